@@ -278,11 +278,11 @@ class Night:
 
         Returns whether all of it could be looked at.
         """
-        found = outcome.look_back(self.results, uuid)
+        look = outcome.look_back(self.results, uuid)
         with open_own(summary, 'a') as stream:
-            stream.writelines(found.show())
-        self.needs_attention = found.needs_attention
-        return not found.faults
+            stream.writelines(look.show())
+        self.needs_attention = look.needs_attention
+        return not look.faults
 
     def _publish(self) -> bool:
         """Publish new sessions; return False, after printing a sentence, if that failed."""

@@ -67,18 +67,22 @@ def notify(addresses: list[str], summary: Path | None, since: float, outcome: Ou
 def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
     """Write the outcome in Prometheus' text format; the file is whole or absent, as node_exporter needs."""
     labels = f'site="{outcome.site}",mode="{outcome.mode}"'
-    states = Counter(one['state'] for one in outcome.incidents)
-    lasting = [one for one in outcome.incidents if one['state'] != 'closed']
+    states = Counter(incident['state'] for incident in outcome.incidents)
+    lasting = [incident for incident in outcome.incidents if incident['state'] != 'closed']
     lines = [
         '# HELP plumbline_incidents Incidents of the site by state after the last session.',
         '# TYPE plumbline_incidents gauge',
         *(f'plumbline_incidents{{{labels},state="{state}"}} {states[state]}' for state in STATES),
         '# HELP plumbline_incident_sessions In how many sessions an incident that is not closed was seen.',
         '# TYPE plumbline_incident_sessions gauge',
-        *(_incident('sessions', labels, one, one['sessions']) for one in lasting),
+        *(_incident('sessions', labels, incident, incident['sessions']) for incident in lasting),
         '# HELP plumbline_incident_loss Share of performance that an incident lost, where it is one of performance.',
         '# TYPE plumbline_incident_loss gauge',
-        *(_incident('loss', labels, one, one['loss'] / 100) for one in lasting if one['loss'] is not None),
+        *(
+            _incident('loss', labels, incident, incident['loss'] / 100)
+            for incident in lasting
+            if incident['loss'] is not None
+        ),
         '# HELP plumbline_verdicts Metrics of the last session by verdict.',
         '# TYPE plumbline_verdicts gauge',
         *(f'plumbline_verdicts{{{labels},verdict="{name}"}} {n}' for name, n in outcome.counts.items()),
@@ -96,10 +100,10 @@ def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
     path.chmod(0o644)  # node_exporter is another user
 
 
-def _incident(name: str, labels: str, one: dict[str, Any], value: float) -> str:
+def _incident(name: str, labels: str, incident: dict[str, Any], value: float) -> str:
     """Return a line; its labels hold no number of the session, which would begin a new series every night."""
-    names = {name: one[name] for name in ('id', 'state', 'kind', 'where', 'since')}
-    names |= {name: ','.join(one[name]) for name in ('checks', 'nodes')}
+    names = {name: incident[name] for name in ('id', 'state', 'kind', 'where', 'since')}
+    names |= {name: ','.join(incident[name]) for name in ('checks', 'nodes')}
     text = ','.join(f'{name}="{_escaped(value)}"' for name, value in names.items())
     return f'plumbline_incident_{name}{{{labels},{text}}} {value:g}'
 

@@ -83,7 +83,7 @@ class Process:
                 for number, handler in before.items():
                     signal.signal(number, handler)
             else:  # `why` is more precise than ReFrame, which reports each end as one by the user
-                ended.warnings = [one for one in ended.warnings if 'run session stopped' not in one]
+                ended.warnings = [warning for warning in ended.warnings if 'run session stopped' not in warning]
         change = _clock_offset() - offset
         if abs(change) > CLOCK_TOLERANCE:
             direction = 'forward' if change > 0 else 'back'
@@ -135,7 +135,7 @@ class Process:
 
 def troubles(lines: Iterable[str]) -> list[str]:
     """Return a sentence for each line of ReFrame's output that makes a session incomplete."""
-    return [f'ReFrame: {found[0].strip()}' for line in lines if (found := _TROUBLE.search(line))]
+    return [f'ReFrame: {match[0].strip()}' for line in lines if (match := _TROUBLE.search(line))]
 
 
 def owner_of(results: Path) -> str:
@@ -143,8 +143,8 @@ def owner_of(results: Path) -> str:
 
     It is not the path: two containers may have the same one.
     """
-    boot, of = Path('/proc/sys/kernel/random/boot_id').read_text().strip(), results.stat()
-    return f'{boot} {os.readlink("/proc/self/ns/pid")} {of.st_dev}.{of.st_ino}'
+    boot, state = Path('/proc/sys/kernel/random/boot_id').read_text().strip(), results.stat()
+    return f'{boot} {os.readlink("/proc/self/ns/pid")} {state.st_dev}.{state.st_ino}'
 
 
 def end_processes(results: Path) -> int:

@@ -241,10 +241,10 @@ def bring_up(stacks: list[Installed]) -> int:
 
 def linked(stack: Installed) -> bool:
     """Print what the programs of an installed stack are linked with; return False if something is missing."""
-    if found := linkage.look_again(stack):
-        print(f'plumbline: stack {stack.stack} of {stack.partition}: linkage: {linkage.summary(found)}')
-        print(linkage.table(found), flush=True)
-    if lost := linkage.missing(found):
+    if findings := linkage.look_again(stack):
+        print(f'plumbline: stack {stack.stack} of {stack.partition}: linkage: {linkage.summary(findings)}')
+        print(linkage.table(findings), flush=True)
+    if lost := linkage.missing(findings):
         print(f'plumbline: stack {stack.stack} of {stack.partition}: {lost}', file=sys.stderr)
     return not lost
 

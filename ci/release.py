@@ -78,11 +78,11 @@ def begin(number: str) -> int:
 
 def _ready() -> str:
     """Return the version to release. Raises InputError where the clone is not ready for it."""
-    found = _version('plumbline/__init__.py')
-    number, development, _ = found.partition('.dev')
+    version = _version('plumbline/__init__.py')
+    number, development, _ = version.partition('.dev')
     if not development:
         raise InputError(
-            f'plumbline/__init__.py: expected a version such as 1.0.0.dev0, found {found}: ci/release --begin'
+            f'plumbline/__init__.py: expected a version such as 1.0.0.dev0, found {version}: ci/release --begin'
         )
     if f'\n## {number} (unreleased)\n' not in (ROOT / _CHANGES).read_text(encoding='utf-8'):
         raise InputError(f'{ROOT / _CHANGES}: expected a section: ## {number} (unreleased)')

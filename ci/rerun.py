@@ -121,7 +121,7 @@ def rerun(session: Session, content: Content, site: Site, deadline: float, store
         for number, part in enumerate(_at_once(wanted), 1):
             times, purpose = part[0].jobs, OF_NODE if part[0].on else ''
             options = _with_options(
-                session, [(first[_key_of(one)], one) for one in part if _key_of(one) in first], site
+                session, [(first[_key_of(case)], case) for case in part if _key_of(case) in first], site
             )
             name = f'-rerun{step}' + (f'-{number}' if number > 1 else '')
             ran |= session.run_again(content, options, deadline, name, times, purpose=purpose)

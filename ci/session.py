@@ -117,8 +117,8 @@ class Selection:
             self.budgets.update(budgets_in(budgets))
         lines = [COLOUR.sub('', line) for line in (answer.stdout + answer.stderr).splitlines()]
         if any(line.startswith(_CONCRETIZED) for line in lines):
-            found = (_LISTED.match(line) for line in lines)
-            return {(line[2], line[3]): line[1].strip() for line in found if line}, [*problems, *troubles(lines)]
+            matches = (_LISTED.match(line) for line in lines)
+            return {(line[2], line[3]): line[1].strip() for line in matches if line}, [*problems, *troubles(lines)]
         said = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
         raise InputError(f'ReFrame cannot list the checks: {said.strip()}')
 
@@ -127,16 +127,16 @@ class Selection:
         of_any_mode = [word for word in self.command if not word.startswith('--mode=')]
         everywhere = ['--skip-prgenv-check', '--skip-system-check', '--describe']
         answer = subprocess.run([*of_any_mode, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
-        found: dict[Lack, set[str]] = {}
+        lacks: dict[Lack, set[str]] = {}
         with suppress(ValueError):
             for check in json.loads(answer.stdout[answer.stdout.index('[\n') :]):
                 requires = str(check.get('requires') or '').split()
-                absent = [Lack(f'the feature {one}', one) for one in requires if one not in features]
+                absent = [Lack(f'the feature {lack}', lack) for lack in requires if lack not in features]
                 if self.mode not in check['tags']:
                     absent = [Lack(f'another mode than {self.mode} (its tags: {", ".join(sorted(check["tags"]))})')]
-                for one in absent:
-                    found.setdefault(one, set()).add(str(check['name']).partition(' ')[0])
-        return {why: sorted(checks) for why, checks in sorted(found.items())}
+                for lack in absent:
+                    lacks.setdefault(lack, set()).add(str(check['name']).partition(' ')[0])
+        return {why: sorted(checks) for why, checks in sorted(lacks.items())}
 
     def estimate(self, cases: Sequence[Case], results: Path) -> str:
         """Return in words how long `cases` should take; keep their budgets in `results`."""
@@ -268,15 +268,15 @@ class Session:
 
     def _write_cases(self, cases: Mapping[Case, Sequence[str]], part: str, trials: Mapping[Case, int]) -> Path:
         """Write the file that `checks/core/job/again.py` reads: no option of ReFrame selects such a pair."""
-        found: dict[str, dict[str, list[str]]] = {}
+        by_hash: dict[str, dict[str, list[str]]] = {}
         left: dict[str, dict[str, int]] = {}
         for (name, place), options in cases.items():
-            found.setdefault(name, {})[place] = list(options)
+            by_hash.setdefault(name, {})[place] = list(options)
             if (name, place) in trials:
                 left.setdefault(name, {})[place] = trials[name, place]
         generated = sum(any(word.startswith(kind) for word in self.command) for kind in _GENERATORS)
         path = self.log.with_name(f'{self.stamp}{part}.cases')
-        write_text(path, json.dumps({'generated': generated, 'cases': found, 'trials': left}))
+        write_text(path, json.dumps({'generated': generated, 'cases': by_hash, 'trials': left}))
         return path
 
     def remember_seconds(self, content: Content, elapsed: float) -> None:
@@ -357,8 +357,8 @@ def case_of(entry: Entry) -> Case:
 
 def cases_in(content: Content, every_run: bool = False) -> list[Entry]:
     """Return the last run of each case of a run report, or every one, without fixtures."""
-    found = [case for run in content['runs'] for case in run['testcases'] if not case['fixture']]
-    return found if every_run else list({_identity(case): case for case in found}.values())
+    cases = [case for run in content['runs'] for case in run['testcases'] if not case['fixture']]
+    return cases if every_run else list({_identity(case): case for case in cases}.values())
 
 
 def left_out(case: Entry) -> str:

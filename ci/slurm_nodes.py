@@ -69,21 +69,21 @@ def nodes_out(site: Site) -> list[NodeOut]:
     """Return the nodes of the site's Slurm partitions that take no jobs, each once; waits for undecided ones."""
     end = time.monotonic() + _ANSWER
     while True:
-        found = _nodes_out(site)
-        if not any(node.undecided for node in found) or time.monotonic() > end:
-            return found
+        out = _nodes_out(site)
+        if not any(node.undecided for node in out) or time.monotonic() > end:
+            return out
         time.sleep(1)
 
 
 def _nodes_out(site: Site) -> list[NodeOut]:
-    found: dict[str, NodeOut] = {}
+    out: dict[str, NodeOut] = {}
     for partition in slurm_partitions(site):
         for name, state, user, reason in nodes_of(partition, '%N|%T|%u|%E'):
             if state.startswith(_PLANNED + _LOST + _UNKNOWN) or state.endswith('*'):
                 text = '' if reason == 'none' else reason
                 by_slurm = state.startswith('drain') and is_of_slurm(user, text)
-                found.setdefault(name, NodeOut(name, partition.name, state, text, by_slurm))
-    return list(found.values())
+                out.setdefault(name, NodeOut(name, partition.name, state, text, by_slurm))
+    return list(out.values())
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ def is_of_slurm(user: str, reason: str) -> bool:
 
 
 def _slurm_user() -> str | None:
-    found = re.search(r'^SlurmUser\s*=\s*(\w+)', ask('scontrol', 'show', 'config') or '', re.MULTILINE)
-    return found and found[1]
+    match = re.search(r'^SlurmUser\s*=\s*(\w+)', ask('scontrol', 'show', 'config') or '', re.MULTILINE)
+    return match and match[1]
 
 
 def free_nodes(partition: Partition) -> list[str]:
@@ -146,7 +146,7 @@ def nodes_of(partition: Partition, form: str) -> list[tuple[str, ...]]:
 
 def slurm_partitions(site: Site) -> list[Partition]:
     """Return the partitions whose jobs Slurm schedules."""
-    return [one for one in site.partitions.values() if scheduler(one.entry['scheduler']).is_slurm]
+    return [partition for partition in site.partitions.values() if scheduler(partition.entry['scheduler']).is_slurm]
 
 
 def access_options(partition: Partition) -> list[str]:
@@ -171,11 +171,11 @@ def jobs_below(folder: Path) -> list[str]:
 def waiting_below(folder: Path) -> str:
     """Return why jobs below a folder wait, in Slurm's words: ``Resources of 12, 13; Licenses of 14``; '' of none."""
     lines = ask('squeue', '--me', '--noheader', '--states=PENDING', '--format=%i|%r|%Z') or ''
-    found: dict[str, list[str]] = {}
+    waiting: dict[str, list[str]] = {}
     for job, reason, where in (line.split('|', 2) for line in lines.splitlines()):
         if Path(where).is_relative_to(folder):
-            found.setdefault(reason, []).append(job)
-    return '; '.join(f'{reason} of {_some_jobs(jobs)}' for reason, jobs in found.items())
+            waiting.setdefault(reason, []).append(job)
+    return '; '.join(f'{reason} of {_some_jobs(jobs)}' for reason, jobs in waiting.items())
 
 
 def _some_jobs(jobs: Sequence[str]) -> str:

@@ -29,7 +29,10 @@ def expected_one_of(found: object, known: Iterable[object]) -> str:
 def did_you_mean(found: object, known: Iterable[object]) -> str:
     """Return ``: did you mean slurm?``; empty if no known name is like the one found."""
     names = {str(name).lower(): str(name) for name in reversed([*known])}
-    near = [names[one] for one in difflib.get_close_matches(str(found).lower(), names, n=2, cutoff=0.6)]
+    near = [
+        names[get_close_matche]
+        for get_close_matche in difflib.get_close_matches(str(found).lower(), names, n=2, cutoff=0.6)
+    ]
     return f': did you mean {" or ".join(near)}?' if near else ''
 
 

@@ -66,14 +66,14 @@ def keep(results: Path, evidence: str, why: str) -> None:
 
 def prune(results: Path, budget: float) -> int:
     """Remove archives, oldest first and kept ones last, until all fit into `budget` bytes; return how many went."""
-    found = []
+    archives = []
     for path in (results / FOLDER).rglob('*.tar.gz'):
         with suppress(OSError):
             status = path.stat()
-            found.append((_note(path).exists(), status.st_mtime, status.st_size, path))
-    found.sort()
-    excess, removed = sum(size for _, _, size, _ in found) - budget, 0
-    for _, _, size, path in found:
+            archives.append((_note(path).exists(), status.st_mtime, status.st_size, path))
+    archives.sort()
+    excess, removed = sum(size for _, _, size, _ in archives) - budget, 0
+    for _, _, size, path in archives:
         if excess <= 0:
             break
         with suppress(OSError):

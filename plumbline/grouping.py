@@ -54,12 +54,12 @@ def explain(
         for key in keys:
             members.setdefault(key, set()).add(place)
     against = {key: (cost or {}).get(str(key[0]), 1.0) * well[key] for key in members}
-    left, found = set(range(len(bad))), []
+    left, groups = set(range(len(bad))), []
     while left:
         key = max(members, key=lambda key: (len(members[key]) - against[key], -order[key[0]]), default=())
         if not key or len(members[key]) <= against[key]:
             break
-        found.append(Group(key, tuple(sorted(members[key]))))
+        groups.append(Group(key, tuple(sorted(members[key]))))
         left -= members[key]
         taken = members.pop(key)
         for other in {other for place in taken for other in bad[place]} - {key}:
@@ -69,4 +69,4 @@ def explain(
     unexplained: dict[Key, list[int]] = {}
     for place in sorted(left):
         unexplained.setdefault(bad[place][0], []).append(place)
-    return found + [Group(key, tuple(places)) for key, places in unexplained.items()]
+    return groups + [Group(key, tuple(places)) for key, places in unexplained.items()]

@@ -22,11 +22,11 @@ def pairs(values: Mapping[str, object]) -> Pairs:
     return tuple(sorted((str(name), str(value)) for name, value in values.items()))
 
 
-def to_text(of: Pairs) -> str:
+def to_text(params: Pairs) -> str:
     """Format pairs as ``name=value,name=value``; ``-`` where there are none, ``*`` for :data:`ANY`."""
-    if of == ANY:
+    if params == ANY:
         return '*'
-    return ','.join(f'{name}={value}' for name, value in of) or NONE
+    return ','.join(f'{name}={value}' for name, value in params) or NONE
 
 
 @lru_cache(2**16)
@@ -45,10 +45,10 @@ def from_text(text: str) -> Pairs:
             items.append(item)
         else:
             items[-1] += f',{item}'
-    found = [item.partition('=') for item in items]
-    if wrong := [item for item, (name, equals, _) in zip(items, found, strict=True) if not (name and equals)]:
+    parts = [item.partition('=') for item in items]
+    if wrong := [item for item, (name, equals, _) in zip(items, parts, strict=True) if not (name and equals)]:
         raise ValueError(f'expected name=value pairs joined by commas, found {wrong[0]!r} in {text!r}')
-    return tuple(sorted((name, value) for name, _, value in found))
+    return tuple(sorted((name, value) for name, _, value in parts))
 
 
 @lru_cache(2**16)
@@ -107,7 +107,9 @@ class SeriesId(CaseId):
     @property
     def sort_key(self) -> tuple[Any, ...]:
         """A sort key for lists that people read: numbers in params and dims by value, so that 64 is before 1024."""
-        params, dims = (tuple((name, natural(value)) for name, value in of) for of in (self.params, self.dims))
+        params, dims = (
+            tuple((name, natural(value)) for name, value in pairs_of_id) for pairs_of_id in (self.params, self.dims)
+        )
         return self.partition, self.environ, self.check, params, self.metric, dims
 
     @property

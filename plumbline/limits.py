@@ -148,20 +148,20 @@ def spread_of(row: Reference) -> tuple[float | None, float | None]:
     return math.sqrt(math.log1p((row.std / row.mean) ** 2)), row.n - 1
 
 
-def judges(references: References, of: SeriesId, tolerance: Tolerance) -> list[tuple[Reference, Limits]]:
+def judges(references: References, series: SeriesId, tolerance: Tolerance) -> list[tuple[Reference, Limits]]:
     """Return the rows that a series is judged by: the one that counts, and a published number beside a baseline.
 
     Raises SiteError.
     """
-    row = references.find(of)
+    row = references.find(series)
     rows = [row] if row else []
-    if row and row.kind == 'baseline' and (published := references.published.find(of)):
+    if row and row.kind == 'baseline' and (published := references.published.find(series)):
         rows.append(published)
     return [(row, limits(row, tolerance)) for row in rows]
 
 
 def tolerance_for(
-    policy: Mapping[str, Any], of: SeriesId, floor: float | None = None, usual_spread: float | None = None
+    policy: Mapping[str, Any], series: SeriesId, floor: float | None = None, usual_spread: float | None = None
 ) -> Tolerance:
     """Return the tolerance of a series: what its check states, unless the `policy` of the site says otherwise.
 
@@ -172,7 +172,7 @@ def tolerance_for(
     floor = policy.get('floor', DEFAULT_FLOOR if floor is None else floor)
     cap = policy.get('cap', max(floor, DEFAULT_CAP))
     rules = policy.get('rules', [])
-    ids = [one.to_row() for one in every_id(of)] if rules else []
+    ids = [id.to_row() for id in every_id(series)] if rules else []
     for rule in rules:
         named = [(name, rule[name]) for name in ('check', 'params', 'metric', 'dims') if name in rule]
         if any(all(fnmatchcase(texts[name], pattern) for name, pattern in named) for texts in ids):

@@ -31,10 +31,10 @@ def write_numbers(folder: Path, lines: Lines) -> None:
 def read_numbers(content: bytes) -> Lines:
     """Return the lines that :func:`write_numbers` wrote. Raises RecordError."""
     try:
-        found: Any = json.loads(content)
+        numbers: Any = json.loads(content)
         return {
-            str(file): {str(name): [int(line) for line in lines] for name, lines in of.items()}
-            for file, of in found.items()
+            str(file): {str(name): [int(line) for line in lines] for name, lines in metrics.items()}
+            for file, metrics in numbers.items()
         }
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         raise RecordError(f'{NUMBERS}: expected lines by file and metric, found {content[:80]!r}') from None

@@ -49,7 +49,7 @@ def site_folders(root: Path | None = None) -> tuple[Path, ...]:
     """
     if root:
         return (root,)
-    return (*(Path(one).absolute() for one in settings.SITES.get().split(':') if one), SUITE_SITES)
+    return (*(Path(folder).absolute() for folder in settings.SITES.get().split(':') if folder), SUITE_SITES)
 
 
 def choose_sites(folders: str) -> None:
@@ -74,8 +74,8 @@ def add_library() -> None:
 
 def usable(folder: Path) -> Path:
     """Return `folder` if ReFrame, the shell and DuckDB take all its characters literally. Raises InputError."""
-    if found := _SPECIAL.findall(str(folder)):
-        which = ', '.join(sorted({repr(one) for one in found}))
+    if special := _SPECIAL.findall(str(folder)):
+        which = ', '.join(sorted({repr(character) for character in special}))
         raise InputError(
             f'{str(folder)!r}: ReFrame, a shell or DuckDB would not take {which} as part of a name; move or rename it'
         )

@@ -19,7 +19,7 @@ def drop() -> list[str]:
     Those that ``PLUMBLINE_KEEP`` names stay.
     """
     kept = settings.KEEP.get().split(':')
-    found = [name for name in os.environ if _SECRET.search(name) and name not in kept]
-    for name in found:
+    secrets = [name for name in os.environ if _SECRET.search(name) and name not in kept]
+    for name in secrets:
         del os.environ[name]
-    return found
+    return secrets

@@ -61,6 +61,6 @@ NODE_SWEEP_UNTIL = Setting('PLUMBLINE_NODE_SWEEP_UNTIL', str, '')
 
 def check() -> None:
     """Raise InputError where a variable has another type than its setting."""
-    for one in [*globals().values()]:
-        if isinstance(one, Setting):
-            one.get()
+    for value in [*globals().values()]:
+        if isinstance(value, Setting):
+            value.get()

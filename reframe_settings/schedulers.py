@@ -177,11 +177,11 @@ class Slurm(SlurmJobScheduler):
         if not pending:
             return
         answer = osext.run_command(f'{self._squeue} -h -j {",".join(pending)} -o "%A|%r"')
-        found = re.findall(r'^(\d+)\|(.*)$', answer.stdout, re.MULTILINE)
+        waiting = re.findall(r'^(\d+)\|(.*)$', answer.stdout, re.MULTILINE)
         now, before = time.monotonic(), self._unavailable_since
-        since = {job: before.get(job, now) for job, reason in found if reason.startswith('ReqNodeNotAvail')}
+        since = {job: before.get(job, now) for job, reason in waiting if reason.startswith('ReqNodeNotAvail')}
         self._unavailable_since = since
-        if final := {job: [reason] for job, reason in found if now - since.get(job, -inf) >= self._patience}:
+        if final := {job: [reason] for job, reason in waiting if now - since.get(job, -inf) >= self._patience}:
             super()._cancel_if_blocked(jobs, final)
 
 
@@ -194,8 +194,8 @@ class Squeue(Slurm):
 @functools.cache
 def _host_of(node: str) -> str:
     answer = osext.run_command(f'scontrol -a show node -o {shlex.quote(node)}', log=False)
-    found = re.search(r'\bNodeHostName=(\S+)', answer.stdout)
-    return found[1] if found else node
+    match = re.search(r'\bNodeHostName=(\S+)', answer.stdout)
+    return match[1] if match else node
 
 
 class OnWholeNodes:
@@ -209,13 +209,13 @@ class OnWholeNodes:
 
 def _rows(text: str, exit_code: Callable[[str], int]) -> dict[str, list[_Row]]:
     """Parse lines such as ``12_1|COMPLETED|0:0|1700000000|n[1-2]``; return them by job."""
-    found: dict[str, list[_Row]] = {}
+    rows: dict[str, list[_Row]] = {}
     for line in text.splitlines():
         if re.match(r'\d', line):
             number, state, status, end, nodes, *_ = line.split('|')
             row = _Row(state.split()[0], exit_code(status), end, nodes)  # of `CANCELLED by 0` the first word
-            found.setdefault(re.split('[_+]', number)[0], []).append(row)
-    return found
+            rows.setdefault(re.split('[_+]', number)[0], []).append(row)
+    return rows
 
 
 @functools.cache

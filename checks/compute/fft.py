@@ -41,8 +41,8 @@ def faults_of(output: str, backend: str, size: tuple[int, int, int], ranks: int)
     wanted = {'Backend': backend, 'Size': 'x'.join(map(str, size)), 'MPI ranks': str(ranks)}
     faults = []
     for name, value in wanted.items():
-        found = re.findall(rf'^{name}: +(\S+)$', output, re.MULTILINE)
-        faults += [f'expected one line {name}: {value}, found {found or "none"}'] if found != [value] else []
+        matches = re.findall(rf'^{name}: +(\S+)$', output, re.MULTILINE)
+        faults += [f'expected one line {name}: {value}, found {matches or "none"}'] if matches != [value] else []
     limit, error = (re.findall(rf'^{name}: +({NUMBER})$', output, re.MULTILINE) for name in ('Tolerance', 'Max error'))
     if len(limit) != 1 or len(error) != 1 or not output.endswith('\n') or float(error[0]) > float(limit[0]):
         faults.append(f'expected an error below the tolerance {limit or "(not printed)"}, found {error or "none"}')

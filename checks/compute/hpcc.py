@@ -37,10 +37,10 @@ def faults_of(output: str, n: int) -> list[str]:
 
 
 _OF_SUMMARY = Agreement('', [
-    Claim('HPL_Tflops and HPL_time', lambda of: (
-        of['HPL_Tflops'] * of['HPL_time'] * 1e3, operations(of['HPL_N'].low) / 1e9), of_one_run),
-    *(Claim(f'{name}_GUPs and {name}_time', lambda of, name=name: (
-        of[f'{name}_GUPs'] * of[f'{name}_time'], of[f'{name}_ExeUpdates'] * 1e-9))
+    Claim('HPL_Tflops and HPL_time', lambda row: (
+        row['HPL_Tflops'] * row['HPL_time'] * 1e3, operations(row['HPL_N'].low) / 1e9), of_one_run),
+    *(Claim(f'{name}_GUPs and {name}_time', lambda row, name=name: (
+        row[f'{name}_GUPs'] * row[f'{name}_time'], row[f'{name}_ExeUpdates'] * 1e-9))
       for name in ('MPIRandomAccess', 'MPIRandomAccess_LCG')),
 ], digits=6)  # fmt: skip
 # What a section prints of its tests, and the summary again: key -> heading of the section, label of the line
@@ -64,23 +64,25 @@ def _differences(output: str) -> list[str]:
             rf'^Begin of {section} section\.$(.*?)^End of {section} section', output, re.MULTILINE | re.DOTALL
         )
         said = re.findall(line, in_section[1], re.MULTILINE) if in_section else []
-        for one in re.findall(rf'^{key}=(\S+)$', output, re.MULTILINE):
-            if len(said) != 1 or not equal(printed(said[0]), printed(one, digits=6)):
-                faults.append(f'{key}={one} in the summary, and {" and ".join(said) or "nothing"} in its section')
+        for text in re.findall(rf'^{key}=(\S+)$', output, re.MULTILINE):
+            if len(said) != 1 or not equal(printed(said[0]), printed(text, digits=6)):
+                faults.append(f'{key}={text} in the summary, and {" and ".join(said) or "nothing"} in its section')
     return faults
 
 
 def traces_of(output: str) -> Traces:
     """Return the times of day that hpcc prints, which are from its beginning to its end."""
-    epochs = [float(one) for one in re.findall(r'^Current time \(([0-9]{1,12})\) is ', output, re.MULTILINE)]
+    epochs = [float(text) for text in re.findall(r'^Current time \(([0-9]{1,12})\) is ', output, re.MULTILINE)]
     return Traces(max(0.0, epochs[-1] - epochs[0] - 1) if epochs else 0.0, epochs=epochs)  # in whole seconds
 
 
 def matrix_beyond_caches(topology: Topology, nodes: int) -> dict[str, float]:
     """Return the bytes of the matrix that make STREAM's arrays, of all ranks and of one, four times their caches."""
-    one, every = (topology.last_level_cache_bytes(cpus) for cpus in (topology.cpu_of_core[:1], topology.cpu_of_core))
+    of_one_rank, every = (
+        topology.last_level_cache_bytes(cpus) for cpus in (topology.cpu_of_core[:1], topology.cpu_of_core)
+    )
     three_arrays = 3 * budget.BEYOND_CACHES * nodes
-    return {'Star': three_arrays * every, 'Single': three_arrays * len(topology.cores) * one}
+    return {'Star': three_arrays * every, 'Single': three_arrays * len(topology.cores) * of_one_rank}
 
 
 def seconds_of(matrix: float, ranks: int, dense: float) -> float:

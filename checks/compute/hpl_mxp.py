@@ -32,8 +32,8 @@ def faults_of(output: str, order: int, grid: tuple[int, int]) -> list[str]:
     """Return one sentence for each sign that an output is not that of a solution of this size on a grid of GPUs."""
     faults = [] if len(_RESIDUAL.findall(output)) == 1 else ['the solution is wrong, or no residual was checked']
     asked = [tuple(map(str, (order, BLOCK, *grid)))]
-    if (found := _SIZES.findall(output)) != asked:
-        faults.append(f'expected N, NB, NPROW, NPCOL {asked}, found {found}')
+    if (sizes := _SIZES.findall(output)) != asked:
+        faults.append(f'expected N, NB, NPROW, NPCOL {asked}, found {sizes}')
     all_gpus = Claim('the rates of all GPUs and of one', lambda row: (row['all'], math.prod(grid) * row['each']))
     return faults + Agreement(_RATES, [all_gpus]).faults(output)
 

@@ -84,14 +84,14 @@ def results_of(output: str) -> list[Result]:
     for number, line in enumerate(output.split('\n'), start=1):
         if not re.search(r'\bW[RC]\d', line):
             continue
-        found = RESULT.fullmatch(line)
-        if found is None:
+        match = RESULT.fullmatch(line)
+        if match is None:
             raise NotMeasured(f'{line.strip()[:100]!r} is no complete line of results')
-        n, nb, p, q = (int(found[i]) for i in range(1, 5))
-        takes = exact(operations(n) / 1e9) / printed(found[6])
-        if not of_one_run(takes, printed(found[5])):
+        n, nb, p, q = (int(match[i]) for i in range(1, 5))
+        takes = exact(operations(n) / 1e9) / printed(match[6])
+        if not of_one_run(takes, printed(match[5])):
             raise NotMeasured(f'{line.strip()[:100]!r}: at that rate it takes {takes} s')
-        results.append(Result((n, nb, p, q), float(found[5]), float(found[6]), number))
+        results.append(Result((n, nb, p, q), float(match[5]), float(match[6]), number))
     return results
 
 

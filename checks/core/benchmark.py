@@ -276,15 +276,15 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     def figures_with_peaks(self, metrics: Iterable[Metric]) -> dict[str, dict[str, object]]:
         """Return `figures` with the physical peak, in its unit, of each metric with one peak for all its series."""
-        found = {name: dict(of) for name, of in self.figures.items()}
+        figures = {name: dict(of) for name, of in self.figures.items()}
         peaks: dict[str, set[float | None]] = {}
         for metric in metrics if self.current_partition else ():  # no partition while ReFrame only describes the check
             peak = self.peak_of(metric)
             peaks.setdefault(metric.name, set()).add(peak and peak / UNITS[metric.unit])
         for name, (peak, *others) in peaks.items():
             if peak and not others:
-                found.setdefault(name, {})['peak'] = peak
-        return found
+                figures.setdefault(name, {})['peak'] = peak
+        return figures
 
     def plan(self) -> Plan:
         """Return what the trials of this case must have measured."""
@@ -396,9 +396,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         references, found = load_references(self.site.name), {}
         for metric, facts, series in self.plan().empty_record().series():
             name = variable_name(metric, series.dims)
-            of = SeriesId(self.partition.name, self.current_environ.name, self.check, self.params, metric, series.dims)
-            tolerance = tolerance_for(self.site.tolerance, of, facts.floor, facts.usual_spread)
-            rows = judges(references, of, tolerance)
+            id = SeriesId(self.partition.name, self.current_environ.name, self.check, self.params, metric, series.dims)
+            tolerance = tolerance_for(self.site.tolerance, id, facts.floor, facts.usual_spread)
+            rows = judges(references, id, tolerance)
             if not rows:
                 continue
             reference, bound = rows[0]
@@ -427,9 +427,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         measured = {name.rpartition(':')[2] for name in self.perfvalues}
         if lost := set(self.perf_variables) - measured:
             raise PerformanceError(f'declared and not measured: {", ".join(sorted(lost))}')
-        if found := node_sweep.summary(self.swept, 'breaches'):
-            more = f'; and {len(found) - 5} more' if found[5:] else ''
-            raise PerformanceError(f'{len(found)} of {len(self.swept)} places: {"; ".join(found[:5])}{more}')
+        if breaches := node_sweep.summary(self.swept, 'breaches'):
+            more = f'; and {len(breaches) - 5} more' if breaches[5:] else ''
+            raise PerformanceError(f'{len(breaches)} of {len(self.swept)} places: {"; ".join(breaches[:5])}{more}')
 
     # What leaves with the run report
 
@@ -458,11 +458,11 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     @property
     def peaks(self) -> dict[str, float]:
         """In a dry run, for `plumbline sites --cases`: the physical peak of each series that has one, in its unit."""
-        found: dict[str, float] = {}
+        by_name: dict[str, float] = {}
         for metric in self.metrics if self.is_dry_run() and self.job else ():
             if peak := self.peak_of(metric):
-                found |= {variable_name(metric.name, at): peak / UNITS[metric.unit] for at in metric.points()}
-        return found
+                by_name |= {variable_name(metric.name, at): peak / UNITS[metric.unit] for at in metric.points()}
+        return by_name
 
     @loggable
     @property

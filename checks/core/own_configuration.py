@@ -66,7 +66,7 @@ def _described() -> tuple[Site, str]:
     entry = {'detect': 'reframe', 'descr': system.descr, 'hostnames': system.hostnames, 'partitions': []}
     try:
         stated = _stated(system.name)
-        environs = {one.name: one for part in system.partitions for one in part.environs}
+        environs = {environ.name: environ for part in system.partitions for environ in part.environs}
         whole = entry | {
             'partitions': _joined(system.name, 'partitions', map(_partition, system.partitions), stated),
             'environments': _joined(system.name, 'environments', _environs(system, environs.values()), stated),
@@ -120,15 +120,15 @@ def _contradictions(system: str, whole: dict[str, Any], stated: dict[str, Any]) 
 
 def _left_out(partitions: list[dict[str, Any]], wrong: dict[str, str]) -> dict[str, str]:
     """Return why a partition can have no case, by its name."""
-    queued = any(scheduler(one['scheduler']).queued for one in partitions)
+    queued = any(scheduler(partition['scheduler']).queued for partition in partitions)
     found = dict(wrong)
-    for one in partitions:
-        if queued and not scheduler(one['scheduler']).queued:
-            found[one['name']] = 'others log in there, as it is beside partitions with a scheduler'
-        elif not one['environs']:
-            found[one['name']] = 'it has no environs'
-        elif 'processor' not in one:
-            found[one['name']] = _NO_PROCESSOR
+    for partition in partitions:
+        if queued and not scheduler(partition['scheduler']).queued:
+            found[partition['name']] = 'others log in there, as it is beside partitions with a scheduler'
+        elif not partition['environs']:
+            found[partition['name']] = 'it has no environs'
+        elif 'processor' not in partition:
+            found[partition['name']] = _NO_PROCESSOR
     return found
 
 
@@ -136,9 +136,9 @@ def _without_devices(system: System, partitions: list[dict[str, Any]]) -> dict[s
     """Return the partitions whose features name GPUs that nothing describes."""
     features = {part.name: part.features for part in system.partitions}
     return {
-        f'the GPUs of {one["name"]}': 'its `devices` do not say how many'
-        for one in partitions
-        if {'gpu', *_VENDORS} & {*features[one['name']]} and not one.get('devices')
+        f'the GPUs of {partition["name"]}': 'its `devices` do not say how many'
+        for partition in partitions
+        if {'gpu', *_VENDORS} & {*features[partition['name']]} and not partition.get('devices')
     }
 
 

@@ -200,12 +200,12 @@ def granted(trial: Path) -> dict[str, Granted]:
     ``memory 0,1``, ``switch spine.leaf``, ``nic mlx5_0 200 Gb/sec (4X HDR)``, ``socket 0``, ``numa 3`` follow, then the
     lines of ``parts/watch.sh``.
     """
-    exit_code, found = trial / 'exit_code', {}
+    exit_code, by_rank = trial / 'exit_code', {}
     for path in sorted(trial.glob('binding.*')):
         of_rank = _granted(path.read_text(encoding='utf-8', errors='replace').splitlines())
         after = exit_code.stat().st_mtime - path.stat().st_mtime if exit_code.exists() else 0.0
-        found[path.name.removeprefix('binding.')] = replace(of_rank, after=after)
-    return found
+        by_rank[path.name.removeprefix('binding.')] = replace(of_rank, after=after)
+    return by_rank
 
 
 def nodes_of(named: Sequence[str], wanted: int, stage: Path, host_of: Callable[[str], str] | None) -> list[str]:
@@ -286,24 +286,24 @@ def binding_faults(
 def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Callable[[str], str]) -> list[str]:
     """Return the ranks whose node is not of the job, or whose host is not that node."""
     faults = []
-    for rank, has in actual.items():
+    for rank, got in actual.items():
         node = rank.rpartition('.')[0]
         known = {short(name) for name in nodes}
         if nodes and short(node) not in known and short(node) not in {short(host_of(name)) for name in nodes}:
             had = ','.join(nodes)
-            faults.append(f'rank {rank} says that it ran on {node}; its host is {has.host}, the job had {had}')
-        elif has.host and short(has.host) not in (short(node), short(host := host_of(node))):
-            faults.append(f'rank {rank} ran on host {has.host}; the job says {node}, which is host {host}')
+            faults.append(f'rank {rank} says that it ran on {node}; its host is {got.host}, the job had {had}')
+        elif got.host and short(got.host) not in (short(node), short(host := host_of(node))):
+            faults.append(f'rank {rank} ran on host {got.host}; the job says {node}, which is host {host}')
     return faults
 
 
-def _gpu_faults(placement: Placement, has: Granted) -> list[str]:
+def _gpu_faults(placement: Placement, got: Granted) -> list[str]:
     """Return where the GPUs that the processes of a rank see differ from those that job/rank.sh set."""
-    if not has.devices or placement.gpu is None:
+    if not got.devices or placement.gpu is None:
         return []
     vendor = VENDORS[placement.gpu]
-    given = ','.join(map(str, has.devices)), ','.join(has.devices.values())
-    return has.watched.device_faults(vendor.visible, given, vendor.hides)
+    given = ','.join(map(str, got.devices)), ','.join(got.devices.values())
+    return got.watched.device_faults(vendor.visible, given, vendor.hides)
 
 
 def add_actual(record: dict[str, Any], actual: Mapping[str, Granted], run: str = '') -> None:
@@ -326,15 +326,15 @@ def _relation_faults(placement: Placement, actual: dict[str, Granted]) -> list[s
         return []
     first, second = actual.values()
     same = (first.sockets == second.sockets, first.numa == second.numa)
-    if first.sockets and all(want in (None, has) for want, has in zip(APART[placement.apart], same, strict=True)):
+    if first.sockets and all(want in (None, got) for want, got in zip(APART[placement.apart], same, strict=True)):
         return []
 
     def text(numbers: frozenset[int]) -> str:
         return ','.join(map(str, sorted(numbers))) or 'unknown'
 
     ranks = ' and '.join(
-        f'rank {rank} on CPU {text(has.cpus)} of socket {text(has.sockets)}, NUMA domain {text(has.numa)}'
-        for rank, has in actual.items()
+        f'rank {rank} on CPU {text(got.cpus)} of socket {text(got.sockets)}, NUMA domain {text(got.numa)}'
+        for rank, got in actual.items()
     )
     return [f'{placement.apart} was requested, and the kernel has {ranks}: see processor in site.yaml']
 
@@ -343,8 +343,8 @@ def _device_faults(actual: dict[str, Granted]) -> list[str]:
     """Return the GPUs of a node to which ranks give different numbers."""
     seen = [
         (*rank.rpartition('.')[::2], number, uuid)
-        for rank, has in actual.items()
-        for number, uuid in has.devices.items()
+        for rank, got in actual.items()
+        for number, uuid in got.devices.items()
     ]
     return [
         f'GPU {number} of rank {node}.{rank} is {uuid}, GPU {its_number} of rank {its_node}.{its_rank} is {its_uuid}'
@@ -355,10 +355,10 @@ def _device_faults(actual: dict[str, Granted]) -> list[str]:
 
 def _order_faults(actual: Mapping[str, Granted], near: Sequence[int]) -> list[str]:
     """Return the GPUs with another NUMA domain by the kernel than by the site: their order may differ, too."""
-    found = {number: gpu for has in actual.values() for number, gpu in has.gpus.items()}
+    gpus = {number: gpu for got in actual.values() for number, gpu in got.gpus.items()}
     wrong = [
         f'GPU {number} at {gpu.address} is near NUMA domain {gpu.near} by the kernel'
-        for number, gpu in sorted(found.items())
+        for number, gpu in sorted(gpus.items())
         if number < len(near) and gpu.near not in (-1, near[number])
     ]
     stated = ', '.join(map(str, near))
@@ -371,17 +371,17 @@ def unlike(said: Iterable[str], actual: Mapping[str, Granted], archs: Sequence[s
     `said`: name, or ``name at PCI address``. A name counts as that of a GPU if it has its architecture, one of `archs`,
     or if one of the two names contains the other, but for signs such as (R).
     """
-    given = [gpu for has in actual.values() for gpu in has.gpus.values()]
+    given = [gpu for got in actual.values() for gpu in got.gpus.values()]
     faults = []
-    for one in dict.fromkeys(said) if given else ():
-        name, _, address = one.partition(' at ')
+    for device in dict.fromkeys(said) if given else ():
+        name, _, address = device.partition(' at ')
         at = [gpu for gpu in given if not address or gpu.address in ('-', address) or gpu.address.startswith(address)]
         words = _plain(name)
         if not any(not gpu.name or _plain(gpu.name) in words or words in _plain(gpu.name) for gpu in at) and not (
             at and any(arch and arch in name for arch in archs)
         ):
             had = ', '.join(f'{gpu.name} at {gpu.address}' for gpu in given)
-            faults.append(f'the program says that it ran on {one}; it was given {had}')
+            faults.append(f'the program says that it ran on {device}; it was given {had}')
     return faults
 
 

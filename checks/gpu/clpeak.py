@@ -40,21 +40,21 @@ def metrics_of(test: str, peak: str | None = None) -> list[Metric]:
         return [Metric(name, unit, 'higher', copies, expected={'copy': COPIES}, run=test)]
     vectors = [f'{kind}{width}' for width in WIDTHS]
     rows = rf'^ *<(?P<vector>{"|".join(vectors)})>{VALUE}</(?P=vector)>$'
-    of = {'type': kind} if name == 'flops' else {}
+    dims = {'type': kind} if name == 'flops' else {}
     return [
-        Metric(name, unit, 'higher', rows, of, {'vector': vectors}, scale=scale, run=test, peak=peak, judged=False),
-        Metric(name, unit, 'higher', dims=of, peak=peak),
+        Metric(name, unit, 'higher', rows, dims, {'vector': vectors}, scale=scale, run=test, peak=peak, judged=False),
+        Metric(name, unit, 'higher', dims=dims, peak=peak),
     ]
 
 
 def faults_of(output: str, device: int) -> list[str]:
     """Return one sentence for each sign that an output is not that of exactly this device: clpeak then exits with 0."""
-    platforms, found = re.findall(r'<platform name="(.*?)"', output), re.findall(r'<device name="(.*?)"', output)
+    platforms, devices = re.findall(r'<platform name="(.*?)"', output), re.findall(r'<device name="(.*?)"', output)
     named = ', '.join(platforms) or 'none: expected the .icd file of a driver in /etc/OpenCL/vendors or OCL_ICD_VENDORS'
-    if not found:
+    if not devices:
         return [f'clpeak measured nothing: no OpenCL device {device}; platforms of OpenCL: {named}']
-    if len(found) > 1:
-        return [f'{len(found)} platforms have a device {device}: {named}; choose one: OCL_ICD_VENDORS in env_vars']
+    if len(devices) > 1:
+        return [f'{len(devices)} platforms have a device {device}: {named}; choose one: OCL_ICD_VENDORS in env_vars']
     return (
         [] if output.count('</clpeak>') == 1 else ['clpeak ended before its last line, or could not build its kernels']
     )

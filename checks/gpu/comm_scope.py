@@ -37,12 +37,12 @@ def numa_ids(topology: Topology, device: int) -> list[int]:
 
     Comm|Scope binds itself to a domain, which is part of a benchmark's name. Crossing to another socket costs most.
     """
-    near, found = topology.gpu_numa_ids[device : device + 1], []
+    near, ids = topology.gpu_numa_ids[device : device + 1], []
     for socket in (socket for socket in topology.sockets if topology.cpus_in(socket)):
         domains = zip(topology.numa_ids, topology.numa_domains, strict=True)
         own = [number for number, domain in domains if socket & domain and topology.cpus_in(domain)]
-        found.append(near[0] if set(near) & set(own) else own[0])
-    return sorted(dict.fromkeys(found), key=lambda number: number not in near)
+        ids.append(near[0] if set(near) & set(own) else own[0])
+    return sorted(dict.fromkeys(ids), key=lambda number: number not in near)
 
 
 class CommScope(ByModel, Benchmark):
@@ -218,6 +218,6 @@ class CommScopeDevicePair(CommScope):
 
     def derive(self, record):
         for name, metric in record.metrics.items():
-            pairs = [one for one in metric.series if one.dims]
+            pairs = [series for series in metric.series if series.dims]
             if self.whole(pairs):
                 series_of(record, name).samples = by_trial(pairs, fmean)

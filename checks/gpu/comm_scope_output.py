@@ -98,12 +98,12 @@ def rate(metric: str, benchmark: str, size: int, judged: bool = True, **dims: ob
 def seconds_of(output: str, name: str, size: int = 0, repetitions: int = 1) -> list[float]:
     """Return the seconds of an iteration, which copies `size` bytes, in each repetition. Raises NotMeasured."""
     # repetitions, and their mean, median and deviation, have the same run_name
-    found = [entry for entry in _entries(output) if entry.get('run_name') == name]
+    entries = [entry for entry in _entries(output) if entry.get('run_name') == name]
     if repetitions > 1:
-        found = [entry for entry in found if entry.get('run_type') != 'aggregate']
-    if len(found) != repetitions:
-        raise NotMeasured(f'{name} is there {len(found)} times, expected {repetitions}')
-    return [_seconds(name, entry, size) for entry in found]
+        entries = [entry for entry in entries if entry.get('run_type') != 'aggregate']
+    if len(entries) != repetitions:
+        raise NotMeasured(f'{name} is there {len(entries)} times, expected {repetitions}')
+    return [_seconds(name, entry, size) for entry in entries]
 
 
 def _seconds(name: str, entry: dict[str, Any], size: int) -> float:
@@ -171,7 +171,7 @@ def _number(entry: dict[str, Any], key: str) -> float:
 
 
 def _of_unique_keys(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) < len(members):  # two entries of a torn output
+    entry = dict(members)
+    if len(entry) < len(members):  # two entries of a torn output
         raise ValueError('a key is there twice')
-    return found
+    return entry

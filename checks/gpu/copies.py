@@ -75,18 +75,18 @@ def copies_of(topology: Topology, kinds: Sequence[str]) -> dict[str, list[str]]:
     """Return the transfers of each run: to and from the host, from far memory, between halves, and each to each."""
     domains, gpus = domains_of(topology), range(len(topology.gpus))
     half = len(gpus) // 2
-    found: dict[str, list[str]] = {}
+    copies: dict[str, list[str]] = {}
     for kind in kinds:
         more = '' if kind == 'pinned' else f'_{kind}'
         ends = [f'{KINDS[kind]}{i if kind == "managed" else domains[i][0]}' for i in gpus]
-        found[f'h2d{more}'] = [f'{end}->D{i}->G{i}' for i, end in enumerate(ends)]
-        found[f'd2h{more}'] = [f'G{i}->D{i}->{end}' for i, end in enumerate(ends)]
-    found['both'] = found.get('h2d', []) + found.get('d2h', [])
-    found['far'] = [f'C{far}->D{i}->G{i}' for i, (near, far) in enumerate(domains) if far != near]
+        copies[f'h2d{more}'] = [f'{end}->D{i}->G{i}' for i, end in enumerate(ends)]
+        copies[f'd2h{more}'] = [f'G{i}->D{i}->{end}' for i, end in enumerate(ends)]
+    copies['both'] = copies.get('h2d', []) + copies.get('d2h', [])
+    copies['far'] = [f'C{far}->D{i}->G{i}' for i, (near, far) in enumerate(domains) if far != near]
     halves = [(i, (i + half) % len(gpus)) for i in gpus] if len(gpus) % 2 == 0 else []
-    found['bisection'] = [f'G{a}->D{a}->G{b}' for a, b in halves]
-    found['all_to_all'] = [f'G{a}->G{a}->G{b}' for a in gpus for b in gpus if a != b]
-    return {run: transfers for run, transfers in found.items() if transfers}
+    copies['bisection'] = [f'G{a}->D{a}->G{b}' for a, b in halves]
+    copies['all_to_all'] = [f'G{a}->G{a}->G{b}' for a in gpus for b in gpus if a != b]
+    return {run: transfers for run, transfers in copies.items() if transfers}
 
 
 def faults_of(output: str, transfers: int, mib: int = MIB) -> list[str]:
@@ -128,9 +128,9 @@ class DeviceCopies(ByModel, Benchmark):
                 f'{MIB}M',
                 str(len(transfers)),
                 str(cores),
-                *(f'({one})' for one in transfers),
+                *(f'({transfer})' for transfer in transfers),
             ]
-            ends = {'transfer': [re.sub('->.*->', '-', one).lower() for one in transfers]}
+            ends = {'transfer': [re.sub('->.*->', '-', transfer).lower() for transfer in transfers]}
             self.metrics += [
                 Transfers('bandwidth', 'GB/s', 'higher', path, {'path': path}, ends, run=path, judged=False),
                 *(Metric(name, 'GB/s', 'higher', dims={'path': path}) for name in ('slowest', 'all')),
@@ -142,6 +142,6 @@ class DeviceCopies(ByModel, Benchmark):
 
     def derive(self, record):
         for path in self.copies:
-            each = [one for one in record.metrics['bandwidth'].series if dict(one.dims)['path'] == path]
+            each = [series for series in record.metrics['bandwidth'].series if dict(series.dims)['path'] == path]
             for name, function in (('slowest', min), ('all', sum)):
                 series_of(record, name, path=path).samples = by_trial(each, function)

@@ -66,15 +66,17 @@ class Gemm(ByModel, Benchmark):
         if self.mpi:
             self.placement = Placement(len(self.devices), cpus_of_devices(self.topology))
             self.wrapper = ['gpu_tile_compact.sh']  # of the system's MPI: gives each rank its GPU
-            self.metrics = [gemm.of_onemkl(one) for one in self.precisions]
+            self.metrics = [gemm.of_onemkl(precision) for precision in self.precisions]
             return
         self.placement = one_process(self.topology, range(len(self.topology.gpus)))
-        for one in self.precisions:
-            self.runs[one] = gemm.options_of(one, DURATIONS[self.size])
-            self.run_env[one] = {'CORALGEMM_TF32': '1'} if one == 'tf32' else {}
+        for precision in self.precisions:
+            self.runs[precision] = gemm.options_of(precision, DURATIONS[self.size])
+            self.run_env[precision] = {'CORALGEMM_TF32': '1'} if precision == 'tf32' else {}
             if self.size == 'burn':  # a look takes longer than 0.1 % of the seconds of a sniff
-                self.before_run[one] = f'bash ../../gpus.sh > {STATE} &'
-            self.metrics += gemm.metrics_of(one, self.devices, f'device_flops_{one}' in self.partition.peaks)
+                self.before_run[precision] = f'bash ../../gpus.sh > {STATE} &'
+            self.metrics += gemm.metrics_of(
+                precision, self.devices, f'device_flops_{precision}' in self.partition.peaks
+            )
 
     def sanity_faults(self, run):
         if self.mpi:
@@ -87,11 +89,11 @@ class Gemm(ByModel, Benchmark):
         return Traces() if self.mpi else gemm.coral_traces(run.output)
 
     def derive(self, record):
-        for one in () if self.mpi else self.precisions:
-            flops = [series_of(record, 'flops', precision=one, device=device) for device in self.devices]
-            peak = self.partition.peaks.get(f'device_flops_{one}', 0) / 1e12
+        for precision in () if self.mpi else self.precisions:
+            flops = [series_of(record, 'flops', precision=precision, device=device) for device in self.devices]
+            peak = self.partition.peaks.get(f'device_flops_{precision}', 0) / 1e12
             functions: dict[str, Callable[[list[float]], float]] = {'slowest': min, 'all': sum}
             if peak:
                 functions['peak_fraction'] = lambda rates, peak=peak: min(rates) / peak
             for name, function in functions.items():
-                series_of(record, name, precision=one).samples = by_trial(flops, function)
+                series_of(record, name, precision=precision).samples = by_trial(flops, function)

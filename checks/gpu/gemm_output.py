@@ -40,8 +40,10 @@ _NUMBER = r'[0-9]{1,12}\.[0-9]{2}'
 
 def known(precisions: Sequence[str], arch: str, onemkl: bool, without: Collection[str] = ()) -> list[str]:
     """Return the precisions that the program knows and the libraries of this architecture have."""
-    program = [one for one in precisions if one in (ONEMKL if onemkl else CORAL) and one not in without]
-    return [one for one in program if arch.startswith(SINCE.get(one, ''))]
+    program = [
+        precision for precision in precisions if precision in (ONEMKL if onemkl else CORAL) and precision not in without
+    ]
+    return [precision for precision in program if arch.startswith(SINCE.get(precision, ''))]
 
 
 def options_of(precision: str, seconds: int) -> list[str]:
@@ -54,7 +56,7 @@ def options_of(precision: str, seconds: int) -> list[str]:
 def rows_of(output: str) -> list[list[float]]:
     """Return the rows that are whole: GFlop/s of each device, then seconds."""
     lines = output.splitlines()[1 : None if output.endswith('\n') else -1]
-    return [[float(one) for one in line.split()] for line in lines if re.fullmatch(rf'( +{_NUMBER})+ *', line)]
+    return [[float(number) for number in line.split()] for line in lines if re.fullmatch(rf'( +{_NUMBER})+ *', line)]
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,8 @@ def coral_faults(output: str, devices: int, seconds: int) -> list[str]:
     first, *lines = output.splitlines() or ['']
     labels = [*(f'device_{device}_[GFLOPS]' for device in range(devices)), 'timestamp_[sec]']
     if first.split() != labels:
-        found = len(re.findall(r'device_\d+_', first))
-        return [f'expected the rates of {devices} devices, found those of {found}: {first.strip()[:80]!r}']
+        number = len(re.findall(r'device_\d+_', first))
+        return [f'expected the rates of {devices} devices, found those of {number}: {first.strip()[:80]!r}']
     rows = rows_of(output)
     if len(rows) != len(lines) or any(len(row) != devices + 1 for row in rows):
         return [f'cannot parse row: expected {devices} rates and a time in each of {len(lines)} lines']

@@ -84,9 +84,9 @@ def options_of(sizes: Sequence[int]) -> list[str]:
 def rows_of(output: str) -> list[Row]:
     """Return the rows that are whole."""
     return [
-        Row(int(one[1]), float(one[2]) / 1e6, float(one[3]), float(one[4]), (one[5], one[9]), line)
+        Row(int(fields[1]), float(fields[2]) / 1e6, float(fields[3]), float(fields[4]), (fields[5], fields[9]), line)
         for line, text in enumerate(output.split('\n')[:-1], start=1)
-        if (one := _ROW.fullmatch(text))
+        if (fields := _ROW.fullmatch(text))
     ]
 
 
@@ -141,8 +141,10 @@ def faults_of(output: str, collective: str, sizes: Sequence[int], ranks: int) ->
 
 def iteration_faults(output: str) -> list[str]:
     """Return a sentence if the line of its options has another number of iterations than was asked for."""
-    found = re.findall(r'^# nThread .* iters: +([0-9]+) agg iters: ', output, re.MULTILINE)
-    return [f'{ITERATIONS} iterations were asked for, it says {one}' for one in found if one != str(ITERATIONS)]
+    numbers = re.findall(r'^# nThread .* iters: +([0-9]+) agg iters: ', output, re.MULTILINE)
+    return [
+        f'{ITERATIONS} iterations were asked for, it says {number}' for number in numbers if number != str(ITERATIONS)
+    ]
 
 
 def agreement(collective: str, ranks: int) -> Agreement:
@@ -180,16 +182,16 @@ def devices_of(output: str) -> list[str]:
 
 def transports_of(log: str) -> dict[str, int]:
     """Return the transports of the channels of all ranks, such as ``NET/IB/GDRDMA``, with their numbers."""
-    ways = (re.sub(r'/\d+(?:\(\d+\))?(?=/|$)', '', one) for one in _CHANNEL.findall(log))
+    ways = (re.sub(r'/\d+(?:\(\d+\))?(?=/|$)', '', way) for way in _CHANNEL.findall(log))
     return dict(sorted(Counter(ways).items()))
 
 
 def algorithm_of(log: str) -> str:
     """Return algorithm and protocol of the largest message, such as ``RING/SIMPLE``; empty where it is not said."""
-    found = re.findall(r'\b(\d{1,15}) Bytes -> Algo (\w+) proto (\w+)', log)
-    if not found:
+    matches = re.findall(r'\b(\d{1,15}) Bytes -> Algo (\w+) proto (\w+)', log)
+    if not matches:
         return ''
-    _, *chosen = max(found, key=lambda one: int(one[0]))
+    _, *chosen = max(matches, key=lambda one: int(one[0]))
     known = (_ALGORITHMS, _PROTOCOLS)
     return '/'.join(
         names[int(one)] if one.isdecimal() and len(one) < 3 and int(one) < len(names) else one.upper()
@@ -217,9 +219,9 @@ def fallbacks_of(log: str, nics: Sequence[str], fabric: Sequence[str] = (), dire
     used = {name for line in re.findall(r'NET/IB : Using (.*)', log) for name in re.findall(r'\[\d+\]([\w.-]+):', line)}
     if lacking := [name for name in nics if used and name not in used]:
         faults.append(f'NCCL uses {", ".join(sorted(used))} and not {", ".join(lacking)} of site.yaml')
-    found = [int(number) for number in re.findall(r'NET/OFI Selected [pP]rovider is .*\(found (\d{1,4}) nics\)', log)]
-    if found and min(found) < len(nics):
-        faults.append(f'NCCL found {min(found)} network devices on a node; {stated}')
+    numbers = [int(number) for number in re.findall(r'NET/OFI Selected [pP]rovider is .*\(found (\d{1,4}) nics\)', log)]
+    if numbers and min(numbers) < len(nics):
+        faults.append(f'NCCL found {min(numbers)} network devices on a node; {stated}')
     between = {way: number for way, number in transports_of(log).items() if way.startswith('NET/')}
     through_host = sum(number for way, number in between.items() if 'GDRDMA' not in way)
     if direct and through_host:
@@ -232,5 +234,5 @@ def fallbacks_of(log: str, nics: Sequence[str], fabric: Sequence[str] = (), dire
 
 def version_of(log: str) -> str:
     """Return the version of the library; empty where it is not said."""
-    found = re.search(r'\bR?NCCL version *:? ([0-9][\w.+:-]*)', log) or re.search(r'RCCL version *: *(\S+)', log)
-    return found[1] if found else ''
+    match = re.search(r'\bR?NCCL version *:? ([0-9][\w.+:-]*)', log) or re.search(r'RCCL version *: *(\S+)', log)
+    return match[1] if match else ''

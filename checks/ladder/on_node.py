@@ -38,8 +38,8 @@ def say(*words):
 def nodes_of_job():
     """Return the names of the nodes as the scheduler has them."""
     if listed := os.environ.get('SLURM_JOB_NODELIST'):
-        found = subprocess.run(['scontrol', 'show', 'hostnames', listed], stdout=subprocess.PIPE, text=True, check=True)
-        return found.stdout.split()
+        done = subprocess.run(['scontrol', 'show', 'hostnames', listed], stdout=subprocess.PIPE, text=True, check=True)
+        return done.stdout.split()
     if path := os.environ.get('PBS_NODEFILE'):
         return list(dict.fromkeys(Path(path).read_text().split()))
     if path := os.environ.get('LSB_DJOB_HOSTFILE'):  # a line for each slot
@@ -55,7 +55,7 @@ def resources_of(nodes, each, cpus):
     lines = [f'rank: {rank}: {{ hostname: {node}; cpu: {{0-{cpus - 1}}}; gpu: *; mem: * }}' for rank, node in ranks]
     # CPUs that the node keeps for the system are missing
     allowed = ('overlapping_rs', 'oversubscribe_cpu', 'oversubscribe_gpu', 'skip_missing_cpu')
-    return '\n'.join(['cpu_index_using: logical', *(f'{what}: allow' for what in allowed), *lines, ''])
+    return '\n'.join(['cpu_index_using: logical', *(f'{resource}: allow' for resource in allowed), *lines, ''])
 
 
 class Job:
@@ -114,7 +114,7 @@ class Job:
                     )  # fmt: skip
                 started.append((start, out, err))
             until = time.monotonic() + self.plan['limit'] + max(len(nodes) * each for nodes, each, _ in commands) * 0.02
-            answers += [self.answer(*one, until) for one in started]
+            answers += [self.answer(*process, until) for process in started]
         return answers
 
     def start(self, nodes, each, resources):

@@ -78,7 +78,9 @@ class BabelStreamDevice(BabelStreamOnDevices):
         self.placement, self.executable_opts = self.stream_on(self.device)
 
     def derive(self, record):
-        if measured := [one for one in record.metrics['bandwidth'].series if one.samples and not one.invalid]:
+        if measured := [
+            series for series in record.metrics['bandwidth'].series if series.samples and not series.invalid
+        ]:
             best = max(measured, key=mean)
             series_of(record, 'best').samples = best.samples
             record.provenance['best'] = dict(best.dims)['kernel']
@@ -111,6 +113,6 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
     def derive(self, record):
         devices = range(len(self.topology.gpus))
         triads = [series_of(record, 'bandwidth', kernel='triad', device=device) for device in devices]
-        if all(len(one.samples) == self.trials for one in triads):
+        if all(len(triad.samples) == self.trials for triad in triads):
             series_of(record, 'slowest').samples = by_trial(triads, min)
             series_of(record, 'all').samples = by_trial(triads, sum)

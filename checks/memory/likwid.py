@@ -23,14 +23,14 @@ LONGEST = 50  # seconds of a trial, for which sizes are cut
 
 def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Metric]:
     """Return the metrics of one run: GFlop/s of all its cores, Flop of a core in a nominal cycle, part of the peak."""
-    found = [
+    metrics = [
         Metric('flops', 'GFlop/s', 'higher', likwid.FLOP_RATE, dims, scale=1e-3, run=run,
                peak='flops_dp' if dims.get('precision') == 'dp' else None),
         Metric('flop_per_cycle', 'Flop/cycle', 'higher', likwid.FLOPS, dims, per=likwid.OF_ONE_CORE_AND_CYCLE, run=run),
     ]  # fmt: skip
     if peak:
-        found.append(Metric('peak_fraction', '1', 'higher', likwid.FLOP_RATE, dims, scale=1e6 / peak, run=run))
-    return found
+        metrics.append(Metric('peak_fraction', '1', 'higher', likwid.FLOP_RATE, dims, scale=1e6 / peak, run=run))
+    return metrics
 
 
 def bandwidth_metrics(kernel: str, peak: str | None) -> list[Metric]:

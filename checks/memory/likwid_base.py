@@ -38,9 +38,9 @@ _FIGURES = {
     'clock': r'^Cycle Clock:\s+(\d+)$', 'cycles': OF_ONE_CORE_AND_CYCLE[0],
 }  # fmt: skip
 _AGREEMENT = Agreement('', [
-    Claim('MFlops/s, Flops and time', lambda of: (of['flop_rate'] * 1e6 * of['seconds'], of['flops'])),
-    Claim('MByte/s, bytes and time', lambda of: (of['byte_rate'] * 1e6 * of['seconds'], of['bytes'])),
-    Claim('clock, cycles and time', lambda of: (of['clock'] * of['seconds'], of['cycles'])),
+    Claim('MFlops/s, Flops and time', lambda row: (row['flop_rate'] * 1e6 * row['seconds'], row['flops'])),
+    Claim('MByte/s, bytes and time', lambda row: (row['byte_rate'] * 1e6 * row['seconds'], row['bytes'])),
+    Claim('clock, cycles and time', lambda row: (row['clock'] * row['seconds'], row['cycles'])),
 ], whole=('clock',))  # fmt: skip
 
 
@@ -56,14 +56,14 @@ def faults_of(output: str, cpus: tuple[int, ...]) -> list[str]:
 
 def _contradictions(output: str) -> list[str]:
     """Return a sentence for each figure that differs from amount divided by seconds: rates and the clock."""
-    found = {name: re.findall(pattern, output, re.MULTILINE) for name, pattern in _FIGURES.items()}
-    if len(found['seconds']) != 1:
-        return [f'expected one line "Time:", found {len(found["seconds"])}']
+    numbers = {name: re.findall(pattern, output, re.MULTILINE) for name, pattern in _FIGURES.items()}
+    if len(numbers['seconds']) != 1:
+        return [f'expected one line "Time:", found {len(numbers["seconds"])}']
     pairs = ('flop_rate', 'flops'), ('byte_rate', 'bytes'), ('clock', 'cycles')
-    counts = [[len(found[name]) for name in pair] for pair in pairs]
+    counts = [[len(numbers[name]) for name in pair] for pair in pairs]
     odd = [f'{a} and {b}' for a, b in counts if (a, b) not in ((0, 0), (1, 1))]
     faults = [f'a rate and its amount are there {times} times, expected one of each' for times in odd]
-    return faults + _AGREEMENT.of({name: values[0] for name, values in found.items() if len(values) == 1})
+    return faults + _AGREEMENT.of({name: values[0] for name, values in numbers.items() if len(values) == 1})
 
 
 def cpus_faults(output: str, cpus: tuple[int, ...]) -> list[str]:

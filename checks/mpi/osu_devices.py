@@ -66,12 +66,12 @@ class OsuOnDevices(Benchmark):
 
     def staged(self, run: Run) -> list[str]:
         """Return a sentence if GPU buffers were staged through the host; `run`: the run with host buffers."""
-        of, size, direct = self.staging
-        on_devices = text_of(run.folder.with_name(of) / 'stdout')
+        run_name, size, direct = self.staging
+        on_devices = text_of(run.folder.with_name(run_name) / 'stdout')
         staged, times = staging_of(self.programs[0], on_devices, run.output, size, direct)
         if times:  # a missing row is reported elsewhere
             run.provenance['gpu_buffers'] = f'{WORDS[staged]}: {times}'
-        return [fault_of(of, times, self.stack.mpi)] * bool(staged)
+        return [fault_of(run_name, times, self.stack.mpi)] * bool(staged)
 
     def sanity_faults(self, run):
         run.provenance['osu_version'] = osu.version_of(run.output)
@@ -100,8 +100,8 @@ class OsuDevices(OsuOnDevices):
 
     def supports(self, topology):
         able = ['cuda'] if self.buffers == 'managed-managed' else list(OSU_MODELS)
-        found = set(able).intersection(models_for(topology, OSU_MODELS))
-        return bool(found and gpu_pairs(topology, self.link_class, self.pairs) and cpus_of_devices(topology))
+        models = set(able).intersection(models_for(topology, OSU_MODELS))
+        return bool(models and gpu_pairs(topology, self.link_class, self.pairs) and cpus_of_devices(topology))
 
     @run_after('init')
     def choose_modes(self):

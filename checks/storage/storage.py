@@ -91,10 +91,10 @@ class StorageBenchmark(Benchmark):
     facts = ('storage.txt', 'provenance.txt')
 
     def supports(self, topology):
-        found = topology.file_systems.get(self.file_system)
-        if found is None or (self.nodes > 1 and not KINDS[found.kind].on_all_nodes):
+        file_system = topology.file_systems.get(self.file_system)
+        if file_system is None or (self.nodes > 1 and not KINDS[file_system.kind].on_all_nodes):
             return False
-        if swept_nodes() and not KINDS[found.kind].of_one_node:
+        if swept_nodes() and not KINDS[file_system.kind].of_one_node:
             return False  # the guard expects one job on a file system, not one from each node
         return self.nodes == 1 or (self.size == 'full' and self.nodes <= topology.nodes_of_partition)
 

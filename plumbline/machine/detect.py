@@ -83,8 +83,8 @@ def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
     kind = next((kind for mounted_on, kind in reversed(mounts) if mounted_on == path), None)
     if kind != file_system['kind']:
         return f'{path}: expected a mounted file system of kind {file_system["kind"]}'
-    found = os.statvfs(path)
-    free = found.f_bavail * found.f_frsize
+    stat = os.statvfs(path)
+    free = stat.f_bavail * stat.f_frsize
     if free < wanted:
         return f'{path}: expected {wanted / 2**30:.1f} GiB free, found {free / 2**30:.1f}'
     return None
@@ -140,10 +140,10 @@ def _cached(kind: str, depends_on: str, detect: Callable[[], Any]) -> Any:
     try:
         return json.loads(path.read_text(encoding='utf-8'))
     except (OSError, ValueError):
-        found = detect()
+        facts = detect()
     with suppress(InputError):  # without a cache it is detected each time
-        write_text(path, json.dumps(found))
-    return found
+        write_text(path, json.dumps(facts))
+    return facts
 
 
 def detect_machine(allowed: set[int] | None = None, node: Node | None = None) -> dict[str, Any]:
@@ -176,13 +176,13 @@ def caches_of_libc(topology: dict[str, Any], node: Node) -> list[dict[str, Any]]
 
     It does not say who shares them: L1 and L2 count as those of a core, L3 as that of a socket.
     """
-    found = []
+    caches = []
     for level, name, owners in ((1, 'LEVEL1_DCACHE_SIZE', 'cores'), (2, 'LEVEL2_CACHE_SIZE', 'cores'),
                                 (3, 'LEVEL3_CACHE_SIZE', 'sockets')):  # fmt: skip
         with suppress(ValueError):
             if size := int(node.output_of(['getconf', name])):
-                found.append({'type': f'L{level}', 'size': size, 'cpusets': topology[owners]})
-    return found
+                caches.append({'type': f'L{level}', 'size': size, 'cpusets': topology[owners]})
+    return caches
 
 
 def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
@@ -209,17 +209,17 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
     """Return the NUMA domains that have CPUs of `allowed`, by their first CPU; empty if the kernel shows none."""
     allow = sum(1 << cpu for cpu in allowed)
     nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
-    found = {}  # (lowest bit of the CPUs, column) -> a row of distances to all `nodes`
+    distances = {}  # (lowest bit of the CPUs, column) -> a row of distances to all `nodes`
     for column, node in enumerate(nodes):
         cpus = int((read(node / 'cpumap').replace(',', '') or '0'), 16) & allow
         if cpus:
-            found[cpus & -cpus, column] = [int(word) for word in read(node / 'distance').split()]
-    columns = [column for _, column in sorted(found)]
-    if not columns or any(len(row) != len(nodes) for row in found.values()):
+            distances[cpus & -cpus, column] = [int(word) for word in read(node / 'distance').split()]
+    columns = [column for _, column in sorted(distances)]
+    if not columns or any(len(row) != len(nodes) for row in distances.values()):
         return {}
     return {
         'numa_ids': [int(nodes[column].name[4:]) for column in columns],
-        'numa_distances': [[row[column] for column in columns] for _, row in sorted(found.items())],
+        'numa_distances': [[row[column] for column in columns] for _, row in sorted(distances.items())],
     }
 
 
@@ -241,7 +241,7 @@ def gpus_of(vendor: Vendor, node: Node) -> list[dict[str, Any]]:
             gpus = [(model, vendor.arch + capability.replace('.', '')) for model, capability in rows]
     elif vendor.in_kernel:
         files, parse = vendor.in_kernel
-        gpus = [found for path in sorted((node.root / 'sys').glob(files)) if (found := parse(read(path)))]
+        gpus = [gpu for path in sorted((node.root / 'sys').glob(files)) if (gpu := parse(read(path)))]
     return [
         {'type': 'gpu', 'model': model, 'arch': arch, 'num_devices': gpus.count((model, arch))}
         for model, arch in sorted(set(gpus))

@@ -27,8 +27,8 @@ def find_link_classes(devices: list[dict[str, Any]], node: Node) -> tuple[dict[s
     for command, parse in vendors[0].links:
         try:
             links = parse(node.output_of(command))
-            if (found := 1 + max((j for _, j in links), default=0)) != number:
-                raise ValueError(f'expected {number} GPUs, found {found}')
+            if (listed := 1 + max((j for _, j in links), default=0)) != number:
+                raise ValueError(f'expected {number} GPUs, found {listed}')
             return link_classes(links), None
         except ValueError as error:
             faults.append(f'{" ".join(command)}: {error}')

@@ -109,9 +109,9 @@ def _number(pair: Pair, cell: str, pattern: str = r'(\d+)', expected: str = 'a n
     """Return the number in a cell; None if it is unknown. Raises ValueError."""
     if cell in ('N/A', 'None'):
         return None
-    if not (found := re.fullmatch(pattern, cell, re.ASCII)):
+    if not (match := re.fullmatch(pattern, cell, re.ASCII)):
         raise ValueError(f'{_words(pair)}: expected {expected}, found {cell!r}')
-    return int(found[1])
+    return int(match[1])
 
 
 def _tables(text: str) -> list[tuple[str, list[str], list[list[str]]]]:

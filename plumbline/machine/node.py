@@ -165,14 +165,14 @@ def settings_of(node: Node) -> tuple[dict[str, Any], dict[str, str]]:
         lines = node.output_of(SETTINGS).splitlines()
     except ValueError:
         return {}, {}
-    found: dict[str, list[str]] = {}
+    settings: dict[str, list[str]] = {}
     for line in lines:
-        key, what, value = line.split('\t')
-        if what != '!':
-            found.setdefault(key, []).append(value)
+        key, state, value = line.split('\t')
+        if state != '!':
+            settings.setdefault(key, []).append(value)
     expects: dict[str, Any] = {}
     differs: dict[str, str] = {}
-    for key, values in found.items():
+    for key, values in settings.items():
         known = list(dict.fromkeys(values))
         if key == 'kernel_command_line':
             expects[key] = [word for word in known if not word.startswith(_OF_THIS_BOOT) and word not in ('ro', 'rw')]

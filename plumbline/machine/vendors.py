@@ -141,9 +141,11 @@ def numbering() -> dict[str, str]:
 
 def asked() -> list[str]:
     """Return the commands, and the files of the kernel as shell patterns, that describe the GPUs of a node."""
-    found: list[str] = []
+    commands: list[str] = []
     for vendor in VENDORS.values():
-        found += [f'/sys/bus/pci/drivers/{vendor.driver}/*:*/numa_node'] * bool(vendor.driver)
-        found += [f'/sys/{vendor.in_kernel[0]}'] if vendor.in_kernel else []
-        found += [' '.join(command) for command in (vendor.query, *(command for command, _ in vendor.links)) if command]
-    return found
+        commands += [f'/sys/bus/pci/drivers/{vendor.driver}/*:*/numa_node'] * bool(vendor.driver)
+        commands += [f'/sys/{vendor.in_kernel[0]}'] if vendor.in_kernel else []
+        commands += [
+            ' '.join(command) for command in (vendor.query, *(command for command, _ in vendor.links)) if command
+        ]
+    return commands

@@ -61,18 +61,18 @@ def _read(
     lines: list[str], prefix: str, parser: _Parser, command: str, options: Iterable[str] = ()
 ) -> tuple[list[tuple[int, argparse.Namespace]], list[Fault]]:
     """Return line and options of each directive, and all faults. `options`: those that `command` takes, if known."""
-    found, faults = [], [*_ignored(lines, prefix, 'rejected' if prefix.endswith(':') else 'ignored')]
+    directives, faults = [], [*_ignored(lines, prefix, 'rejected' if prefix.endswith(':') else 'ignored')]
     for number, words in _directives(lines, prefix):
         try:
             known, unknown = parser.parse_known_args(words)
         except ValueError as error:
             faults.append((number, ' '.join(words), str(error)))
             continue
-        found.append((number, known))
+        directives.append((number, known))
         for word in unknown:
             guess = expected_one_of(word.lstrip('-').partition('=')[0], options) if options else ''
             faults.append((number, word, f'{command} has no such option{guess and f"; {guess}"}'))
-    return found, faults
+    return directives, faults
 
 
 def _stated(read: Iterable[tuple[int, argparse.Namespace]]) -> dict[str, tuple[str, int]]:
@@ -127,29 +127,29 @@ def _slurm_parser() -> _Parser:
 def _slurm(lines: list[str], asked: Asked) -> Iterator[Fault]:
     read, faults = _read(lines, '#SBATCH', _slurm_parser(), 'sbatch', _SLURM)
     yield from faults
-    found = _stated(read)
+    options = _stated(read)
 
     def value(name: str, default: str = '') -> str:
-        return found.get(name, (default, 0))[0]
+        return options.get(name, (default, 0))[0]
 
     where = {
         'time': 'time', 'nodes': 'nodes', 'tasks': 'ntasks-per-node', 'cpus': 'cpus-per-task', 'exclusive': 'exclusive',
-        'threads': 'threads-per-core', 'gpus': 'gpus-per-node' if 'gpus-per-node' in found else 'gres',
+        'threads': 'threads-per-core', 'gpus': 'gpus-per-node' if 'gpus-per-node' in options else 'gres',
     }  # fmt: skip
-    asked.lines = {word: found[name][1] for word, name in where.items() if name in found}
+    asked.lines = {word: options[name][1] for word, name in where.items() if name in options}
     asked.tasks_per_node = int(value('ntasks-per-node', '1'))
     tasks = int(value('ntasks', str(asked.tasks_per_node)))
     asked.nodes = int(value('nodes', str(-(-tasks // asked.tasks_per_node))).partition('-')[0])
-    if 'cpus-per-task' in found:
+    if 'cpus-per-task' in options:
         asked.cpus = asked.tasks_per_node * int(value('cpus-per-task'))
-    asked.exclusive, asked.seconds = 'exclusive' in found, _hms(value('time'), '--time' in ' '.join(lines))
+    asked.exclusive, asked.seconds = 'exclusive' in options, _hms(value('time'), '--time' in ' '.join(lines))
     threads = {'multithread': None, 'nomultithread': '1'}.get(value('hint'), value('threads-per-core')) or None
     asked.threads_per_core = int(threads) if threads else 2 if value('hint') == 'multithread' else None
-    asked.system_cores = int(value('core-spec')) if 'core-spec' in found else None
+    asked.system_cores = int(value('core-spec')) if 'core-spec' in options else None
     if gpus := re.fullmatch(r'(?:gpu:)?(?:[A-Za-z]\w*:)?(\d+)', value('gpus-per-node') or value('gres')):
         asked.gpus = int(gpus[1])
     names = {'account': 'account', 'qos': 'qos', 'queue': 'partition', 'constraint': 'constraint'}
-    asked.words = {word: value(name) for word, name in names.items() if name in found}
+    asked.words = {word: value(name) for word, name in names.items() if name in options}
 
 
 def gpus_asked_for(option: str) -> bool:
@@ -268,32 +268,32 @@ def _select(text: str, number: int, asked: Asked) -> Iterator[Fault]:
 def _lsf(lines: list[str], asked: Asked) -> Iterator[Fault]:
     yield from _ignored(lines, '#BSUB')
     takes = ('J', 'o', 'e', 'nnodes', 'n', 'R', 'W', 'P', 'G', 'q', 'alloc_flags', 'm', 'core_isolation', 'env', 'cwd')
-    found: dict[str, tuple[str, int]] = {}
+    options: dict[str, tuple[str, int]] = {}
     for number, words in _directives(lines, '#BSUB'):
         while words:
             name = words.pop(0).lstrip('-')
             if name in takes:
-                found[name] = (words.pop(0) if words else '', number)
+                options[name] = (words.pop(0) if words else '', number)
             elif name == 'x':
-                found[name] = ('', number)
+                options[name] = ('', number)
             else:
                 yield number, f'-{name}', f'bsub has no such option; {expected_one_of(name, [*takes, "x"])}'
-    if 'nnodes' in found:
+    if 'nnodes' in options:
         for name in ('R', 'n'):
-            if name in found:
+            if name in options:
                 yield (
-                    found[name][1],
+                    options[name][1],
                     f'-{name}',
-                    f'rejected beside -nnodes in line {found["nnodes"][1]} (CSM, easy mode)',
+                    f'rejected beside -nnodes in line {options["nnodes"][1]} (CSM, easy mode)',
                 )
-        asked.nodes, asked.lines['nodes'] = int(found['nnodes'][0]), found['nnodes'][1]
-    asked.exclusive = 'x' in found or 'nnodes' in found  # CSM gives whole nodes
-    if 'W' in found:
-        hours, _, minutes = found['W'][0].rpartition(':')
-        asked.seconds, asked.lines['time'] = 3600 * int(hours or 0) + 60 * int(minutes), found['W'][1]
+        asked.nodes, asked.lines['nodes'] = int(options['nnodes'][0]), options['nnodes'][1]
+    asked.exclusive = 'x' in options or 'nnodes' in options  # CSM gives whole nodes
+    if 'W' in options:
+        hours, _, minutes = options['W'][0].rpartition(':')
+        asked.seconds, asked.lines['time'] = 3600 * int(hours or 0) + 60 * int(minutes), options['W'][1]
     for name, word in (('P', 'account'), ('G', 'account'), ('q', 'queue')):
-        if name in found:
-            asked.words[word] = found[name][0]
+        if name in options:
+            asked.words[word] = options[name][0]
 
 
 # Flux
@@ -321,31 +321,33 @@ def _flux(lines: list[str], asked: Asked) -> Iterator[Fault]:
     parser.add_argument('--exclusive', '-x', action='store_true')
     read, faults = _read(lines, first, parser, 'flux batch', [*_FLUX, 'exclusive'])
     yield from faults
-    found = _stated(read)
+    options = _stated(read)
 
     def value(name: str, default: int = 0) -> int:
-        return int(found[name][0]) if name in found else default
+        return int(options[name][0]) if name in options else default
 
     where = {
         'time': 'time-limit', 'nodes': 'nodes', 'cpus': 'cores-per-slot', 'gpus': 'gpus-per-slot',
         'exclusive': 'nslots',
     }  # fmt: skip
-    asked.lines = {word: found[name][1] for word, name in where.items() if name in found}
+    asked.lines = {word: options[name][1] for word, name in where.items() if name in options}
     nodes, slots = value('nodes'), value('nslots', value('nodes'))
     if not slots:
         yield 1, 'nodes', 'rejected: neither nodes nor slots are asked for'
-    if 'exclusive' in found and not nodes:
-        yield found['exclusive'][1], 'exclusive', 'rejected without nodes'
+    if 'exclusive' in options and not nodes:
+        yield options['exclusive'][1], 'exclusive', 'rejected without nodes'
     if slots < nodes:
-        yield found['nslots'][1], 'nslots', f'rejected: {slots} slots on {nodes} nodes'
+        yield options['nslots'][1], 'nslots', f'rejected: {slots} slots on {nodes} nodes'
     asked.nodes = nodes or 1
     of_node = -(-slots // asked.nodes)
-    asked.exclusive = nodes > 0 and ('exclusive' in found or 'nslots' not in found)
+    asked.exclusive = nodes > 0 and ('exclusive' in options or 'nslots' not in options)
     if not asked.exclusive:
         asked.cpus, asked.threads_per_core = of_node * value('cores-per-slot', 1), 1  # Flux counts cores
-    asked.gpus = of_node * value('gpus-per-slot') if 'gpus-per-slot' in found else None
-    asked.seconds = _fsd(found['time-limit'][0]) if 'time-limit' in found else None
-    asked.words = {word: found[name][0] for word, name in (('account', 'bank'), ('queue', 'queue')) if name in found}
+    asked.gpus = of_node * value('gpus-per-slot') if 'gpus-per-slot' in options else None
+    asked.seconds = _fsd(options['time-limit'][0]) if 'time-limit' in options else None
+    asked.words = {
+        word: options[name][0] for word, name in (('account', 'bank'), ('queue', 'queue')) if name in options
+    }
 
 
 def _fsd(text: str) -> int:

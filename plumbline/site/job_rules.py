@@ -100,12 +100,12 @@ def _reserved(processor: dict[str, Any]) -> set[int]:
 
 def _cpus_used(lines: list[str]) -> dict[int, int]:
     """Return the CPUs that ranks of the job are bound to, and the line of each."""
-    found: dict[int, int] = {}
+    used: dict[int, int] = {}
     for number, text in enumerate(lines, start=1):
         for listed in re.findall(r'PLUMBLINE_CPUS=[\'"]?([0-9,:]+)', text):
             for cpu in re.split('[,:]', listed):
-                found.setdefault(int(cpu), number)
-    return found
+                used.setdefault(int(cpu), number)
+    return used
 
 
 # What starts the ranks inside the job
@@ -129,8 +129,8 @@ def _launchers(lines: list[str], asked: Asked, partition: Partition) -> Iterator
 
 
 def _number(text: str, option: str) -> int | None:
-    found = re.search(rf'(?:^|\s){option}[ =](\d+)', text)
-    return int(found[1]) if found else None
+    match = re.search(rf'(?:^|\s){option}[ =](\d+)', text)
+    return int(match[1]) if match else None
 
 
 def _jsrun(number: int, text: str, asked: Asked, partition: Partition) -> Iterator[Fault]:

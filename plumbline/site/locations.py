@@ -28,9 +28,9 @@ def locations(site: str, root: Path | None = None) -> dict[str, set[str]]:
         raise InputError(
             f'{path}:1: expected the columns node and at least one kind of place, found {",".join(header)}'
         )
-    found: dict[str, set[str]] = {}
+    places: dict[str, set[str]] = {}
     for line, row in rows:
-        if len(row) != len(header) or row[0] in found:
+        if len(row) != len(header) or row[0] in places:
             raise InputError(f'{path}:{line}: node {row[0]}: expected one row of {len(header)} columns')
-        found[row[0]] = {f'{kind} {name}' for kind, name in zip(header[1:], row[1:], strict=True) if name}
-    return found
+        places[row[0]] = {f'{kind} {name}' for kind, name in zip(header[1:], row[1:], strict=True) if name}
+    return places

@@ -127,7 +127,7 @@ def _check(text: str) -> None:
 
 def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
     """Return the nodes with the options that a job of this user needs, and why other partitions are left out."""
-    found, closed, stated = [], {}, {}
+    partitions, closed, stated = [], {}, {}
     for nodes in listed:
         if nodes.scheduler == 'slurm' and nodes.partition not in stated:
             try:
@@ -136,10 +136,10 @@ def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
                 closed[nodes.partition] = str(error)
         if nodes.partition not in closed:
             options, others = stated.get(nodes.partition, ((), nodes.to_add))
-            found.append(replace(nodes, access=(*nodes.access, *options), to_add=others))
-    if listed and not found:
+            partitions.append(replace(nodes, access=(*nodes.access, *options), to_add=others))
+    if listed and not partitions:
         raise InputError('; '.join(f'partition {name}: {why}' for name, why in closed.items()))
-    return found, closed
+    return partitions, closed
 
 
 def _nodes_like(node: Node, slurm: list[Nodes]) -> Nodes | None:
@@ -205,10 +205,10 @@ def _partition(nodes: Nodes, others: list[Nodes], node: Node | None) -> list[str
     }
     if node:
         machine |= _detected(node, cpus_of(node))  # the whole node, also where the job has only a part of it
-        has, sees = sum(n for _, n in nodes.gpus), sum(device['num_devices'] for device in machine['devices'])
-        if sees < has:
+        stated, sees = sum(n for _, n in nodes.gpus), sum(device['num_devices'] for device in machine['devices'])
+        if sees < stated:
             raise InputError(
-                f'this job sees {sees} of the {count(has, "GPU")} of its node; expected all, as with: {_srun(nodes)}'
+                f'this job sees {sees} of the {count(stated, "GPU")} of its node; expected all, as with: {_srun(nodes)}'
             )
     if nodes.memory > 1:  # 1: Slurm's default, not configured
         machine['memory_per_node'] = f'{nodes.memory} MiB'

@@ -64,7 +64,7 @@ def scheduler(name: str | None) -> Scheduler:
 
 def launched_by(launcher: str) -> tuple[str, ...]:
     """Return the schedulers in whose jobs a launcher works; empty if it works in any."""
-    return tuple(name for name, one in SCHEDULERS.items() if launcher in one.launchers)
+    return tuple(name for name, scheduler in SCHEDULERS.items() if launcher in scheduler.launchers)
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,14 @@ def nodes_of_cluster() -> tuple[list[Nodes], str | None]:
             printed = output_of(command)
         except ValueError as error:
             return [], f'{command[0]} {error}'
-        found = [nodes for nodes in read(printed) if nodes.number]
-        return found, None if found else f'{command[0]} lists no node'
+        listed = [nodes for nodes in read(printed) if nodes.number]
+        return listed, None if listed else f'{command[0]} lists no node'
     return [], None
 
 
 def of_slurm(printed: str) -> list[Nodes]:
     """Parse lines such as ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-00:00:00``. Raises InputError."""
-    found = []
+    listed = []
     for line in printed.splitlines():
         try:
             name, *numbers, resources, limit = line.strip().split('|')
@@ -136,8 +136,8 @@ def of_slurm(printed: str) -> list[Nodes]:
         max_time = ''.join(f'{int(n)}{unit}' for n, unit in parts if int(n or 0))
         models = tuple((model, int(n)) for model, n in gpus)
         access = (f'-p {name}',)
-        found.append(Nodes(name, number, sockets, cores, threads, memory, models, max_time, access=access))
-    return found
+        listed.append(Nodes(name, number, sockets, cores, threads, memory, models, max_time, access=access))
+    return listed
 
 
 def of_pbs(printed: str) -> list[Nodes]:
@@ -153,8 +153,8 @@ def of_pbs(printed: str) -> list[Nodes]:
         hosts.setdefault(name, []).append(available | {'queue': values.get('queue', '')})
     kinds = []
     for vnodes in hosts.values():
-        total = {key: sum(int(one.get(key, 0)) for one in vnodes) for key in ('ncpus', 'ngpus')}
-        memory = sum(_mebibytes(one.get('mem', '0kb')) for one in vnodes) // 1024 * 1024
+        total = {key: sum(int(vnode.get(key, 0)) for vnode in vnodes) for key in ('ncpus', 'ngpus')}
+        memory = sum(_mebibytes(vnode.get('mem', '0kb')) for vnode in vnodes) // 1024 * 1024
         kinds.append((vnodes[0]['queue'], total['ncpus'], memory, vnodes[0].get('gputype', ''), total['ngpus']))
     launcher = 'pals' if 'pals' in os.path.realpath(shutil.which('mpiexec') or '') else 'mpiexec'
     return [
@@ -189,16 +189,16 @@ def of_flux(printed: str) -> list[Nodes]:
     for entry in resources['R_lite']:
         cores, gpus = (len(_ids(entry['children'].get(key, ''))) for key in ('core', 'gpu'))
         kinds |= dict.fromkeys(_ids(entry['rank']), (cores, gpus))
-    found = []
+    listed = []
     for name, ranks in (resources.get('properties') or {'': ','.join(map(str, kinds))}).items():
         for (cores, gpus), number in Counter(kinds[rank] for rank in _ids(ranks) if rank in kinds).items():
-            found.append(
+            listed.append(
                 Nodes(
                     name or 'nodes', number, 0, cores, 1, 1, (('', gpus),) if gpus else (), '', 'squeue', 'srun',
                     (f'-p {name}',) if name else (), '-A BANK; load flux_wrappers, the commands of Slurm',
                 )
             )  # fmt: skip
-    return found
+    return listed
 
 
 _READERS: tuple[tuple[list[str], Callable[[str], list[Nodes]]], ...] = (
@@ -231,7 +231,7 @@ def must_state(partition: str) -> tuple[tuple[str, ...], str]:
     for account, only, names, usual in (row.split('|') for row in rows.split()):
         of_account = names.split(',')
         usual = usual or ('normal' if 'normal' in of_account else of_account[0])
-        qos = sorted((one for one in of_account if _takes(limits, 'Qos', one)), key=lambda one: one != usual)
+        qos = sorted((name for name in of_account if _takes(limits, 'Qos', name)), key=lambda one: one != usual)
         if qos and only in ('', partition) and _takes(limits, 'Accounts', account):
             mine[account] = qos, usual
     if not mine:
@@ -239,20 +239,20 @@ def must_state(partition: str) -> tuple[tuple[str, ...], str]:
     account = default if default in mine else min(mine)
     qos, usual = mine[account]
     options = [f'-A {account}'] * (account != default) + [f'-q {qos[0]}'] * (qos[0] != usual)
-    others = [f'-A {one}' for one in sorted(mine) if one != account] + [f'-q {one}' for one in qos[1:]]
+    others = [f'-A {name}' for name in sorted(mine) if name != account] + [f'-q {name}' for name in qos[1:]]
     return tuple(options), ', '.join(others)
 
 
-def _takes(limits: dict[str, str], what: str, name: str) -> bool:
+def _takes(limits: dict[str, str], kind: str, name: str) -> bool:
     """Return whether a partition of ``scontrol show partition`` lets jobs of an account or QOS in."""
-    allow = limits.get(f'Allow{what}', 'ALL')
-    return (allow == 'ALL' or name in allow.split(',')) and name not in limits.get(f'Deny{what}', '').split(',')
+    allow = limits.get(f'Allow{kind}', 'ALL')
+    return (allow == 'ALL' or name in allow.split(',')) and name not in limits.get(f'Deny{kind}', '').split(',')
 
 
 def _mebibytes(text: str) -> int:
     """Return the MiB of ``527672492kb`` or ``30.7G``; 1 if none is stated, as Slurm's default is."""
-    found = re.fullmatch(r'([\d.]+)([kKmMgGtT]?)[bB]?', text)
-    return int(float(found[1]) * 1024.0 ** ('kmgt'.index(found[2].lower()) - 1 if found[2] else -2)) if found else 1
+    match = re.fullmatch(r'([\d.]+)([kKmMgGtT]?)[bB]?', text)
+    return int(float(match[1]) * 1024.0 ** ('kmgt'.index(match[2].lower()) - 1 if match[2] else -2)) if match else 1
 
 
 def _ids(text: str) -> list[int]:

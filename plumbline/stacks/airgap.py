@@ -101,8 +101,8 @@ def import_folder(folder: Path) -> None:
     say(f'imported {folder} into {software}')
 
 
-def say(what: str) -> None:
-    print(f'plumbline: {what}', flush=True)
+def say(step: str) -> None:
+    print(f'plumbline: {step}', flush=True)
 
 
 def _only_core(folder: str, names: list[str]) -> list[str]:

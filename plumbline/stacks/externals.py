@@ -31,14 +31,14 @@ def find_externals(libraries: list[str], variants: list[str], path: Path) -> lis
     # it has no program for Spack to find
     archive = {'spec': 'autoconf-archive@2022.09.03', 'prefix': '/usr'} if _ARCHIVE.exists() else None
     own = {'openmpi': _openmpi(links), 'openblas': _openblas(links), 'autoconf-archive': archive}
-    packages |= {name: {'externals': [found], 'buildable': False} for name, found in own.items() if found}
+    packages |= {name: {'externals': [external], 'buildable': False} for name, external in own.items() if external}
     for virtual, package in (('mpi', 'openmpi'), ('blas', 'openblas'), ('lapack', 'openblas')):
         if packages.get(package, {}).get('externals'):
             packages[virtual] = {'require': package}
     packages['all'] = {'variants': variants} if variants else {}
     comment = '# What ci/provision found on this machine; written again whenever a stack is installed.\n'
     path.write_text(comment + to_yaml({'packages': packages}), encoding='utf-8')
-    return [f'{name}: not found on this machine; Spack builds it' for name, found in own.items() if not found]
+    return [f'{name}: not found on this machine; Spack builds it' for name, external in own.items() if not external]
 
 
 def _found_by_spack(folder: Path, names: list[str]) -> dict[str, Any]:

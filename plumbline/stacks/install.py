@@ -71,17 +71,17 @@ def find_spack() -> Path | None:
         if not given.exists():
             raise StackError(f'SPACK_ROOT={root}: expected a folder with bin/spack in it')
         return given
-    if found := shutil.which('spack'):
-        return Path(found)
+    if path := shutil.which('spack'):
+        return Path(path)
     own = software_directory() / f'spack-{release()["tag"]}' / 'bin' / 'spack'
     return own if own.exists() else None
 
 
 def needed_spack() -> Path:
     """Return :func:`find_spack`. Raises StackError if there is none."""
-    if (found := find_spack()) is None:
+    if (spack := find_spack()) is None:
         raise StackError('no Spack: set SPACK_ROOT, put spack on PATH, or let ci/provision get one')
-    return found
+    return spack
 
 
 def environment() -> dict[str, str]:
@@ -167,8 +167,8 @@ class BringUp:
             # otherwise a job would run another program of this name, or none
             raise StackError(f'{self.name}: installed, but its activation does not put {", ".join(lost)} on PATH')
         self.stack.activation.write_text(activation(exports, programs, self.name), encoding='utf-8')
-        found = linkage.look(folder, self.stack.manifest(), self.stack.activation, programs)
-        if missing := linkage.missing(found):
+        findings = linkage.look(folder, self.stack.manifest(), self.stack.activation, programs)
+        if missing := linkage.missing(findings):
             raise StackError(f'{self.name}: installed, but not as its benchmarks need it: {missing}')
         lock = lock_digest(folder / LOCK)
         spack, roots = read_lock(folder / LOCK)
@@ -184,9 +184,9 @@ class BringUp:
                 'stack_lock': lock,
                 'stack_spack': spack,
                 'stack_specs': '; '.join(roots),
-                'stack_linkage': linkage.summary(found),
+                'stack_linkage': linkage.summary(findings),
             },
-            'linkage': [asdict(row) for row in found],
+            'linkage': [asdict(row) for row in findings],
         }
         (folder / INSTALLED).write_text(json.dumps(description, indent=1), encoding='utf-8')
 
@@ -281,13 +281,13 @@ def _end_session(process: subprocess.Popen[str]) -> None:
 
 
 def _of_session(session: int) -> list[int]:
-    found = []
+    pids = []
     for stat in Path('/proc').glob('[0-9]*/stat'):
         with suppress(OSError):
-            state, _, _, of = stat.read_text(encoding='utf-8', errors='replace').rpartition(')')[2].split()[:4]
-            if int(of) == session and state != 'Z':
-                found.append(int(stat.parent.name))
-    return found
+            state, _, _, session_id = stat.read_text(encoding='utf-8', errors='replace').rpartition(')')[2].split()[:4]
+            if int(session_id) == session and state != 'Z':
+                pids.append(int(stat.parent.name))
+    return pids
 
 
 def why(printed: list[str]) -> str:
@@ -299,11 +299,11 @@ def why(printed: list[str]) -> str:
     logs = sorted(set(_BUILD_LOG.findall(text)))
     where = f' (build log: {", ".join(logs)})' if logs else ''
     # also printed for the packages that need the failed one
-    failed = [found for found in _BUILT_FOR.findall(text) if found[1] != 'Package was not installed']
+    failed = [match for match in _BUILT_FOR.findall(text) if match[1] != 'Package was not installed']
     if failed:
         causes = {package: cause.strip() for package, cause in reversed(failed)}
         # if several packages fail, Spack 1.1 repeats the error of the last one only
-        staged = [found[1] for log in logs if (found := _STAGE.search(log)) and found[1] not in causes]
+        staged = [match[1] for log in logs if (match := _STAGE.search(log)) and match[1] not in causes]
         cause = '; '.join([*map(': '.join, causes.items()), *(f'{package}: see its build log' for package in staged)])
     elif error := _ERROR.search(text):
         cause = _short(error[1])

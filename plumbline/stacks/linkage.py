@@ -131,7 +131,7 @@ def _rows(
         yield Row(name, row.wanted, f'{row.found}; no folder: {lost}' if lost else row.found, row.state)
     unknown = [library for library, where in libraries.items() if where is None]
     if others := [
-        one for one in unknown if not any(fnmatch(one, library) for library in required)
+        library_name for library_name in unknown if not any(fnmatch(library_name, library) for library in required)
     ]:  # of a driver, or of a module that jobs load
         yield Row(name, 'its other libraries', f'not on this node: {", ".join(others)}', UNKNOWN)
 
@@ -147,10 +147,10 @@ def _provides_mpi(node: dict[str, Any], nodes: dict[str, Any]) -> bool:
 def _mpi(name: str, mpi: dict[str, Any], libraries: dict[str, str | None]) -> Row:
     """Return the finding on MPI: exactly one must be linked, that of the lock."""
     wanted = f'{mpi["name"]}@{mpi["version"]}, and no other MPI'
-    found = {os.path.realpath(where): where for lib, where in libraries.items() if where and _MPI.match(lib)}
-    if len(found) != 1:
-        return Row(name, wanted, ' and '.join(found) or 'none', MISSING)
-    ((real, path),) = found.items()
+    linked = {os.path.realpath(where): where for lib, where in libraries.items() if where and _MPI.match(lib)}
+    if len(linked) != 1:
+        return Row(name, wanted, ' and '.join(linked) or 'none', MISSING)
+    ((real, path),) = linked.items()
     prefix = (mpi.get('external') or {}).get('path')
     if prefix is None:
         right = mpi['hash'] in real
@@ -174,14 +174,14 @@ def _libraries(activation: Path, paths: Sequence[str]) -> dict[str, dict[str, st
     """Return the shared libraries of each program, direct and indirect, as name -> path; None for a static program."""
     # ldd names a program before its libraries only where it is given more than one
     printed = _said([*_SOURCED, str(activation), 'ldd', '/dev/null', *paths])
-    found: dict[str, dict[str, str | None] | None] = {}
+    by_program: dict[str, dict[str, str | None] | None] = {}
     libraries: dict[str, str | None] = {}
     for line in printed.splitlines():
         if line.endswith(':') and not line.startswith(('\t', ' ')):
-            found[line[:-1]] = libraries = {}
+            by_program[line[:-1]] = libraries = {}
         elif entry := re.match(r'\s+(\S+) => (/\S+|not found)', line):
             libraries[entry[1]] = entry[2] if entry[2] != 'not found' else None
-    return {path: libraries or None for path, libraries in found.items()}
+    return {path: libraries or None for path, libraries in by_program.items()}
 
 
 def _absent_rpaths(path: str) -> list[str]:
@@ -210,16 +210,16 @@ def _code(name: str, program: Path, archs: list[str], nodes: dict[str, Any]) -> 
         return
     if archs[0].startswith('gfx'):
         content = program.read_bytes()
-        found = {match.decode() for match in _HIP_CODE.findall(content)}
+        archs_found = {match.decode() for match in _HIP_CODE.findall(content)}
         lost = 'compressed' if _HIP_COMPRESSED in content else ''
     else:
         cuda = [node['external']['path'] for node in nodes.values() if node['name'] == 'cuda' and node.get('external')]
         lister = which('cuobjdump', path=':'.join([*(f'{path}/bin' for path in cuda), os.environ.get('PATH', '')]))
-        found = set(re.findall(r'\bsm_\d+', _said([lister, '--list-elf', str(program)]))) if lister else set()
+        archs_found = set(re.findall(r'\bsm_\d+', _said([lister, '--list-elf', str(program)]))) if lister else set()
         lost = '' if lister else 'no cuobjdump'
     for arch in archs:
-        state = OK if arch in found else MISSING if found or not lost else UNKNOWN
-        yield Row(name, f'code for {arch}', ', '.join(sorted(found)) or lost or 'none', state)
+        state = OK if arch in archs_found else MISSING if archs_found or not lost else UNKNOWN
+        yield Row(name, f'code for {arch}', ', '.join(sorted(archs_found)) or lost or 'none', state)
 
 
 def _archs(manifest: Manifest) -> list[str]:
@@ -234,7 +234,7 @@ def _plugins(specs: list[str], activation: Path) -> dict[str, str | None]:
     roots = [name for name in _PLUGINS if name in map(package_of, specs)]
     folders = _said([*_SOURCED, str(activation), 'printenv', 'LD_LIBRARY_PATH']).strip().split(':') if roots else []
     files = {name: [file for at in folders if at for file in sorted(Path(at).glob(_PLUGINS[name]))] for name in roots}
-    return {name: str(found[0]) if found else None for name, found in files.items()}
+    return {name: str(paths_found[0]) if paths_found else None for name, paths_found in files.items()}
 
 
 def _said(command: Sequence[str]) -> str:

@@ -239,15 +239,15 @@ def lock_digest(path: Path) -> str | None:
 
 def view_digest(folders: list[str]) -> str:
     """Return 16 hexadecimal digits of name, size and time of every program in `folders`; links are followed."""
-    found = []
+    states = []
     for folder in map(Path, folders):
         if not folder.is_dir():
-            found.append(f'{folder} is missing')
+            states.append(f'{folder} is missing')
             continue
         for path in sorted(folder.iterdir()):
             try:
                 facts = path.stat()
-                found.append(f'{path} {facts.st_size} {facts.st_mtime_ns}')
+                states.append(f'{path} {facts.st_size} {facts.st_mtime_ns}')
             except OSError:
-                found.append(f'{path} is broken')
-    return hashlib.sha256('\n'.join(found).encode()).hexdigest()[:16]
+                states.append(f'{path} is broken')
+    return hashlib.sha256('\n'.join(states).encode()).hexdigest()[:16]

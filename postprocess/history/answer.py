@@ -25,19 +25,19 @@ def answer(
     That of the newest session of a site is kept, and returned until a file that it follows from changes. Raises
     InputError and SiteError.
     """
-    if not reruns and (found := _kept(store, name, site, root)):
-        return found
+    if not reruns and (kept_answer := _kept(store, name, site, root)):
+        return kept_answer
     session = store.find(name, site)
     results, newest = store.folder.parent, store.find('latest', session.site).session == session.session
     before = kept.state(results, session.site, root)
-    found = digest(store, judge_session(store, session, root, reruns), root, late)
-    if newest and not reruns and not found.faults and os.access(results, os.W_OK):
+    kept_answer = digest(store, judge_session(store, session, root, reruns), root, late)
+    if newest and not reruns and not kept_answer.faults and os.access(results, os.W_OK):
         after = kept.state(results, session.site, root)
         # otherwise another process changed a file meanwhile, and the answer may belong to either state
-        if after.inputs == before.inputs and _of_ledger(results, session, found.day) == found.known:
-            found.kept = True
-            kept.write(results, session.site, kept.Head(session.session, after), found)
-    return found
+        if after.inputs == before.inputs and _of_ledger(results, session, kept_answer.day) == kept_answer.known:
+            kept_answer.kept = True
+            kept.write(results, session.site, kept.Head(session.session, after), kept_answer)
+    return kept_answer
 
 
 def _kept(store: Store, name: str, site: str | None, root: Path | None) -> Digest | None:
@@ -45,11 +45,15 @@ def _kept(store: Store, name: str, site: str | None, root: Path | None) -> Diges
     results, sites = store.folder.parent, [site] if site else store.sites()
     if len(sites) != 1 or (head := kept.head(results, sites[0])) is None or name not in ('latest', head.session):
         return None
-    if head.state != kept.state(results, sites[0], root) or (found := kept.read(results, sites[0], Digest)) is None:
+    if head.state != kept.state(results, sites[0], root) or (digest := kept.read(results, sites[0], Digest)) is None:
         return None
-    return replace(found, known=[replace(one, results=results) for one in found.known])
+    return replace(digest, known=[replace(incident, results=results) for incident in digest.known])
 
 
 def _of_ledger(results: Path, session: Session, day: str) -> list[Known]:
-    known = [one for one in ledger.read(results, session.site) if not one.closed or session.session in one.seen]
+    known = [
+        incident
+        for incident in ledger.read(results, session.site)
+        if not incident.closed or session.session in incident.seen
+    ]
     return in_order(known, day)

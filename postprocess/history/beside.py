@@ -61,12 +61,12 @@ def beside(
     only = '' if nodes is None else ' SEMI JOIN wanted USING (node)'
     wanted = {'wanted': {'node': sorted(nodes or ())}}
     said = _counted(store, sessions)
-    found = {}
+    by_node = {}
     for row in store.query(_LEVELS.format(wanted=only), sessions, **wanted).to_pylist():
         key = row['night'], row['node']
         series = SeriesId.from_row(row['series']) if row['series'] else None
-        found[key] = Beside(row['typical'], row['furthest'], series, said.get(key, ''))
-    return found
+        by_node[key] = Beside(row['typical'], row['furthest'], series, said.get(key, ''))
+    return by_node
 
 
 def _counted(store: Store, sessions: Sequence[Session]) -> dict[tuple[int, str], str]:

@@ -79,7 +79,7 @@ class Digest:
 
     def of_state(self, *states: str) -> list[Known]:
         """Return the incidents that have one of these states on the day of the session."""
-        return [one for one in self.known if one.state(self.day) in states]
+        return [incident for incident in self.known if incident.state(self.day) in states]
 
     @property
     def absent(self) -> list[str]:
@@ -123,11 +123,16 @@ class Digest:
     def standing(self) -> str:
         """``3 incidents open, 1 new, 1 intermittent, 1 acknowledged``; empty without any."""
         is_open = self.of_state(*FAILING)
-        kinds = (sum(one.is_new for one in is_open), 'new'), (len(self.of_state('intermittent')), 'intermittent')
+        kinds = (
+            (sum(incident.is_new for incident in is_open), 'new'),
+            (len(self.of_state('intermittent')), 'intermittent'),
+        )
         parts = [f'{count(len(is_open), "incident")} open', *(f'{n} {word}' for n, word in kinds if n)]
         parts = parts if is_open else []
         others = ('acknowledged', 'suspected', 'healing')
-        return ', '.join([*parts, *(f'{len(found)} {state}' for state in others if (found := self.of_state(state)))])
+        return ', '.join(
+            [*parts, *(f'{len(of_that_state)} {state}' for state in others if (of_that_state := self.of_state(state)))]
+        )
 
     @property
     def headline(self) -> str:
@@ -158,120 +163,124 @@ def digest(store: Store, comparison: Comparison, root: Path | None = None, late:
     judged. Raises InputError where the store cannot be read.
     """
     session, results = comparison.session, store.folder.parent
-    found = Digest(comparison)
+    made = Digest(comparison)
     last = store.find('latest', session.site)
     newest = last.session == session.session
     try:
-        found.fleet = fleet(store, session, _FLEET_DAYS, results, root)
+        made.fleet = fleet(store, session, _FLEET_DAYS, results, root)
     except (InputError, SiteError) as error:
-        found.faults.append(f'the nodes were not compared: {error}')
-    _add_incidents(found, store, root, newest, late and session.started <= last.started)
-    if found.fleet:
-        found.fleet = replace(found.fleet, drain=_without_places(found.fleet.drain, found.of_state(*FAILING)))
+        made.faults.append(f'the nodes were not compared: {error}')
+    _add_incidents(made, store, root, newest, late and session.started <= last.started)
+    if made.fleet:
+        made.fleet = replace(made.fleet, drain=_without_places(made.fleet.drain, made.of_state(*FAILING)))
         try:
-            found.drain = write_drain(found.fleet, results) if newest else None
+            made.drain = write_drain(made.fleet, results) if newest else None
         except InputError as error:
-            found.faults.append(f'the proposal to drain nodes was not written: {error}')
-    found.busy = len(read_doubts(store, [session], {}))
-    return found
+            made.faults.append(f'the proposal to drain nodes was not written: {error}')
+    made.busy = len(read_doubts(store, [session], {}))
+    return made
 
 
 def _without_places(drain: Mapping[str, str], known: Sequence[Known]) -> dict[str, str]:
     """Return the nodes to drain, without those whose rack or switch, or half of all nodes, is slow with them."""
     shared = [
-        one.incident for one in known if one.incident.where.place or len(one.incident.where.nodes) > _MOST_DRAINED
+        incident.incident
+        for incident in known
+        if incident.incident.where.place or len(incident.incident.where.nodes) > _MOST_DRAINED
     ]
-    of_place = {node for one in shared for node in one.own_nodes}
-    of_own = {node for one in known if one.incident not in shared for node in one.incident.where.nodes}
+    of_place = {node for incident in shared for node in incident.own_nodes}
+    of_own = {node for incident in known if incident.incident not in shared for node in incident.incident.where.nodes}
     return {node: why for node, why in drain.items() if node in of_own or node not in of_place}
 
 
-def add_history(found: Digest, store: Store, root: Path | None = None, days: int = 90) -> None:
+def add_history(digest: Digest, store: Store, root: Path | None = None, days: int = 90) -> None:
     """Examine the history of every series over so many `days`, and on which of them nodes stood out.
 
     Raises InputError where the store cannot be read.
     """
-    session = found.comparison.session
-    found.sessions = store.history(session, days)
+    session = digest.comparison.session
+    digest.sessions = store.history(session, days)
     with suppress(InputError):  # the comparison of nodes reports an unreadable ledger
-        found.before = _before(ledger.entries(store.folder.parent, session.site), found.sessions)
+        digest.before = _before(ledger.entries(store.folder.parent, session.site), digest.sessions)
     try:
-        found.histories = by_session(store, found.sessions, root)
-        found.trend = trend(store, found.sessions, root, found.histories)
-        found.new = _new(store, found.trend, found.histories, root)
+        digest.histories = by_session(store, digest.sessions, root)
+        digest.trend = trend(store, digest.sessions, root, digest.histories)
+        digest.new = _new(store, digest.trend, digest.histories, root)
     except (InputError, SiteError) as error:
-        found.faults.append(f'the history was not examined: {error}')
+        digest.faults.append(f'the history was not examined: {error}')
 
 
-def _add_incidents(found: Digest, store: Store, root: Path | None, newest: bool, late: bool) -> None:
+def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool, late: bool) -> None:
     """Add the incidents of the session to those of the ledger; keep them where it is the newest, or judged `late`."""
-    session, results = found.comparison.session, store.folder.parent
+    session, results = digest.comparison.session, store.folder.parent
     try:
         before = ledger.read(results, session.site)
         keep = os.access(results, os.W_OK) and (newest or (late and not ledger.was_judged(results, session)))
     except InputError as error:  # report it, but keep the verdict
-        found.faults.append(f'the incidents were not kept: {error}')
+        digest.faults.append(f'the incidents were not kept: {error}')
         before, keep = [], False
-    tonight = _incidents(found, store, root, before)
+    tonight = _incidents(digest, store, root, before)
     cases = store.cases(session)
     known = before if newest else until(before, session)
     after = whole = judge(
-        known, session, tonight, lambda one: seen_again(one, found.comparison, cases),
-        lambda one: is_recorded(one, found.comparison), results,
+        known, session, tonight, lambda incident: seen_again(incident, digest.comparison, cases),
+        lambda incident: is_recorded(incident, digest.comparison), results,
     )  # fmt: skip
     if keep and not newest:
-        whole, after = _entered(found, store, root, before, after)
+        whole, after = _entered(digest, store, root, before, after)
     if keep:  # otherwise other processes may read it
         try:
             ledger.write(results, session.site, before, whole)
             ledger.note_judged(results, session)
         except InputError as error:
-            found.faults.append(f'the incidents were not kept: {error}')
-    shown = [one for one in after if not one.closed or session.session in one.seen]
-    found.known = in_order(shown, found.day)
+            digest.faults.append(f'the incidents were not kept: {error}')
+    shown = [incident for incident in after if not incident.closed or session.session in incident.seen]
+    digest.known = in_order(shown, digest.day)
 
 
 def _entered(
-    found: Digest, store: Store, root: Path | None, before: Sequence[Known], then: Sequence[Known]
+    digest: Digest, store: Store, root: Path | None, before: Sequence[Known], then: Sequence[Known]
 ) -> tuple[list[Known], list[Known]]:
     """Return the ledger with the findings of a late session, and its own incidents with the ids of the ledger."""
-    session = found.comparison.session
+    session = digest.comparison.session
     of_site = store.sessions(session.site)
-    later = of_site[[one.session for one in of_site].index(session.session) + 1 :]
+    later = of_site[[incident.session for incident in of_site].index(session.session) + 1 :]
 
     @cache
     def judged(uuid: str) -> tuple[Comparison, list[Any]]:
-        one = next(one for one in later if one.session == uuid)
-        return judge_session(store, one, root), store.cases(one)
+        session = next(session for session in later if session.session == uuid)
+        return judge_session(store, session, root), store.cases(session)
 
     def shows(at: Session, known: Known) -> tuple[set[str], set[str]]:
         return seen_again(known, *judged(at.session))
 
     whole, ids, notes = enter(before, then, session, later, shows)
-    found.notes += notes
-    kept = {one.id: one for one in whole}
+    digest.notes += notes
+    kept = {incident.id: incident for incident in whole}
     own: dict[str, Known] = {}
-    for one in then:
-        if one.id in ids:
-            same = kept[ids[one.id]]
-            one = replace(one, id=same.id, acknowledged=same.acknowledged, corrections=same.corrections)
-        own[one.id] = of_parts(own[one.id], (*own[one.id].leaves, *one.leaves)) if one.id in own else one
+    for incident in then:
+        if incident.id in ids:
+            same = kept[ids[incident.id]]
+            incident = replace(incident, id=same.id, acknowledged=same.acknowledged, corrections=same.corrections)
+        own[incident.id] = (
+            of_parts(own[incident.id], (*own[incident.id].leaves, *incident.leaves)) if incident.id in own else incident
+        )
     return whole, list(own.values())
 
 
-def _incidents(found: Digest, store: Store, root: Path | None, known: Sequence[Known]) -> list[Incident]:
+def _incidents(digest: Digest, store: Store, root: Path | None, known: Sequence[Known]) -> list[Incident]:
     """Return the incidents of the session, from its verdicts, failed jobs, nodes and problems; the worst first.
 
     Their division and beginning follow the corrections of the similar incidents in `known`.
     """
-    comparison, sessions = found.comparison, store.history(found.comparison.session)
-    places = {} if found.fleet is None else locations(comparison.session.site, root)  # None: they may be wrong
+    comparison, sessions = digest.comparison, store.history(digest.comparison.session)
+    places = {} if digest.fleet is None else locations(comparison.session.site, root)  # None: they may be wrong
     night = Night(store, comparison, sessions[:-1], places)
     drafts = [*failures(night), *losses(night)]
-    if found.fleet is not None:
-        add_events(drafts, found.fleet, night)
+    if digest.fleet is not None:
+        add_events(drafts, digest.fleet, night)
     add_problems(drafts, comparison.problems, night)
-    lasting = [one for one in known if not one.closed or one.closed >= found.day]
+    lasting = [incident for incident in known if not incident.closed or incident.closed >= digest.day]
     drafts = apart(joined(drafts, lasting, night), lasting)
     for draft in drafts:
         if draft.where.place:
@@ -294,15 +303,15 @@ def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dic
 def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | None) -> list[Change]:
     """Return the recent changes for the worse that the session before had not found."""
     places = {session.session: place for place, session in enumerate(found.sessions)}
-    of = {(one.series, one.quantity): one for one in histories}
+    by_series = {(history.series, history.quantity): history for history in histories}
 
     def settled(step: Change) -> bool:
         """Return True if the date of the step is certain.
 
         Three bad sessions are at first found as a level of five, dated two sessions early.
         """
-        one = of[step.series, step.quantity]
-        first = math.log(one.values[one.sessions == places[step.session.session]][0])
+        history = by_series[step.series, step.quantity]
+        first = math.log(history.values[history.sessions == places[step.session.session]][0])
         return step.sessions <= _NEW_FOR and abs(first - math.log(step.became)) < abs(first - math.log(step.was))
 
     def worse(changes: list[Change]) -> list[Change]:
@@ -313,9 +322,9 @@ def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | 
         return []
     last = len(found.sessions) - 1
     shorter = []
-    for one in (of[key] for key in dict.fromkeys((change.series, change.quantity) for change in new)):
-        earlier = one.sessions < last
-        shorter.append(replace(one, sessions=one.sessions[earlier], values=one.values[earlier]))
+    for history in (by_series[key] for key in dict.fromkeys((change.series, change.quantity) for change in new)):
+        earlier = history.sessions < last
+        shorter.append(replace(history, sessions=history.sessions[earlier], values=history.values[earlier]))
     known: dict[tuple[SeriesId, Quantity, str], list[int]] = {}
     for change in worse(trend(store, found.sessions[:-1], root, shorter, found.control).changes):
         key = change.series, change.quantity, change.kind
@@ -332,10 +341,10 @@ def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | 
 def _of_changes(changes: Sequence[Change]) -> str:
     """Return a sentence on changes of one kind, day and check; it names the first, which is the worst."""
     worst = changes[0]
-    what = f'{percent(100 * (worst.became / worst.was - 1))} in {_metrics(worst.series, len(changes))}'
+    change = f'{percent(100 * (worst.became / worst.was - 1))} in {_metrics(worst.series, len(changes))}'
     values = f'{number(worst.was)} to {number(worst.became)} {worst.quantity.unit}'
     changed = f'; changed with it: {", ".join(worst.with_it)}' if worst.with_it else ''
-    return f'{worst.kind} since {worst.since.day}: {what}: {values}{changed}'
+    return f'{worst.kind} since {worst.since.day}: {change}: {values}{changed}'
 
 
 def _metrics(worst: SeriesId, n: int) -> str:

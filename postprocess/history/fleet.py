@@ -134,9 +134,9 @@ def _with_accepted(
     chosen = [session for session in every if session.session[:8] in named][:ACCEPTED]
     ids = {session.session for session in chosen or every[:ACCEPTED]}
     ids |= {session.session for session in sessions}
-    found = [session for session in every if session.session in ids]
+    accepted = [session for session in every if session.session in ids]
     of_baseline = {session.session for session in chosen}
-    return found, {place for place, session in enumerate(found) if session.session in of_baseline}
+    return accepted, {place for place, session in enumerate(accepted) if session.session in of_baseline}
 
 
 def recorded(baselines: References) -> Recorded:
@@ -190,21 +190,21 @@ def _node_events(flags: Iterable[Flag], measured: Iterable[str], located: Places
     for flag in flags:
         by_node[flag.node].append(flag)
     jobs = [names for names in by_node if ',' in names]
-    found = []
+    events = []
     for node in (name for name in by_node if ',' not in name):
         own = [names for names in jobs if node in names.split(',')]
         evidence = [f'its jobs with other nodes are slow, too: {len(own)}'] if own else []
-        found.append(_event('NODE', node, by_node[node], *evidence))
+        events.append(_event('NODE', node, by_node[node], *evidence))
     slow = [names for names in jobs if not by_node.keys() & set(names.split(','))]
     healthy = [_scopes(names, located) for names in measured if ',' in names and names not in jobs]
     for group in explain([_scopes(names, located) for names in slow], healthy):
         own = [slow[place] for place in group.places]
-        of = len(own) + sum(group.key in scopes for scopes in healthy)
-        evidence = [f'slow: {len(own)} of {of} jobs over several nodes there']
+        compared = len(own) + sum(group.key in scopes for scopes in healthy)
+        evidence = [f'slow: {len(own)} of {compared} jobs over several nodes there']
         flags_of = [flag for names in own for flag in by_node[names]]
         kind, where = map(str, group.key)
-        found.append(_event('NODE' if kind == 'node' else 'FABRIC', where, flags_of, *evidence))
-    return sorted(found, key=lambda event: event.change)
+        events.append(_event('NODE' if kind == 'node' else 'FABRIC', where, flags_of, *evidence))
+    return sorted(events, key=lambda event: event.change)
 
 
 def _scopes(names: str, located: Places) -> list[Key]:
@@ -220,7 +220,7 @@ def _with_software(store: Store, sessions: Sequence[Session], events: list[Event
     before = range(max(last - _BEFORE, 0), last)
     wanted = [(event.series.case, session) for event in events for session in (*before, last)]
     provenance = Provenance.read(store, sessions, wanted)
-    found = []
+    changed = []
     for event in events:
         case = event.series.case
         if event.kind == 'SYSTEM':
@@ -231,8 +231,8 @@ def _with_software(store: Store, sessions: Sequence[Session], events: list[Event
             changes = [change for change in own if change not in everywhere]
             changes = changes or provenance.unlike(case, last, event.where)
         kind = 'SOFTWARE' if changes else event.kind
-        found.append(replace(event, kind=kind, changes=tuple(changes)))
-    return found
+        changed.append(replace(event, kind=kind, changes=tuple(changes)))
+    return changed
 
 
 def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, str]:
@@ -247,11 +247,11 @@ def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Se
     }
 
 
-def _lately(found: Sequence[NodeTable]) -> set[str]:
+def _lately(measured: Sequence[NodeTable]) -> set[str]:
     """Return the nodes that ran today's single-node series in most of the sessions before."""
     return {
         node
-        for table in found
+        for table in measured
         if numpy.isfinite(table.performance[:, -1]).sum() >= FEWEST_NODES
         for node, n in zip(
             table.nodes, numpy.isfinite(table.performance[:, -1 - _BEFORE : -1]).sum(axis=1), strict=True
@@ -260,19 +260,19 @@ def _lately(found: Sequence[NodeTable]) -> set[str]:
     }
 
 
-def _left_out(found: Sequence[NodeTable]) -> list[str]:
-    few = [table for table in found if numpy.isfinite(table.performance[:, -1]).sum() < FEWEST_NODES]
+def _left_out(measured: Sequence[NodeTable]) -> list[str]:
+    few = [table for table in measured if numpy.isfinite(table.performance[:, -1]).sum() < FEWEST_NODES]
     if not few:
         return []
     return [f'{count(len(few), "metric")} of fewer than {FEWEST_NODES} nodes: only the parts of a node are compared']
 
 
-def write_drain(found: Fleet, results: Path) -> Path | None:
+def write_drain(fleet: Fleet, results: Path) -> Path | None:
     """Write the proposal as commands for a person to run; return its path, None without a proposal."""
-    if not found.drain:
+    if not fleet.drain:
         return None
-    path = results / 'proposals' / f'drain-{found.session.site}-{found.session.day}.txt'
-    write_text(path, ''.join(f'{drain(node, reason)}\n' for node, reason in sorted(found.drain.items())))
+    path = results / 'proposals' / f'drain-{fleet.session.site}-{fleet.session.day}.txt'
+    write_text(path, ''.join(f'{drain(node, reason)}\n' for node, reason in sorted(fleet.drain.items())))
     return path
 
 

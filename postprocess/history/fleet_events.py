@@ -31,25 +31,25 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
         if same:
             same.evidence += evidence
             continue
-        of = event.series
-        where = Scope(night.session.site, of.partition, '' if nodes else of.environ, nodes)
+        series = event.series
+        where = Scope(night.session.site, series.partition, '' if nodes else series.environ, nodes)
         if of_place:
             where = replace(where, environ='', place=event.where)
         elif nodes:
             where = replace(where, device=event.part)
         if nodes:
-            _leave_out(drafts, of.check, set(nodes))
-        rows = [row for row in night.comparison.verdicts if row.id == of]
+            _leave_out(drafts, series.check, set(nodes))
+        rows = [row for row in night.comparison.verdicts if row.id == series]
         own = [row for row in rows if nodes and set(row.nodes) == set(nodes)]
         levels = _levels(event, nodes, rows)
         expected = levels[0].value if levels else None
         loss = -event.change / 100
         drafts.append(
             Draft(
-                'DEVICE' if where.device else event.kind, where, 'loss', cases={of.case}, series={of},
+                'DEVICE' if where.device else event.kind, where, 'loss', cases={series.case}, series={series},
                 nodes=set(nodes) or {node for row in rows for node in row.nodes}, loss=loss, interval=event.interval,
                 evidence=evidence, levels=levels, certain=loss >= CERTAIN or event.sessions > 1,
-                values={of: value_of(own[0], expected, loss, event.interval)} if own else {},
+                values={series: value_of(own[0], expected, loss, event.interval)} if own else {},
             )
         )  # fmt: skip
 
@@ -59,8 +59,8 @@ def _covers(draft: Draft, event: Event, nodes: Sequence[str]) -> bool:
         return False
     if nodes:
         return bool(set(nodes) & set(draft.where.nodes))
-    of = event.series
-    return not draft.where.nodes and of.partition == draft.where.partition and of in draft.series
+    series = event.series
+    return not draft.where.nodes and series.partition == draft.where.partition and series in draft.series
 
 
 def _leave_out(drafts: Sequence[Draft], check: str, nodes: set[str]) -> None:
@@ -80,14 +80,14 @@ def _system_of_nodes(fleet: Fleet) -> list[Event]:
     for event in fleet.events:
         of_node = event.kind == 'NODE' and ',' not in event.where
         groups[(event.series.partition, event.series.check) if of_node else (id(event),)].append(event)
-    found = []
+    events = []
     for alike in groups.values():
         if len(alike) > 1 and len(alike) > fleet.nodes / 2:
             worst = sorted(alike, key=lambda event: event.change)[len(alike) // 2]
-            found.append(replace(worst, kind='SYSTEM', where=worst.series.partition, interval=None))
+            events.append(replace(worst, kind='SYSTEM', where=worst.series.partition, interval=None))
         else:
-            found += alike
-    return found
+            events += alike
+    return events
 
 
 def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list[NodeLevel]:

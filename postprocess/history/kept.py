@@ -62,16 +62,16 @@ class Standing:
 
     def faults(self) -> dict[str, str]:
         """Return why stacks must be installed, by their names. Raises SiteError."""
-        of = {name: Installed(self.site, *stack).fault() for name, stack in self.stacks.items()}
-        return {name: fault for name, fault in of.items() if fault}
+        by_stack = {name: Installed(self.site, *stack).fault() for name, stack in self.stacks.items()}
+        return {name: fault for name, fault in by_stack.items() if fault}
 
     def linkage(self) -> str:
         """Return what an installed stack is no longer linked with, else the number of correct findings."""
-        of = {name: look_again(Installed(self.site, *stack)) for name, stack in self.stacks.items()}
-        for name, found in of.items():
-            if lost := missing(found):
+        by_stack = {name: look_again(Installed(self.site, *stack)) for name, stack in self.stacks.items()}
+        for name, findings in by_stack.items():
+            if lost := missing(findings):
                 return f'{name}: {lost}'
-        return f'linkage: {summary([row for found in of.values() for row in found])}'
+        return f'linkage: {summary([row for findings in by_stack.values() for row in findings])}'
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def state(results: Path, site: str, root: Path | None) -> State:
     """
     stored, folders = results / 'store', (*site_folders(root), *site_folders())
     sites = sorted(path.name for path in stored.glob('sessions/site=*'))  # commands name one of several
-    texts = [str(one) for one in (results.absolute(), results_directory(), *folders, *sites)]
+    texts = [str(path) for path in (results.absolute(), results_directory(), *folders, *sites)]
     below = *_CODE, *stored.glob(f'*/site={site}'), *(folder / site for folder in folders)
     files = [*(file for folder in below for file in _files(folder)), *_file(results / 'proposals' / f'{site}.csv')]
     return State(_digest([*texts, *files]), _digest(_files(results / 'incidents' / site)))
@@ -124,8 +124,8 @@ def standings(results: Path, site: str | None, root: Path | None) -> list[Standi
     """Return the standing of the sites in the store, or of one; empty if any of them is unknown."""
     names = [site] if site else sorted(path.name[5:] for path in (results / 'store').glob('sessions/site=*'))
     heads = [head(results, name) for name in names]
-    known = [one.standing for one in heads if one and one.standing]
-    current = all(one and one.state == state(results, name, root) for name, one in zip(names, heads, strict=True))
+    known = [head.standing for head in heads if head and head.standing]
+    current = all(head and head.state == state(results, name, root) for name, head in zip(names, heads, strict=True))
     return known if current and len(known) == len(names) else []
 
 
@@ -191,5 +191,5 @@ def _files(folder: Path) -> Iterator[str]:
 def _file(path: str | Path) -> Iterator[str]:
     """Yield the name, inode, size and times of a file, which differ after a change; nothing if it is absent."""
     with suppress(OSError):  # one that may not be looked at cannot be read either
-        of = os.stat(path)
-        yield f'{path} {of.st_ino} {of.st_size} {of.st_mtime_ns} {of.st_ctime_ns}'
+        stat = os.stat(path)
+        yield f'{path} {stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}'

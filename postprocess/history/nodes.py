@@ -91,17 +91,17 @@ def tables(histories: Iterable[History], nodes: Sequence[str], sessions: int) ->
     return found
 
 
-def until(found: Iterable[NodeTable], session: int, before: int) -> list[NodeTable]:
+def until(measured: Iterable[NodeTable], session: int, before: int) -> list[NodeTable]:
     """Return the tables that have `session`, cut so that it is the last, with up to `before` sessions before it."""
     return [
         replace(table, performance=table.performance[:, max(session - before, 0) : session + 1])
-        for table in found
+        for table in measured
         if numpy.isfinite(table.performance[:, session]).any()
     ]
 
 
 def outliers(
-    found: Sequence[NodeTable],
+    measured: Sequence[NodeTable],
     recorded: Recorded = lambda table: None,
     flagged: Collection[tuple[str, int]] = (),
     accepted: Collection[int] = (),
@@ -112,8 +112,8 @@ def outliers(
     where it ran in enough of them, else its first ones, up to a fall. A session in which it was `flagged` (node and
     column) does not count, so a node that stays slow stays flagged.
     """
-    large = [table for table in found if numpy.isfinite(table.performance[:, -1]).sum() >= FEWEST_NODES]
-    families = list(siblings(found))
+    large = [table for table in measured if numpy.isfinite(table.performance[:, -1]).sum() >= FEWEST_NODES]
+    families = list(siblings(measured))
     tests = sum(len(table.nodes) for table in large) + sum(family.performance.size for family in families)
     p = FALSE_NODES / max(tests, 1)
     flags: list[Flag] = []
@@ -192,8 +192,8 @@ class _Fleet:
             yield from self._new(new, sessions)
 
     def _flag(self, i: int, loss: float, how: str, error: float, sessions: int = 1) -> Flag:
-        of = self.table
-        return Flag(of.series, of.quantity, of.nodes[i], float(loss), how, sessions, error=float(error))
+        table = self.table
+        return Flag(table.series, table.quantity, table.nodes[i], float(loss), how, sessions, error=float(error))
 
     def _below_own(self, sessions: ndarray) -> tuple[ndarray, ndarray, ndarray]:
         """Return the loss of each node against its accepted level, over how many sessions, 0 where it is none, and the
@@ -313,16 +313,16 @@ class Family:
     performance: ndarray
 
 
-def siblings(found: Iterable[NodeTable]) -> Iterator[Family]:
+def siblings(measured: Iterable[NodeTable]) -> Iterator[Family]:
     """Yield the series that measure the like parts of a node (see `PARTS`): they differ in nothing else."""
     groups: dict[tuple[Any, ...], dict[str, NodeTable]] = defaultdict(dict)
-    for table in found:
-        of = table.series
-        linked = any(name == LINK_CLASS for name, _ in of.params)
-        for name, value in (*of.params, *of.dims):
+    for table in measured:
+        series = table.series
+        linked = any(name == LINK_CLASS for name, _ in series.params)
+        for name, value in (*series.params, *series.dims):
             if name in PARTS or (name == PAIR and linked):
                 alike = value.rstrip('0123456789') if name in PARTS else ''
-                rest = replace(of, params=_without_name(of.params, name), dims=_without_name(of.dims, name))
+                rest = replace(series, params=_without_name(series.params, name), dims=_without_name(series.dims, name))
                 if alike != value:  # it has a number
                     groups[rest, table.quantity, name, alike][value] = table
                 break
@@ -365,13 +365,13 @@ def _beyond_siblings(family: Family, p: float) -> Iterator[Flag]:
 _Whole = tuple[Flag, Tolerance, float]  # of a loss, and the chance of one as large in a healthy system
 
 
-def _systems(found: list[_Whole]) -> list[Flag]:
+def _systems(wholes: list[_Whole]) -> list[Flag]:
     """Return the losses of at least the floor that are, adjusted for the number of series, not by chance."""
-    if not found:
+    if not wholes:
         return []
-    rates = false_discovery_rates(numpy.array([p for *_, p in found]))
+    rates = false_discovery_rates(numpy.array([p for *_, p in wholes]))
     return [
         flag
-        for (flag, tolerance, _), rate in zip(found, rates, strict=True)
+        for (flag, tolerance, _), rate in zip(wholes, rates, strict=True)
         if rate <= FALSE_SYSTEMS and flag.loss <= math.log1p(-tolerance.floor)
     ]

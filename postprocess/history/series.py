@@ -108,10 +108,10 @@ def course(store: Store, sides: Sequence[Sequence[Session]], root: Path | None =
     edges = sorted({begin, *starts, end})
     cuts = [*(cut for pair in pairwise(edges) for cut in range(*pair, size)), end]
     levels = {}
-    for one in by_session(store, every[begin:end], root):
-        at = numpy.searchsorted(one.sessions, [cut - begin for cut in cuts])
-        own = [one.values[first:last] for first, last in pairwise(at)]
-        levels[one.series, one.quantity] = [float(numpy.median(part)) if part.size else None for part in own]
+    for history in by_session(store, every[begin:end], root):
+        at = numpy.searchsorted(history.sessions, [cut - begin for cut in cuts])
+        own = [history.values[first:last] for first, last in pairwise(at)]
+        levels[history.series, history.quantity] = [float(numpy.median(part)) if part.size else None for part in own]
     return Course(
         [every[first:last] for first, last in pairwise(cuts)], tuple(sorted({*map(cuts.index, starts)})), levels
     )
@@ -125,12 +125,12 @@ def _histories(table: pa.Table, sessions: Sequence[Session], root: Path | None) 
     policy = site_policy(sessions[-1], root) if described else {}
     lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
     columns = [lists_in(table[name], kind) for name, kind in lists.items()]
-    found = []
+    histories = []
     for row, *arrays in zip(table.drop_columns(list(lists)).to_pylist(), *columns, strict=True):
         series = SeriesId.from_row(row)
         bounds = tolerance_for(policy, series, row['floor'])
-        found.append(History(series, Quantity(row['unit'], row['better']), bounds, *arrays))
-    return sorted(found, key=lambda history: (history.series, history.quantity))
+        histories.append(History(series, Quantity(row['unit'], row['better']), bounds, *arrays))
+    return sorted(histories, key=lambda history: (history.series, history.quantity))
 
 
 def _medians(history: History) -> History:

@@ -32,18 +32,18 @@ def standing(store: Store, name: str, root: Path | None = None) -> Standing:
     if name not in store.sites():
         of_site = '' if name == UNDESCRIBED else f' --site {name}'
         return replace(here, next=f'measure for the first time: `ci/nightly{of_site}`')
-    found = answer(store, site=name, root=root)
-    comparison, rows = found.comparison, read_baseline(name, root)
+    digest = answer(store, site=name, root=root)
+    comparison, rows = digest.comparison, read_baseline(name, root)
     last = comparison.session
     here = replace(
-        here, next=next_step(store, found, root), sessions=len(store.sessions(name)), red=bool(found.exit_code),
+        here, next=next_step(store, digest, root), sessions=len(store.sessions(name)), red=bool(digest.exit_code),
         started=last.started, mode=last.mode or '', ran=last.ran, expected=last.expected or last.ran,
         verdicts=comparison.headline, coverage=comparison.guard,
-        incidents={state: len(known) for state in STATES if (known := found.of_state(state))},
+        incidents={state: len(known) for state in STATES if (known := digest.of_state(state))},
         rows=len(rows), of=sessions_of(rows) if rows else 0,
         recorded=max((row.recorded_at for row in rows), default=''),
     )  # fmt: skip
-    if found.kept and (head := kept.head(store.folder.parent, name)):
+    if digest.kept and (head := kept.head(store.folder.parent, name)):
         kept.add(store.folder.parent, name, replace(head, standing=here))
     return here
 
@@ -99,7 +99,7 @@ def _since(sessions: Sequence[Session], rows: Sequence[Reference]) -> int:
     """Return how many whole sessions began after the last one that a baseline was recorded from."""
     behind = frozenset().union(*(row.sessions for row in rows))
     day = max(row.recorded_at for row in rows)
-    last = max((one.started for one in sessions if one.session[:8] in behind), default=None)
+    last = max((session.started for session in sessions if session.session[:8] in behind), default=None)
     if last is None:  # recorded in another store, or written by hand
         last = datetime.fromisoformat(f'{day}T23:59:59') if day else datetime.min
-    return sum(one.started > last and not one.narrowed_by for one in sessions)
+    return sum(session.started > last and not session.narrowed_by for session in sessions)

@@ -26,25 +26,27 @@ def names_in(case: CaseRow) -> list[Named]:
     return [Named(kind, where, tuple(nodes), *more) for kind, where, nodes, *more in named]
 
 
-def scope_of(site: str, partition: str, one: Named) -> Scope:
+def scope_of(site: str, partition: str, named: Named) -> Scope:
     """Return where it is: nodes, a rail as a part of its node, or a place such as a pair or an uplink."""
-    where = Scope(site, partition, nodes=one.nodes)
-    if one.kind == 'rail':
-        return Scope(site, partition, nodes=one.nodes, device=one.where if one.rail is None else f'rail {one.rail}')
-    return where if one.kind in _OF_NODES else Scope(site, partition, place=one.where)
+    where = Scope(site, partition, nodes=named.nodes)
+    if named.kind == 'rail':
+        return Scope(
+            site, partition, nodes=named.nodes, device=named.where if named.rail is None else f'rail {named.rail}'
+        )
+    return where if named.kind in _OF_NODES else Scope(site, partition, place=named.where)
 
 
 def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], night: Night) -> Iterator[Draft]:
     """Yield a draft for each that a case names. `rows`: its verdicts; `passed`: nodes on which it then passed."""
-    of = case.id
-    job = f'{of.check} {to_text(of.params)}: job {case.job_id} on {named(case.nodes)}: {case.fail_reason}'
+    id = case.id
+    job = f'{id.check} {to_text(id.params)}: job {case.job_id} on {named(case.nodes)}: {case.fail_reason}'
     again = [f'passed when it ran again on {named(passed)}'] if passed else []
     for one in names_in(case):
-        where = scope_of(night.session.site, of.partition, one)
+        where = scope_of(night.session.site, id.partition, one)
         kind = 'NODE' if one.kind in _OF_NODES else 'DEVICE' if where.device else 'FABRIC'
-        series = {row.id for row in rows} or {of.series('*')}
+        series = {row.id for row in rows} or {id.series('*')}
         yield Draft(
-            kind, where, 'failure', list(rows), cases={of}, series=series, nodes=set(one.nodes), cause=one.text,
+            kind, where, 'failure', list(rows), cases={id}, series=series, nodes=set(one.nodes), cause=one.text,
             evidence=[job, *again], named=True,
         )  # fmt: skip
 
@@ -52,7 +54,7 @@ def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], nig
 def accuses(case: CaseRow, incident: Incident, node: str) -> bool | None:
     """Return whether a case names what an incident is of, there `node`; None where it names none."""
     wanted = incident.where.device, incident.where.place
-    scopes = [scope_of(incident.where.site, case.partition, one) for one in names_in(case)]
+    scopes = [scope_of(incident.where.site, case.partition, named) for named in names_in(case)]
     if not scopes:
         return None
-    return any((of.device, of.place) == wanted and (not of.nodes or node in of.nodes) for of in scopes)
+    return any((scope.device, scope.place) == wanted and (not scope.nodes or node in scope.nodes) for scope in scopes)

@@ -28,33 +28,39 @@ _NAMED = 5  # cases, metrics or nodes in an error
 def merge(results: Path, ids: Sequence[str], why: str, site: str | None = None) -> Known:
     """Make the first of some incidents hold the others, and return it. Raises InputError."""
     why = ledger.reason(why)
-    found = [ledger.find(results, id, site) for id in ids]
-    known = [one for _, one in found]
-    if len({one.id for one in known}) < max(2, len(known)):
-        raise InputError(f'ID: expected at least two different incidents, found {", ".join(one.id for one in known)}')
-    (name, first), *others = found
-    for other, one in others:
+    named = [ledger.find(results, id, site) for id in ids]
+    known = [incident for _, incident in named]
+    if len({incident.id for incident in known}) < max(2, len(known)):
+        raise InputError(
+            f'ID: expected at least two different incidents, found {", ".join(incident.id for incident in known)}'
+        )
+    (name, first), *others = named
+    for other, incident in others:
         if other != name:
-            raise InputError(f'incident {first.id} is of site {name}, {one.id} of {other}: one site has no part of it')
-    for one in known:
-        _must_last(one)
-    for one in known[1:]:
-        if (one_is := _SORTS[one.incident.sort]) != (first_is := _SORTS[first.incident.sort]):
-            raise InputError(f'incident {first.id} is {first_is}, {one.id} {one_is}: expected incidents of one sort')
+            raise InputError(
+                f'incident {first.id} is of site {name}, {incident.id} of {other}: one site has no part of it'
+            )
+    for incident in known:
+        _must_last(incident)
+    for incident in known[1:]:
+        if (one_is := _SORTS[incident.incident.sort]) != (first_is := _SORTS[first.incident.sort]):
+            raise InputError(
+                f'incident {first.id} is {first_is}, {incident.id} {one_is}: expected incidents of one sort'
+            )
     parts = [
-        replace(leaf, dated=one.dated or leaf.dated, acknowledged=None, corrections=())
-        for one in known
-        for leaf in one.leaves
+        replace(leaf, dated=incident.dated or leaf.dated, acknowledged=None, corrections=())
+        for incident in known
+        for leaf in incident.leaves
     ]
-    before = dict.fromkeys(id for one in known for id in one.before)
-    done = dict.fromkeys(correction for one in known for correction in one.corrections)
+    before = dict.fromkeys(id for incident in known for id in incident.before)
+    done = dict.fromkeys(correction for incident in known for correction in incident.corrections)
     done[_correction('merged', why, known)] = None
     whole = Known(first.id, first.incident, before=tuple(before), results=results, corrections=tuple(done))
     whole = of_parts(whole, parts)
-    noted = [one.acknowledged for one in known]
+    noted = [incident.acknowledged for incident in known]
     if all(noted):  # else someone knows of a part of it alone
-        last = min((one for one in noted if one), key=lambda one: one.until)
-        said = '; '.join(dict.fromkeys(one.why for one in noted if one))
+        last = min((incident for incident in noted if incident), key=lambda one: one.until)
+        said = '; '.join(dict.fromkeys(incident.why for incident in noted if incident))
         last = replace(last, why=said, seen=whole.last_bad, series=len(whole.incident.series))
         whole = replace(whole, acknowledged=last)
     ledger.write(results, name, known, [whole])
@@ -93,10 +99,10 @@ def date_it(results: Path, id: str, day: str, why: str, site: str | None = None)
     name, known = ledger.find(results, id, site)
     sessions = Store(results).sessions(name)
     since, day = _since(sessions, day)
-    first = next(one for one in known.seen.values() if one.bad)
+    first = next(entry for entry in known.seen.values() if entry.bad)
     if day > first.day or started(since) > first.started:
         raise InputError(f'DAY: {day} is after {first.day}, when a session showed incident {known.id} first')
-    until_found = sum(started(since) <= started(one) <= first.started for one in sessions)
+    until_found = sum(started(since) <= started(entry) <= first.started for entry in sessions)
     correction = _correction('dated', why, [known])
     dated = replace(
         known.each(lambda leaf: replace(leaf, incident=_undated(leaf.incident))),
@@ -119,11 +125,18 @@ def _must_last(known: Known) -> None:
         raise InputError(f'incident {known.id} was closed on {known.closed}: only those that last can be corrected so')
 
 
-def _correction(what: str, why: str, known: Sequence[Known], made: str = '', part: str = '') -> Correction:
+def _correction(kind: str, why: str, known: Sequence[Known], made: str = '', part: str = '') -> Correction:
     before = tuple(
-        Was(one.id, one.incident.title, one.incident.day, one.incident.since, one.incident.changed) for one in known
+        Was(
+            incident.id,
+            incident.incident.title,
+            incident.incident.day,
+            incident.incident.since,
+            incident.incident.changed,
+        )
+        for incident in known
     )
-    return Correction(what, why, ledger.user(), f'{clock.now():%Y-%m-%d}', before, made, part)
+    return Correction(kind, why, ledger.user(), f'{clock.now():%Y-%m-%d}', before, made, part)
 
 
 def _new_id(text: str, taken: set[str]) -> str:
@@ -136,7 +149,7 @@ def _new_id(text: str, taken: set[str]) -> str:
 
 def _parts_in(known: Known, by: Selection) -> str:
     """Return the names that a selection has to choose from."""
-    series = sorted(known.incident.series, key=lambda of: of.sort_key)
+    series = sorted(known.incident.series, key=lambda series: series.sort_key)
     names = (
         known.incident.nodes if by.node
         else dict.fromkeys(of.name for of in series) if by.metric
@@ -165,14 +178,14 @@ def _side(known: Known, leaves: Sequence[Known], store: Store, sessions: Sequenc
 
 def _begun(known: Known, store: Store, sessions: Sequence[Session]) -> Known:
     """Return a part of a loss since the session in which its own series fell."""
-    sessions = [one for one in sessions if started(one) <= known.last_bad.started][-BACK:]
+    sessions = [entry for entry in sessions if started(entry) <= known.last_bad.started][-BACK:]
     level = levels(store, sessions, {known.id: [known.incident]})
     if not level:
         return known
     since = sessions[began(level[known.id], known.incident.loss or 0.0, len(sessions) - 1)]
-    seen = {uuid: one for uuid, one in known.seen.items() if one.started >= started(since)}
-    first = next(one for one in seen.values() if one.bad).started
-    until_found = sum(started(since) <= started(one) <= first for one in sessions)
+    seen = {uuid: entry for uuid, entry in known.seen.items() if entry.started >= started(since)}
+    first = next(entry for entry in seen.values() if entry.bad).started
+    until_found = sum(started(since) <= started(entry) <= first for entry in sessions)
     incident = replace(known.incident, since=since.session, day=since.day, sessions=until_found)
     return replace(known, incident=incident, seen=seen)
 
@@ -182,14 +195,14 @@ def _since(sessions: Sequence[Session], text: str) -> tuple[Session, str]:
     try:
         day = date.fromisoformat(text).isoformat()
     except ValueError:
-        found = [one for one in sessions if text and one.session.startswith(text)]
-        if len(found) == 1:
-            return found[0], found[0].day
-        is_it = 'the beginning of several' if found else 'neither'
+        beginning = [session for session in sessions if text and session.session.startswith(text)]
+        if len(beginning) == 1:
+            return beginning[0], beginning[0].day
+        is_it = 'the beginning of several' if beginning else 'neither'
         expected = 'expected a day such as 2026-11-22, or the beginning of the uuid of a session'
         raise InputError(f'DAY: {expected}; {text!r} is {is_it}') from None
     if day < sessions[0].day:
         raise InputError(f'DAY: {day} is before the first session of the store, which was on {sessions[0].day}')
     if day > sessions[-1].day:
         raise InputError(f'DAY: {day} is after the last session of the store, which was on {sessions[-1].day}')
-    return next(one for one in sessions if one.day >= day), day
+    return next(session for session in sessions if session.day >= day), day

@@ -18,15 +18,15 @@ from postprocess.statistics.pooled import pooled
 def apart(drafts: Iterable[Draft], known: Sequence[Known]) -> list[Draft]:
     """Return drafts of a session, those that are like incidents which a person split as their parts."""
     leaves = [leaf for one in known for leaf in one.leaves if leaf.only or leaf.without]
-    found = []
+    divided = []
     for draft in drafts:
         like = draft.finish() if leaves else None
         alike = [leaf for leaf in leaves if like and likeness(leaf.incident, like)]
         parts = [draft]
         for by in dict.fromkeys(by for leaf in alike for by in (*leaf.only, *leaf.without)):
             parts = [part for one in parts for part in _parts_of(one, by)]
-        found += parts
-    return found
+        divided += parts
+    return divided
 
 
 def begun(known: Sequence[Known], incident: Incident) -> str:
@@ -64,11 +64,11 @@ def _part_of(draft: Draft, by: Selection, taken: bool) -> Draft | None:
         return None
     kind, where = _scope(draft.kind, draft.where, nodes, by, taken)
     return replace(
-        draft, kind=kind, where=where, rows=rows, failed=failed, cases={of.case for of in series}, series=series,
+        draft, kind=kind, where=where, rows=rows, failed=failed, cases={id.case for id in series}, series=series,
         nodes=nodes, cause=summary_of(failed) if failed else draft.cause,
         loss=None if rows else draft.loss, interval=None if rows else draft.interval,
         evidence=[] if rows and draft.sort == 'loss' else draft.evidence, levels=_levels(draft.levels, series, nodes),
-        values={of: value for of, value in draft.values.items() if of in series},
+        values={id: value for id, value in draft.values.items() if id in series},
     )  # fmt: skip
 
 
@@ -84,19 +84,19 @@ def part_of(known: Known, by: Selection, taken: bool) -> Known | None:
     if not series or (by.node and not nodes):
         return None
     kind, where = _scope(incident.kind, incident.where, nodes, by, taken)
-    seen = {uuid: row for uuid, one in known.seen.items() if (row := _seen(one, incident.where, nodes, by, taken))}
-    if not any(one.bad for one in seen.values()):
+    seen = {uuid: row for uuid, entry in known.seen.items() if (row := _seen(entry, incident.where, nodes, by, taken))}
+    if not any(entry.bad for entry in seen.values()):
         return None
-    values = {of: value for of, value in incident.values.items() if of in series}
+    values = {id: value for id, value in incident.values.items() if id in series}
     told = [(value.loss, value.interval) for value in values.values() if value.loss is not None and value.loss < 1]
     loss, interval = pooled(told) if told and incident.sort == 'loss' else (None, None)
     share = len(series) / len(incident.series) * len(nodes) / max(len(incident.nodes), 1)
     incident = replace(
         incident, kind=kind, where=where, series=series, nodes=nodes, values=values, loss=loss, interval=interval,
-        checks=tuple(sorted({of.check for of in series})), cost=share * incident.cost, evidence=(),
+        checks=tuple(sorted({id.check for id in series})), cost=share * incident.cost, evidence=(),
         levels=tuple(_levels(incident.levels, series, nodes)),
     )  # fmt: skip
-    last = [uuid for uuid, one in seen.items() if one.bad][-1]
+    last = [uuid for uuid, entry in seen.items() if entry.bad][-1]
     seen[last] = replace(seen[last], loss=loss, interval=interval, worst=incident.worst)
     side = replace(known, incident=incident, seen=seen)
     return replace(side, only=(*known.only, by)) if taken else replace(side, without=(*known.without, by))
@@ -104,7 +104,7 @@ def part_of(known: Known, by: Selection, taken: bool) -> Known | None:
 
 def _series(series: Iterable[SeriesId], by: Selection, taken: bool) -> tuple[SeriesId, ...]:
     """Return the series of a side; each node may have all of them."""
-    return tuple(of for of in series if by.node or by.takes_series(of) == taken)
+    return tuple(id for id in series if by.node or by.takes_series(id) == taken)
 
 
 def _scope(kind: str, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> tuple[str, Scope]:
@@ -124,12 +124,12 @@ def _levels(levels: Iterable[NodeLevel], series: Iterable[SeriesId], nodes: Iter
     return [level for level in levels if level.series in series and level.node in nodes]
 
 
-def _seen(one: Seen, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> Seen | None:
+def _seen(entry: Seen, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> Seen | None:
     """Return what a session says of a side; what it lost is not known of it."""
-    bad, healthy = one.bad, one.healthy
+    bad, healthy = entry.bad, entry.healthy
     if by.node and where.nodes:
-        bad, healthy = (tuple(name for name in of if by.takes_node(name) == taken) for of in (bad, healthy))
+        bad, healthy = (tuple(name for name in names if by.takes_node(name) == taken) for names in (bad, healthy))
     elif by.node and taken:  # all of its nodes showed it
         own = tuple(sorted(nodes, key=natural))
         bad, healthy = own if bad else (), own if healthy and not bad else ()
-    return Seen(one.started, bad, healthy) if bad or healthy else None
+    return Seen(entry.started, bad, healthy) if bad or healthy else None

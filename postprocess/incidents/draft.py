@@ -79,15 +79,15 @@ class Draft:
 
     def finish(self) -> Incident:
         """Return the incident, without what only its history tells."""
-        checks = {of.check for of in self.series} | {of.check for of in self.cases}
-        losses = {of: row.loss or 0.0 for of, row in self._worst.items()}
-        by_loss = sorted(self.series, key=lambda of: (-losses.get(of, 0.0), of))
+        checks = {id.check for id in self.series} | {id.check for id in self.cases}
+        losses = {id: row.loss or 0.0 for id, row in self._worst.items()}
+        by_loss = sorted(self.series, key=lambda series: (-losses.get(series, 0.0), series))
         loss, interval = (self.loss, self.interval) if self.loss is not None else pooled_loss(self.rows)
         return Incident(
             self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
             tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
             levels=tuple(self.levels), certain=self.certain, named=self.named,
-            values=self.values | {of: value_of(row) for of, row in self._worst.items() if of in self.series},
+            values=self.values | {id: value_of(row) for id, row in self._worst.items() if id in self.series},
             cost=self._cost(loss),
         )  # fmt: skip
 

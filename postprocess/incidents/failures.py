@@ -74,7 +74,7 @@ def failures(night: Night) -> Iterator[Draft]:
         else:
             tried = [frozenset(case.nodes) for case in bad if case.nodes]
             failed.append(_Failed(bad[0], frozenset.intersection(*tried) if tried else frozenset()))
-    scopes = [_failure_keys(one, night) for one in failed]
+    scopes = [_failure_keys(failure, night) for failure in failed]
     well_keys = [_failure_keys(_Failed(case, frozenset(case.nodes)), night) for case in healthy]
     groups = [[failed[place] for place in group.places] for group in explain(scopes, well_keys)]
     drafts += [_failure_draft(group, healthy, rows, night) for group in groups]
@@ -90,9 +90,11 @@ def _ended_with(case: CaseRow, night: Night) -> str:
     """
     why, problems = failure(case) or '', night.comparison.problems
     if case.result == 'abort':
-        return next((one.text for one in problems if one.kind == 'cut short'), why)
+        return next((problem.text for problem in problems if problem.kind == 'cut short'), why)
     if case.job_state == 'CANCELLED' and not case.job_id:
-        return next((one.text for one in problems if one.kind == 'part ended' and why.endswith(one.why)), '')
+        return next(
+            (problem.text for problem in problems if problem.kind == 'part ended' and why.endswith(problem.why)), ''
+        )
     return ''
 
 
@@ -104,8 +106,8 @@ def _ended_drafts(
     A session that was cut short includes what no case measured: it knows nothing of cases that did not begin.
     """
     began = {case.id for case in night.cases}
-    missing = [row for (of, _), own in rows.items() if of not in began for row in own]
-    cut = next((one.text for one in night.comparison.problems if one.kind == 'cut short'), '')
+    missing = [row for (id, _), own in rows.items() if id not in began for row in own]
+    cut = next((problem.text for problem in night.comparison.problems if problem.kind == 'cut short'), '')
     if cut and missing:
         ended.setdefault(cut, [])
     for why, failed in ended.items():
@@ -113,9 +115,9 @@ def _ended_drafts(
         own += [row for case in failed for row in rows.get((case.id, None), ())]
         own += missing if why == cut else []
         cases = {case.id for case in failed} | {row.id.case for row in own}
-        where = Scope(night.session.site, only({of.partition for of in cases}), only({of.environ for of in cases}))
+        where = Scope(night.session.site, only({id.partition for id in cases}), only({id.environ for id in cases}))
         yield Draft(
-            'CASE', where, 'failure', own, failed, cases, {row.id for row in own} or {of.series('*') for of in cases},
+            'CASE', where, 'failure', own, failed, cases, {row.id for row in own} or {id.series('*') for id in cases},
             {node for case in failed for node in case.nodes}, why,
         )  # fmt: skip
 
@@ -164,32 +166,32 @@ def _failure_draft(
     group: Sequence[_Failed], healthy: Sequence[CaseRow],
     rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: Night,
 ) -> Draft:  # fmt: skip
-    failed = [one.case for one in group]
+    failed = [failure.case for failure in group]
     nodes = {node for case in failed for node in case.nodes}
     cases = {case.id for case in failed}
     own = [row for case in failed for row in rows.get((case.id, case.case_id), ())]
     own += [row for case in cases for row in rows.get((case, None), ())]
     partition, environ = only({case.partition for case in failed}), only({case.environ for case in failed})
     where = Scope(night.session.site, partition, environ)
-    if nodes and (all(one.of_node for one in group) or _only_there(group, cases, nodes, healthy)):
+    if nodes and (all(failure.of_node for failure in group) or _only_there(group, cases, nodes, healthy)):
         where = replace(where, environ='', nodes=tuple(sorted(nodes, key=natural)))
     series = {row.id for row in own}
     draft = Draft(
         'NODE' if where.nodes else 'CASE', where, 'failure', own, failed, cases,
-        series or {of.series('*') for of in cases}, nodes,
+        series or {case.series('*') for case in cases}, nodes,
         own[0].cause if own and failed[0].result == NEEDED_FAILED else summary_of(failed),
     )  # fmt: skip
     if any(EXPERIMENTAL in case.tags for case in failed):
         draft.evidence.append(UNPROVEN)
-    if all(one.passed for one in group):
-        again = sorted({node for one in group for case in one.passed for node in case.nodes}, key=natural)
+    if all(failure.passed for failure in group):
+        again = sorted({node for failure in group for case in failure.passed for node in case.nodes}, key=natural)
         draft.evidence.append(f'passed when it ran again on {named(again)}' if again else 'passed when it ran again')
     return draft
 
 
 def _only_there(group: Sequence[_Failed], cases: set[CaseId], nodes: set[str], healthy: Sequence[CaseRow]) -> bool:
     """Return True if jobs fail on `nodes` only: their cases pass on more others, or several fail on one."""
-    if {node for one in group for node in one.nodes} != nodes:  # a case failed on other nodes, too
+    if {node for failure in group for node in failure.nodes} != nodes:  # a case failed on other nodes, too
         return False
     well = {node for case in healthy if case.id in cases for node in case.nodes}
     if well & nodes:
@@ -203,19 +205,19 @@ def _merged(drafts: list[Draft]) -> list[Draft]:
 
     What a job named itself is not merged with failed jobs, since only another such job clears it.
     """
-    found: dict[tuple[object, ...], Draft] = {}
+    merged: dict[tuple[object, ...], Draft] = {}
     for draft in drafts:
-        of = draft.where.nodes, draft.where.device, draft.where.place
-        first = found.setdefault((*of, draft.named) if any(of) else (id(draft),), draft)
+        scope = draft.where.nodes, draft.where.device, draft.where.place
+        first = merged.setdefault((*scope, draft.named) if any(scope) else (id(draft),), draft)
         if first is not draft:
             first.evidence += [draft.cause] * draft.named
             for name in ('rows', 'failed', 'evidence'):
-                getattr(first, name).extend(one for one in getattr(draft, name) if one not in getattr(first, name))
+                getattr(first, name).extend(item for item in getattr(draft, name) if item not in getattr(first, name))
             for name in ('cases', 'series', 'nodes'):
                 getattr(first, name).update(getattr(draft, name))
             if not draft.named:
                 first.cause = summary_of(first.failed)
-    return list(found.values())
+    return list(merged.values())
 
 
 def _without_numbers(night: Night, explained: set[int]) -> Iterator[Draft]:
@@ -235,7 +237,7 @@ def _without_numbers(night: Night, explained: set[int]) -> Iterator[Draft]:
         if some and rows[0].case_id is not None and _healthy_elsewhere(rows, night):
             kind, where = 'NODE', replace(where, environ='', nodes=tuple(sorted(nodes, key=natural)))
         yield Draft(
-            kind, where, 'failure', rows, [], {of.case for of in series}, series, nodes,
+            kind, where, 'failure', rows, [], {id.case for id in series}, series, nodes,
             f'{rows[0].verdict}: {rows[0].cause}',
         )  # fmt: skip
 

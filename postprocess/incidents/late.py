@@ -26,24 +26,26 @@ def enter(
     `then`: its judged incidents, as known when it ran. `later`: the sessions since then, in order, of which the first
     `LATER` are examined for the incidents of this session. An incident that a later session found keeps its id.
     """
-    whole = {one.id: one for one in ledger}
+    whole = {incident.id: incident for incident in ledger}
     ids: dict[str, str] = {}
     notes: list[str] = []
-    for id in {one.id for one in ledger if session.session in one.seen} - {one.id for one in then}:
+    for id in {incident.id for incident in ledger if session.session in incident.seen} - {
+        incident.id for incident in then
+    }:
         _put(whole, _without(whole[id], session))
-    for one in then:
-        known, row = whole.get(one.id), one.seen.get(session.session)
+    for incident in then:
+        known, row = whole.get(incident.id), incident.seen.get(session.session)
         if known is None:
-            known = one
+            known = incident
         else:
             known = _without(known, session)
-            known = _with(known, one, session)
+            known = _with(known, incident, session)
         if row and row.bad:
             followed = _followed(known, later[:LATER], shows, whole)
-            if followed.id != one.id:
-                ids[one.id] = followed.id
+            if followed.id != incident.id:
+                ids[incident.id] = followed.id
             known = followed
-            unseen = [of for of in later[LATER:] if of.session not in known.seen]
+            unseen = [missed for missed in later[LATER:] if missed.session not in known.seen]
             if unseen and not known.closed:
                 notes.append(
                     f'incident {known.id}: only the first {LATER} of the {len(later)} sessions after session '
@@ -53,21 +55,21 @@ def enter(
     return list(whole.values()), ids, notes
 
 
-def _put(whole: dict[str, Known], one: Known) -> None:
+def _put(whole: dict[str, Known], incident: Known) -> None:
     """Replace an incident, or remove it if no session shows it any more."""
-    if any(seen.bad for seen in one.seen.values()):
-        whole[one.id] = one
+    if any(seen.bad for seen in incident.seen.values()):
+        whole[incident.id] = incident
     else:
-        whole.pop(one.id, None)
+        whole.pop(incident.id, None)
 
 
-def _without(one: Known, session: Session) -> Known:
-    return one.of_sessions(lambda uuid, _: uuid != session.session)
+def _without(incident: Known, session: Session) -> Known:
+    return incident.of_sessions(lambda uuid, _: uuid != session.session)
 
 
 def _with(known: Known, told: Known, session: Session) -> Known:
     """Return a known incident with the entries of a session on it or its parts, taken from `told`."""
-    own = {one.id: one for one in told.leaves}
+    own = {leaf.id: leaf for leaf in told.leaves}
 
     def more(leaf: Known) -> Known:
         row = own[leaf.id].seen.get(session.session) if leaf.id in own else None
@@ -79,25 +81,25 @@ def _with(known: Known, told: Known, session: Session) -> Known:
 def _with_rows(known: Known, incident: Incident, rows: dict[str, Seen]) -> Known:
     """Return a known incident with the entries `rows` of other sessions; `incident`: its form in the last of them."""
     seen = dict(sorted((known.seen | rows).items(), key=lambda item: (item[1].started, item[0])))
-    last = [uuid for uuid, one in seen.items() if one.bad][-1:]
+    last = [uuid for uuid, entry in seen.items() if entry.bad][-1:]
     told = incident if not known.seen or (last and last[0] in rows) else known.incident
     first = min(known.incident, incident, key=lambda one: one.day)
     return replace(known, seen=seen, incident=replace(told, since=first.since, day=first.day))
 
 
-def _followed(one: Known, later: Sequence[Session], shows: Shows, whole: dict[str, Known]) -> Known:
+def _followed(incident: Known, later: Sequence[Session], shows: Shows, whole: dict[str, Known]) -> Known:
     """Return an incident with the entries of later sessions, until it is closed or another session found it, too."""
     for session in later:
-        before = _before(one, session)
+        before = _before(incident, session)
         if before.closed:
             break
         for other in whole.values():
-            if other.id != one.id and not one.parts and (same := _same_leaves(before, other, session)):
+            if other.id != incident.id and not incident.parts and (same := _same_leaves(before, other, session)):
                 return other.each(partial(_joined, before=before, ids=same))
-        if session.session not in one.seen:
-            (now,) = judge([before], session, [], partial(shows, session), lambda _: False, one.results)
-            one = _with(one, now, session)
-    return one
+        if session.session not in incident.seen:
+            (now,) = judge([before], session, [], partial(shows, session), lambda _: False, incident.results)
+            incident = _with(incident, now, session)
+    return incident
 
 
 def _before(known: Known, session: Session) -> Known:
@@ -112,13 +114,13 @@ def _joined(known: Known, before: Known, ids: set[str]) -> Known:
     return replace(joined, incident=replace(joined.incident, sessions=before.incident.sessions))
 
 
-def _same_leaves(one: Known, other: Known, session: Session) -> set[str]:
+def _same_leaves(incident: Known, other: Known, session: Session) -> set[str]:
     """Return the ids of those parts of an incident that `session` found and that were known as `one` before it."""
-    found = (leaf for leaf in other.leaves if leaf.seen and leaf.first == session.session)
-    return {leaf.id for leaf in found if _same(one, leaf, session)}
+    leaves = (leaf for leaf in other.leaves if leaf.seen and leaf.first == session.session)
+    return {leaf.id for leaf in leaves if _same(incident, leaf, session)}
 
 
-def _same(one: Known, other: Known, session: Session) -> bool:
+def _same(incident: Known, other: Known, session: Session) -> bool:
     """Return True if an incident that `session` found was known before it."""
-    found = judge([one], session, [other.incident], lambda _: (set(), set()), lambda _: False, one.results)
-    return len(found) == 1 and other.likeness(one.incident) > 0
+    judged = judge([incident], session, [other.incident], lambda _: (set(), set()), lambda _: False, incident.results)
+    return len(judged) == 1 and other.likeness(incident.incident) > 0

@@ -46,7 +46,7 @@ def losses(night: Night) -> Iterator[Draft]:
     software = _Software(night, {row.id.case for row in bad})
     cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, [*bad, *doubtful]))
     guilty = [_guilty(row, cases[row.id], slow[row.id]) for row in bad]
-    scopes = [_loss_keys(row, night, software, *of) for row, of in zip(bad, guilty, strict=True)]
+    scopes = [_loss_keys(row, night, software, *where_slow) for row, where_slow in zip(bad, guilty, strict=True)]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     groups = explain(scopes, well, {'software': _FEW})
     besides: dict[Key, set[str]] = {}  # nodes that show the cause of a group and a cause of their own
@@ -71,7 +71,7 @@ def _doubtful(rows: Iterable[Verdict], bad: Iterable[Verdict]) -> list[Verdict]:
     losses: dict[SeriesId, list[float]] = defaultdict(list)
     for row in bad:
         losses[row.id].append(row.loss or 0.0)
-    half = {of: median(own) / 2 for of, own in losses.items()}
+    half = {series: median(own) / 2 for series, own in losses.items()}
     return [
         row for row in rows if row.verdict != 'regressed' and row.id in half and (row.loss or 0.0) > half[row.id] > 0
     ]
@@ -111,11 +111,11 @@ def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, l
     for common in night.comparison.common:  # the first ones count
         shared = {id(row): row for row in _shared(common, night)}
         # Accept a part of a curve even if it is slightly less likely than its whole check
-        parts = [one for one, own in chosen.items() if one.kind == 'curve' and own.keys() <= shared.keys()]
-        others = {place for one, own in chosen.items() if one not in parts for place in own}
+        parts = [other for other, own in chosen.items() if other.kind == 'curve' and own.keys() <= shared.keys()]
+        others = {place for other, own in chosen.items() if other not in parts for place in own}
         if 2 * len(shared.keys() & others) < len(shared):
             own = {place: row for place, row in shared.items() if place not in others}
-            chosen = {one: own for one, own in chosen.items() if one not in parts} | {common: own}
+            chosen = {other: own for other, own in chosen.items() if other not in parts} | {common: own}
     held = {place for own in chosen.values() for place in own}
     jobs = Counter(row.case_id for row in bad if id(row) not in held)
     for common, own in chosen.items():
@@ -169,7 +169,11 @@ class _Software:
 
     def changes(self, case: CaseId, nodes: Iterable[str]) -> list[Difference]:
         name = ','.join(sorted(nodes))
-        return [one for one in self._facts.change(case, self._before, [self._tonight], name) if one.of_software]
+        return [
+            difference
+            for difference in self._facts.change(case, self._before, [self._tonight], name)
+            if difference.of_software
+        ]
 
 
 def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
@@ -195,34 +199,37 @@ def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...],
     return tuple(sorted(common)), bool(common and fast)
 
 
-def _link_class(of: SeriesId) -> str:
-    return dict((*of.params, *of.dims)).get('link_class', '')
+def _link_class(series: SeriesId) -> str:
+    return dict((*series.params, *series.dims)).get('link_class', '')
 
 
 def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[str], only_there: bool) -> list[Key]:
     """Return the scopes that contain a series, the narrowest first. `only_there`: other nodes are healthy."""
-    of = row.id
-    place, pairs = (of.partition, of.environ), dict((*of.params, *of.dims))
+    series = row.id
+    place, pairs = (series.partition, series.environ), dict((*series.params, *series.dims))
     keys: list[Key] = []
     if not only_there:
-        keys += [('case', of.case), ('check', *place, of.check)]
-        if family := _FAMILY.match(of.check):
+        keys += [('case', series.case), ('check', *place, series.check)]
+        if family := _FAMILY.match(series.check):
             keys.append(('family', *place, family[0]))
-        keys += [('environ', *place), ('partition', of.partition)]
-        if link_class := _link_class(of):
-            keys.append(('link', of.partition, link_class))
-        keys += [('software', change) for change in software.changes(of.case, row.nodes)]
+        keys += [('environ', *place), ('partition', series.partition)]
+        if link_class := _link_class(series):
+            keys.append(('link', series.partition, link_class))
+        keys += [('software', change) for change in software.changes(series.case, row.nodes)]
     single = nodes[0] if len(nodes) == 1 else ''
     if len(nodes) <= 1:
         named = [(name, pairs[name]) for name in _DEVICES if name in pairs]
         named += [('device', part) for part in pairs.get('pair', '').split('-') if part]
-        keys += [('device', of.partition, single, f'{name} {value}') for name, value in named]
-    if night.several(of.partition):
+        keys += [('device', series.partition, single, f'{name} {value}') for name, value in named]
+    if night.several(series.partition):
         # a node is slow by itself, or in its connection to others
         keys += [('node' if single else 'connection', node) for node in nodes]
         kind = 'place' if len(row.nodes) == 1 else 'fabric'
-        for one in sorted(night.places_of(nodes or row.nodes)):
-            keys += [(kind, one, *place, of.check), (kind, one)]  # one check alone, or whatever runs there
+        for place_of_node in sorted(night.places_of(nodes or row.nodes)):
+            keys += [
+                (kind, place_of_node, *place, series.check),
+                (kind, place_of_node),
+            ]  # one check alone, or whatever runs there
         if only_there:
             keys.insert(0, ('job', *nodes))
     return keys
@@ -258,4 +265,4 @@ def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Night
 
 def _of_rows(kind: str, where: Scope, rows: list[Verdict], nodes: set[str]) -> Draft:
     series = {row.id for row in rows}
-    return Draft(kind, where, 'loss', rows, cases={of.case for of in series}, series=series, nodes=nodes)
+    return Draft(kind, where, 'loss', rows, cases={id.case for id in series}, series=series, nodes=nodes)

@@ -58,15 +58,15 @@ def _figures(row: dict[str, str]) -> dict[str, Reference]:
     rate, efficiency = _UNITS_OF.get(row['code'].partition('-')[0], ('MFlop/s', 'MFlop/J'))
     units = {**_UNITS, 'rate': rate, 'efficiency': efficiency}
     spreads = dict(zip(_FIGURES, map(float, row['spread'].split()), strict=False))
-    found = {}
+    figures = {}
     for name in _FIGURES:
         if not row[name]:
             continue
         mean, kind = float(row[name]), 'invalid' if name in row['invalid'].split() else 'unmeasured'
-        found[name] = Reference(
+        figures[name] = Reference(
             SeriesId(row['partition'], '*', row['code'], (), name),
             Quantity(units[name], better(units[name]) or 'lower'), mean,
             mean * spreads[name] / 100 if name in spreads else None, int(row['n']), kind,
             f'001 Table {row["table"]}', note=row['note'], printed=row[name],
         )  # fmt: skip
-    return found
+    return figures

@@ -19,22 +19,31 @@ def efficiency(sites: list[str], store: Store, session: str) -> list[Table]:
     """
     import pandas
 
-    found = []
+    tables = []
     for site in sites or ([store.find(session).site] if session != 'latest' else store.sites()):
-        of = store.find(session, site)
-        title = f'{site}: what follows from session {of.session}'
+        stored = store.find(session, site)
+        title = f'{site}: what follows from session {stored.session}'
         cells = []
-        rows, cases = (row for row in measured_in(store, of) if row.status == 'measured'), store.cases(of)
-        for one in derived(rows, cases):
-            place = {'table': title, 'row': f'{one.what}, {one.partition}/{one.environ}: {one.of}', 'site': site}
-            value = {'text': f'{one.value:.3g}', 'mean': one.value, 'unit': one.unit, 'source': f'session {of.session}'}
-            texts = {'Formula': {'text': one.formula}, 'Source': {'text': one.source}}
+        rows, cases = (row for row in measured_in(store, stored) if row.status == 'measured'), store.cases(stored)
+        for figure in derived(rows, cases):
+            place = {
+                'table': title,
+                'row': f'{figure.what}, {figure.partition}/{figure.environ}: {figure.of}',
+                'site': site,
+            }
+            value = {
+                'text': f'{figure.value:.3g}',
+                'mean': figure.value,
+                'unit': figure.unit,
+                'source': f'session {stored.session}',
+            }
+            texts = {'Formula': {'text': figure.formula}, 'Source': {'text': figure.source}}
             for column, cell in ({'Value': value} | texts).items():
                 cells.append({**place, 'kind': 'measured', 'group': '', 'column': column, **CELL, **cell})
         if cells:
             columns = [('', column) for column in ('Value', 'Formula', 'Source')]
-            found.append(Table(title, 'Figure', '', columns, pandas.DataFrame(cells, dtype=object)))
-    if not found:
+            tables.append(Table(title, 'Figure', '', columns, pandas.DataFrame(cells, dtype=object)))
+    if not tables:
         who = ', '.join(sites) or 'the store'
         raise InputError(f'{who}: nothing of {STYLE} follows from what was measured; docs/tables.md says what it takes')
-    return found
+    return tables

@@ -135,11 +135,11 @@ def _published(site: str, root: Path | None) -> list[Reference]:
 
 def _measured(site: str, store: Store, session: str) -> list[Reference]:
     """Return what a session of the site measured."""
-    found = store.find(session, site)
-    source = f'session {found.session}'
+    stored = store.find(session, site)
+    source = f'session {stored.session}'
     return [
         Reference(row.id, row.quantity, row.value, row.summary.std, row.summary.n, 'session', source)
-        for row in measured_in(store, found)
+        for row in measured_in(store, stored)
         if row.status == 'measured'
     ]
 
@@ -202,9 +202,9 @@ def _cell(
             wanted = _filled(source, entry | column)
         except KeyError:
             continue  # the row lacks a word that this source needs
-        if found := [row for row in numbers if _fits(row, partition.name, wanted)]:
-            used.update(map(id, found))
-            return _shown(_together(found, column), column, entry, partition)
+        if fitting := [row for row in numbers if _fits(row, partition.name, wanted)]:
+            used.update(map(id, fitting))
+            return _shown(_together(fitting, column), column, entry, partition)
     return CELL
 
 
@@ -227,8 +227,8 @@ def _computed(
     printed = by_title.get(column.get('agrees_with', ''), CELL)
     if printed['mean'] is not None:
         own = printed['mean'] * UNITS[printed['unit']] / UNITS[column['unit']]
-        of = (by_title[name]['text'] for name in (*column['of'], column['agrees_with']) if name in by_title)
-        why = contradiction(own, value, column['within'] + sum(map(_rounding, of)))
+        texts = (by_title[name]['text'] for name in (*column['of'], column['agrees_with']) if name in by_title)
+        why = contradiction(own, value, column['within'] + sum(map(_rounding, texts)))
         printed['fault'] = '; '.join(filter(None, [printed['fault'], why]))
     inputs_of = [by_title[name]['source'].removeprefix('computed from ') for name in column['of'] if name in by_title]
     text = f'{value:{column.get("format", ".2f")}}'
@@ -269,9 +269,9 @@ def _fits(row: Reference, partition: str, wanted: Mapping[str, Any]) -> bool:
     """
     of_source = wanted['check'], wanted['metric'], wanted.get('dims', {})
     return row.id.partition in ('*', partition) and any(
-        (of.check, of.metric, dict(of.dims)) == of_source
-        and all(dict(of.params).get(name) in ('*', value) for name, value in wanted.get('params', {}).items())
-        for of in every_id(row.id)
+        (id.check, id.metric, dict(id.dims)) == of_source
+        and all(dict(id.params).get(name) in ('*', value) for name, value in wanted.get('params', {}).items())
+        for id in every_id(row.id)
     )
 
 
@@ -304,8 +304,8 @@ def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partit
     elif unit == own or dimension(unit) == dimension(own) not in _NOT_CONVERTED:
         scale = UNITS[own] / UNITS[unit] * float(column.get('times', 1))
     else:
-        what = f'{row.id.check} {row.id.name} ({row.source})'
-        raise InputError(f'{what} is in {own}, and the column {column["title"]} in {unit}')
+        name = f'{row.id.check} {row.id.name} ({row.source})'
+        raise InputError(f'{name} is in {own}, and the column {column["title"]} in {unit}')
     mean, std, spec = row.mean * scale, row.std and row.std * scale, column.get('format', '.2f')
     of_std = '.3g' if spec == 'printed' else spec
     spec = _as_printed(mean, row.printed) if spec == 'printed' else spec
@@ -344,7 +344,7 @@ def _rest(
 
 def _ranges(layout: dict[str, Any], made: Mapping[str, Table]) -> list[dict[str, Any]]:
     """Return the lowest and highest published mean of groups of sites, over columns of the tables in `made`."""
-    found = []
+    ranges = []
     for group, column in itertools.product(layout['ranges'], layout['columns']):
         sites, of = group['sites'], column['of']
         if of['table'] not in made:
@@ -355,5 +355,5 @@ def _ranges(layout: dict[str, Any], made: Mapping[str, Table]) -> list[dict[str,
         if len(cells):
             text = f'{cells["mean"].min():.2f} - {cells["mean"].max():.2f}'
             cell = CELL | {'text': text, 'unit': cells['unit'].iloc[0]}
-            found.append(_placed(group['title'], ', '.join(sites), 'range', column, cell))
-    return found
+            ranges.append(_placed(group['title'], ', '.join(sites), 'range', column, cell))
+    return ranges

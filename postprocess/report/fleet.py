@@ -75,26 +75,26 @@ def nodes(
     metrics: dict[str, set[int]] = {}
     bad: dict[str, set[int]] = {}
     beside: dict[str, list[tuple[float, Judged]]] = {}
-    for one in series:
+    for judged in series:
         values: dict[str, list[float]] = {}
-        for row in one.rows:
+        for row in judged.rows:
             names: Sequence[str] = cases[row.case_id].nodes if row.case_id is not None else []
             for name in names:
-                metrics.setdefault(name, set()).add(one.id)
+                metrics.setdefault(name, set()).add(judged.id)
                 if row.verdict in BAD:
-                    bad.setdefault(name, set()).add(one.id)
+                    bad.setdefault(name, set()).add(judged.id)
             if len(names) == 1 and row.value is not None and row.value > 0:
                 values.setdefault(names[0], []).append(row.value)
         if len(values) >= FEWEST_NODES:
-            own = {name: median(of) for name, of in values.items()}
+            own = {name: median(deviations) for name, deviations in values.items()}
             level = median(own.values())
             for name, value in own.items():
-                beside.setdefault(name, []).append((100 * one.quantity.sign * (value / level - 1), one))
+                beside.setdefault(name, []).append((100 * judged.quantity.sign * (value / level - 1), judged))
     incidents: dict[str, list[str]] = {}
     for known in digest.of_state(*FAILING, 'acknowledged', 'suspected'):
         for name in known.incident.own_nodes:
             incidents.setdefault(name, []).append(known.id)
-    found = []
+    node_rows = []
     for name, measured in metrics.items():
         changes = beside.get(name, [])
         furthest, worst = min(changes, key=lambda change: change[0], default=(None, None))
@@ -102,8 +102,8 @@ def nodes(
         place = ', '.join(sorted(located.get(name, ()), key=natural))
         why = digest.fleet.drain.get(name, '') if digest.fleet else ''
         theirs, before, short = incidents.get(name, []), digest.before.get(name, []), sorted(bad.get(name, ()))
-        found.append(NodeRow(name, sorted(measured), short, typical, worst, furthest, theirs, before, place, why))
-    return sorted(found, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))
+        node_rows.append(NodeRow(name, sorted(measured), short, typical, worst, furthest, theirs, before, place, why))
+    return sorted(node_rows, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))
 
 
 def of_session(digest: Digest, store: Store, root: Path | None = None) -> list[NodeRow]:
@@ -130,37 +130,37 @@ def bands(store: Store, sessions: Sequence[Session], series: Sequence[Judged]) -
 
     Raises InputError where the store cannot be read.
     """
-    rows = [one.series.to_row() | {'id': one.id} for one in series if len(one.rows) >= FEWEST_NODES]
+    rows = [judged.series.to_row() | {'id': judged.id} for judged in series if len(judged.rows) >= FEWEST_NODES]
     if not rows:
         return {}
     wanted = {key: [row[key] for row in rows] for key in rows[0]}
     columns = store.query(_VALUES, sessions, wanted=wanted).to_pydict()
     own: dict[int, dict[str, ndarray]] = {}
     for id, night, node, value in zip(*columns.values(), strict=True):
-        of = own.setdefault(id, {})
-        if node not in of:
-            of[node] = numpy.full(len(sessions), numpy.nan)
-        of[node][night] = value
-    found = {}
-    for id, of in own.items():
-        if len(of) >= FEWEST_NODES:
-            table = numpy.array(list(of.values()))
+        by_node = own.setdefault(id, {})
+        if node not in by_node:
+            by_node[node] = numpy.full(len(sessions), numpy.nan)
+        by_node[node][night] = value
+    by_id = {}
+    for id, by_node in own.items():
+        if len(by_node) >= FEWEST_NODES:
+            table = numpy.array(list(by_node.values()))
             there = numpy.isfinite(table).any(axis=0)
             low, middle, high = numpy.full((3, len(sessions)), numpy.nan)
             low[there], middle[there], high[there] = numpy.nanquantile(table[:, there], (0.05, 0.5, 0.95), axis=0)
-            found[id] = Band(middle, low, high, of)
-    return found
+            by_id[id] = Band(middle, low, high, by_node)
+    return by_id
 
 
 def _counters(facts: Sequence[Mapping[str, str]]) -> str:
     """Return the counters of a node as text, or that all are zero, and which counters could not be read."""
     if said := counted(facts):
         return ', '.join(said)
-    if not (read := [one for one in facts if one.keys() & _COUNTERS]):
+    if not (read := [counter for counter in facts if counter.keys() & _COUNTERS]):
         return 'no counters were recorded'
-    lacking = sorted({one['counters_lacking'] for one in read if 'counters_lacking' in one})
+    lacking = sorted({counter['counters_lacking'] for counter in read if 'counters_lacking' in counter})
     return f'no error and no throttling in {count(len(read), "job")}' + ''.join(
-        f'; not readable: {one}' for one in lacking
+        f'; not readable: {counter}' for counter in lacking
     )
 
 
@@ -185,7 +185,7 @@ def node_pages(
     for known in digest.of_state(*FAILING, 'acknowledged', 'suspected'):
         for name in {*known.incident.nodes, *known.incident.where.nodes}:
             incidents.setdefault(name, {})[known.id] = known.incident.what
-    found: dict[str, dict[str, Any]] = {}
+    pages: dict[str, dict[str, Any]] = {}
     cells = 0
     for node in fleet:
         own = {}
@@ -193,17 +193,17 @@ def node_pages(
             band, at = of_bands.get(id), histories.get(id)
             if band and at is not None and node.name in band.own and cells < _CELLS:
                 apart = 10_000 * (band.own[node.name][at] / band.middle[at] - 1)
-                own[id] = [round(one) if abs(one) < 1e9 else None for one in apart.tolist()]
+                own[id] = [round(deviation) if abs(deviation) < 1e9 else None for deviation in apart.tolist()]
                 cells += len(own[id])
         steps = []
         if node.name in slurm:
             steps.append(f'scontrol show node {shlex.quote(node.name)}')
             if node.drain or node.incidents:
-                what = f'{digest.day} incident {", ".join(node.incidents)}'
-                steps.append(drain(node.name, node.drain or what))
-        found[node.name] = {
+                event = f'{digest.day} incident {", ".join(node.incidents)}'
+                steps.append(drain(node.name, node.drain or event))
+        pages[node.name] = {
             'metrics': node.metrics, 'bad': node.bad, 'own': own, 'place': node.places,
             'incidents': incidents.get(node.name), 'steps': steps, 'cases': ran.get(node.name, []),
             'counted': _counters(facts.get(node.name, ())),
         }  # fmt: skip
-    return {name: {key: value for key, value in of.items() if value} for name, of in found.items()}
+    return {name: {key: value for key, value in page.items() if value} for name, page in pages.items()}

@@ -37,9 +37,9 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
     root = ET.Element('testsuites', name=f'plumbline {session.site}')
     suites: dict[str, list[ET.Element]] = {}
     noted = digest.of_state('acknowledged') if digest else []
-    acknowledged = {(of, node): one.id for one in noted for of, node in _places(one)}
+    acknowledged = {(series, node): incident.id for incident in noted for series, node in _places(incident)}
     if digest and digest.known:
-        suites['incidents'] = [_incident(one, digest.day) for one in digest.known]
+        suites['incidents'] = [_incident(incident, digest.day) for incident in digest.known]
     jobs = Counter(row.id for row in comparison.verdicts)
     used: Counter[str] = Counter()
     others: dict[tuple[str, str, str], list[Verdict]] = {}

@@ -32,13 +32,19 @@ def overview(judged: Sequence[Judged], places: Mapping[int, int]) -> list[Row]:
 
     `places`: how many decimals the value of each metric has.
     """
-    found: dict[tuple[str, str], list[Judged]] = {}
-    for one in sorted(judged, key=lambda one: one.series.sort_key):
-        of = one.series
-        found.setdefault((of.check, f'{of.partition}/{of.environ}'), []).append(one)
+    by_row: dict[tuple[str, str], list[Judged]] = {}
+    for metric in sorted(judged, key=lambda judged: judged.series.sort_key):
+        series = metric.series
+        by_row.setdefault((series.check, f'{series.partition}/{series.environ}'), []).append(metric)
     return [
-        Row(*key, [Box(one, label, _value(one, places[one.id])) for one, label in zip(own, _labels(own), strict=True)])
-        for key, own in sorted(found.items())
+        Row(
+            *key,
+            [
+                Box(metric, label, _value(metric, places[metric.id]))
+                for metric, label in zip(own, _labels(own), strict=True)
+            ],
+        )
+        for key, own in sorted(by_row.items())
     ]
 
 
@@ -49,14 +55,14 @@ def leading(rows: Sequence[Row], most: int) -> int:
 
 
 def _labels(own: Sequence[Judged]) -> list[str]:
-    facts = [{METRIC: one.series.metric, **dict(one.series.params), **dict(one.series.dims)} for one in own]
+    facts = [{METRIC: metric.series.metric, **dict(metric.series.params), **dict(metric.series.dims)} for metric in own]
     names = varying(facts) or [METRIC]
-    return [' '.join(_fact(name, of) for name in names if name in of) for of in facts]
+    return [' '.join(_fact(name, fact) for name in names if name in fact) for fact in facts]
 
 
-def _fact(name: str, of: Facts) -> str:
+def _fact(name: str, facts: Facts) -> str:
     """Return a fact in as few words as tell what it is: ``triad``, ``2 nodes``, ``message_bytes=8``."""
-    value = of[name]
+    value = facts[name]
     if name == METRIC:
         return 'the case' if value == '*' else value
     if name == NODES and value.isdigit():
@@ -66,6 +72,6 @@ def _fact(name: str, of: Facts) -> str:
     return value if value[:1].isalpha() else f'{name}={value}'
 
 
-def _value(one: Judged, places: int) -> str:
-    unit = '' if one.quantity.unit == '1' else one.quantity.unit
-    return one.worst.verdict if one.value is None else f'{fixed(one.value, places)} {unit}'.rstrip()
+def _value(judged: Judged, places: int) -> str:
+    unit = '' if judged.quantity.unit == '1' else judged.quantity.unit
+    return judged.worst.verdict if judged.value is None else f'{fixed(judged.value, places)} {unit}'.rstrip()

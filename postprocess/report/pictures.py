@@ -45,25 +45,27 @@ def draw_history(store: Store, what: str, site: str | None = None, days: int = 9
     """
     session = store.find('latest', site)
     digest = Digest(judge_session(store, session, root))
-    series = [one for one in judged_series(digest.comparison) if selected([what], one.series)]
+    series = [metric for metric in judged_series(digest.comparison) if selected([what], metric.series)]
     add_history(digest, store, root, days)
     if digest.faults:
         raise InputError('; '.join(digest.faults))
     details = unfolded(series, _cases(store, session), (), store, digest, {}, str)
-    times, found = details['sessions'], []
-    for one in details['metrics'].values():
-        if 'history' in one:
-            first, last = (times[one['at'][place]] for place in (0, -1))
-            span = f'n = {count(len(one["at"]), "session")}, {day_of(first)} to {day_of(last)}'
+    times, charts = details['sessions'], []
+    for metric in details['metrics'].values():
+        if 'history' in metric:
+            first, last = (times[metric['at'][place]] for place in (0, -1))
+            span = f'n = {count(len(metric["at"]), "session")}, {day_of(first)} to {day_of(last)}'
             also = (
                 ['dotted: expected; grey: within the limits; a cross: beyond them']
-                if one.get('limit') and one.get('expected')
+                if metric.get('limit') and metric.get('expected')
                 else []
             )
-            also += ['shaded: 9 of 10 nodes'] if 'low' in one else []
-            about = one['told'].replace('{span}', span).rstrip('.') + ''.join(f'; {part}' for part in also) + '.'
-            found.append((_past(one, times), [f'{one["name"]} on {one["where"]}', about, details['source']['history']]))
-    return _picture(found, f'{what}: no series of session {session.session} with three sessions in {days} days')
+            also += ['shaded: 9 of 10 nodes'] if 'low' in metric else []
+            about = metric['told'].replace('{span}', span).rstrip('.') + ''.join(f'; {part}' for part in also) + '.'
+            charts.append(
+                (_past(metric, times), [f'{metric["name"]} on {metric["where"]}', about, details['source']['history']])
+            )
+    return _picture(charts, f'{what}: no series of session {session.session} with three sessions in {days} days')
 
 
 def draw_curves(
@@ -74,35 +76,37 @@ def draw_curves(
     `what` as for :func:`draw_history`. Raises InputError and SiteError likewise.
     """
     sessions = store.history(session := store.find(name, site))
-    series = [one for one in judged_series(judge_session(store, session, root)) if selected([what], one.series)]
-    found = []
+    series = [
+        metric for metric in judged_series(judge_session(store, session, root)) if selected([what], metric.series)
+    ]
+    charts = []
     for check in checks_of(series, _cases(store, session), store, sessions, root):
         for plot in check.charts:
             if isinstance(plot, Plot):
                 title = ', '.join(filter(None, (plot.title, plot.unit)))
                 captions = [f'{check.name} on {check.place}: {title}, over {plot.x}', told(plot), source([session])]
-                found.append((plot, captions))
-    return _picture(found, f'{what}: no curve of session {session.session}')
+                charts.append((plot, captions))
+    return _picture(charts, f'{what}: no curve of session {session.session}')
 
 
 def _cases(store: Store, session: Session) -> dict[int, CaseRow]:
     return {case.case_id: case for case in store.cases(session)}
 
 
-def _past(one: Mapping[str, Any], times: Sequence[int]) -> Plot:
+def _past(detail: Mapping[str, Any], times: Sequence[int]) -> Plot:
     """Return the chart of a history; `one`: as the details of the page have it, `times`: of the sessions."""
-    at, values, limit = [times[session] for session in one['at']], one['history'], one.get('limit')
-    around = [at, one['low'], one['high']] if 'low' in one else []
+    at, values, limit = [times[session] for session in detail['at']], detail['history'], detail.get('limit')
+    around = [at, detail['low'], detail['high']] if 'low' in detail else []
     bands = [(time, low, high) for time, low, high in zip(*around, strict=True) if None not in (low, high)]
-    level = one.get('expected') if limit is not None else None
+    level = detail.get('expected') if limit is not None else None
     ends = [] if level is None else [limit, 2 * level - limit]
     fell_short = {(time, value) for time, value in zip(at, values, strict=True) if ends and not _inside(value, ends)}
-    fell_short |= {(at[-1], one['bad'])} if one.get('bad') is not None else set()
+    fell_short |= {(at[-1], detail['bad'])} if detail.get('bad') is not None else set()
     levels = [*values, *ends, *(value for _, value in fell_short), *(end for _, *own in bands for end in own)]
     x, y = Axis(at, LEFT, _WIDTH - RIGHT, False), Axis(levels, _HEIGHT - BOTTOM, TOP)
     path = [(x(time), y(value)) for time, value in zip(at, values, strict=True)]
     line = Line(
-        'median of the nodes' if 'low' in one else 'measured', plots.joined(path), dots=plots.dots(path),
+        'median of the nodes' if 'low' in detail else 'measured', plots.joined(path), dots=plots.dots(path),
         band=plots.around([(x(time), y(low), y(high)) for time, low, high in bands]),
         limits=plots.around([(edge, y(ends[0]), y(ends[1])) for edge in (x.start, x.end) if ends]),
         ideal=plots.joined([(edge, y(level)) for edge in (x.start, x.end) if level is not None]),
@@ -112,8 +116,8 @@ def _past(one: Mapping[str, Any], times: Sequence[int]) -> Plot:
     for time in at:
         if not days or x(time) - days[-1][0] >= _TICK_WIDTH:
             days.append((x(time), day_of(time)))
-    changes = [(x(times[session]), text) for session, text in one['changes']]
-    return Plot(one['name'], one['unit'], '', _WIDTH, _HEIGHT, days, y.ticks(), [line], since=changes)
+    changes = [(x(times[session]), text) for session, text in detail['changes']]
+    return Plot(detail['name'], detail['unit'], '', _WIDTH, _HEIGHT, days, y.ticks(), [line], since=changes)
 
 
 def _inside(value: float, ends: Sequence[float]) -> bool:

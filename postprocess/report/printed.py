@@ -31,12 +31,12 @@ def archives_of(digest: Digest, cases: Cases) -> dict[str, dict[str, list[Verdic
     for row in digest.comparison.verdicts if digest.known else ():
         if row.case_id is not None:
             rows.setdefault(cases[row.case_id].evidence, []).append(row)
-    found: dict[str, dict[str, list[Verdict]]] = {}
-    for one in digest.known:
-        for archive in one.incident.archives:
-            if own := [row for row in rows.get(archive, ()) if one.incident.holds(row.id, row.nodes)]:
-                found.setdefault(one.id, {})[archive] = own
-    return found
+    by_incident: dict[str, dict[str, list[Verdict]]] = {}
+    for incident in digest.known:
+        for archive in incident.incident.archives:
+            if own := [row for row in rows.get(archive, ()) if incident.incident.holds(row.id, row.nodes)]:
+                by_incident.setdefault(incident.id, {})[archive] = own
+    return by_incident
 
 
 def printed(ids: Mapping[SeriesId, int], cases: Cases, digest: Digest, store: Store) -> dict[int, dict[str, Any]]:
@@ -46,7 +46,7 @@ def printed(ids: Mapping[SeriesId, int], cases: Cases, digest: Digest, store: St
     """
     wanted = _wanted(cases, digest)
     samples = _samples(store, digest.comparison.session, list(wanted)[:_CASES]) if wanted else {}
-    found: dict[int, dict[str, Any]] = {}
+    by_case: dict[int, dict[str, Any]] = {}
     text, unread = _MOST_TEXT, _MOST_READ
     for number, (id, rows) in enumerate(wanted.items()):
         case, shown = cases[id], Excerpt([], _NO_ROOM)
@@ -55,13 +55,17 @@ def printed(ids: Mapping[SeriesId, int], cases: Cases, digest: Digest, store: St
             shown = _shown(store, case, lines)
         text -= sum(len(line) for part in shown.parts for _, line in part.lines)
         unread -= shown.read
-        of = {row.id.name: ids[row.id] for row in rows}
+        numbers = {row.id.name: ids[row.id] for row in rows}
         parts = [
-            {'caption': part.caption, 'lines': part.lines, 'marks': {of[name]: at for name, at in part.marks.items()}}
+            {
+                'caption': part.caption,
+                'lines': part.lines,
+                'marks': {numbers[name]: at for name, at in part.marks.items()},
+            }
             for part in shown.parts
         ]
-        found[id] = {'parts': parts, 'problem': shown.problem, 'of': sorted(of.values())}
-    return found
+        by_case[id] = {'parts': parts, 'problem': shown.problem, 'of': sorted(numbers.values())}
+    return by_case
 
 
 def printed_of(known: Known) -> Excerpt | None:
@@ -85,16 +89,20 @@ def printed_of(known: Known) -> Excerpt | None:
 
 def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:
     """Return the verdicts whose lines are shown, by case: those of incidents first, then the worst first."""
-    over = {one.id for one in digest.of_state('healing', 'closed')}
+    over = {incident.id for incident in digest.of_state('healing', 'closed')}
     by_incident = [
-        row for id, of in archives_of(digest, cases).items() if id not in over for rows in of.values() for row in rows
+        row
+        for id, by_archive in archives_of(digest, cases).items()
+        if id not in over
+        for rows in by_archive.values()
+        for row in rows
     ]
     bad = [row for row in digest.comparison.verdicts if row.verdict in (*BAD, 'warning') and row.case_id is not None]
-    found: dict[int, dict[SeriesId, Verdict]] = {}
+    by_case: dict[int, dict[SeriesId, Verdict]] = {}
     for row in [*by_incident, *bad]:
         if row.case_id is not None and cases[row.case_id].evidence:
-            found.setdefault(row.case_id, {}).setdefault(row.id, row)
-    return {id: list(of.values()) for id, of in found.items()}
+            by_case.setdefault(row.case_id, {}).setdefault(row.id, row)
+    return {id: list(by_archive.values()) for id, by_archive in by_case.items()}
 
 
 def _samples(store: Store, session: Session, cases: Sequence[int]) -> Samples:
@@ -104,10 +112,10 @@ def _samples(store: Store, session: Session, cases: Sequence[int]) -> Samples:
         [session],
         wanted={'case_id': list(cases)},
     )
-    found: Samples = {}
+    samples: Samples = {}
     for case, metric, dims, trial, value in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        found.setdefault((case, metric, dims), {})[trial] = value
-    return found
+        samples.setdefault((case, metric, dims), {})[trial] = value
+    return samples
 
 
 def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Samples) -> Wanted:

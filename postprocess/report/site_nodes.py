@@ -33,7 +33,7 @@ class Nodes:
 
     def files(self) -> dict[Path, Content]:
         """Return all files with their content; their names are those of the content."""
-        return {self._file(one['name']): one for one in (*self._files.values(), self.content)}
+        return {self._file(file['name']): file for file in (*self._files.values(), self.content)}
 
     def update(
         self, store: Store, sessions: Sequence[Session], known: Iterable[Known], series: Mapping[SeriesId, int],
@@ -45,9 +45,9 @@ class Nodes:
         cannot be read.
         """
         begun = self._name(known)
-        new = {one.session for one in sessions if one.runs > self._runs.get(one.session, -1)}
-        self._runs |= {one.session: one.runs for one in sessions}
-        for _, own in groupby(sessions, key=lambda one: one.month):
+        new = {session.session for session in sessions if session.runs > self._runs.get(session.session, -1)}
+        self._runs |= {session.session: session.runs for session in sessions}
+        for _, own in groupby(sessions, key=lambda session: session.month):
             of_month = list(own)
             for wanted, nodes in (([one for one in of_month if one.session in new], None),
                                   ([one for one in of_month if one.session not in new], begun)):  # fmt: skip
@@ -58,13 +58,13 @@ class Nodes:
 
     def _name(self, known: Iterable[Known]) -> set[str]:
         """Note which incidents named which nodes; return the newly named nodes."""
-        for one in known:
-            own = one.incident.own_nodes
-            for name in {*own, *(name for seen in one.seen.values() for name in seen.bad if name)}:
-                days = sorted(seen.day for seen in one.seen.values() if {name, ''} & {*seen.bad})
+        for incident in known:
+            own = incident.incident.own_nodes
+            for name in {*own, *(name for seen in incident.seen.values() for name in seen.bad if name)}:
+                days = sorted(seen.day for seen in incident.seen.values() if {name, ''} & {*seen.bad})
                 if days:
                     told = self._nodes.setdefault(name, {}).setdefault('incidents', {})
-                    told[one.id] = [min(days[0], one.incident.day or days[0]), days[-1], len(days)]
+                    told[incident.id] = [min(days[0], incident.incident.day or days[0]), days[-1], len(days)]
         named = [name for name, node in self._nodes.items() if 'incidents' in node]
         begun = {name for name in named if 'file' not in self._nodes[name]}
         number = len(named) - len(begun)

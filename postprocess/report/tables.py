@@ -59,15 +59,19 @@ def table(
     rows, to, look = list(rows), addresses or {}, classes or {}
     wanted = (column for column in columns if column.title is not None and column.on_page)
     shown = [column for column in wanted if any(map(column.text, rows))]
-    cells = (''.join(_cell(of, row, to.get(of.key), look.get(of.key)) for of in shown) for row in rows)
+    cells = (''.join(_cell(column, row, to.get(column.key), look.get(column.key)) for column in shown) for row in rows)
     return Table(id, shown, [Markup(f'<tr>{own}</tr>\n') for own in cells])  # noqa: S704 # nosec B704  escaped
 
 
 def of_verdicts(judged: Sequence[Judged], places: Mapping[int, int], incidents: Mapping[SeriesId, str]) -> Table:
     """Return every metric with its worst verdict. `places`: how many decimals its numbers have."""
     rows = (
-        {**verdicts.to_row(one.worst, places[one.id]), 'id': one.id, 'incident': incidents.get(one.series, '')}
-        for one in judged
+        {
+            **verdicts.to_row(metric.worst, places[metric.id]),
+            'id': metric.id,
+            'incident': incidents.get(metric.series, ''),
+        }
+        for metric in judged
     )
     addresses = {'incident': _to_incident, 'metric': _to_metric}
     return table('verdicts', verdicts.COMPARED, rows, addresses, {'verdict': _as_verdict})
@@ -81,24 +85,24 @@ def of_nodes(nodes: Iterable[NodeRow]) -> Table:
         'worst': lambda row, _: f'#m{row["worst_id"]}',
     }
     fell_short = {'bad': lambda row: 'b' if row['bad'] else ''}
-    return table('fleet', NODES, (one.to_row() for one in nodes), addresses, fell_short)
+    return table('fleet', NODES, (node.to_row() for node in nodes), addresses, fell_short)
 
 
 def of_worst(judged: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Table:
     """Return the series that fell short or warn; series of a case with one cause as one row with their number."""
-    found: dict[tuple[object, ...], list[Judged]] = {}
-    for one in judged:
-        row = one.worst
+    groups: dict[tuple[object, ...], list[Judged]] = {}
+    for metric in judged:
+        row = metric.worst
         if row.verdict in (*BAD, 'warning'):
-            own = one.series if row.verdict in ('regressed', 'warning') else None
-            found.setdefault((row.verdict, one.series.case, row.cause, own), []).append(one)
+            own = metric.series if row.verdict in ('regressed', 'warning') else None
+            groups.setdefault((row.verdict, metric.series.case, row.cause, own), []).append(metric)
     rows = (
         {
-            'id': one.id, 'verdict': one.worst.verdict, 'what': _with_others(one.series.what, len(own)),
-            'where': _where(one, cases), 'deviation': one.worst.deviation, 'cause': one.worst.cause,
+            'id': metric.id, 'verdict': metric.worst.verdict, 'what': _with_others(metric.series.what, len(own)),
+            'where': _where(metric, cases), 'deviation': metric.worst.deviation, 'cause': metric.worst.cause,
         }
-        for own in found.values()
-        for one in own[:1]
+        for own in groups.values()
+        for metric in own[:1]
     )  # fmt: skip
     return table('worst', _WORST, rows, {'what': _to_metric}, {'verdict': _as_verdict})
 
@@ -137,13 +141,13 @@ def _with_others(name: str, n: int) -> str:
     return name if n == 1 else f'{name} and {count(n - 1, "other metric")}'
 
 
-def _where(one: Judged, cases: Mapping[int, CaseRow]) -> str:
+def _where(judged: Judged, cases: Mapping[int, CaseRow]) -> str:
     """Return ``cpu/system on n1, n2, the worst of 4 jobs``."""
-    case = cases.get(-1 if one.worst.case_id is None else one.worst.case_id)
+    case = cases.get(-1 if judged.worst.case_id is None else judged.worst.case_id)
     nodes = case.nodes if case else []
     on = f' on {", ".join(nodes[:_NAMED])}{" ..." if len(nodes) > _NAMED else ""}' if nodes else ''
-    of = f', the worst of {count(len(one.rows), "job")}' if len(one.rows) > 1 else ''
-    return f'{one.series.partition}/{one.series.environ}{on}{of}'
+    others = f', the worst of {count(len(judged.rows), "job")}' if len(judged.rows) > 1 else ''
+    return f'{judged.series.partition}/{judged.series.environ}{on}{others}'
 
 
 def broken(text: str) -> Markup:

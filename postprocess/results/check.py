@@ -77,17 +77,17 @@ def part(store: Store, seconds: float) -> list[str]:
         last = {index: float(known.get(str(index.relative_to(store.folder)), 0)) for index in store.files()}
     except (OSError, ValueError, TypeError, AttributeError):
         last = dict.fromkeys(store.files(), 0.0)
-    found, end = [], time.monotonic() + seconds
+    faults, end = [], time.monotonic() + seconds
     for index in sorted(last, key=lambda index: last[index]):
         try:
             read_whole(index)
         except InputError as error:
-            found.append(f'{error}')
+            faults.append(f'{error}')
         last[index] = time.time()
         if time.monotonic() > end:
             break
     write_text(kept, json.dumps({str(index.relative_to(store.folder)): when for index, when in last.items()}))
-    return found
+    return faults
 
 
 def sweep(store: Store) -> list[Path]:
@@ -102,17 +102,17 @@ def sweep(store: Store) -> list[Path]:
 
 def _sessions_in(path: Path) -> set[str]:
     """Read all of a file; return the sessions that it has rows of. Raises InputError."""
-    found: set[str] = set()
+    sessions: set[str] = set()
     try:
         verify(path)
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for group in range(file.num_row_groups):
-                found.update(file.read_row_group(group)['session'].to_pylist())
+                sessions.update(file.read_row_group(group)['session'].to_pylist())
     except FileNotFoundError:
         raise InputError(f'{path}: the file of a stored session is missing') from None
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise InputError(f'{path}: damaged: {str(error).splitlines()[0]}') from None
-    return found
+    return sessions
 
 
 def _is_recent(path: Path) -> bool:

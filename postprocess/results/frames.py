@@ -90,8 +90,8 @@ class Results:
         sites = [site] if site else self.store.sites()
         # one site at a time: two may hold sessions with the same uuid
         tables = [self.store.query(sql, _recent(self.store.sessions(name), days)) for name in sites or ['*']]
-        found = [table for table in tables if table.num_rows] or tables[:1]
-        return pandas.concat([table.to_pandas() for table in found], ignore_index=True)
+        filled = [table for table in tables if table.num_rows] or tables[:1]
+        return pandas.concat([table.to_pandas() for table in filled], ignore_index=True)
 
 
 def with_dims(frame: pandas.DataFrame) -> pandas.DataFrame:
@@ -146,9 +146,11 @@ def to_influx(metrics: pandas.DataFrame) -> str:
 
 def _points(metrics: pandas.DataFrame) -> Iterator[tuple[dict[str, str], int, dict[str, float]]]:
     """Yield labels, time in ns since 1970, and statistics of each series on a set of nodes in a session."""
-    found = metrics[(metrics['status'] == 'measured') & metrics['mean'].notna()]
-    found = found.assign(started=found['started'].dt.floor('s'))  # whole seconds: `promtool check` reads no others
-    groups = found.groupby([*_LABELS, 'dims', 'started'], sort=True)
+    measured = metrics[(metrics['status'] == 'measured') & metrics['mean'].notna()]
+    measured = measured.assign(
+        started=measured['started'].dt.floor('s')
+    )  # whole seconds: `promtool check` reads no others
+    groups = measured.groupby([*_LABELS, 'dims', 'started'], sort=True)
     points = groups.agg({'mean': 'mean', 'min': 'min', 'max': 'max', 'n': 'sum'})
     for (*labels, dims, started), *values in points.itertuples(name=None):
         pairs = dict(zip(_LABELS, map(str, labels), strict=True))

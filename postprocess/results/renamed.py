@@ -47,13 +47,13 @@ def numbers(rows: Iterable[dict[str, Any]], of_cases: Iterable[Mapping[str, Any]
             raise _both(old, new, names.check)
 
 
-def _both(one: str, other: str, what: str) -> InputError:
-    return InputError(f'{TABLE}: {what} has both {one!r} and {other!r}: expected a new name that nothing had')
+def _both(old: str, other: str, kind: str) -> InputError:
+    return InputError(f'{TABLE}: {kind} has both {old!r} and {other!r}: expected a new name that nothing had')
 
 
 def select_cases(database: duckdb.DuckDBPyConnection, rows: str) -> str:
     """Return a query for `rows`, a query for such of the table `cases`, with today's check and params."""
-    concerned = [check for check, of in renames().items() if check != of.check or of.params or of.values]
+    concerned = [check for check, names in renames().items() if check != names.check or names.params or names.values]
     if not concerned:
         return rows
     sql = f'SELECT DISTINCT "check", params FROM ({rows}) WHERE "check" IN (SELECT unnest(?))'
@@ -96,7 +96,7 @@ def _params(names: Names, text: str) -> str:
 def _name(names: Names, name: str) -> str:
     """Return ReFrame's name of a case, ``STREAM %size=big %cpu.nid=n1``, with today's check and params."""
     _, *params = name.split(' %')
-    return ' %'.join([names.check, *('='.join(names.pair(*one.partition('=')[::2])) for one in params)])
+    return ' %'.join([names.check, *('='.join(names.pair(*param.partition('=')[::2])) for param in params)])
 
 
 def _keys(text: str | None, today: Mapping[str, str]) -> str | None:

@@ -41,7 +41,9 @@ def mark_repeated(store: Store, report: RunReport) -> list[str]:
     environ. Earlier sessions are those of the site that ended before this one began. Raises InputError.
     """
     started = report.session['started']
-    earlier = [one for one in store.sessions(report.site) if started - timedelta(DAYS) < one.ended <= started]
+    earlier = [
+        session for session in store.sessions(report.site) if started - timedelta(DAYS) < session.ended <= started
+    ]
     cases = {case['case_id']: case for case in report.cases if reached_its_end(case['result'], case['fail_phase'])}
     trials: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
     for sample in report.samples:

@@ -128,7 +128,11 @@ class Store:
         """
         row = report.session
         session, month = row['session'], f'{row["started"]:%Y-%m}'
-        stored = [found for found in self.sessions(report.site, name=session) if found.session == session]
+        stored = [
+            stored_session
+            for stored_session in self.sessions(report.site, name=session)
+            if stored_session.session == session
+        ]
         if stored:
             same_source = row['source'] == stored[0].source and row['report_sha256'] != stored[0].report_sha256
             if same_source and (row['runs'] <= stored[0].runs or stored[0].file != session):
@@ -197,10 +201,10 @@ class Store:
 
     def files(self, site: str = '*', month: str = '*') -> list[Path]:
         """Return the files of the table `sessions`, those of a month in the order of their names."""
-        found = [self.folder / 'sessions']
+        folders = [self.folder / 'sessions']
         for wanted in (f'site={site}', f'month={month}', '*.parquet'):
-            found = [path for folder in found for path in listed(folder) if fnmatchcase(path.name, wanted)]
-        return sorted(found)
+            folders = [path for folder in folders for path in listed(folder) if fnmatchcase(path.name, wanted)]
+        return sorted(folders)
 
     def find(self, name: str = 'latest', site: str | None = None) -> Session:
         """Return the session whose uuid begins with `name`, or the latest; of `site` where that is given.
@@ -214,15 +218,15 @@ class Store:
                     sites = [known for known in sites if known == name_of_this_site()] or sites
             if len(sites) > 1:
                 raise InputError(f'{self.folder}: holds several sites, {", ".join(sites)}: name one with --site')
-            found = [session for known in sites for session in self._latest(known)]
+            sessions = [session for known in sites for session in self._latest(known)]
         elif not name:
             raise InputError('expected the beginning of the uuid of a session or "latest", found nothing')
         else:
-            found = [session for known in sites for session in self.sessions(known, name=name)]
-        if len(found) > 1:
-            uuids = ', '.join(sorted(f'{session.session} of {session.site}' for session in found))
+            sessions = [session for known in sites for session in self.sessions(known, name=name)]
+        if len(sessions) > 1:
+            uuids = ', '.join(sorted(f'{session.session} of {session.site}' for session in sessions))
             raise InputError(f'{name!r} is the beginning of several sessions: {uuids}')
-        if not found:
+        if not sessions:
             wanted = 'no session' if name == 'latest' else f'no session whose uuid begins with {name!r}'
             of_site = f' of site {site}' if site else ''
             if site and not sites:
@@ -231,13 +235,13 @@ class Store:
             if re.match(r'\d{4}-\d\d-', name):
                 hint = 'that is no uuid; days are FROM..TO, such as 2026-11-01..2026-11-30'
             raise InputError(f'{self.folder}: holds {wanted}{of_site}{hint and ": " + hint}')
-        return found[0]
+        return sessions[0]
 
     def _latest(self, site: str) -> list[Session]:
         """Return the session that started last; one from the future, by a wrong clock, only if all others are, too."""
         for month in sorted({_place(path)[1] for path in self.files(site)}, reverse=True):
-            if found := [session for session in self.sessions(site, month) if not is_ahead(session.started)]:
-                return found[-1:]
+            if sessions := [session for session in self.sessions(site, month) if not is_ahead(session.started)]:
+                return sessions[-1:]
         return self.sessions(site)[-1:]
 
     def sites(self) -> list[str]:
@@ -254,9 +258,9 @@ class Store:
 
     def history(self, last: Session, days: int | None = None) -> list[Session]:
         """Return the sessions of a site up to `last`, in the order they started; of the last `days` where given."""
-        found = [session for session in self.sessions(last.site) if _order(session) <= _order(last)]
+        sessions = [session for session in self.sessions(last.site) if _order(session) <= _order(last)]
         since = last.started - timedelta(days=days) if days else datetime.min
-        return [session for session in found if session.started > since]
+        return [session for session in sessions if session.started > since]
 
     def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
         """Return the rows of one session under today's names, missing values as None."""
@@ -366,12 +370,12 @@ class Store:
 
         def read(_: object) -> list[Session]:
             files = [path for path in self.files(site, month) if path.name.startswith((name, _TOGETHER))]
-            found: dict[tuple[str, str], Session] = {}
+            sessions: dict[tuple[str, str], Session] = {}
             for stored in sorted(map(self._sessions_in, files), key=len, reverse=True):
                 for session in stored:
                     if session.session.startswith(name):
-                        found.setdefault((session.site, session.session), session)
-            return sorted(found.values(), key=_order)
+                        sessions.setdefault((session.site, session.session), session)
+            return sorted(sessions.values(), key=_order)
 
         return self._follow([], read)
 

@@ -210,8 +210,8 @@ _verified: dict[Path, tuple[int, int, int]] = {}  # files of this process, by in
 
 def verify(path: Path) -> None:
     """Compare a file with its checksum, once in a process; a file without one passes. Raises OSError, ValueError."""
-    of = path.stat()
-    state = of.st_ino, of.st_mtime_ns, of.st_size
+    stat = path.stat()
+    state = stat.st_ino, stat.st_mtime_ns, stat.st_size
     if _verified.get(path) == state:
         return
     for wait in (0.1, 0.4, 0):  # a later report of the session may replace it meanwhile
@@ -230,11 +230,11 @@ def verify(path: Path) -> None:
 
 
 def _sum_of(path: Path) -> int:
-    found = 0
+    checksum = 0
     with path.open('rb') as stream:
         while part := stream.read(2**20):
-            found = zlib.crc32(part, found)
-    return found
+            checksum = zlib.crc32(part, checksum)
+    return checksum
 
 
 @contextmanager
@@ -266,8 +266,8 @@ def read_table(path: Path, session: str | None = None) -> pa.Table:
         # not by a filter, which imports pandas: that takes longer than to read the file
         column = file.schema_arrow.names.index('session')
         groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
-        found = [place for place, group in enumerate(groups) if _only_text(group.column(column)) == session]
-        return file.read_row_groups(found, use_threads=False)
+        groups_found = [place for place, group in enumerate(groups) if _only_text(group.column(column)) == session]
+        return file.read_row_groups(groups_found, use_threads=False)
 
 
 def _only_text(column: pq.ColumnChunkMetaData) -> str | None:

@@ -60,19 +60,21 @@ def _measured(series: Sequence[Verdict]) -> list[Verdict]:
 
 def _unguarded(measured: Sequence[Verdict]) -> list[str]:
     """Return the partitions, environs and checks without any reference; if a wider one has none, only that."""
-    found: dict[str, int] = {}
-    known = {of for row in measured if row.reference is not None for of in _places(row)}
+    unguarded: dict[str, int] = {}
+    known = {place_of_row for row in measured if row.reference is not None for place_of_row in _places(row)}
     for row in measured:
-        if row.reference is None and (place := next((of for of in _places(row) if of not in known), None)):
-            found[place] = found.get(place, 0) + 1
-    told = [f'{place} ({count(n, "metric")})' for place, n in found.items()]
+        if row.reference is None and (
+            place := next((place_of_row for place_of_row in _places(row) if place_of_row not in known), None)
+        ):
+            unguarded[place] = unguarded.get(place, 0) + 1
+    told = [f'{place} ({count(n, "metric")})' for place, n in unguarded.items()]
     return told if len(told) <= _NAMED else [*told[:_NAMED], f'and {len(told) - _NAMED} more']
 
 
 def _places(row: Verdict) -> tuple[str, str, str]:
-    of = row.id
-    environ = f'environ {of.environ} of partition {of.partition}'
-    return f'partition {of.partition}', environ, f'{of.check} with {environ}'
+    id = row.id
+    environ = f'environ {id.environ} of partition {id.partition}'
+    return f'partition {id.partition}', environ, f'{id.check} with {environ}'
 
 
 def retiring(verdicts: Sequence[Verdict], cases: Iterable[CaseRow], recorded: Iterable[Reference]) -> tuple[int, str]:
@@ -124,7 +126,7 @@ def improved(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Calla
             after = now.get(row.case_id, {}).get(name)
             if name in _CHANGES and before and after and after not in before.split(' | '):
                 changed[f'{name} {before} -> {after}'] += 1
-    since = [what for what, n in changed.items() if 2 * n > len(better)]
+    since = [change for change, n in changed.items() if 2 * n > len(better)]
     return [
         f'{len(better)} of {count(len(judged), "metric")} are better than their references'
         f'{f" since {since[0]}" if since else ""}: if that is to stay, record it: '
@@ -174,8 +176,8 @@ def sessions_of(rows: Sequence[Reference]) -> int:
 
 def _noticed(rows: Sequence[tuple[Reference, Tolerance]], n: int) -> float | None:
     """Return the median noticeable loss with at least `n` sessions behind each row; None if it is unknown."""
-    found = [limits(_of_sessions(row, tolerance, n), tolerance).detectable for row, tolerance in rows]
-    known = [loss for loss in found if loss is not None]
+    losses = [limits(_of_sessions(row, tolerance, n), tolerance).detectable for row, tolerance in rows]
+    known = [loss for loss in losses if loss is not None]
     return median(known) if known else None
 
 

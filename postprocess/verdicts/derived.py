@@ -103,9 +103,9 @@ def _scaling(rows: Sequence[_Row]) -> Iterator[_Figure]:
     rates: dict[tuple[str, Pairs], dict[int, list[_Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if 'scaling' in row.figures:
-            of = dict(row.id.params)
-            nodes = int(of.pop('num_nodes', '1'))
-            rates[row.id.check, tuple(of.items())][nodes].append(row)
+            params_of_row = dict(row.id.params)
+            nodes = int(params_of_row.pop('num_nodes', '1'))
+            rates[row.id.check, tuple(params_of_row.items())][nodes].append(row)
     for (check, params), by_nodes in sorted(rates.items()):
         stated = next(iter(by_nodes.values()))[0].figures
         if 'one_node' in stated:  # params of the one-node case that solves the same problem
@@ -114,14 +114,14 @@ def _scaling(rows: Sequence[_Row]) -> Iterator[_Figure]:
         few = min(n for n, own in by_nodes.items() if own)
         for nodes, several in sorted(by_nodes.items()):
             for row in several if nodes > few else ():
-                among = [one for one in by_nodes[few] if set(one.nodes) <= set(row.nodes)]
+                among = [smaller for smaller in by_nodes[few] if set(smaller.nodes) <= set(row.nodes)]
                 of_few = (among or by_nodes[few])[0]
                 on = f': {named(row.nodes)} against {named(of_few.nodes)}' if row.nodes and of_few.nodes else ''
-                what, kind = f'{check} {to_text(params)}, {nodes} nodes against {few}{on}', stated['scaling']
+                where, kind = f'{check} {to_text(params)}, {nodes} nodes against {few}{on}', stated['scaling']
                 speed_up, source = row.value / of_few.value, _SCALING[kind]
-                yield f'speed-up, {kind} scaling', what, speed_up, '1', 'rate(n) / rate(m)', source
+                yield f'speed-up, {kind} scaling', where, speed_up, '1', 'rate(n) / rate(m)', source
                 efficiency, formula = speed_up * few / nodes, '(rate(n) / n) / (rate(m) / m)'
-                yield f'parallel efficiency, {kind} scaling', what, efficiency, '1', formula, source
+                yield f'parallel efficiency, {kind} scaling', where, efficiency, '1', formula, source
 
 
 def _sparse_of_dense(rows: Sequence[_Row]) -> Iterator[_Figure]:
@@ -136,11 +136,11 @@ def _sparse_of_dense(rows: Sequence[_Row]) -> Iterator[_Figure]:
                 best[solver][at] = row
     for at, sparse in sorted(best['sparse'].items()):
         if dense := best['dense'].get(at):
-            of = f'size={at[0]}, {count(int(at[1]), "node")}'
+            where = f'size={at[0]}, {count(int(at[1]), "node")}'
             names = sparse.id.check, dense.id.check
             formula = ' / '.join(f'{row.id.check} {row.id.metric}' for row in (sparse, dense))
             source = 'Dongarra, Heroux and Luszczek 2016, doi:10.1177/1094342015593158'
-            yield ' / '.join(names), of, sparse.base / dense.base, '1', formula, source
+            yield ' / '.join(names), where, sparse.base / dense.base, '1', formula, source
 
 
 def _of_roofline(rows: Sequence[_Row]) -> Iterator[_Figure]:
@@ -157,7 +157,9 @@ def _of_roofline(rows: Sequence[_Row]) -> Iterator[_Figure]:
         if intensity == 'high':
             at, share = 'I > P / B', row.base / peak
         elif isinstance(intensity, str):  # the metric that gives its bytes
-            moved = next((one.base for one in rows if one.id.metric == intensity and one.id.case == row.id.case), None)
+            moved = next(
+                (other.base for other in rows if other.id.metric == intensity and other.id.case == row.id.case), None
+            )
             if not moved:
                 continue
             at, share = f'I = {row.base / moved:.3g} Flop/B', row.base / min(peak, row.base / moved * bandwidth)
@@ -176,9 +178,9 @@ def _balance(rows: Sequence[_Row]) -> Iterator[_Figure]:
             times[row.case, part, tuple(row.nodes)].append(1 / row.value)
     for (case, part, nodes), own in sorted(times.items()):
         if len(own) > 1:
-            of = f'{case}, {count(len(own), part)}' + (f' of {named(nodes)}' if nodes else '')
+            where = f'{case}, {count(len(own), part)}' + (f' of {named(nodes)}' if nodes else '')
             source = '002 Table II, from the same times; load balance of POP, pop-coe.eu'
-            yield 'thread balance', of, fmean(own) / max(own), '1', 'mean(1 / rate) / max(1 / rate)', source
+            yield 'thread balance', where, fmean(own) / max(own), '1', 'mean(1 / rate) / max(1 / rate)', source
 
 
 def _under_caps(rows: Sequence[_Row]) -> Iterator[_Figure]:
@@ -193,7 +195,7 @@ def _under_caps(rows: Sequence[_Row]) -> Iterator[_Figure]:
     for (case, unit), by_cap in sorted(work.items()):
         if len(by_cap) > 1:
             best, highest = max(by_cap, key=lambda cap: by_cap[cap]), max(by_cap)
-            of, source = f'{case}, caps from {min(by_cap)} to {highest} W', '002 section IV-I'
-            yield 'power cap of least energy', of, float(best), 'W', f'the cap with the most {unit}', source
+            where, source = f'{case}, caps from {min(by_cap)} to {highest} W', '002 section IV-I'
+            yield 'power cap of least energy', where, float(best), 'W', f'the cap with the most {unit}', source
             saved, formula = 1 - by_cap[highest] / by_cap[best], f'1 - {unit} at {highest} W / {unit} at {best} W'
-            yield 'energy saved by a power cap', of, saved, '1', formula, source
+            yield 'energy saved by a power cap', where, saved, '1', formula, source

@@ -70,7 +70,7 @@ def on_own_nodes(rows: Sequence[Row], recorded: ndarray) -> list[Row]:
     A lasting difference of a node from the others is not a loss of tonight, so the reference is moved by it, unless it
     is beyond the limit or known from fewer than three sessions. `recorded`: rows x N x jobs.
     """
-    several, found = _on_several_nodes(rows), list(rows)
+    several, moved_rows = _on_several_nodes(rows), list(rows)
     recorded_on = numpy.isfinite(recorded[..., 0]).sum(axis=1)
     of_series: dict[tuple[SeriesId, float], list[int]] = {}
     for place, row in enumerate(rows):
@@ -85,8 +85,8 @@ def on_own_nodes(rows: Sequence[Row], recorded: ndarray) -> list[Row]:
         sd = math.sqrt(float(numpy.nansum((first - level[:, None]) ** 2)) / df)
         beside = level - numpy.average(level, weights=n)
         for place, more, sessions in zip(places, beside.tolist(), n.tolist(), strict=True):
-            found[place] = _moved(rows[place], more, sd, df, sessions)
-    return found
+            moved_rows[place] = _moved(rows[place], more, sd, df, sessions)
+    return moved_rows
 
 
 def _moved(row: Row, more: float, sd: float, df: float, sessions: int) -> Row:
@@ -103,7 +103,7 @@ def _moved(row: Row, more: float, sd: float, df: float, sessions: int) -> Row:
 
 
 def _on_several_nodes(rows: Sequence[Row]) -> set[SeriesId]:
-    return {of for of, number in Counter(row.measured.id for row in rows).items() if number > 1}
+    return {id for id, number in Counter(row.measured.id for row in rows).items() if number > 1}
 
 
 def baseline_of(rows: Sequence[Row], recorded: ndarray, weights: ndarray) -> Baseline:
@@ -113,8 +113,8 @@ def baseline_of(rows: Sequence[Row], recorded: ndarray, weights: ndarray) -> Bas
     prior = numpy.where(assumed, variance, [row.tolerance.prior for row in rows])
     # the mean of values is above that of their logarithms by half of the variance
     mean = [
-        row.sign * (math.log(row.reference.mean) - of / 2 * (not unknown))
-        for row, of, unknown in zip(rows, variance, assumed, strict=True)
+        row.sign * (math.log(row.reference.mean) - variance_of_row / 2 * (not unknown))
+        for row, variance_of_row, unknown in zip(rows, variance, assumed, strict=True)
     ]
     return Baseline(
         mean=numpy.array(mean),
@@ -136,8 +136,8 @@ def with_tonight(since: ndarray, rows: Sequence[Row]) -> ndarray:
     tonight = [row.jobs[:MOST_JOBS] for row in rows]
     jobs = numpy.full((len(rows), since.shape[1] + 1, max(since.shape[2], *map(len, tonight))), numpy.nan)
     jobs[:, :-1, : since.shape[2]] = since
-    for row, found in zip(jobs, tonight, strict=True):
-        row[-1, : len(found)] = found
+    for row, values in zip(jobs, tonight, strict=True):
+        row[-1, : len(values)] = values
     return jobs
 
 
@@ -157,9 +157,9 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> Earlie
     The sessions of a baseline are those that its provenance names; later ones begin with the day on which the row was
     recorded. A case that several nodes ran in one session is followed on each node.
     """
-    earlier = [one for one in store.history(last) if one.session != last.session]
-    names = numpy.array([one.session[:8] for one in earlier], str)
-    days = numpy.array([one.day for one in earlier], str)
+    earlier = [session for session in store.history(last) if session.session != last.session]
+    names = numpy.array([session.session[:8] for session in earlier], str)
+    days = numpy.array([session.day for session in earlier], str)
 
     @cache
     def parts(named: frozenset[str], day: str) -> ndarray:  # 1: of the baseline; 2: since
@@ -174,11 +174,11 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> Earlie
         nothing = numpy.full((len(rows), 0, 2), numpy.nan)
         return Earlier([], nothing, nothing)
     which = which[:, chosen]
-    sessions = [one for one, wanted in zip(earlier, chosen, strict=True) if wanted]
+    sessions = [session for session, wanted in zip(earlier, chosen, strict=True) if wanted]
     values = _read(store, sessions, rows)
     behind, later = (which == 1).any(axis=0), (which == 2).any(axis=0)
     return Earlier(
-        [one for one, is_behind in zip(sessions, behind, strict=True) if is_behind],
+        [session for session, is_behind in zip(sessions, behind, strict=True) if is_behind],
         numpy.where((which == 1)[..., None], values, numpy.nan)[:, behind],
         numpy.where((which == 2)[..., None], values, numpy.nan)[:, later],
     )
@@ -256,9 +256,9 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
     wanted: dict[tuple[int, str], int] = {}
     place = []
     for row in rows:
-        of, quantity = row.measured.id, row.reference.quantity
-        key = (*of.to_row().values(), quantity.unit, quantity.better, of in several)
-        nodes = ','.join(sorted(row.measured.nodes)) if of in several else ''
+        id, quantity = row.measured.id, row.reference.quantity
+        key = (*id.to_row().values(), quantity.unit, quantity.better, id in several)
+        nodes = ','.join(sorted(row.measured.nodes)) if id in several else ''
         place.append(wanted.setdefault((all_series.setdefault(key, len(all_series)), nodes), len(wanted)))
     columns = ('partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'by_nodes')
     table = {name: list(values) for name, values in zip(columns, zip(*all_series, strict=True), strict=True)}
@@ -313,11 +313,11 @@ def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tup
     """Return the indices of the rows of each curve, by size; `sizes` as `sizes_of` returns them."""
     curves: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
     for index, row in enumerate(rows):
-        of = row.measured.id
-        for name, value in of.dims:
+        id = row.measured.id
+        for name, value in id.dims:
             if name in sizes.get(row.measured.case_id, ()) and (size := number_in(value)) is not None:
-                others = tuple(pair for pair in of.dims if pair[0] != name)
-                key = of.case, row.measured.nodes, of.metric, others, name, row.reference.kind
+                others = tuple(pair for pair in id.dims if pair[0] != name)
+                key = id.case, row.measured.nodes, id.metric, others, name, row.reference.kind
                 curves.setdefault(key, []).append((size, index))
     return {key: [index for _, index in sorted(points)] for key, points in curves.items() if len(points) >= _FEWEST}
 
@@ -334,12 +334,12 @@ def weights_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) ->
 
 def groups_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
     """Return the groups of rows that share a place or check, with names; of groups with equal members the widest."""
-    found: dict[tuple[str, str], list[int]] = {}
+    groups: dict[tuple[str, str], list[int]] = {}
     cases = Counter(id for id, _ in {(row.measured.id.case, row.measured.case_id) for row in rows})
     for index, row in enumerate(rows):
         for kind, where in _commons(row.measured, cases[row.measured.id.case] > 1):
-            found.setdefault((kind, where), []).append(index)
-    sets = [(kind, where, points) for (kind, where), points in sorted(found.items(), key=lambda item: _order(item[0]))]
+            groups.setdefault((kind, where), []).append(index)
+    sets = [(kind, where, points) for (kind, where), points in sorted(groups.items(), key=lambda item: _order(item[0]))]
     for key, points in curves.items():
         sets += [('curve', _range(rows, key, part), part) for part in _ranges(points)]
     kept: dict[tuple[int, ...], tuple[str, str]] = {}
@@ -357,8 +357,8 @@ def _order(key: tuple[str, str]) -> tuple[int, str]:
     return _KINDS.index(key[0]), key[1]
 
 
-def _commons(of: Measured, is_swept: bool) -> Iterable[tuple[str, str]]:
-    series = of.id
+def _commons(measured: Measured, is_swept: bool) -> Iterable[tuple[str, str]]:
+    series = measured.id
     yield 'partition', series.partition
     yield 'environ', f'{series.partition}/{series.environ}'
     yield 'check', f'{series.partition}/{series.environ} {series.check}'
@@ -366,8 +366,8 @@ def _commons(of: Measured, is_swept: bool) -> Iterable[tuple[str, str]]:
     for name, value in (*series.params, *series.dims):
         if name == 'link_class':
             yield 'link_class', f'{series.partition} {value}'
-    if is_swept and len(of.nodes) == 1:
-        yield 'node', of.nodes[0]
+    if is_swept and len(measured.nodes) == 1:
+        yield 'node', measured.nodes[0]
 
 
 def _ranges(points: list[int]) -> Iterable[list[int]]:

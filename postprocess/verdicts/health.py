@@ -37,11 +37,11 @@ class Health:
 
     @cached_property
     def _facts(self) -> dict[CaseId, dict[str, list[Mapping[str, str]]]]:
-        found: dict[CaseId, dict[str, list[Mapping[str, str]]]] = defaultdict(lambda: defaultdict(list))
+        by_case: dict[CaseId, dict[str, list[Mapping[str, str]]]] = defaultdict(lambda: defaultdict(list))
         for case in self._cases:
             for node, facts in facts_by_node(case.nodes, case.provenance, case.health).items():
-                found[case.id][node].append(facts)
-        return found
+                by_case[case.id][node].append(facts)
+        return by_case
 
     def of(self, cases: Collection[CaseId], nodes: Collection[str]) -> dict[str, str]:
         """Return ``1.9 GHz against 2.6, thermal throttle +412`` of each of `nodes` that was slowed in `cases`: what it
@@ -56,7 +56,7 @@ class Health:
                 facts[node] += own
         clocks = next(filter(None, (_clocks(facts, name) for name in _CLOCKS)), {})
         beside = facts.keys() - set(nodes)
-        found = {}
+        sentences = {}
         for node in nodes:
             others = beside or facts.keys() - {node}
             said = counted(facts[node]) + _disturbed(facts[node], [facts[other] for other in others])
@@ -64,8 +64,8 @@ class Health:
             if known and clocks.get(node, known[0]) < _SLOW * median(known):
                 said.insert(0, f'{clocks[node] / 1000:.3g} GHz against {median(known) / 1000:.3g}')
             if said:
-                found[node] = ', '.join(said)
-        return found
+                sentences[node] = ', '.join(said)
+        return sentences
 
     def in_cause(self, verdict: Verdict) -> Verdict:
         """Return the verdict; the cause of a loss begins with the counters of its nodes."""
@@ -83,7 +83,10 @@ def facts_by_node(nodes: Sequence[str], provenance: str | None, health: str | No
 
 def _clocks(facts: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> dict[str, int]:
     """Return the lowest clock of each node in MHz, over its jobs that recorded this fact."""
-    known = {node: [int(of[name]) for of in own if of.get(name, '').isdecimal()] for node, own in facts.items()}
+    known = {
+        node: [int(facts_of_job[name]) for facts_of_job in own if facts_of_job.get(name, '').isdecimal()]
+        for node, own in facts.items()
+    }
     return {node: min(clocks) for node, clocks in known.items() if clocks}
 
 
@@ -97,7 +100,7 @@ def _disturbed(facts: Sequence[Mapping[str, str]], others: Iterable[Sequence[Map
     """Return what took more CPU time on a node than on others. `counted`: whether its heat is already described."""
     beyond = {}
     for name in ('load_beside', 'cpu_steal'):
-        elsewhere = [value for of in others if (value := _worst(of, name)) is not None]
+        elsewhere = [value for other in others if (value := _worst(other, name)) is not None]
         value, most = _worst(facts, name), LOADS[name][0]
         if value is not None and value > most + median(elsewhere or [0.0]):
             beyond[name] = value
@@ -111,20 +114,23 @@ def busy_beside(case: CaseRow) -> list[str]:
 
 def _worst(facts: Sequence[Mapping[str, str]], name: str) -> float | None:
     """Return the highest value that the jobs of a node recorded of a load."""
-    return max((number_in(of[name]) or 0.0 for of in facts if name in of), default=None)
+    return max((number_in(facts_of_job[name]) or 0.0 for facts_of_job in facts if name in facts_of_job), default=None)
 
 
 def counted(facts: Sequence[Mapping[str, str]]) -> list[str]:
     """Return what a node counted in its jobs, such as ``thermal throttle +412``, most often first."""
     totals: dict[str, int] = defaultdict(int)
     devices: dict[str, dict[str, None]] = defaultdict(dict)
-    for name, value in ((name, value) for of in facts for name, value in of.items()):
-        what = 'thermal throttle' if name == 'clock_throttled' else name.removeprefix('health_').replace('_', ' ')
+    for name, value in ((name, value) for facts_of_job in facts for name, value in facts_of_job.items()):
+        name_of_count = (
+            'thermal throttle' if name == 'clock_throttled' else name.removeprefix('health_').replace('_', ' ')
+        )
         if (name == 'clock_throttled' or name.startswith('health_')) and (match := _FAULT.fullmatch(value)):
-            totals[what] += int(match[1])
-            devices[what] |= dict.fromkeys((match[2] or '').split(', '))
+            totals[name_of_count] += int(match[1])
+            devices[name_of_count] |= dict.fromkeys((match[2] or '').split(', '))
     return [
-        f'{what} +{total}' + (f' on {where}' if (where := ', '.join(filter(None, devices[what]))) else '')
-        for what, total in sorted(totals.items(), key=lambda one: -one[1])
+        f'{name_of_count} +{total}'
+        + (f' on {where}' if (where := ', '.join(filter(None, devices[name_of_count]))) else '')
+        for name_of_count, total in sorted(totals.items(), key=lambda item: -item[1])
         if total
     ]

@@ -172,7 +172,7 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
         for case in last_runs(case for case in cases if case.fixture)
         if failure(case)
     }
-    found = []
+    all_series = []
     for runs in runs_of(case for case in cases if not case.fixture):
         failures = [_failure_of(case, broken) for case in runs]
         series = {key: row for case in runs for key, row in declared.get(case.case_id, {}).items()}
@@ -183,14 +183,14 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
                 _job(case, declared.get(case.case_id, {}).get((metric, dims)), failed)
                 for case, failed in zip(runs, failures, strict=True)
             ]
-            of = case_id.series(metric, from_text(dims))
+            id = case_id.series(metric, from_text(dims))
             stated = {'floor': facts.floor, 'usual_spread': facts.usual_spread}
             quantity = Quantity(facts.unit, facts.better)
-            found.append(Measured(of, quantity, mode, tuple(jobs), facts.judged, stated))
+            all_series.append(Measured(id, quantity, mode, tuple(jobs), facts.judged, stated))
         if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.fail_reason):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
-            found.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
-    return found
+            all_series.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
+    return all_series
 
 
 def _of_case(case: CaseRow) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ class Objection:
 def doubtful_jobs(used: Candidate, doubts: Mapping[tuple[int, int], Doubt]) -> list[Objection]:
     """Return the doubts about the jobs behind a row of the baseline."""
     jobs = zip(used.nights.tolist(), used.cases.tolist(), strict=True) if doubts else ()
-    found = [doubts[job] for job in jobs if job in doubts]
-    return [Objection('jobs', summary_of(found))] if found else []
+    doubts_of_jobs = [doubts[job] for job in jobs if job in doubts]
+    return [Objection('jobs', summary_of(doubts_of_jobs))] if doubts_of_jobs else []
 
 
 def summary_of(doubts: Sequence[Doubt]) -> str:
@@ -68,10 +68,10 @@ def both_levels(level: Level, unit: str) -> str:
 
 def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]) -> list[Objection]:
     """Return a sentence if a straight line through the sessions falls by more than the floor and more than chance."""
-    nights, of = numpy.unique(used.nights, return_inverse=True)
+    nights, place = numpy.unique(used.nights, return_inverse=True)
     if len(nights) < _FEWEST_SESSIONS:
         return []
-    values = numpy.bincount(of, numpy.log(used.values)) / numpy.bincount(of)
+    values = numpy.bincount(place, numpy.log(used.values)) / numpy.bincount(place)
     time = numpy.linspace(-0.5, 0.5, len(nights))
     slope = time @ values / (time @ time)
     rest = values - values.mean() - slope * time
@@ -89,7 +89,7 @@ def worse(
 ) -> list[Objection]:
     """Return the references of this machine that a new row misses by more than the floor and more than chance."""
     spread, df = new.spread or tolerance.usual_spread, new.df or PRIOR_DF
-    found = []
+    objections = []
     for kind, row, name in (('in_force', in_force, 'in force'), ('published', published, 'published')):
         if row is None or row.kind == 'elsewhere' or row.quantity != new.quantity:
             continue
@@ -101,5 +101,5 @@ def worse(
                 f'{number(new.mean)} {new.quantity.unit} is worse than what is {name}, {number(row.mean)}, by '
                 f'{-100 * math.expm1(-lost):.1f} % ({row.source})'
             )
-            found.append(Objection(kind, why))
-    return found
+            objections.append(Objection(kind, why))
+    return objections

@@ -48,8 +48,8 @@ class Problem:
 def stored(text: str) -> Problem:
     """Parse a stored sentence into a problem; no other code parses sentences."""
     for kind, pattern in _STORED.items():
-        if found := pattern.fullmatch(text):
-            return Problem(text, kind, **found.groupdict(''))
+        if match := pattern.fullmatch(text):
+            return Problem(text, kind, **match.groupdict(''))
     return Problem(text)
 
 

@@ -13,20 +13,20 @@ from plumbline.renames import every_id
 _SHOWN = 3  # patterns of a command
 
 
-def selected(patterns: Iterable[str], of: SeriesId) -> bool:
+def selected(patterns: Iterable[str], series: SeriesId) -> bool:
     """Return True if a shell pattern matches the check, check and metric, or the whole name of the series.
 
     The names from before a rename match, too.
     """
     texts = {
         text
-        for one in every_id(of)
+        for id in every_id(series)
         for text in (
-            one.check,
-            f'{one.check} {one.metric}',
-            f'{one.check} {one.name}',
-            f'{one.case} {one.metric}',
-            str(one),
+            id.check,
+            f'{id.check} {id.metric}',
+            f'{id.check} {id.name}',
+            f'{id.case} {id.metric}',
+            str(id),
         )
     }
     return any(pattern in texts or any(fnmatchcase(text, pattern) for text in texts) for pattern in patterns)
@@ -38,9 +38,14 @@ def command_of(gone: Collection[SeriesId], others: Collection[SeriesId]) -> str:
     It is without ``plumbline`` and its options; of more than three patterns it has the first.
     """
     patterns: list[str] = []
-    for of in sorted(gone):
-        if not selected(patterns, of):
-            forms = (of.check, f'{of.check} {of.metric}', f'{of.partition}/{of.environ} {of.check} *', f'{of.case} *')
+    for series in sorted(gone):
+        if not selected(patterns, series):
+            forms = (
+                series.check,
+                f'{series.check} {series.metric}',
+                f'{series.partition}/{series.environ} {series.check} *',
+                f'{series.case} *',
+            )
             exact = (one for one in forms if not any(selected([one], other) for other in others))
-            patterns.append(next(exact, str(of)))
+            patterns.append(next(exact, str(series)))
     return f'record retire {shlex.join(patterns[:_SHOWN])} --why REASON'

@@ -182,10 +182,10 @@ class Comparison:
     @cached_property
     def series(self) -> list[Verdict]:
         """The verdict of each series, that of its worst job; all counts of metrics use it."""
-        found: dict[SeriesId, Verdict] = {}
+        worst: dict[SeriesId, Verdict] = {}
         for row in self.verdicts:
-            found.setdefault(row.id, row)
-        return list(found.values())
+            worst.setdefault(row.id, row)
+        return list(worst.values())
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -87,31 +87,31 @@ def _to_rows(rows: Iterable[Replacement]) -> list[Row]:
     ]
 
 
-def _taken(found: Proposal) -> str:
-    first, last = found.taken[0], found.taken[-1]
+def _taken(proposal: Proposal) -> str:
+    first, last = proposal.taken[0], proposal.taken[-1]
     days = sorted({session.day for session in (first, last)})
-    names = [session.session[:8] for session in found.taken]
+    names = [session.session[:8] for session in proposal.taken]
     shown = ', '.join(names if len(names) <= _SHOWN else [names[0], '...', *names[1 - _SHOWN :]])
     return f'{count(len(names), "session")} of {" to ".join(days)}: {shown}'
 
 
-def _withheld(found: Proposal) -> list[str]:
+def _withheld(proposal: Proposal) -> list[str]:
     return [
         f'{row.new.id}: {"; ".join(objection.why for objection in row.objections)}'
-        for row in found.rows
+        for row in proposal.rows
         if row.withheld
     ]
 
 
-def _ended(found: Proposal, command: Callable[[str], str]) -> list[str]:
+def _ended(proposal: Proposal, command: Callable[[str], str]) -> list[str]:
     """Return a line for each case and session of what is no longer measured, then the command that retires its rows."""
     groups: dict[tuple[Any, ...], list[SeriesId]] = {}
-    for of, session in found.ended.items():
+    for of, session in proposal.ended.items():
         groups.setdefault((of.case, session.session[:8]), []).append(of)
     lines = []
     for (case, session), series in sorted(groups.items()):
-        rows = [of for of in series if of in found.in_force]
-        others = found.in_force - found.ended.keys()
+        rows = [of for of in series if of in proposal.in_force]
+        others = proposal.in_force - proposal.ended.keys()
         then = f'; retire its rows: {command(command_of(rows, others))}' if rows else ''
         names = ', '.join(of.name for of in sorted(series))
         lines.append(f'{case} {names}: no longer measured since session {session}{then}')
@@ -123,13 +123,13 @@ def _some(lines: list[str], noun: str) -> list[str]:
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f'and {count(len(lines) - _SHOWN, noun)} more']
 
 
-def _refusals(found: Proposal) -> list[str]:
+def _refusals(proposal: Proposal) -> list[str]:
     """Return what is refused and why; series of a case with the same cause share the line."""
     groups: dict[tuple[Any, ...], list[str]] = {}
-    for refusal in found.refused:
+    for refusal in proposal.refused:
         groups.setdefault((refusal.id.case, refusal.cause, refusal.sessions), []).append(refusal.id.name)
     lines = []
     for (case, cause, sessions), names in groups.items():
-        of = f' (session {", ".join(sessions)})' if len(sessions) < 4 else f' ({len(sessions)} sessions)'
-        lines.append(f'{case} {", ".join(names)}: {cause}{of if sessions else ""}')
+        where = f' (session {", ".join(sessions)})' if len(sessions) < 4 else f' ({len(sessions)} sessions)'
+        lines.append(f'{case} {", ".join(names)}: {cause}{where if sessions else ""}')
     return lines

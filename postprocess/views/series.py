@@ -36,6 +36,6 @@ def interval(low: float | None, high: float | None) -> str:
     return '' if low is None or high is None else f'{low:.1f} to {high:.1f} %'
 
 
-def of_series(of: SeriesId, quantity: Quantity) -> dict[str, object]:
+def of_series(series: SeriesId, quantity: Quantity) -> dict[str, object]:
     """Return the values of `QUANTITY`."""
-    return {**of.to_row(), **asdict(quantity)}
+    return {**series.to_row(), **asdict(quantity)}

@@ -87,14 +87,14 @@ def outcome(checked: Sequence[Checked]) -> str:
 
     Such as ``ok: 102 cases, 41 references``, or the number of mistakes.
     """
-    if mistakes := sum(len(one.mistakes) for one in checked):
+    if mistakes := sum(len(site.mistakes) for site in checked):
         return count(mistakes, 'mistake')
     parts = [count(len(checked), 'site')] if len(checked) > 1 else []
     for noun, numbers in (
-        ('partition', [len(one.nodes) or None for one in checked if one.cases is None]),
-        ('case', [one.cases for one in checked]),
-        ('reference', [one.references for one in checked if one.nodes]),
-        ('job script', [one.scripts for one in checked]),
+        ('partition', [len(site.nodes) or None for site in checked if site.cases is None]),
+        ('case', [site.cases for site in checked]),
+        ('reference', [site.references for site in checked if site.nodes]),
+        ('job script', [site.scripts for site in checked]),
     ):  # fmt: skip
         known = [number for number in numbers if number is not None]
         parts += [count(sum(known), noun)] if known else []

@@ -79,7 +79,7 @@ def _rapl(output: str, boundary: str) -> dict[str, Count]:
         zones.setdefault(match[1], {})[match[2]] = match[3]
     if not zones:
         raise ValueError(f'this node has no {_POWERCAP}/intel-rapl:*, the energy counters that site.yaml names')
-    found, parts = {}, set()
+    counters, parts = {}, set()
     for zone, files in zones.items():
         part = re.sub(r'-\d+.*', '', files.get('name', ''))
         if part not in boundary.split('+'):
@@ -89,35 +89,35 @@ def _rapl(output: str, boundary: str) -> dict[str, Count]:
                 f'{_POWERCAP}/{zone}/energy_uj cannot be read: since Linux 5.10 root alone may; let all users read '
                 'it, such as by a rule of udev or tmpfiles.d, or remove `energy` from site.yaml'
             )
-        found[zone] = Count(int(files['energy_uj']) / 1e6, int(files['max_energy_range_uj']) / 1e6)
+        counters[zone] = Count(int(files['energy_uj']) / 1e6, int(files['max_energy_range_uj']) / 1e6)
         parts.add(part)
     if lacking := set(boundary.split('+')) - parts:
         raise ValueError(f'{_POWERCAP} has no intel-rapl zone of {", ".join(sorted(lacking))}, as site.yaml says')
-    return found
+    return counters
 
 
 def _pm_counters(output: str, boundary: str) -> dict[str, Count]:
     """Read lines such as ``/sys/cray/pm_counters/cpu_energy:12345 J 1700000000000000 us``."""
     files = {name: float(joules) for name, joules in re.findall(r'/(\w*energy):([0-9]+) J', output)}
-    found: dict[str, Count] = {}
+    counters: dict[str, Count] = {}
     for part in boundary.split('+'):
         name = 'energy' if part == 'node' else rf'{"accel[0-9]+" if part == "accel" else part}_energy'
         of_part = {file: Count(joules) for file, joules in files.items() if re.fullmatch(name, file)}
         if not of_part:
             raise ValueError(f'{_PM_COUNTERS} has no counter of {part}, as site.yaml says; it has {_listed(files)}')
-        found |= of_part
-    return found
+        counters |= of_part
+    return counters
 
 
 def _gpus(output: str, _: str) -> dict[str, Count]:
-    found = {name: Count(float(joules)) for name, joules in re.findall(r'^(gpu[0-9]+) ([0-9.]+)$', output, re.M)}
-    if not found:
+    gpus = {name: Count(float(joules)) for name, joules in re.findall(r'^(gpu[0-9]+) ([0-9.]+)$', output, re.M)}
+    if not gpus:
         last = output.split('\n')[-1] or 'nothing'
         raise ValueError(
             f'no GPU told its energy: "{last}"; {", or ".join(meter.needs for meter in _METERS)}, for '
             f'{sys.executable}, which the node must be able to run'
         )
-    return found
+    return gpus
 
 
 def _slurm(output: str, _: str) -> dict[str, Count]:
@@ -169,7 +169,7 @@ def of_command(command: str, unit: str) -> Source:
 
 def looks_at(path: Path, source: Source, boundary: str) -> list[Look]:
     """Return all readings of a meter on a node. Raises ValueError if one is unreadable."""
-    found, said = [], []
+    looks, said = [], []
     for line in text_of(path).splitlines():
         if not (match := _FOOTER.fullmatch(line)):
             said.append(line)
@@ -180,10 +180,10 @@ def looks_at(path: Path, source: Source, boundary: str) -> list[Look]:
         except ValueError as error:
             failed = f' (exit code {match[2]} of `{source.command}`)' if match[2] != '0' else ''
             raise ValueError(f'{error}{failed}') from None
-        found.append(Look(float(match[1]), counts, int(match[3]) / 1000))
-    if not found:
+        looks.append(Look(float(match[1]), counts, int(match[3]) / 1000))
+    if not looks:
         raise ValueError(f'expected what the meter said in {path.name}, found nothing')
-    return found
+    return looks
 
 
 def counted(looks: Sequence[Look], start: float, end: float, interval: float) -> Spent:
@@ -248,7 +248,7 @@ def of_steps(table: str, start: float, end: float, boundary: str, interval: floa
     Raises ValueError where there are none.
     """
     columns = {'node': ['DC'], 'package': ['PCK'], 'package+dram': ['PCK', 'DRAM']}[boundary]
-    found: dict[str, list[tuple[float, float]]] = {}
+    by_node: dict[str, list[tuple[float, float]]] = {}
     rows = itertools.dropwhile(lambda line: 'JOB_START_TIME' not in line, table.splitlines())  # eacct speaks first
     for row in csv.DictReader(rows, delimiter=';'):
         try:
@@ -258,15 +258,15 @@ def of_steps(table: str, start: float, end: float, boundary: str, interval: floa
         except (KeyError, TypeError, ValueError):
             continue
         if start - 1 <= begin and over <= end + 1 and watts > 0 and seconds > 0:  # EAR's times are whole seconds
-            found.setdefault(row['NODENAME'], []).append((watts, seconds))
-    if not found:
+            by_node.setdefault(row['NODENAME'], []).append((watts, seconds))
+    if not by_node:
         raise ValueError(f'eacct knows no job step between the marks; it sees what srun starts: "{first_words(table)}"')
     return {
         node: Spent(
             joules := sum(watts * seconds for watts, seconds in steps),
             seconds := sum(seconds for _, seconds in steps), seconds / interval, joules / seconds,
         )
-        for node, steps in found.items()
+        for node, steps in by_node.items()
     }  # fmt: skip
 
 

@@ -72,8 +72,8 @@ def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
             by_time_of_day, by_uptime = times
             record.trial_seconds.append(by_uptime)
             if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks compute durations from the time of day
-                what = f'the clock was set by {by_time_of_day - by_uptime:+.0f} s'
-                yield Cause(causes.OUTPUT, what, (trial,), record.trials, nodes)
+                sentence = f'the clock was set by {by_time_of_day - by_uptime:+.0f} s'
+                yield Cause(causes.OUTPUT, sentence, (trial,), record.trials, nodes)
 
 
 def state_of(samples: str) -> str:
@@ -81,17 +81,17 @@ def state_of(samples: str) -> str:
 
     The first tenth of the samples, when a GPU is still cold or idle, is not counted.
     """
-    found: dict[str, list[list[str]]] = {}
+    by_gpu: dict[str, list[list[str]]] = {}
     for words in map(str.split, samples.splitlines()):
         if len(words) == 4:
-            found.setdefault(words[0], []).append(words[1:])
-    means = {device: _means(rows[len(rows) // 10 :]) for device, rows in found.items()}
+            by_gpu.setdefault(words[0], []).append(words[1:])
+    means = {device: _means(rows[len(rows) // 10 :]) for device, rows in by_gpu.items()}
     return '; '.join(f'{device}: {said}' for device, said in means.items() if said)
 
 
 def _means(rows: Sequence[Sequence[str]]) -> str:
     said = []
     for values, unit in zip(zip(*rows, strict=True), ('MHz', 'W', 'C'), strict=True):
-        numbers = [float(one) for one in values if re.fullmatch(r'[0-9]{1,7}(\.[0-9]{1,3})?', one)]
+        numbers = [float(value) for value in values if re.fullmatch(r'[0-9]{1,7}(\.[0-9]{1,3})?', value)]
         said += [f'{fmean(numbers):.0f} {unit}'] if numbers else []
     return ', '.join(said)

@@ -95,13 +95,13 @@ class Claim(NamedTuple):
 def contradictions(claims: Sequence[Claim], numbers: Mapping[str, Any], where: str = '') -> list[str]:
     """Return a sentence for each claim that `numbers` (by name) contradict; none if one of them is not a number."""
     faults = []
-    for what, sides, holds in claims:
+    for names, sides, holds in claims:
         try:
             left, right = map(exact, sides(numbers))
         except (KeyError, TypeError):
             continue
         if not holds(left, right):
-            faults.append(f'{what} contradict each other{f" in {where!r}" if where else ""}: {left} and {right}')
+            faults.append(f'{names} contradict each other{f" in {where!r}" if where else ""}: {left} and {right}')
     return faults
 
 
@@ -120,8 +120,8 @@ class Agreement:
 
     def faults(self, output: str) -> list[str]:
         """Return a sentence for each claim that a row of an output contradicts."""
-        found = re.finditer(self.rows, output, re.MULTILINE)
-        return [fault for match in found for fault in self.of(match.groupdict(), ' '.join(match[0].split())[:100])]
+        matches = re.finditer(self.rows, output, re.MULTILINE)
+        return [fault for match in matches for fault in self.of(match.groupdict(), ' '.join(match[0].split())[:100])]
 
     def of(self, row: Mapping[str, str], where: str = '') -> list[str]:
         """Return a sentence for each claim that a row (name -> text) contradicts."""
@@ -198,7 +198,7 @@ def too_long(seconds: Sequence[Span | float], at_once: bool, trial: Path) -> str
     `seconds`: of each run; `at_once`: they ran at the same time.
     """
     times = seconds_of(trial)
-    said = (max if at_once else sum)([exact(one).low for one in seconds] or [0.0])
+    said = (max if at_once else sum)([exact(run).low for run in seconds] or [0.0])
     if not times or said * (1 - 1e-3) <= max(times) + _UPTIME:  # clocks are slewed by at most 0.05 %
         return ''
     return f'by its own times it ran for {said:.6g} s, and the whole trial took {max(times):.2f} s'

@@ -116,8 +116,8 @@ def what_it_said(errors: str, output: str, environ: str, code: int | None) -> st
     if own and not signatures.of_text(own, environ):
         return f': {own.removeprefix("plumbline: ")}'
     errors, output = (f'{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}' for text in (own or errors, output))
-    if found := signatures.of_text(errors, environ) or signatures.of_text(output, environ):
-        return f': {found.means} ("{found.line[:_LONGEST]}"); {found.remedy}'
+    if meaning := signatures.of_text(errors, environ) or signatures.of_text(output, environ):
+        return f': {meaning.means} ("{meaning.line[:_LONGEST]}"); {meaning.remedy}'
     says = f': "{words}"' if (words := first_words(errors)) else '; it printed no error'
     if not words and (lines := output.split('\n')) and (last := next(filter(str.strip, reversed(lines)), '')):
         says += f', its output ends "{last.strip()[:_LONGEST]}"'
@@ -158,8 +158,8 @@ def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, envi
     usual = signatures.of_state(ending.state, f' of {ending.limit:.0f} s' if ending.limit else '')
     words = first_words(next((text_of(run.folder / 'stderr') for run in runs if run.running), ending.errors))
     detail = f' ({ending.name}, state {ending.state})' + (f': "{words}"' if words else '')
-    what = f'{usual.means} {when}' + f'; {ending.remark}' * bool(ending.remark)
-    return Cause(JOB, what, nodes=nodes, detail=f'{detail}; {usual.remedy}')
+    sentence = f'{usual.means} {when}' + f'; {ending.remark}' * bool(ending.remark)
+    return Cause(JOB, sentence, nodes=nodes, detail=f'{detail}; {usual.remedy}')
 
 
 def _when(runs: list[Started], of_trials: int) -> str:
@@ -171,10 +171,10 @@ def _when(runs: list[Started], of_trials: int) -> str:
     return 'before its first trial'
 
 
-def merged(found: list[Cause]) -> list[Cause]:
+def merged(causes: list[Cause]) -> list[Cause]:
     """Return the causes, the worst first; those that differ only in the trial are merged."""
     alike: dict[Cause, list[int]] = {}
-    for cause in sorted(found, key=lambda cause: cause.weight):
+    for cause in sorted(causes, key=lambda cause: cause.weight):
         alike.setdefault(cause._replace(trials=()), []).extend(cause.trials)
     return [cause._replace(trials=tuple(trials)) for cause, trials in alike.items()]
 

@@ -27,12 +27,12 @@ def text_of(path: Path) -> str:
     most = settings.OUTPUT_LIMIT.get() * MIB
     try:
         with path.open('rb') as stream:
-            found = stream.read(most + 1)
+            content = stream.read(most + 1)
     except OSError:
         return ''
-    if len(found) > most:
-        found = found[: found.rfind(b'\n', 0, most) + 1]
-    return plain(found.decode('utf-8', errors='replace'))
+    if len(content) > most:
+        content = content[: content.rfind(b'\n', 0, most) + 1]
+    return plain(content.decode('utf-8', errors='replace'))
 
 
 def cut_of(path: Path) -> str:

@@ -45,13 +45,15 @@ def faults_of(
             used += Counter(fabric)
     said = ', '.join(f'{name} {number / 1e9:.1f} GB' for name, number in used.most_common(8))
     if by_sockets:
-        what = 'bytes between nodes went through sockets and not through the fabric'
-        yield Cause(causes.OUTPUT, what, nodes=','.join(by_sockets), detail=f': sent {said}')
-    elif {lane.partition('/')[0] for lane in lanes} == {'tcp'} and any('fabric_sent' in one for one in facts.values()):
+        sentence = 'bytes between nodes went through sockets and not through the fabric'
+        yield Cause(causes.OUTPUT, sentence, nodes=','.join(by_sockets), detail=f': sent {said}')
+    elif {lane.partition('/')[0] for lane in lanes} == {'tcp'} and any(
+        'fabric_sent' in fact for fact in facts.values()
+    ):
         yield Cause(causes.OUTPUT, f'UCX sends through sockets and not through the fabric: {", ".join(lanes)}')
     if others:
-        what = f'bytes between nodes went not through each of {", ".join(nics)}, which were asked for'
-        yield Cause(causes.OUTPUT, what, nodes=','.join(others), detail=f': sent {said}')
+        sentence = f'bytes between nodes went not through each of {", ".join(nics)}, which were asked for'
+        yield Cause(causes.OUTPUT, sentence, nodes=','.join(others), detail=f': sent {said}')
 
 
 def lanes_of(folder: Path) -> list[str]:

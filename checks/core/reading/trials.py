@@ -77,8 +77,8 @@ class Metric:
 
     def points(self) -> list[Pairs]:
         """Return the dims of each series that must be measured."""
-        found = product(*self.expected.values())
-        return [pairs({**self.dims, **dict(zip(self.expected, values, strict=True))}) for values in found]
+        combinations = product(*self.expected.values())
+        return [pairs({**self.dims, **dict(zip(self.expected, values, strict=True))}) for values in combinations]
 
     def is_judged(self, dims: Pairs) -> bool:
         """Return whether the series at `dims` needs a reference."""
@@ -98,18 +98,18 @@ class Metric:
         except NotMeasured as reason:
             return Reading({}, dict.fromkeys(points, str(reason)), [], set(), {})
         of_divisors = [line for of in divisors for row in of for line in row.lines]
-        found: dict[Pairs, list[str | float]] = {}
+        numbers: dict[Pairs, list[str | float]] = {}
         lines: dict[Pairs, list[int]] = {}
         for row in rows:
             point = pairs({**self.dims, **row.dims})
-            found.setdefault(point, []).append(row.number)
+            numbers.setdefault(point, []).append(row.number)
             lines.setdefault(point, of_divisors[:]).extend(row.lines)
-        unexpected = [f'unexpected row: {to_text(dims)[:80]}' for dims in found if dims not in points]
-        times = {len(found.get(point, [])) for point in points}
+        unexpected = [f'unexpected row: {to_text(dims)[:80]}' for dims in numbers if dims not in points]
+        times = {len(numbers.get(point, [])) for point in points}
         reading = Reading({}, {}, unexpected, times, {point: lines[point] for point in points if lines.get(point)})
         for point in points:
             try:
-                reading.values[point] = self._value(found.get(point, []), divisor)
+                reading.values[point] = self._value(numbers.get(point, []), divisor)
             except NotMeasured as reason:
                 reading.missing[point] = str(reason)
         return reading
@@ -236,23 +236,25 @@ class Plan:
 
     def problems(self) -> list[str]:
         """Return one sentence for each metric that contradicts the plan or another metric."""
-        found = [] if self.metrics else ['the check declares no metric']
+        sentences = [] if self.metrics else ['the check declares no metric']
         seen: dict[str, Metric] = {}
         points: set[tuple[str, Pairs]] = set()
         for metric in self.metrics:
             where = f'metric {metric.name}'
             if unknown := sorted({*metric.dims, *metric.expected} - set(self.dims)):
-                found.append(f'{where}: dim {", ".join(unknown)}: expected one of the dims that the check declares')
+                sentences.append(f'{where}: dim {", ".join(unknown)}: expected one of the dims that the check declares')
             if not metric.computed and metric.run not in self.runs:
-                found.append(f'{where}: run {metric.run!r}: expected one of {", ".join(self.runs)}')
+                sentences.append(f'{where}: run {metric.run!r}: expected one of {", ".join(self.runs)}')
             first = seen.setdefault(metric.name, metric)
             if (metric.unit, metric.better) != (first.unit, first.better):
-                found.append(f'{where}: expected {first.unit}, {first.better}; found {metric.unit}, {metric.better}')
+                sentences.append(
+                    f'{where}: expected {first.unit}, {first.better}; found {metric.unit}, {metric.better}'
+                )
             for point in metric.points():
                 if (metric.name, point) in points:
-                    found.append(f'{where}: {to_text(point)} is declared twice')
+                    sentences.append(f'{where}: {to_text(point)} is declared twice')
                 points.add((metric.name, point))
-        return found
+        return sentences
 
     def empty_record(self) -> Record:
         """Return the record of a case that has measured nothing."""
@@ -308,10 +310,10 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
     job = causes.of_job(ending, runs, record.trials, nodes, plan.environ)
     if job and died and job.weight > causes.PROGRAM:
         job = None  # the job failed only because the program did
-    found = [cause for cause in (job, *died.values()) if cause]
-    fatal = found[0] if found else None
+    numbers = [cause for cause in (job, *died.values()) if cause]
+    fatal = numbers[0] if numbers else None
     clocks: dict[str, list[int]] = defaultdict(list)
-    series = {(name, one.dims): one for name, _, one in record.series()}
+    series = {(name, each.dims): each for name, _, each in record.series()}
     lines: Lines = {}
     traces: dict[int, dict[str, Traces]] = defaultdict(dict)
     for run in runs:
@@ -322,33 +324,33 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
             words = first_words(text_of(run.folder / 'stderr'))
             if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
-            found.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
+            numbers.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
     for trial, of_runs in traces.items():
-        took = [one.seconds for one in of_runs.values()]
+        took = [each.seconds for each in of_runs.values()]
         if fault := agreement.too_long(took, plan.concurrent, folder / f'trial_{trial}'):
             who = plan.who(*of_runs) if len(of_runs) == 1 else plan.check
-            found.append(Cause(causes.OUTPUT, who, (trial,), record.trials, nodes, f': {fault}'))
+            numbers.append(Cause(causes.OUTPUT, who, (trial,), record.trials, nodes, f': {fault}'))
     with suppress(OSError):  # without the file, the report searches for the digits of the values
         write_numbers(folder, lines)
-    found += clock_steps(folder, record, nodes)
-    found += add_health(folder, record, nodes.split(','), clocks, plan.host_of)
+    numbers += clock_steps(folder, record, nodes)
+    numbers += add_health(folder, record, nodes.split(','), clocks, plan.host_of)
     if plan.over_network:
         if lanes := sorted({lane for run in runs for lane in transport.lanes_of(run.folder)}):
             record.provenance['mpi_transport'] = ', '.join(lanes)
         of_nodes = {nodes.partition(',')[0]: record.provenance} | record.health
-        found += transport.faults_of(of_nodes, plan.nics, lanes)
+        numbers += transport.faults_of(of_nodes, plan.nics, lanes)
     plan.derive(record)
     plan.meter(folder, record, nodes)
     lost: dict[str, list[str]] = {}
     for metric in plan.metrics:
         for point in metric.points() if metric.computed else ():
-            if not (one := series[metric.name, point]).samples:
-                one.missing = one.missing or (fatal.brief if fatal else 'what it is computed from is missing')
-                lost.setdefault(one.missing, []).append(variable_name(metric.name, point))
+            if not (each := series[metric.name, point]).samples:
+                each.missing = each.missing or (fatal.brief if fatal else 'what it is computed from is missing')
+                lost.setdefault(each.missing, []).append(variable_name(metric.name, point))
     for why, (name, *more) in () if fatal else lost.items():
         words = f'{name} and {len(more)} more' if more else name
-        found.append(Cause(causes.RESULT, f'metric {words} not measured: {why}'))
-    record.causes = [str(cause) for cause in causes.merged(found)]
+        numbers.append(Cause(causes.RESULT, f'metric {words} not measured: {why}'))
+    record.causes = [str(cause) for cause in causes.merged(numbers)]
     return record, list(record.causes)
 
 
@@ -377,20 +379,20 @@ def _read_run(
         yield f'expected one file {plan.output}, found {len(written)}' if folder.exists() else 'did not start'
         return
     output, errors = text_of(written[0]), text_of(folder / 'stderr')
-    what = Run(name, output, errors, run.trial, folder, record.provenance)
+    run_seen = Run(name, output, errors, run.trial, folder, record.provenance)
     readings = [(metric, metric.read(output)) for metric in metrics]
     lines[str(written[0].relative_to(folder.parents[1]))] = {
         variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
     }
     actual, own = granted(folder), plan.runs[name]
     add_actual(record.placement, actual, name if 'PLUMBLINE_CPUS' in own else '')
-    for rank, has in actual.items():
-        clocks[rank.rpartition('.')[0]] += has.watched.clocks
+    for rank, got in actual.items():
+        clocks[rank.rpartition('.')[0]] += got.watched.clocks
     of_job = nodes.split(',') if nodes else []
     bound = binding_faults(
         plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of, plan.near, plan.looks_required
     )
-    bound += unlike(plan.devices_named(what), actual, plan.archs)
+    bound += unlike(plan.devices_named(run_seen), actual, plan.archs)
     if run.running:
         yield 'expected its exit code in the file exit_code, found none'
     if run.exit_code == 0 and (line := signatures.of_death(errors)):
@@ -401,7 +403,7 @@ def _read_run(
     cuts = [cut for path in (written[0], folder / 'stderr') if (cut := cut_of(path))]
     yield from cuts
     times = set().union(*(reading.times for _, reading in readings))
-    faults = plan.sanity_faults(what)
+    faults = plan.sanity_faults(run_seen)
     one_fault = causes.of_output(output, times, plan.output)
     yield from [one_fault] * bool(one_fault)
     yield from causes.some(faults) if len(faults) == 1 or not one_fault else []
@@ -411,15 +413,15 @@ def _read_run(
         for point, value in reading.values.items():
             one = series[metric.name, point]
             one.samples.append((run.trial, nodes, value))
-            if reason := plan.invalid_reason(metric, value, what):
+            if reason := plan.invalid_reason(metric, value, run_seen):
                 one.invalid = one.invalid or f'trial {run.trial}: {reason}'
         for point, reason in reading.missing.items():
             reason = cuts[0] if cuts else one_fault or reason
             lose(metric, point, reason)
             lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
     if not (faults or lost or because):  # of a whole output
-        traces[name] = plan.traces(what)
-        known = [*of_job, *(has.host for has in actual.values() if has.host)]
+        traces[name] = plan.traces(run_seen)
+        known = [*of_job, *(got.host for got in actual.values() if got.host)]
         yield from traces[name].faults(folder.parent, zone, known)
     if not (one_fault or cuts):
         yield from lost[:1]
@@ -429,9 +431,9 @@ def _read_run(
 def series_of(record: Record, metric: str, **dims: object) -> Series:
     """Return the series of a metric at these dims. Raises KeyError where the plan declares none."""
     wanted = pairs(dims)
-    for one in record.metrics[metric].series:
-        if one.dims == wanted:
-            return one
+    for series in record.metrics[metric].series:
+        if series.dims == wanted:
+            return series
     raise KeyError(f'{metric} {to_text(wanted)}')
 
 

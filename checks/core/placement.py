@@ -404,12 +404,6 @@ def models_for(topology: Topology, models: Models) -> list[str]:
     return [model for model, (*_, prefix) in models.items() if any(arch.startswith(prefix) for arch in archs)]
 
 
-def kind_of(model: tuple[str, str, str]) -> str:
-    """Return the kind of the GPUs that a row of :data:`Models` is for."""
-    (vendor,) = vendors_of([model[2]])
-    return vendor.kind
-
-
 def models_of_this_system(models: Models) -> list[str | None]:
     """Return those that a partition can run and a stack offers, for a parameter."""
     offered = {model: row for model, row in models.items() if row[0] in features_of_this_system()}

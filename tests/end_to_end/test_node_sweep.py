@@ -76,10 +76,6 @@ def verdicts(document: dict) -> Counter:
     return Counter(row['verdict'] for row in document['verdicts'])
 
 
-def jobs_since(fleet, before: set[str]) -> set[str]:
-    return set(fleet.tell('sacct', '-n', '-X', '-o', 'jobid').stdout.split()) - before
-
-
 def test_three_of_sixteen_nodes_fail(fleet):
     """One that exits with an error, one with half of its output, one that goes down; the others count."""
     fleet.clone.program(

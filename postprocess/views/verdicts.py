@@ -166,7 +166,7 @@ def comparison(found: Comparison, digest: Digest | None = None, course: Course |
                 {'kind': one.kind, 'where': one.where, 'series': len(one.series), 'loss': 100 * one.loss, 'p': one.p}
                 for one in found.common
             ],
-            'left_out': found.left_out,
+            'left_out': found.left_out, 'undecided': found.undecided,
             'history': [[span[0].session, span[-1].session] for span in course.spans] if course else [],
             'again': [vars(one) | {'not_on': list(one.not_on)} for one in found.again],
         },

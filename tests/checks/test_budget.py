@@ -109,7 +109,8 @@ def test_a_cache_that_no_processor_has_is_reduced_and_said(tmp_path, monkeypatch
         partition = load_site('localhost').partitions['node']
         entry = {key: value for key, value in partition.entry.items() if key != 'devices'} | {'processor': processor}
         site = SimpleNamespace(
-            partitions={'node': SimpleNamespace(**vars(partition) | {'entry': entry, 'processor': processor})}
+            from_reframe=False,
+            partitions={'node': SimpleNamespace(**vars(partition) | {'entry': entry, 'processor': processor})},
         )
         monkeypatch.setattr(module, 'load_site', lambda name: site)
         return topology_of.__wrapped__('localhost', 'node')

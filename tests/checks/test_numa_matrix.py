@@ -116,7 +116,7 @@ def chosen(numa_matrix, name: str, **fields):
     node.__dict__ |= {
         'topology': topology, 'domains': topology.numa_domains, 'runs': {}, 'run_env': {}, 'provenance': {},
         'cpus': [topology.cpus_in(domain) for domain in topology.numa_domains], 'placement': Placement(1, None),
-        'loop_seconds': 1, 'half_seconds': 3, 'trial_seconds': 10, 'num_nodes': 1, 'estimates': [], 'trials': 3,
+        'loop_seconds': 1, 'half_seconds': 3, 'trial_seconds': 10, 'num_nodes': 1, 'estimates': [], 'trials': 3, 'trials_of_case': 3,
     } | fields  # fmt: skip
     for method in (
         'seconds_of',
@@ -218,7 +218,7 @@ def test_a_chain_of_another_length_is_seen(recorded, numa_matrix):
 def described(monkeypatch, **processor):
     processor = {'num_cpus': 4, 'num_cpus_per_core': 1, 'num_sockets': 2, **processor}
     entry = {'launcher': 'local', 'processor': processor}
-    site = type('Site', (), {'partitions': {'node': Partition('node', entry)}})
+    site = type('Site', (), {'from_reframe': False, 'partitions': {'node': Partition('node', entry)}})
     monkeypatch.setattr(topology_module, 'load_site', lambda name: site)
     return topology_of.__wrapped__('s', 'node')
 

@@ -353,7 +353,7 @@ def test_a_ladder_names_the_slow_node_and_grows_a_group_of_the_others(fleet):
 @each_row(
     ('options', 'words'),
     [
-        (['--partition=nosuch'], 'expected one of site demo: fleet; found nosuch'),
+        (['--partition=nosuch'], "expected one of fleet; found 'nosuch'"),
         (['--max-nodes=0'], 'expected 1 or more'),
         (['--rounds=0'], 'expected 1 or more'),
         (['--time-limit=soon'], "expected a time such as 8h, 90m or 1h30m, found 'soon'"),

@@ -446,7 +446,7 @@ def test_a_driver_that_hangs_is_no_gpu(programs, monkeypatch):
 
 def test_links_are_not_those_of_devices_that_the_file_states(monkeypatch):
     found = {'devices': NVIDIA, 'link_classes': {'A': {'pairs': [[0, 3]]}}}
-    monkeypatch.setattr(detect, '_machine', lambda: dict(found))
+    monkeypatch.setattr(detect, 'this_machine', lambda: dict(found))
     other = {'name': 'node', 'devices': [NVIDIA[0] | {'num_devices': 2}]}
     entry = {'partitions': [{'name': 'same'}, other], 'environments': []}
     detect.complete('localhost', entry)

@@ -116,7 +116,8 @@ def chosen(numa_matrix, name: str, **fields):
     node.__dict__ |= {
         'topology': topology, 'domains': topology.numa_domains, 'runs': {}, 'run_env': {}, 'provenance': {},
         'cpus': [topology.cpus_in(domain) for domain in topology.numa_domains], 'placement': Placement(1, None),
-        'loop_seconds': 1, 'half_seconds': 3, 'trial_seconds': 10, 'num_nodes': 1, 'estimates': [], 'trials': 3, 'trials_of_case': 3,
+        'loop_seconds': 1, 'half_seconds': 3, 'trial_seconds': 10, 'num_nodes': 1, 'estimates': [], 'trials': 3,
+        'trials_of_case': 3,
     } | fields  # fmt: skip
     for method in (
         'seconds_of',

@@ -45,9 +45,10 @@ def test_a_results_directory_that_cannot_be_used_is_refused(name, clone, tmp_pat
     results = tmp_path / 'results of' / name
     assert refused(clone.nightly('--results', results), tmp_path)
     assert refused(clone.reframe('-l', PLUMBLINE_RESULTS=str(results)), tmp_path)
+    assert not results.exists()
     results.mkdir(parents=True)  # one that is not there is refused for that
     assert refused(clone.plumbline('compare', '--results', str(results)), tmp_path)
-    assert not results.exists()
+    assert not list(results.iterdir())
 
 
 @pytest.mark.parametrize('name', ['+a,b=c@d~é-', 'a blank'])

@@ -173,6 +173,18 @@ def test_another_mpi_and_a_second_mpi_are_told(rocm):
     assert other in said and f'{rocm.folder}/cray/ofi/amd/lib/libmpi_amd.so.12' in said
 
 
+def test_an_mpi_whose_prefix_holds_a_link_to_its_library_is_that_mpi(rocm):
+    """As Debian's alternatives and Cray's `default` folders have it."""
+    rocm.osu(mpi='other/lib/libmpi.so.40')
+    prefix = rocm.folder / 'prefix'
+    (prefix / 'lib64').mkdir(parents=True)
+    wanted = ('osu_latency', 'openmpi@5.0.5, and no other MPI')
+    mpi = {'name': 'openmpi', 'version': '5.0.5', 'external': {'path': str(prefix)}}
+    assert states(rocm.look(**mpi))[wanted] == MISSING
+    (prefix / 'lib64/libmpi.so.40').symlink_to(rocm.folder / 'other/lib/libmpi.so.40')
+    assert states(rocm.look(**mpi))[wanted] == OK
+
+
 def test_an_mpi_of_spack_is_known_by_its_hash(rocm):
     rocm.library(f'store/openmpi-5.0.5-{"k" * 32}/lib/libmpi.so.40', 'MPI_Init')
     rocm.osu(mpi=f'store/openmpi-5.0.5-{"k" * 32}/lib/libmpi.so.40')

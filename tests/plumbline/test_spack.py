@@ -347,6 +347,17 @@ def test_without_spack_it_says_what_to_do(stack, monkeypatch):
         stack.bring_up()
 
 
+def test_the_spack_that_provisioning_got_is_found(monkeypatch, tmp_path):
+    monkeypatch.delenv('SPACK_ROOT', raising=False)
+    monkeypatch.setenv('PATH', '/nonexistent')
+    monkeypatch.setattr(spack, 'software_directory', lambda: tmp_path)
+    assert spack.find_spack() is None
+    own = tmp_path / f'spack-{spack.release()["tag"]}/bin/spack'
+    own.parent.mkdir(parents=True)
+    own.touch()
+    assert spack.find_spack() == own
+
+
 def test_a_spack_before_1_0_is_refused(stack):
     (stack.stand_in.root / 'version').write_text('0.23.1')
     with pytest.raises(StackError, match=r'is Spack 0\.23\.1; expected 1\.0 or later'):
@@ -365,7 +376,7 @@ def test_a_stack_without_the_program_of_its_benchmark_is_not_up(stack):
 @pytest.mark.parametrize('content', ['{}', '[]', '{"schema": 0}', '{"half'])
 def test_a_description_in_another_form_is_made_anew(stack, content):
     (stack.bring_up().folder / 'stack.json').write_text(content)
-    assert stack.installed().fault() == 'not installed'
+    assert stack.installed().fault() == 'not installed' and stack.installed().description() == {}
     assert stack.bring_up().fault() is None
 
 

@@ -4,7 +4,7 @@
 import pytest
 from rows import each_row
 
-from plumbline.units import UNITS, better, dimension, in_base_unit, number_in, seconds
+from plumbline.units import UNITS, better, dimension, factor, in_base_unit, number_in, seconds
 
 # Written out: a wrong factor would move each peak and limit that is stated in the unit
 FACTORS = {
@@ -22,6 +22,17 @@ FACTORS = {
 
 def test_the_factor_of_each_unit():
     assert UNITS == FACTORS
+
+
+@each_row(
+    ('unit', 'to', 'times'),
+    [
+        ('GB/s', 'MB/s', 1000), ('ms', 's', 0.001), ('GB/s', 'GB', None), ('GB', 'GB/s', None), ('s', 'W', None),
+        ('furlongs', 'furlongs', 1), ('furlongs', 's', None), ('s', 'furlongs', None),
+    ],
+)  # fmt: skip
+def test_a_unit_becomes_another_of_its_kind_only(unit, to, times):
+    assert factor(unit, to) == (times and pytest.approx(times))
 
 
 @each_row(

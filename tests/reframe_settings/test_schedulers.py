@@ -141,11 +141,14 @@ def test_rows_of_slurm_are_read_by_job():
 class Slurm(schedulers.Squeue):
     """Slurm whose commands print what `answers` has by their first word, instead of being run."""
 
-    _squeue, _max_sacct_failures, _patience = 'squeue', 3, 300
-    _failures = 0
+    _squeue = 'squeue'
 
     def __init__(self):
-        self._unavailable_since, self.logged = {}, []
+        super().__init__()
+        self._patience, self.logged = 300, []
+
+    def get_option(self, option):
+        return 3 if option == 'max_sacct_failures' else ''
 
     def log(self, message, **options):
         self.logged.append(message)

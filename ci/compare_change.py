@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ci import command, outcome
 from ci.command import duration, positive
-from ci.session import Case, Content, Entry, Selection, Session, case_of, cases_in, left_out
+from ci.session import Case, Content, Entry, PlannedSession, Selection, case_of, cases_in, left_out
 from ci.slurm_nodes import slurm_partitions
 from plumbline.errors import InputError
 from plumbline.files import write_text
@@ -86,7 +86,7 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
         began, uuids = time.monotonic(), {}
         for state in sorted(states, reverse=number % 2 == 1):  # which is first alternates: what drifts slows both
             print(f'plumbline: {state}, {number} of {arguments.rounds} at most', flush=True)
-            session = Session.new(home, selection, len(left or cases), f'{number}-{state}')
+            session = PlannedSession.new(home, selection, len(left or cases), f'{number}-{state}')
             shell = ['bash', '-c', f'{states[state]}\n[ $? -eq 0 ] || exit; exec "$@"', 'compare-change']
             wanted = {case: nodes[case] for case in left or nodes if case in nodes}
             ended = session.run(deadline, wanted or None, shell=shell)  # nosec B604  text for the job

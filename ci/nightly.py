@@ -24,7 +24,7 @@ from ci import cleanup, command, notify, outcome
 from ci.command import duration
 from ci.process import Ended, owner_of
 from ci.rerun import complete, look_again, rerun
-from ci.session import Case, Content, Selection, Session, case_of, cases_in, cut_short, failed
+from ci.session import Case, Content, PlannedSession, Selection, case_of, cases_in, cut_short, failed
 from ci.slurm_nodes import Nodes
 from plumbline import settings
 from plumbline.checkout import checks_of
@@ -138,7 +138,7 @@ class Night:
         cases = list(named)
         self.problems += problems
         session, done = self._resumed(selection)
-        session = session or Session.new(self.results, selection, len(cases))
+        session = session or PlannedSession.new(self.results, selection, len(cases))
         left = [case for case in cases if case not in done]
         expected = selection.estimate(left, self.results)
         words = [f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}', expected]
@@ -189,9 +189,9 @@ class Night:
             for name in ('report.html', 'verdicts.md', 'verdicts.xml'):
                 (folder / name).unlink(missing_ok=True)
 
-    def _resumed(self, selection: Selection) -> tuple[Session | None, set[Case]]:
+    def _resumed(self, selection: Selection) -> tuple[PlannedSession | None, set[Case]]:
         """Return the killed session and its finished cases if it can be resumed; otherwise store it."""
-        killed = Session.unfinished(self.results)
+        killed = PlannedSession.unfinished(self.results)
         done = killed.done() if killed else set()
         if killed is None:
             return None, done
@@ -204,11 +204,11 @@ class Night:
         killed.forget()
         return None, set()
 
-    def _store(self, session: Session, problems: list[str]) -> None:
+    def _store(self, session: PlannedSession, problems: list[str]) -> None:
         for sentence in outcome.store(self.results, session.report, session.expected, problems, self.site.name):
             print(f'plumbline: {sentence}', flush=True)
 
-    def _nothing_ran(self, session: Session, ended: Ended, empty: Selection | None) -> int:
+    def _nothing_ran(self, session: PlannedSession, ended: Ended, empty: Selection | None) -> int:
         """Say why nothing was measured; `empty`: the selection, where it holds no case."""
         for sentence in self.problems:
             print(f'plumbline: {sentence}', file=sys.stderr)
@@ -230,7 +230,7 @@ class Night:
         print(f'plumbline: {why}; all output of ReFrame: {session.log}', file=sys.stderr)
         return 1
 
-    def _retry(self, session: Session, content: Content, cases: list[Case]) -> None:
+    def _retry(self, session: PlannedSession, content: Content, cases: list[Case]) -> None:
         """Run cases again that failed before they measured, or that a killed ReFrame did not run."""
         ended = {case_of(case) for case in cases_in(content) if case['result'] != 'abort'}
         lost = {case_of(case): case for case in failed(content)}
@@ -242,7 +242,7 @@ class Night:
             why = (one_line(lost[case]['fail_reason']) or lost[case]['result'])[:200]
             print(f'plumbline: {lost[case]["display_name"]} passed when it ran again; before: {why}', flush=True)
 
-    def _judge(self, session: Session, content: Content, may_go_on: bool) -> int:
+    def _judge(self, session: PlannedSession, content: Content, may_go_on: bool) -> int:
         """Store the session, confirm what regressed, print and keep the verdict, look at nodes and history.
 
         Returns the exit code of the verdict, and 1 in place of 0 where page, nodes or history could not be looked at.
@@ -256,7 +256,7 @@ class Night:
             )
             rerun(session, content, self.site, self.deadline, again)
         junit, folder = session.report.with_suffix('.xml'), self.arguments.artifacts
-        self.outcome = judged = outcome.judge(self.results, uuid, junit, folder and folder / 'verdicts.md')
+        self.outcome = judged = outcome.outcome_of(self.results, uuid, junit, folder and folder / 'verdicts.md')
         summary = self.results / cleanup.SUMMARY
         write_text(summary, judged.summary)
         print(judged.summary, end='', flush=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ci import command, outcome
 from ci.command import duration, positive
-from ci.session import Case, Content, Selection, Session, cases_in
+from ci.session import Case, Content, PlannedSession, Selection, cases_in
 from ci.slurm_nodes import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
 from ci.sweep import PART, STATE, Part, Sweep, part_ended
 from plumbline import settings
@@ -170,7 +170,7 @@ class NodeSweep:
 
     def _measure(self, nodes: list[str], cases: list[Case] | None) -> str:
         """Run the cases on some nodes; return why the node sweep must end here, empty where it may go on."""
-        part = Part(Session.new(self.results, self.selection, 0), nodes, cases, round=self.sweep.round)
+        part = Part(PlannedSession.new(self.results, self.selection, 0), nodes, cases, round=self.sweep.round)
         self.sweep.parts.append(part)
         self.sweep.remember(self.results)
         try:
@@ -226,7 +226,7 @@ class NodeSweep:
             if case['result'] != 'pass':
                 print(f'plumbline: {case["display_name"]}: {case["fail_reason"]}')
         path = self._store(self.sweep, content)
-        judged = outcome.judge(self.results, self.sweep.uuid, path.with_suffix('.xml'))
+        judged = outcome.outcome_of(self.results, self.sweep.uuid, path.with_suffix('.xml'))
         print(judged.summary, end='', flush=True)
         looked = outcome.look_back(self.results, self.sweep.uuid)
         looked.show()

@@ -157,7 +157,7 @@ def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
 
 
 @isolated
-def judge(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -> Outcome:
+def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -> Outcome:
     """Judge a session by the references of its site and write its verdicts as JUnit XML, and what is wrong as Markdown.
 
     What the benchmarks wrote in cases that fell short is kept longer.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ci import outcome
 from ci.progress import BESIDES
-from ci.session import MEASURED, Case, Content, Entry, Session, case_of, cases_in, left_out, trials_not_run
+from ci.session import MEASURED, Case, Content, Entry, PlannedSession, case_of, cases_in, left_out, trials_not_run
 from ci.slurm_nodes import free_nodes, slurm_partitions
 from plumbline.record import LOOK, OF_NODE
 from plumbline.references import load_references
@@ -32,7 +32,7 @@ LOOKS = 8  # of a case, at most
 SHORTEST = 1800.0  # seconds that reruns may always take; beyond that, no longer than the session itself
 
 
-def complete(session: Session, content: Content, site: Site, deadline: float) -> list[str]:
+def complete(session: PlannedSession, content: Content, site: Site, deadline: float) -> list[str]:
     """Run the trials that did not fit into the time of the queue in further jobs, which are added to `content`.
 
     They run on the nodes of the first job. Return a sentence for each case whose trials did not all run by `deadline`.
@@ -61,7 +61,7 @@ def _incomplete(content: Content) -> list[Entry]:
     return [case for case in cases_in(content) if trials_not_run(case)]
 
 
-def look_again(session: Session, content: Content, site: Site, deadline: float) -> None:
+def look_again(session: PlannedSession, content: Content, site: Site, deadline: float) -> None:
     """Run short cases again on an undescribed machine without a baseline, to show how much their metrics vary there.
 
     Of each check in an environ the shortest case, a trial a job, in rounds, as often as a minute and a half allows.
@@ -103,7 +103,7 @@ def _looks(cases: Sequence[Entry]) -> dict[Case, int]:
     return {case: times for case, times in planned.items() if times}
 
 
-def rerun(session: Session, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:
+def rerun(session: PlannedSession, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:
     """Run further jobs of the cases in doubt and add them to `content`, until nothing is in doubt or the time is over.
 
     They run on other nodes than the first job where some are free, or on a node that is itself in doubt. A case of
@@ -149,7 +149,7 @@ def _key_of(again: Again) -> tuple[str, str, str]:
     return again.partition, again.environ, again.name
 
 
-def _with_options(session: Session, wanted: Sequence[tuple[Entry, Again]], site: Site) -> dict[Case, list[str]]:
+def _with_options(session: PlannedSession, wanted: Sequence[tuple[Entry, Again]], site: Site) -> dict[Case, list[str]]:
     """Return each case with Slurm's options for its nodes."""
     partitions = {} if session.distributes else {one.name: one for one in slurm_partitions(site)}
     free = {name: set(free_nodes(partition)) for name, partition in partitions.items()}

@@ -165,7 +165,7 @@ class Selection:
 
 
 @dataclass
-class Session:
+class PlannedSession:
     """A session: what is to be run, and where its files are.
 
     `recorded` and `distributes` are those of its :class:`Selection`. `started`: seconds since 1970.
@@ -180,7 +180,7 @@ class Session:
     started: float
 
     @classmethod
-    def new(cls, results: Path, selection: Selection, expected: int, stamp: str = '') -> Session:
+    def new(cls, results: Path, selection: Selection, expected: int, stamp: str = '') -> PlannedSession:
         """Return a session whose files do not exist yet; `stamp` names them where it is given."""
         # one of this very second may exist: of two in a row, or from before the clock was set back
         stamp = stamp or _stamp_now()
@@ -192,7 +192,7 @@ class Session:
         )
 
     @classmethod
-    def unfinished(cls, results: Path) -> Session | None:
+    def unfinished(cls, results: Path) -> PlannedSession | None:
         """Return the session that was killed before it was stored, if there is one."""
         try:
             return cls(**json.loads((results / UNFINISHED).read_text(encoding='utf-8')))

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.session import RESUMABLE, Case, Content, Entry, Selection, Session, case_of, cases_in, left_out
+from ci.session import RESUMABLE, Case, Content, Entry, PlannedSession, Selection, case_of, cases_in, left_out
 from plumbline.files import write_text
 from plumbline.record import from_dict
 from plumbline.rounds import Place, rounds_of
@@ -29,7 +29,7 @@ class Part:
     """One allocation. `cases`: None for all of the node sweep; `why` it was ended before it had run them; `round`: how
     often the node sweep had been resumed by then."""
 
-    session: Session
+    session: PlannedSession
     nodes: list[str]
     cases: list[Case] | None = None
     why: str = _KILLED
@@ -60,7 +60,7 @@ class Sweep:
         try:
             content = json.loads((results / STATE).read_text(encoding='utf-8'))
             cases = {(name, place): text for name, place, text in content.pop('cases')}
-            parts = [Part(**part | {'session': Session(**part['session'])}) for part in content.pop('parts')]
+            parts = [Part(**part | {'session': PlannedSession(**part['session'])}) for part in content.pop('parts')]
             for part in parts:
                 part.cases = part.cases and [(name, place) for name, place in part.cases]
             return cls(**content, cases=cases, parts=parts)

@@ -145,7 +145,7 @@ class Quantity:
 
 #: Kinds of a dim. size: bytes, drawn on a logarithmic axis; count: a number of things; name: one of a few words;
 #: pair: two places, ``from-to``, drawn as a matrix.
-KINDS = ('size', 'count', 'name', 'pair')
+DIM_KINDS = ('size', 'count', 'name', 'pair')
 
 
 @dataclass(frozen=True)

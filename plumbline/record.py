@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from plumbline.errors import RecordError
-from plumbline.identity import KINDS, Dim, Pairs, Quantity, pairs
+from plumbline.identity import DIM_KINDS, Dim, Pairs, Quantity, pairs
 
 SCHEMA = 1
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
@@ -165,8 +165,8 @@ def from_dict(data: Any) -> Record:
         raise RecordError(f'record: schema: expected {SCHEMA}, found {schema!r:.80}{update}')
     record: Record = _decode(Record, data, 'record')
     for name, dim in record.dims.items():
-        if dim.kind not in KINDS:
-            raise RecordError(f'record.dims.{name}: kind: expected one of {", ".join(KINDS)}, found {dim.kind!r}')
+        if dim.kind not in DIM_KINDS:
+            raise RecordError(f'record.dims.{name}: kind: expected one of {", ".join(DIM_KINDS)}, found {dim.kind!r}')
     for name, metric in record.metrics.items():
         where = f'record.metrics.{name}'
         if metric.better not in ('higher', 'lower'):

@@ -33,7 +33,7 @@ FILES = {'published': 'published.csv', 'baseline': 'baseline.csv'}
 #: again. unmeasured: no check measures this by the definition of its source; invalid: known to be wrong.
 NO_LIMIT = ('unmeasured', 'invalid')
 #: The kinds of rows that each file holds. elsewhere: published for another machine like this one; only warns.
-KINDS = {'published': ('published', 'elsewhere', *NO_LIMIT), 'baseline': ('baseline',)}
+KINDS_OF_FILE = {'published': ('published', 'elsewhere', *NO_LIMIT), 'baseline': ('baseline',)}
 _STANDING = ('elsewhere', 'published', 'session', 'baseline')  # from weakest to strongest
 
 
@@ -154,12 +154,12 @@ class References:
     @cached_property
     def published(self) -> References:
         """The rows that were not recorded here."""
-        return References(row for row in self.rows if row.kind in KINDS['published'])
+        return References(row for row in self.rows if row.kind in KINDS_OF_FILE['published'])
 
     def find(self, of: SeriesId) -> Reference | None:
         """Return the row that counts for a series, or None. Raises SiteError when two match it equally well."""
         exact = self.exact.get(of)
-        if exact is not None and exact.kind not in KINDS['published']:
+        if exact is not None and exact.kind not in KINDS_OF_FILE['published']:
             return exact  # nothing is more specific, and no kind has precedence over it
         found = [row for row in self.patterns if row.matches(of)] + ([exact] if exact else [])
         found.sort(key=lambda row: row.rank, reverse=True)
@@ -245,7 +245,7 @@ def _faults_of(entry: Mapping[str, str], kind: str, described: bool) -> Iterator
             yield f'{column}: is empty'
     units = UNITS if described else [entry['unit']]
     for column, allowed in (
-        ('unit', units), ('better', ('higher', 'lower')), ('kind', KINDS[kind]), ('mode', ('', *MODES)),
+        ('unit', units), ('better', ('higher', 'lower')), ('kind', KINDS_OF_FILE[kind]), ('mode', ('', *MODES)),
     ):  # fmt: skip
         if entry[column] not in allowed:
             yield f'{column}: {expected_one_of(entry[column], allowed)}'

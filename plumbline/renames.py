@@ -21,7 +21,7 @@ from plumbline.identity import Pairs, SeriesId
 TABLE = Path(__file__).with_name('renames.csv')
 COLUMNS = ('kind', 'check', 'old', 'new', 'since')
 #: What can be renamed. `value`: a value of a param, written as ``name=value``.
-KINDS = ('check', 'metric', 'param', 'value')
+RENAMED_KINDS = ('check', 'metric', 'param', 'value')
 _VERSION = re.compile(r'\d+\.\d+\.\d+')
 
 
@@ -100,11 +100,13 @@ def _earlier(names: Names, name: str, value: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _read(path: Path) -> dict[str, Names]:
-    rows: dict[str, list[_Rename]] = {kind: [] for kind in KINDS}
+    rows: dict[str, list[_Rename]] = {kind: [] for kind in RENAMED_KINDS}
     for kind, row in _rows(path):
         rows[kind].append(row)
     checks = _resolved(path, rows['check'])
-    own = {kind: [row._replace(check=checks.get(row.check, row.check)) for row in rows[kind]] for kind in KINDS[1:]}
+    own = {
+        kind: [row._replace(check=checks.get(row.check, row.check)) for row in rows[kind]] for kind in RENAMED_KINDS[1:]
+    }
     found = {}
     for check in dict.fromkeys([*checks.values(), *(row.check for of in own.values() for row in of)]):
         metrics, params = (
@@ -137,8 +139,8 @@ def _fault(row: Mapping[str, str]) -> str:
     """Return what is wrong with a row, and what was expected; empty for a right one."""
     if None in row or None in row.values():
         return f'expected {len(COLUMNS)} fields'
-    if row['kind'] not in KINDS:
-        return f'kind: {expected_one_of(row["kind"], KINDS)}'
+    if row['kind'] not in RENAMED_KINDS:
+        return f'kind: {expected_one_of(row["kind"], RENAMED_KINDS)}'
     if bool(row['check']) != (row['kind'] != 'check'):
         return 'check: expected the check of a metric, param or value, and nothing for a check'
     for column in ('old', 'new'):

@@ -28,7 +28,7 @@ from checks.core.job import script as jobscript  # noqa: E402
 from checks.core.placement import Placement  # noqa: E402
 from checks.core.reading import signatures  # noqa: E402
 from checks.core.reading.causes import Ending  # noqa: E402
-from checks.core.reading.trials import Metric, Plan, read  # noqa: E402
+from checks.core.reading.trials import Metric, Plan, read_trials  # noqa: E402
 from plumbline import settings  # noqa: E402
 from plumbline.record import Dim  # noqa: E402
 
@@ -175,7 +175,7 @@ def first_line(break_it: Callable[[Path], Ending]) -> str:
     """Return the first line of a case after a fault."""
     with tempfile.TemporaryDirectory() as name:
         ending = break_it(Path(name))
-        _, faults = read(Path(name), plan_of(), 'n1', ending)
+        _, faults = read_trials(Path(name), plan_of(), 'n1', ending)
         return re.sub(r'\bpid \d+', 'pid N', faults[0].replace(name, '.')) if faults else 'nothing: the case passes'
 
 

@@ -13,7 +13,7 @@ from statistics import fmean
 
 from checks.compute.hpl_input import Configuration, of_one_run, operations
 from checks.core.reading.agreement import CTIME, Traces, exact, printed
-from checks.core.reading.trials import Metric, NotMeasured, Row
+from checks.core.reading.trials import Metric, NotMeasured, OutputRow
 
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
 RESULT = re.compile(
@@ -46,7 +46,7 @@ class OfResults(Metric):
         times, rest = divmod(len(results), len(self.requested))
         if not times or rest or Counter(result.configuration for result in results) != Counter(self.requested * times):
             raise NotMeasured('the results are not those of the configurations in HPL.dat')
-        return [Row({}, self.of(results), tuple(result.line for result in results))] * times
+        return [OutputRow({}, self.of(results), tuple(result.line for result in results))] * times
 
 
 def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | None) -> list[Metric]:

@@ -26,7 +26,7 @@ from checks.core.placement import Placement, nodes_of
 from checks.core.reading import causes
 from checks.core.reading.agreement import Traces
 from checks.core.reading.causes import Ending
-from checks.core.reading.trials import Metric, Plan, Run, mean, read, variable_name
+from checks.core.reading.trials import Metric, Plan, Run, mean, read_trials, variable_name
 from checks.core.report import RecordOf
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline import checkout, evidence
@@ -334,7 +334,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         else:
             nodes = nodes_of(self.job.nodelist or [], self.num_nodes, stage, plan.host_of)
             self.job.nodelist[:] = nodes  # the record, ReFrame's report and its log take the nodes from there
-            self.result, faults = read(stage, plan, ','.join(nodes), ending)
+            self.result, faults = read_trials(stage, plan, ','.join(nodes), ending)
             self.faults = faults + self.faults
         try:
             self.result.evidence = evidence.pack(

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from checks.core.reading.agreement import Traces
-from checks.core.reading.trials import Metric, NotMeasured, Row
+from checks.core.reading.trials import Metric, NotMeasured, OutputRow
 from plumbline.units import UNITS
 
 _TIMES = ('ns', 'us', 'ms', 's')
@@ -84,7 +84,7 @@ class OfBenchmark(Metric):
 
     def found(self, output):
         seconds = fmean(seconds_of(output, self.rows or '', self.bytes, self.repetitions))
-        return [Row({}, (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit])]
+        return [OutputRow({}, (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit])]
 
 
 def time(metric: str, benchmark: str, size: int = 0, judged: bool = True, **dims: object) -> OfBenchmark:

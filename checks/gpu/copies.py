@@ -17,7 +17,7 @@ from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel
 from checks.core.placement import Models, models_of_this_system, one_process
 from checks.core.reading.agreement import Agreement, Claim
-from checks.core.reading.trials import Metric, NotMeasured, Row, by_trial, series_of
+from checks.core.reading.trials import Metric, NotMeasured, OutputRow, by_trial, series_of
 from checks.core.topology import Topology
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
@@ -27,7 +27,7 @@ MODELS: Models = {
     'hip': ('transferbench-rocm', 'TransferBench', AMD.arch),
 }
 # Memory of the host in TransferBench's letters; managed memory is allocated by a GPU, and wanders
-KINDS = {'pinned': 'C', 'unpinned': 'U', 'fine': 'B', 'managed': 'M'}
+MEMORY_KINDS = {'pinned': 'C', 'unpinned': 'U', 'fine': 'B', 'managed': 'M'}
 MIB = 256  # of each transfer
 CORES = 8  # compute units of a transfer by the cores of a GPU, as of its preset a2a
 _BAR = r' *[|\u2502] *'  # newer versions draw frames
@@ -49,7 +49,7 @@ class Transfers(Metric):
 
     def found(self, output):
         rows = [
-            Row({'transfer': f'{match[4]}-{match[5]}'.lower()}, float(match[1]), (line,))
+            OutputRow({'transfer': f'{match[4]}-{match[5]}'.lower()}, float(match[1]), (line,))
             for line, text in enumerate(output.split('\n'), start=1)
             if (match := _ROW.fullmatch(text))
         ]
@@ -78,7 +78,7 @@ def copies_of(topology: Topology, kinds: Sequence[str]) -> dict[str, list[str]]:
     copies: dict[str, list[str]] = {}
     for kind in kinds:
         more = '' if kind == 'pinned' else f'_{kind}'
-        ends = [f'{KINDS[kind]}{i if kind == "managed" else domains[i][0]}' for i in gpus]
+        ends = [f'{MEMORY_KINDS[kind]}{i if kind == "managed" else domains[i][0]}' for i in gpus]
         copies[f'h2d{more}'] = [f'{end}->D{i}->G{i}' for i, end in enumerate(ends)]
         copies[f'd2h{more}'] = [f'G{i}->D{i}->{end}' for i, end in enumerate(ends)]
     copies['both'] = copies.get('h2d', []) + copies.get('d2h', [])
@@ -119,7 +119,7 @@ class DeviceCopies(ByModel, Benchmark):
     @run_after('setup')
     def choose_copies(self):
         self.placement = one_process(self.topology, range(len(self.topology.gpus)))
-        kinds = self.kinds or (list(KINDS) if self.topology.unified else ['pinned'])
+        kinds = self.kinds or (list(MEMORY_KINDS) if self.topology.unified else ['pinned'])
         self.copies, self.metrics = copies_of(self.topology, kinds), []
         for path, transfers in self.copies.items():
             cores = CORES if path == 'all_to_all' else 1

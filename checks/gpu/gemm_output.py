@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from checks.core.reading.agreement import Traces
-from checks.core.reading.trials import Metric, NotMeasured, Row
+from checks.core.reading.trials import Metric, NotMeasured, OutputRow
 
 #: Precision -> types of A and B, of C, and of the sums, in CoralGemm's words; further words.
 CORAL = {
@@ -67,7 +67,7 @@ class OfDevices(Metric):
         if not (rows := rows_of(output)):
             raise NotMeasured('there is no row of rates')
         *rates, _ = zip(*rows[len(rows) // 2 :], strict=False)
-        return [Row({'device': str(device)}, median(of_device)) for device, of_device in enumerate(rates)]
+        return [OutputRow({'device': str(device)}, median(of_device)) for device, of_device in enumerate(rates)]
 
 
 def metrics_of(precision: str, devices: Sequence[int], with_peak: bool) -> list[Metric]:

@@ -54,7 +54,7 @@ _ALGORITHMS = ('TREE', 'RING', 'COLLNET_DIRECT', 'COLLNET_CHAIN', 'NVLS', 'NVLS_
 _PROTOCOLS = ('LL', 'LL128', 'SIMPLE')
 
 
-class Row(NamedTuple):
+class SizeRow(NamedTuple):
     """One size: bytes as printed, seconds, printed rates in GB/s, wrong elements of both ways; and which line it is."""
 
     size: int
@@ -81,10 +81,12 @@ def options_of(sizes: Sequence[int]) -> list[str]:
     return f'-b {sizes[0]} -e {sizes[-1]} -f 2 -g 1 -c 1 -n {ITERATIONS} -w {WARMUPS}'.split()
 
 
-def rows_of(output: str) -> list[Row]:
+def rows_of(output: str) -> list[SizeRow]:
     """Return the rows that are whole."""
     return [
-        Row(int(fields[1]), float(fields[2]) / 1e6, float(fields[3]), float(fields[4]), (fields[5], fields[9]), line)
+        SizeRow(
+            int(fields[1]), float(fields[2]) / 1e6, float(fields[3]), float(fields[4]), (fields[5], fields[9]), line
+        )
         for line, text in enumerate(output.split('\n')[:-1], start=1)
         if (fields := _ROW.fullmatch(text))
     ]
@@ -100,7 +102,7 @@ class Rate(Metric):
         if not (rows := rows_of(output)):
             raise NotMeasured('there is no row of a message size')
         return [
-            trials.Row({'message_bytes': str(row.asked)}, self.factor * row.size / row.seconds / 1e9, (row.line,))
+            trials.OutputRow({'message_bytes': str(row.asked)}, self.factor * row.size / row.seconds / 1e9, (row.line,))
             for row in rows
             if row.seconds
         ]

@@ -25,7 +25,7 @@ class Kind(NamedTuple):
     bytes_of_file: int = 0
 
 
-KINDS = {
+WORKLOADS = {
     'easy_unique': Kind('-F -u', FILES),  # mdtest-easy of IO500: empty files, a directory for each rank
     'easy_shared': Kind('-F', FILES),
     'hard_unique': Kind('-F -u -w 3901 -e 3901', FILES, 3901),
@@ -59,9 +59,9 @@ class MdtestBenchmark(StorageBenchmark):
         ranks = (r'was launched with (\d+) total',)
         self.metrics = []
         for name in kinds:
-            words = f'{KINDS[name].options} -n {items_of_rank} -i {self.iterations} -N {stride} -d'
+            words = f'{WORKLOADS[name].options} -n {items_of_rank} -i {self.iterations} -N {stride} -d'
             self.runs[name] = [*words.split(), in_job_directory(name)]
-            item, operations = KINDS[name].rows
+            item, operations = WORKLOADS[name].rows
             rows, dims, expected = mdtest_rows(item, operations), {'place': name}, {'operation': operations}
             self.metrics += [
                 Metric(metric, 'ops/s', 'higher', rows, dims, expected, per=per, run=name, draw=draw)
@@ -92,7 +92,7 @@ class Mdtest(MdtestBenchmark):
 
     @run_after('setup')
     def choose_runs(self):
-        self.add(QUICK if self.size == 'quick' else KINDS, ITEMS_OF_RANK[self.size])
+        self.add(QUICK if self.size == 'quick' else WORKLOADS, ITEMS_OF_RANK[self.size])
 
 
 @rfm.simple_test

@@ -33,7 +33,7 @@ class Kind(NamedTuple):
     direct: bool = True  # O_DIRECT has an effect
 
 
-KINDS = {
+FILE_SYSTEM_KINDS = {
     'lustre': Kind('lustre', on_all_nodes=True),
     'gpfs': Kind('gpfs', on_all_nodes=True, own_cache=True),
     'beegfs': Kind('beegfs beegfs_nodev', on_all_nodes=True),
@@ -92,9 +92,9 @@ class StorageBenchmark(Benchmark):
 
     def supports(self, topology):
         file_system = topology.file_systems.get(self.file_system)
-        if file_system is None or (self.nodes > 1 and not KINDS[file_system.kind].on_all_nodes):
+        if file_system is None or (self.nodes > 1 and not FILE_SYSTEM_KINDS[file_system.kind].on_all_nodes):
             return False
-        if swept_nodes() and not KINDS[file_system.kind].of_one_node:
+        if swept_nodes() and not FILE_SYSTEM_KINDS[file_system.kind].of_one_node:
             return False  # the guard expects one job on a file system, not one from each node
         return self.nodes == 1 or (self.size == 'full' and self.nodes <= topology.nodes_of_partition)
 
@@ -107,7 +107,7 @@ class StorageBenchmark(Benchmark):
     @run_after('setup')
     def look_at_the_file_system(self):
         self.storage: FileSystem = self.partition.file_systems[self.file_system]
-        self.kind = KINDS[self.storage.kind]
+        self.kind = FILE_SYSTEM_KINDS[self.storage.kind]
         self.placement = self.placement_of_node()
         self.ranks = self.placement.ranks_per_node * self.num_nodes
         self.env_vars['PLUMBLINE_RESULTS'] = str(results_directory().resolve())  # for paths of site.yaml

@@ -21,7 +21,7 @@ from typing import Any
 from plumbline.errors import InputError
 from plumbline.files import read_yaml, write_text
 from plumbline.machine.gpu_links import find_link_classes, near_numa_domains
-from plumbline.machine.node import Node, processor_of, read, this_node
+from plumbline.machine.node import Node, kernel_text, processor_of, this_node
 from plumbline.machine.vendors import VENDORS, Vendor, vendors_of
 from plumbline.programs import output_of
 from plumbline.stacks.manifest import Installed, features_of, known_benchmarks
@@ -79,7 +79,7 @@ def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str,
 def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
     """Return why a file system of site.yaml is not here with ``if_free`` bytes free; None if it is."""
     path, wanted = file_system['path'], in_base_unit(file_system['if_free'])
-    mounts = [line.split()[1:3] for line in read(proc / 'self/mounts').splitlines()]
+    mounts = [line.split()[1:3] for line in kernel_text(proc / 'self/mounts').splitlines()]
     kind = next((kind for mounted_on, kind in reversed(mounts) if mounted_on == path), None)
     if kind != file_system['kind']:
         return f'{path}: expected a mounted file system of kind {file_system["kind"]}'
@@ -132,7 +132,7 @@ def this_machine() -> dict[str, Any]:
 
 def _cached(kind: str, depends_on: str, detect: Callable[[], Any]) -> Any:
     """Return the result of `detect`, cached until a reboot, for these hardware threads and an equal `depends_on`."""
-    boot_id = read(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
+    boot_id = kernel_text(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
     allowed = ','.join(map(str, sorted(os.sched_getaffinity(0))))
     key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {depends_on}'.encode()).hexdigest()[:16]
     cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
@@ -211,9 +211,9 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
     nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
     distances = {}  # (lowest bit of the CPUs, column) -> a row of distances to all `nodes`
     for column, node in enumerate(nodes):
-        cpus = int((read(node / 'cpumap').replace(',', '') or '0'), 16) & allow
+        cpus = int((kernel_text(node / 'cpumap').replace(',', '') or '0'), 16) & allow
         if cpus:
-            distances[cpus & -cpus, column] = [int(word) for word in read(node / 'distance').split()]
+            distances[cpus & -cpus, column] = [int(word) for word in kernel_text(node / 'distance').split()]
     columns = [column for _, column in sorted(distances)]
     if not columns or any(len(row) != len(nodes) for row in distances.values()):
         return {}
@@ -225,10 +225,10 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
 
 def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
     """Return the kernel's MemTotal, or the limit of this process's cgroup if that is lower."""
-    group = read(proc / 'self/cgroup').rpartition('::')[2].strip().lstrip('/')
+    group = kernel_text(proc / 'self/cgroup').rpartition('::')[2].strip().lstrip('/')
     paths = Path(group, 'memory.max'), Path('memory/memory.limit_in_bytes')
-    limits = [read(sys / 'fs/cgroup' / path).strip() for path in paths]
-    total = int(re.findall(r'^MemTotal: *(\d+)', read(proc / 'meminfo'), re.MULTILINE)[0]) * 1024  # in kB
+    limits = [kernel_text(sys / 'fs/cgroup' / path).strip() for path in paths]
+    total = int(re.findall(r'^MemTotal: *(\d+)', kernel_text(proc / 'meminfo'), re.MULTILINE)[0]) * 1024  # in kB
     return min([total, *(int(limit) for limit in limits if limit.isdigit())])
 
 
@@ -241,7 +241,7 @@ def gpus_of(vendor: Vendor, node: Node) -> list[dict[str, Any]]:
             gpus = [(model, vendor.arch + capability.replace('.', '')) for model, capability in rows]
     elif vendor.in_kernel:
         files, parse = vendor.in_kernel
-        gpus = [gpu for path in sorted((node.root / 'sys').glob(files)) if (gpu := parse(read(path)))]
+        gpus = [gpu for path in sorted((node.root / 'sys').glob(files)) if (gpu := parse(kernel_text(path)))]
     return [
         {'type': 'gpu', 'model': model, 'arch': arch, 'num_devices': gpus.count((model, arch))}
         for model, arch in sorted(set(gpus))
@@ -251,9 +251,9 @@ def gpus_of(vendor: Vendor, node: Node) -> list[dict[str, Any]]:
 def _peaks(processor: dict[str, Any], root: Path) -> dict[str, Any]:
     """Return the theoretical Flop/cycle of a core, its highest clock, and the node's Flop/s if both are known."""
     peaks: dict[str, Any] = {}
-    if flop_per_cycle := flop_per_cycle_of(read(root / 'proc/cpuinfo')):
+    if flop_per_cycle := flop_per_cycle_of(kernel_text(root / 'proc/cpuinfo')):
         peaks['flop_per_cycle'] = flop_per_cycle
-    if khz := read(root / 'sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq'):
+    if khz := kernel_text(root / 'sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq'):
         peaks['core_clock'] = f'{int(khz) / 1000:.0f} MHz'
         if flop_per_cycle:
             widest = max(value for key, value in flop_per_cycle.items() if key.endswith('_dp'))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What kind of machine this is, as far as that makes its numbers vary: virtual, shared, SMT, a clock that moves."""
 
-from plumbline.machine.node import Node, read, this_node
+from plumbline.machine.node import Node, kernel_text, this_node
 
 _CPU = 'sys/devices/system/cpu'
 #: Beginnings of a product's name that only virtual machines have, for processors without a flag of their own.
@@ -21,7 +21,7 @@ def kind_of(node: Node | None = None) -> str:
 def _machine(node: Node) -> str:
     vendor, product = (_line(node, f'sys/class/dmi/id/{name}') for name in ('sys_vendor', 'product_name'))
     hypervisor = _line(node, 'sys/hypervisor/type') or _line(node, 'proc/device-tree/hypervisor/compatible')
-    is_virtual = ' hypervisor' in read(node.root / 'proc/cpuinfo') or hypervisor or product.startswith(_VIRTUAL)
+    is_virtual = ' hypervisor' in kernel_text(node.root / 'proc/cpuinfo') or hypervisor or product.startswith(_VIRTUAL)
     name = hypervisor or ' '.join(filter(None, (vendor, product)))
     words = ('virtual machine' if is_virtual else 'no sign of a hypervisor') + (f' ({name})' if name else '')
     if any((node.root / path).exists() for path in _CONTAINERS):
@@ -56,4 +56,4 @@ def _clock(node: Node) -> str:
 
 def _line(node: Node, path: str) -> str:
     """Return the first line of a file; empty where it cannot be read."""
-    return read(node.root / path).partition('\n')[0].strip('\0')
+    return kernel_text(node.root / path).partition('\n')[0].strip('\0')

@@ -90,11 +90,11 @@ def processor_of(node: Node) -> dict[str, Any]:
         raise SiteError(f'the processor cannot be detected: {cpus}: expected cpu0/topology/core_cpus and package_cpus')
     caches: dict[tuple[str, int], list[Path]] = {}
     for index in cpus.glob('cpu[0-9]*/cache/index[0-9]*'):
-        level, kind, size = (read(index / name) for name in ('level', 'type', 'size'))
+        level, kind, size = (kernel_text(index / name) for name in ('level', 'type', 'size'))
         if (level, kind) != ('1', 'Instruction') and (found := re.match(r'(\d+)(\w?)', size)):
             caches.setdefault((f'L{level}', int(found[1]) * _UNITS.get(found[2], 1)), []).append(index)
     threads = sum(int(mask, 16).bit_count() for mask in cores)
-    cpuinfo = read(node.root / 'proc/cpuinfo')
+    cpuinfo = kernel_text(node.root / 'proc/cpuinfo')
     first = dict(re.findall(r'^(.+?)\s*: *(.*?)\s*$', cpuinfo.split('\n\n')[0], re.MULTILINE))
     arch, vendor = _arch(first, node.machine)
     return {
@@ -147,11 +147,11 @@ def _depth(target: Any) -> tuple[int, int]:
 
 def _masks(paths: list[Path]) -> list[str]:
     """Return the distinct, non-empty sets of CPUs that files hold, sorted by their lowest CPU."""
-    masks = {int(text.replace(',', ''), 16) for path in paths if (text := read(path))}
+    masks = {int(text.replace(',', ''), 16) for path in paths if (text := kernel_text(path))}
     return [hex(mask) for mask in sorted(masks - {0}, key=lambda mask: mask & -mask)]
 
 
-def read(path: Path) -> str:
+def kernel_text(path: Path) -> str:
     """Return the text of a file of the kernel, empty where there is none."""
     try:
         return path.read_text(encoding='utf-8').strip()

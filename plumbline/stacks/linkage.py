@@ -32,7 +32,7 @@ _PLUGINS = {'aws-ofi-nccl': 'lib[nr]ccl-net.so', 'aws-ofi-rccl': 'librccl-net.so
 
 
 @dataclass(frozen=True)
-class Row:
+class Finding:
     """One finding: `program` needs `wanted`, the file has `found`; `state` is OK, MISSING or UNKNOWN."""
 
     program: str
@@ -41,7 +41,9 @@ class Row:
     state: str
 
 
-def look(folder: Path, manifest: Manifest, activation: Path, programs: Sequence[str], run: bool = True) -> list[Row]:
+def look(
+    folder: Path, manifest: Manifest, activation: Path, programs: Sequence[str], run: bool = True
+) -> list[Finding]:
     """Return the findings on the programs of the benchmarks of `manifest`.
 
     `folder`: of the stack, with its lock. `activation`: the file that jobs source. `programs`: the folders that it puts
@@ -52,12 +54,12 @@ def look(folder: Path, manifest: Manifest, activation: Path, programs: Sequence[
     paths = {name: which(name, path=':'.join(programs) or '/nonexistent') for name in wanted}
     plugins = _plugins(manifest.specs, activation)
     linked = _libraries(activation, [path for path in [*paths.values(), *plugins.values()] if path])
-    rows: list[Row] = []
+    rows: list[Finding] = []
     for name, needs in wanted.items():
         if (path := paths[name]) is None:
-            rows.append(Row(name, 'the program', 'none in the view of the stack', MISSING))
+            rows.append(Finding(name, 'the program', 'none in the view of the stack', MISSING))
         elif (libraries := linked.get(path)) is None:
-            rows.append(Row(name, 'shared libraries', 'a script, or linked statically', UNKNOWN))
+            rows.append(Finding(name, 'shared libraries', 'a script, or linked statically', UNKNOWN))
         else:
             rows += _rows(name, path, needs, libraries, nodes)
             if run and 'device' in needs:
@@ -70,32 +72,32 @@ def look(folder: Path, manifest: Manifest, activation: Path, programs: Sequence[
         rows.append(_of_library('libfabric.so*', libraries, name))
         net = _said([*_SOURCED, str(activation), 'printenv', 'NCCL_NET']).strip()
         # without it NCCL and RCCL fall back to sockets where the plugin does not start
-        rows.append(Row(name, 'NCCL_NET set', net or 'not set', OK if net else MISSING))
+        rows.append(Finding(name, 'NCCL_NET set', net or 'not set', OK if net else MISSING))
     return rows
 
 
-def look_again(stack: Installed) -> list[Row]:
+def look_again(stack: Installed) -> list[Finding]:
     """Return the findings on an installed stack: those on libraries anew, the others as of its installation."""
     description = stack.description()
     now = look(stack.folder, stack.manifest(), stack.activation, description['programs'], run=False)
     known = [(row.program, row.wanted) for row in now]
-    then = [Row(**row) for row in description.get('linkage', ())]
+    then = [Finding(**row) for row in description.get('linkage', ())]
     return now + [row for row in then if (row.program, row.wanted) not in known]
 
 
-def missing(rows: Iterable[Row]) -> str | None:
+def missing(rows: Iterable[Finding]) -> str | None:
     """Return what is missing in a sentence, or None."""
     lines = [f'{row.program}: expected {row.wanted}, found {row.found}' for row in rows if row.state == MISSING]
     return '; '.join(lines) or None
 
 
-def summary(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[Finding]) -> str:
     """Return the number of findings by state, as text."""
     counts = {state: sum(row.state == state for row in rows) for state in (OK, MISSING, UNKNOWN)}
     return ', '.join(f'{number} {state}' for state, number in counts.items() if number) or 'nothing to look at'
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[Finding]) -> str:
     """Return the findings as text, one line each."""
     widths = [max((len(getattr(row, key)) for row in rows), default=0) for key in ('state', 'program', 'wanted')]
     return '\n'.join(
@@ -118,7 +120,7 @@ def _wanted(specs: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _rows(
     name: str, path: str, needs: dict[str, Any], libraries: dict[str, str | None], nodes: dict[str, Any]
-) -> Iterator[Row]:
+) -> Iterator[Finding]:
     mpi = next((node for node in nodes.values() if _provides_mpi(node, nodes)), None) if needs.get('mpi') else None
     if mpi:
         yield _mpi(name, mpi, libraries)
@@ -128,12 +130,12 @@ def _rows(
     for library in required:
         row = _of_library(library, libraries, name)
         lost = ', '.join(_absent_rpaths(path)) if row.state == MISSING else ''
-        yield Row(name, row.wanted, f'{row.found}; no folder: {lost}' if lost else row.found, row.state)
+        yield Finding(name, row.wanted, f'{row.found}; no folder: {lost}' if lost else row.found, row.state)
     unknown = [library for library, where in libraries.items() if where is None]
     if others := [
         library_name for library_name in unknown if not any(fnmatch(library_name, library) for library in required)
     ]:  # of a driver, or of a module that jobs load
-        yield Row(name, 'its other libraries', f'not on this node: {", ".join(others)}', UNKNOWN)
+        yield Finding(name, 'its other libraries', f'not on this node: {", ".join(others)}', UNKNOWN)
 
 
 def _provides_mpi(node: dict[str, Any], nodes: dict[str, Any]) -> bool:
@@ -144,12 +146,12 @@ def _provides_mpi(node: dict[str, Any], nodes: dict[str, Any]) -> bool:
     )
 
 
-def _mpi(name: str, mpi: dict[str, Any], libraries: dict[str, str | None]) -> Row:
+def _mpi(name: str, mpi: dict[str, Any], libraries: dict[str, str | None]) -> Finding:
     """Return the finding on MPI: exactly one must be linked, that of the lock."""
     wanted = f'{mpi["name"]}@{mpi["version"]}, and no other MPI'
     linked = {os.path.realpath(where): where for lib, where in libraries.items() if where and _MPI.match(lib)}
     if len(linked) != 1:
-        return Row(name, wanted, ' and '.join(linked) or 'none', MISSING)
+        return Finding(name, wanted, ' and '.join(linked) or 'none', MISSING)
     ((real, path),) = linked.items()
     prefix = (mpi.get('external') or {}).get('path')
     if prefix is None:
@@ -157,17 +159,17 @@ def _mpi(name: str, mpi: dict[str, Any], libraries: dict[str, str | None]) -> Ro
     else:
         beside = [Path(prefix, lib, Path(path).name) for lib in ('lib', 'lib64', 'lib/release')]
         right = any(os.path.realpath(one) == real for one in beside) or real.startswith(f'{os.path.realpath(prefix)}/')
-    return Row(name, wanted, path, OK if right else MISSING)
+    return Finding(name, wanted, path, OK if right else MISSING)
 
 
-def _of_library(library: str, libraries: dict[str, str | None], name: str) -> Row:
+def _of_library(library: str, libraries: dict[str, str | None], name: str) -> Finding:
     matching = {lib: where for lib, where in libraries.items() if fnmatch(lib, library)}
     wanted = library.removesuffix('*')
     if not matching:
-        return Row(name, wanted, 'none', MISSING)
+        return Finding(name, wanted, 'none', MISSING)
     if resolved := [where for where in matching.values() if where]:
-        return Row(name, wanted, resolved[0], OK)
-    return Row(name, wanted, f'{next(iter(matching))}, which is not on this node', MISSING)
+        return Finding(name, wanted, resolved[0], OK)
+    return Finding(name, wanted, f'{next(iter(matching))}, which is not on this node', MISSING)
 
 
 def _libraries(activation: Path, paths: Sequence[str]) -> dict[str, dict[str, str | None] | None]:
@@ -192,19 +194,21 @@ def _absent_rpaths(path: str) -> list[str]:
     return [folder for folder in folders if not Path(folder).is_dir() and folder not in own]
 
 
-def _accepted(name: str, activation: Path, command: list[str]) -> Row:
+def _accepted(name: str, activation: Path, command: list[str]) -> Finding:
     """Return whether the program accepts options for device buffers; a build without device support refuses them."""
     printed = _said([*_SOURCED, str(activation), *command]).strip()
     option = ' '.join(command[1:])
     if refused := _REFUSED.search(printed):
         line = next(line for line in printed.splitlines() if refused[0] in line)
-        return Row(name, f'to take {option}', f'"{line.strip()}"', MISSING)
+        return Finding(name, f'to take {option}', f'"{line.strip()}"', MISSING)
     if _STARTED.search(printed):
-        return Row(name, f'to take {option}', 'it does', OK)
-    return Row(name, f'to take {option}', (printed.splitlines() or ['it printed nothing'])[-1].strip()[:80], UNKNOWN)
+        return Finding(name, f'to take {option}', 'it does', OK)
+    return Finding(
+        name, f'to take {option}', (printed.splitlines() or ['it printed nothing'])[-1].strip()[:80], UNKNOWN
+    )
 
 
-def _code(name: str, program: Path, archs: list[str], nodes: dict[str, Any]) -> Iterator[Row]:
+def _code(name: str, program: Path, archs: list[str], nodes: dict[str, Any]) -> Iterator[Finding]:
     """Yield whether the program has code for each architecture, such as ``gfx90a`` and ``sm_80``."""
     if not archs:
         return
@@ -219,7 +223,7 @@ def _code(name: str, program: Path, archs: list[str], nodes: dict[str, Any]) -> 
         lost = '' if lister else 'no cuobjdump'
     for arch in archs:
         state = OK if arch in archs_found else MISSING if archs_found or not lost else UNKNOWN
-        yield Row(name, f'code for {arch}', ', '.join(sorted(archs_found)) or lost or 'none', state)
+        yield Finding(name, f'code for {arch}', ', '.join(sorted(archs_found)) or lost or 'none', state)
 
 
 def _archs(manifest: Manifest) -> list[str]:

@@ -30,7 +30,7 @@ def list_all(
     from postprocess.results.store import Store
     from postprocess.views import incidents as views
 
-    known = [one for name in ([site] if site else ledger.sites(results)) for one in ledger.read(results, name)]
+    known = [one for name in ([site] if site else ledger.sites(results)) for one in ledger.read_ledger(results, name)]
     if not known:
         Store(results).find('latest', site)  # an error where the folder or the site is not the right one
     day = last_day(known)
@@ -48,7 +48,7 @@ def show_one(id: Id, site: SiteName = None, format: Format = 'table', results: R
 
     name, known = ledger.find(results, id, site)
     shown = printed_of(known) if format == 'table' else None
-    show(views.details(known, last_day(ledger.read(results, name)), shown), format)
+    show(views.details(known, last_day(ledger.read_ledger(results, name)), shown), format)
 
 
 @incidents.command()

@@ -125,5 +125,5 @@ def tables(
     if style == efficiency.STYLE:
         found = efficiency.efficiency(sites or [], store or Store(results), session)
     else:
-        found = published_tables.tables(style, sites or [], store, session, references)
-    typer.echo(views.tables(found, format), nl=False)
+        found = published_tables.paper_tables(style, sites or [], store, session, references)
+    typer.echo(views.formatted_tables(found, format), nl=False)

@@ -45,7 +45,10 @@ def _kept(store: Store, name: str, site: str | None, root: Path | None) -> Diges
     results, sites = store.folder.parent, [site] if site else store.sites()
     if len(sites) != 1 or (head := kept.head(results, sites[0])) is None or name not in ('latest', head.session):
         return None
-    if head.state != kept.state(results, sites[0], root) or (digest := kept.read(results, sites[0], Digest)) is None:
+    if (
+        head.state != kept.state(results, sites[0], root)
+        or (digest := kept.read_kept(results, sites[0], Digest)) is None
+    ):
         return None
     return replace(digest, known=[replace(incident, results=results) for incident in digest.known])
 
@@ -53,7 +56,7 @@ def _kept(store: Store, name: str, site: str | None, root: Path | None) -> Diges
 def _of_ledger(results: Path, session: Session, day: str) -> list[Known]:
     known = [
         incident
-        for incident in ledger.read(results, session.site)
+        for incident in ledger.read_ledger(results, session.site)
         if not incident.closed or session.session in incident.seen
     ]
     return in_order(known, day)

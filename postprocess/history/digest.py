@@ -23,11 +23,11 @@ from postprocess.incidents import FAILING, ledger
 from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
 from postprocess.incidents.division import apart, begun
-from postprocess.incidents.draft import Night
+from postprocess.incidents.draft import JudgedSession
 from postprocess.incidents.failures import failures
 from postprocess.incidents.healing import is_recorded, seen_again
 from postprocess.incidents.incident import Incident
-from postprocess.incidents.known import Known, in_order, judge, of_parts, until
+from postprocess.incidents.known import Known, in_order, ledger_after, of_parts, until
 from postprocess.incidents.late import enter
 from postprocess.incidents.losses import losses
 from postprocess.results.store import Session, Store
@@ -214,7 +214,7 @@ def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool
     """Add the incidents of the session to those of the ledger; keep them where it is the newest, or judged `late`."""
     session, results = digest.comparison.session, store.folder.parent
     try:
-        before = ledger.read(results, session.site)
+        before = ledger.read_ledger(results, session.site)
         keep = os.access(results, os.W_OK) and (newest or (late and not ledger.was_judged(results, session)))
     except InputError as error:  # report it, but keep the verdict
         digest.faults.append(f'the incidents were not kept: {error}')
@@ -222,7 +222,7 @@ def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool
     tonight = _incidents(digest, store, root, before)
     cases = store.cases(session)
     known = before if newest else until(before, session)
-    after = whole = judge(
+    after = whole = ledger_after(
         known, session, tonight, lambda incident: seen_again(incident, digest.comparison, cases),
         lambda incident: is_recorded(incident, digest.comparison), results,
     )  # fmt: skip
@@ -275,7 +275,7 @@ def _incidents(digest: Digest, store: Store, root: Path | None, known: Sequence[
     """
     comparison, sessions = digest.comparison, store.history(digest.comparison.session)
     places = {} if digest.fleet is None else locations(comparison.session.site, root)  # None: they may be wrong
-    night = Night(store, comparison, sessions[:-1], places)
+    night = JudgedSession(store, comparison, sessions[:-1], places)
     drafts = [*failures(night), *losses(night)]
     if digest.fleet is not None:
         add_events(drafts, digest.fleet, night)

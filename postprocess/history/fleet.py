@@ -18,7 +18,7 @@ from plumbline.identity import CaseId, Quantity, SeriesId, natural
 from plumbline.limits import limits
 from plumbline.references import References, load_references
 from plumbline.site.locations import locations
-from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
+from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, node_tables, outliers, until
 from postprocess.history.series import by_node
 from postprocess.incidents import ledger
 from postprocess.incidents.provenance import ALL, Difference, Provenance
@@ -97,7 +97,7 @@ def fleet(store: Store, last: Session, days: int, results: Path, root: Path | No
         compared, accepted = sessions[-1:], set()
     places = {session.session: place for place, session in enumerate(compared)}
     histories, nodes = by_node(store, compared, root)
-    found = until(tables(histories, nodes, len(compared)), len(compared) - 1, len(compared))
+    found = until(node_tables(histories, nodes, len(compared)), len(compared) - 1, len(compared))
     flagged = {(entry.node, places[entry.session]) for entry in before if entry.session in places}
     flags, systems = outliers(found, recorded(baselines), flagged, accepted)
     measured = {

@@ -9,7 +9,7 @@ from dataclasses import replace
 from statistics import median
 
 from postprocess.history.fleet import Event, Fleet
-from postprocess.incidents.draft import Draft, Night, value_of
+from postprocess.incidents.draft import Draft, JudgedSession, value_of
 from postprocess.incidents.incident import NodeLevel, Scope
 from postprocess.text import percent
 from postprocess.verdicts.problems import Problem
@@ -19,7 +19,7 @@ from postprocess.verdicts.verdict import Verdict
 CERTAIN = 0.1
 
 
-def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
+def add_events(drafts: list[Draft], fleet: Fleet, night: JudgedSession) -> None:
     """Add the events of the fleet to the drafts with the same scope; create drafts for the others."""
     for event in _system_of_nodes(fleet):
         of_place = event.where in night.all_places
@@ -104,7 +104,7 @@ def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list
     return [NodeLevel(event.series, nodes[0], level, event.quantity.better, level / median(others) if others else None)]
 
 
-def add_problems(drafts: list[Draft], problems: Sequence[Problem], night: Night) -> None:
+def add_problems(drafts: list[Draft], problems: Sequence[Problem], night: JudgedSession) -> None:
     """Create drafts for problems outside the series; a broken stack is added to the cases that needed it."""
     for problem in problems:
         failures = [draft for draft in drafts if draft.sort == 'failure']

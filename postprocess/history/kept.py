@@ -136,7 +136,7 @@ def head(results: Path, site: str) -> Head | None:
     return None
 
 
-def read(results: Path, site: str, type: type[_Content]) -> _Content | None:
+def read_kept(results: Path, site: str, type: type[_Content]) -> _Content | None:
     """Return the kept answer, whether valid or not; None if it cannot be read."""
     with suppress(OSError, zlib.error, msgspec.DecodeError):
         _, _, content = _path(results, site).read_bytes().partition(b'\n')

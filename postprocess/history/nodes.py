@@ -71,7 +71,7 @@ class Flag:
 Recorded = Callable[[NodeTable], tuple[float, float] | None]
 
 
-def tables(histories: Iterable[History], nodes: Sequence[str], sessions: int) -> list[NodeTable]:
+def node_tables(histories: Iterable[History], nodes: Sequence[str], sessions: int) -> list[NodeTable]:
     """Return a table of so many sessions for each history; its nodes are places in `nodes`."""
     found = []
     for history in histories:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from plumbline.grouping import Named
 from plumbline.identity import to_text
-from postprocess.incidents.draft import Draft, Night
+from postprocess.incidents.draft import Draft, JudgedSession
 from postprocess.incidents.incident import Incident, Scope
 from postprocess.results.rows import CaseRow
 from postprocess.text import named
@@ -36,7 +36,7 @@ def scope_of(site: str, partition: str, named: Named) -> Scope:
     return where if named.kind in _OF_NODES else Scope(site, partition, place=named.where)
 
 
-def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], night: Night) -> Iterator[Draft]:
+def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], night: JudgedSession) -> Iterator[Draft]:
     """Yield a draft for each that a case names. `rows`: its verdicts; `passed`: nodes on which it then passed."""
     id = case.id
     job = f'{id.check} {to_text(id.params)}: job {case.job_id} on {named(case.nodes)}: {case.fail_reason}'

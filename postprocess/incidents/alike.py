@@ -9,7 +9,7 @@ from dataclasses import replace
 from statistics import median
 
 from plumbline.identity import natural
-from postprocess.incidents.draft import Draft, Night
+from postprocess.incidents.draft import Draft, JudgedSession
 from postprocess.incidents.known import WORSE, Known, likeness
 from postprocess.statistics.pooled import pooled
 
@@ -17,7 +17,7 @@ _FEWEST = 3  # nodes: two may be slow by chance
 _BY_CHANCE = 0.01  # that so many of some slow nodes lie at one of the places of the site
 
 
-def joined(drafts: Sequence[Draft], known: Sequence[Known], night: Night) -> list[Draft]:
+def joined(drafts: Sequence[Draft], known: Sequence[Known], night: JudgedSession) -> list[Draft]:
     """Return drafts with those of nodes that have one cause as one: of a place such as a rack, or of no place.
 
     A node that is `known` to be slow of its own stays so.
@@ -42,7 +42,7 @@ def _is_known(one: Draft, known: Sequence[Known]) -> bool:
     return any(leaf.where.nodes == one.where.nodes and likeness(leaf, made) for leaf in leaves)
 
 
-def _of_partition(drafts: Sequence[Draft], measured: set[str], night: Night) -> list[Draft]:
+def _of_partition(drafts: Sequence[Draft], measured: set[str], night: JudgedSession) -> list[Draft]:
     """Return what is one cause among the drafts of the nodes of a partition, of which those `measured` ran tonight."""
     found = []
     alike = _alike(drafts)

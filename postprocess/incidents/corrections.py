@@ -82,7 +82,7 @@ def split(results: Path, id: str, by: Selection, why: str, site: str | None = No
         raise InputError(f'{by} takes {how_much} of incident {known.id}: expected a part of {_parts_in(known, by)}')
     store = Store(results)
     sessions = store.sessions(name)
-    taken = {one for other in ledger.read(results, name) for one in other.ids}
+    taken = {one for other in ledger.read_ledger(results, name) for one in other.ids}
     new = _new_id(f'{known.id} {by}', taken)
     correction = _correction('split', why, [known], new, str(by))
     inside = [replace(leaf, id=_new_id(f'{leaf.id} {by}', {*taken, new})) for leaf in sides[0]]

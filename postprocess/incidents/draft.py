@@ -17,7 +17,7 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 
 
 @dataclass
-class Night:
+class JudgedSession:
     """What one session gives: its cases, what they measured, and its verdicts."""
 
     store: Store

@@ -12,7 +12,7 @@ from plumbline.grouping import Key, explain
 from plumbline.identity import CaseId, natural
 from plumbline.record import EXPERIMENTAL
 from postprocess.incidents.accused import drafts_of, names_in
-from postprocess.incidents.draft import Draft, Night, only
+from postprocess.incidents.draft import Draft, JudgedSession, only
 from postprocess.incidents.incident import Scope
 from postprocess.results.rows import CaseRow
 from postprocess.results.tables import NEEDED_FAILED
@@ -47,7 +47,7 @@ class _Failed:
         return bool(self.passed) or self.case.job_state in _NODE_STATES
 
 
-def failures(night: Night) -> Iterator[Draft]:
+def failures(night: JudgedSession) -> Iterator[Draft]:
     """Yield a draft for each cause of failed jobs, and of missing or invalid series in jobs that ended normally."""
     rows = defaultdict(list)
     for row in night.comparison.verdicts:
@@ -83,7 +83,7 @@ def failures(night: Night) -> Iterator[Draft]:
     yield from _without_numbers(night, {id(row) for draft in drafts for row in draft.rows})
 
 
-def _ended_with(case: CaseRow, night: Night) -> str:
+def _ended_with(case: CaseRow, night: JudgedSession) -> str:
     """Return why a case was ended with its session, as told by the session, else by the case; empty if it was not.
 
     A case that a node sweep could not run on a place has no job and is cancelled.
@@ -99,7 +99,7 @@ def _ended_with(case: CaseRow, night: Night) -> str:
 
 
 def _ended_drafts(
-    ended: dict[str, list[CaseRow]], rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: Night
+    ended: dict[str, list[CaseRow]], rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: JudgedSession
 ) -> Iterator[Draft]:
     """Yield a draft for each reason that ended cases with their session; such drafts have no node.
 
@@ -137,7 +137,7 @@ def _of_its_limit(case: CaseRow) -> bool:
     return '"health_OOM_kills"' not in facts and (case.job_state == 'OUT_OF_MEMORY' or _OF_LIMIT in facts)
 
 
-def _failure_keys(one: _Failed, night: Night) -> list[Key]:
+def _failure_keys(one: _Failed, night: JudgedSession) -> list[Key]:
     """Return the scopes that a job lies in."""
     case = one.case
     partition, environ, cause = case.partition, case.environ, _alike(failure(case) or '', case.nodes)
@@ -164,7 +164,7 @@ def _alike(cause: str, nodes: Iterable[str]) -> str:
 
 def _failure_draft(
     group: Sequence[_Failed], healthy: Sequence[CaseRow],
-    rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: Night,
+    rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: JudgedSession,
 ) -> Draft:  # fmt: skip
     failed = [failure.case for failure in group]
     nodes = {node for case in failed for node in case.nodes}
@@ -220,7 +220,7 @@ def _merged(drafts: list[Draft]) -> list[Draft]:
     return list(merged.values())
 
 
-def _without_numbers(night: Night, explained: set[int]) -> Iterator[Draft]:
+def _without_numbers(night: JudgedSession, explained: set[int]) -> Iterator[Draft]:
     """Yield a draft for what is missing or invalid in jobs that ended well, or that no case of the session measured."""
     groups: dict[tuple[object, ...], list[Verdict]] = defaultdict(list)
     for row in night.comparison.verdicts:
@@ -242,7 +242,7 @@ def _without_numbers(night: Night, explained: set[int]) -> Iterator[Draft]:
         )  # fmt: skip
 
 
-def _healthy_elsewhere(rows: Sequence[Verdict], night: Night) -> bool:
+def _healthy_elsewhere(rows: Sequence[Verdict], night: JudgedSession) -> bool:
     wanted = {row.id for row in rows}
     return any(row.id in wanted and row.verdict in ('ok', 'improved') for row in night.comparison.verdicts)
 

@@ -18,7 +18,7 @@ from postprocess.text import count, named
 
 #: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
 #: node; SOFTWARE: what changed in it explains the loss; CASE: one case, wherever it runs.
-KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
+INCIDENT_KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
 _CHECKS = 4  # further checks that are named
 _Any = TypeVar('_Any')
 _TIMES = frozenset(('s', 'ms', 'us', 'ns'))

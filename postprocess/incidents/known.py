@@ -345,7 +345,7 @@ Again = Callable[[Known], tuple[set[str], set[str]]]
 Accepted = Callable[[Known], bool]
 
 
-def judge(
+def ledger_after(
     known: Sequence[Known], session: Session, tonight: Sequence[Incident], again: Again, accepted: Accepted,
     results: Path,
 ) -> list[Known]:  # fmt: skip

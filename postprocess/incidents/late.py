@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from postprocess.incidents.incident import Incident
-from postprocess.incidents.known import Known, Seen, judge, started
+from postprocess.incidents.known import Known, Seen, ledger_after, started
 from postprocess.results.store import Session
 
 #: Later sessions that are judged again for an incident that the late session shows.
@@ -97,7 +97,7 @@ def _followed(incident: Known, later: Sequence[Session], shows: Shows, whole: di
             if other.id != incident.id and not incident.parts and (same := _same_leaves(before, other, session)):
                 return other.each(partial(_joined, before=before, ids=same))
         if session.session not in incident.seen:
-            (now,) = judge([before], session, [], partial(shows, session), lambda _: False, incident.results)
+            (now,) = ledger_after([before], session, [], partial(shows, session), lambda _: False, incident.results)
             incident = _with(incident, now, session)
     return incident
 
@@ -122,5 +122,7 @@ def _same_leaves(incident: Known, other: Known, session: Session) -> set[str]:
 
 def _same(incident: Known, other: Known, session: Session) -> bool:
     """Return True if an incident that `session` found was known before it."""
-    judged = judge([incident], session, [other.incident], lambda _: (set(), set()), lambda _: False, incident.results)
+    judged = ledger_after(
+        [incident], session, [other.incident], lambda _: (set(), set()), lambda _: False, incident.results
+    )
     return len(judged) == 1 and other.likeness(incident.incident) > 0

@@ -24,7 +24,7 @@ from postprocess.results.store import Session
 _SCHEMA = 1
 
 
-def read(results: Path, site: str) -> list[Known]:
+def read_ledger(results: Path, site: str) -> list[Known]:
     """Return the incidents of a site, the first found first. Raises InputError for a file that cannot be used.
 
     After an interrupted correction, the file to be removed and the file written too early are ignored.
@@ -97,14 +97,14 @@ def find(results: Path, id: str, site: str | None = None) -> tuple[str, Known]:
     found = [
         (name, one)
         for name in ([site] if site else sites(results))
-        for one in read(results, name)
+        for one in read_ledger(results, name)
         if any(known.startswith(id) for known in one.ids)
     ]
     if len(found) == 1 and id:
         return found[0]
     if found and id:
         raise InputError(f'{id!r} is the beginning of several incidents: {", ".join(one.id for _, one in found)}')
-    known = [one for name in sites(results) for incident in read(results, name) for one in incident.ids]
+    known = [one for name in sites(results) for incident in read_ledger(results, name) for one in incident.ids]
     guess = did_you_mean(id, known)
     raise InputError(f'{results / "incidents"}: no incident has the id {id!r}{guess}; `plumbline incidents` lists them')
 
@@ -112,7 +112,7 @@ def find(results: Path, id: str, site: str | None = None) -> tuple[str, Known]:
 def acknowledge(results: Path, id: str, why: str, until: str, site: str | None = None) -> Known:
     """Note why an incident may stay, and until which day. Raises InputError."""
     name, known = find(results, id, site)
-    day = last_day(read(results, name))
+    day = last_day(read_ledger(results, name))
     why = reason(why)
     try:
         until = date.fromisoformat(until).isoformat()
@@ -213,7 +213,7 @@ class Entry(NamedTuple):
 def entries(results: Path, site: str) -> list[Entry]:
     """Return the nodes that stood out, by session, the oldest first. Raises InputError for a file of no use."""
     found = []
-    for one in read(results, site):
+    for one in read_ledger(results, site):
         for uuid, seen in one.seen.items():
             found += [Entry(seen.day, uuid, node, one.incident.kind, f'incident {one.id}') for node in seen.bad if node]
     return sorted(found)
@@ -228,7 +228,7 @@ def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str,
     found: dict[str, dict[str, str]] = defaultdict(dict)
     own = {session.session for session in sessions}
     for site in {session.site for session in sessions}:
-        for one in read(results, site):
+        for one in read_ledger(results, site):
             if epoch and one.first in own:
                 continue
             what = f'incident {one.id}: {one.incident.kind}{"" if one.closed else ", not healed"}'

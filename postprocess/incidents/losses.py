@@ -12,7 +12,7 @@ from statistics import median
 
 from plumbline.grouping import Group, Key, explain
 from plumbline.identity import CaseId, SeriesId, natural
-from postprocess.incidents.draft import Draft, Night, only
+from postprocess.incidents.draft import Draft, JudgedSession, only
 from postprocess.incidents.incident import Scope
 from postprocess.incidents.provenance import Difference, Provenance
 from postprocess.statistics.groups import MORE
@@ -26,7 +26,7 @@ _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a 
 _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
 
 
-def losses(night: Night) -> Iterator[Draft]:
+def losses(night: JudgedSession) -> Iterator[Draft]:
     """Yield a draft for each cause of what regressed, and of losses that several series have in common.
 
     First come losses in common, then scopes most of whose series regressed; the rest is assigned to its case. Two
@@ -102,7 +102,7 @@ def _apart(
     return kept + [Group(group.key, tuple(left[place] for place in group.places)) for group in again]
 
 
-def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, list[Verdict]]]:
+def _in_common(night: JudgedSession, bad: Sequence[Verdict]) -> Iterator[tuple[Common, list[Verdict]]]:
     """Yield the losses in common with distinct causes, each with its verdicts.
 
     All that regressed in a job or curve belongs to a loss in common that covers most of it.
@@ -130,7 +130,7 @@ def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, l
         yield common, [*own.values(), *joined]
 
 
-def _shared(common: Common, night: Night) -> list[Verdict]:
+def _shared(common: Common, night: JudgedSession) -> list[Verdict]:
     """Return the verdicts of the series that share a loss; of the node, if the loss is of one node.
 
     Series that lost significantly more are left out, except on a slow node, where they have the same cause.
@@ -140,7 +140,7 @@ def _shared(common: Common, night: Night) -> list[Verdict]:
     return [row for row in rows if row.loss is not None and common.holds(row) and (row.interval or (0.0,))[0] <= most]
 
 
-def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:
+def _common_draft(common: Common, rows: list[Verdict], night: JudgedSession) -> Draft:
     where = Scope(night.session.site, only({row.id.partition for row in rows}), only({row.id.environ for row in rows}))
     kind = {'node': 'NODE', 'link_class': 'FABRIC'}.get(common.kind, 'SYSTEM')
     if common.kind == 'node':
@@ -158,7 +158,7 @@ def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:
 class _Software:
     """The software that changed tonight for the checks that fell short, by case and node."""
 
-    def __init__(self, night: Night, cases: Iterable[CaseId]):
+    def __init__(self, night: JudgedSession, cases: Iterable[CaseId]):
         checks = {case.check for case in cases}
         sessions = [*night.before[-_BEFORE:], night.session]
         self._before, self._tonight = range(len(sessions) - 1), len(sessions) - 1
@@ -203,7 +203,9 @@ def _link_class(series: SeriesId) -> str:
     return dict((*series.params, *series.dims)).get('link_class', '')
 
 
-def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[str], only_there: bool) -> list[Key]:
+def _loss_keys(
+    row: Verdict, night: JudgedSession, software: _Software, nodes: Sequence[str], only_there: bool
+) -> list[Key]:
     """Return the scopes that contain a series, the narrowest first. `only_there`: other nodes are healthy."""
     series = row.id
     place, pairs = (series.partition, series.environ), dict((*series.params, *series.dims))
@@ -235,7 +237,7 @@ def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[
     return keys
 
 
-def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Night) -> Draft:
+def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: JudgedSession) -> Draft:
     kind, *names = group.key
     site = night.session.site
     partitions, environs = {row.id.partition for row in rows}, {row.id.environ for row in rows}

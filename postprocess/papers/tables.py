@@ -79,7 +79,9 @@ class Table:
         return [*filter(None, [self.note]), *lines]
 
 
-def tables(style: str, sites: list[str], store: Store | None, session: str, root: Path | None = None) -> list[Table]:
+def paper_tables(
+    style: str, sites: list[str], store: Store | None, session: str, root: Path | None = None
+) -> list[Table]:
     """Return the tables of a style: of all its sites, or of `sites` alone, which need not be the paper's.
 
     Where the store holds a site, a row shows what its `session` (``latest``, or how its uuid begins) measured. Raises

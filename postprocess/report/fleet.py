@@ -27,7 +27,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.health import counted, facts_by_node
 from postprocess.verdicts.verdict import BAD
-from postprocess.views.table import Row
+from postprocess.views.table import TableRow
 
 _COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts of a job that read its counters
 _CELLS = 250_000  # values of nodes on a page, those of the worst nodes first
@@ -58,7 +58,7 @@ class NodeRow(NamedTuple):
     places: str
     drain: str
 
-    def to_row(self) -> Row:
+    def to_row(self) -> TableRow:
         """Return the node as plain values by the keys of the columns `NODES`, and the id of its `worst` metric."""
         counts = {'bad': len(self.bad), 'metrics': len(self.metrics)}
         worst = {'worst': self.worst.series.what if self.worst else '', 'worst_id': self.worst and self.worst.id}

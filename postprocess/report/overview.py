@@ -19,7 +19,7 @@ class Box(NamedTuple):
     value: str
 
 
-class Row(NamedTuple):
+class OverviewRow(NamedTuple):
     """The metrics of a check on a partition with an environ."""
 
     check: str
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     boxes: list[Box]
 
 
-def overview(judged: Sequence[Judged], places: Mapping[int, int]) -> list[Row]:
+def overview(judged: Sequence[Judged], places: Mapping[int, int]) -> list[OverviewRow]:
     """Return a row for each check and place, in an order that stays the same from session to session.
 
     `places`: how many decimals the value of each metric has.
@@ -37,7 +37,7 @@ def overview(judged: Sequence[Judged], places: Mapping[int, int]) -> list[Row]:
         series = metric.series
         by_row.setdefault((series.check, f'{series.partition}/{series.environ}'), []).append(metric)
     return [
-        Row(
+        OverviewRow(
             *key,
             [
                 Box(metric, label, _value(metric, places[metric.id]))
@@ -48,7 +48,7 @@ def overview(judged: Sequence[Judged], places: Mapping[int, int]) -> list[Row]:
     ]
 
 
-def leading(rows: Sequence[Row], most: int) -> int:
+def leading(rows: Sequence[OverviewRow], most: int) -> int:
     """Return how many rows have the first `most` boxes."""
     before = accumulate((len(row.boxes) for row in rows), initial=0)
     return sum(n < most for n, _ in zip(before, rows, strict=False))

@@ -35,7 +35,7 @@ from postprocess.incidents.provenance import FACTS, matches
 from postprocess.report.charts import Judged, judged_series
 from postprocess.report.details import of_report
 from postprocess.report.page import template, to_html, uplot
-from postprocess.report.site_data import SCHEMA, Content, read, short, write
+from postprocess.report.site_data import SCHEMA, Content, short, site_content, write
 from postprocess.report.site_nodes import Nodes
 from postprocess.results.store import Session, Store
 from postprocess.text import count, one_line
@@ -61,8 +61,9 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     what this version cannot read.
     """
     place, last = folder / site, store.find('latest', site)
-    content = read(place / 'data/site.js', place) or {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {},
-                                                'series': [], 'months': []}  # fmt: skip
+    empty: dict[str, Any] = {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {}, 'series': []}
+    empty['months'] = []
+    content = site_content(place / 'data/site.js', place) or empty
     content['series'] = [[*today(_id(row)).to_row().values(), *row[6:]] for row in content['series']]
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
     new = [one for one in store.sessions(site) if one == last or one.runs > runs.get(one.session, -1)]
@@ -70,7 +71,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     nodes, known = Nodes(place), {}
     for month, sessions in groupby(new, key=lambda session: session.month):
         data = place / f'data/{month}.js'
-        part = read(data, place) or {'schema': SCHEMA, 'name': month, 'rows': {}}
+        part = site_content(data, place) or {'schema': SCHEMA, 'name': month, 'rows': {}}
         added = 0
         for session in sessions:
             found = answer(store, session.session, site, root, late=False) if session.session in paged else None
@@ -148,7 +149,7 @@ def _known(store: Store, found: Digest) -> dict[str, Known]:
     """Return all incidents of the site, by id, as the digest of its last session leaves them."""
     known = {one.id: one for one in found.known}
     with suppress(InputError):  # the digest names it
-        known = {one.id: one for one in ledger.read(store.folder.parent, found.comparison.session.site)} | known
+        known = {one.id: one for one in ledger.read_ledger(store.folder.parent, found.comparison.session.site)} | known
     return known
 
 

@@ -15,7 +15,7 @@ _BEGIN, _END = 'plumbline(', ')\n'
 Content = dict[str, Any]
 
 
-def read(path: Path, site: Path) -> Content | None:
+def site_content(path: Path, site: Path) -> Content | None:
     """Return the data of a file below the folder of its `site`; None where there is none. Raises InputError."""
     step = 'remove'
     try:

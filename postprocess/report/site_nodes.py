@@ -17,7 +17,7 @@ from plumbline.identity import SeriesId, natural
 from plumbline.site.locations import locations
 from postprocess.history.beside import Beside, beside
 from postprocess.incidents.known import Known
-from postprocess.report.site_data import SCHEMA, Content, read, short
+from postprocess.report.site_data import SCHEMA, Content, short, site_content
 from postprocess.results.store import Session, Store
 
 
@@ -98,7 +98,7 @@ class Nodes:
                 node['place'] = places
 
     def _read(self, name: str) -> Content | None:
-        return read(self._file(name), self._place)
+        return site_content(self._file(name), self._place)
 
     def _file(self, name: str) -> Path:
         return self._place / f'data/{name}.js'

@@ -20,7 +20,7 @@ from postprocess.verdicts.derived import Derived
 from postprocess.verdicts.verdict import BAD
 from postprocess.views import history, verdicts
 from postprocess.views.nodes import NODES
-from postprocess.views.table import Column, Row
+from postprocess.views.table import Column, TableRow
 
 _NAMED = 4  # nodes of a case
 _WORST = (
@@ -37,7 +37,7 @@ _DERIVED = (
     Column('formula', 'formula', width=24),
     Column('source', 'source', width=24),
 )
-Address = Callable[[Row, str], str]  # of a row and a text in it: where that leads to
+Address = Callable[[TableRow, str], str]  # of a row and a text in it: where that leads to
 
 
 class Table(NamedTuple):
@@ -49,8 +49,8 @@ class Table(NamedTuple):
 
 
 def table(
-    id: str, columns: Sequence[Column], rows: Iterable[Row], addresses: Mapping[str, Address] | None = None,
-    classes: Mapping[str, Callable[[Row], str]] | None = None,
+    id: str, columns: Sequence[Column], rows: Iterable[TableRow], addresses: Mapping[str, Address] | None = None,
+    classes: Mapping[str, Callable[[TableRow], str]] | None = None,
 ) -> Table:  # fmt: skip
     """Return a table of those `columns` that the page shows, without those that are empty.
 
@@ -125,15 +125,15 @@ def of_figures(figures: Iterable[Derived]) -> Table:
     return table('figures', _DERIVED, map(vars, figures))
 
 
-def _to_incident(_: Row, id: str) -> str:
+def _to_incident(_: TableRow, id: str) -> str:
     return f'#i{id}'
 
 
-def _to_metric(row: Row, _: str) -> str:
+def _to_metric(row: TableRow, _: str) -> str:
     return '' if row['id'] is None else f'#m{row["id"]}'
 
 
-def _as_verdict(row: Row) -> str:
+def _as_verdict(row: TableRow) -> str:
     return f'v {row["verdict"]}'
 
 
@@ -155,7 +155,7 @@ def broken(text: str) -> Markup:
     return Markup(str(escape(text)).replace(',', ',<wbr>'))  # noqa: S704 # nosec B704  escaped
 
 
-def _cell(column: Column, row: Row, address: Address | None, look: Callable[[Row], str] | None) -> str:
+def _cell(column: Column, row: TableRow, address: Address | None, look: Callable[[TableRow], str] | None) -> str:
     value, text = row[column.key], column.text(row)
     parts = value if address and isinstance(value, list) else [text]
     inside = ' '.join(_linked(part, address(row, part) if address and part else '') for part in parts)

@@ -20,7 +20,7 @@ from plumbline.identity import SeriesId
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
 from plumbline.paths import site_file, site_folder
 from plumbline.record import NOTHING, OF_NODE
-from plumbline.references import KINDS, MODES, Reference, References, load_references
+from plumbline.references import KINDS_OF_FILE, MODES, Reference, References, load_references
 from plumbline.site.file import read_site_file
 from postprocess.readers.run_reports import read_report
 from postprocess.results.rows import CaseRow, MetricRow, typed
@@ -55,11 +55,14 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     for row in rows:
         tolerance = tolerance_for(policy, row.id, **row.stated)
         rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance)
-        verdict = judge(row, rules, session.session)
+        verdict = verdict_of(row, rules, session.session)
         verdicts.append(of_its_own_test(verdict, by_id[row.case_id]) if session.is_of_another_suite else verdict)
         if verdicts[-1].verdict == 'ok':
             candidates += [
-                (len(verdicts) - 1, gather.Row(row, reference, bound, tolerance, with_spread(reference, lookup)))
+                (
+                    len(verdicts) - 1,
+                    gather.ReferencedSeries(row, reference, bound, tolerance, with_spread(reference, lookup)),
+                )
                 for reference, bound in rules
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
@@ -144,7 +147,7 @@ def _as_a_whole(
     store: Store,
     session: Session,
     verdicts: list[Verdict],
-    candidates: Sequence[tuple[int, gather.Row]],
+    candidates: Sequence[tuple[int, gather.ReferencedSeries]],
     cases: list[CaseRow],
     share: float | None,
 ) -> tuple[list[Verdict], list[Common], list[Again], str]:
@@ -230,7 +233,7 @@ def _pairs(session: Session, cases: list[CaseRow], judged: Collection[int]) -> l
     ]
 
 
-def _decided(verdict: Verdict, row: gather.Row, found: night.Answer, index: int) -> Verdict:
+def _decided(verdict: Verdict, row: gather.ReferencedSeries, found: night.Answer, index: int) -> Verdict:
     """Return the verdict of a series by the reference of `row`, from the answer for the whole session."""
     loss, low, high = (-math.expm1(-float(values[index])) for values in (found.loss, found.low, found.high))
     name, what = 'improved' if found.improved[index] else 'ok', ''
@@ -245,7 +248,7 @@ def _decided(verdict: Verdict, row: gather.Row, found: night.Answer, index: int)
     return replace(verdict, cause=_cause(verdict, row, what)) if what else verdict
 
 
-def _cause(verdict: Verdict, row: gather.Row, what: str) -> str:
+def _cause(verdict: Verdict, row: gather.ReferencedSeries, what: str) -> str:
     reference, jobs = row.reference, row.measured.measuring
     low, high = verdict.interval or (0.0, 0.0)
     loss = f'{100 * verdict.loss:.1f} %' if verdict.loss and verdict.loss > 0 else 'nothing'
@@ -259,7 +262,9 @@ def _cause(verdict: Verdict, row: gather.Row, what: str) -> str:
     )
 
 
-def _in_common(found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.Row]) -> list[Common]:
+def _in_common(
+    found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.ReferencedSeries]
+) -> list[Common]:
     """Return the losses that groups of series share, the widest first, one for each distinct cause.
 
     Groups most of whose series regressed by themselves are left out: incidents show what these share.
@@ -274,7 +279,7 @@ def _in_common(found: night.Answer, groups: Groups, names: Sequence[str], rows: 
     return common
 
 
-def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[gather.Row]) -> list[Common]:
+def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[gather.ReferencedSeries]) -> list[Common]:
     """Return the nodes that lost performance, as losses in common of the cases that ran on them."""
     common = []
     for node, (*sizes, p) in found.slow.loss.items():
@@ -326,7 +331,7 @@ def site_policy(session: Session, root: Path | None = None) -> dict[str, Any]:
     return read_site_file(path).get('tolerance', {})
 
 
-def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str) -> Verdict:
+def verdict_of(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str) -> Verdict:
     """Return the verdict of one series by the first of `rules`, as far as it needs no other series.
 
     A number with a reference of this machine is `ok` for now: the session as a whole decides.
@@ -370,7 +375,7 @@ def not_measured(
 
     def in_mode(row: Reference) -> bool:
         partition = session.partition in (None, row.id.partition)
-        return row.mode in modes and row.kind not in KINDS['published'] and partition
+        return row.mode in modes and row.kind not in KINDS_OF_FILE['published'] and partition
 
     unmet = [
         row

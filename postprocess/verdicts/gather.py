@@ -36,7 +36,7 @@ _FEWEST = 3  # series of a group, and points of a range of a curve
 
 
 @dataclass(frozen=True)
-class Row:
+class ReferencedSeries:
     """A series that was measured, and one of the references that it is judged by.
 
     `bound`: the limits of that reference. `spread`: the row with its spread, another one if a published number states
@@ -64,7 +64,7 @@ class Row:
         return [self.performance(job.value) for job in self.measured.measuring if job.purpose != OF_NODE]
 
 
-def on_own_nodes(rows: Sequence[Row], recorded: ndarray) -> list[Row]:
+def on_own_nodes(rows: Sequence[ReferencedSeries], recorded: ndarray) -> list[ReferencedSeries]:
     """Return the rows; a series that several nodes measured gets the level and spread of its node in the baseline.
 
     A lasting difference of a node from the others is not a loss of tonight, so the reference is moved by it, unless it
@@ -89,7 +89,7 @@ def on_own_nodes(rows: Sequence[Row], recorded: ndarray) -> list[Row]:
     return moved_rows
 
 
-def _moved(row: Row, more: float, sd: float, df: float, sessions: int) -> Row:
+def _moved(row: ReferencedSeries, more: float, sd: float, df: float, sessions: int) -> ReferencedSeries:
     """Return a row whose node differs by `more` from the others, the logarithm of performance."""
     old = row.reference
     mean = old.mean * math.exp(row.sign * more)
@@ -102,11 +102,11 @@ def _moved(row: Row, more: float, sd: float, df: float, sessions: int) -> Row:
     return replace(row, reference=reference, bound=limits(reference, row.tolerance), spread=reference)
 
 
-def _on_several_nodes(rows: Sequence[Row]) -> set[SeriesId]:
+def _on_several_nodes(rows: Sequence[ReferencedSeries]) -> set[SeriesId]:
     return {id for id, number in Counter(row.measured.id for row in rows).items() if number > 1}
 
 
-def baseline_of(rows: Sequence[Row], recorded: ndarray, weights: ndarray) -> Baseline:
+def baseline_of(rows: Sequence[ReferencedSeries], recorded: ndarray, weights: ndarray) -> Baseline:
     """Return the references of `rows` as arrays; `recorded`: the jobs of the sessions that they come from."""
     spreads = [expected_spread(row.spread, row.tolerance) for row in rows]
     variance, df, assumed = (numpy.array(column) for column in zip(*spreads, strict=True))
@@ -131,7 +131,7 @@ def baseline_of(rows: Sequence[Row], recorded: ndarray, weights: ndarray) -> Bas
     )
 
 
-def with_tonight(since: ndarray, rows: Sequence[Row]) -> ndarray:
+def with_tonight(since: ndarray, rows: Sequence[ReferencedSeries]) -> ndarray:
     """Return the jobs of sessions `since` the baseline and after them those of this one, rows x W x jobs."""
     tonight = [row.jobs[:MOST_JOBS] for row in rows]
     jobs = numpy.full((len(rows), since.shape[1] + 1, max(since.shape[2], *map(len, tonight))), numpy.nan)
@@ -151,7 +151,7 @@ class Earlier:
     since: ndarray
 
 
-def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> Earlier:
+def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSeries]) -> Earlier:
     """Return the jobs of earlier sessions.
 
     The sessions of a baseline are those that its provenance names; later ones begin with the day on which the row was
@@ -196,7 +196,7 @@ class Cases:
     pool: Pool
 
 
-def cases_of(store: Store, session: Session, rows: Sequence[Row], sessions: Sequence[Session]) -> Cases:
+def cases_of(store: Store, session: Session, rows: Sequence[ReferencedSeries], sessions: Sequence[Session]) -> Cases:
     """Return where the jobs of `rows` ran; `sessions`: those of the baselines.
 
     Cases of a node sweep, and cases on several nodes, stay on their nodes; the comparison of nodes judges these.
@@ -245,7 +245,7 @@ _NODES = """
 """
 
 
-def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> ndarray:
+def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSeries]) -> ndarray:
     """Return the performance of each job, rows x sessions x jobs; NaN where there is no number.
 
     There is room for at least two jobs, and for the most that ran: room for the maximum would take 2 GB with a thousand
@@ -309,7 +309,7 @@ def sizes_of(cases: Iterable[CaseRow]) -> dict[int, frozenset[str]]:
     }
 
 
-def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tuple[Any, ...], list[int]]:
+def curves_of(rows: Sequence[ReferencedSeries], sizes: dict[int, frozenset[str]]) -> dict[tuple[Any, ...], list[int]]:
     """Return the indices of the rows of each curve, by size; `sizes` as `sizes_of` returns them."""
     curves: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
     for index, row in enumerate(rows):
@@ -322,7 +322,7 @@ def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tup
     return {key: [index for _, index in sorted(points)] for key, points in curves.items() if len(points) >= _FEWEST}
 
 
-def weights_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) -> ndarray:
+def weights_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], list[int]]) -> ndarray:
     """Return the weight of each row: the points of a curve count as one metric, unless its check names them."""
     weights = numpy.ones(len(rows))
     for points in curves.values():
@@ -332,7 +332,7 @@ def weights_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) ->
     return weights
 
 
-def groups_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
+def groups_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
     """Return the groups of rows that share a place or check, with names; of groups with equal members the widest."""
     groups: dict[tuple[str, str], list[int]] = {}
     cases = Counter(id for id, _ in {(row.measured.id.case, row.measured.case_id) for row in rows})
@@ -379,7 +379,7 @@ def _ranges(points: list[int]) -> Iterable[list[int]]:
         length //= 2
 
 
-def _range(rows: Sequence[Row], key: tuple[Any, ...], part: list[int]) -> str:
+def _range(rows: Sequence[ReferencedSeries], key: tuple[Any, ...], part: list[int]) -> str:
     case, _, metric, others, size, _ = key
     first, last = (dict(rows[index].measured.id.dims)[size] for index in (part[0], part[-1]))
     more = f' {to_text(others)}' if others else ''

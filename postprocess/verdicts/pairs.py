@@ -77,7 +77,9 @@ def compare_pairs(
             row = compare.not_judged(row)
         tolerance = replace(tolerance_for({}, of, **row.stated), cap=1.0)
         tolerance = replace(tolerance, floor=max(tolerance.floor, smallest))
-        verdict = compare.judge(row, [(reference, limits(reference, tolerance))] if reference else [], newest.session)
+        verdict = compare.verdict_of(
+            row, [(reference, limits(reference, tolerance))] if reference else [], newest.session
+        )
         verdicts.append(compare.lost_number(verdict, row) if bad else verdict)
         if reference and verdicts[-1].verdict == 'ok':
             least = _LEAST_SPREAD * math.sqrt(2) * tolerance.usual_spread

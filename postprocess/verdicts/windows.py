@@ -130,7 +130,7 @@ def compare_windows(
         row = compare.not_judged(row) if reference and not row.judged else row
         tolerance = tolerance_for(policy, key, **row.stated)
         rules = [(reference, limits(reference, tolerance))] if reference else []
-        verdict = compare.judge(row, rules, newest.session)
+        verdict = compare.verdict_of(row, rules, newest.session)
         verdicts.append(compare.lost_number(verdict, row) if key in bad else verdict)
         if reference and good and verdicts[-1].verdict == 'ok':
             shift = shift_between(_by_node(usable(old[key])), _by_node(good), _likeness(before, after))

@@ -12,7 +12,7 @@ from postprocess.text import count, number, quantity, signed
 from postprocess.verdicts.baseline import Proposal, Replacement
 from postprocess.verdicts.selection import command_of
 from postprocess.views.series import QUANTITY
-from postprocess.views.table import Column, Row, View
+from postprocess.views.table import Column, TableRow, View
 
 _ROWS = (
     Column('change', ''),
@@ -68,7 +68,7 @@ def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[
     )  # fmt: skip
 
 
-def _to_rows(rows: Iterable[Replacement]) -> list[Row]:
+def _to_rows(rows: Iterable[Replacement]) -> list[TableRow]:
     return [
         {
             **row.new.to_row(),

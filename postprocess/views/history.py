@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from postprocess.text import count, number, signed
 from postprocess.views.series import QUANTITY, of_series
-from postprocess.views.table import Column, Row, View
+from postprocess.views.table import Column, TableRow, View
 
 if TYPE_CHECKING:
     from postprocess.history.fleet import Fleet
@@ -56,7 +56,7 @@ def trend(found: Trend, recent: int) -> View:
     )  # fmt: skip
 
 
-def to_row(change: Change) -> Row:
+def to_row(change: Change) -> TableRow:
     """Return a change as plain values by the keys of `TREND`."""
     return of_series(change.series, change.quantity) | {
         'kind': change.kind,

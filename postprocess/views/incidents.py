@@ -12,7 +12,7 @@ from postprocess.incidents import FAILING
 from postprocess.incidents.known import commands, corrected, since, with_options
 from postprocess.text import WIDTH, count, named, quantity, wrapped
 from postprocess.views.series import SERIES, in_percent, interval
-from postprocess.views.table import Column, Row, View, in_markdown
+from postprocess.views.table import Column, TableRow, View, in_markdown
 
 if TYPE_CHECKING:
     from postprocess.incidents.incident import Value
@@ -48,7 +48,7 @@ _VALUES = (
 )
 
 
-def to_row(known: Known, day: str) -> Row:
+def to_row(known: Known, day: str) -> TableRow:
     """Return an incident as plain values by the keys of `_COLUMNS`; losses in %."""
     incident, noted = known.incident, known.acknowledged
     where, (low, high) = incident.where, incident.interval or (None, None)

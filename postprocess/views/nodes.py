@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from postprocess.text import count, signed
-from postprocess.views.table import Column, Row, View
+from postprocess.views.table import Column, TableRow, View
 
 #: The columns of a node, in the order of CSV, JSON and the page; `typical`, `furthest`: against the others, in %.
 NODES = (
@@ -23,7 +23,7 @@ NODES = (
 )
 
 
-def listing(rows: Sequence[Row], session: str) -> View:
+def listing(rows: Sequence[TableRow], session: str) -> View:
     """Return all nodes of a session, the worst first."""
     bad = sum(bool(row['bad']) for row in rows)
     return View(NODES, rows, after=f'{count(len(rows), "node")} in session {session}; metrics of {bad} fell short')

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from postprocess.papers.tables import Table
 
 
-def tables(found: Sequence[Table], format: str) -> str:
+def formatted_tables(found: Sequence[Table], format: str) -> str:
     """Return tables as ``table``, ``markdown`` or ``latex``; tidy as ``csv`` or ``json``, an entry a cell with text."""
     if format in ('csv', 'json'):
         import pandas

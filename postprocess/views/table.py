@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from postprocess.text import to_csv
 
-Row = Mapping[str, Any]
+TableRow = Mapping[str, Any]
 _NARROWEST = 12  # column of text without a width of its own, in a table that is made to fit
 _COMMENT = 60_000  # characters: a merge request takes 65 536
 
@@ -55,7 +55,7 @@ class Column:
         title = self.title or ''
         return title if len(title) == 1 else title[:1].upper() + title[1:]
 
-    def text(self, row: Row) -> str:
+    def text(self, row: TableRow) -> str:
         """Return the cell of `row` for people."""
         text = self.format(row[self.key], *(row[key] for key in self.beside))
         return f'{text} {self.unit}' if text and self.unit else text
@@ -71,12 +71,12 @@ class View:
     """
 
     columns: Sequence[Column]
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
     before: str = ''
     after: str = ''
     markdown: str = ''
     name: str = ''
-    document: Row = field(default_factory=dict)
+    document: TableRow = field(default_factory=dict)
     notes: Sequence[str] = ()
     faults: Sequence[str] = ()
 
@@ -102,7 +102,7 @@ class View:
         return '\n\n'.join(part.strip('\n') for part in parts if part) + '\n'
 
 
-def to_table(rows: Sequence[Row], columns: Sequence[Column], width: int | None = None) -> str:
+def to_table(rows: Sequence[TableRow], columns: Sequence[Column], width: int | None = None) -> str:
     """Return aligned columns below their headings, a line to a row, without columns that are empty.
 
     rich takes seconds for thousands of rows.
@@ -138,7 +138,7 @@ def to_table(rows: Sequence[Row], columns: Sequence[Column], width: int | None =
     return text + (f'{left_out} more columns on a wider terminal, and in --format csv\n' if left_out else '')
 
 
-def _filled(rows: Sequence[Row], columns: Sequence[Column]) -> tuple[list[Column], list[list[str]]]:
+def _filled(rows: Sequence[TableRow], columns: Sequence[Column]) -> tuple[list[Column], list[list[str]]]:
     """Return the columns for people that are not empty in every row, and their texts; without rows, all columns."""
     shown = [column for column in columns if column.title is not None]
     texts = [[column.text(row) for column in shown] for row in rows]
@@ -166,7 +166,7 @@ def _folded(text: str, table: str) -> tuple[str, str, str]:
     return before, '\n'.join([head, rule, *kept]), '</details>'
 
 
-def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+def to_markdown(rows: Sequence[TableRow], columns: Sequence[Column]) -> str:
     """Return a table in GitHub's Markdown, without columns that are empty."""
     shown, texts = _filled(rows, columns)
     lines = [

@@ -15,7 +15,7 @@ from postprocess.text import count, fixed, number, percent, quantity, signed, wr
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 from postprocess.views import incidents as views
 from postprocess.views.series import QUANTITY, SERIES, in_percent, interval, of_series
-from postprocess.views.table import Column, Row, View, in_markdown
+from postprocess.views.table import Column, TableRow, View, in_markdown
 
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
@@ -108,7 +108,7 @@ _COVERAGE = (
 )
 
 
-def to_row(verdict: Verdict, places: int | None = None) -> Row:
+def to_row(verdict: Verdict, places: int | None = None) -> TableRow:
     """Return a verdict as plain values by the keys of `COMPARED`, None where there is no such number.
 
     Numbers are in `unit`; `deviation`, losses and `detectable` in %. `places`: decimals of its numbers as text in a
@@ -173,7 +173,7 @@ def comparison(found: Comparison, digest: Digest | None = None, course: Course |
     )  # fmt: skip
 
 
-def _beside(row: Verdict, course: Course | None) -> Row:
+def _beside(row: Verdict, course: Course | None) -> TableRow:
     levels = course.levels.get((row.id, row.quantity)) if course else None
     if not course or not levels:
         return {}

@@ -10,7 +10,7 @@ from test_trials import CURVE, ROWS, folder_of, plan
 from checks.core.reading import signatures
 from checks.core.reading.causes import OUTPUT, Cause, Ending
 from checks.core.reading.outputs import first_words, text_of
-from checks.core.reading.trials import Metric, read
+from checks.core.reading.trials import Metric, read_trials
 from plumbline.outputs import plain
 from studies import fault_table
 
@@ -27,7 +27,7 @@ def dead(folder, trial, code, errors='', output=''):
 
 
 def causes(folder, ending=FAILED, **more):
-    record, faults = read(folder, plan(programs={'run': 'xhpl'}, environ='cpu', **more), 'n1', ending)
+    record, faults = read_trials(folder, plan(programs={'run': 'xhpl'}, environ='cpu', **more), 'n1', ending)
     assert faults == record.causes
     return record, faults
 
@@ -81,7 +81,7 @@ def test_every_state_of_a_job_has_plain_words_and_its_own_word(tmp_path, state):
 
 def test_a_job_that_never_had_a_node_says_so(tmp_path):
     ending = Ending('CANCELLED', None, 'job 7', remark='it may be pending for at most 60 s')
-    _, (cause,) = read(tmp_path, plan(), '', ending)
+    _, (cause,) = read_trials(tmp_path, plan(), '', ending)
     assert 'before it had a node' in cause and 'pending for at most 60 s' in cause
 
 

@@ -19,7 +19,7 @@ from scratch import ROOT
 from checks.core.job import node_sweep
 from checks.core.meters.energy import Meter, Metering, metering_of
 from checks.core.meters.energy_sources import SOURCES, Count, Look, counted, doubt_of, of_command, sampled
-from checks.core.reading.trials import Metric, Plan, read
+from checks.core.reading.trials import Metric, Plan, read_trials
 
 RANGE = 262_143.328_85  # J, of a Xeon
 BEGAN = 1_700_000_000.0
@@ -61,7 +61,7 @@ def by_name(record):
 
 def record_of(folder, metering):
     plan = Plan('HPL', (), metering.metrics, dims=metering.dims, meter=metering.read)
-    record, causes = read(folder, plan, 'n1')
+    record, causes = read_trials(folder, plan, 'n1')
     return by_name(record), causes, record
 
 

@@ -11,7 +11,7 @@ from rows import each_row
 
 from checks.core.meters.health import clock_steps
 from checks.core.placement import one_rank_on
-from checks.core.reading.trials import Plan, read
+from checks.core.reading.trials import Plan, read_trials
 
 # As drivers 550 to 580 print it; of some GPUs a part is N/A
 SMI = """\
@@ -97,7 +97,7 @@ def test_each_counter_is_told_with_its_device(node):
         'counted_network_drops': '4 on eth0', 'health_network_errors': '1 on eth0',
         'counters_lacking': 'clock, temperature',
     }  # fmt: skip
-    _, causes = read(node.folder, Plan('HPL', (), []), 'n17,n18')
+    _, causes = read_trials(node.folder, Plan('HPL', (), []), 'n17,n18')
     assert sorted(re.sub(r' while the job ran; .+', '', cause) for cause in causes[:3]) == [
         'n17: OOM kills +2', 'n17: losses of an InfiniBand link +1 on mlx5_0 port 1',
         'n17: uncorrected memory errors +2 on mc1',
@@ -109,7 +109,7 @@ def test_an_error_of_the_node_comes_before_the_program_that_died(node):
     node({f'{EDAC}/mc1/ue_count': '1\n'})
     (node.folder / 'trial_1/run').mkdir(parents=True)
     (node.folder / 'trial_1/run/exit_code').write_text('135\n')
-    _, causes = read(node.folder, Plan('HPL', (), []), 'n17')
+    _, causes = read_trials(node.folder, Plan('HPL', (), []), 'n17')
     assert causes[0].startswith('n17: uncorrected memory errors +1 on mc1') and 'SIGBUS' in causes[1]
 
 
@@ -157,7 +157,7 @@ def test_each_node_of_a_job_has_its_own_clock_counters_and_errors(tmp_path):
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
     plan = Plan('HPL', (), [], one_rank_on((0,)), num_nodes=4, host_of='{}.example'.format)
-    record, found = read(tmp_path, plan, 'n1,n2,n3,n4')
+    record, found = read_trials(tmp_path, plan, 'n1,n2,n3,n4')
     assert record.provenance == {
         'clock_throttled': '0', 'counters_lacking': 'EDAC', 'clock_in_run': '1900',
         'counters_not_read': 'of 1 of 4 nodes: n4',
@@ -320,7 +320,7 @@ def test_a_job_that_reached_its_own_limit_does_not_accuse_its_node(tmp_path):
     (node.folder / 'trial_1/run/exit_code').write_text('137\n')
     (node.folder / 'facts.n2.example').write_text('counted_OOM_kills_of_its_memory_limit=1 at 4096 MiB\n')
     (node.folder / 'limit.n2.example.txt').write_text('the memory limit of the job, 4096 MiB, was reached\n')
-    _, causes = read(node.folder, Plan('HPL', (), []), 'n1,n2')
+    _, causes = read_trials(node.folder, Plan('HPL', (), []), 'n1,n2')
     assert causes[0].startswith('on n1 the memory limit of the job, 4096 MiB, was reached, and the kernel killed 2 of')
     assert causes[1] == 'on n2 the memory limit of the job, 4096 MiB, was reached'
     assert causes[2].startswith('HPL was killed by SIGKILL (exit code 137) in trial 1 of 1 on n1')

@@ -8,7 +8,7 @@ from test_trials import ROWS, folder_of, plan
 
 from checks.compute.hpl_output import metrics_of
 from checks.core.job.node_sweep import read_place
-from checks.core.reading.trials import Metric, read
+from checks.core.reading.trials import Metric, read_trials
 from checks.gpu import xccl_output
 from checks.memory.babelstream_output import bandwidth
 from plumbline.identity import to_text
@@ -56,7 +56,7 @@ def test_rows_of_nccl(recorded):
 
 def test_what_the_job_read_is_beside_its_output(tmp_path):
     folder = folder_of(tmp_path, '\n'.join(ROWS), 'noise\n' + '\n'.join(ROWS[1:]))
-    read(folder, plan(trials=2))
+    read_trials(folder, plan(trials=2))
     assert json.loads((folder / 'numbers.json').read_text()) == {
         'trial_1/run/stdout': {
             'latency message_bytes=1': [1],

@@ -173,8 +173,8 @@ def chosen(check, kind='local', **fields):
     )  # fmt: skip
     node.__dict__ |= {
         'topology': topology, 'runs': {}, 'before_run': {}, 'provenance': {}, 'api': 'POSIX', 'size': 'full',
-        'num_nodes': 1,
-        'repetitions': 3, 'iterations': 3, 'placement': storage.ranks_of_node(topology), 'kind': storage.KINDS[kind],
+        'num_nodes': 1, 'repetitions': 3, 'iterations': 3, 'placement': storage.ranks_of_node(topology),
+        'kind': storage.FILE_SYSTEM_KINDS[kind],
         'storage': FileSystem('/scratch', kind), 'trials': 1,
     } | fields  # fmt: skip
     node.ranks = node.placement.ranks_per_node * node.num_nodes

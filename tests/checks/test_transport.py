@@ -10,7 +10,7 @@ from rows import each_row
 
 from checks.core.placement import one_rank_on
 from checks.core.reading import transport
-from checks.core.reading.trials import Plan, read
+from checks.core.reading.trials import Plan, read_trials
 from checks.gpu import xccl_output as xccl
 from plumbline.paths import ROOT
 
@@ -105,7 +105,7 @@ def test_what_ucx_sends_through_is_told_and_judged(tmp_path, text):
     plan = Plan('OsuLatency', (), [], one_rank_on((0,)), num_nodes=2, over_network=True)
     for lane, faults in (('rc_mlx5/mlx5_0:1', 0), ('tcp/eth0', 1)):
         (run / 'ucx.n1.7.log').write_text(text.format(lane=lane))
-        record, causes = read(tmp_path, plan, 'n1,n2')
+        record, causes = read_trials(tmp_path, plan, 'n1,n2')
         assert record.provenance['mpi_transport'] == lane
         found = [cause for cause in causes if 'sockets' in cause]
         assert len(found) == faults and all('tcp/eth0' in cause for cause in found)

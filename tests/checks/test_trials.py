@@ -14,7 +14,7 @@ from rows import each_row
 
 from checks.core.job.node_sweep import worst_of
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, NotMeasured, Plan, by_trial, read, series_of
+from checks.core.reading.trials import Metric, NotMeasured, Plan, by_trial, read_trials, series_of
 from plumbline.record import Dim, from_dict
 
 RATE = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$')
@@ -171,7 +171,7 @@ def test_trials_become_a_record_without_reframe(tmp_path):
         series_of(record, 'mean').samples = by_trial(record.metrics['latency'].series, fmean)
 
     asked = plan(metrics=[CURVE, mean_of_all], trials=2, derive=derive)
-    record, faults = read(folder_of(tmp_path, '\n'.join(ROWS), '\n'.join([*ROWS[:2], ''])), asked, 'n1')
+    record, faults = read_trials(folder_of(tmp_path, '\n'.join(ROWS), '\n'.join([*ROWS[:2], ''])), asked, 'n1')
     assert len(faults) == 1
     assert faults[0].startswith('Demo in trial 2 of 2 on n1: metric latency message_bytes=4 not measured')
     assert series_of(record, 'latency', message_bytes=1).samples == [(1, 'n1', 0.5), (2, 'n1', 0.5)]
@@ -186,7 +186,7 @@ def test_trials_for_which_the_queue_had_no_time_are_no_fault_and_are_told(tmp_pa
     folder = folder_of(tmp_path, '\n'.join(ROWS), '\n'.join(ROWS))
     with (folder / 'provenance.txt').open('a') as stream:
         stream.write('trials_run=2\ntrials_left_out=98 of 100 trials: too long\n')
-    record, faults = read(folder, plan(trials=100), 'n1')
+    record, faults = read_trials(folder, plan(trials=100), 'n1')
     assert (faults, record.trials) == ([], 2)
     assert record.provenance == {'kernel': '6.1', 'trials_left_out': '98 of 100 trials: too long'}
 
@@ -196,14 +196,14 @@ def test_what_a_check_says_of_a_run_and_of_a_value_reaches_the_record(tmp_path):
         sanity_faults=lambda run: [f'{run.name} is wrong'],
         invalid_reason=lambda metric, value, run: 'too fast' if value < 0.55 else None,
     )
-    record, faults = read(folder_of(tmp_path, '\n'.join(ROWS)), asked, 'n1')
+    record, faults = read_trials(folder_of(tmp_path, '\n'.join(ROWS)), asked, 'n1')
     assert faults == record.causes == ['Demo in trial 1 of 1 on n1: run is wrong']
     assert [one.invalid for one in record.metrics['latency'].series] == ['trial 1: too fast', None, None]
 
 
 def test_a_trial_that_did_not_start_leaves_every_series_missing(tmp_path):
     total = Metric('total', 'us', 'lower')
-    record, faults = read(tmp_path, plan(metrics=[CURVE, total]), 'n1')
+    record, faults = read_trials(tmp_path, plan(metrics=[CURVE, total]), 'n1')
     assert faults[0] == 'Demo in trial 1 of 1 on n1: did not start' and 'total' in faults[1]
     assert all(one.missing and not one.samples for _, _, one in record.series())
 

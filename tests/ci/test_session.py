@@ -13,7 +13,7 @@ from rows import each_row
 
 from ci import session as module
 from ci.process import Ended, Process, end_processes, owner_of
-from ci.session import Selection, Session, add_runs, case_of, failed
+from ci.session import PlannedSession, Selection, add_runs, case_of, failed
 from plumbline import settings
 from postprocess.history.unfinished import unfinished
 
@@ -34,7 +34,7 @@ def case(name: str, result: str = 'pass', **more) -> dict:
 def session(tmp_path):
     for folder in ('logs', 'reports'):
         (tmp_path / folder).mkdir()
-    return Session.new(tmp_path, Selection('s', 'quick', WORDS, ('node_sweep',)), 2)
+    return PlannedSession.new(tmp_path, Selection('s', 'quick', WORDS, ('node_sweep',)), 2)
 
 
 def write_journal(session, *cases: dict, cut: str = ''):
@@ -70,11 +70,11 @@ def test_a_report_counts_before_the_journal_and_the_journal_before_an_abort(sess
 
 
 def test_a_session_is_remembered_until_it_is_forgotten(session, tmp_path):
-    assert Session.unfinished(tmp_path) is None
+    assert PlannedSession.unfinished(tmp_path) is None
     session.remember()
-    assert Session.unfinished(tmp_path) == session
+    assert PlannedSession.unfinished(tmp_path) == session
     (tmp_path / module.UNFINISHED).write_text('{"cut')
-    assert Session.unfinished(tmp_path) is None
+    assert PlannedSession.unfinished(tmp_path) is None
     session.forget()
     assert not (tmp_path / module.UNFINISHED).exists()
 
@@ -87,7 +87,7 @@ def test_no_session_takes_the_files_of_another(session, tmp_path, monkeypatch):
     other.with_name('20260102T030404Z-part.json').touch()
     stamps = [session.stamp, '20260102T030404Z', '20260102T030405Z']
     monkeypatch.setattr(module, '_stamp_now', lambda: stamps.pop(0))
-    assert Session.new(tmp_path, Selection('s', 'quick'), 0).stamp == '20260102T030405Z'
+    assert PlannedSession.new(tmp_path, Selection('s', 'quick'), 0).stamp == '20260102T030405Z'
 
 
 def run(session, monkeypatch, *args, **kwargs) -> tuple[list[str], dict[str, str]]:
@@ -131,7 +131,7 @@ def test_the_command_line(session, monkeypatch):
 @each_row('words, generated', [([], 0), (['--distribute=idle'], 1), (['--repeat=2', '--dist', '-Pa=1', '-Pb=2'], 3)])
 def test_the_cases_that_run_again(words, generated, tmp_path, monkeypatch):
     (tmp_path / 'logs').mkdir(exist_ok=True)
-    session = Session.new(tmp_path, Selection('s', 'quick', tuple(words)), 0)
+    session = PlannedSession.new(tmp_path, Selection('s', 'quick', tuple(words)), 0)
     cases = {('1a', 's:p+e'): ['--nodelist=n1'], ('1a', 's:q+f'): [], ('2b', 's:p+e'): ()}
     command, variables = run(session, monkeypatch, cases, trials={('2b', 's:p+e'): 40})
     assert command.count('--distribute=all') == session.distributes

@@ -9,7 +9,7 @@ import pytest
 from test_session import case
 
 from ci import sweep as module
-from ci.session import RESUMABLE, Selection, Session
+from ci.session import RESUMABLE, PlannedSession, Selection
 from ci.sweep import PART, STATE, Part, Sweep
 from plumbline.record import MetricRecord, Record, Series
 
@@ -37,7 +37,7 @@ def sweep(tmp_path):
 
 def add(sweep, results, nodes: list[str], *entries: dict, why: str = '', cases=None, round: int = 0):
     """An allocation; ReFrame wrote no report of it where there are no entries."""
-    session = Session.new(results, SELECTION, 0, f'part{len(sweep.parts)}')
+    session = PlannedSession.new(results, SELECTION, 0, f'part{len(sweep.parts)}')
     sweep.parts.append(Part(session, nodes, cases, why, round))
     if entries:
         path = session.part(PART)

@@ -15,7 +15,7 @@ from plumbline.paths import SPACK_ENVS
 from plumbline.stacks import linkage
 from plumbline.stacks import manifest as environments
 from plumbline.stacks.install import BringUp, StackError
-from plumbline.stacks.linkage import MISSING, OK, UNKNOWN, Row
+from plumbline.stacks.linkage import MISSING, OK, UNKNOWN, Finding
 from plumbline.stacks.manifest import Installed, Manifest
 
 pytestmark = pytest.mark.skipif(not shutil.which('gcc') or not shutil.which('ldd'), reason='no gcc, or no ldd')
@@ -72,7 +72,7 @@ class Built:
     def linked(self, path: str) -> list[str]:
         return [str(self.folder / path), f'-Wl,-rpath,{(self.folder / path).parent}']
 
-    def look(self, activation: str = '', **mpi) -> list[Row]:
+    def look(self, activation: str = '', **mpi) -> list[Finding]:
         external = {'external': {'path': str(self.folder / 'cray/ofi/amd')}}
         nodes = {
             'o': {'name': 'osu', 'hash': 'o', 'dependencies': [{'hash': 'm', 'parameters': {'virtuals': ['mpi']}}]},
@@ -116,7 +116,7 @@ class Spec(dict):
         return what in self.satisfied
 
 
-def states(rows: list[Row]) -> dict[tuple[str, str], str]:
+def states(rows: list[Finding]) -> dict[tuple[str, str], str]:
     return {(row.program, row.wanted): row.state for row in rows}
 
 
@@ -208,7 +208,7 @@ def test_a_library_that_no_benchmark_requires_may_be_of_the_compute_nodes_alone(
     shutil.rmtree(rocm.folder / 'driver')
     rows = rocm.look()
     assert linkage.missing(rows) is None
-    assert Row('osu_latency', 'its other libraries', 'not on this node: libcuda.so.1', UNKNOWN) in rows
+    assert Finding('osu_latency', 'its other libraries', 'not on this node: libcuda.so.1', UNKNOWN) in rows
 
 
 def test_code_for_another_gpu_is_missing(rocm):

@@ -9,7 +9,7 @@ import pytest
 from run_reports import SITE, case, metric, report
 
 from postprocess.papers.annex import rows
-from postprocess.papers.tables import STYLES, tables
+from postprocess.papers.tables import STYLES, paper_tables
 
 # Rows of each table of the annex, counted in the report
 ROWS = {
@@ -34,7 +34,7 @@ CODES = (
 @pytest.fixture(scope='module')
 def annex():
     """The tables of the annex by code, as `plumbline tables prace` prints them."""
-    found = [table for table in tables('prace', [], None, 'latest') if table.title.startswith('Annex')]
+    found = [table for table in paper_tables('prace', [], None, 'latest') if table.title.startswith('Annex')]
     assert all(table.title.startswith(f'Annex, {code}') for code, table in zip(CODES, found, strict=True))
     return dict(zip(CODES, found, strict=True))
 
@@ -50,7 +50,7 @@ def test_no_row_of_the_annex_is_lost(annex):
 @pytest.mark.parametrize('style', STYLES)
 def test_no_row_of_the_other_tables_is_lost(style):
     found = Counter()
-    for table in tables(style, [], None, 'latest'):
+    for table in paper_tables(style, [], None, 'latest'):
         if not table.title.startswith('Annex'):
             found[table.title.partition(':')[0]] += len(table.texts)
     assert found == OTHERS[style]

@@ -128,7 +128,7 @@ def test_a_night_looked_at_again_is_in_the_ledger_once(work):
     sessions(work, slow=lambda name, night: 0.9 if name == 'n3' and night == 7 else 1)
     first = [work.compare()['incidents'] for _ in range(3)]
     assert first[0] == first[1] == first[2]
-    assert len(ledger.entries(work.results, SITE)) == len(ledger.read(work.results, SITE)) == 1
+    assert len(ledger.entries(work.results, SITE)) == len(ledger.read_ledger(work.results, SITE)) == 1
 
 
 def test_a_name_of_a_node_cannot_become_a_command(work):

@@ -17,7 +17,7 @@ from rows import each_row
 from run_reports import SITE, case, metric, reference, report
 
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, Plan, read
+from checks.core.reading.trials import Metric, Plan, read_trials
 from plumbline import evidence
 from postprocess.report import printed
 from postprocess.results import excerpts
@@ -44,7 +44,7 @@ def run_of(stage, trial=1, output='', errors='', code='0', run='run'):
 
 def noted(stage, trials=1, metrics=METRICS):
     """Let the check read the trials."""
-    record, _ = read(stage, Plan('STREAM', (('size', 'big'),), metrics, Placement(1, ((0,),)), trials), 'n1')
+    record, _ = read_trials(stage, Plan('STREAM', (('size', 'big'),), metrics, Placement(1, ((0,),)), trials), 'n1')
     return record
 
 

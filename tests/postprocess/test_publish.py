@@ -13,7 +13,7 @@ from lxml import html
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from postprocess.report import publish as module
-from postprocess.report.site_data import read
+from postprocess.report.site_data import site_content
 from studies import planted
 
 DAY = 86400
@@ -37,7 +37,7 @@ def published(work, *words):
 
 
 def content(folder, name='site'):
-    return read(folder / SITE / f'data/{name}.js', folder / SITE)
+    return site_content(folder / SITE / f'data/{name}.js', folder / SITE)
 
 
 def test_a_night_adds_its_session_and_rewrites_no_other(work):

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
-from postprocess.report.site_data import read
+from postprocess.report.site_data import site_content
 
 DAY = 86400
 NODES = ['n1', 'n2', 'n3', 'n4', 'n5']
@@ -47,7 +47,7 @@ def publish(work):
 
 
 def data(place, name):
-    return read(place / f'data/{name}.js', place)
+    return site_content(place / f'data/{name}.js', place)
 
 
 def files(place):

@@ -11,8 +11,8 @@ from rows import each_row
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from postprocess.papers.energy import contradiction, energy
-from postprocess.papers.tables import tables
-from postprocess.views.papers import tables as render
+from postprocess.papers.tables import paper_tables
+from postprocess.views.papers import formatted_tables as render
 
 # As the papers print their tables, typed from them; columns apart by blanks, `+-` before a standard deviation. Columns
 # that are not numbers, and signs such as %, are left out.
@@ -112,7 +112,7 @@ PRINTED = {
 
 @each_row(('style', 'title'), PRINTED)
 def test_a_papers_table_is_reprinted_digit_for_digit(style, title):
-    printed = [table for table in tables(style, [], None, 'latest') if table.title.startswith(title)]
+    printed = [table for table in paper_tables(style, [], None, 'latest') if table.title.startswith(title)]
     rows = [
         [row, *(re.sub(' ', '', text).replace('±', '+-') for text in texts if text)]
         for table in printed
@@ -126,12 +126,12 @@ def test_a_papers_table_is_reprinted_digit_for_digit(style, title):
 
 
 def test_a_number_that_is_known_to_be_wrong_is_printed_with_its_reason():
-    text = render(tables('mn5', [], None, 'latest'), 'table')
+    text = render(paper_tables('mn5', [], None, 'latest'), 'table')
     assert '66.29' in text and 'Not to be believed: ACC, Efficiency GFlop/(s W): RPeak over power' in text
 
 
 def shown(style, title, *sites):
-    (table,) = (table for table in tables(style, list(sites), None, 'latest') if table.title.startswith(title))
+    (table,) = (table for table in paper_tables(style, list(sites), None, 'latest') if table.title.startswith(title))
     return table, {' '.join(column).strip(): texts for column, texts in table.texts.items()}
 
 
@@ -169,7 +169,7 @@ def test_an_energy_beyond_the_accuracy_is_contradicted(printed, computed, fires)
 
 
 def test_percent_of_a_peak_counts_the_nodes():
-    (hpl,) = (table for table in tables('prace', ['coolmuc'], None, 'latest') if table.title.startswith('HPL'))
+    (hpl,) = (table for table in paper_tables('prace', ['coolmuc'], None, 'latest') if table.title.startswith('HPL'))
     shares = hpl.texts['', '% of peak, computed']
     sources = {cell.source for cell in hpl.cells.itertuples() if cell.column.startswith('%')}
     assert all(source.startswith('computed from 001 ') for source in sources)
@@ -177,9 +177,9 @@ def test_percent_of_a_peak_counts_the_nodes():
 
 
 def test_captions_say_what_is_printed_and_zeros_stay():
-    (hpl,) = (table for table in tables('prace', ['tegra2'], None, 'latest') if table.title.startswith('HPL'))
+    (hpl,) = (table for table in paper_tables('prace', ['tegra2'], None, 'latest') if table.title.startswith('HPL'))
     assert hpl.texts['', 'GFlop/s']['BSC-1, 64 nodes'] == '63.0'  # Table 106
-    *of_runs, ranges, rest = tables('doe', [], None, 'latest')
+    *of_runs, ranges, rest = paper_tables('doe', [], None, 'latest')
     assert all('100 runs' in table.title for table in of_runs) and 'Table 7' in ranges.title
     assert [*rest.texts['', 'Value']] == ['1336.35 GB/s']  # of Frontier, which LUMI is compared with
 
@@ -272,7 +272,7 @@ def test_only_what_was_published(measured):
     ('latex', r'29. Trinity & 12.36 $\pm$ 0.16 & 347.28 $\pm$ 5.76 & $>$ 450 &'),
 ])  # fmt: skip
 def test_other_formats(format, line):
-    assert line in render(tables('doe', [], None, 'latest'), format)
+    assert line in render(paper_tables('doe', [], None, 'latest'), format)
 
 
 @pytest.mark.parametrize(('words', 'sentence'), [

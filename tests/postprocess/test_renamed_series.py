@@ -11,8 +11,8 @@ from plumbline.references import _read_once
 from plumbline.renames import COLUMNS
 from postprocess import open_results
 from postprocess.history import kept
-from postprocess.papers.tables import tables
-from postprocess.report.site_data import read
+from postprocess.papers.tables import paper_tables
+from postprocess.report.site_data import site_content
 from postprocess.results.store import Store
 
 NIGHTS = 12
@@ -153,12 +153,12 @@ def test_a_row_is_retired_by_its_old_name_and_stays_so(stored, rename):
 def test_a_site_that_was_published_keeps_its_series(stored, rename):
     folder = stored.results.parent / 'site'
     assert stored.run('publish', folder).exit_code == 0
-    before = read(folder / SITE / 'data/site.js', folder / SITE)['series']
+    before = site_content(folder / SITE / 'data/site.js', folder / SITE)['series']
     lines, (check, params, name) = RENAMES['all, two of them twice']
     rename(lines)
     night(stored, NIGHTS, 80.0, (check, params, name))
     assert stored.run('publish', folder).exit_code == 0
-    after = read(folder / SITE / 'data/site.js', folder / SITE)['series']
+    after = site_content(folder / SITE / 'data/site.js', folder / SITE)['series']
     assert len(after) == len(before) == 2
     assert [row[2:5] for row in after] == [[check, params, {'triad': name}.get(row[4], row[4])] for row in before]
 
@@ -168,7 +168,7 @@ def test_a_table_of_a_paper_keeps_its_numbers(rename):
         'check,,FPU_uKernel,FpuKernel,1.1.0', 'metric,FpuKernel,performance,rate,1.2.0',
         'param,FpuKernel,isa,instructions,1.2.0', 'value,FpuKernel,instructions=x86.sp,instructions=scalar,1.2.0',
     ])  # fmt: skip
-    cells = tables('mn5', ['marenostrum5'], None, 'latest')[0].cells
+    cells = paper_tables('mn5', ['marenostrum5'], None, 'latest')[0].cells
     row = cells[cells['row'] == 'x86.sp']  # Table 2 of the paper, as it is printed
     assert ' '.join(row['text']) == '1.93 3.20 2.69 8.00 2.98 4.00 100.00 11.90 2.41 152.70 0.08'
 

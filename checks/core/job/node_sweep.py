@@ -19,7 +19,7 @@ from typing import Any
 
 from checks.core.reading.causes import Ending
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import Plan, mean, read, variable_name
+from checks.core.reading.trials import Plan, mean, read_trials, variable_name
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.outputs import NUMBERS
@@ -114,10 +114,10 @@ def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Reco
             number = int(code) if code else None
             if not late:
                 ending = Ending(_STATES.get(code, 'FAILED'), number, 'the job of this place', errors=said)
-            record, faults = read(folder, plan, ','.join(place), ending)
+            record, faults = read_trials(folder, plan, ','.join(place), ending)
     except (InputError, tarfile.TarError) as error:
         ending = Ending('FAILED', None, 'the job of this place', refused=f'its files cannot be read: {error}')
-        record, faults = read(places / 'none', plan, ','.join(place), ending)
+        record, faults = read_trials(places / 'none', plan, ','.join(place), ending)
     record.job = {
         'id': os.environ.get('SLURM_JOB_ID', ''), 'nodes': list(place), 'exitcode': number, 'state': ending.state,
     }  # fmt: skip

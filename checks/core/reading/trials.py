@@ -30,7 +30,7 @@ _NUMBER = re.compile(r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-
 _LONGEST = 64  # characters; a longer text is no number
 
 
-class Row(NamedTuple):
+class OutputRow(NamedTuple):
     """A number in an output with the dims that its row names. `lines`: where it was read, from 1; none: not known."""
 
     dims: Mapping[str, str]
@@ -84,7 +84,7 @@ class Metric:
         """Return whether the series at `dims` needs a reference."""
         return self.judged(dict(dims)) if callable(self.judged) else self.judged
 
-    def found(self, output: str) -> list[Row]:
+    def found(self, output: str) -> list[OutputRow]:
         """Return all rows of an output; a subclass reads other formats. Raises NotMeasured."""
         return _rows(self.rows or '', output)
 
@@ -134,7 +134,7 @@ def _only(pattern: str | None, numbers: Sequence[str | float]) -> float:
     return float(number)
 
 
-def _rows(pattern: str, output: str) -> list[Row]:
+def _rows(pattern: str, output: str) -> list[OutputRow]:
     """Return the numbers that a pattern matches, with the dims of its named groups."""
     rows, line, before = [], 1, 0
     for match in re.finditer(pattern, output, re.MULTILINE):
@@ -142,7 +142,7 @@ def _rows(pattern: str, output: str) -> list[Row]:
         value = named.pop('value') + _cut_off(match)
         at = match.start('value' if 'value' in match.re.groupindex else 1)
         line, before = line + output.count('\n', before, at), at
-        rows.append(Row({name: text.lower() for name, text in named.items()}, value, (line,)))
+        rows.append(OutputRow({name: text.lower() for name, text in named.items()}, value, (line,)))
     return rows
 
 
@@ -285,7 +285,7 @@ def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> 
     return next((spread for pattern, spread in stated.items() if fnmatchcase(metric, pattern)), None)
 
 
-def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tuple[Record, list[str]]:
+def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tuple[Record, list[str]]:
     """Read the trials below `folder` of a job that ran on `nodes`.
 
     Return the record, and one sentence for each cause of failure, the worst first. Series that are missing because a

@@ -10,17 +10,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from ci import cleanup, command, notify, outcome
+from ci import cleanup, command, notify, outcome, planned
 from ci.command import duration
 from ci.process import Ended, owner_of
 from ci.rerun import complete, look_again, rerun
@@ -71,6 +73,12 @@ def parse(words: list[str]) -> argparse.Namespace:
         '--duration', type=duration, metavar='TIME', help=f'time budget, such as 8h or 1h30m (default: {budgets})'
     )
     parser.add_argument(
+        '--minutes', type=float, metavar='N', help='run only what `plumbline plan --minutes N` chooses of the mode'
+    )
+    parser.add_argument(
+        '--nodes', type=command.positive, metavar='N', help='with --minutes: at a time (default: of the largest case)'
+    )
+    parser.add_argument(
         '--max-wait', type=duration, metavar='TIME', help='cancel a job that has waited so long for its nodes'
     )
     parser.add_argument('--no-retry', action='store_true', help='run no failed case and no case in doubt again')
@@ -97,7 +105,12 @@ def parse(words: list[str]) -> argparse.Namespace:
         '--publish', type=Path, metavar='DIR', help='add the session to the site of `plumbline publish` in DIR'
     )
     parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
-    return parser.parse_args(words)
+    given = parser.parse_args(words)
+    if given.minutes is not None and not 0 < given.minutes < math.inf:
+        parser.error(f'argument --minutes: expected more than 0, found {given.minutes:g}')
+    if given.nodes and given.minutes is None:
+        parser.error('argument --nodes: needs --minutes')
+    return given
 
 
 class Night:
@@ -135,13 +148,21 @@ class Night:
 
     def _measure(self, selection: Selection) -> int:
         named, problems = selection.list_cases()
-        cases = list(named)
+        minutes, chosen = self.arguments.minutes, {}
+        if minutes is not None and named:
+            chosen = planned.choose(self.results, self.site.name, selection, named, minutes, self.arguments.nodes)
+        if chosen:
+            selection = replace(selection, narrowed_by=(f'{planned.NARROWED}={minutes:g}',))
         self.problems += problems
         session, done = self._resumed(selection)
+        chosen = (planned.recorded(session) if session else {}) or chosen
+        cases = [case for case in named if not chosen or case in chosen]
         session = session or PlannedSession.new(self.results, selection, len(cases))
+        planned.record(session, named, chosen)
         left = [case for case in cases if case not in done]
         expected = selection.estimate(left, self.results)
-        words = [f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}', expected]
+        of = f' of {len(named)} in {minutes:g} minutes' if chosen else ''
+        words = [f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}{of}', expected]
         print(*filter(None, words), sep=', ', flush=True)
         if done:
             print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(left)} of them are done')
@@ -157,7 +178,7 @@ class Night:
         session.remember()
         ended, began = Ended(), time.monotonic()
         if left or not done:
-            ended = session.run(self.deadline, dict.fromkeys(left, ()) if done else None)
+            ended = session.run(self.deadline, dict.fromkeys(left, ()) if done or chosen else None)
         self._told_to_end = ended.told_to_end
         self.problems += [sentence for sentence in ended.warnings if sentence not in self.problems]
         content, elapsed = session.content(), time.monotonic() - began

@@ -14,7 +14,7 @@ import multiprocessing
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -144,6 +144,27 @@ def store(results: Path, report: Path, expected: int, problems: Sequence[str], s
             raise sentence
         said.append(sentence)
     return said
+
+
+@isolated
+def plan(
+    results: Path, site: str, minutes: float, nodes: int | None, places: Mapping[tuple[str, str, str], float]
+) -> dict[tuple[str, str, str], str] | str:
+    """Return the cases of a planned night with the reason of each; a sentence where none can be planned yet.
+
+    `places`: partition, environ and name of the cases that may run, with the seconds of one that never did.
+    Raises InputError.
+    """
+    from postprocess.history.plan import NothingKnown, Place
+    from postprocess.history.plan import plan as planned
+    from postprocess.results.store import Store
+
+    try:
+        known = {Place(*place): seconds for place, seconds in places.items()}
+        found = planned(Store(results), site, minutes, nodes, places=known)
+    except NothingKnown as why:
+        return str(why)
+    return {look.place: found.reason(look) for look in found.chosen}
 
 
 @isolated

@@ -201,7 +201,10 @@ class PlannedSession:
 
     def can_resume(self, selection: Selection) -> bool:
         """Whether the same was selected, not long ago."""
-        return self.command == selection.command and 0 <= time.time() - self.started < RESUMABLE
+        same = self.command == selection.command and all(
+            self.recorded.get(key) == value for key, value in selection.recorded.items()
+        )
+        return same and 0 <= time.time() - self.started < RESUMABLE
 
     def remember(self) -> None:
         """Persist the session for :meth:`unfinished`."""

@@ -56,7 +56,7 @@ class Limits:
     interval, floor and cap set it. `gate`: ``gated``, or ``elsewhere`` where the number is of another machine and only
     warns. `sd`: standard deviation of the logarithm of one further value about the reference, with `df` degrees of
     freedom. `detectable`: the loss that is found four times of five within one session, with reruns, in a site of a
-    thousand series.
+    thousand series. `sd_of_jobs`: standard deviation of the mean of the most jobs of a session, by which it is found.
     """
 
     bad: float
@@ -67,11 +67,19 @@ class Limits:
     sd: float | None = None
     df: float | None = None
     detectable: float | None = None
+    sd_of_jobs: float | None = None
 
     @property
     def gates(self) -> bool:
         """True if a value beyond `bad` fails."""
         return self.gate == 'gated'
+
+    def chance(self, loss: float) -> float:
+        """Return the chance that one session finds a `loss`, a share of performance below 1; 4 of 5 at `detectable`."""
+        if not (self.gates and self.detectable and self.sd_of_jobs):
+            return 0.0
+        beyond = (math.log1p(-self.detectable) - math.log1p(-loss)) / self.sd_of_jobs + POWER
+        return math.erfc(-beyond / math.sqrt(2)) / 2
 
 
 def quantile_t(df: float) -> float:
@@ -119,7 +127,7 @@ def _limits(
     jobs = math.sqrt(variance * (LIKENESS_OF_JOBS + (1 - LIKENESS_OF_JOBS) / MOST_JOBS))
     confirmed = (quantile_t(df + MOST_JOBS - 1) + POWER) * math.hypot(jobs, math.sqrt(variance * error))
     noticed = max(-math.expm1(-confirmed), -math.expm1(math.log1p(-tolerance.floor) - POWER * jobs))
-    return Limits(bad, good, loss, why, gate, sd, df, min(noticed, max(tolerance.cap, tolerance.floor)))
+    return Limits(bad, good, loss, why, gate, sd, df, min(noticed, max(tolerance.cap, tolerance.floor)), jobs)
 
 
 def expected_spread(row: Reference, tolerance: Tolerance) -> tuple[float, float, bool]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands on all sessions of a site: trend, fleet, publish and export."""
+"""Commands on all sessions of a site: trend, fleet, plan, publish and export."""
 
 from __future__ import annotations
 
@@ -89,6 +89,31 @@ def fleet(
     found = module.fleet(store, store.find(session, site), days, results, references)
     show(views.fleet(found, module.write_drain(found, results)), format)
     raise typer.Exit(int(bool(found.events)))
+
+
+@app.command()
+def plan(
+    minutes: Annotated[float, typer.Option(min=0.1, max=10080, help='How long the cases may take, one after another.')],
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help='On how many nodes at a time. [default: as many as the largest case has]'),
+    ] = None,
+    days: Annotated[int, days_before('Longest time between two looks at a case; what is due comes first.')] = 28,
+    why: Annotated[bool, typer.Option('--why', help='Print why each case was chosen, and what it finds.')] = False,
+    site: SiteName = None,
+    format: Format = 'table',
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Choose the cases of tonight that find most classes of faults for their time; tell what is not covered.
+
+    `ci/nightly --minutes` runs them.
+    """
+    from postprocess.history import plan as module
+    from postprocess.results.store import Store
+    from postprocess.views import plan as views
+
+    show(views.plan(module.plan(Store(results), site, minutes, nodes, days, root=references), why), format)
 
 
 @app.command()

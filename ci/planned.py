@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A night of so many minutes: the cases that `plumbline plan` chooses among those that ReFrame would run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from ci import outcome
+from ci.progress import Seconds
+from ci.session import Case, Selection, Session
+
+NARROWED = 'minutes'  # begins what `Selection.narrowed_by` says of such a night
+_RECORDED = 'plumbline_plan'  # in `session_info`
+
+
+def choose(
+    results: Path, site: str, selection: Selection, cases: Mapping[Case, str], minutes: float, nodes: int | None
+) -> dict[Case, str]:
+    """Return the chosen ones of `cases`, by name, with the reason of each; all without one where none can be planned.
+
+    A sentence is printed that says why. Raises InputError where no case fits into the time.
+    """
+    seconds = Seconds.read(results)
+    seconds.budgets |= selection.budgets
+    places = {case: (*_partition_and_environ(case), name) for case, name in cases.items()}
+    chosen = outcome.plan(results, site, minutes, nodes, {place: seconds.of(case) for case, place in places.items()})
+    if isinstance(chosen, str):
+        print(f'plumbline: {chosen}; all cases of mode {selection.mode} run', flush=True)
+        return {}
+    return {case: chosen[place] for case, place in places.items() if place in chosen}
+
+
+def record(session: Session, cases: Mapping[Case, str], chosen: Mapping[Case, str]) -> None:
+    """Keep in the record of a session what was chosen of `cases`, and why."""
+    rows = [{'case': case, 'name': cases.get(case, ''), 'why': why} for case, why in chosen.items()]
+    session.recorded |= {_RECORDED: json.dumps(rows)} if rows else {}
+
+
+def recorded(session: Session) -> dict[Case, str]:
+    """Return what was chosen for a session; nothing for one that was not planned."""
+    rows = json.loads(session.recorded.get(_RECORDED, '[]'))
+    return {(row['case'][0], row['case'][1]): row['why'] for row in rows}
+
+
+def _partition_and_environ(case: Case) -> tuple[str, str]:
+    partition, _, environ = case[1].partition(':')[2].partition('+')
+    return partition, environ

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The plan of a night as a table: what runs, what that finds, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plumbline.units import in_words
+from postprocess.text import count
+from postprocess.views.table import Column, View, to_table
+
+if TYPE_CHECKING:
+    from postprocess.history.plan import Look, Plan
+
+_WELL = 0.5  # chance from which on a class of faults counts as covered
+
+
+def _share(value: float) -> str:
+    return f'{100 * value:.0f} %'
+
+
+_FAULTS = (
+    Column('fault', 'fault', priority=1),
+    Column('where', 'of'),
+    *(
+        Column(name, title, _share, number=True, priority=1)
+        for name, title in (('tonight', 'tonight'), ('week', 'in a week'), ('whole', 'whole night'))
+    ),
+    Column('source', None),
+)
+
+
+def plan(found: Plan, why: bool) -> View:
+    """Return the chosen cases, with `why` each, and the chances of the classes of faults."""
+    spent = sum(look.cost for look in found.chosen)
+    whole = sum(look.cost for look in found.looks)
+    rows = [
+        look.place._asdict() | {'nodes': look.nodes, 'seconds': look.seconds, 'why': found.reason(look)}
+        for look in found.chosen
+    ]
+    known = [one for one in found.coverage if one.measured]
+    chances = [
+        {'fault': one.fault.name} | {key: getattr(one.fault, key) for key in ('where', 'source')}
+        | {key: getattr(one, key) for key in ('tonight', 'week', 'whole')}
+        for one in known
+    ]  # fmt: skip
+    left = (
+        ('more surely found by the whole night', [one for one in known if one.tonight < _WELL <= one.whole]),
+        ('not even by the whole night', [one for one in known if one.whole < _WELL]),
+        ('no case here measures it', [one for one in found.coverage if not one.measured]),
+    )
+    notes = [f'{what}: {", ".join(one.fault.name for one in of)}' for what, of in left if of]
+    late = f'waits longer than {count(found.longest, "day")}, as the budget is too small'
+    for what, looks in ((late, found.late), ('longer than the whole budget', found.too_long)):
+        notes += [f'{what}: {_named(looks)}'] * bool(looks)
+    if found.unguarded:
+        notes.append(f'nothing judges {found.unguarded} series: without a reference of this machine none can fail')
+    finds, all_finds = (sum(getattr(one, of) for one in known) for of in ('tonight', 'whole'))
+    answer = f'finds {finds:.1f} of {len(known)} classes of faults tonight, the whole night {all_finds:.1f}'
+    told = [f'not covered: {note}' for note in notes]
+    columns = (
+        Column('partition', 'partition'),
+        Column('environ', 'environ'),
+        Column('name', 'case', priority=1),
+        Column('nodes', 'nodes', number=True),
+        Column('seconds', 'seconds', '{:.0f}'.format, number=True, priority=1),
+        Column('why', 'why' if why else None, width=40),
+    )
+    return View(
+        columns,
+        rows,
+        before=f'{found.site}: {len(found.chosen)} of {count(len(found.looks), "case")}, {found.rotation} of them by '
+        f'rotation; node time {in_words(spent)} of {in_words(whole)}',
+        after='\n'.join([to_table(chances, _FAULTS), *told, '', _verdict(found, answer)]),
+        name='cases',
+        document={
+            'site': found.site, 'budget': found.budget, 'spent': spent, 'whole': whole, 'rotation': found.rotation,
+            'of_the_best': found.share, 'faults': chances, 'not_covered': notes,
+        },
+    )  # fmt: skip
+
+
+def _verdict(found: Plan, answer: str) -> str:
+    if found.late:
+        return f'TOO SHORT: {answer}; give more minutes, or run `ci/nightly` without --minutes tonight'
+    return f'OK: {answer}; `ci/nightly --minutes {found.minutes:g}` runs it'
+
+
+def _named(looks: Sequence[Look]) -> str:
+    names = [f'{look.place.name} ({in_words(look.cost)})' for look in looks]
+    return ', '.join(names[:3]) + f' and {len(names) - 3} more' * (len(names) > 3)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The plan of a night: what it chooses, by hand and by enumeration, and what it says."""
+
+import json
+import math
+from datetime import datetime
+from itertools import combinations
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from run_reports import BEGAN, case, metric, reference, report
+
+from plumbline.identity import Quantity, SeriesId
+from plumbline.limits import Tolerance, limits
+from plumbline.references import Reference
+from postprocess.history import faults, plan
+from postprocess.history.plan import Place
+from postprocess.results.store import Store
+from postprocess.statistics.coverage import at_most, covered, due, most_found
+from postprocess.views.plan import plan as shown
+
+WEIGHT = numpy.ones(2)
+
+
+def test_three_looks_of_which_two_fit():
+    # by hand, budget 10: {0, 1} finds 0.8 + 0.5 = 1.3; {1, 2} costs 11; {0, 2}: 1 - 0.2 * 0.4 = 0.92, less than 1.3
+    found, cost = numpy.array([[0.8, 0.0], [0.0, 0.5], [0.6, 0.0]]), numpy.array([5.0, 5.0, 6.0])
+    assert most_found(found, WEIGHT, cost, 10.0) == [0, 1]
+    assert covered(found, [0, 2]).tolist() == pytest.approx([0.92, 0.0])
+    # the look that is left would add 0.2 * 0.6
+    assert at_most(found, WEIGHT, cost, 10.0, [0, 1]) == pytest.approx(1.3 + 0.12)
+    assert most_found(found, WEIGHT, cost, 10.0, first=[0]) == [1], 'that of the rotation is paid; 11 is too much'
+
+
+def test_one_look_may_be_better_than_many_cheap_ones():
+    # gain per cost 0.02 / 1 is above 0.9 / 100; but the cheap one leaves no room for the dear one
+    found, cost = numpy.array([[0.02, 0.0], [0.9, 0.0]]), numpy.array([1.0, 100.0])
+    assert most_found(found, WEIGHT, cost, 100.0) == [1]
+    assert most_found(found, WEIGHT, cost, 101.0) == [0, 1]
+    assert most_found(found, WEIGHT, cost, 0.5) == []
+
+
+def test_what_finds_the_same_twice_is_taken_once():
+    found, cost = numpy.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.1]]), numpy.ones(3)
+    assert most_found(found, WEIGHT, cost, 3.0) == [0, 2]
+
+
+@given(st.data())
+def test_greedy_is_within_its_guarantee_of_the_optimum(data):
+    looks, kinds = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 4))
+    chances = st.lists(st.floats(0, 1), min_size=kinds, max_size=kinds)
+    found = numpy.array([data.draw(chances) for _ in range(looks)])
+    cost = numpy.array([data.draw(st.floats(0.1, 10)) for _ in range(looks)])
+    weight, budget = numpy.ones(kinds), data.draw(st.floats(0.1, 30))
+    chosen = most_found(found, weight, cost, budget)
+    assert cost[chosen].sum() <= budget + 1e-9 and len({*chosen}) == len(chosen)
+
+    def value(looked):
+        return sum(1 - math.prod(1 - found[look, kind] for look in looked) for kind in range(kinds))
+
+    sets = (one for n in range(looks + 1) for one in combinations(range(looks), n))
+    best = max(value(one) for one in sets if cost[list(one)].sum() <= budget)
+    assert value(chosen) >= (1 - 1 / math.e) / 2 * best - 1e-9
+    assert at_most(found, weight, cost, budget, chosen) >= best - 1e-9
+
+
+def test_rotation_takes_what_is_due_and_a_steady_rate_of_the_rest():
+    cost, value = numpy.full(10, 10.0), numpy.zeros(10)
+    # all were looked at today, 100 s in 10 nights: 10 s a night, one of them
+    assert due(numpy.full(10, 10.0), cost, value, 50.0) == [0]
+    # three are due tonight, and fill more than half of the budget
+    left = numpy.array([10.0, 1.0, 0.0, -math.inf, *[10.0] * 6])
+    assert sorted(due(left, cost, value, 35.0)) == [1, 2, 3]
+    assert due(left, cost, value, 15.0) == [3], 'the longest waiting first'
+    # the rate would need 100 s a night, of which at most half of the budget is taken
+    assert len(due(numpy.full(10, 1.5), cost, value, 40.0)) == 2
+    assert due(numpy.ones(10), numpy.full(10, 60.0), value, 50.0) == [], 'longer than the budget'
+
+
+def test_every_look_is_taken_within_its_longest_time():
+    cost, left = numpy.array([3.0, 5.0, 8.0, 2.0, 9.0]), numpy.full(5, 7.0)
+    waited = numpy.zeros(5)
+    for _ in range(60):
+        looked = due(left, cost, numpy.zeros(5), 12.0)
+        assert cost[looked].sum() <= 12.0
+        left -= 1
+        waited += 1
+        left[looked], waited[looked] = 6.0, 0.0
+        assert (waited <= 7).all()
+
+
+def test_the_chance_of_a_look_by_hand():
+    """A baseline of many sessions with a spread of 1 %: nine jobs of likeness 0.3 have one of 0.615 %."""
+    id = SeriesId('cpu', 'system', 'HPL', (), 'gflops')
+    row = Reference(
+        id, Quantity('GFlop/s', 'higher'), 100.0, 1.0, 10**6, 'baseline', 'x', spread=0.01, df=10**6, spread_n=10**6
+    )
+    bound = limits(row, Tolerance(floor=0.001))
+    jobs = 0.01 * math.sqrt(0.3 + 0.7 / 9)
+    assert bound.sd_of_jobs == pytest.approx(jobs)
+    assert bound.chance(bound.detectable) == pytest.approx(0.8, abs=1e-6)
+    # 4.265 standard deviations of the mean is where a healthy value of 100 000 is: half of such losses are beyond it
+    assert bound.chance(1 - math.exp(-4.264891 * jobs)) == pytest.approx(0.5, abs=1e-3)
+    assert bound.chance(0.0001) < 1e-4 and bound.chance(0.1) > 0.999
+
+
+@pytest.mark.parametrize(
+    ('check', 'metric', 'between', 'fault', 'loss'),
+    [
+        ('BabelStreamHost', 'bandwidth', False, 'memory channel lost', 0.083),
+        ('BabelStreamSizes', 'bandwidth', False, 'memory channel lost', 0.0),
+        ('OsuBandwidth', 'bidirectional_bandwidth', True, 'network rail down', 0.5),
+        ('OsuBandwidth', 'bidirectional_bandwidth', False, 'network rail down', 0.0),
+        ('HPLPowerCap', 'gflops', False, 'clock capped', 0.3),
+        ('Mdtest', 'operations', False, 'metadata server slow', 0.5),
+    ],
+)
+def test_what_a_fault_takes_from_a_series(check, metric, between, fault, loss):
+    known = {one.name: one for one in faults.faults()}
+    assert known[fault].of(SeriesId('cpu', 'system', check, (), metric), between) == loss
+
+
+def test_the_matrix_is_whole():
+    content = faults._content()
+    for fault in faults.faults():
+        assert fault.source and fault.where in ('node', 'device', 'site')
+        assert fault.loss and fault.loss.keys() <= content['kinds'].keys()
+        assert all(0 < loss < 1 for loss in fault.loss.values())
+    used = {kind for fault in faults.faults() for kind in fault.loss}
+    assert used == content['kinds'].keys()
+
+
+NIGHTS = {  # check, params: metric, seconds of its trials, nodes
+    ('BabelStreamHost', '-'): ('bandwidth', 30.0, ['n1']),
+    ('OsuBandwidth', '-'): ('bandwidth', 12.0, ['n1', 'n2']),
+    ('HPL', '-'): ('gflops', 3597.0, ['n1', 'n2']),
+    ('IOR', '-'): ('bandwidth', 597.0, ['n2']),
+    ('BabelStreamDevice', 'device=0,model=cuda'): ('best', 7.0, ['n1']),
+    ('BabelStreamDevice', 'device=1,model=cuda'): ('best', 7.0, ['n1']),
+}
+
+
+def night(number, chosen=NIGHTS, uuid='', **session):
+    entries = []
+    for (check, params), (name, seconds, nodes) in NIGHTS.items():
+        if (check, params) in chosen:
+            entry = case(check, params, {name: metric([99.9, 100.1])}, nodes=nodes)
+            entry['record']['trial_seconds'] = [seconds]
+            entries.append(entry)
+    content = report(*entries, uuid=uuid or f'night{number:03}', mode='nightly', began=BEGAN + 86400 * number)
+    content['session_info'] |= session
+    return content
+
+
+@pytest.fixture
+def planned(work, monkeypatch):
+    """Three whole nights, the last on 2026-11-23; it is the evening of the 24th."""
+    work.reference(*(
+        reference(check=check, params=params, metric=name, std='0.5', n='30', mode='nightly')
+        for (check, params), (name, *_) in NIGHTS.items()
+    ))  # fmt: skip
+    work.ingest(*(night(number) for number in range(3)))
+    monkeypatch.setattr('postprocess.history.plan.now', lambda: datetime(2026, 11, 24, 10, 38, 51))
+    return work
+
+
+def choose(work, minutes, *arguments, **options):
+    return plan.plan(Store(work.results), None, minutes, *arguments, root=work.sites, **options)
+
+
+def test_a_plan_of_a_site(planned):
+    found = choose(planned, 2)
+    assert found.budget == 240, 'two minutes on two nodes, those of the largest case'
+    assert {look.place.name for look in found.chosen} == {
+        'BabelStreamHost', 'OsuBandwidth', 'BabelStreamDevice %device=0 %model=cuda',
+        'BabelStreamDevice %device=1 %model=cuda',
+    }  # fmt: skip
+    assert {look.place.name: look.cost for look in found.chosen}['OsuBandwidth'] == 2 * (12 + 3)
+    assert {look.place.name for look in found.too_long} == {'HPL', 'IOR'}
+    of = {one.fault.name: one for one in found.coverage}
+    # a whole job on one of two nodes; a loss of 8 % of a series that varies by 0.5 % is certain
+    assert of['memory channel lost'].tonight == pytest.approx(0.5, abs=1e-3)
+    assert of['network rail down'].tonight == pytest.approx(1, abs=1e-3), 'on both nodes'
+    assert of['file server slow'].tonight == 0 and of['file server slow'].whole == pytest.approx(1, abs=1e-3)
+    # each case sees its device of one node of two
+    assert of['GPU memory rows'].tonight == pytest.approx(0.5, abs=1e-2)
+    assert of['memory channel lost'].week == pytest.approx(1 - 0.5**7, abs=1e-3)
+    assert not of['metadata server slow'].measured
+
+
+def test_a_case_that_never_ran_and_one_not_looked_at_for_long_come_first(planned):
+    places = {look.place: look.seconds for look in choose(planned, 2).looks}
+    new = Place('cpu', 'system', 'Mdtest')
+    found = choose(planned, 2, places={**places, new: 100.0})
+    assert found.chosen[0].place == new and found.reason(found.chosen[0]) == 'rotation: it never ran here'
+    only = [key for key in NIGHTS if key[0] != 'IOR']
+    planned.ingest(*(night(number, only) for number in range(3, 6)))
+    found = choose(planned, 11, None, 2)  # IOR ran last a day and more ago, those that ran later are not due
+    assert 'IOR' in {look.place.name for look in found.chosen[: found.rotation]}
+
+
+def test_the_command(planned):
+    answer = planned.run('plan', '--minutes', '2', '--why')
+    assert answer.exit_code == 0, answer.output
+    assert 'cluster: 4 of 6 cases' in answer.stdout and 'rail down 1.00 (bandwidth)' in answer.stdout
+    assert 'not covered: more surely found by the whole night: ' in answer.stdout
+    assert 'not covered: longer than the whole budget: HPL (2 h), IOR (10 min)' in answer.stdout
+    assert answer.stdout.splitlines()[-1].startswith('OK: finds ')
+    document = json.loads(planned.run('plan', '--minutes', '2', '--format', 'json').stdout)
+    assert {row['name'] for row in document['cases']} >= {'BabelStreamHost', 'OsuBandwidth'}
+    assert all(row['why'] for row in document['cases']) and 0 < document['of_the_best'] <= 1
+    assert 'why' not in planned.run('plan', '--minutes', '2').stdout.splitlines()[2]
+    assert 'FAILED' not in shown(choose(planned, 2), why=False).render('table')
+
+
+def test_mistakes(planned, tmp_path):
+    answer = planned.run('plan', '--minutes', '0.1')
+    assert answer.exit_code == 2
+    assert 'no case fits into 0.1 minutes on 2 nodes: the shortest, BabelStreamDevice %device=0' in answer.stderr
+    (tmp_path / 'empty').mkdir()
+    answer = planned.run('plan', '--minutes', '2', results=tmp_path / 'empty')
+    assert answer.exit_code == 2 and 'holds no session of any site, so no night can be planned' in answer.stderr
+    planned.reference()
+    answer = planned.run('plan', '--minutes', '2')
+    assert answer.exit_code == 2 and 'has a reference, so no night can be planned: run whole nights' in answer.stderr
+
+
+def test_a_planned_night_misses_nothing(planned):
+    """Of a whole night that lacks cases they are missing; of a narrowed one they are not."""
+    few = [('BabelStreamHost', '-'), ('OsuBandwidth', '-')]
+    planned.ingest(night(3, few))
+    assert {row['verdict'] for row in planned.compare()['verdicts']} == {'ok', 'missing'}
+    planned.ingest(night(4, few, plumbline_narrowed_by='["minutes=2"]', plumbline_plan='[{"why": "x"}]'))
+    document = planned.compare()
+    assert {row['verdict'] for row in document['verdicts']} == {'ok'} and len(document['verdicts']) == 2

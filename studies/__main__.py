@@ -35,6 +35,7 @@ STUDIES = {
     'input_mutations': 'input_mutations --each 1',
     'mutations': 'mutations --changes 1 --room checks/storage',
     'sweep_scale {0}': 'sweep_scale {0} 2 0',
+    'plan_worth': 'plan_worth 1',
     'ladder quality': 'ladder quality 64 2',
     'ladder cost': 'ladder cost',
     'planted year {0}': None,  # the tests of the page make small ones

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from numpy import ndarray
 from plumbline.clock import now
 from plumbline.errors import InputError
 from plumbline.identity import CaseId, Quantity, SeriesId
-from plumbline.limits import judges, limits, spread_of, tolerance_for
+from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
 from plumbline.references import Reference, load_references
 from plumbline.units import in_words
 from postprocess.history.faults import Fault, faults
@@ -33,6 +34,7 @@ from postprocess.verdicts.compare import site_policy, with_spread
 DAYS = 90  # of the history that is read
 LONGEST = 28  # days between two looks at a case
 WEEK = 7  # nights
+_SMALLEST = 0.001  # chance of a find that counts
 _NAMED = 3  # classes of faults in the reason of a case
 _BESIDES = 3.0  # seconds of a job besides its trials
 _CASES = """
@@ -65,14 +67,10 @@ class Place(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The chance that one look finds a class of faults; `series`: the one that shows it, None for the check itself.
-
-    `loss`: that the fault causes there.
-    """
+    """The chance that one look finds a class of faults; `series`: the one that shows it, None for the check itself."""
 
     chance: float
     series: SeriesId | None = None
-    loss: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -98,14 +96,14 @@ class Look:
 class Coverage(NamedTuple):
     """The chance that a fault of a class is found tonight, by the whole night, and within a week of such nights.
 
-    `measured`: whether any case measures what it changes.
+    `measured`: whether any case can find it.
     """
 
     fault: Fault
+    measured: bool
     tonight: float
     whole: float
     week: float
-    measured: bool
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def look_finds(look: Look) -> str:
     """Return the classes of faults that a look finds, with how surely and by which series, the surest first."""
     told = sorted(look.found.items(), key=lambda item: -item[1].chance)
     words = [
-        f'{name} {chance:.2f}' + (f' ({series.name})' if series else '') for name, (chance, series, _) in told[:_NAMED]
+        f'{name} {chance:.2f}' + (f' ({series.name})' if series else '') for name, (chance, series) in told[:_NAMED]
     ]
     return ', '.join(words) + (f' and {len(told) - _NAMED} more' if len(told) > _NAMED else '')
 
@@ -159,18 +157,26 @@ def plan(
     if not store.sites() or (site and site not in store.sites()):
         raise NothingKnown(f'{store.folder}: holds no session of {site or "any site"}, so no night can be planned')
     last = store.find('latest', site)
-    sessions = store.history(last, DAYS)
-    looks, unguarded = _looks(store, sessions, root)
+    looks, unguarded = _looks(store, store.history(last, DAYS), root)
     if places is not None:
         known = {look.place: look for look in looks}
         looks = [known.get(place) or Look(place, seconds) for place, seconds in places.items()]
     if not any(look.found for look in looks):
+        propose = store.command('record propose', last.site, root)
         raise NothingKnown(
-            f'{store.folder}: nothing that site {last.site} measured has a reference, so no night can be planned: '
-            f'run whole nights, then {store.command("record propose", last.site, root)}'
+            f'{store.folder}: nothing that site {last.site} measured shows a fault by a reference, so no night can be '
+            f'planned: run whole nights, then {propose}'
         )
+    return choose(looks, last.site, minutes, nodes, longest, unguarded)
+
+
+def choose(
+    looks: Sequence[Look], site: str, minutes: float, nodes: int | None = None, longest: int = LONGEST,
+    unguarded: int = 0,
+) -> Plan:  # fmt: skip
+    """Return the plan of a night that may run `looks`. Raises InputError where none fits into the time."""
     nodes = nodes or max(look.nodes for look in looks)
-    limit = 60 * minutes
+    limit, budget = 60 * minutes, 60 * minutes * nodes
     fits = [look for look in looks if look.nodes <= nodes and look.seconds <= limit]
     if not fits:
         shortest = min(looks, key=lambda look: look.cost)
@@ -178,87 +184,89 @@ def plan(
             f'no case fits into {minutes:g} minutes on {count(nodes, "node")}: the shortest, {shortest.place.name}, '
             f'took {in_words(shortest.seconds)} on {count(shortest.nodes, "node")}'
         )
-    budget = limit * nodes
-    devices = _columns(looks)
-    weight = numpy.array([1 / sum(fault is one for one, _ in devices) for fault, _ in devices])
-    found = _matrix(fits, devices)
-    cost = numpy.array([look.cost for look in fits])
+    columns = _columns(looks)
+    weight = numpy.array([1 / sum(fault is one for one, _ in columns) for fault, _ in columns])
+    found, cost = _matrix(fits, columns), numpy.array([look.cost for look in fits])
     left = numpy.array([longest - look.age for look in fits])
-    value = found @ weight
-    week: list[int] = []
-    chosen, rotation = [], 0
-    for night in range(WEEK):
-        first = due(left, cost, value, budget)
-        spent = float(cost[first].sum())
-        looked = [*first, *most_found(found, weight, cost, budget - spent, first)]
-        if not night:
-            chosen, rotation = looked, len(first)
-        week += looked
+    late = left <= 1
+    nights, rotation = [], []
+    for _ in range(WEEK):
+        first = due(left, cost, found @ weight, budget)
+        looked = [*first, *most_found(found, weight, cost, budget - float(cost[first].sum()), first)]
+        rotation.append(len(first))
+        nights.append(looked)
         left -= 1
         left[looked] = longest - 1
-    tonight, whole = covered(found, chosen), covered(_matrix(looks, devices), range(len(looks)))
-    weekly, reached = covered(found, week), {name for look in looks for name in look.found}
-    coverage = [
-        Coverage(
-            fault,
-            _mean_of(tonight, devices, fault),
-            _mean_of(whole, devices, fault),
-            _mean_of(weekly, devices, fault),
-            fault.name in reached,
-        )
-        for fault in faults()
-    ]
+    chosen = nights[0]
+    late[chosen] = False
+    tonight, weekly = covered(found, chosen), covered(found, [*chain(*nights)])
+    whole = covered(_matrix(looks, columns), range(len(looks)))
+    reached = {name for look in looks for name in look.found}
+    coverage = []
+    for fault in faults():
+        own = [place for place, (one, _) in enumerate(columns) if one is fault]
+        chances = (float(chance[own].mean()) for chance in (tonight, whole, weekly))
+        coverage.append(Coverage(fault, fault.name in reached, *chances))
     best = min(at_most(found, weight, cost, budget, of) for of in ([], chosen))
     return Plan(
-        last.site, minutes, budget, longest, looks, [fits[place] for place in chosen], rotation,
-        coverage,
-        float(weight @ tonight) / best if best else 1.0,
-        [look for place, look in enumerate(fits) if longest - look.age <= 1 and place not in set(chosen)],
+        site, minutes, budget, longest, looks, [fits[place] for place in chosen], rotation[0], coverage,
+        float(weight @ tonight) / best if best else 1.0, [fits[place] for place in numpy.flatnonzero(late)],
         [look for look in looks if look not in fits], unguarded,
     )  # fmt: skip
 
 
 def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tuple[list[Look], int]:
     """Return what each case of the sessions can find, and how many series nothing judges."""
-    site, today = sessions[-1], now()
-    lookup, policy = load_references(site.site, root), site_policy(site, root)
+    site, today = sessions[-1].site, now()
+    lookup, policy = load_references(site, root), site_policy(sessions[-1], root)
     parts = {row['partition']: row['n'] for row in store.query(_NODES, sessions).to_pylist()}
-    found: dict[Place, dict[str, Found]] = {}
-    sizes = {_place_of(row): row for row in store.query(_CASES, sessions).to_pylist()}
+    cases = {_place_of(row): row for row in store.query(_CASES, sessions).to_pylist()}
+    found: dict[Place, dict[str, Found]] = {place: {} for place in cases}
     unguarded = 0
     for row in store.query(_SERIES, sessions).to_pylist():
-        series, place = SeriesId.from_row(row), _place_of(row)
-        nodes = sizes[place]['nodes'] or 1
+        series, place, quantity = SeriesId.from_row(row), _place_of(row), Quantity(row['unit'], row['better'])
         tolerance = tolerance_for(policy, series, row['floor'], row['usual_spread'])
-        quantity = Quantity(row['unit'], row['better'])
-        rules = [
-            rule for rule, bound in judges(lookup, series, tolerance) if bound.gates and not rule.mismatch(quantity)
+        rules = [rule for rule, bound in judges(lookup, series, tolerance) if bound.gates]
+        bounds = [
+            limits(_with_later(with_spread(rule, lookup), row['logs']), tolerance)
+            for rule in rules
+            if not rule.mismatch(quantity)
         ]
-        bounds = [limits(_spread(with_spread(rule, lookup), row['logs']), tolerance) for rule in rules]
         unguarded += not bounds
-        share = min(nodes / max(parts.get(series.partition, 1), 1), 1.0)
-        for fault in faults():
-            part = 1.0 if fault.where == 'site' else share
-            loss = fault.of(series, nodes > 1)
-            chance = part * max((bound.chance(loss) for bound in bounds), default=0.0) if loss else 0.0
-            best = Found(part) if series.check in fault.shown_by else Found(chance, series, loss)
-            own = found.setdefault(place, {})
-            if best.chance > 0.005 and best.chance > own.get(fault.name, Found(0.0)).chance:
-                own[fault.name] = best
+        nodes = cases[place]['nodes'] or 1
+        for name, one in chances(series, bounds, nodes, parts.get(series.partition, 1)).items():
+            found[place][name] = max(one, found[place].get(name, one), key=lambda each: each.chance)
     ages = [(today - session.started).total_seconds() / 86400 for session in sessions]
-    looks = [
-        Look(place, row['seconds'] or _BESIDES, row['nodes'] or 1, ages[row['last']], CaseId.from_row(row),
-             found.get(place, {}))
-        for place, row in sizes.items()
-    ]  # fmt: skip
-    return looks, unguarded
+    return [
+        Look(
+            place, row['seconds'] or _BESIDES, row['nodes'] or 1, ages[row['last']], CaseId.from_row(row), found[place]
+        )
+        for place, row in cases.items()
+    ], unguarded
+
+
+def chances(series: SeriesId, bounds: Sequence[Limits], nodes: int, of_nodes: int) -> dict[str, Found]:
+    """Return the classes of faults that a series shows, which a case measures on `nodes` of the partition's `of_nodes`.
+
+    `bounds`: the limits that judge it; a check may also show a fault by failing for that reason.
+    """
+    told = {}
+    for fault in faults():
+        share = 1.0 if fault.where == 'site' else min(nodes / of_nodes, 1.0)
+        loss = fault.of(series, nodes > 1)
+        chance = share * max((bound.chance(loss) for bound in bounds), default=0.0) if loss else 0.0
+        if series.check in fault.shown_by:
+            told[fault.name] = Found(share)
+        elif chance > _SMALLEST:
+            told[fault.name] = Found(chance, series)
+    return told
 
 
 def _place_of(row: Mapping[str, Any]) -> Place:
     return Place(row['partition'], row['environ'], row['name'])
 
 
-def _spread(reference: Reference, logs: Sequence[float]) -> Reference:
+def _with_later(reference: Reference, logs: Sequence[float]) -> Reference:
     """Return the reference with the spread of the sessions of the store where that is larger than its own."""
     values = numpy.array(logs)
     values = values[inliers(values)]
@@ -297,7 +305,3 @@ def _matrix(looks: Sequence[Look], columns: Sequence[tuple[Fault, str]]) -> ndar
         for look in looks
     ]
     return numpy.array(rows).reshape(len(looks), len(columns))
-
-
-def _mean_of(chances: ndarray, columns: Sequence[tuple[Fault, str]], fault: Fault) -> float:
-    return float(numpy.mean([chance for chance, (one, _) in zip(chances, columns, strict=True) if one is fault]))

@@ -75,6 +75,38 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     assert len(list((demo.results / 'incidents/demo').iterdir())) == 1
 
 
+FAULTS = """\
+kinds: {rates: {series: [Demo rate]}}
+faults: {half of it lost: {where: site, loss: {rates: 0.5}, source: this test}}
+"""
+
+
+def test_a_night_of_so_many_minutes_runs_what_finds_most_and_misses_nothing(demo):
+    path = demo.root / 'checks/demo.py'
+    path.write_text(path.read_text().replace("['small']", "['s', 'm', 'l', 'xl']"))
+    (demo.root / 'postprocess/history/faults.yaml').write_text(FAULTS)
+    first = demo.nightly('--minutes', '0.16')
+    assert 'holds no session of demo, so no night can be planned; all cases of mode nightly run' in first.stdout
+    assert '8 no reference' in ' '.join(first.stdout.split())
+    record(demo)
+    answer = demo.nightly('--minutes', '0.16')  # a case takes 3 s at least
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert 'missing' not in answer.stdout
+    ran = int(re.search(r'mode nightly: (\d) cases? of 4 in 0.16 minutes', answer.stdout)[1])
+    assert 1 <= ran <= 3
+    newest = max(demo.results.glob('reports/*.json'))
+    info = json.loads(newest.read_text())['session_info']
+    assert json.loads(info['plumbline_narrowed_by']) == ['minutes=0.16']
+    chosen = json.loads(info['plumbline_plan'])
+    assert len(chosen) == ran and {one['why'] for one in chosen} <= {
+        'finds half of it lost 1.00 (rate)', 'rotation: it ran last 0 days ago',
+    }  # fmt: skip
+    assert {one['name'] for one in chosen} <= {f'Demo %size={size}' for size in ('s', 'm', 'l', 'xl')}
+    mistake = demo.nightly('--minutes', '0.01')
+    assert mistake.returncode == 2
+    assert mistake.stderr.startswith('plumbline: no case fits into 0.01 minutes on 1 node: the shortest, Demo %size=')
+
+
 def test_a_metric_that_vanished_is_missing(demo):
     assert demo.nightly().returncode == 0
     record(demo)

@@ -224,7 +224,7 @@ def test_mistakes(planned, tmp_path):
     assert answer.exit_code == 2 and 'holds no session of any site, so no night can be planned' in answer.stderr
     planned.reference()
     answer = planned.run('plan', '--minutes', '2')
-    assert answer.exit_code == 2 and 'has a reference, so no night can be planned: run whole nights' in answer.stderr
+    assert answer.exit_code == 2 and 'measured shows a fault by a reference, so no night can be planned: run whole nights' in answer.stderr
 
 
 def test_a_planned_night_misses_nothing(planned):

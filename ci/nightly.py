@@ -73,7 +73,10 @@ def parse(words: list[str]) -> argparse.Namespace:
         '--duration', type=duration, metavar='TIME', help=f'time budget, such as 8h or 1h30m (default: {budgets})'
     )
     parser.add_argument(
-        '--minutes', type=float, metavar='N', help='run only what `plumbline plan --minutes N` chooses of the mode'
+        '--minutes',
+        type=float,
+        metavar='N',
+        help='run only the cases of the mode that find most in so many minutes: docs/plan.md',
     )
     parser.add_argument(
         '--nodes', type=command.positive, metavar='N', help='with --minutes: at a time (default: of the largest case)'

@@ -132,7 +132,7 @@ class Plan:
         """Return in words why a chosen case runs tonight."""
         if self.chosen.index(look) >= self.rotation:
             return f'finds {look_finds(look)}'
-        waited = 'it never ran here' if math.isinf(look.age) else f'it ran last {look.age:.0f} days ago'
+        waited = 'it never ran here' if math.isinf(look.age) else f'it ran last {count(round(look.age), "day")} ago'
         return f'rotation: {waited}'
 
 

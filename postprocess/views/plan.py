@@ -47,7 +47,10 @@ def plan(found: Plan, why: bool) -> View:
     ]  # fmt: skip
     left = (
         ('more surely found by the whole night', [one for one in known if one.tonight < _WELL <= one.whole]),
-        ('not even by the whole night', [one for one in known if one.whole < _WELL]),
+        (
+            'not even by the whole night, of one node rather by `ci/node-sweep`',
+            [one for one in known if one.whole < _WELL],
+        ),
         ('no case here measures it', [one for one in found.coverage if not one.measured]),
     )
     notes = [f'{what}: {", ".join(one.fault.name for one in of)}' for what, of in left if of]

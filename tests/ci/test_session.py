@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rows import each_row
 
+from ci import planned
 from ci import session as module
 from ci.process import Ended, Process, end_processes, owner_of
 from ci.session import PlannedSession, Selection, add_runs, case_of, failed
@@ -50,6 +51,20 @@ def test_a_journal_is_read_up_to_the_line_that_a_full_disk_cut(session):
     write_journal(session, case('a'), case('b ~s:p+e'), cut='{"unique_name": "c", "resu')
     assert names(session.content()) == ['a', 'b ~s:p+e']
     assert session.done() == {('hash-a', 's:p+e')}, 'a fixture is no case'
+
+
+def test_a_planned_session_is_resumed_with_its_own_cases_and_by_no_whole_night(session, tmp_path):
+    whole = Selection('s', 'quick', WORDS)
+    narrowed = Selection('s', 'quick', WORDS, ('minutes=5',))
+    killed = Session.new(tmp_path, narrowed, 1)
+    chosen = {('hash-a', 's:p+e'): 'finds switch degraded 1.00 (bandwidth)'}
+    planned.record(killed, {('hash-a', 's:p+e'): 'a', ('hash-b', 's:p+e'): 'b'}, chosen)
+    killed.remember()
+    found = Session.unfinished(tmp_path)
+    assert found.can_resume(narrowed) and not found.can_resume(whole)
+    assert not Session.new(tmp_path, whole, 2).can_resume(narrowed)
+    assert planned.recorded(found) == chosen and planned.recorded(session) == {}
+    assert json.loads(found.content()['session_info']['plumbline_narrowed_by'])[-1] == 'minutes=5'
 
 
 def test_without_a_report_the_journal_is_one(session):
@@ -142,7 +157,7 @@ def test_the_cases_that_run_again(words, generated, tmp_path, monkeypatch):
 
 
 def test_a_session_is_resumed_only_for_the_same_selection(session):
-    same = Selection('s', 'quick', WORDS)
+    same = Selection('s', 'quick', WORDS, ('node_sweep',))
     assert session.can_resume(same)
     assert not session.can_resume(Selection('s', 'nightly', WORDS))
     session.started -= module.RESUMABLE + 1

@@ -224,7 +224,10 @@ def test_mistakes(planned, tmp_path):
     assert answer.exit_code == 2 and 'holds no session of any site, so no night can be planned' in answer.stderr
     planned.reference()
     answer = planned.run('plan', '--minutes', '2')
-    assert answer.exit_code == 2 and 'measured shows a fault by a reference, so no night can be planned: run whole nights' in answer.stderr
+    assert (
+        answer.exit_code == 2
+        and 'measured shows a fault by a reference, so no night can be planned: run whole nights' in answer.stderr
+    )
 
 
 def test_a_planned_night_misses_nothing(planned):
@@ -235,3 +238,17 @@ def test_a_planned_night_misses_nothing(planned):
     planned.ingest(night(4, few, plumbline_narrowed_by='["minutes=2"]', plumbline_plan='[{"why": "x"}]'))
     document = planned.compare()
     assert {row['verdict'] for row in document['verdicts']} == {'ok'} and len(document['verdicts']) == 2
+
+
+def test_an_incident_of_a_case_that_was_not_chosen_stays_as_it_is(planned):
+    slow = night(3)
+    for entry in slow['runs'][0]['testcases']:
+        if entry['record']['check'] == 'IOR':
+            (series,) = entry['record']['metrics']['bandwidth']['series']
+            series['samples'] = [[trial, node, value / 5] for trial, node, value in series['samples']]
+    planned.ingest(slow)
+    (before,) = planned.compare()['incidents']
+    planned.ingest(night(4, [('BabelStreamHost', '-')], plumbline_narrowed_by='["minutes=2"]'))
+    (after,) = planned.compare()['incidents']
+    assert before['state'] == after['state'] == 'open' and before['id'] == after['id']
+    assert after['sessions'] == before['sessions'] == 1

@@ -107,7 +107,7 @@ def plan(
 ) -> None:
     """Choose the cases of tonight that find most classes of faults for their time; tell what is not covered.
 
-    `ci/nightly --minutes` runs them.
+    `ci/nightly --minutes 20` runs what is chosen for 20 minutes.
     """
     from postprocess.history import plan as module
     from postprocess.results.store import Store

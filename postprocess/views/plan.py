@@ -87,7 +87,9 @@ def plan(found: Plan, why: bool) -> View:
 def _verdict(found: Plan, answer: str) -> str:
     if found.late:
         return f'TOO SHORT: {answer}; give more minutes, or run `ci/nightly` without --minutes tonight'
-    return f'OK: {answer}; `ci/nightly --minutes {found.minutes:g}` runs it'
+    nodes = round(found.budget / 60 / found.minutes)
+    more = f' --nodes {nodes}' * (nodes != max(look.nodes for look in found.looks))
+    return f'OK: {answer}; `ci/nightly --minutes {found.minutes:g}{more}` runs it'
 
 
 def _named(looks: Sequence[Look]) -> str:

@@ -3,6 +3,7 @@
 
 import json
 import math
+import re
 from datetime import datetime
 from itertools import combinations
 
@@ -207,7 +208,10 @@ def test_the_command(planned):
     assert 'cluster: 4 of 6 cases' in answer.stdout and 'rail down 1.00 (bandwidth)' in answer.stdout
     assert 'not covered: more surely found by the whole night: ' in answer.stdout
     assert 'not covered: longer than the whole budget: HPL (2 h), IOR (10 min)' in answer.stdout
-    assert answer.stdout.splitlines()[-1].startswith('OK: finds ')
+    assert re.match(r'OK: finds .*; `ci/nightly --minutes 2` runs it$', answer.stdout.splitlines()[-1])
+    one_node = planned.run('plan', '--minutes', '2', '--nodes', '1')
+    assert 'OsuBandwidth' not in one_node.stdout.partition('not covered')[0]
+    assert one_node.stdout.splitlines()[-1].endswith('`ci/nightly --minutes 2 --nodes 1` runs it')
     document = json.loads(planned.run('plan', '--minutes', '2', '--format', 'json').stdout)
     assert {row['name'] for row in document['cases']} >= {'BabelStreamHost', 'OsuBandwidth'}
     assert all(row['why'] for row in document['cases']) and 0 < document['of_the_best'] <= 1

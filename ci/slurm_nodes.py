@@ -29,7 +29,7 @@ _REASONS_OF_SLURM = (
     'ResumeTimeout reached', 'reboot timed out',  # slurmctld/power_save.c
     'Kill task failed', 'Step not running',  # slurmd/slurmstepd/step_terminate_monitor.c
     'SlurmdSpoolDir is full', 'switch_g_job_postfini failed',  # slurmd/slurmstepd/mgr.c
-    'NHC: ',
+    'NHC: ', 'plumbline: ',  # the latter of node-check, by docs/node-check.md
 )  # fmt: skip
 _RESOURCE_LOST = re.compile(r'\S+ (count (too low|reported lower|changed)|type (\(\S+\) reported|changed))')  # gres.c
 # How sinfo's names of states begin: taken out by an administrator, lost, and not yet known. A star at the end: the node

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The benchmarks of a node check: a second or two of what is installed on the node, on all its places at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plumbline.node_check.jobs import Busy
+
+SECONDS = 60.0  # for one look of one benchmark
+_CACHES = 4  # arrays are so many times the last-level cache of their domain
+_LEAST = 256 * 2**20  # bytes of an array where no cache is known
+
+
+@dataclass(frozen=True)
+class Place:
+    """What runs at one place of the node: commands at the same time, whose slowest rate counts."""
+
+    dims: Mapping[str, str]
+    commands: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A program that measures one metric. `rate`: pattern of its number, in `unit` after `scale`.
+
+    `repeat`: pattern of the repetitions that it chose, and the option that asks for as many: all looks do equal work,
+    and only the first one takes the time to choose.
+    """
+
+    metric: str
+    unit: str
+    program: str
+    work: str  # what it runs: numbers of other work are not compared
+    rate: str
+    scale: float
+    places: Callable[[Node], Iterator[Place]]
+    repeat: tuple[str, str, str] = ('', '', '')  # pattern, option, option at first
+
+
+@dataclass(frozen=True)
+class Node:
+    """NUMA domains with CPUs: number, a CPU of each core, bytes of last-level cache. `step`: threads of a core."""
+
+    domains: Sequence[tuple[int, Sequence[int], int]]
+    step: int
+    gpus: int
+
+
+def node_of(processor: Mapping[str, Any], gpus: int) -> Node:
+    """Return what benchmarks need of a processor as `plumbline.machine.node.processor_of` describes it."""
+    topology = processor['topology']
+    masks = [int(mask, 16) for mask in topology['numa_nodes']] or [sum(int(mask, 16) for mask in topology['sockets'])]
+    last = max((cache['type'] for cache in topology['caches']), default='')
+    domains = []
+    for number, mask in enumerate(masks):
+        cores = sorted(low for text in topology['cores'] if (low := _lowest(int(text, 16))) in _bits(mask))
+        sizes = [
+            cache['size'] * sum(bool(int(text, 16) & mask) for text in cache['cpusets'])
+            for cache in topology['caches'] if cache['type'] == last
+        ]  # fmt: skip
+        domains.append((number, cores, sum(sizes)))
+    return Node(domains, processor['num_cpus_per_core'], gpus)
+
+
+def _lowest(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1
+
+
+def _bits(mask: int) -> set[int]:
+    return {number for number in range(mask.bit_length()) if mask >> number & 1}
+
+
+def _likwid(bytes_of: Callable[[int, int], int]) -> Callable[[Node], Iterator[Place]]:
+    def places(node: Node) -> Iterator[Place]:
+        for number, cores, cache in node.domains:
+            group = f'M{number}:{bytes_of(cache, len(cores)) // 1000}kB:{len(cores)}:1:{node.step}'
+            yield Place({'numa_domain': str(number)}, [['-w', group]])
+
+    return places
+
+
+def _beyond(cache: int) -> int:
+    return max(_CACHES * cache, _LEAST)
+
+
+def _omp_stream(node: Node) -> Iterator[Place]:
+    for number, cores, cache in node.domains:
+        bound = [
+            'env',
+            f'OMP_NUM_THREADS={len(cores)}',
+            'OMP_PROC_BIND=true',
+            'taskset',
+            '-c',
+            ','.join(map(str, cores)),
+        ]
+        sizes = ['--arraysize', str(_beyond(cache) // 8 // 1024 * 1024), '--numtimes', '20']
+        yield Place({'numa_domain': str(number)}, [[*bound, 'omp-stream', *sizes]])
+
+
+def _openssl(node: Node) -> Iterator[Place]:
+    for number, cores, _ in node.domains:
+        words = ['openssl', 'speed', '-seconds', '1', '-bytes', '16384', '-evp', 'sha256']
+        yield Place({'numa_domain': str(number)}, [['taskset', '-c', str(core), *words] for core in cores])
+
+
+def _gpu_stream(node: Node) -> Iterator[Place]:
+    for gpu in range(node.gpus):
+        yield Place({'gpu': str(gpu)}, [['--device', str(gpu), '--arraysize', str(2**27), '--numtimes', '100']])
+
+
+_TRIAD = r'^Triad\s+(\S+)'
+_REPEAT = (r'^Iterations per thread:\s+(\d+)$', '-i', '-s 1')
+#: Of each metric the first counts whose program is on PATH. openssl divides by CPU time of its process, so that others
+#: disturb it least, and runs on each core by itself; in likwid-bench one slow core holds up its domain.
+BENCHMARKS = (
+    Benchmark('memory_bandwidth', 'GB/s', 'likwid-bench', 'load', r'^MByte/s:\s+(\S+)$', 1e-3,
+              _likwid(lambda cache, cores: _beyond(cache)), _REPEAT),
+    Benchmark('memory_bandwidth', 'GB/s', 'omp-stream', 'triad', _TRIAD, 1e-3, _omp_stream),
+    Benchmark('core_rate', 'MB/s', 'openssl', 'sha256', r'^sha256 +(\S+)k$', 1e-3, _openssl),
+    Benchmark('core_rate', 'GFlop/s', 'likwid-bench', 'peakflops', r'^MFlops/s:\s+(\S+)$', 1e-3,
+              _likwid(lambda cache, cores: 20_000 * cores), _REPEAT),
+    Benchmark('gpu_memory_bandwidth', 'GB/s', 'cuda-stream', 'triad', _TRIAD, 1e-3, _gpu_stream),
+    Benchmark('gpu_memory_bandwidth', 'GB/s', 'hip-stream', 'triad', _TRIAD, 1e-3, _gpu_stream),
+)  # fmt: skip
+
+
+def installed(node: Node) -> tuple[list[Benchmark], list[str]]:
+    """Return the benchmarks that can run, and a sentence for each metric that none can measure."""
+    found: dict[str, Benchmark] = {}
+    for one in BENCHMARKS:
+        if one.metric not in found and shutil.which(one.program) and any(one.places(node)):
+            found[one.metric] = one
+    lacking: dict[str, list[str]] = {}
+    for one in BENCHMARKS:
+        if one.metric not in found and any(one.places(node)):
+            lacking.setdefault(one.metric, []).append(one.program)
+    return [*found.values()], [f'{name} (no {" or ".join(of)} on PATH)' for name, of in lacking.items()]
+
+
+def look(benchmark: Benchmark, places: Sequence[Place], repeats: dict[str, str]) -> tuple[list[float], float]:
+    """Return the rate at each place, all measured at once, and how many CPUs others kept busy meanwhile.
+
+    `repeats`: repetitions by place, which the first look fills in. Raises ValueError if a program fails.
+    """
+    pattern, option, at_first = benchmark.repeat
+    busy, started = Busy(), []
+    for place in places:
+        known = repeats.get(f'{benchmark.metric} {name_of(place.dims)}')
+        many = [option, known] if known else at_first.split()
+        head = [benchmark.program, *(['-t', benchmark.work] if pattern else []), *many]
+        for words in place.commands:
+            command = [*head, *words] if words[0].startswith('-') else [*words]
+            started.append((place, _start(command)))
+    end = time.monotonic() + SECONDS
+    texts: dict[int, list[str]] = {}
+    try:
+        for place, process in started:
+            printed, _ = process.communicate(timeout=max(end - time.monotonic(), 0.1))
+            if process.returncode:
+                raise ValueError(f'{benchmark.program} ended with {process.returncode} at {name_of(place.dims)}')
+            texts.setdefault(id(place), []).append(printed)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f'{benchmark.program} did not end within {SECONDS:g} s') from None
+    finally:
+        for _, process in started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+    rates = []
+    for place in places:
+        of_place = [re.findall(benchmark.rate, text, re.MULTILINE) for text in texts[id(place)]]
+        if not all(len(found) == 1 and re.fullmatch(r'\d+(\.\d+)?', found[0]) for found in of_place):
+            raise ValueError(f'{benchmark.program} printed no rate at {name_of(place.dims)}')
+        rates.append(benchmark.scale * min(float(found[0]) for found in of_place))
+        if pattern and (chosen := re.search(pattern, texts[id(place)][0], re.MULTILINE)):
+            repeats.setdefault(f'{benchmark.metric} {name_of(place.dims)}', chosen[1])
+    return rates, busy.cpus()
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[str]:
+    quiet = subprocess.DEVNULL
+    environment = os.environ | {'LC_ALL': 'C', 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}
+    try:
+        return subprocess.Popen(
+            command, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, text=True, errors='replace', env=environment
+        )
+    except OSError as error:
+        raise ValueError(f'{command[0]} cannot be run: {error.strerror}') from None
+
+
+def name_of(dims: Mapping[str, str]) -> str:
+    """Return ``numa_domain=0``."""
+    return ','.join(f'{name}={value}' for name, value in dims.items())

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tell whether a job runs on this node, or other processes keep its CPUs busy."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+_STEP = re.compile(rb'slurmstepd: \[(\d+)')  # how Slurm names the process of each step
+_PBS_JOBS = 'var/spool/pbs/mom_priv/jobs'
+_OWN = ('SLURM_JOB_ID', 'PBS_JOBID')
+_TICKS = os.sysconf('SC_CLK_TCK')
+
+
+def jobs(epilog: bool = False, root: Path = Path('/')) -> list[str]:
+    """Return the jobs of Slurm, PBS or Flux on this node; with `epilog` without the one whose end runs this."""
+    found = set()
+    for path in (root / 'proc').glob('[0-9]*/cmdline'):
+        try:
+            words = path.read_bytes()
+        except OSError:  # it ended
+            continue
+        if step := _STEP.match(words):
+            found.add(step[1].decode())
+        elif os.path.basename(words.split(b'\0')[0]) == b'flux-shell':
+            found.add(f'of flux-shell, process {path.parent.name}')
+    found |= {path.stem for path in (root / _PBS_JOBS).glob('*.JB')}
+    return sorted(found - {os.environ.get(name, '') for name in _OWN} if epilog else found)
+
+
+class Busy:
+    """CPU time that others use: other processes of this node, and other machines of its hypervisor."""
+
+    def __init__(self) -> None:
+        self._before = self._now()
+
+    def cpus(self) -> float:
+        """Return how many CPUs they kept busy since then, on average."""
+        others, clock = self._now()
+        return max(0.0, (others - self._before[0]) / max(clock - self._before[1], 1e-3))
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        """Return the CPU time of all but this process and its ended children, in s, and a clock."""
+        user, nice, system, _, _, irq, softirq, steal = map(int, Path('/proc/stat').read_text().split(None, 9)[1:9])
+        own = os.times()
+        mine = own.user + own.system + own.children_user + own.children_system
+        return (user + nice + system + irq + softirq + steal) / _TICKS - mine, time.monotonic()

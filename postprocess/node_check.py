@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Check this node within a minute, against its own earlier checks and those of its peers.
+
+Writes below ``<results>/node-checks`` alone: what `postprocess.results.node_checks` says; devices and repetitions of a
+node to ``<node>.json``, its counters to ``<node>.counts``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import platform
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plumbline.errors import InputError
+from plumbline.files import write_text
+from plumbline.machine.node import processor_of, this_node
+from plumbline.node_check import benchmarks, jobs, looks
+
+LOOKS = 8  # all of which must be too low before a node is drained
+_FIRST = 3  # looks of a metric that has no limit yet
+_PAUSE = 1.0  # seconds between two looks: what disturbed one may end
+_QUIET = 0.02, 0.25  # share of all CPUs, and CPUs, that others may use while a benchmark runs
+
+
+@dataclass
+class Outcome:
+    """What a check found. `faults`: (what, sentence), each a reason to drain; `undecided`: why nothing can be said."""
+
+    node: str
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+    measured: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing was found, 1: drain, 3: not known."""
+        return 1 if self.faults else 3 if self.undecided else 0
+
+    @property
+    def reason(self) -> str:
+        """The reason to drain in one line, empty without one."""
+        return f'plumbline: {"; ".join(f"{what}: {said}" for what, said in self.faults)}' if self.faults else ''
+
+    @property
+    def line(self) -> str:
+        """The outcome in one line, a fault in the form that NHC prints."""
+        if self.faults:
+            return f'ERROR:  plumbline:  Health check failed:  {self.reason.removeprefix("plumbline: ")}'
+        said = [f'not known: {"; ".join(self.undecided)}'] if self.undecided else []
+        said += [', '.join(self.done), *(f'warning: {note}' for note in self.notes)]
+        said += [f'not measured: {", ".join(self.lacking)}'] if self.lacking else []
+        return f'{"UNKNOWN" if self.undecided else "OK"}:  plumbline:  {self.node}: {"; ".join(filter(None, said))}'
+
+
+def check(
+    results: Path, expects: Sequence[tuple[str, str]] | str, partition: str, only_settings: bool, epilog: bool
+) -> Outcome:
+    """Look at this node. `expects`: settings that its site states, or why they are not known. Raises InputError."""
+    node = this_node().name or platform.node().partition('.')[0]
+    if not re.fullmatch(r'[\w.-]+', node):
+        raise InputError(f'{node!r}: expected a name of this node of letters, digits, "-", "_" and "."')
+    folder, found = results / 'node-checks', Outcome(node)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = _read_kept(folder / f'{node}.json')
+    _look(found, expects, kept['devices'], folder / f'{node}.counts')
+    if not only_settings:
+        if here := jobs.jobs(epilog):
+            found.undecided.append(f'no benchmark runs beside job {", ".join(here[:4])}')
+        else:
+            _measure(found, folder, kept, partition)
+    write_text(folder / f'{node}.json', json.dumps(kept) + '\n')
+    return found
+
+
+def _read_kept(path: Path) -> dict[str, Any]:
+    try:
+        kept = json.loads(path.read_text(encoding='utf-8'))
+        return {name: dict(kept[name]) for name in ('devices', 'repeats')}
+    except FileNotFoundError:
+        return {'devices': {}, 'repeats': {}}
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f'{path}: expected what an earlier check wrote; remove it') from None
+
+
+def _look(found: Outcome, expects: Sequence[tuple[str, str]] | str, before: dict[str, float], counts: Path) -> None:
+    """Look at settings, devices and counters; renew `before` and `counts`."""
+    if isinstance(expects, str):
+        found.lacking.append(f'settings ({expects})')
+    else:
+        try:
+            found.faults += [('settings', fault) for fault in looks.settings_faults(expects)]
+            found.done.append(f'{len(expects)} settings')
+        except ValueError as error:
+            found.undecided.append(f'settings: {error}')
+    try:
+        devices, unread = looks.devices()
+        found.faults += [('devices', fault) for fault in looks.lost(devices, unread, before)]
+        before |= {name: max(value, before.get(name, value)) for name, value in devices.items()}
+        found.done.append(f'{len(devices)} facts of devices')
+    except ValueError as error:
+        found.undecided.append(f'devices: {error}')
+    try:
+        text, facts = looks.counters(counts, before.get('gpus', 0) > 0)
+        hard, soft = looks.growth(facts)
+        since = f'since {time.strftime("%Y-%m-%d %H:%M", time.localtime(counts.stat().st_mtime))}' if facts else ''
+        found.faults += [('counters', f'{fault} {since}') for fault in hard]
+        found.notes += [f'{note} {since}' for note in soft]
+        found.done.append(f'{len(text.splitlines())} counters')
+        write_text(counts, text)
+    except ValueError as error:
+        found.undecided.append(f'counters: {error}')
+
+
+def _measure(found: Outcome, folder: Path, kept: dict[str, Any], partition: str) -> None:
+    from postprocess.results import node_checks as history
+    from postprocess.statistics.lowest import lowest
+
+    processor = processor_of(this_node())
+    node = benchmarks.node_of(processor, int(kept['devices'].get('gpus', 0)))
+    chosen, lacking = benchmarks.installed(node)
+    found.lacking += [*lacking, 'network bandwidth (needs a second node)']
+    quiet = max(_QUIET[0] * processor['num_cpus'], _QUIET[1])
+    busy = jobs.Busy()
+    time.sleep(0.2)
+    if (beside := busy.cpus()) > quiet:
+        found.undecided.append(f'no benchmark runs: others keep {beside:.1f} CPUs busy')
+        return
+    own, peers, damaged = history.read(folder, found.node)
+    found.notes += damaged
+    rows: list[history.Row] = []
+    judged = 0
+    series = sum(len(list(one.places(node))) for one in chosen)
+    for one in chosen:
+        places = list(one.places(node))
+        keys = [history.key_of(processor['model'], one, place.dims) for place in places]
+        limits = [
+            lowest(own.get(key, []), [values for of in peers if (values := of.get(key))], series) for key in keys
+        ]  # fmt: skip
+        try:
+            looks_at = functools.partial(benchmarks.look, one, places, kept['repeats'])
+            rates, best = take_looks(looks_at, [limit.limit if limit else None for limit in limits], quiet)
+        except ValueError as error:
+            found.undecided.append(f'{one.metric}: {error}')
+            continue
+        rows += [(key, one.unit, of) for key, of in zip(keys, zip(*rates, strict=True), strict=True)]
+        for key, value, limit in zip(keys, best, limits, strict=True):
+            said = f'{key.dims}: {value:.4g} {one.unit}'
+            if not limit:
+                found.measured.append(f'{one.metric} {said}, not judged yet: {len(own.get(key, []))} earlier checks')
+                continue
+            judged += 1
+            usual = f'usual {limit.level:.4g}, lowest {limit.limit:.4g}'
+            found.measured.append(f'{one.metric} {said}, {usual}, finds a loss of {100 * limit.notices:.0f} %')
+            if value < limit.limit:
+                loss = f'-{100 * (1 - value / limit.level):.0f} % in the best of {len(rates)} looks'
+                found.faults.append((one.metric, f'{said}, {loss}; {usual}'))
+    found.done.append(f'{len(found.measured)} rates, {judged} of them judged')
+    history.write(folder, found.node, partition, rows, drained=bool(found.faults))
+
+
+def take_looks(
+    look: Callable[[], tuple[list[float], float]], limits: Sequence[float | None], quiet: float, pause: float = _PAUSE
+) -> tuple[list[list[float]], list[float]]:
+    """Return the rates of the undisturbed looks and the best rate of each place.
+
+    One look where no rate is below its limit, `LOOKS` where one stays below it, `_FIRST` where a limit is not known.
+    `look`: returns the rates, and how many CPUs others kept busy meanwhile, `quiet` at most where it counts. Raises
+    ValueError if too many looks are disturbed.
+    """
+    undisturbed: list[list[float]] = []
+    best = [0.0] * len(limits)
+    for number in range(2 * LOOKS):
+        if number:
+            time.sleep(pause)
+        rates, beside = look()
+        best = [max(pair) for pair in zip(best, rates, strict=True)]  # a node that was fast beside others is fast
+        undisturbed += [rates] if beside <= quiet else []
+        low = any(limit is not None and value < limit for limit, value in zip(limits, best, strict=True))
+        if len(undisturbed) >= (LOOKS if low else _FIRST if None in limits else 1):
+            return undisturbed, best
+    raise ValueError(f'others kept {beside:.1f} CPUs busy in {2 * LOOKS - len(undisturbed)} of {2 * LOOKS} looks')

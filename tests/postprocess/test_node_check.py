@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`plumbline node-check` on this machine, with stand-ins for its programs, its load and its past."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from health_stand_in import EDAC, Node
+from run_reports import Workplace
+from scipy.stats import t as student
+from scratch import ROOT
+from typer.testing import CliRunner
+
+from plumbline.machine.node import processor_of, this_node
+from plumbline.node_check import benchmarks, jobs, looks
+from postprocess.cli import app
+from postprocess.node_check import take_looks
+from postprocess.statistics.lowest import lowest
+
+SITE = """\
+descr: a site
+hostnames: [nowhere]
+partitions:
+  - name: one
+    scheduler: local
+    launcher: local
+    environs: [system]
+    processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1}
+    expects: {hugepages: HUGEPAGES}
+  - {name: two, scheduler: local, launcher: local, environs: [system]}
+environments:
+  - {name: system, provider: system, prefix: /usr, features: []}
+"""
+HUGEPAGES = Path('/proc/sys/vm/nr_hugepages').read_text().strip()
+MORE = str(int(HUGEPAGES) + 1)
+
+
+class OneNode:
+    """This machine as node n1: its programs print `rates`, and nobody else uses it."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.results = folder, folder / 'results'
+        self.checks = self.results / 'node-checks'
+        self.checks.mkdir(parents=True)
+        (folder / 'sites/box').mkdir(parents=True)
+        self.expects(HUGEPAGES)
+        (folder / 'bin').mkdir()
+        self.rates(memory='10000.00', core='1500000.00')
+
+    def expects(self, hugepages: str) -> None:
+        (self.folder / 'sites/box/site.yaml').write_text(SITE.replace('HUGEPAGES', hugepages))
+
+    def rates(self, memory: str, core: str) -> None:
+        self.program('likwid-bench', f'echo "$@" >> {self.folder}/calls; echo "Iterations per thread:\t64"',
+                     f'printf "MByte/s:\\t\\t{memory}\\n"')  # fmt: skip
+        self.program('openssl', f'echo "sha256         {core}k"')
+
+    def program(self, name: str, *lines: str) -> None:
+        path = self.folder / 'bin' / name
+        path.write_text('\n'.join(['#!/bin/sh', *lines, '']))
+        path.chmod(0o755)
+
+    def past(self, name: str, memory: list[float], core: float = 1500.0) -> None:
+        """Write the checks of a node as the command does, at its first two rates."""
+        environ = ''.join(one if one.isalnum() or one in '.-_' else ' ' for one in processor_of(this_node())['model'])
+        rows = ['session,time,partition,environ,check,params,metric,dims,unit,better,value,node,trial']
+        for number, value in enumerate(memory):
+            begin = f'{number},2026-11-01T00:00:{number:02},one,{"_".join(environ.split())},NodeCheck'
+            for domain, _, _ in benchmarks.node_of(processor_of(this_node()), 0).domains:
+                end = f'{name},1'
+                rows.append(
+                    f'{begin},"program=likwid-bench,work=load",memory_bandwidth,numa_domain={domain},GB/s,higher,{value},{end}'
+                )
+                rows.append(
+                    f'{begin},"program=openssl,work=sha256",core_rate,numa_domain={domain},MB/s,higher,{core},{end}'
+                )
+        (self.checks / f'{name}.csv').write_text('\n'.join(rows) + '\n')
+
+    def __call__(self, *words: str):
+        command = ['--sites', str(self.folder / 'sites'), 'node-check', '--results', str(self.results), *words]
+        result = CliRunner().invoke(app, command, env={'PLUMBLINE_SITE': 'box'})
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    def rows(self, file: str) -> list[dict[str, str]]:
+        with (self.checks / file).open(newline='') as stream:
+            return list(csv.DictReader(stream))
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    monkeypatch.setenv('SLURMD_NODENAME', 'n1')
+    monkeypatch.delenv('SLURM_JOB_PARTITION', raising=False)
+    monkeypatch.setenv('PATH', f'{tmp_path}/bin:{os.environ["PATH"]}')
+    monkeypatch.setattr(jobs, 'jobs', lambda epilog: [])
+    monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: 0.0)
+    monkeypatch.setattr('postprocess.node_check._PAUSE', 0.0)
+    monkeypatch.setattr('time.sleep', lambda seconds: None)
+    return OneNode(tmp_path)
+
+
+def test_the_limit_is_the_prediction_limit_of_the_nodes_own_checks():
+    own = [100 * math.exp(0.01), 100 * math.exp(-0.01)] * 5  # s = 0.01 sqrt(10 / 9) about 100
+    found = lowest(own, [], series=2)
+    assert found.level == pytest.approx(100)
+    # t = 6.594 at 1e-4 / 2 with 9 degrees of freedom: 100 exp(-6.594 x 0.010541 x sqrt(1.1))
+    assert student.isf(5e-5, 9) == pytest.approx(6.594, abs=1e-3)
+    assert found.limit == pytest.approx(92.97, abs=0.1)
+    assert found.notices == pytest.approx(1 - math.exp(-0.0729 - 3.03 * 0.010541), abs=2e-3)
+
+
+def test_a_steady_rate_drains_from_five_percent_on():
+    found = lowest([100.0] * 10, [], series=1)
+    assert (found.level, found.limit) == (pytest.approx(100), pytest.approx(95))
+    assert found.notices == pytest.approx(0.05)
+
+
+def test_a_new_node_is_compared_with_eight_others():
+    peers = [[99.0, 101.0]] * 4 + [[100.0]] * 4
+    assert lowest([80.0] * 9, peers[:7], series=1) is None
+    assert lowest([80.0] * 9, peers, series=1).level == pytest.approx(100, rel=1e-3)
+    assert lowest([80.0] * 10, peers, series=1).level == pytest.approx(80)  # then with itself
+
+
+def looked(*rates, limits=(95.0,), beside=0.0):
+    given = iter(rates)
+    return take_looks(lambda: ([next(given)], beside), list(limits), quiet=0.5, pause=0)
+
+
+def test_a_low_rate_is_looked_at_eight_times_and_one_good_look_ends_it():
+    assert looked(96.0) == ([[96.0]], [96.0])
+    assert looked(90.0, 91.0, 97.0) == ([[90.0], [91.0], [97.0]], [97.0])
+    rates, best = looked(*[90.0] * 7, 91.0)
+    assert (len(rates), best) == (8, [91.0])
+    assert len(looked(1.0, 2.0, 3.0, limits=(None,))[0]) == 3
+
+
+def test_a_look_beside_other_processes_does_not_count_against_a_node():
+    with pytest.raises(ValueError, match=r'^others kept 1\.0 CPUs busy in 16 of 16 looks$'):
+        looked(*[90.0] * 16, beside=1.0)
+
+
+def test_a_planted_loss_drains_and_its_repair_does_not(node):
+    node.past('n1', [10.0, 10.02, 9.98, 10.01, 9.99] * 3)
+    before = (node.checks / 'n1.csv').read_text()
+    assert node('--partition', 'one').exit_code == 0
+    node.rates(memory='9000.00', core='1500000.00')
+    answer = node('--partition', 'one')
+    assert answer.exit_code == 1
+    assert answer.stdout.startswith('ERROR:  plumbline:  Health check failed:  memory_bandwidth: numa_domain=0: 9 GB/s')
+    assert '-10 % in the best of 8 looks; usual 10, lowest 9.5' in answer.stdout and answer.stdout.count('\n') == 1
+    reason = node('--partition', 'one', '--drain-reason')
+    assert reason.exit_code == 1 and reason.stdout.startswith('plumbline: memory_bandwidth: numa_domain=0: 9 GB/s')
+    assert (node.checks / 'n1.csv').read_text().startswith(before)
+    low = [row for row in node.rows('n1.drained.csv') if row['metric'] == 'memory_bandwidth' and row['dims'][-1] == '0']
+    assert [(float(row['value']), row['trial']) for row in low] == [(9.0, str(k)) for k in range(1, 9)] * 2
+    node.rates(memory='10000.00', core='1500000.00')
+    answer = node('--partition', 'one', '--details', '--drain-reason')
+    assert (answer.exit_code, answer.stdout) == (0, '')
+    answer = node('--partition', 'one', '--details')
+    assert answer.exit_code == 0 and answer.stdout.startswith('OK:  plumbline:  n1: 1 settings, ')
+    assert 'memory_bandwidth numa_domain=0: 10 GB/s, usual 10, lowest 9.5, finds a loss of 5 %' in answer.stdout
+    calls = (node.folder / 'calls').read_text().splitlines()
+    assert '-s 1' in calls[0] and all('-i 64' in call for call in calls[-2:])  # equal work from the second look on
+
+
+def test_what_was_measured_is_read_by_ingest_and_what_is_not_judged_is_told(node, tmp_path):
+    answer = node('--partition', 'one', '--details')
+    assert answer.exit_code == 0 and 'rates, 0 of them judged' in answer.stdout
+    assert 'not judged yet: 0 earlier checks' in answer.stdout
+    assert 'network bandwidth (needs a second node)' in answer.stdout
+    assert [row['trial'] for row in node.rows('n1.csv') if row['metric'] == 'core_rate'][:3] == ['1', '2', '3']
+    (tmp_path / 'work').mkdir()
+    work = Workplace(tmp_path / 'work')
+    stored = work.run('ingest', node.checks / 'n1.csv', '--format', 'table', '--site', 'cluster')
+    assert stored.exit_code == 0, stored.output
+
+
+def test_a_slow_new_node_is_found_by_its_peers_and_a_damaged_peer_is_named(node):
+    for number in range(2, 11):
+        node.past(f'n{number}', [10.0, 10.02, 9.98])
+    node.rates(memory='8000.00', core='1500000.00')
+    with (node.checks / 'n10.csv').open('a') as stream:
+        stream.write('5,2026-11-01')  # n10 writes this line
+    answer = node('--partition', 'one')
+    assert answer.exit_code == 1 and '8 GB/s, -20 %' in answer.stdout
+    (node.checks / 'n9.csv').write_text('session,value\n1,2\n')
+    node.rates(memory='10000.00', core='1500000.00')
+    answer = node('--partition', 'one')
+    assert answer.exit_code == 0 and 'warning: ' in answer.stdout and 'n9.csv:2: expected a row' in answer.stdout
+
+
+def test_a_setting_that_differs_and_devices_that_are_lost(node):
+    node.expects(MORE)
+    answer = node('--partition', 'one', '--settings-only')
+    assert answer.exit_code == 1
+    assert f'settings: hugepages: expected {MORE}, found {HUGEPAGES}' in answer.stdout
+    node.expects(HUGEPAGES)
+    kept = json.loads((node.checks / 'n1.json').read_text())
+    kept['devices'] |= {'nics': kept['devices'].get('nics', 0) + 1, 'nic_rate mlx5_9': 200}
+    (node.checks / 'n1.json').write_text(json.dumps(kept))
+    for _ in range(2):  # it stays lost
+        answer = node('--partition', 'one', '--settings-only', '--drain-reason')
+        assert answer.exit_code == 1 and f'was {kept["devices"]["nics"]:g}' in answer.stdout
+        assert 'nic_rate mlx5_9: was 200, cannot be read now' in answer.stdout
+    assert not (node.checks / 'n1.csv').exists()
+
+
+def test_a_lost_part_of_memory_is_a_loss_and_what_a_kernel_reserves_is_not():
+    assert looks.lost({'memory_GiB': 503.2}, {}, {'memory_GiB': 503.7}) == []
+    assert looks.lost({'memory_GiB': 471.5}, {}, {'memory_GiB': 503.7}) == ['memory_GiB: 471.5, was 503.7']
+    assert looks.lost({}, {'gpus': 'nvidia-smi says: no'}, {'gpus': 8}) == [
+        'gpus: was 8, cannot be read now: nvidia-smi says: no'
+    ]
+
+
+def test_uncorrected_errors_since_the_last_check_drain_and_corrected_ones_are_told(tmp_path, monkeypatch):
+    stand_in = Node(tmp_path / 'node')
+    monkeypatch.setattr(looks, 'PARTS', stand_in.folder)
+    monkeypatch.setenv('PATH', f'{stand_in.folder}/bin:/usr/bin:/bin')
+    errors, counts = stand_in.folder / EDAC / 'mc1', tmp_path / 'n1.counts'
+    errors.mkdir(parents=True)
+    for name in ('ue_count', 'ce_count'):
+        (errors / name).write_text('0\n')
+    text, facts = looks.counters(counts, gpus=False)
+    assert facts == {}  # nothing is known of an earlier time
+    counts.write_text(text)
+    assert looks.growth(looks.counters(counts, gpus=False)[1]) == ([], [])
+    (errors / 'ue_count').write_text('1\n')
+    (errors / 'ce_count').write_text('7\n')
+    hard, soft = looks.growth(looks.counters(counts, gpus=False)[1])
+    assert hard == ['uncorrected memory errors +1 on mc1'] and soft == ['corrected memory errors +7 on mc1']
+
+
+def test_jobs_are_known_by_their_processes(tmp_path, monkeypatch):
+    for number, words in enumerate(
+        ('slurmstepd: [12.batch]', 'slurmstepd: [13.0]', '/usr/bin/slurmstepd infinity', 'sh')
+    ):
+        (tmp_path / f'proc/{number}').mkdir(parents=True)
+        (tmp_path / f'proc/{number}/cmdline').write_bytes(words.encode().replace(b' ', b' ') + b'\0')
+    folder = tmp_path / 'var/spool/pbs/mom_priv/jobs'
+    folder.mkdir(parents=True)
+    (folder / '7.pbs.JB').touch()
+    assert jobs.jobs(root=tmp_path) == ['12', '13', '7.pbs']
+    monkeypatch.setenv('SLURM_JOB_ID', '12')
+    assert jobs.jobs(root=tmp_path) == ['12', '13', '7.pbs']
+    assert jobs.jobs(epilog=True, root=tmp_path) == ['13', '7.pbs']  # that of another user stays
+
+
+def test_no_benchmark_runs_beside_a_job_or_on_a_busy_node(node, monkeypatch):
+    monkeypatch.setattr(jobs, 'jobs', lambda epilog: [] if epilog else ['12'])
+    answer = node('--partition', 'one')
+    assert answer.exit_code == 3 and 'no benchmark runs beside job 12' in answer.stdout
+    assert node('--partition', 'one', '--settings-only').exit_code == 0
+    assert not (node.folder / 'calls').exists()
+    monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: 99.0)
+    answer = node('--partition', 'one', '--epilog')
+    assert answer.exit_code == 3 and 'others keep 99.0 CPUs busy' in answer.stdout
+    assert not (node.folder / 'calls').exists() and node('--drain-reason').stdout == ''
+
+
+def test_a_program_that_fails_or_prints_no_rate_leaves_the_check_open(node):
+    node.program('likwid-bench', 'echo nothing')
+    answer = node('--partition', 'one')
+    assert answer.exit_code == 3 and 'memory_bandwidth: likwid-bench printed no rate at numa_domain=0' in answer.stdout
+    node.program('likwid-bench', 'exit 4')
+    answer = node('--partition', 'one')
+    assert answer.exit_code == 3 and 'likwid-bench ended with 4 at numa_domain=0' in answer.stdout
+
+
+def test_wrong_input_is_one_sentence(node):
+    answer = node('--partition', 'tow', '--settings-only')
+    assert (answer.exit_code, answer.stdout) == (2, '')
+    assert answer.stderr == "plumbline: --partition tow: expected one of one, two; found 'tow': did you mean two?\n"
+    answer = node('--settings-only')
+    assert answer.exit_code == 0 and 'settings (box has several partitions: choose with --partition)' in answer.stdout
+    (node.checks / 'n1.csv').write_text('session,value\n1,2\n')
+    answer = node('--partition', 'one')
+    assert answer.exit_code == 2 and 'n1.csv:2: expected a row of a node check' in answer.stderr
+    (node.checks / 'n1.json').write_text('{')
+    answer = node('--partition', 'one')
+    assert answer.exit_code == 2 and 'n1.json: expected what an earlier check wrote; remove it' in answer.stderr
+
+
+def test_gpus_and_domains_are_places_of_their_own():
+    caches = [{'type': 'L3', 'size': 2**25, 'cpusets': ['0xf', '0xf0']}]
+    processor = {
+        'num_cpus_per_core': 2, 'topology': {'numa_nodes': ['0x33', '0xcc'], 'sockets': ['0xff'], 'caches': caches,
+                                             'cores': ['0x11', '0x22', '0x44', '0x88']},
+    }  # fmt: skip
+    node = benchmarks.node_of(processor, gpus=2)
+    assert node.domains == [(0, [0, 1], 2**26), (1, [2, 3], 2**26)]
+    by_program = {(one.program, one.work): list(one.places(node)) for one in benchmarks.BENCHMARKS}
+    assert by_program['likwid-bench', 'load'][1].commands == [['-w', 'M1:268435kB:2:1:2']]  # 4 x 64 MiB
+    assert [place.dims for place in by_program['cuda-stream', 'triad']] == [{'gpu': '0'}, {'gpu': '1'}]
+    assert by_program['openssl', 'sha256'][1].commands[1][:3] == ['taskset', '-c', '3']
+
+
+def test_settings_alone_load_no_library_of_arrays(tmp_path):
+    script = (
+        'import sys; from pathlib import Path; from postprocess.node_check import check; '
+        "check(Path(sys.argv[1]), 'none', 'p', True, False); "
+        "print(sorted({'numpy', 'pandas', 'pyarrow', 'reframe', 'scipy'} & set(sys.modules)))"
+    )
+    words = [sys.executable, '-c', script, str(tmp_path)]
+    answer = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert answer.stdout == '[]\n'

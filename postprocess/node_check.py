@@ -157,6 +157,12 @@ def _measure(found: Outcome, folder: Path, kept: dict[str, Any], partition: str)
             if not limit:
                 found.measured.append(f'{one.metric} {said}, not judged yet: {len(own.get(key, []))} earlier checks')
                 continue
+            if not limit.limit:
+                found.lacking.append(f'{one.metric} {key.dims} (its checks scatter too much)')
+                found.measured.append(
+                    f'{one.metric} {said}, not judged: would find a loss of {100 * limit.notices:.0f} %'
+                )
+                continue
             judged += 1
             usual = f'usual {limit.level:.4g}, lowest {limit.limit:.4g}'
             found.measured.append(f'{one.metric} {said}, {usual}, finds a loss of {100 * limit.notices:.0f} %')

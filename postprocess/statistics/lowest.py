@@ -13,14 +13,18 @@ from postprocess.statistics.distributions import student, upper
 
 FALSE_DRAINS = 1e-4  # of healthy checks
 FLOOR = 0.05  # smallest loss that drains: an update of kernel or firmware may cost a few percent
-OWN = 10  # earlier checks of the node from which on it is compared with itself
+OWN = 20  # earlier checks of the node from which on it is compared with itself
+WIDEST = 0.2  # largest loss that must be waited for; where only more is found, nothing is judged
 PEERS = 8  # other nodes from which on it is compared with them
 _FOUND = 2.33 + 0.7  # deviates: 99 % are below the first; the best of eight looks is above a single one by the second
 
 
 @dataclass(frozen=True)
 class Lowest:
-    """`level` and `limit` in the unit of the metric; `notices`: the smallest loss that is found in 99 of 100 checks."""
+    """`level` and `limit` in the unit of the metric; `notices`: the smallest loss that is found in 99 of 100 checks.
+
+    `limit` is 0 where earlier values scatter too much, as where a machine has two levels.
+    """
 
     level: float
     limit: float
@@ -47,4 +51,5 @@ def lowest(own: Sequence[float], peers: Sequence[Sequence[float]], series: int) 
         return None
     t = float(student(upper(FALSE_DRAINS / series), numpy.array(n - 1.0)))
     below = max(t * deviation * math.sqrt(1 + 1 / n), -math.log1p(-FLOOR))
-    return Lowest(math.exp(level), math.exp(level - below), -math.expm1(-below - _FOUND * deviation))
+    notices = -math.expm1(-below - _FOUND * deviation)
+    return Lowest(math.exp(level), math.exp(level - below) if notices <= WIDEST else 0.0, notices)

@@ -26,6 +26,7 @@ STUDIES = {
     'two_sets': 'two_sets --sites 1',
     'trend_quality trend': 'trend_quality trend --trials 2',
     'trend_quality fleet': 'trend_quality fleet --trials 4',
+    'node_check_rates': 'node_check_rates --nodes 1',
     'public_series {0}': None,  # of clones of public repositories
     'store_speed night': 'store_speed night --scale 0.01',
     'store_speed year': 'store_speed year --scale 0.03',

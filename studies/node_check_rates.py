@@ -122,9 +122,9 @@ def head(title: str) -> None:
 
 
 def looks_of_this_tool() -> Iterator[tuple[str, ndarray]]:
-    """Yield the columns of rates that were recorded look by look, as logarithms."""
+    """Yield the rates that were recorded look by look while others used at most a quarter of a CPU, as logarithms."""
     with LOOKED_AT.open(newline='', encoding='utf-8') as stream:
-        rows = list(csv.DictReader(stream))
+        rows = [row for row in csv.DictReader(stream) if float(row['others_cpus']) <= 0.25]
     for name in rows[0]:
         if name.endswith('_rate'):
             yield name.removesuffix('_rate'), numpy.log([float(row[name]) for row in rows])
@@ -150,9 +150,8 @@ def main() -> None:
                 borders = f'{100 * low:.0f} to {100 * high:.0f} %' if high < 9 else f'above {100 * low:.0f} %'
                 study(f'virtual machine, {len(among)} metrics of {borders}', among, given.nodes, own)
         study('virtual machine, all metrics, a tenth', [of_series(logs, 0.1) for logs in series], given.nodes, own)
-        if LOOKED_AT.exists():
-            for name, logs in looks_of_this_tool():
-                study(f'node-check, {name}', [of_series(logs)], given.nodes, own)
+        for name, logs in looks_of_this_tool():
+            study(f'looks of node-check, {name}', [of_series(logs)], given.nodes, own)
         for history in public_histories.read(given.public).values() if given.public else ():
             residuals = [logs - running_median(logs) for logs in history.series.values()]
             quiet = [of_series(logs) for logs in residuals if public_histories.noise(logs) < 0.015]

@@ -30,7 +30,6 @@ import public_histories  # noqa: E402
 from worlds import recorded, wilson  # noqa: E402
 
 from postprocess.node_check import LOOKS, take_looks  # noqa: E402
-from postprocess.results.node_checks import BASELINE  # noqa: E402
 from postprocess.statistics.lowest import OWN, lowest  # noqa: E402
 
 SEED = 20261124
@@ -101,6 +100,27 @@ def study(name: str, noises: list[Noise], nodes: int, own: int) -> None:
     )
 
 
+def study_of_peers(count: int, spread: float, nodes: int) -> None:
+    """Print a row: new nodes among `count` peers with 20 checks each, whose levels differ."""
+    rng = numpy.random.default_rng([SEED, count])
+    false = found = healthy = 0
+    finds = []
+    for _ in range(5 * nodes):
+        levels = spread * rng.standard_normal(count + 1)
+        peers = [numpy.exp(level + 0.005 * rng.standard_normal(20)).tolist() for level in levels[1:]]
+        limit = lowest([], peers, SERIES)
+        assert limit is not None
+        finds.append(limit.notices)
+        mine = spread * rng.standard_normal((200, 1)) + 0.005 * rng.standard_normal((200, LOOKS))  # 200 new nodes
+        healthy += len(mine)
+        false += sum(drains(looks, limit.limit) for looks in mine[numpy.exp(mine[:, 0]) < limit.limit])
+        found += drains(mine[0] + math.log1p(-LOSS), limit.limit)
+    print(
+        f'| {count} peers, levels differ by {100 * spread:g} % | 0.5 % | {1e4 * SERIES * false / healthy:.2f} '
+        f'[{interval(false, healthy)}] | {wilson(found, 5 * nodes)} % | {100 * numpy.median(finds):.0f} % | - |'
+    )
+
+
 def interval(hits: int, n: int) -> str:
     """Return the 95 % Wilson interval of drains in 10 000 checks of `SERIES` metrics."""
     z, share = 1.96, hits / n
@@ -135,13 +155,16 @@ def main() -> None:
     parser.add_argument('--nodes', type=int, default=400, help='nodes of a row, each with 1000 healthy checks')
     parser.add_argument('--public', type=Path, help='folder with clones of public histories')
     given = parser.parse_args()
-    for own in (OWN, BASELINE):
+    for own in (OWN,):
         head(f'Models, {own} earlier checks')
         for cv in (0.002, 0.005, 0.01, 0.015, 0.02, 0.03):
             study('each look by itself', [of_model(cv, 'each look')], given.nodes, own)
         for kind in ('half of it shared by the looks of a check', 'all of it shared', 'heavy tails, Student t of 3',
                      'drift, AR(1) of 0.9 over checks', 'one look of 50 loses a fifth'):  # fmt: skip
             study(kind, [of_model(0.01, kind)], given.nodes, own)
+        head('A new node among peers')
+        for count, spread in ((8, 0.01), (64, 0.01), (64, 0.02)):
+            study_of_peers(count, spread, given.nodes)
         head(f'Recorded, {own} earlier checks')
         series = [*recorded()[0]]
         for low, high in ((0, 0.01), (0.01, 0.02), (0.02, 0.05), (0.05, 9)):

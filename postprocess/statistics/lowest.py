@@ -13,7 +13,7 @@ from postprocess.statistics.distributions import student, upper
 
 FALSE_DRAINS = 1e-4  # of healthy checks
 FLOOR = 0.05  # smallest loss that drains: an update of kernel or firmware may cost a few percent
-OWN = 20  # earlier checks of the node from which on it is compared with itself
+OWN = 50  # earlier checks of the node from which on it is compared with itself
 WIDEST = 0.2  # largest loss that must be waited for; where only more is found, nothing is judged
 PEERS = 8  # other nodes from which on it is compared with them
 _FOUND = 2.33 + 0.7  # deviates: 99 % are below the first; the best of eight looks is above a single one by the second

@@ -105,26 +105,31 @@ def node(tmp_path, monkeypatch):
 
 
 def test_the_limit_is_the_prediction_limit_of_the_nodes_own_checks():
-    own = [100 * math.exp(0.01), 100 * math.exp(-0.01)] * 5  # s = 0.01 sqrt(10 / 9) about 100
+    own = [100 * math.exp(0.02), 100 * math.exp(-0.02)] * 25  # s = 0.02 sqrt(50 / 49) = 0.020203 about 100
     found = lowest(own, [], series=2)
     assert found.level == pytest.approx(100)
-    # t = 6.594 at 1e-4 / 2 with 9 degrees of freedom: 100 exp(-6.594 x 0.010541 x sqrt(1.1))
-    assert student.isf(5e-5, 9) == pytest.approx(6.594, abs=1e-3)
-    assert found.limit == pytest.approx(92.97, abs=0.1)
-    assert found.notices == pytest.approx(1 - math.exp(-0.0729 - 3.03 * 0.010541), abs=2e-3)
+    # t = 4.236 at 1e-4 / 2 with 49 degrees of freedom: 100 exp(-4.236 x 0.020203 x sqrt(1.02))
+    assert student.isf(5e-5, 49) == pytest.approx(4.236, abs=1e-3)
+    assert found.limit == pytest.approx(91.72, abs=0.1)
+    assert found.notices == pytest.approx(1 - 0.9172 * math.exp(-3.03 * 0.020203), abs=2e-3)
 
 
 def test_a_steady_rate_drains_from_five_percent_on():
-    found = lowest([100.0] * 10, [], series=1)
+    found = lowest([100.0] * 50, [], series=1)
     assert (found.level, found.limit) == (pytest.approx(100), pytest.approx(95))
     assert found.notices == pytest.approx(0.05)
 
 
+def test_a_machine_with_two_levels_is_not_judged():
+    found = lowest([100.0, 70.0] * 25, [], series=1)
+    assert found.limit == 0 and found.notices > 0.2
+
+
 def test_a_new_node_is_compared_with_eight_others():
     peers = [[99.0, 101.0]] * 4 + [[100.0]] * 4
-    assert lowest([80.0] * 9, peers[:7], series=1) is None
-    assert lowest([80.0] * 9, peers, series=1).level == pytest.approx(100, rel=1e-3)
-    assert lowest([80.0] * 10, peers, series=1).level == pytest.approx(80)  # then with itself
+    assert lowest([80.0] * 49, peers[:7], series=1) is None
+    assert lowest([80.0] * 49, peers, series=1).level == pytest.approx(100, rel=1e-3)
+    assert lowest([80.0] * 50, peers, series=1).level == pytest.approx(80)  # then with itself
 
 
 def looked(*rates, limits=(95.0,), beside=0.0):
@@ -146,7 +151,7 @@ def test_a_look_beside_other_processes_does_not_count_against_a_node():
 
 
 def test_a_planted_loss_drains_and_its_repair_does_not(node):
-    node.past('n1', [10.0, 10.02, 9.98, 10.01, 9.99] * 3)
+    node.past('n1', [10.0, 10.02, 9.98, 10.01, 9.99] * 10)
     before = (node.checks / 'n1.csv').read_text()
     assert node('--partition', 'one').exit_code == 0
     node.rates(memory='9000.00', core='1500000.00')

@@ -23,7 +23,6 @@ from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
 
 LOOKS = 8  # all of which must be too low before a node is drained
-_FIRST = 3  # looks of a metric that has no limit yet
 _PAUSE = 1.0  # seconds between two looks: what disturbed one may end
 _QUIET = 0.02, 0.25  # share of all CPUs, and CPUs, that others may use while a benchmark runs
 
@@ -178,7 +177,7 @@ def take_looks(
 ) -> tuple[list[list[float]], list[float]]:
     """Return the rates of the undisturbed looks and the best rate of each place.
 
-    One look where no rate is below its limit, `LOOKS` where one stays below it, `_FIRST` where a limit is not known.
+    One look where no rate is below its limit, where it has one; `LOOKS` where one stays below it.
     `look`: returns the rates, and how many CPUs others kept busy meanwhile, `quiet` at most where it counts. Raises
     ValueError if too many looks are disturbed.
     """
@@ -191,6 +190,6 @@ def take_looks(
         best = [max(pair) for pair in zip(best, rates, strict=True)]  # a node that was fast beside others is fast
         undisturbed += [rates] if beside <= quiet else []
         low = any(limit is not None and value < limit for limit, value in zip(limits, best, strict=True))
-        if len(undisturbed) >= (LOOKS if low else _FIRST if None in limits else 1):
+        if len(undisturbed) >= (LOOKS if low else 1):
             return undisturbed, best
     raise ValueError(f'others kept {beside:.1f} CPUs busy in {2 * LOOKS - len(undisturbed)} of {2 * LOOKS} looks')

@@ -83,8 +83,7 @@ def study(name: str, noises: list[Noise], nodes: int, own: int) -> None:
     spreads, finds = [], []
     for node in range(nodes):
         logs = noises[node % len(noises)](rng, own + CHECKS + LOST)
-        first = numpy.where(numpy.arange(own) < OWN, logs[:own, :3].max(axis=1), logs[:own, 0])
-        limit = lowest(numpy.exp(first).tolist(), [], SERIES)
+        limit = lowest(numpy.exp(logs[:own, 0]).tolist(), [], SERIES)
         assert limit is not None
         judged += limit.limit > 0
         spreads.append(float(logs[:, 0].std()))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci import outcome
 from ci.progress import Seconds
-from ci.session import Case, Selection, Session
+from ci.session import Case, PlannedSession, Selection
 
 NARROWED = 'minutes'  # begins what `Selection.narrowed_by` says of such a night
 _RECORDED = 'plumbline_plan'  # in `session_info`
@@ -32,13 +32,13 @@ def choose(
     return {case: chosen[place] for case, place in places.items() if place in chosen}
 
 
-def record(session: Session, cases: Mapping[Case, str], chosen: Mapping[Case, str]) -> None:
+def record(session: PlannedSession, cases: Mapping[Case, str], chosen: Mapping[Case, str]) -> None:
     """Keep in the record of a session what was chosen of `cases`, and why."""
     rows = [{'case': case, 'name': cases.get(case, ''), 'why': why} for case, why in chosen.items()]
     session.recorded |= {_RECORDED: json.dumps(rows)} if rows else {}
 
 
-def recorded(session: Session) -> dict[Case, str]:
+def recorded(session: PlannedSession) -> dict[Case, str]:
     """Return what was chosen for a session; nothing for one that was not planned."""
     rows = json.loads(session.recorded.get(_RECORDED, '[]'))
     return {(row['case'][0], row['case'][1]): row['why'] for row in rows}

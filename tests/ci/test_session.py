@@ -56,13 +56,13 @@ def test_a_journal_is_read_up_to_the_line_that_a_full_disk_cut(session):
 def test_a_planned_session_is_resumed_with_its_own_cases_and_by_no_whole_night(session, tmp_path):
     whole = Selection('s', 'quick', WORDS)
     narrowed = Selection('s', 'quick', WORDS, ('minutes=5',))
-    killed = Session.new(tmp_path, narrowed, 1)
+    killed = PlannedSession.new(tmp_path, narrowed, 1)
     chosen = {('hash-a', 's:p+e'): 'finds switch degraded 1.00 (bandwidth)'}
     planned.record(killed, {('hash-a', 's:p+e'): 'a', ('hash-b', 's:p+e'): 'b'}, chosen)
     killed.remember()
-    found = Session.unfinished(tmp_path)
+    found = PlannedSession.unfinished(tmp_path)
     assert found.can_resume(narrowed) and not found.can_resume(whole)
-    assert not Session.new(tmp_path, whole, 2).can_resume(narrowed)
+    assert not PlannedSession.new(tmp_path, whole, 2).can_resume(narrowed)
     assert planned.recorded(found) == chosen and planned.recorded(session) == {}
     assert json.loads(found.content()['session_info']['plumbline_narrowed_by'])[-1] == 'minutes=5'
 

@@ -187,15 +187,15 @@ def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(record
 
 
 @each_row(
-    ('collective', 'crossing', 'of_network'),  # of 8 ranks on 2 nodes, by hand: nccl-tests, doc/PERFORMANCE.md
+    ('collective', 'crossing', 'of_network'),  # of 8 ranks, on 4 nodes, by hand: nccl-tests, doc/PERFORMANCE.md
     [
         ('all_reduce', 1.75, 1),
-        ('all_gather', 0.875, 2),
-        ('reduce_scatter', 0.875, 2),
-        ('alltoall', 0.875, 0.5),
+        ('all_gather', 0.875, 4 / 3),
+        ('reduce_scatter', 0.875, 4 / 3),
+        ('alltoall', 0.875, 2 / 3),
         ('sendrecv', 1, 1),
     ],
 )
 def test_the_factors_of_a_collective(collective, crossing, of_network):
     assert xccl.FACTORS[collective](8) == crossing
-    assert xccl.OF_NETWORK[collective](2, 4) == of_network
+    assert xccl.OF_NETWORK[collective](4, 2) == pytest.approx(of_network)

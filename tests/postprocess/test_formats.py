@@ -288,6 +288,21 @@ def test_what_a_tool_lost_or_calls_failed_fails_its_case():
     assert [case['fail_reason'] for case in conbench.cases if case['result'] == 'fail'] == ['MemoryError']
 
 
+def test_of_bytes_fewer_are_better_in_conbench(tmp_path):
+    result = {'tags': {'name': 'size'}, 'stats': {'data': [4096], 'unit': 'B'}, 'timestamp': '2026-11-02T04:00:00Z'}
+    (tmp_path / 'a.json').write_text(json.dumps(result))
+    (report,) = read_measurements(tmp_path / 'a.json', 'conbench', 'box')
+    assert [(row['unit'], row['better']) for row in report.metrics] == [('B', 'lower')]
+
+
+def test_a_repetition_of_google_benchmark_that_is_gone_is_named(tmp_path):
+    document = json.loads(GOOGLE.read_text())
+    document['benchmarks'][0] |= {'name': 'alone', 'repetitions': 3}
+    (tmp_path / 'a.json').write_text(json.dumps(document))
+    with pytest.raises(InputError, match='alone: expected 3 repetitions, found 1'):
+        list(read_measurements(tmp_path / 'a.json', 'google-benchmark', 'box'))
+
+
 def test_each_day_of_an_export_of_xdmod_is_a_session():
     reports = list(read_measurements(FILES / 'xdmod-appkernels.csv', 'xdmod', 'box'))
     assert [f'{report.session["started"]:%m-%d %H:%M:%S}' for report in reports] == [

@@ -378,6 +378,9 @@ def _of_meters(partition: dict[str, Any]) -> Iterator[Fault]:
 
 # ReFrame's own rules for the keys that it has
 
+#: The classes of reframe/core/containers.py of ReFrame 4.10; its schema takes any text.
+_CONTAINER_PLATFORMS = ('Apptainer', 'Docker', 'Sarus', 'Shifter', 'Singularity')
+
 
 def _by_reframe(entry: dict[str, Any], whole: Sequence[int]) -> Iterator[Fault]:
     """Yield what ReFrame's own schema refuses in the keys that go to it unchanged."""
@@ -401,3 +404,7 @@ def _by_reframe(entry: dict[str, Any], whole: Sequence[int]) -> Iterator[Fault]:
                     if error.validator == 'enum':
                         wrong = expected_one_of(error.instance, error.validator_value)
                     yield ['partitions', number, key, *error.absolute_path], f'ReFrame would refuse it: {wrong}'
+        for index, platform in enumerate(entry['partitions'][number].get('container_platforms', ())):
+            if isinstance(platform, dict) and platform.get('type', 'Docker') not in _CONTAINER_PLATFORMS:
+                wrong = expected_one_of(platform['type'], _CONTAINER_PLATFORMS)  # ReFrame would pass over it
+                yield ['partitions', number, 'container_platforms', index, 'type'], wrong

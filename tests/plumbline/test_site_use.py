@@ -162,6 +162,7 @@ MISTAKES = [
     ("check: 'Osu*'", 'check: HPL', 'tolerance.rules.0', 'has no effect: rule 1 is for the same'),
     ("check: 'Osu*', ", '', 'tolerance.rules.1', 'it holds for everything and hides the rules before it'),
     # of ReFrame's own keys
+    ('{type: Apptainer}', '{type: Aptainer}', f'{GPU}.container_platforms.0.type', 'did you mean Apptainer?'),
     ('{type: Apptainer}', '{typ: Apptainer}', f'{GPU}.container_platforms.0', 'ReFrame would refuse it'),
 ]  # fmt: skip
 

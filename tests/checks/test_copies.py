@@ -55,7 +55,7 @@ def test_unified_memory_has_its_kinds(copies):
 
     topologies = {name: topology_of(*name.split(':')) for name in ('tuolumne:apu', 'daint:gh200', 'polaris:gpu')}
     assert [topology.unified for topology in topologies.values()] == [True, True, False]
-    asked = copies.copies_of(topologies['tuolumne:apu'], list(copies.KINDS))
+    asked = copies.copies_of(topologies['tuolumne:apu'], list(copies.MEMORY_KINDS))
     assert asked['h2d_managed'][3] == 'M3->D3->G3' and asked['d2h_unpinned'][3] == 'G3->D3->U3'
     assert set(topologies['daint:gh200'].memory_kinds) == {'lpddr5', 'hbm3'}
 

@@ -82,8 +82,9 @@ class OneNode:
         (self.checks / f'{name}.csv').write_text('\n'.join(rows) + '\n')
 
     def __call__(self, *words: str):
-        command = ['--sites', str(self.folder / 'sites'), 'node-check', '--results', str(self.results), *words]
-        result = CliRunner().invoke(app, command, env={'PLUMBLINE_SITE': 'box'})
+        # not --sites, which would stay in the environment of this process
+        env = {'PLUMBLINE_SITE': 'box', 'PLUMBLINE_SITES': str(self.folder / 'sites')}
+        result = CliRunner().invoke(app, ['node-check', '--results', str(self.results), *words], env=env)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
 

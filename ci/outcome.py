@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -126,7 +127,8 @@ def _answer(sender: Connection, call: Any, args: tuple[Any, ...], kwargs: dict[s
         answer = call.__wrapped__(*args, **kwargs)
     except (InputError, SiteError, OSError) as error:
         answer = error
-    sender.send(answer)
+    with suppress(BrokenPipeError):  # the command was told to end
+        sender.send(answer)
 
 
 @isolated

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import each_row
 
+from checks.core.reading import agreement
 from checks.core.reading.agreement import Agreement, Claim, Span, Traces, at_most, equal, exact, printed, too_long
 from studies import output_mutations as study
 
@@ -31,6 +32,12 @@ from studies import output_mutations as study
 def test_a_printed_number_stands_for_all_that_round_to_it(text, more, low, high):
     span = printed(text, **more)
     assert (span.low, span.high) == (pytest.approx(low, rel=1e-12), pytest.approx(high, rel=1e-12))
+
+
+def test_a_number_beyond_all_others_contradicts_its_claim():
+    claims = [Claim('N and time', lambda numbers: (numbers['N'] * 2.0, numbers['time']), at_most)]
+    (fault,) = agreement.contradictions(claims, {'N': 10**400, 'time': 1.0}, 'HPL.out')
+    assert fault == "N and time contradict each other in 'HPL.out': one is beyond all numbers"
 
 
 def test_what_is_computed_of_spans_has_all_results():

@@ -211,13 +211,18 @@ def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
     first, second = tmp_path / 'first', tmp_path / 'second'
     demo.program(f'if mkdir {first}; then echo "rate: 50.5"; echo "delay: 1.25"; else touch {second}; sleep 300; fi')
     running = start(demo, '--', '-Strials=1', '--repeat=4')
+    before = ''
+    while '[1/4] OK' not in before:
+        line = running.stdout.readline()
+        assert line, before
+        before += line
     wait_for(second.exists)
     for _ in range(times):
         running.send_signal(signal.SIGINT)
         time.sleep(0.2)
     said, _ = running.communicate(timeout=60)
+    said = ' '.join((before + said).split())  # the summary breaks lines
     assert running.returncode == 1, said
-    said = ' '.join(said.split())  # the summary breaks lines
     assert re.search(r'mode nightly: 4 cases, about \d+ s', said), said
     assert '1 incident open' in said and 'aborted' not in said, said
     assert 'its end: interrupted by Ctrl-C after 1 of 4 cases' in said, said

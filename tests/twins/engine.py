@@ -81,6 +81,11 @@ class Twin:
         self.make_nodes()
         self.make_commands()
         self.look_at_the_nodes()
+        # What looks at ranks comes late where the CPUs of this machine are busy with other tests
+        path = self.clone.root / 'site_configs' / self.site / 'site.yaml'
+        path.write_text(
+            re.sub('^    scheduler: ', r'    looks: where_possible\n\g<0>', self.site_text, flags=re.MULTILINE)
+        )
 
     def make_nodes(self):
         hosts = {}

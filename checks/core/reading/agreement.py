@@ -94,14 +94,17 @@ class Claim(NamedTuple):
 
 def contradictions(claims: Sequence[Claim], numbers: Mapping[str, Any], where: str = '') -> list[str]:
     """Return a sentence for each claim that `numbers` (by name) contradict; none if one of them is not a number."""
-    faults = []
+    faults, place = [], f' in {where!r}' if where else ''
     for names, sides, holds in claims:
         try:
             left, right = map(exact, sides(numbers))
         except (KeyError, TypeError):
             continue
+        except OverflowError:
+            faults.append(f'{names} contradict each other{place}: one is beyond all numbers')
+            continue
         if not holds(left, right):
-            faults.append(f'{names} contradict each other{f" in {where!r}" if where else ""}: {left} and {right}')
+            faults.append(f'{names} contradict each other{place}: {left} and {right}')
     return faults
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Literal
 
+import msgspec
+
 from postprocess.text import to_csv
 
 TableRow = Mapping[str, Any]
@@ -184,7 +186,11 @@ def in_markdown(text: str) -> str:
 
 def to_json(value: Any) -> str:
     """Return standard JSON: a number that is not finite, which JSON does not have, becomes null."""
-    return json.dumps(_finite(value), indent=2, ensure_ascii=False) + '\n'
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict)
+    except ValueError:
+        text = json.dumps(_finite(value), ensure_ascii=False, default=dict)
+    return msgspec.json.format(text, indent=2) + '\n'  # json itself indents ten times slower
 
 
 def _finite(value: Any) -> Any:

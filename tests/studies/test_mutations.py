@@ -148,3 +148,14 @@ def test_a_room_whose_tests_fail_without_a_change_is_an_error(project, tmp_path)
     (project / 'tests/test_least.py').write_text('def test_nothing():\n    assert False\n')
     with pytest.raises(RuntimeError, match='room: expected its tests to pass without a change'):
         try_room('room', Room('room', ('tests/test_least.py',)), [], tmp_path, 0)
+
+
+def test_the_command_tries_changes_of_each_room_and_fails_where_a_room_could_not_be_tried(project, monkeypatch, capsys):
+    monkeypatch.setattr(mutations, 'ROOMS', {'room': Room('room', ('tests/test_least.py',))})
+    monkeypatch.setattr('sys.argv', ['mutations', '--changes', '2'])
+    assert mutations.main() == 0
+    assert re.search(r'^2 changes: [012] killed, [012] survived$', capsys.readouterr().out, re.MULTILINE)
+    (project / 'tests/test_least.py').write_text('def test_nothing():\n    assert False\n')
+    assert mutations.main() == 1
+    said = capsys.readouterr()
+    assert '0 changes: 0 killed, 0 survived' in said.out and 'room: expected its tests to pass' in said.err

@@ -15,6 +15,7 @@ from typing import Any
 from lxml import html
 
 PATIENCE = 120  # seconds after which Chromium hangs
+ALL = '[...document.querySelectorAll({!r})]'.format  # the elements of a selector
 
 
 def unpacked(page: Path | html.HtmlElement, id: str = 'data') -> Any:

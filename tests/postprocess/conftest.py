@@ -39,3 +39,12 @@ def site(young, ordinary):
     """A site after five healthy nights."""
     young.take(ordinary)
     return young
+
+
+@pytest.fixture
+def browser(chromium):
+    """A browser that must end without an error and must have asked for nothing but the page."""
+    chromium.emulate()
+    yield chromium
+    assert chromium.errors == []
+    assert len(chromium.asked) == 1, 'the page is the only thing that is asked for'

@@ -4,12 +4,13 @@
 import getpass
 import json
 import os
+from datetime import datetime
 
 import duckdb
 import pytest
 from lxml import html
-from run_reports import BEGAN, SITE, case, report
-from simulated_site import DAY, METRICS, NODES, OSU, slow_node
+from run_reports import BEGAN, SITE, Workplace, case, report
+from simulated_site import DAY, METRICS, NODES, OSU, Site, slow_node
 from test_incidents import failed
 
 WHY = ('--why', 'one DIMM')
@@ -52,13 +53,25 @@ def by_place(found):
     return {one['where']: one for one in found}
 
 
-@pytest.fixture
-def pair(site):
-    """A site of which two nodes are slow, an incident each: of n3 and of n9."""
-    site.run(two_slow)
-    found = by_place(site.judged(1))
+@pytest.fixture(scope='module')
+def two_incidents(ordinary, tmp_path_factory):
+    """A site of which two nodes are slow, and the ids of their incidents."""
+    site = Site(Workplace(tmp_path_factory.mktemp('pair')))
+    site.take(ordinary)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+        site.run(two_slow)
+        found = by_place(site.judged(1))
     assert set(found) == {'n3', 'n9'}
     return site, found['n3']['id'], found['n9']['id']
+
+
+@pytest.fixture
+def pair(young, two_incidents):
+    """A site of which two nodes are slow, an incident each: of n3 and of n9."""
+    other, *ids = two_incidents
+    young.take(other)
+    return young, *ids
 
 
 # Merge

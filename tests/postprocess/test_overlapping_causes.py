@@ -10,6 +10,7 @@ from statistics import median
 
 import duckdb
 import pytest
+from browser import ALL
 from lxml import html
 from run_reports import SITE
 
@@ -174,3 +175,23 @@ def test_the_page_orders_incidents_by_cost(measured, whole):
 
     costs = [cost(one) for one in whole]
     assert all(before > 0.8 * after for before, after in pairwise(costs)), costs
+
+
+@pytest.mark.parametrize('width', [1400, 400])
+def test_eight_cards_fit_the_first_screen_and_unfold_by_mouse_and_keyboard(browser, planted, width):
+    work, causes = planted
+    browser.open(work.results / 'report.html', width=width, height=900)
+    bottoms = browser.run(f'{ALL(".card")}.map(card => card.getBoundingClientRect().bottom)')
+    assert len(bottoms) == len(causes) == 8 and (max(bottoms) < 900 or width == 400)
+    folded = f'{ALL(".card details")}.map(details => details.open)'
+    command = "document.querySelector('.card .next code')"
+    assert not any(browser.run(folded)) and not browser.run(f'{command}.checkVisibility()')
+    place = "(box => [box.x + 20, box.y + 60])(document.querySelector('.card').getBoundingClientRect())"
+    browser.mouse(tuple(browser.run(place)), drag=True)
+    assert browser.run(folded) == [True] + 7 * [False] and browser.run(f'{command}.checkVisibility()')
+    browser.run("document.querySelectorAll('.card summary')[1].focus()")
+    browser.press('Enter')
+    assert browser.run(folded) == [True, True] + 6 * [False]
+    browser.run('scrollTo(0, 0)')
+    browser.mouse(tuple(browser.run(place)), drag=True)
+    assert browser.run(folded) == [False, True] + 6 * [False]

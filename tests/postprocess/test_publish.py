@@ -9,6 +9,7 @@ import time
 from urllib.parse import quote
 
 import pytest
+from browser import ALL
 from lxml import html
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
@@ -18,7 +19,6 @@ from studies import planted
 
 DAY = 86400
 NIGHTS = 34
-ALL = '[...document.querySelectorAll({!r})]'.format
 TITLE = "document.querySelector('dialog[open] h2')?.textContent"
 
 

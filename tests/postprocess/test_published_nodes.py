@@ -5,13 +5,13 @@ import shutil
 
 import duckdb
 import pytest
+from browser import ALL
 from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
 from postprocess.report.site_data import site_content
 
 DAY = 86400
 NODES = ['n1', 'n2', 'n3', 'n4', 'n5']
-ALL = '[...document.querySelectorAll({!r})]'.format
 TITLE = "document.querySelector('dialog[open] h2')?.textContent"
 # Percent from the median of the nodes, half of the series and the furthest behind, written anew over the Parquet files
 LEVELS = """

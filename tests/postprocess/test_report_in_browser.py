@@ -7,11 +7,11 @@ from datetime import date
 from itertools import combinations
 
 import pytest
+from browser import ALL
 from run_reports import case, metric, reference, report
 
 from studies import planted
 
-ALL = '[...document.querySelectorAll({!r})]'.format
 ROWS = ALL('#verdicts tbody tr')
 EVERY_ROW = "+document.querySelector('[data-of=metrics] output').textContent.split(' ')[2]"
 CELLS = f"{ROWS}.map(row => row.querySelector('[data-column=%s]'))"
@@ -22,14 +22,6 @@ TYPE = """{
     box.value = '%s';
     box.dispatchEvent(new Event('input'));
 }"""
-
-
-@pytest.fixture
-def browser(chromium):
-    chromium.emulate()
-    yield chromium
-    assert chromium.errors == []
-    assert len(chromium.asked) == 1, 'the page is the only thing that is asked for'
 
 
 def made(store):
@@ -56,11 +48,6 @@ def night(tmp_path_factory):
 @pytest.fixture(scope='module')
 def fleet(tmp_path_factory):
     return made(planted.fleet(tmp_path_factory.mktemp('fleet'), 0.05))
-
-
-@pytest.fixture(scope='module')
-def overlap(tmp_path_factory):
-    return made(planted.overlap(tmp_path_factory.mktemp('overlap')))
 
 
 @pytest.fixture(scope='module')
@@ -95,26 +82,6 @@ def test_each_planted_cause_is_one_card_on_the_first_screen(browser, store, requ
         assert card['size'] == pytest.approx(-cause.change, abs=0.8)
         assert abs((date.fromisoformat(card['since']) - date.fromisoformat(cause.day)).days) <= 1
         assert card['top'] < 800
-
-
-@pytest.mark.parametrize('width', [1400, 400])
-def test_eight_cards_fit_the_first_screen_and_unfold_by_mouse_and_keyboard(browser, overlap, width):
-    page, causes = overlap
-    browser.open(page, width=width, height=900)
-    bottoms = browser.run(f'{ALL(".card")}.map(card => card.getBoundingClientRect().bottom)')
-    assert len(bottoms) == len(causes) == 8 and (max(bottoms) < 900 or width == 400)
-    folded = f'{ALL(".card details")}.map(details => details.open)'
-    command = "document.querySelector('.card .next code')"
-    assert not any(browser.run(folded)) and not browser.run(f'{command}.checkVisibility()')
-    place = "(box => [box.x + 20, box.y + 60])(document.querySelector('.card').getBoundingClientRect())"
-    browser.mouse(tuple(browser.run(place)), drag=True)
-    assert browser.run(folded) == [True] + 7 * [False] and browser.run(f'{command}.checkVisibility()')
-    browser.run("document.querySelectorAll('.card summary')[1].focus()")
-    browser.press('Enter')
-    assert browser.run(folded) == [True, True] + 6 * [False]
-    browser.run('scrollTo(0, 0)')
-    browser.mouse(tuple(browser.run(place)), drag=True)
-    assert browser.run(folded) == [False, True] + 6 * [False]
 
 
 def test_a_first_night_says_what_was_measured_beside_the_peaks_and_what_to_do_next(browser, first):

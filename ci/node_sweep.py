@@ -43,11 +43,16 @@ def main() -> int:
     return command.run(arguments, lambda site, results: NodeSweep(site, arguments, results).run())
 
 
-def parse(words: list[str]) -> argparse.Namespace:
-    parser = command.new_parser('node-sweep', __doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of all commands that measure nodes of one partition."""
     command.add_common_options(parser)
     parser.add_argument('--partition', help="the site's name of it (default: its only Slurm partition)")
     parser.add_argument('--mode', choices=MODES, default='quick', help='whose checks and trials (default: %(default)s)')
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = command.new_parser('node-sweep', __doc__)
+    add_options(parser)
     parser.add_argument('--max-nodes', type=positive, metavar='N', help='hold no more nodes than these at a time')
     parser.add_argument(
         '--time-limit', type=duration, default='1h', metavar='TIME', help='hold them no longer (default: %(default)s)'
@@ -75,22 +80,27 @@ class NodeSweep:
     """The command: what `sweep` lacks is run, and all of it stored."""
 
     def __init__(self, site: Site, arguments: argparse.Namespace, results: Path):
-        self.site, self.results, self.time_limit = site, results, arguments.time_limit
+        self.site, self.arguments, self.results, self.time_limit = site, arguments, results, arguments.time_limit
         self.partition = partition_of(site, arguments.partition)
         self.place = f'{site.name}:{self.partition.name}'
         self.selection = Selection(self.place, arguments.mode, tuple(arguments.selection), ('node_sweep',))
         self.max_nodes = arguments.max_nodes
         self.problems: list[str] = []  # what went wrong outside the cases
         self.stopped = False  # whether a signal ended it
+        self.options: list[str] = []  # further ones of salloc
         if arguments.rounds:
             os.environ[settings.NODE_SWEEP_ROUNDS.name] = str(arguments.rounds)
-        left = Sweep.unfinished(results)
-        if left and (arguments.anew or not left.can_resume(self.selection, results)):
+        self.sweep = self._begin()
+
+    def _begin(self) -> Sweep:
+        """Return the sweep that is to be resumed, or a new one, after storing what an earlier one measured."""
+        left = Sweep.unfinished(self.results)
+        if left and (self.arguments.anew or not left.can_resume(self.selection, self.results)):
             print('plumbline: stores an earlier, incomplete node sweep and starts a new one')
             self._store(left, left.content()[0])
-            (results / STATE).unlink()
+            (self.results / STATE).unlink()
             left = None
-        self.sweep = left or Sweep.new(self.selection)
+        return left or Sweep.new(self.selection)
 
     def run(self) -> int:
         """Return the exit code; the caller holds the lock of the results directory."""
@@ -192,8 +202,8 @@ class NodeSweep:
                  '--immediate=60', f'--nodes={len(nodes)}', f'--nodelist={names}',
                  f'--time={max(1, self.time_limit // 60)}', f'--chdir={stage}']  # fmt: skip
         answer = subprocess.run(
-            [*words, *access_options(self.partition)], cwd=stage, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, check=False,
+            [*words, *access_options(self.partition), *self.options], cwd=stage, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
         job = re.search(r'Granted job allocation (\d+)', answer.stderr)
         if not job:

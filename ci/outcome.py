@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -167,6 +168,19 @@ def plan(
     except NothingKnown as why:
         return str(why)
     return {look.place: found.reason(look) for look in found.chosen}
+
+
+@isolated
+def last_looks(results: Path, site: str) -> dict[str, datetime]:
+    """Return when each node of a site began to be measured last, in UTC; of the last 60 days."""
+    from postprocess.results.store import Store
+
+    store = Store(results)
+    if site not in store.sites():
+        return {}
+    sessions = store.history(store.find('latest', site), days=60)
+    sql = 'SELECT node, max(night) AS night FROM (SELECT night, unnest(nodes) AS node FROM cases) GROUP BY node'
+    return {row['node']: sessions[row['night']].started for row in store.query(sql, sessions).to_pylist()}
 
 
 @isolated

@@ -10,6 +10,7 @@ from pathlib import Path
 from ci import outcome
 from ci.progress import Seconds
 from ci.session import Case, PlannedSession, Selection
+from ci.sweep import Sweep
 
 NARROWED = 'minutes'  # begins what `Selection.narrowed_by` says of such a night
 _RECORDED = 'plumbline_plan'  # in `session_info`
@@ -32,7 +33,7 @@ def choose(
     return {case: chosen[place] for case, place in places.items() if place in chosen}
 
 
-def record(session: PlannedSession, cases: Mapping[Case, str], chosen: Mapping[Case, str]) -> None:
+def record(session: PlannedSession | Sweep, cases: Mapping[Case, str], chosen: Mapping[Case, str]) -> None:
     """Keep in the record of a session what was chosen of `cases`, and why."""
     rows = [{'case': case, 'name': cases.get(case, ''), 'why': why} for case, why in chosen.items()]
     session.recorded |= {_RECORDED: json.dumps(rows)} if rows else {}

@@ -388,3 +388,73 @@ def test_the_disk_of_each_node(fleet, tmp_path):
             sample[1] for sample in case['record']['metrics']['bandwidth access=read,pattern=easy_1m']['samples']
         } == {node}
     assert os.listdir(disk) == []
+
+
+# Idle nodes
+
+
+def idle_sweep(fleet, *options: str) -> subprocess.CompletedProcess:
+    words = [sys.executable, '-m', 'ci.sweep_idle', '--partition=fleet', *options, '--', '-S', 'trials=2']
+    return fleet.clone.run(*words, **fleet.slurm)
+
+
+def last_swept(fleet) -> set[str]:
+    """Return the nodes of the last session."""
+    path = max(fleet.clone.results.glob('reports/*Z.json'))
+    return {node for case in cases_in(path) for node in case['job_nodelist']}
+
+
+def test_idle_nodes_are_measured_the_longest_unseen_first_and_busy_ones_left_alone(fleet):
+    fleet.clone.program(GOOD)
+    fleet.tell('sbatch', '-p', 'users', '-w', 'n[5-16]', '-N12', '--exclusive', '--wrap', 'sleep 300')
+    wait_for(lambda: 'n[5-16]' in fleet.queue())
+    for options, nodes in [
+        (['--max-nodes=2'], {'n17', 'n18'}), (['--max-nodes=1'], {'n19'}), (['--max-nodes=2'], {'n20', 'n17'}),
+    ]:  # fmt: skip
+        answer = idle_sweep(fleet, *options)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        assert last_swept(fleet) == nodes
+    assert re.search(r'on n20, n17 \(last seen 20\d\d-\d\d-\d\d \d\d:\d\d\)', answer.stdout)
+    assert fleet.queue().count('\n') == 1 and 'n[5-16]' in fleet.queue(), 'the job of the user goes on'
+    fleet.tell('sbatch', '-p', 'users', '-w', 'n[17-20]', '-N4', '--exclusive', '--wrap', 'sleep 300')
+    wait_for(lambda: 'n[17-20]' in fleet.queue())
+    assert idle_sweep(fleet).stdout == 'plumbline: demo:fleet: no node is idle\n'
+
+
+def test_an_idle_sweep_gives_way_to_a_job_and_blames_no_node(fleet):
+    """n8 has ended when a job takes both nodes; what hangs on n7 is neither stored nor resumed."""
+    only(fleet, 7, 8)
+    fleet.clone.program(f'[ $SLURMD_NODENAME = n7 ] && touch {fleet.folder}/hangs && sleep 300\n{GOOD}')
+    words = [sys.executable, '-m', 'ci.sweep_idle', '--partition=fleet', '--max-nodes=2', '--', '-S', 'trials=1']
+    running = subprocess.Popen(
+        words, cwd=fleet.clone.root, env=fleet.clone.environment(**fleet.slurm), text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    wait_for(lambda: [*fleet.clone.results.glob('nightly-stage/*/*/*/*/Fault*/places/n8.tar')])
+    wait_for((fleet.folder / 'hangs').exists)
+    mark = fleet.folder / 'user'
+    fleet.tell(
+        'sbatch', '-p', 'users', '-w', 'n[7-8]', '-N2', '--exclusive', '-o', '/dev/null', '--wrap', f'date > {mark}'
+    )
+    wait_for(mark.exists)
+    said, _ = running.communicate()
+    assert running.returncode == 0, said
+    assert re.search(r'the nodes were wanted: job \d+ ended in state PREEMPTED', said)
+    assert last_swept(fleet) == {'n8'}
+    found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
+    assert found['incidents'] == [] and verdicts(found) == {'no_reference': 2}
+    (fleet.folder / 'hangs').unlink()
+    fleet.clone.program(GOOD)
+    assert idle_sweep(fleet).returncode == 0
+    assert last_swept(fleet) == {'n7'}, 'nothing was left to be resumed'
+
+
+def test_an_idle_sweep_leaves_a_node_sweep_that_is_to_be_resumed_alone(fleet):
+    state = fleet.clone.results / 'node-sweep-unfinished.json'
+    running = start_and_hang(fleet, 'n8', '--max-nodes=2')
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    before = state.read_bytes()
+    answer = idle_sweep(fleet)
+    assert answer.returncode == 2 and 'let ci/node-sweep resume it first' in answer.stderr
+    assert state.read_bytes() == before

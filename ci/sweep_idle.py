@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Measure idle nodes of a Slurm partition, the longest unseen first, in a job that ends when others want its nodes.
+
+Meant for cron, every few minutes. Each node runs, by itself, the cases that find most in the given minutes, as
+`plumbline plan` chooses them. What ended before the job had to give way is stored as a session. Exit code: 0 all ok, or
+no node was idle, or the nodes were wanted; 1 anything that is not ok, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from ci import command, outcome, planned
+from ci.command import positive
+from ci.node_sweep import NodeSweep, add_options
+from ci.session import Content, cases_in
+from ci.slurm_nodes import ask, free_nodes
+from ci.sweep import STATE, Sweep, is_missing, part_ended
+from plumbline import settings
+from plumbline.errors import InputError
+from plumbline.site.sites import Site
+from postprocess.text import count
+
+NARROWED = 'idle'  # in `Selection.narrowed_by` of such a session
+_NICE = 10_000  # below the priority of all jobs that do not ask for less
+_GAVE_WAY = re.compile(r'job \d+ ended in state |.*(Requested nodes are busy|insufficient priority|revoked)')
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    return command.run(arguments, lambda site, results: IdleSweep(site, arguments, results).run())
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = command.new_parser('sweep-idle', __doc__)
+    add_options(parser)
+    parser.add_argument('--max-nodes', type=positive, default=1, metavar='K', help='at a time (default: %(default)s)')
+    parser.add_argument('--minutes', type=positive, default=10, metavar='M', help='of a node (default: %(default)s)')
+    parser.add_argument(
+        '--salloc', action='append', default=[], metavar='OPTION',
+        help='an option with which jobs can be preempted, such as --salloc=--qos=scavenger; repeatable',
+    )  # fmt: skip
+    parser.add_argument('--users-may-wait', action='store_true', help='also where Slurm preempts no job')
+    found = parser.parse_args(words)
+    found.time_limit, found.rounds, found.anew = 60 * found.minutes, None, False
+    return found
+
+
+class IdleSweep(NodeSweep):
+    """The command: a node sweep over few nodes whose missing cases are left out, not resumed."""
+
+    def __init__(self, site: Site, arguments: argparse.Namespace, results: Path):
+        super().__init__(site, arguments, results)
+        self.minutes, self.users_may_wait = arguments.minutes, arguments.users_may_wait
+        self.options = [f'--nice={_NICE}', *arguments.salloc]
+        os.environ[settings.NODE_SWEEP_ROUNDS.name] = '0'  # no cases on two nodes
+
+    def _begin(self) -> Sweep:
+        """Return a new sweep. What an idle sweep measured before it was killed is stored first.
+
+        Raises InputError where a node sweep of the same results is to be resumed.
+        """
+        narrowed_by = (*self.selection.narrowed_by, NARROWED, f'{planned.NARROWED}={self.arguments.minutes}')
+        self.selection = replace(self.selection, narrowed_by=narrowed_by)
+        if left := Sweep.unfinished(self.results):
+            if NARROWED not in left.recorded.get('plumbline_narrowed_by', ''):
+                raise InputError(
+                    f'{self.results / STATE}: a node sweep is incomplete: let ci/node-sweep resume it first'
+                )
+            self._store_measured(left)
+        return Sweep.new(self.selection)
+
+    def run(self) -> int:
+        """Return the exit code; the caller holds the lock of the results directory."""
+        self._require_preemption()
+        seen = outcome.last_looks(self.results, self.site.name)
+        free = sorted(free_nodes(self.partition), key=lambda node: seen.get(node, datetime.min))[: self.max_nodes]
+        if not free:
+            print(f'plumbline: {self.place}: no node is idle')
+            return 0
+        cases = self._cases_on(free)
+        chosen = planned.choose(self.results, self.site.name, self.selection, cases, self.minutes, 1)
+        self.sweep.nodes, self.sweep.cases = free, {case: cases[case] for case in chosen or cases}
+        planned.record(self.sweep, cases, chosen)
+        told = ', '.join(f'{node} (last seen {seen[node]:%Y-%m-%d %H:%M})' if node in seen else node for node in free)
+        print(f'plumbline: {self.place}: {count(len(self.sweep.cases), "case")} on {told}', flush=True)
+        self._measure(free, list(self.sweep.cases))
+        why = self.sweep.parts[0].why
+        if why and not _GAVE_WAY.match(why):
+            print(f'plumbline: {why}', file=sys.stderr)
+            self._store_measured(self.sweep)
+            return 1
+        if why:
+            print(f'plumbline: the nodes were wanted: {why}')
+        path = self._store_measured(self.sweep)
+        if not path:
+            print('plumbline: nothing was measured to its end')
+            return 0
+        judged = outcome.outcome_of(self.results, self.sweep.uuid, path.with_suffix('.xml'))
+        print(judged.summary, end='', flush=True)
+        return judged.exit_code
+
+    def _require_preemption(self) -> None:
+        told = re.search(r'^PreemptType\s*=\s*(\S+)', ask('scontrol', 'show', 'config') or '', re.MULTILINE)
+        if told and told[1] == 'preempt/none' and not self.users_may_wait:
+            raise InputError(
+                f'{self.place}: this Slurm preempts no job (PreemptType is {told[1]}), so a job of a user may wait '
+                f'{self.minutes} minutes for a node that is measured; --users-may-wait accepts that'
+            )
+
+    def _store_measured(self, sweep: Sweep) -> Path | None:
+        """Store what a sweep measured to its end; return its run report, None where there is nothing."""
+        content, _ = sweep.content()
+        ended = [part_ended(len(part.nodes), part.why) for part in sweep.parts if part.why]
+        if ended:
+            self.problems = [problem for problem in self.problems if problem not in ended]
+            _leave_out_missing(content)
+        path = self._store(sweep, content) if any(not case['fixture'] for case in cases_in(content)) else None
+        (self.results / STATE).unlink(missing_ok=True)
+        return path
+
+
+def _leave_out_missing(content: Content) -> None:
+    """Leave out the cases that were cut short when the job ended: they say nothing of their nodes."""
+    for run in content['runs']:
+        run['testcases'] = [case for case in run['testcases'] if case['fixture'] or not is_missing(case)]
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -51,16 +51,15 @@ class Process:
 
     At `deadline`, a value of ``time.monotonic()``, on SIGTERM, SIGHUP and Ctrl-C it is asked to end, which ReFrame does
     by cancelling its jobs and writing its report. One that has not ended after ``PLUMBLINE_GRACE`` seconds, or at a
-    second Ctrl-C, is killed. `results` marks the process and all that it starts, see :func:`owner_of`. `waits` says why
-    jobs wait in the queue.
+    second Ctrl-C, is killed. `results` marks the process and all that it starts, see :func:`owner_of`.
     """
 
     def __init__(
         self, command: Sequence[str], log: Path, results: Path, deadline: float, variables: Mapping[str, str],
-        seconds: Seconds | None = None, waits: Callable[[], str] = str,
+        progress: Progress | None = None,
     ):  # fmt: skip
         self.command, self.log, self.results, self.deadline = command, log, results, deadline
-        self.progress, self.waits = Progress(seconds or Seconds(), waits=waits), waits
+        self.progress = progress or Progress(Seconds())
         self.environment = {**os.environ, settings.OWNER.name: owner_of(results), **variables}
         self._ended = Ended()
         self._process: subprocess.Popen[str] | None = None
@@ -101,7 +100,7 @@ class Process:
         if self._ended.why or self._process is None or self._process.poll() is not None:
             return
         self._ended.why, self._ended.told_to_end, self._ended.by_signal = why, True, by_signal
-        if not by_signal and (waiting := self.waits()):  # ask before ReFrame cancels them
+        if not by_signal and (waiting := self.progress.waits()):  # ask before ReFrame cancels them
             self._ended.why = f'{why}; jobs waited in the queue: {waiting}'
         self._process.send_signal(signal.SIGINT)
         grace = settings.GRACE.get()

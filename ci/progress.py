@@ -83,14 +83,20 @@ def budgets_in(lines: Iterable[str]) -> dict[str, float]:
 
 
 class Progress:
-    """Print a line for each case that ends, and one a minute where none does. A context: it ends the minute's line."""
+    """Print a line for each case that ends, and one a minute where none does. A context: it ends the minute's line.
 
-    def __init__(self, seconds: Seconds, heartbeat: float = HEARTBEAT, waits: Callable[[], str] = str):
+    `waits`: why jobs wait in the queue, in words. `at_once`: how many jobs of a partition without a queue run at the
+    same time, by ``SYSTEM:PARTITION``. ReFrame says of all cases at once that they run; others begin when one ends.
+    """
+
+    def __init__(
+        self, seconds: Seconds, heartbeat: float = HEARTBEAT, waits: Callable[[], str] = str,
+        at_once: Mapping[str, int] | None = None,
+    ):  # fmt: skip
         self.seconds, self.heartbeat, self.started = seconds, heartbeat, time.monotonic()
-        self._waits = waits  # why jobs wait in the queue
-        self._waiting: dict[
-            tuple[str, str], tuple[str, float]
-        ] = {}  # cases that started and did not end: name and start
+        self.waits, self._at_once = waits, at_once or {}
+        # cases that did not end, in ReFrame's order: name, and when they began; None where they wait for another one
+        self._waiting: dict[tuple[str, str], tuple[str, float | None]] = {}
         self._done, self._total, self._moved = 0, 0, self.started
         self._took = self._expected = 0.0  # seconds of the cases that ended, of which both are known
         self._spoke, self._ended = threading.Event(), False
@@ -107,12 +113,14 @@ class Progress:
     def follow(self, line: str) -> None:
         """Take a line of ReFrame's output, without colours."""
         if found := _STARTED.search(line):
-            self._waiting[found[2], found[3]] = f'{found[1]} @{found[3]}', time.monotonic()
+            self._waiting[found[2], found[3]] = f'{found[1]} @{found[3]}', None
+            self._begin(found[3])
             self._total = max(self._total, self._done + len(self._waiting))
         elif found := _FINISHED.search(line):
             result, done, total, name, code, place = found.groups()
             self._done, self._total, self._moved = int(done), int(total), time.monotonic()
             _, began = self._waiting.pop((code, place), ('', None))
+            self._begin(place)
             took = '' if began is None else f' in {in_words(self._moved - began)}'
             expected = self.seconds.of((code, place))
             if began is not None and expected:
@@ -120,6 +128,14 @@ class Progress:
                 took += f', expected {in_words(expected)}'
             self._say(f'{result:<5} {name} @{place}{took}')
             self._spoke.set()
+
+    def _begin(self, place: str) -> None:
+        """Let cases of a partition begin, as many as run at the same time."""
+        partition = place.partition('+')[0]
+        here = [case for case in self._waiting if case[1].partition('+')[0] == partition]
+        for case in here[: self._at_once.get(partition)]:
+            name, began = self._waiting[case]
+            self._waiting[case] = name, time.monotonic() if began is None else began
 
     def _say(self, what: str) -> None:
         now = time.monotonic()
@@ -138,7 +154,8 @@ class Progress:
 
     def _late(self, case: tuple[str, str]) -> str:
         """Return by how much a running case is late; empty where it is not, or where nothing is expected."""
-        expected, runs = self.seconds.of(case), time.monotonic() - self._waiting[case][1]
+        expected, began = self.seconds.of(case), self._waiting[case][1]
+        runs = 0.0 if began is None else time.monotonic() - began
         late = expected and runs > 1.5 * expected + self.heartbeat
         return f', late: expected {in_words(expected)}, {in_words(runs)} by now' if late else ''
 
@@ -147,7 +164,7 @@ class Progress:
             if self._spoke.wait(self.heartbeat):
                 self._spoke.clear()
             elif waiting := list(self._waiting):
-                why = self._waits()
+                why = self.waits()
                 said = f'; in the queue: {why}' if why else self._late(waiting[0])
                 self._say(f'{count(len(waiting), "case")} to end, first {self._waiting[waiting[0]][0]}{said}')
             else:

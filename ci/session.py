@@ -31,12 +31,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ci.process import COLOUR, Ended, Process, troubles
-from ci.progress import Seconds, budgets_in
+from ci.progress import Progress, Seconds, budgets_in
 from ci.slurm_nodes import cancel_jobs_below, waiting_below
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import ROOT
+from plumbline.site.schedulers import scheduler
+from plumbline.site.sites import load_site, name_of_this_site
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.text import count
 
@@ -47,6 +49,8 @@ _LISTED = re.compile(r'^\s*[-^] ?([^~]*)/(\w+) @(\S+)$')  # a case, itself or as
 _CONCRETIZED = 'Concretized '
 _CHECK = re.compile(r'^@(\w+\.)?simple_test\b', re.MULTILINE)
 _GENERATORS = (('-P', '--par'), '--repe', '--dist')  # beginnings of options that make tests of those selected
+#: Jobs of a partition that ReFrame runs at the same time where ``max_jobs`` is not stated.
+MOST_JOBS = 8
 #: ReFrame's results of a case that measured.
 MEASURED = ('pass', 'xfail', 'xpass')
 
@@ -260,11 +264,9 @@ class PlannedSession:
             environment[settings.JOURNAL.name] = str(self.journal)
         command = [*shell, *self.command, *options]
         results = Path(self.results)
-        seconds = Seconds.read(results)
         waits = partial(waiting_below, results / STAGE)
-        ended = Process(
-            command, self.log, results, deadline, {**environment, **(variables or {})}, seconds, waits
-        ).wait()
+        progress = Progress(Seconds.read(results), waits=waits, at_once=_most_at_once())
+        ended = Process(command, self.log, results, deadline, {**environment, **(variables or {})}, progress).wait()
         if ended.why and (said := cancel_jobs_below(results / STAGE)):
             print(f'plumbline: {said}', flush=True)
         return ended
@@ -356,6 +358,13 @@ def _identity(entry: Entry) -> tuple[str, ...]:
 def case_of(entry: Entry) -> Case:
     """Return the case of an entry of a run report."""
     return entry['hashcode'], f'{entry["system"]}:{entry["partition"]}+{entry["environ"]}'
+
+
+def _most_at_once() -> dict[str, int]:
+    """Return how many jobs of a partition without a queue run at the same time, by ``SITE:PARTITION``."""
+    site = load_site(name_of_this_site())
+    own = [partition for partition in site.partitions.values() if not scheduler(partition.entry['scheduler']).queued]
+    return {f'{site.name}:{partition.name}': partition.entry.get('max_jobs', MOST_JOBS) for partition in own}
 
 
 def cases_in(content: Content, every_run: bool = False) -> list[Entry]:

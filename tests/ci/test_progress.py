@@ -85,3 +85,17 @@ def test_a_case_that_is_late_is_told_as_late(capsys):
                 break
             time.sleep(0.01)
     assert 'first A, late: expected 1 min 40 s, 5 min by now' in printed
+
+
+def test_where_one_job_runs_at_a_time_a_case_begins_when_the_one_before_it_ends(capsys, monkeypatch):
+    progress = Progress(Seconds(budgets=dict.fromkeys(('aa', 'bb', 'cc'), 20.0)), at_once={'s:p': 1})
+    now = time.monotonic()
+    for later, line in [
+        (0, RUN.format('A', 'aa')), (1, RUN.format('B', 'bb')), (2, RUN.format('C', 'cc').replace('s:p', 's:q')),
+        (30, OK.format(1, 3, 'A', 'aa')), (42, OK.format(2, 3, 'B', 'bb')),
+        (50, OK.format(3, 3, 'C', 'cc').replace('s:p', 's:q')),
+    ]:  # fmt: skip
+        monkeypatch.setattr('time.monotonic', lambda seconds=later: now + seconds)
+        progress.follow(line)
+    took = [line.partition(' in ')[2].partition(',')[0] for line in capsys.readouterr().out.splitlines()]
+    assert took == ['30 s', '12 s', '48 s']

@@ -12,7 +12,7 @@ from plumbline.paths import site_file
 from plumbline.references import FILES, read_references
 from plumbline.site.sites import Partition, load_site, must_exist, site_names
 from postprocess.site_check import Checked
-from postprocess.text import count, number
+from postprocess.text import count, number, wrapped
 from postprocess.views.table import Column, View
 
 _SITES = (
@@ -66,7 +66,7 @@ def details(name: str, root: Path | None = None) -> View:
     ]
     partitions = [_partition(partition) for partition in site.partitions.values()]
     before = [
-        f'{name}: {site.descr}{retired}',
+        wrapped(f'{name}: {site.descr}{retired}', '', '  '),
         f'hostnames: {", ".join(site.hostnames)}',
         f'references: {limits["published"]} published, {limits["baseline"]} of the baseline',
     ]
@@ -75,11 +75,14 @@ def details(name: str, root: Path | None = None) -> View:
         for stack in site.environs.values()
     ]
     after += [f'not found: {benchmark}: {reason}' for benchmark, reason in site.not_found.items()]
+    after = [wrapped(line, '', '  ').rstrip() for line in after]
     document = {
         'site': name, 'descr': site.descr, 'hostnames': list(site.hostnames), 'retired': site.retired,
         'partitions': partitions, 'environs': environs, 'not_found': dict(site.not_found), **limits,
     }  # fmt: skip
-    return View(_PARTITIONS, partitions, '\n'.join(before), '\n'.join(after), name='partitions', document=document)
+    return View(
+        _PARTITIONS, partitions, '\n'.join(before), '\n'.join(after), name='partitions', document=document, blocks=True
+    )  # fmt: skip
 
 
 def outcome(checked: Sequence[Checked]) -> str:

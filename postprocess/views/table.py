@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from postprocess.text import to_csv
+from postprocess.text import to_csv, wrapped
 
 TableRow = Mapping[str, Any]
 _NARROWEST = 12  # column of text without a width of its own, in a table that is made to fit
@@ -69,7 +69,8 @@ class View:
 
     `document` and `name`: what JSON has beside the rows, and their key there; without a name it is the list of rows.
     `markdown`: takes the place of `before` in Markdown. `notes` follow the table, before what ends with the verdict,
-    and go to standard error where standard output is for programs; `faults` always go there.
+    and go to standard error where standard output is for programs; `faults` always go there. `blocks`: as text, each
+    row is some lines below each other, where a table would be wider than a terminal.
     """
 
     columns: Sequence[Column]
@@ -81,6 +82,7 @@ class View:
     document: TableRow = field(default_factory=dict)
     notes: Sequence[str] = ()
     faults: Sequence[str] = ()
+    blocks: bool = False
 
     def render(self, format: str, width: int | None = None) -> str:
         """Return the whole as ``table``, ``markdown``, ``csv`` or ``json``, ending in a line feed.
@@ -91,14 +93,15 @@ class View:
         if format == 'csv':
             return to_csv(({key: _joined(row[key]) for key in keys} for row in self.rows), keys)
         if format == 'json':
-            rows = [{key: row[key] for key in keys} for row in self.rows]
-            return to_json(dict(self.document) | {self.name: rows} if self.name else rows)
+            values = [{key: row[key] for key in keys} for row in self.rows]
+            return to_json(dict(self.document) | {self.name: values} if self.name else values)
         parts: tuple[str, ...] = (self.before, '', self.after)
         if format == 'markdown':
             table = to_markdown(self.rows, self.columns)
             parts = _folded(self.markdown, table) if self.markdown else (self.before, table, self.after)
         elif self.rows:
-            parts = self.before, to_table(self.rows, self.columns, width), self.after
+            rows = to_blocks(self.rows, self.columns) if self.blocks else to_table(self.rows, self.columns, width)
+            parts = self.before, rows, self.after
         if format == 'table':  # what ends with the verdict
             parts = *parts[:2], '\n'.join(self.notes), self.after
         return '\n\n'.join(part.strip('\n') for part in parts if part) + '\n'
@@ -138,6 +141,17 @@ def to_table(rows: Sequence[TableRow], columns: Sequence[Column], width: int | N
     ]
     text = ''.join('  '.join(line).rstrip() + '\n' for line in aligned)
     return text + (f'{left_out} more columns on a wider terminal, and in --format csv\n' if left_out else '')
+
+
+def to_blocks(rows: Sequence[TableRow], columns: Sequence[Column]) -> str:
+    """Return the cells of each row below each other, each behind the title of its column, without empty ones."""
+    shown, texts = _filled(rows, columns)
+    room = max((len(column.title or '') for column in shown), default=0) + 2
+    blocks = (
+        [wrapped(text, f'{column.title:<{room}}', ' ' * room) for column, text in zip(shown, line, strict=True) if text]
+        for line in texts
+    )
+    return '\n\n'.join(map('\n'.join, blocks))
 
 
 def _filled(rows: Sequence[TableRow], columns: Sequence[Column]) -> tuple[list[Column], list[list[str]]]:

@@ -20,7 +20,7 @@ from plumbline.site.sites import read_site
 from postprocess import site_check
 from postprocess.cli import app
 from postprocess.site_check import Case, rehearse
-from postprocess.views.sites import overview
+from postprocess.views.sites import details, overview
 
 
 def case(check, params, partition, metrics, requires='hpcc', peaks=None):
@@ -409,3 +409,9 @@ def test_init_goes_on_where_a_step_failed_or_a_person_stopped(monkeypatch):
     codes['plumbline.__main__'] = 0
     assert 'every night: ci/nightly --site x' in init('', '--site', 'x', '--yes').output
     assert init('').exit_code == 2 and '--site NAME' in init('').stderr
+
+
+@pytest.mark.parametrize('site', ['frontier', 'marenostrum5', 'superdome-flex', 'daint'])
+def test_what_is_told_of_a_site_fits_a_terminal_of_80_columns(site):
+    lines = details(site).render('table').splitlines()
+    assert max(map(len, lines)) <= 80 and 'partition' in ' '.join(lines)

@@ -13,6 +13,7 @@ from plumbline.limits import PRIOR_DF, Tolerance, limits, spread_of
 from plumbline.references import Reference
 from postprocess.results.rows import CaseRow
 from postprocess.text import count
+from postprocess.verdicts.health import busy_beside
 from postprocess.verdicts.measured import failure, last_runs
 from postprocess.verdicts.selection import command_of
 from postprocess.verdicts.verdict import Verdict
@@ -34,6 +35,11 @@ def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable
     if not judged and lost and (2 * lost >= len(ran) or not measured):  # what was not measured cannot be recorded
         again = f'repair them, measure again, then {command("record propose")}.'
         return [f'There is no baseline yet, and {but}: {again}']
+    if measured and not judged and (busy := sum(bool(busy_beside(case)) for case in ran)):
+        return [
+            f'No metric of this session has a reference, so nothing was judged, and {count(busy, "case")} ran on busy '
+            f'nodes: run `ci/nightly` again while they are quiet, then {command("record propose")}.'
+        ]
     if measured and not judged:
         return [
             'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, '

@@ -232,6 +232,13 @@ def test_a_busy_session_alone_needs_a_reason(work, provenance, words, named):
     assert row.provenance.startswith('although=jobs: always so, here; dates=2026-11-21; ')
 
 
+def test_after_a_busy_first_night_all_lines_say_to_run_again(work):
+    work.ingest(report(case(metrics={'triad': metric(TRIAD)}, provenance=BUSY), uuid='aaaa'))
+    (hint,) = work.compare()['hints']
+    assert 'and 1 case ran on busy nodes: run `ci/nightly` again while they are quiet, then `plumbline' in hint
+    assert 'run `ci/nightly` again while they are quiet' in ' '.join(work.run('status').stdout.split())
+
+
 def test_a_reason_lets_busy_sessions_in_only_where_they_are_named_or_nothing_else_is_there(work):
     nights(work, [100, 101])
     nights(work, [80], first=2, provenance=BUSY)

@@ -5,6 +5,14 @@ import pytest
 from run_reports import Workplace
 from simulated_site import Site
 
+from postprocess.results.store import _instance
+
+
+@pytest.fixture(autouse=True, scope='session')
+def one_thread_for_queries():
+    """Several processes of tests share the cores: on small stores, a second thread costs 10 % more CPU time."""
+    _instance().execute('SET threads = 1')
+
 
 @pytest.fixture
 def work(tmp_path) -> Workplace:

@@ -3,6 +3,7 @@
 
 import importlib
 import pkgutil
+from types import SimpleNamespace
 
 import pytest
 import reframe.core.config
@@ -31,3 +32,23 @@ def classes(reframe_runtime) -> dict[str, type]:
         return [cls, *(found for each in cls.__subclasses__() for found in below(each))]
 
     return {cls.__name__: cls for cls in below(Benchmark)}
+
+
+@pytest.fixture
+def case_on(classes, tmp_path):
+    """Return a case of a check on a described node, after those of its hooks of ReFrame that are named."""
+
+    def case_on(check, node, hooks='', entry=None, stack=None, **parameters):
+        case = classes[check](variant_num=0)
+        case.trial_seconds = None
+        for name, value in parameters.items():
+            setattr(case, name, value)
+        described = {'peaks': {}, 'published_peaks': {}, 'benchmarks': {}, 'flop_per_cycle': {}} | (entry or {})
+        case.partition = SimpleNamespace(**described)
+        case.stack = SimpleNamespace(**{'provider': 'spack', 'mpi': None} | (stack or {}))
+        case.topology, case._stagedir = node, str(tmp_path)
+        for hook in hooks.split():
+            getattr(case, hook)()
+        return case
+
+    return case_on

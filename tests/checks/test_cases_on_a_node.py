@@ -2,47 +2,20 @@
 """What the checks ask of a node of two sockets, of one with four GPUs, and of others: cases.yaml has it, by hand."""
 
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import yaml
+from described_nodes import NODES, TWO
 from scratch import ROOT
 
-from checks.core.topology import Cache, Topology
-
-MIB = 2**20
-FIRST, SECOND = frozenset({0, 1, 2, 3, 8, 9, 10, 11}), frozenset({4, 5, 6, 7, 12, 13, 14, 15})
-# 16 GB/s and 192 GFlop/s at least: 8 cores of 2 GB/s, and of 2 GHz with one multiply-add of 8 doubles at 0.75 of it
-TWO = Topology(
-    cores=tuple((core, core + 8) for core in range(8)), numa_domains=(FIRST, SECOND), sockets=(FIRST, SECOND),
-    caches=(
-        *(Cache(1, 2**15, frozenset({core, core + 8})) for core in range(8)),
-        *(Cache(2, MIB, frozenset({core, core + 8})) for core in range(8)),
-        Cache(3, 16 * MIB, FIRST), Cache(3, 16 * MIB, SECOND),
-    ),
-    arch='zen4', described_memory=64 * 2**30, nodes_of_partition=4, numa_distances=((10, 32), (32, 10)),
-    numa_ids=(0, 1), nics=('mlx5_0', 'mlx5_1'), nic_numa_ids=(1, 0), memory_kinds={'ddr': (0,), 'hbm': (1,)},
-)  # fmt: skip
-LINKS = {'near': ((0, 1), (2, 3)), 'far': ((0, 2),)}
-GPUS = replace(TWO, gpus=('sm_90',) * 4, gpu_numa_ids=(0, 0, 1, 1), opencl_devices=4, link_classes=LINKS)
-NODES = {
-    'two': TWO, 'gpus': GPUS, 'opencl': replace(TWO, opencl_devices=2), 'unified': replace(GPUS, unified=True),
-    'intel': replace(GPUS, gpus=('intel_pvc',) * 4), 'odd': replace(TWO, cores=TWO.cores[:3]),
-    'one_gpu': replace(GPUS, gpus=('sm_90',), gpu_numa_ids=(0,), opencl_devices=1, link_classes={}),
-    'large': replace(TWO, nodes_of_partition=32, resources=('different_switch',)),
-    'alone': replace(
-        TWO, cores=((0,),), numa_domains=(frozenset({0}),), sockets=(frozenset({0}),), caches=(), numa_ids=(0,),
-        nodes_of_partition=1, nics=(), nic_numa_ids=(), memory_kinds={},
-    ),
-}  # fmt: skip
-
+from plumbline.site.sites import FileSystem
 
 # What a case asks for where the table says nothing
 DEFAULTS = {
     'runs': {}, 'run_env': {}, 'before_run': {}, 'nodes': 1, 'ranks': 1, 'env': 'OMP_NUM_THREADS=1', 'job_env': '',
     'placed': '', 'mpi': False, 'device_buffers': False, 'limit': None, 'estimates': [], 'provenance': {}, 'output': '',
-    'figures': {}, 'tags': 'acceptance nightly', 'trials': '3 10 100',
+    'figures': {}, 'tags': 'acceptance nightly', 'trials': '3 10 100', 'around': [], 'space': '',
 }  # fmt: skip
 
 
@@ -69,14 +42,16 @@ def asked(case):
     """What a case asks for, as texts; nothing is left out where it is not the default of ReFrame."""
     trials = [case.trials_by_mode[mode] for mode in ('quick', 'nightly', 'acceptance')]
     env = listed(case.placement.env_vars)
+    job_env = {name: value for name, value in case.env_vars.items() if name != 'PLUMBLINE_RESULTS'}
     found = {
         'tags': ' '.join(sorted(case.tags & {'quick', 'nightly', 'acceptance', 'tutorial'})),
         'needs': case.requires,
         'command': ' '.join([*case.wrapper, case.executable, *case.executable_opts]),
         'runs': {run: ' '.join(words) for run, words in case.runs.items()},
         'run_env': {run: listed(variables) for run, variables in case.run_env.items()},
-        'before_run': case.before_run,
-        'nodes': case.num_nodes, 'ranks': case.placement.ranks_per_node, 'env': env, 'job_env': listed(case.env_vars),
+        'before_run': case.before_run, 'around': [*case.before_trials, *case.after_trials],
+        'space': f'{case.need_bytes} B, {case.need_inodes} files' if hasattr(case, 'need_bytes') else '',
+        'nodes': case.num_nodes, 'ranks': case.placement.ranks_per_node, 'env': env, 'job_env': listed(job_env),
         'placed': ' '.join(filter(None, [case.placement.switches, case.placement.apart])),
         'mpi': case.mpi, 'device_buffers': case.device_buffers,
         'trials': ' '.join(map(str, trials)), 'seconds': case.trial_seconds, 'limit': case.trial_time_limit,
@@ -98,12 +73,14 @@ def test_a_case_asks_for_what_was_worked_out(case_on, monkeypatch, stated):
     monkeypatch.setattr('checks.memory.likwid.topologies', lambda: [('machine:node', node)])
     entry = stated.get('site', {})
     links = {name: SimpleNamespace(**link) for name, link in entry.get('link_classes', {}).items()}
-    entry, parameters = entry | {'link_classes': links}, stated.get('with', {})
+    systems = {name: FileSystem(**system) for name, system in entry.get('file_systems', {}).items()}
+    entry, parameters = entry | {'link_classes': links, 'file_systems': systems}, stated.get('with', {})
     case = case_on(stated['case'], node, stated['hooks'], entry, stated.get('stack'), **parameters)
     assert asked(case) == DEFAULTS | stated['asks']
 
 
 NVIDIA, GPU = 'gpus unified', 'gpus unified intel'
+EIGHT_CORES = 'two gpus opencl unified intel one_gpu large'
 WITH_OTHERS = 'two gpus opencl unified intel odd one_gpu large'  # all but that of one core
 
 
@@ -157,12 +134,12 @@ WITH_OTHERS = 'two gpus opencl unified intel odd one_gpu large'  # all but that 
         ('XcclTests', {'nodes': 8}, ''),
         ('OsuLatency', {'pair': 'two_nodes'}, WITH_OTHERS),
         ('OsuLatency', {'pair': 'different_switch'}, 'large'),
-        ('OsuLatency', {'pair': 'different_socket'}, 'two gpus opencl unified intel one_gpu large'),
+        ('OsuLatency', {'pair': 'different_socket'}, EIGHT_CORES),
         ('OsuMultiPair', {'nodes': 1}, WITH_OTHERS),
         ('OsuMultiPair', {'nodes': 8}, 'large'),
         ('OsuCollectives', {'layout': 'node', 'nodes': 1}, ''),
         ('OsuCollectives', {'layout': 'node', 'nodes': 2}, WITH_OTHERS),
-        ('OsuCollectives', {'layout': 'socket', 'nodes': 1}, 'two gpus opencl unified intel one_gpu large'),
+        ('OsuCollectives', {'layout': 'socket', 'nodes': 1}, EIGHT_CORES),
         ('OsuDeviceLatency', {'buffers': 'managed-managed', 'link_class': 'near', 'pairs': 'all'}, NVIDIA),
         ('OsuDeviceLatency', {'buffers': 'host-device', 'link_class': 'far', 'pairs': 'first'}, NVIDIA),
         ('OsuDeviceLatency', {'buffers': 'host-device', 'link_class': 'far', 'pairs': 'all'}, ''),
@@ -171,9 +148,33 @@ WITH_OTHERS = 'two gpus opencl unified intel odd one_gpu large'  # all but that 
         ('OsuDeviceCollectives', {'nodes': 1}, NVIDIA),
         ('OsuDeviceCollectives', {'nodes': 2}, f'{NVIDIA} one_gpu'),
         ('OsuDeviceCollectives', {'nodes': 8}, ''),
+        ('IOR', {'api': 'POSIX', 'size': 'quick', 'nodes': 1, 'file_system': 'scratch'}, f'{WITH_OTHERS} alone'),
+        ('IOR', {'api': 'MPIIO', 'size': 'quick', 'nodes': 1, 'file_system': 'scratch'}, ''),
+        ('IOR', {'api': 'MPIIO', 'size': 'nightly', 'nodes': 1, 'file_system': 'tmp'}, f'{WITH_OTHERS} alone'),
+        ('IOR', {'api': 'POSIX', 'size': 'nightly', 'nodes': 2, 'file_system': 'scratch'}, ''),
+        ('IOR', {'api': 'POSIX', 'size': 'full', 'nodes': 4, 'file_system': 'scratch'}, WITH_OTHERS),
+        ('IOR', {'api': 'POSIX', 'size': 'full', 'nodes': 8, 'file_system': 'scratch'}, 'large'),
+        ('IOR', {'api': 'POSIX', 'size': 'full', 'nodes': 2, 'file_system': 'tmp'}, ''),
+        ('IOR', {'api': 'POSIX', 'size': 'full', 'nodes': 1, 'file_system': None}, ''),
+        ('IORRanks', {'mapping': 'core', 'ranks_per_node': 8, 'file_system': 'tmp'}, EIGHT_CORES),
+        ('IORRanks', {'mapping': 'core', 'ranks_per_node': 3, 'file_system': 'tmp'}, 'odd'),
+        ('IORRanks', {'mapping': 'socket', 'ranks_per_node': 8, 'file_system': 'tmp'}, ''),
+        ('IORRanks', {'mapping': 'socket', 'ranks_per_node': 4, 'file_system': 'tmp'}, EIGHT_CORES),
+        ('IORRanks', {'mapping': 'socket', 'ranks_per_node': 2, 'file_system': 'tmp'}, EIGHT_CORES),
+        ('IORRanks', {'mapping': 'core', 'ranks_per_node': 2, 'file_system': None}, ''),
+        ('MdtestRanks', {'processes': 2, 'nodes': 1, 'file_system': 'tmp'}, WITH_OTHERS),
+        ('MdtestRanks', {'processes': 4, 'nodes': 2, 'file_system': 'scratch'}, WITH_OTHERS),
+        ('MdtestRanks', {'processes': 8, 'nodes': 2, 'file_system': 'scratch'}, EIGHT_CORES),
+        ('MdtestRanks', {'processes': 2, 'nodes': 4, 'file_system': 'scratch'}, ''),
     ],
     ids=str,
 )  # fmt: skip
 def test_a_check_has_cases_only_on_nodes_where_they_make_sense(case_on, check, parameters, nodes):
     case = case_on(check, TWO, 'choose' if check == 'HPL' else '', **parameters)
     assert {name for name, node in NODES.items() if case.supports(node)} == set(nodes.split())
+
+
+def test_on_each_node_of_a_sweep_only_its_own_file_system_is_measured(case_on, monkeypatch):
+    monkeypatch.setattr('checks.storage.storage.swept_nodes', lambda: ['n1'])
+    cases = {name: case_on('Mdtest', TWO, file_system=name, nodes=1, size='full') for name in TWO.file_systems}
+    assert {name: case.supports(TWO) for name, case in cases.items()} == {'scratch': False, 'tmp': True}

@@ -5,10 +5,14 @@ import json
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from described_nodes import NODES
 from scratch import ROOT
+
+from plumbline.record import Dim
 
 CAP = ROOT / 'checks/core/job/parts/cap.sh'
 # Keeps the cap in a file; `stuck`: it cannot be set any more
@@ -127,3 +131,30 @@ def test_only_caps_of_the_partition_have_cases_and_one_node_in_acceptance(classe
     assert sorted(found) == ['BabelStreamPowerCap', 'HPCGPowerCap', 'HPLPowerCap']
     for name in found:
         assert classes[name].param_space['cap'] == (None,)  # localhost names no command: no partition supports it
+
+
+@pytest.mark.parametrize(
+    ('node', 'binding', 'caps', 'supported'),
+    [
+        ('two', 'threads', (200, 300), True),
+        ('two', 'threads', (300,), False),
+        ('alone', 'threads', (200,), False),  # a core of one thread, whose threads are its cores
+        ('alone', 'cores', (200,), True),
+    ],
+)
+def test_a_cap_has_a_case_where_the_partition_has_both_the_cap_and_the_case(case_on, node, binding, caps, supported):
+    case = case_on('BabelStreamPowerCap', NODES[node], cap=200, binding=binding)
+    assert case.supports(replace(NODES[node], power_caps=caps)) is supported
+
+
+def test_a_case_sets_its_cap_before_the_trials_and_restores_the_usual_one(case_on):
+    stated = {'power_cap': {'normal': '0.35 kW', 'command': '/opt/site cap'}}
+    case = case_on('HPLPowerCap', NODES['two'], 'leave_it_to_acceptance', stated, cap=200)
+    case.before_trials, case.after_trials = ['module list'], ['date']
+    case.set_and_restore_the_cap()
+    first, at_exit, then = case.before_trials
+    assert (first, then) == ('module list', "bash ./cap.sh set 200 350 '/opt/site cap'")
+    assert at_exit.startswith('started_in=$PWD; trap ') and at_exit.count("' EXIT") == 1
+    assert at_exit.endswith("""load.txt >> provenance.txt; }; cd "$started_in" && bash ./cap.sh restore' EXIT""")
+    assert case.after_trials == ['date', 'bash ./cap.sh restore']
+    assert case.tags == {'acceptance'} and case.dims['cap'] == Dim('count', 'W')

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parsers of the checks on outputs that the real programs printed."""
 
+from dataclasses import replace
+
 import pytest
+from described_nodes import TWO
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import value_of
 
 from checks.core.reading.trials import NotMeasured
+from checks.core.topology import Cache
 from checks.memory.likwid_base import cpus_faults
 
 
@@ -89,3 +93,28 @@ def test_threads_that_share_a_core_are_seen(recorded):
 
 def number(output: str, name: str) -> float:
     return float(next(line for line in output.splitlines() if line.startswith(name)).split()[2])
+
+
+def test_the_arrays_of_hpcc_exceed_the_caches_of_all_ranks_and_of_one(hpcc):
+    """Of 32 MiB of caches the first core has 16: 3 x 4 x 32 MiB, and 3 x 4 x 16 MiB for each of four ranks."""
+    caches = [(16, {0}), (8, {1}), (8, {2, 3})]
+    node = replace(
+        TWO, cores=((0,), (1,), (2,), (3,)), caches=tuple(Cache(3, size * 2**20, frozenset(of)) for size, of in caches)
+    )
+    assert hpcc.matrix_beyond_caches(node, 1) == {'Star': 384 * 2**20, 'Single': 768 * 2**20}
+    assert hpcc.matrix_beyond_caches(node, 3) == {'Star': 1152 * 2**20, 'Single': 2304 * 2**20}
+
+
+@pytest.mark.parametrize(
+    ('n', 'seconds'),
+    [
+        # HPL (2/3 N^3 + 3/2 N^2) / 1e11 = 6.6682, DGEMM 4 x 3 x (N/3)^3 / 1e11 = 4.4444; tables of 2^24 updates: 16 of
+        # each in 5.3687 s, twice 4 in 16.7772 s
+        (10_000, 4 + 6.6682 + 4.4444 + 5.3687 + 2 * 16.7772),
+        # 53.3393, 35.5556; tables of 2^26: 21.4748 s, and 67.1 s but for the limit of 60
+        (20_000, 4 + 53.3393 + 35.5556 + 21.4748 + 2 * 60),
+        (1, 4 + 16 * 2 / 50e6 + 2 * 4 * 2 / 4e6),  # tables of two at least
+    ],
+)
+def test_the_seconds_of_hpcc_on_three_ranks_of_100_gflops(hpcc, n, seconds):
+    assert hpcc.seconds_of(8 * n**2, 3, 1e11) == pytest.approx(seconds, abs=1e-3, rel=0)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The base class of all checks, without a job: selection, peaks, references and what ends a case."""
+
+from types import SimpleNamespace
+
+import pytest
+import reframe.utility.sanity as sn
+from described_nodes import GPUS, TWO
+from reading import measured
+from reframe.core.exceptions import PerformanceError
+
+from checks.core.reading.trials import Metric, Plan
+from plumbline.errors import SiteError
+from plumbline.identity import Quantity, SeriesId
+from plumbline.limits import Limits
+from plumbline.references import Reference
+
+METRICS = [
+    Metric('rate', 'GB/s', 'higher', 'x'), Metric('delay', 'us', 'lower', 'x'), Metric('new', 's', 'lower', 'x'),
+    Metric('abroad', 'GB/s', 'higher', 'x'),
+]  # fmt: skip
+MODES = ('quick', 'nightly', 'acceptance')
+# metric -> mean, the value beyond which it fails, its unit, and whether that fails
+ROWS = {
+    'rate': (100.0, 90.0, 'GB/s', 'gated'), 'delay': (5.0, 10.0, 'us', 'gated'),
+    'abroad': (8.0, 4.0, 'GB/s', 'elsewhere'),
+}  # fmt: skip
+
+
+@pytest.fixture
+def judged_case(case_on, monkeypatch):
+    """A case whose metrics have these references; `rows` replaces some."""
+
+    def make(**rows):
+        def judges(references, series, tolerance):
+            if series.metric not in ROWS:
+                return []
+            mean, bad, unit, gate = (ROWS | rows)[series.metric]
+            quantity = Quantity(unit, 'lower' if unit == 'us' else 'higher')
+            id = SeriesId('cpu', 'gnu', 'HPCC', (), series.metric)
+            row = Reference(id, quantity, mean, 1.0, 10, 'baseline', 'x')
+            return [(row, Limits(bad, mean, 0.1, 'floor', gate)), (None, None)]
+
+        monkeypatch.setattr('checks.core.benchmark.load_references', lambda site: site)
+        monkeypatch.setattr('checks.core.benchmark.judges', judges)
+        case = case_on('HPCC', TWO, entry={'name': 'cpu', 'energy': {}, 'looks': 'required', 'transport': None})
+        case.site, case.metrics = SimpleNamespace(name='box', tolerance={}), METRICS
+        case._current_partition = SimpleNamespace(name='cpu', fullname='box:cpu')
+        case._current_environ = SimpleNamespace(name='gnu')
+        case.result = measured(
+            Plan('HPCC', (), METRICS).empty_record(), rate=[(1, 'n1', 95.0), (2, 'n1', 97.0)], delay=[(1, 'n1', 6.0)],
+            new=[(1, 'n1', 3.0)], abroad=[(1, 'n1', 1.0)],
+        )  # fmt: skip
+        return case
+
+    return make
+
+
+def test_a_limit_is_a_threshold_of_reframe_where_it_fails_a_case(judged_case):
+    case = judged_case()
+    assert case.bounds() == {
+        'rate': (100.0, pytest.approx(-0.1), None, 'GB/s'),
+        'delay': (5.0, None, 1.0, 'us'),
+        'abroad': (8.0, None, None, 'GB/s'),
+    }
+    assert case.limits() == {'rate': pytest.approx(90.0), 'delay': 10.0}
+    case.compare_with_references()
+    assert {name: case.reference[f'box:cpu:{name}'] for name in case.bounds()} == case.bounds()
+    assert {name: value.evaluate() for name, value in case.perf_variables.items()} == {
+        'rate': 96.0, 'delay': 6.0, 'new': 3.0, 'abroad': 1.0,
+    }  # fmt: skip
+    case.swept = [{'breaches': []}]  # each place is judged by itself
+    case.compare_with_references()
+    assert list(case.perf_variables) == ['worst_rate', 'worst_delay', 'worst_new', 'worst_abroad']
+    for name, (mean, _, unit, _) in ROWS.items():
+        assert case.reference[f'box:cpu:worst_{name}'] == (mean, None, None, unit)
+
+
+def test_a_reference_in_another_unit_and_an_invalid_value_fail_the_performance(judged_case):
+    case = judged_case(rate=(100.0, 90.0, 'MB/s', 'gated'))
+    with pytest.raises(SiteError, match='rate: '):
+        case.bounds()
+    with pytest.raises(PerformanceError, match='rate: '):
+        case.compare_with_references()
+    assert case.limits() == {}
+    case = judged_case()
+    for metric, _, series in case.result.series():
+        series.invalid = 'above the peak' if metric in ('delay', 'new') else None
+    with pytest.raises(PerformanceError, match=r'^invalid: delay: above the peak; invalid: new: above the peak$'):
+        case.compare_with_references()
+
+
+@pytest.mark.parametrize(
+    ('faults', 'evidence', 'message'),
+    [
+        (['a'], None, 'a'),
+        (['a', 'b {x}'], 'box/1.tar', 'a; also: b {x}; all output: box/1.tar'),
+        (list('abcd'), None, 'a; also: b; also: c; also: d'),
+        (list('abcdef'), None, 'a; also: b; also: c; also: d; and 2 causes more, in the record'),
+    ],
+)
+def test_a_case_with_faults_fails_with_the_first_of_them(case_on, faults, evidence, message):
+    case = case_on('HPCC', TWO)
+    case.faults, case.result = faults, SimpleNamespace(evidence=evidence)
+    with pytest.raises(Exception) as failed:
+        case.has_no_fault().evaluate()
+    assert str(failed.value) == message
+    case.faults = []
+    assert case.has_no_fault().evaluate()
+
+
+@pytest.mark.parametrize(
+    ('declared', 'breaches', 'message'),
+    [
+        (['rate'], [], None),
+        (['rate', 'delay', 'abc'], [], 'declared and not measured: abc, delay'),
+        (['rate'], [['x'], [], ['y']], '2 of 3 places: n0: x; n2: y'),
+        (['rate'], [['x']] * 7, '7 of 7 places: n0: x; n1: x; n2: x; n3: x; n4: x; and 2 more'),
+    ],
+)
+def test_what_was_not_measured_or_is_beyond_a_limit_at_a_place_fails(case_on, declared, breaches, message):
+    case = case_on('HPCC', TWO)
+    case.perf_variables = {name: sn.make_performance_function(lambda: 1, 'GB/s') for name in declared}
+    case._perfvalues = {'box:cpu:rate': (1, 1, None, None, 'GB/s')}
+    case.swept = [{'job': {'nodes': [f'n{i}']}, 'breaches': found} for i, found in enumerate(breaches)]
+    if not message:
+        case.every_variable_has_a_value()
+        return
+    with pytest.raises(PerformanceError) as failed:
+        case.every_variable_has_a_value()
+    assert str(failed.value) == message
+
+
+@pytest.mark.parametrize(
+    ('check', 'parameters', 'params'),
+    [
+        ('HPL', {'size': 'full', 'nodes': 4, 'num_nodes': 4, 'implementation': 'netlib'},
+         (('implementation', 'netlib'), ('num_nodes', '4'), ('size', 'full'))),
+        ('HPL', {'size': 'quick', 'nodes': 1, 'num_nodes': 1, 'implementation': 'rocm'},
+         (('implementation', 'rocm'), ('size', 'quick'))),
+        ('OpenSSLSpeed', {}, ()),
+    ],
+)  # fmt: skip
+def test_the_parameters_of_a_case_are_its_own_and_its_nodes(case_on, check, parameters, params):
+    case = case_on(check, TWO, **parameters)
+    assert (case.check, case.params) == (check, params)
+
+
+@pytest.mark.parametrize(
+    ('nodes', 'transport', 'fields', 'sends'),
+    [
+        (2, None, {}, True),
+        (2, 'direct', {}, True),
+        (2, 'sockets', {}, False),
+        (1, None, {}, False),
+        (2, None, {'mpi': False}, False),
+        (2, None, {'communicates': False}, False),
+        (2, None, {'_current_partition': None}, False),  # while ReFrame only describes the check
+    ],
+)
+def test_ranks_of_several_nodes_that_communicate_send_by_the_fabric(case_on, nodes, transport, fields, sends):
+    partition = {'_current_partition': SimpleNamespace(name='cpu'), 'num_nodes': nodes}
+    case = case_on('HPCC', TWO, entry={'transport': transport}, **partition | fields)
+    assert case.sends_by_fabric is sends
+
+
+def test_the_network_devices_that_must_carry_traffic_are_those_of_the_placement(case_on):
+    case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='two_nodes')
+    assert case.nics_asked_for() == ['mlx5_0']
+    case.run_env = {'osu_bw': {}}  # each run has lists of its own
+    assert case.nics_asked_for() == []
+    case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='same_numa')
+    assert case.nics_asked_for() == []
+    case.placement = None
+    assert case.nics_asked_for() == []
+
+
+@pytest.mark.parametrize(
+    ('looks', 'partition', 'required'), [('required', True, True), ('lacking', True, False), ('lacking', False, True)]
+)
+def test_a_plan_requires_looks_where_the_partition_does_not_excuse_them(judged_case, looks, partition, required):
+    case = judged_case()
+    case.partition.looks = looks
+    if not partition:
+        case._current_partition = None
+    assert case.plan().looks_required is required
+
+
+@pytest.mark.parametrize(
+    ('fields', 'trials', 'seconds', 'tags'),
+    [
+        ({'mode': None, 'trials': None}, 2, 55, {'compute', *MODES}),
+        ({'mode': 'nightly', 'trials': None}, 3, 55, {'compute', *MODES}),
+        ({'mode': 'acceptance', 'trials': None, 'trial_seconds': 9}, 5, 9, {'compute', *MODES}),
+        ({'mode': 'nightly', 'trials': 7, 'last_run': 'not yet on a GPU', 'tagged_as': 'other'}, 7, 55,
+         {'other', 'experimental', *MODES}),
+    ],
+)  # fmt: skip
+def test_what_is_selected_and_how_often_it_runs(case_on, monkeypatch, fields, trials, seconds, tags):
+    monkeypatch.setattr('checks.core.benchmark.topologies', lambda: [('box:cpu', TWO), ('box:gpu', GPUS)])
+    case = case_on('HPCC', TWO, **fields)
+    case.tags = {*MODES}
+    case.supports = lambda topology: not topology.gpus
+    case.select()
+    assert (case.trials, case.trials_of_case, case.trial_seconds, case.tags) == (trials, trials, seconds, tags)
+    assert case.valid_systems == ['box:cpu']
+
+
+def test_seconds_and_time_limit_of_trials(case_on, monkeypatch, tmp_path):
+    case = case_on('HPCC', TWO, trials=4, size='quick')
+    monkeypatch.setenv('PLUMBLINE_BUDGETS', str(tmp_path / 'budgets'))
+    case.choose_budget()
+    assert (tmp_path / 'budgets').read_text() == f'{case.hashcode} 220\n'
+    case.limit_trial()
+    assert (case.trial_seconds, case.trial_time_limit) == (55, 60 + 550)
+    case.estimates, case.trial_time_limit = [10.2, 20.5], None
+    case.limit_trial()
+    assert (case.trial_seconds, case.trial_time_limit) == (31, 60 + 310)
+    case.estimates = [1e6]
+    case.limit_trial()
+    assert (case.trial_seconds, case.trial_time_limit) == (31, 370)

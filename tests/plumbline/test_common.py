@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What all parts share: ids and their texts, records, files, paths, programs, lines of a YAML file and causes."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from rows import each_row
+
+from plumbline import checkout, clock, files, grouping, paths, programs, secrets, yaml_faults
+from plumbline.errors import InputError, RecordError, SiteError, did_you_mean, expected_one_of
+from plumbline.grouping import Group
+from plumbline.identity import ANY, CaseId, Quantity, SeriesId, from_text, natural, pairs, to_text
+from plumbline.outputs import plain, read_numbers, write_numbers
+from plumbline.record import SCHEMA, Dim, MetricRecord, Record, Series, Summary, from_dict, summarize
+from plumbline.signals import Signalled, ending_signals
+from plumbline.units import in_words
+from plumbline.units import plain as plain_unit
+
+# Ids
+
+
+@each_row(
+    ('text', 'found', 'again'),
+    [
+        ('-', (), '-'),
+        ('', (), '-'),
+        ('*', ANY, '*'),
+        ('size=8,kernel=triad', (('kernel', 'triad'), ('size', '8')), 'kernel=triad,size=8'),
+        ('list=1,2,3,name=x=y', (('list', '1,2,3'), ('name', 'x=y')), 'list=1,2,3,name=x=y'),
+        ('name=', (('name', ''),), 'name='),
+    ],
+)
+def test_pairs_as_text(text, found, again):
+    assert from_text(text) == found and to_text(found) == again
+
+
+@each_row(('text', 'wrong'), [('8', '8'), ('8,a=1', '8'), ('a=1,=2', '=2')])
+def test_a_text_without_a_name_and_a_value_is_refused(text, wrong):
+    with pytest.raises(ValueError, match=f'joined by commas, found {re.escape(repr(wrong))} in'):
+        from_text(text)
+
+
+def test_the_texts_of_an_id():
+    case = CaseId('cpu', 'gnu', 'Osu', pairs({'pair': 'near', 'nodes': 2}))
+    series = case.series('latency', pairs({'message_bytes': 8}))
+    assert (str(case), str(series)) == (
+        'cpu/gnu Osu nodes=2,pair=near', 'cpu/gnu Osu nodes=2,pair=near latency message_bytes=8',
+    )  # fmt: skip
+    assert (series.what, series.name, series.case) == (
+        'Osu nodes=2,pair=near latency message_bytes=8', 'latency message_bytes=8', case,
+    )  # fmt: skip
+    assert case.series('time').name == 'time' and case.series('time').what == 'Osu nodes=2,pair=near time'
+    row = {
+        'partition': 'cpu', 'environ': 'gnu', 'check': 'Osu', 'params': 'nodes=2,pair=near', 'metric': 'latency',
+        'dims': 'message_bytes=8',
+    }  # fmt: skip
+    assert series.to_row() == row and SeriesId.from_row(row) == series
+    assert case.series('time').to_row()['dims'] == '-'
+
+
+def test_numbers_in_names_sort_by_value():
+    assert sorted(['n10', 'n9', 'm1', 'n9b', '12', 'n'], key=natural) == ['12', 'm1', 'n', 'n9', 'n9b', 'n10']
+    sizes = [SeriesId('p', 'e', 'C', (), 'm', (('size', text),)) for text in ('1024', '64', '8')]
+    assert [dict(one.dims)['size'] for one in sorted(sizes, key=lambda one: one.sort_key)] == ['8', '64', '1024']
+    assert (Quantity('s', 'lower').sign, Quantity('GB/s', 'higher').sign) == (-1, 1)
+
+
+# Units
+
+
+@each_row(
+    ('seconds', 'words'),
+    [
+        (0.4, '0 s'), (59.4, '59 s'), (59.6, '1 min'), (60, '1 min'), (61, '1 min 1 s'), (510, '8 min 30 s'),
+        (3599, '59 min 59 s'), (3600, '1 h'), (3659, '1 h'), (3660, '1 h 1 min'), (7500, '2 h 5 min'), (90000, '25 h'),
+    ],
+)  # fmt: skip
+def test_seconds_in_words(seconds, words):
+    assert in_words(seconds) == words
+
+
+@each_row(
+    ('unit', 'as_ours'),
+    [
+        ('GB/s', 'GB/s'), (' GBytes/sec ', 'GB/s'), ('MBps', 'MB/s'), ('MiByte/s', 'MiB/s'), ('usec', 'us'),
+        ('µs', 'us'), ('seconds', 's'), ('GFLOPS', 'GFlop/s'), ('Gflop/s', 'GFlop/s'), ('TFlops/sec', 'TFlop/s'),
+        ('flops', 'Flop/s'), ('Bytes', 'B'), ('ops / s', 'ops / s'), (' widgets ', 'widgets'), ('msecs', 'ms'), ('nanoseconds', 'ns'),
+    ],
+)  # fmt: skip
+def test_a_unit_as_we_write_it(unit, as_ours):
+    assert plain_unit(unit) == as_ours
+
+
+# Records
+
+RECORD = {
+    'schema': SCHEMA, 'check': 'Osu', 'params': {'pair': 'near'}, 'trials': 2,
+    'dims': {'size': {'kind': 'size', 'unit': 'B'}},
+    'metrics': {
+        'latency': {
+            'unit': 'us', 'better': 'lower',
+            'series': [{'dims': {'size': '8'}, 'samples': [[1, 'n1', 2], [2, 'n1', 2.5]], 'judged': False}],
+        },
+    },
+    'trial_seconds': [3, 4.5], 'provenance': {'version': '7.4'},
+}  # fmt: skip
+
+
+def changed(path, value):
+    """RECORD with another value at a path of keys."""
+    record = json.loads(json.dumps(RECORD))
+    *above, last = path.split('.')
+    of = record
+    for key in above:
+        of = of[int(key) if isinstance(of, list) else key]
+    of[last] = value
+    return record
+
+
+def test_a_record_is_read_with_its_types():
+    record = from_dict(RECORD)
+    series = Series((('size', '8'),), [(1, 'n1', 2.0), (2, 'n1', 2.5)], judged=False)
+    assert record == Record(
+        'Osu', (('pair', 'near'),), trials=2, dims={'size': Dim('size', 'B')},
+        metrics={'latency': MetricRecord('us', 'lower', [series])}, trial_seconds=[3.0, 4.5],
+        provenance={'version': '7.4'},
+    )  # fmt: skip
+    assert [(name, of.quantity, one) for name, of, one in record.series()] == [
+        ('latency', Quantity('us', 'lower'), series)
+    ]
+    assert record.to_dict()['schema'] == SCHEMA and from_dict(record.to_dict()) == record
+
+
+@each_row(
+    ('path', 'value', 'words'),
+    [
+        ('schema', 0, 'record: schema: expected'),
+        ('check', None, "record has no 'check'"),
+        ('trials', '2', "record: trials: expected int, found '2'"),
+        ('trials', True, 'record: trials: expected int, found True'),
+        ('trial_seconds', [1, 'x'], "record: trial_seconds: expected float, found 'x'"),
+        ('params', {'a,b': '1'}, 'record: params: expected names and values without "," and "=", found a,b=1'),
+        ('params', {'a': '1,2'}, 'expected names and values without "," and "="'),
+        ('params', {'': '1'}, 'expected names and values without "," and "="'),
+        ('dims.size', {'kind': 'length'}, 'record.dims.size: kind: expected one of size, count, name, pair'),
+        ('metrics.latency.better', 'less', 'record.metrics.latency: better: expected higher or lower'),
+        ('metrics.latency.series', [{'dims': {}, 'samples': []}] * 2, 'series: expected different dims in each'),
+        ('metrics.latency.series', [{'dims': {}}], "has no 'samples'"),
+        ('metrics.latency.series.0.samples', [[1, 'n1']], 'expected [trial, node, number]'),
+        ('metrics.latency.series.0.samples', [[1, 'n1', True]], 'expected [trial, node, number]'),
+        ('metrics.latency.series.0.samples', [[1, 'n1', '2']], 'expected [trial, node, number]'),
+        ('metrics.latency.unit', 5, 'unit: expected str, found 5'),
+        ('metrics', [], 'record: metrics: expected dict, found []'),
+    ],
+)
+def test_what_is_no_record_is_named(path, value, words):
+    with pytest.raises(RecordError, match=re.escape(words)):
+        from_dict(changed(path, value))
+
+
+def test_a_record_of_a_later_version_asks_for_an_update():
+    for schema, update in ((SCHEMA + 1, True), (SCHEMA - 1, False), (str(SCHEMA + 1), False)):
+        with pytest.raises(RecordError) as refused:
+            from_dict(RECORD | {'schema': schema})
+        assert str(refused.value).endswith(': update Plumbline') is update
+
+
+@each_row(
+    ('values', 'expected'),
+    [
+        ([], (0, None, None, None, None)),
+        ([3], (1, 3, None, 3, 3)),
+        ([1, 2, 6], (3, 3, 7**0.5, 1, 6)),  # (4 + 1 + 9) / 2
+        ([1e308, 1e308], (2, math.inf, None, 1e308, 1e308)),
+    ],
+)
+def test_statistics_of_samples(values, expected):
+    found = summarize(values)
+    if values == [1e308, 1e308]:
+        assert not math.isfinite(found.mean) and (found.n, found.min, found.max) == (2, 1e308, 1e308)
+    else:
+        assert found == Summary(*expected)
+
+
+# Causes that bad things share
+
+
+@each_row(
+    ('bad', 'healthy', 'cost', 'expected'),
+    [
+        # both bad cases of n1, and one of n2 where most is well
+        (
+            [[('node', 'n1'), ('check', 'A')], [('node', 'n1'), ('check', 'B')], [('node', 'n2'), ('check', 'C')]],
+            [[('node', 'n2'), ('check', 'A')], [('node', 'n2'), ('check', 'B')], [('node', 'n3'), ('check', 'C')]],
+            None,
+            [(('node', 'n1'), (0, 1)), (('node', 'n2'), (2,))],
+        ),
+        # of equal surplus the narrower kind, which is named first
+        ([[('node', 'n1'), ('check', 'A')]] * 2, [], None, [(('node', 'n1'), (0, 1))]),
+        # a check that is slow on all nodes
+        (
+            [[('node', f'n{i}'), ('check', 'A')] for i in range(3)],
+            [[('node', f'n{i}'), ('check', 'B')] for i in range(3)],
+            None,
+            [(('check', 'A'), (0, 1, 2))],
+        ),
+        # as many healthy ones as bad ones: no scope explains them, each is of its first one
+        (
+            [[('node', 'n1'), ('check', 'A')], [('node', 'n2'), ('check', 'A')]],
+            [[('node', 'n1'), ('check', 'A')], [('node', 'n2'), ('check', 'A')]],
+            None,
+            [(('node', 'n1'), (0,)), (('node', 'n2'), (1,))],
+        ),
+        # but for a kind of which healthy ones count little
+        (
+            [[('node', 'n1'), ('check', 'A')], [('node', 'n2'), ('check', 'A')]],
+            [[('node', 'n1'), ('check', 'A')], [('node', 'n2'), ('check', 'A')]],
+            {'check': 0.5},
+            [(('check', 'A'), (0, 1))],
+        ),
+        ([], [[('node', 'n1')]], None, []),
+    ],
+)
+def test_bad_things_are_grouped_by_what_they_share(bad, healthy, cost, expected):
+    assert grouping.explain(bad, healthy, cost) == [Group(*one) for one in expected]
+
+
+# Files, paths and programs
+
+SITE = """\
+# a site
+---
+descr: x
+partitions:
+  - name: cpu
+    num_nodes: 0
+  - name: gpu
+tolerance: {floor: 0.1}
+"""
+
+
+def test_a_fault_has_the_line_of_its_key_or_of_the_nearest_around_it(tmp_path):
+    (path := tmp_path / 'site.yaml').write_text(SITE)
+    faults = [
+        (['partitions', 0, 'num_nodes'], 'a'), (['partitions', 1, 'x', 'y'], 'b'), (['tolerance', 'floor'], 'c'),
+        (['x'], 'd'), ([], 'e'),
+    ]  # fmt: skip
+    assert list(yaml_faults.messages(path, faults)) == [
+        f'{path}:6: partitions.0.num_nodes: a', f'{path}:7: partitions.1.x.y: b', f'{path}:8: tolerance.floor: c',
+        f'{path}:3: x: d', f'{path}:3: the file: e',
+    ]  # fmt: skip
+    assert yaml_faults.line_of(path, ('partitions', '1', 'name')) == 7
+    assert yaml_faults.line_of(path, ('partitions', '5', 'name')) == 4
+    path.write_text('a: 1\nb: {c: 1,\n c: 2}\na: 3\n')
+    assert list(yaml_faults.messages(path, [])) == [
+        f'{path}:3: b.c: is there twice, first in line 2', f'{path}:4: a: is there twice, first in line 1',
+    ]  # fmt: skip
+    path.write_text('')
+    assert list(yaml_faults.messages(path, [([], 'is empty')])) == [f'{path}:1: the file: is empty']
+
+
+@each_row(
+    ('text', 'words'),
+    [
+        (b'a: [1,\nb: 2\n', ':3: not valid YAML: '),
+        (b'a: b: c\n', ':1: not valid YAML: mapping values are not allowed'),
+        (b'\xff\xfe\xfa', ': not valid YAML: '),
+        (None, ': cannot be read: No such file or directory'),
+    ],
+)
+def test_a_file_that_is_no_yaml(tmp_path, text, words):
+    path = tmp_path / 'a.yaml'
+    path.unlink(missing_ok=True)
+    if text is not None:
+        path.write_bytes(text)
+    with pytest.raises(SiteError) as refused:
+        files.read_yaml(path)
+    assert str(refused.value).startswith(f'{path}{words}')
+
+
+def test_files_are_all_replaced_or_none(tmp_path):
+    first, second = tmp_path / 'a' / 'first', tmp_path / 'second'
+    second.write_text('before')
+
+    def fails(stream):
+        stream.write(b'half')
+        raise OSError(28, 'No space left on device')
+
+    with pytest.raises(InputError, match=r'second: cannot be written: No space left on device$'):
+        files.write_whole({first: lambda stream: stream.write(b'new'), second: fails})
+    assert second.read_text() == 'before' and not first.exists()
+    assert [path.name for path in tmp_path.rglob('*') if path.is_file()] == ['second']
+    files.write_whole({first: lambda stream: stream.write(b'new'), second: lambda stream: stream.write(b'after')})
+    assert (first.read_text(), second.read_text()) == ('new', 'after')
+    (waiting := tmp_path / '.second.new.n1.7.abcd').touch()
+    assert files.is_unfinished(waiting) and not files.is_unfinished(second)
+    assert not files.is_unfinished(tmp_path / 'second.new.x') and not files.is_unfinished(tmp_path / '.second')
+    (tmp_path / 'link').symlink_to(second)
+    with pytest.raises(InputError, match='is a symbolic link, expected a file of ours'):
+        files.open_own(tmp_path / 'link', 'w')
+    with pytest.raises(InputError, match='cannot be written: No such file'):
+        files.open_own(tmp_path / 'no/file', 'w')
+
+
+def test_the_folder_of_results_is_what_was_set_or_in_the_checkout(monkeypatch, tmp_path):
+    for name, find in (('RESULTS', paths.results_directory), ('SOFTWARE', paths.software_directory)):
+        monkeypatch.delenv(f'PLUMBLINE_{name}', raising=False)
+        monkeypatch.setattr(paths, 'ROOT', tmp_path)
+        assert find() == tmp_path / name.lower()
+        monkeypatch.setattr(paths, 'ROOT', tmp_path / 'with blank')
+        assert find() == Path.home() / f'plumbline-{name.lower()}'
+        monkeypatch.setenv(f'PLUMBLINE_{name}', str(tmp_path / 'own'))
+        assert find() == tmp_path / 'own'
+        monkeypatch.setenv(f'PLUMBLINE_{name}', str(tmp_path / 'a$b'))
+        with pytest.raises(InputError, match=r"would not take '\$' as part of a name"):
+            find()
+
+
+def test_the_first_folder_with_a_file_of_a_site_wins(monkeypatch, tmp_path):
+    first, second = tmp_path / 'first', tmp_path / 'second'
+    (second / 'finch').mkdir(parents=True)
+    (second / 'finch/site.yaml').touch()
+    first.mkdir()
+    monkeypatch.setenv('PLUMBLINE_SITES', f'{first}:{second}')
+    monkeypatch.setattr(paths, 'SUITE_SITES', tmp_path / 'suite')
+    assert paths.site_folders() == (first, second, tmp_path / 'suite') and paths.site_folders(first) == (first,)
+    assert paths.site_folder('finch') == second / 'finch' and paths.site_folder('owl') == first / 'owl'
+    assert paths.site_file('finch', 'site.yaml') == second / 'finch/site.yaml'
+    assert paths.site_file('finch', 'baseline.csv') == first / 'finch/baseline.csv'
+    assert paths.site_file('finch', 'site.yaml', first) == first / 'finch/site.yaml'
+    assert paths.site_folder('finch', first) == second / 'finch'
+    paths.choose_sites(f'{second}:{first}')
+    assert paths.site_folders()[:2] == (second, first)
+    with pytest.raises(InputError, match=r'third: expected a folder of site folders$'):
+        paths.choose_sites(str(tmp_path / 'third'))
+    with pytest.raises(InputError, match='several are joined by colons'):
+        paths.choose_sites(f'{first};{second}')
+
+
+@each_row(
+    ('script', 'found'),
+    [
+        ('echo said; echo more >&2', 'said\n'),
+        ('echo one; echo "an Error here" >&2; echo last; exit 3', 'ended with 3 and printed: an Error here'),
+        ('echo one; echo last; exit 2', 'ended with 2 and printed: last'),
+        ('exit 1', 'ended with 1 and printed: nothing'),
+        ('read line; echo "<$line>"', '<>\n'),
+    ],
+)
+def test_what_a_program_printed_or_why_it_failed(script, found):
+    if 'exit' not in script:
+        assert programs.output_of(['bash', '-c', script]) == found
+    else:
+        with pytest.raises(ValueError, match=f'^{re.escape(found)}$'):
+            programs.output_of(['bash', '-c', script])
+
+
+def test_a_program_that_is_absent_or_does_not_end():
+    with pytest.raises(ValueError, match='cannot be run: No such file'):
+        programs.output_of(['no-such-program'])
+    with pytest.raises(ValueError, match=r'did not end within 0\.1 s'):
+        programs.output_of(['sleep', '9'], 0.1)
+
+
+def test_secrets_are_dropped_but_for_those_to_keep(monkeypatch):
+    for name in [*os.environ]:
+        monkeypatch.delenv(name)
+    kept = {'PATH': '/bin', 'MONKEY': '1', 'TOKENS': '1', 'MY_TOKEN': 'wanted', 'KEY': '1'}
+    lost = {'CI_TOKEN': '1', 'TOKEN_X': '1', 'db_password': '1', 'AWS_SECRET_ACCESS_KEY': '1', 'PLUMBLINE_NOTIFY': 'x'}
+    for name, value in (kept | lost | {'PLUMBLINE_KEEP': 'OTHER:MY_TOKEN'}).items():
+        monkeypatch.setenv(name, value)
+    assert {*secrets.drop()} == {*lost}
+    assert {*os.environ} >= {*kept} and not {*lost} & {*os.environ}
+
+
+@each_row(
+    ('found', 'known', 'words'),
+    [
+        ('slrum', ['squeue', 'slurm'], "expected one of squeue, slurm; found 'slrum': did you mean slurm?"),
+        ('x', ['squeue', 'slurm'], "expected one of squeue, slurm; found 'x'"),
+        ('x', [], "expected one of none; found 'x'"),
+        ('name39', [f'name{i}' for i in range(41)], "found 'name39': did you mean name39 or name9?"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_those_that_exist(found, known, words):
+    if len(known) > 40:
+        assert expected_one_of(found, known).startswith("found 'name39': did you mean name39 or ")
+        assert expected_one_of('zzz', known).startswith('expected one of name0, name1, ')
+        assert expected_one_of('name3', known[:40]).startswith('expected one of name0, ')
+    else:
+        assert expected_one_of(found, known) == words
+    assert did_you_mean('SLURM', ['slurm']) == ': did you mean slurm?'
+
+
+def test_text_of_a_terminal_is_plain_and_numbers_come_back(tmp_path):
+    assert plain('\x1b[31mred\x1b[0m\r\nnext\rlast\x1b]0;title\x07.') == 'red\nnext\nlast.'
+    write_numbers(tmp_path, {'run/stdout': {'latency': [3, 12]}})
+    assert read_numbers((tmp_path / 'numbers.json').read_bytes()) == {'run/stdout': {'latency': [3, 12]}}
+    for wrong in (b'[]', b'{"a": 1}', b'{"a": {"b": ["x"]}}', b'{'):
+        with pytest.raises(RecordError, match='expected lines by file and metric'):
+            read_numbers(wrong)
+
+
+def test_a_time_is_ahead_only_by_more_than_a_day():
+    now = clock.now()
+    assert now.tzinfo is None
+    assert not clock.is_ahead(now) and not clock.is_ahead(now + timedelta(hours=23))
+    assert clock.is_ahead(now + timedelta(hours=25))
+
+
+def test_a_signal_ends_a_command_with_its_code():
+    with pytest.raises(Signalled) as ended, ending_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert (ended.value.exit_code, str(ended.value)) == (143, 'ended by SIGTERM')
+    assert (Signalled(signal.SIGINT).exit_code, str(Signalled(signal.SIGINT))) == (130, 'interrupted')
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    ignored = 'import os, signal; from plumbline import signals; signals.ignore(); os.kill(os.getpid(), signal.SIGHUP)'
+    root = Path(paths.__file__).parents[1]
+    assert subprocess.run([sys.executable, '-c', ignored], cwd=root, check=False).returncode == 0
+
+
+@each_row(
+    ('clone', 'wheel', 'said', 'version'),
+    [
+        (True, False, '1a2b3c4-dirty\n', '1.2.3 (1a2b3c4-dirty)'),
+        (True, False, None, '1.2.3'),  # git fails
+        (False, False, 'x', '1.2.3'),
+        (True, True, 'x', '1.2.3'),  # a checkout that a wheel wrote, within a clone of something else
+    ],
+)
+def test_the_version_of_a_clone_has_its_commit(monkeypatch, tmp_path, clone, wheel, said, version):
+    root = tmp_path / f'{clone}-{wheel}-{said is None}'
+    (root / '.git' if clone else root).mkdir(parents=True)
+    (root / 'checkout' if wheel else root).mkdir(exist_ok=True)
+
+    def output_of(command):
+        assert command[:3] == ['git', '-C', str(root)]
+        if said is None:
+            raise ValueError('no git')
+        return said
+
+    for name, value in (
+        ('ROOT', root), ('CHECKOUT_FILES', root / 'checkout'), ('__version__', '1.2.3'), ('output_of', output_of),
+    ):  # fmt: skip
+        monkeypatch.setattr(checkout, name, value)
+    checkout.version.cache_clear()
+    assert checkout.version() == version
+    checkout.version.cache_clear()

@@ -306,6 +306,48 @@ def test_ear_tells_the_energy_of_the_job_steps_within_each_trial(tmp_path, bound
     assert 'the database does not answer' in found['energy', None].missing
 
 
+BMC_IS = {'meter': 'bmc:node'}
+
+
+def test_the_metrics_and_the_lines_of_a_job_with_a_meter_that_is_sampled():
+    """A rest has 40 samples: 1.25 x 40 x 1 s. EAR is asked once the job has waited 60 s for it."""
+    rate = Metric('gflops', 'GFlop/s', 'higher', 'x', {'size': 'full'}, {'kernel': ['a', 'b']})
+    metering = Metering([BMC, Meter('ear', 'node', 0.05, 60, None)], nodes=2, rates=[rate])
+    assert [(one.name, one.unit, one.better, one.dims, one.expected, one.judged) for one in metering.metrics][:6] == [
+        ('energy', 'J', 'lower', BMC_IS, {}, False),
+        ('power', 'W', 'lower', BMC_IS, {}, False),
+        ('energy_delay', 'J s', 'lower', BMC_IS, {}, False),
+        ('active_power', 'W', 'lower', BMC_IS, {}, False),
+        ('idle_power', 'W', 'lower', BMC_IS, {'when': ('before', 'after')}, False),
+        ('efficiency', 'GFlop/J', 'higher', {'size': 'full'} | BMC_IS, {'kernel': ['a', 'b']}, False),
+    ]
+    assert [one.name for one in metering.metrics[6:]] == ['energy', 'power', 'energy_delay', 'efficiency']
+    assert (metering.table, metering.seconds) == ('bmc\t0\t1000\tbmc\n', 2 * 50 + 60)
+    everywhere = node_sweep.on_each_node(2)
+    assert metering.before[:2] == [
+        'mkdir energy', f'{everywhere}bash ./energy.sh sample > /dev/null 2>&1 & sampler=$!',
+    ]  # fmt: skip
+    assert [line.split(' > ')[-1] for line in metering.before[2:]] == [
+        'mkdir energy/before', 'energy/before/started', 'sleep 50', 'energy/before/ended',
+    ]  # fmt: skip
+    assert metering.look('started') == []  # no counter
+    assert metering.after[4] == 'kill $sampler 2> /dev/null || true'
+    assert [dim.kind for dim in metering.dims.values()] == ['name', 'name'] and Metering().dims == {}
+
+
+def test_what_the_sampler_itself_takes_is_kept(tmp_path):
+    """0.5 s of CPU time in 10 s on n1 and 1 s on n2; in less than a second, as in one."""
+    for node, own in (('n1', 500), ('n2', 1000)):
+        (tmp_path / 'energy').mkdir(exist_ok=True)
+        looks = ''.join(f'250\nlook {BEGAN + at} 0 {at * own // 10}\n' for at in (0, 5, 10))
+        (tmp_path / f'energy/bmc.{node}').write_text(looks)
+    assert BMC.read(tmp_path).cost == '10.00% of a core'
+    assert replace(BMC, pause=0).read(tmp_path).cost == ''
+    for node in ('n1', 'n2'):
+        (tmp_path / f'energy/bmc.{node}').write_text(f'250\nlook {BEGAN} 0 20\n250\nlook {BEGAN + 0.1} 0 30\n')
+    assert BMC.read(tmp_path).cost == '3.00% of a core'
+
+
 # Which cases are metered
 
 

@@ -92,7 +92,8 @@ def test_seconds_in_words(seconds, words):
     [
         ('GB/s', 'GB/s'), (' GBytes/sec ', 'GB/s'), ('MBps', 'MB/s'), ('MiByte/s', 'MiB/s'), ('usec', 'us'),
         ('µs', 'us'), ('seconds', 's'), ('GFLOPS', 'GFlop/s'), ('Gflop/s', 'GFlop/s'), ('TFlops/sec', 'TFlop/s'),
-        ('flops', 'Flop/s'), ('Bytes', 'B'), ('ops / s', 'ops / s'), (' widgets ', 'widgets'), ('msecs', 'ms'), ('nanoseconds', 'ns'),
+        ('flops', 'Flop/s'), ('Bytes', 'B'), ('ops / s', 'ops / s'), (' widgets ', 'widgets'),
+        ('msecs', 'ms'), ('nanoseconds', 'ns'),
     ],
 )  # fmt: skip
 def test_a_unit_as_we_write_it(unit, as_ours):

@@ -241,3 +241,107 @@ def test_each_rail_has_rounds_and_a_pair_meets_again_on_another(nodes, rails, fi
 
 def test_a_pair_of_sixteen_nodes_meets_on_each_of_eight_rails():
     assert [judge.rail_of(15 * again, 16, 8) for again in range(8)] == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_pair_is_slow_below_the_least_value_and_not_at_it():
+    """Of equal values the least is 90 %: 90.0 is well, 89.9 is not; a pair counts by its best meeting on a rail."""
+    well = [Meeting(1, 0, (f'a{i}', f'b{i}'), 100.0) for i in range(12)]
+    for value, slow in ((90.0, []), (89.9, ['pair a,b'])):
+        meetings = [*well, Meeting(1, 0, ('a', 'b'), value), Meeting(2, 0, ('b', 'a'), value - 1)]
+        assert [one.where for one in judge.suspects(meetings, {}, 0.1)] == slow
+    (found,) = judge.suspects([*well, Meeting(1, 0, ('a', 'b'), 50.0)], {}, 0.1)
+    assert found == Named('pair', 'pair a,b', ('a', 'b'), 'pair a,b: 50 MB/s, expected 100 (-50%) in 1 of 1 pairs')
+
+
+def test_a_group_grows_from_the_best_pair_over_the_places_that_are_near_it():
+    places = {
+        'n1': ['rack r1', 'switch s1'], 'n2': ['rack r1', 'switch s1'], 'n3': ['rack r1', 'switch s1'],
+        'n4': ['rack r1', 'switch s2'], 'n5': ['rack r2', 'switch s3'], 'n6': ['rack r1', 'switch s2'],
+    }  # fmt: skip
+    meetings = [
+        Meeting(1, 0, ('n1', 'n9'), 200.0),
+        Meeting(1, 0, ('n2', 'n1'), 100.0),
+        Meeting(1, 0, ('n4', 'n5'), 90.0),
+    ]
+    nodes = ['n5', 'n4', 'n1', 'n6', 'n2', 'n3']  # n9 was left out
+    assert judge.in_order(nodes, meetings, places) == ['n2', 'n1', 'n3', 'n4', 'n6', 'n5']
+    assert judge.in_order(['n5', 'n4'], [], {}) == ['n5', 'n4']
+
+
+@pytest.mark.parametrize(
+    ('slow', 'late', 'measured', 'group', 'level', 'refused'),
+    [
+        # each group is twice the one before, the last one what is left
+        ({}, 99, ['12', '1234', '12345678', '123456789'], '123456789', 100.0, {}),
+        # the half with 6 is bisected: 56, then 5, and 6 twice, then 78 and the rest
+        (
+            {'6': 69.0}, 99, ['12', '1234', '12345678', '123456', '12345', '123456', '123456', '1234578', '12345789'],
+            '12345789', 100.0, {'6': '69 MB/s'},
+        ),
+        ({'6': 70.0}, 99, ['12', '1234', '12345678', '123456789'], '123456789', 70.0, {}),  # it sustains 0.7
+        ({'9': 0.0}, 99, ['12', '1234', '12345678', '123456789', '123456789'], '12345678', 100.0, {'9': 'no result'}),
+        ({}, 1, ['12', '1234'], '1234', 100.0, {}),
+    ],
+)  # fmt: skip
+def test_how_a_group_grows(slow, late, measured, group, level, refused):
+    asked, looks = [], iter(range(100))
+
+    def together(nodes):
+        asked.append(''.join(sorted(nodes)))
+        return min((slow[node] for node in nodes if node in slow), default=100.0)
+
+    found = judge.grow('123456789', together, 0.7, lambda: next(looks) >= late)
+    assert (asked, ''.join(sorted(found[0])), found[1]) == (measured, group, level)
+    with_it = {'6': '5 nodes', '9': '8 nodes'}
+    assert found[2] == [
+        Named('group', f'node {node}', (node,),
+              f'node {node}: {said} in a group with {with_it[node]}, which have 100 MB/s without it')
+        for node, said in refused.items()
+    ]  # fmt: skip
+
+
+def test_suspects_are_measured_again_with_partners_that_are_well():
+    """A pair on each rail twice; a node on each rail with two partners, its rail on that one; others have no round."""
+    nodes = ['n1', 'n2', 'n3', 'n4', 'n5']
+    pair = Named('pair', 'x', ('n1', 'n2'), 'x')
+    assert judge.rounds_again([pair], nodes, 1) == [(0, [('n1', 'n2')]), (0, [('n1', 'n2')])]
+    assert judge.rounds_again([pair], nodes, 2) == [
+        (0, [('n1', 'n2')]), (1, [('n1', 'n2')]), (0, [('n1', 'n2')]), (1, [('n1', 'n2')]),
+    ]  # fmt: skip
+    of_rail = Named('rail', 'x', ('n1',), 'x', 1)
+    assert judge.rounds_again([of_rail], nodes, 2) == [(1, [('n1', 'n2')]), (1, [('n1', 'n3')])]
+    two = [Named('node', 'x', ('n1',), 'x'), Named('node', 'x', ('n2',), 'x')]
+    assert judge.rounds_again(two, nodes, 1) == [
+        (0, [('n1', 'n3'), ('n2', 'n5')]), (0, [('n1', 'n4'), ('n2', 'n3')]),
+    ]  # fmt: skip
+    assert judge.rounds_again([Named('uplink', 'x', ('n1',), 'x')], nodes, 1) == []
+    assert judge.rounds_again([two[0]], ['n1'], 1) == []
+
+
+@pytest.mark.parametrize(
+    ('values', 'named'),
+    [
+        ({'n1': 100.0, 'n2': 90.0, 'n3': 100.0}, {}),
+        ({'n1': 100.0, 'n2': 89.0, 'n3': 100.0}, {'n2': '89 MB/s, expected 100 (-11%)'}),
+        ({'n1': 100.0, 'n2': 0.0, 'n3': 100.0}, {'n2': 'no result'}),
+        ({'n1': 0.0}, {'n1': 'no result'}),
+        ({}, {}),
+    ],
+)
+def test_a_node_whose_loopback_is_low_is_named(values, named):
+    assert judge._low(values, 0.1) == [
+        Named('loopback', f'node {node}', (node,), f'node {node}: {said} within the node')
+        for node, said in named.items()
+    ]
+
+
+def test_a_part_of_a_tournament_stays_a_quarter_within_the_narrowest_place():
+    """Of 16 nodes on switches of 4 in one rack, 8 of 15 rounds: two within the switches, six over all."""
+    nodes = [f'n{number:02}' for number in range(16)]
+    places = {node: ['rack r1', f'switch s{number // 4}'] for number, node in enumerate(nodes)}
+    rounds = judge.plan(nodes, places, 8)
+    within = [all(set(places[a]) == set(places[b]) for a, b in pairs) for pairs in rounds]
+    assert len(rounds) == 8 and within[:2] == [True, True] and not any(within[2:])
+    assert [len(pairs) for pairs in rounds] == [8] * 8
+    assert len(judge.plan(nodes, places, 31)) == 30  # whole tournaments of 15 rounds
+    assert len(judge.plan(nodes[:5], {}, 11)) == 10

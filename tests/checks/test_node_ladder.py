@@ -4,13 +4,19 @@
 import json
 import subprocess
 import sys
+import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from described_nodes import GPUS, TWO
 from rows import each_row
 from scratch import ROOT
 
+from checks.core.placement import Placement, one_rank_on
 from checks.core.reading.trials import Plan
 from checks.core.topology import topology_of
+from checks.ladder import on_node
 from checks.ladder.judge import rounds_within
 from plumbline.record import Dim
 
@@ -129,3 +135,189 @@ def test_why_a_step_has_no_result_is_told(tmp_path, nodes, scheduler):
     assert ['settings', 'node n4', ['n4'], 'node n4: gpus: expected 8, found 7', None] in named
     assert ['pair', 'pair n2,n3', ['n2', 'n3'], 'pair n2,n3: no result in 1 of 1 pairs', None] in named
     assert lines[-2].split()[:2] == ['largest', '3']
+
+
+# What a case asks for, and what it makes of an output
+
+HOSTS, DEVICES = replace(TWO, launcher='srun', nodes_of_partition=16), replace(GPUS, launcher='srun')
+
+
+@each_row(
+    ('nodes', 'launcher', 'counts'),
+    [(1, 'srun', []), (4, 'srun', [4]), (16, 'pals', [16]), (17, 'jsrun', [16, 17]), (5000, 'srun', [16, 2048]),
+     (4, 'local', [])],
+)  # fmt: skip
+def test_the_nodes_of_a_night_and_of_an_acceptance(ladder, nodes, launcher, counts):
+    assert ladder.node_counts_of(replace(TWO, launcher=launcher, nodes_of_partition=nodes)) == counts
+
+
+@each_row(
+    ('node', 'buffers', 'nodes', 'supported'),
+    [(HOSTS, 'host', 16, True), (HOSTS, 'host', 4, False), (HOSTS, 'device', 16, False), (DEVICES, 'device', 4, True),
+     (DEVICES, 'host', 4, True), (replace(DEVICES, cores=TWO.cores[:3], gpu_numa_ids=()), 'device', 4, False)],
+)  # fmt: skip
+def test_a_ladder_is_of_all_nodes_and_of_gpus_that_mpi_reaches(case_on, node, buffers, nodes, supported):
+    assert case_on('NodeLadder', TWO, nodes=nodes, buffers=buffers).supports(node) is supported
+
+
+@each_row(
+    ('fields', 'words', 'nodes', 'tags'),
+    [
+        # two rungs of 4.32 s, 15 + 2 rounds of 4.16 s, 3 x 4 groups of 4.08 s
+        ({}, ('rails 2, rounds 15 of 8 pairs', 128.32), 16, {'acceptance', 'nightly'}),
+        ({'most_rounds': 6}, ('rails 2, rounds 6 of 8 pairs', 128.32 - 9 * 4.16), 16, {'acceptance', 'nightly'}),
+        # eight meetings of each node: two tournaments of 5 rounds. 8.24 s, 10 + 2 rounds of 4.06 s, 9 groups of 4.03 s
+        ({'most_nodes': 6}, ('rails 2, rounds 10 of 3 pairs', 8.24 + 48.72 + 36.27), 6, {'acceptance', 'nightly'}),
+        # 4.34 s, 17 + 2 rounds of 4.16 s, 15 groups of 4.085 s
+        ({'nodes': 17}, ('rails 2, rounds 17 of 8 pairs', 8.68 + 79.04 + 61.275), 17, {'acceptance'}),
+    ],
+)
+def test_rails_rounds_and_seconds_of_a_ladder_over_hosts(case_on, fields, words, nodes, tags):
+    case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', **{'nodes': 16, 'buffers': 'host'} | fields)
+    assert (case.provenance['ladder'], case.estimates) == (words[0], [pytest.approx(words[1])])
+    assert (case.num_nodes, case.tags, case.requires, case.device_buffers) == (nodes, tags, 'osu', False)
+    # mlx5_0 is near the second domain, mlx5_1 near the first; within a node, its first and its last core
+    assert case.rails == [Placement(1, ((4,),), nics=(('mlx5_0',),)), Placement(1, ((0,),), nics=(('mlx5_1',),))]
+    assert case.within == one_rank_on((0, 7)) and case.placement is case.rails[0]
+    assert [(one.name, one.unit, one.better, one.judged) for one in case.metrics] == [
+        ('loopback_bandwidth', 'MB/s', 'higher', True), ('pair_bandwidth', 'MB/s', 'higher', True),
+        ('group_bandwidth', 'MB/s', 'higher', True), ('good_nodes', '1', 'higher', False),
+    ]  # fmt: skip
+    assert len(case.metrics[1].points()) == 2
+
+
+def test_the_plan_of_a_ladder_over_gpus(case_on, ladder, monkeypatch):
+    monkeypatch.setattr(ladder, 'locations', lambda site: {'n2': {'rack r1', 'switch s1'}})
+    case = case_on('NodeLadder', DEVICES, 'choose choose_budget place', nodes=4, buffers='device')
+    case._job = SimpleNamespace(launcher=SimpleNamespace(options=['--mpi=pmix']))
+    case.site = SimpleNamespace(name='box')
+    visible = {'PLUMBLINE_GPU': 'cuda', 'PLUMBLINE_VISIBLE': 'CUDA_DEVICE_ORDER=PCI_BUS_ID,CUDA_VISIBLE_DEVICES'}
+    rails = [
+        {'OMP_NUM_THREADS': '1', **visible, 'PLUMBLINE_CPUS': cpus, 'PLUMBLINE_DEVICES': f'{device}'}
+        for device, cpus in enumerate(['0,1', '2,3', '4,5', '6,7'])
+    ]
+    assert ladder.plan_of(case) == {
+        'start': [
+            'srun', '--overlap', '--nodes={count}', '--nodelist={nodes}', '--ntasks={ranks}',
+            '--ntasks-per-node={each}', '--kill-on-bad-exit=1', '--mpi=pmix',
+        ],
+        'cpus': 16,
+        'pair': ['osu_bw', '-m', '1048576:1048576', '-i', '20', '-x', '2', '-d', 'cuda', 'D', 'D'],
+        'group': ['osu_allreduce', '-m', '16777216:16777216', '-i', '20', '-x', '2', '-d', 'cuda'],
+        'rails': rails,
+        'within': rails[0] | {'PLUMBLINE_CPUS': '0,1:2,3', 'PLUMBLINE_DEVICES': '0:1'},
+        'lists': ['PLUMBLINE_CPUS', 'PLUMBLINE_MEMORY', 'PLUMBLINE_DEVICES', 'PLUMBLINE_NICS'],
+        'rounds': 18,  # sixteen meetings of each node: six tournaments of three rounds
+        'seconds': 840, 'places': {'n2': ['rack r1', 'switch s1']}, 'limit': 30, 'tolerance': 0.1, 'sustain': 0.7,
+    }  # fmt: skip
+
+
+def test_the_peaks_of_pairs_and_of_a_group(case_on):
+    site = {'network_peak': lambda nics: 1e10 * len(nics)}
+    case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', site, nodes=16, buffers='host')
+    assert [case.peak_of(metric) for metric in case.metrics] == [None, 1e10, 1.875e10, None]  # 2 x 15 / 16
+    case.partition.network_peak = lambda nics: None
+    assert {case.peak_of(metric) for metric in case.metrics} == {None}
+
+
+def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
+    site = {'network_peak': lambda nics: 3.9e9}
+    case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', site, nodes=16, buffers='host', most_nodes=3)
+    assert case.sanity_faults(SimpleNamespace(output=PRINTED.replace('took', 'takes'))) == [
+        'the ladder did not come to its end'
+    ]
+    assert case.sanity_faults(SimpleNamespace(output=PRINTED)) == []
+    case.faults, case.result = ['another'], Plan('NodeLadder', (), case.metrics).empty_record()
+    case._job = SimpleNamespace(nodelist=['n1', 'n2', 'n3'])
+    case.put_names_first()
+    assert case.faults == ['node n2: no result within the node', 'another']
+    (named,) = json.loads(case.result.provenance['named'])
+    assert named == ['loopback', 'node n2', ['n2'], 'node n2: no result within the node']
+    case.derive(case.result)
+    found = {(name, *series.dims): (series.samples, series.invalid) for name, _, series in case.result.series()}
+    assert found['pair_bandwidth', ('rail', '0')] == (
+        [(1, 'n1,n3', 4000.0)], 'n1,n3: 4000 MB/s is above the physical peak of 3900',
+    )  # fmt: skip
+    assert found['group_bandwidth',] == ([(1, 'n1,n2,n3', 3500.0)], None)  # at most 2 x 2 / 3 of 3900
+    assert found['good_nodes',] == ([(1, 'n1,n2,n3', 2 / 3)], None)
+    case.printed, case.result = '', Plan('NodeLadder', (), case.metrics).empty_record()
+    case.put_names_first()
+    assert len(case.faults) == 2 and 'named' not in case.result.provenance
+
+
+# In the job
+
+
+@each_row(
+    ('variables', 'nodes'),
+    [
+        ({'PBS_NODEFILE': 'n1 n1 n2 n1'}, ['n1', 'n2']),
+        ({'LSB_DJOB_HOSTFILE': 'batch n1 n1 n2 n2'}, ['n1', 'n2']),
+        ({'LSB_DJOB_HOSTFILE': 'n1 n2'}, ['n1', 'n2']),
+        ({}, None),
+    ],
+)
+def test_the_nodes_of_a_job_by_its_scheduler(tmp_path, variables, nodes):
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ('SLURM_JOB_NODELIST', 'PBS_NODEFILE', 'LSB_DJOB_HOSTFILE'):
+            patch.delenv(name, raising=False)
+        for name, hosts in variables.items():
+            (tmp_path / name).write_text(hosts.replace(' ', '\n'))
+            patch.setenv(name, str(tmp_path / name))
+        if nodes is None:
+            with pytest.raises(SystemExit, match='the scheduler does not name the nodes'):
+                on_node.nodes_of_job()
+        else:
+            assert on_node.nodes_of_job() == nodes
+
+
+def test_the_resources_of_a_step_of_jsrun():
+    assert on_node.resources_of(['n1', 'n2'], 2, 8).splitlines() == [
+        'cpu_index_using: logical', 'overlapping_rs: allow', 'oversubscribe_cpu: allow', 'oversubscribe_gpu: allow',
+        'skip_missing_cpu: allow', *(
+            f'rank: {rank}: {{ hostname: {node}; cpu: {{0-7}}; gpu: *; mem: * }}'
+            for rank, node in enumerate(['n1', 'n1', 'n2', 'n2'])
+        ),
+    ]  # fmt: skip
+
+
+@each_row(
+    ('answer', 'row', 'said'),
+    [
+        (('# OSU\n1048576   120.25\n', ''), (1048576, 120.25), ''),
+        (('1024 1.00\n2048 2.50 Pass\n', ''), (2048, 2.5), ''),
+        (('', ''), (0, 0.0), 'why n1,n2 printed no row\n'),
+        (('1024 1.00\n', 'had not ended'), (0, 0.0), 'why n1,n2 had not ended\n'),
+    ],
+)
+def test_the_last_row_counts_or_it_is_said_why_there_is_none(capsys, answer, row, said):
+    assert on_node.Job.last_row(('n1', 'n2'), answer) == row
+    assert capsys.readouterr().out == said
+
+
+@each_row(
+    ('script', 'answer'),
+    [
+        ('echo 5', ('5\n', '')),
+        ('echo "plumbline: local rank 3: gpus: found 7" >&2; exit 125', ('', 'gpus: found 7')),
+        ('echo first >&2; echo; echo "An ERROR" >&2; exit 7', ('', 'ended with exit code 7: An ERROR')),
+        ('printf "\\n\\nfirst\\nlast\\n" >&2; exit 7', ('', 'ended with exit code 7: first')),
+        ('exit 7', ('', 'ended with exit code 7: it printed no error')),
+        ('sleep 30', ('', 'had not ended after 20 s')),
+    ],
+)
+def test_what_a_step_printed_or_why_it_has_no_result(tmp_path, script, answer):
+    job = on_node.Job({'limit': 20}, tmp_path)
+    out, err = tmp_path / 'out', tmp_path / 'err'
+    with out.open('w') as stdout, err.open('w') as stderr:
+        started = subprocess.Popen(['bash', '-c', f'exec 2>&2; {script}'], stdout=stdout, stderr=stderr)
+    assert job.answer(started, out, err, time.monotonic() + (0.2 if 'sleep' in script else 30)) == answer
+
+
+def test_the_bus_bandwidth_of_a_group(tmp_path, monkeypatch):
+    """Of 4 nodes 2 x 3 / 4 of the bytes in the time of the allreduce."""
+    job = on_node.Job({'group': ['x'], 'rails': [{}]}, tmp_path)
+    monkeypatch.setattr(job, 'run', lambda commands, variables, folder: [('16777216 4000.00\n', '')])
+    assert job.together(('n1', 'n2', 'n3', 'n4')) == 1.5 * 16777216 / 4000
+    monkeypatch.setattr(job, 'run', lambda commands, variables, folder: [('', 'no')])
+    assert job.together(('n1', 'n2')) == 0.0

@@ -93,6 +93,7 @@ def test_what_ior_says_of_its_time_and_its_machine(recorded, name, seconds):
             traces.seconds.low <= seconds <= traces.seconds.high < seconds + 2e-4
             and traces.seconds.low > seconds - 2e-4
         )
+    assert len(ior_traces(output.replace('"Finished": "Sat', '"Finished": "'), RECORDED[name].operation).dates) == 1
     assert not ior_traces(output.replace('"Linux vm 6.1 x86_64"', '"Linux"'), RECORDED[name].operation).hosts
 
 

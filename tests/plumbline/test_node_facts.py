@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Peaks, settings and counters of a node, and the benchmarks of a node check, from files and programs of its own."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from rows import each_row
+
+from plumbline.machine import detect
+from plumbline.machine.gpu_links import near_numa_domains
+from plumbline.machine.node import Node, settings_of
+from plumbline.node_check import benchmarks, jobs, looks
+
+# Peaks and settings
+
+
+@each_row(
+    ('vendor', 'family', 'model', 'found'),
+    [
+        ('AuthenticAMD', 25, 17, {'scalar': (4, 4), 'sse': (8, 16), 'avx': (16, 32), 'avx512': (16, 32)}),  # Zen 4
+        ('AuthenticAMD', 25, 96, {'scalar': (4, 4), 'sse': (8, 16), 'avx': (16, 32), 'avx512': (16, 32)}),
+        ('AuthenticAMD', 25, 15, {'scalar': (4, 4), 'sse': (8, 16), 'avx': (16, 32)}),  # Zen 3
+        ('AuthenticAMD', 25, 176, {}),
+        ('GenuineIntel', 25, 17, {}),
+        ('AuthenticAMD', 6, 143, {}),  # Sapphire Rapids has this family and model
+        ('GenuineIntel', 6, 143, {'scalar': (4, 4), 'sse': (8, 16), 'avx': (16, 32), 'avx512': (32, 64)}),
+    ],
+)  # fmt: skip
+def test_the_flop_of_a_cycle_are_those_of_the_vendors_family_and_model(vendor, family, model, found):
+    """Elements x pipelines x 2: of AVX, 4 doubles or 8 floats in 2 pipelines, 16 or 32."""
+    text = f'processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n\nprocessor\t: 1\n'
+    assert detect.flop_per_cycle_of(text) == {
+        f'{isa}_{precision}': number
+        for isa, numbers in found.items()
+        for precision, number in zip(('dp', 'sp'), numbers, strict=True)
+    }
+
+
+def test_the_peaks_of_a_node_are_of_its_widest_vectors_and_highest_clock(tmp_path):
+    processor = {'topology': {'cores': ['0x1', '0x2', '0x4']}}
+    assert detect._peaks(processor, tmp_path) == {}
+    clock = tmp_path / 'sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq'
+    clock.parent.mkdir(parents=True)
+    clock.write_text('3400000\n')
+    assert detect._peaks(processor, tmp_path) == {'core_clock': '3400 MHz'}
+    (tmp_path / 'proc').mkdir()
+    (tmp_path / 'proc/cpuinfo').write_text('vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\n')
+    peaks = detect._peaks(processor, tmp_path)
+    assert peaks['flops_dp'] == '326.4 GFlop/s' and peaks['flop_per_cycle']['avx512_dp'] == 32  # 3 x 32 x 3.4e9
+
+
+def test_the_domains_near_gpus_are_known_for_all_or_for_none(tmp_path):
+    def gpu(address, domain):
+        folder = tmp_path / 'bus/pci/drivers/nvidia' / address
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / 'numa_node').write_text(f'{domain}\n')
+
+    gpu('0000:41:00.0', 0)
+    gpu('0000:07:00.0', 3)
+    assert near_numa_domains(2, tmp_path) == [3, 0]  # by address
+    assert near_numa_domains(1, tmp_path) == [] == near_numa_domains(3, tmp_path)
+    gpu('0000:41:00.0', -1)
+    assert near_numa_domains(2, tmp_path) == []
+    gpu('0000:41:00.0', 0)
+    gpu('0000:07:00.0', 0)
+    assert near_numa_domains(2, tmp_path) == [0, 0]
+
+
+SETTINGS = """\
+kernel_command_line\t-\tBOOT_IMAGE=/vmlinuz
+kernel_command_line\t-\troot=UUID=1
+kernel_command_line\t-\tinitrd=/i
+kernel_command_line\t-\tro
+kernel_command_line\t-\tmitigations=off
+kernel_command_line\t-\trootflags=x
+file_systems\t-\tmgs@tcp:/scratch /scratch lustre
+file_systems\t-\t/dev/sda1 / ext4
+governor\tcpu0\tperformance
+governor\tcpu1\tpowersave
+governor\tcpu2\tperformance
+transparent_hugepages\t-\talways [madvise] never
+smt_active\t-\t0
+turbo\t-\t1
+hugepages\t-\t12
+bios\t-\t1.5
+gpus\t!\tno program lists them
+"""
+
+
+def test_the_settings_of_a_node_as_a_site_states_them():
+    assert settings_of(Node(output_of=lambda command: SETTINGS)) == (
+        {
+            'kernel_command_line': ['mitigations=off', 'rootflags=x'],
+            'file_systems': {'mgs@tcp:/scratch /scratch': 'lustre'}, 'transparent_hugepages': 'madvise',
+            'smt_active': False, 'turbo': True, 'hugepages': 12, 'bios': '1.5',
+        },
+        {'governor': 'not the same for all: performance, powersave'},
+    )  # fmt: skip
+    local = SETTINGS.replace('lustre', 'xfs')
+    assert 'file_systems' not in settings_of(Node(output_of=lambda command: local))[0]
+
+    def fails(command):
+        raise ValueError('no bash')
+
+    assert settings_of(Node(output_of=fails)) == ({}, {})
+
+
+# Node checks
+
+
+def test_what_each_benchmark_runs_at_its_places():
+    """Arrays of four times the cache of their domain, at least 256 MiB; openssl on each core by itself."""
+    node = benchmarks.Node([(0, [0, 1], 2**27), (1, [4], 1000)], 2, 1)
+    of = {(one.program, one.work): [place.commands for place in one.places(node)] for one in benchmarks.BENCHMARKS}
+    assert of == {
+        ('likwid-bench', 'load'): [[['-w', 'M0:536870kB:2:1:2']], [['-w', 'M1:268435kB:1:1:2']]],
+        ('omp-stream', 'triad'): [
+            [['env', 'OMP_NUM_THREADS=2', 'OMP_PROC_BIND=true', 'taskset', '-c', '0,1', 'omp-stream', '--arraysize',
+              '67108864', '--numtimes', '20']],
+            [['env', 'OMP_NUM_THREADS=1', 'OMP_PROC_BIND=true', 'taskset', '-c', '4', 'omp-stream', '--arraysize',
+              '33554432', '--numtimes', '20']],
+        ],
+        ('openssl', 'sha256'): [
+            [['taskset', '-c', f'{core}', 'openssl', 'speed', '-seconds', '1', '-bytes', '16384', '-evp', 'sha256']
+             for core in cores] for cores in ((0, 1), (4,))
+        ],
+        ('likwid-bench', 'peakflops'): [[['-w', 'M0:40kB:2:1:2']], [['-w', 'M1:20kB:1:1:2']]],
+        **{(program, 'triad'): [[['--device', '0', '--arraysize', '134217728', '--numtimes', '100']]]
+           for program in ('cuda-stream', 'hip-stream')},
+    }  # fmt: skip
+    assert [(one.metric, one.unit, one.scale) for one in benchmarks.BENCHMARKS] == [
+        ('memory_bandwidth', 'GB/s', 1e-3), ('memory_bandwidth', 'GB/s', 1e-3), ('core_rate', 'MB/s', 1e-3),
+        ('core_rate', 'GFlop/s', 1e-3), *[('gpu_memory_bandwidth', 'GB/s', 1e-3)] * 2,
+    ]  # fmt: skip
+
+
+@each_row(
+    ('programs', 'gpus', 'found', 'lacking'),
+    [
+        ('omp-stream likwid-bench openssl', 0, ['likwid-bench load', 'openssl sha256'], []),
+        ('likwid-bench', 0, ['likwid-bench load', 'likwid-bench peakflops'], []),
+        ('omp-stream hip-stream', 1, ['omp-stream triad', 'hip-stream triad'],
+         ['core_rate (no openssl or likwid-bench on PATH)']),
+        ('openssl omp-stream', 1, ['omp-stream triad', 'openssl sha256'],
+         ['gpu_memory_bandwidth (no cuda-stream or hip-stream on PATH)']),
+        ('', 0, [], ['memory_bandwidth (no likwid-bench or omp-stream on PATH)',
+                     'core_rate (no openssl or likwid-bench on PATH)']),
+    ],
+)  # fmt: skip
+def test_of_each_metric_the_first_program_on_path_measures(programs, gpus, found, lacking):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('shutil.which', lambda name: name if name in programs.split() else None)
+        installed, missing = benchmarks.installed(benchmarks.Node([(0, [0], 0)], 1, gpus))
+    assert ([f'{one.program} {one.work}' for one in installed], missing) == (found, lacking)
+
+
+def test_the_slowest_command_of_a_place_counts_and_all_looks_do_equal_work(tmp_path, monkeypatch):
+    def program(text):
+        (tmp_path / 'bench').write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n{text}\n')
+        (tmp_path / 'bench').chmod(0o755)
+
+    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
+    monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: 0.25)
+    one = benchmarks.Benchmark(
+        'rate', 'GB/s', 'bench', 'load', r'^rate (\S+)$', 1e-3, lambda node: iter(()), (r'^chose (\d+)$', '-i', '-s 1')
+    )
+    places = [benchmarks.Place({'gpu': '0'}, [['-c', '1'], ['-c', '2']]), benchmarks.Place({'gpu': '1'}, [['-c', '3']])]
+    program('case "$*" in *"-c 2") echo rate 2000;; *) echo rate 3000.5;; esac; echo chose 64')
+    repeats = {}
+    assert benchmarks.look(one, places, repeats) == ([2.0, 3.0005], 0.25)
+    assert repeats == {'rate gpu=0': '64', 'rate gpu=1': '64'}
+    assert benchmarks.look(one, places, repeats)[0] == [2.0, 3.0005]
+    calls = (tmp_path / 'calls').read_text().splitlines()
+    assert sorted(calls[:3]) == [f'-t load -s 1 -c {number}' for number in (1, 2, 3)]
+    assert sorted(calls[3:]) == [f'-t load -i 64 -c {number}' for number in (1, 2, 3)]
+    for text, words in (
+        ('echo rate x', 'bench printed no rate at gpu=0'),
+        ('echo rate 1; echo rate 2', 'bench printed no rate at gpu=0'), ('exit 3', 'bench ended with 3 at gpu=0'),
+    ):  # fmt: skip
+        program(text)
+        with pytest.raises(ValueError, match=words):
+            benchmarks.look(one, places, {})
+    program('exec sleep 60')
+    monkeypatch.setattr(benchmarks, 'SECONDS', 0.2)
+    with pytest.raises(ValueError, match=r'bench did not end within 0\.2 s'):
+        benchmarks.look(one, places, {})
+
+
+@each_row(
+    ('before', 'now', 'busy'),
+    [((10.0, 100.0), (14.0, 102.0), 2.0), ((10.0, 100.0), (9.0, 102.0), 0.0), ((0.0, 5.0), (1.0, 5.0), 1000.0)],
+)
+def test_the_cpus_that_others_kept_busy(before, now, busy):
+    times = iter([before, now])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs.Busy, '_now', staticmethod(lambda: next(times)))
+        assert jobs.Busy().cpus() == pytest.approx(busy)
+
+
+@each_row(
+    ('printed', 'faults'),
+    [
+        ('as expected: 3 of 3\n', []),
+        ('gpus: expected 8, found 7\nas expected: 2 of 3\n', ['gpus: expected 8, found 7']),
+        ('gpus: expected 8, found 7\n', None),
+        ('', None),
+    ],
+)
+def test_the_settings_that_differ_from_those_of_the_site(printed, faults):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(looks, 'output_of', lambda command, seconds: printed)
+        if faults is None:
+            with pytest.raises(ValueError, match=r'settings\.sh printed '):
+                looks.settings_faults([('gpus', '8')])
+        else:
+            assert looks.settings_faults([('gpus', '8')]) == faults
+
+
+def test_devices_that_are_counted_and_those_that_cannot_be_read(monkeypatch):
+    sizes = {'SC_NPROCESSORS_ONLN': 96, 'SC_PHYS_PAGES': 2**20, 'SC_PAGE_SIZE': 4096 * 3}
+    monkeypatch.setattr('os.sysconf', sizes.__getitem__)
+    printed = 'gpus\t-\t8\nnic_rate\tmlx5_0\t200.5 Gb/sec (4X HDR)\nnics\t!\tno sysfs\nnuma_domains\t-\tnone\n'
+    monkeypatch.setattr(looks, 'output_of', lambda command, seconds: printed)
+    assert looks.devices() == (
+        {'cpus': 96.0, 'memory_GiB': 12.0, 'gpus': 8.0, 'nic_rate mlx5_0': 200.5}, {'nics': 'no sysfs'},
+    )  # fmt: skip
+
+
+def test_what_was_lost_since_the_last_check():
+    before = {'gpus': 8.0, 'memory_GiB': 100.0, 'nic_rate mlx5_0': 200.0, 'nic_rate mlx5_1': 200.0, 'cpus': 4.0}
+    now = {'gpus': 7.0, 'memory_GiB': 98.0, 'cpus': 5.0}
+    assert looks.lost(now, {'nic_rate': 'the port is down'}, before | {'nics': 2.0}) == [
+        'gpus: 7, was 8', 'nic_rate mlx5_0: was 200, cannot be read now: the port is down',
+        'nic_rate mlx5_1: was 200, cannot be read now: the port is down',
+        'nics: was 2, cannot be read now: it is not listed',
+    ]  # fmt: skip
+
+
+def test_counters_that_grew_drain_a_node_or_are_told(tmp_path, monkeypatch):
+    facts = {'health_uncorrected_memory_errors': '2', 'health_OOM_kills': '1', 'load': '3'}
+    assert looks.growth(facts) == (['uncorrected memory errors +2'], ['OOM kills +1'])
+    asked = []
+
+    def output_of(command, seconds, env):
+        asked.append((seconds, env['PLUMBLINE_GPU']))
+        return 'health_OOM_kills=1\nno fact\n$ counts\nOOM 5\n'
+
+    monkeypatch.setattr(looks, 'output_of', output_of)
+    monkeypatch.setattr(looks, '_driver_is_loaded', lambda driver: driver == 'amdgpu')
+    assert looks.counters(tmp_path, gpus=True) == ('OOM 5\n', {'health_OOM_kills': '1'})
+    looks.counters(tmp_path, gpus=False)
+    assert asked == [(20.0, 'rocm'), (20.0, '')]
+    monkeypatch.setattr(looks, 'output_of', lambda *words, **more: 'half')
+    with pytest.raises(ValueError, match=r'health\.sh did not reach its end'):
+        looks.counters(tmp_path, gpus=False)
+    monkeypatch.undo()
+    drivers = [path.name for path in Path('/sys/bus/pci/drivers').glob('*')] if sys.platform == 'linux' else []
+    assert not looks._driver_is_loaded('') and not looks._driver_is_loaded('no-such-driver')
+    assert all(looks._driver_is_loaded(name) for name in drivers[:1])

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The base class of all checks, without a job: selection, peaks, references and what ends a case."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import reframe.utility.sanity as sn
 from described_nodes import GPUS, TWO
 from reading import measured
-from reframe.core.exceptions import PerformanceError
+from reframe.core.exceptions import PerformanceError, SanityError
 
 from checks.core.reading.trials import Metric, Plan
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Limits
 from plumbline.references import Reference
+from plumbline.site.sites import Environ
 
 METRICS = [
     Metric('rate', 'GB/s', 'higher', 'x'), Metric('delay', 'us', 'lower', 'x'), Metric('new', 's', 'lower', 'x'),
@@ -219,3 +221,190 @@ def test_seconds_and_time_limit_of_trials(case_on, monkeypatch, tmp_path):
     case.estimates = [1e6]
     case.limit_trial()
     assert (case.trial_seconds, case.trial_time_limit) == (31, 370)
+
+
+# A job
+
+
+class Job:
+    """What `assemble_job` sets of ReFrame's job."""
+
+    def __init__(self):
+        self.options, self.launcher = [], SimpleNamespace(options=[], registered_name='srun')
+        self.scheduler = SimpleNamespace(host_of=lambda node: f'{node}.cluster', is_local=False)
+
+
+@pytest.fixture
+def placed(case_on, tmp_path, monkeypatch):
+    """A case after its setup on a partition of a site."""
+
+    def placed(check='HPCC', hooks='', stack=None, site=None, **more):
+        case = case_on(check, more.pop('node', TWO), **more)
+        entry = {'scheduler': 'slurm', 'launcher': 'srun'}
+        case.partition = SimpleNamespace(
+            name='cpu', max_time=None, energy={}, peaks={}, entry=entry, looks='required', transport=None,
+            published_peaks={}, benchmarks={},
+        )  # fmt: skip
+        stack = Environ('gnu', 'system', **(stack or {}))
+        case.site = SimpleNamespace(
+            name='box', from_reframe=False, tolerance={}, partitions={'cpu': case.partition}, environs={'gnu': stack}
+        )
+        vars(case.site).update(site or {})
+        case.stack, case.installed = stack, None
+        case._current_partition = SimpleNamespace(
+            name='cpu', fullname='box:cpu', scheduler=SimpleNamespace(is_local=False)
+        )
+        case._current_environ = SimpleNamespace(name='gnu')
+        case._job = Job()
+        monkeypatch.setattr('checks.core.benchmark.current_site', lambda: case.site)
+        monkeypatch.setattr('checks.core.budget.current_site', lambda: case.site)
+        monkeypatch.setattr('checks.core.benchmark.topology_of', lambda site, partition: case.topology)
+        for hook in hooks.split():
+            getattr(case, hook)()
+        return case
+
+    return placed
+
+
+def test_setup_looks_at_the_partition_and_leaves_nothing_of_an_earlier_run(placed, tmp_path):
+    case = placed(trial_seconds=100)
+    (tmp_path / 'folder/x').mkdir(parents=True)
+    (tmp_path / 'file').touch()
+    (tmp_path / 'link').symlink_to(tmp_path / 'folder')
+    case.partition.max_time = 120
+    case.topology = replace(TWO, cache_note='L3 counts as 64 MiB')
+    case.look_at_the_partition()
+    assert [*tmp_path.iterdir()] == [] and case.installed is None
+    assert case.provenance == {'caches': 'L3 counts as 64 MiB'}
+    assert case.trial_seconds == 40  # (120 - 60) / 1.5
+    case = placed(trial_seconds=100, site={'from_reframe': True})
+    case.look_at_the_partition()
+    assert (case.trial_seconds, case.provenance) == (100, {'configuration': 'own'})
+
+
+@pytest.mark.parametrize(
+    ('check', 'fields', 'local', 'variables'),
+    [
+        ('OpenSSLSpeed', {}, True, {'OMP_NUM_THREADS': '1', 'PLUMBLINE_CPUS': '0'}),
+        ('OsuLatency', {'pair': 'same_numa'}, False,
+         {'OMP_NUM_THREADS': '1', 'PLUMBLINE_LOCATE': '1', 'PLUMBLINE_CPUS': '0:1', 'SLURM_KILL_BAD_EXIT': '1'}),
+        ('OsuLatency', {'pair': 'same_numa', 'starts_ranks': True}, True,
+         {'OMP_NUM_THREADS': '1', 'PLUMBLINE_LOCATE': '1', 'PLUMBLINE_CPUS': '0:1', 'SLURM_KILL_BAD_EXIT': '1'}),
+    ],
+)  # fmt: skip
+def test_the_job_of_a_case(placed, check, fields, local, variables):
+    hooks = 'choose_budget choose_runs' if check == 'OpenSSLSpeed' else 'count_nodes choose_budget place'
+    case = placed(check, hooks, trials=2, **fields)
+    case.assemble_job()
+    ranks = 1 if check == 'OpenSSLSpeed' else 2
+    assert (case.num_tasks, case.num_tasks_per_node, case.job.cpus_of_node) == (ranks, ranks, 16)
+    assert (case.job.launcher.registered_name == 'local') is local
+    assert dict(case.env_vars) == variables
+    assert case.time_limit == (2 * (60 + 100) + 60 if check == 'OpenSSLSpeed' else 2 * 120 + 60)
+    programs = dict.fromkeys(('block_64', 'block_1024', 'block_16384'), 'openssl')
+    assert case.started == (programs if check == 'OpenSSLSpeed' else {'osu_latency': 'osu_latency'})
+    assert case.prerun_cmds[0].startswith('unset ') and case.postrun_cmds[-1].startswith('(. ./load.sh after')
+
+
+def test_a_job_on_gpus_numbers_them_as_links_do(placed):
+    case = placed('OpenSSLSpeed', 'choose_budget choose_runs', node=GPUS, trials=2)
+    case.assemble_job()
+    assert case.env_vars['CUDA_DEVICE_ORDER'] == 'PCI_BUS_ID'
+
+
+def test_a_stack_is_brought_up_before_a_run_and_not_before_a_dry_one(placed, monkeypatch):
+    asked = []
+    monkeypatch.setattr('checks.core.benchmark.jobscript.bring_up', lambda of: asked.append(of) or 'no compiler')
+    case = placed()
+    case.installed = None
+    case.bring_stack_up()
+    case.installed = 'the stack'
+    with pytest.raises(SanityError, match='no compiler'):
+        case.bring_stack_up()
+    assert asked == ['the stack']
+    monkeypatch.setattr(type(case), 'is_dry_run', lambda self: True)
+    case.bring_stack_up()
+    assert asked == ['the stack']
+
+
+def test_the_hosts_of_nodes_are_known_where_a_scheduler_chose_them(placed):
+    case = placed()
+    assert case.host_of()('n1') == 'n1.cluster'
+    case._job.scheduler = SimpleNamespace(is_local=False)
+    assert case.host_of()('n1') == 'n1'
+    case.local = True
+    assert case.host_of() is None
+    case._job = None
+    assert case.host_of() is None
+
+
+# Of all checks
+
+
+def test_what_a_case_varies_is_in_the_report(classes):
+    for name, cls in classes.items():
+        assert all(of.is_loggable() for of in cls.param_space.params.values()), name
+    for name, logged in {
+        'HPCC': {'last_run', 'num_nodes', 'trials', 'trial_seconds', 'size', 'record', 'peaks', 'time_limits'},
+        'CommScope': {'repetitions', 'model'}, 'BabelStreamHost': {'binding'}, 'IOR': {'api', 'file_system'},
+    }.items():  # fmt: skip
+        assert logged <= {one for one, _ in classes[name].loggable_attrs()}
+    assert not any(one == 'variables' for cls in classes.values() for one, _ in cls.loggable_attrs())
+
+
+@pytest.mark.parametrize(
+    ('check', 'hook', 'parameters', 'tags'),
+    [
+        (
+            'OsuDeviceLatency',
+            'choose_modes',
+            {'buffers': 'device-device', 'pairs': 'first'},
+            'quick nightly acceptance',
+        ),
+        ('OsuDeviceLatency', 'choose_modes', {'buffers': 'host-device', 'pairs': 'first'}, 'nightly acceptance'),
+        ('OsuDeviceLatency', 'choose_modes', {'buffers': 'device-device', 'pairs': 'all'}, 'nightly acceptance'),
+        ('OsuCollectives', 'count_nodes', {'nodes': 16}, 'nightly acceptance'),
+        ('OsuCollectives', 'count_nodes', {'nodes': 32}, 'acceptance'),
+        ('LikwidBandwidth', 'choose_modes', {'layout': 'node', 'level': 'memory'}, 'quick nightly acceptance'),
+        ('LikwidBandwidth', 'choose_modes', {'layout': 'node', 'level': 'L1'}, 'nightly acceptance'),
+        ('LikwidBandwidth', 'choose_modes', {'layout': 'core', 'level': 'memory'}, 'nightly acceptance'),
+        ('LikwidPeakFlops', 'choose_modes', {'layout': 'node'}, 'quick nightly acceptance'),
+        ('LikwidPeakFlops', 'choose_modes', {'layout': 'numa0'}, 'acceptance'),
+        ('HPCC', 'choose_modes', {'size': 'full'}, 'acceptance'),
+    ],
+)
+def test_the_modes_of_a_case(case_on, check, hook, parameters, tags):
+    assert case_on(check, TWO, hook, **parameters).tags == set(tags.split())
+
+
+@pytest.mark.parametrize(('left', 'raises'), [(9.0, False), (10.0, True), (11.0, True)])
+def test_a_trial_without_data_must_take_less_than_its_time(case_on, left, raises):
+    case = case_on('HPCC', TWO, trial_seconds=10)
+    case.provenance = {}
+    if raises:
+        with pytest.raises(SiteError, match='a trial may take 10 s here, and takes'):
+            case.fit(1000, 0, lambda size: left)
+    else:
+        assert case.fit(1000, 0, lambda size: left) == 1000 and case.estimates == [9.0]
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'needed', 'size', 'cut', 'below'),
+    [
+        (4000, 0, 4000, None, False),
+        # 8 s are left of two runs in 20 s, at 100 B/s
+        (2e9, 100, 800, '800 B of 1.86 GiB, which take at most 10 s', False),
+        (2e9, 1024, 800, '800 B of 1.86 GiB, which take at most 10 s; informational, as data beyond the caches take '
+         '1 KiB', True),
+    ],
+)  # fmt: skip
+def test_data_are_cut_to_the_time_of_a_trial(case_on, wanted, needed, size, cut, below):
+    case = case_on('HPCC', TWO, trial_seconds=20, num_nodes=1)
+    found = case.fit(wanted, needed, lambda size: 2 + size / (100 if wanted > 1e6 else 1e6), runs=2)
+    assert found == pytest.approx(size) and case.provenance.get('size_cut') == cut and case.below_caches is below
+
+
+def test_data_are_cut_to_a_share_of_the_memory(case_on):
+    case = case_on('HPCC', TWO, trial_seconds=20, num_nodes=2)
+    assert case.fit(1e12, 0, lambda size: 1, share=0.25) == 32 * 2**30
+    assert case.provenance['size_cut'] == '32 GiB of 931 GiB, which take at most 25% of the memory'

@@ -251,8 +251,8 @@ def test_two_blocks_of_xdmod_are_read_and_what_differs_is_refused(read):
 
 
 @each_row(('value', 'found'), [
-    (3, 3.0), (' 2.5 ', 2.5), ('1e3', 1000.0), (True, None), (None, None), ('1_0', None), ('\uff11', None), ('inf', None),
-    (math.inf, None), ('x', None), ([1], None),
+    (3, 3.0), (' 2.5 ', 2.5), ('1e3', 1000.0), (True, None), (None, None), ('1_0', None), ('\uff11', None),
+    ('inf', None), (math.inf, None), ('x', None), ([1], None),
 ])  # fmt: skip
 def test_a_number_is_finite_and_written_in_ascii(value, found):
     if found is None:

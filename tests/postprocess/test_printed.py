@@ -110,6 +110,26 @@ def test_of_what_failed_the_run_that_did_is_first_with_its_last_words(tmp_path, 
     assert errors.caption == 'trial_2/run/stderr, the last 10 of 30 lines' and errors.lines[-1] == (30, 'error 30')
 
 
+@pytest.mark.parametrize(('failed', 'first'), [(True, 2), (False, 1)])
+def test_the_run_that_failed_is_first_where_the_case_failed_and_nowhere_else(tmp_path, stream, failed, first):
+    stage = tmp_path / 'stage'
+    run_of(stage, 1, stream)
+    run_of(stage, 2, 'Triad\n', '', '139')
+    noted(stage, 2)
+    parts = excerpt(tmp_path, packed(stage, tmp_path), [Wanted('copy', 1), Wanted('triad', 2)], failed=failed).parts
+    assert [part.caption.partition('/')[0] for part in parts] == [f'trial_{first}', f'trial_{3 - first}']
+    assert {part.caption.partition('/')[0]: part.marks for part in parts} == {'trial_1': {'copy': [11]}, 'trial_2': {}}
+
+
+def test_a_value_is_marked_in_its_own_trial_alone(tmp_path, stream):
+    """Without the lines that the check noted: Triad of trial 2 has the digits of Copy, which is line 11."""
+    for trial in (1, 2):
+        run_of(tmp_path / 'stage', trial, stream)
+    wanted = [Wanted('add', 1, 22349.056), Wanted('triad', 2, 22365.451)]
+    first, second = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), wanted).parts
+    assert (first.marks, second.marks) == ({'add': [13]}, {'triad': [11]})
+
+
 def test_a_job_without_a_trial_shows_its_own_errors(tmp_path):
     (tmp_path / 'stage').mkdir()
     (tmp_path / 'stage/rfm_job.err').write_text('module: not found\n')

@@ -61,7 +61,7 @@ class Health:
             others = beside or facts.keys() - {node}
             said = counted(facts[node]) + _disturbed(facts[node], [facts[other] for other in others])
             known = [clocks[other] for other in others if other in clocks]
-            if known and clocks.get(node, known[0]) < _SLOW * median(known):
+            if known and node in clocks and clocks[node] < _SLOW * median(known):
                 said.insert(0, f'{clocks[node] / 1000:.3g} GHz against {median(known) / 1000:.3g}')
             if said:
                 sentences[node] = ', '.join(said)

@@ -125,6 +125,7 @@ GITHUB = 'window.DATA = ' + json.dumps({'entries': {'my suite': [
     {'tool': 'customBiggerIsBetter', 'date': 1793620800000, 'commit': {'id': 'abc'},
      'benches': [{'name': 'a', 'value': 2, 'unit': 'ms'}]},
     {'tool': 'cargo', 'benches': [{'name': 'a', 'value': 2, 'unit': 'ms'}, {'name': 'b', 'value': 3}]},
+    {'tool': 'customSmallerIsBetter', 'benches': [{'name': 'c', 'value': 3}]},
 ]}})  # fmt: skip
 BYTES = {'check': 'sum', 'metric': 'value', 'unit': 'B', 'better': 'lower', 'node': 'n1'}
 OF_GOOGLE = {'check': 'Copy', 'params': {'arg1': '8', 'arg2': 'fast'}, 'time': NOON, 'node': 'n1'}
@@ -157,6 +158,7 @@ FILES = [
     ('github-action-benchmark', GITHUB, [
         OF_SUITE | {'better': 'higher', 'session': 'abc', 'time': NOON}, OF_SUITE | {'better': 'lower'},
         {'check': 'b', 'metric': 'value', 'value': 3.0, 'better': 'higher', 'environ': 'my_suite'},
+        {'check': 'c', 'metric': 'value', 'value': 3.0, 'better': 'lower', 'environ': 'my_suite'},
     ]),
     ('github-action-benchmark', [{'name': 'a', 'value': 2, 'unit': 'ns/iter'}], [
         {'check': 'a', 'metric': 'value', 'value': 2.0, 'unit': 'ns/iter', 'better': 'lower', 'environ': 'benchmark'},

@@ -79,3 +79,14 @@ def test_what_follows_from_the_rate_of_hpl(classes, size, nodes, on_gpus, stated
     program = SimpleNamespace(on_gpus=on_gpus)
     case = SimpleNamespace(size=size, nodes=nodes, program=program, solver='dense', intensity='high')
     assert classes['HPL'].figures.fget(case) == {'gflops': {'solver': 'dense'} | stated}
+
+
+@pytest.mark.parametrize(
+    ('offered', 'found'),
+    [([], ['netlib']), (['hpl'], ['netlib']), (['hpl-rocm', 'hpl-nvidia', 'osu'], ['nvidia', 'rocm'])],
+)
+def test_the_implementations_that_a_stack_offers_else_the_first(monkeypatch, classes, offered, found):
+    from checks.compute import scaled
+
+    monkeypatch.setattr(scaled, 'features_of_this_system', lambda: {*offered})
+    assert scaled.offered_here(classes['HPL'].implementations) == found

@@ -318,7 +318,7 @@ def test_any_line_is_the_sites_to_change(site):
 def test_several_grids_and_one_that_leaves_ranks_idle():
     lines = lines_of(1000, 8, 6, {'Ps': '1 6', 'Qs': '6 1', 'NBs': '8 16'})
     assert Counter(configurations(lines, 6)) == Counter((1000, nb, p, 6 // p) for p in (1, 6) for nb in (8, 16))
-    for ps, qs in (('1', '2'), ('1 2', '6')):
+    for ps, qs in (('1', '2'), ('1 2', '6'), ('1 2', '6 2')):
         with pytest.raises(SiteError, match='expected grids Ps x Qs of 6 ranks'):
             configurations(lines_of(1000, 8, 6, {'Ps': ps, 'Qs': qs}), 6)
 

@@ -3,6 +3,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from reframe.core.exceptions import SkipTestError
@@ -10,7 +11,7 @@ from reframe.core.runtime import temp_runtime
 from scratch import ROOT
 
 from checks.core import own_configuration
-from checks.core.topology import topology_of
+from checks.core.topology import environs_with, topology_of
 from plumbline.errors import SiteError
 from plumbline.site import sites
 
@@ -160,3 +161,105 @@ def test_a_site_of_ours_must_still_say_all(tmp_path):
     (folder / 'site.yaml').write_text(ADDED.replace('detect: reframe\n', ''))
     with pytest.raises(SiteError, match="lacks the key 'descr'"):
         sites.read_site('finch', folder / 'site.yaml')
+
+
+def test_gpus_are_asked_for_by_the_resource_that_takes_their_number_alone():
+    resources = {
+        'gpu': ['--gres=gpu:{num_gpus_per_node}'],
+        'mem': ['--mem={size}'],
+        'both': ['{num_gpus_per_node}{size}'],
+    }
+    for gpus, extra, number in (
+        (('sm_90',) * 4, {'own': {}, 'gpu': {'num_gpus_per_node': 4}}, 4),
+        ((), {'own': {}}, None),
+    ):
+        check = SimpleNamespace(
+            topology=SimpleNamespace(gpus=gpus), extra_resources={'own': {}}, num_gpus_per_node=None,
+            current_partition=SimpleNamespace(resources=resources),
+        )  # fmt: skip
+        own_configuration.ask_for_gpus(check)
+        assert (check.extra_resources, check.num_gpus_per_node) == (extra, number)
+
+
+@pytest.mark.parametrize(
+    ('programs', 'launcher', 'features', 'lacks'),
+    [
+        (['xhpl'], 'srun', ['hpl'], ''),
+        ([], 'srun', ['hpl'], 'xhpl'),
+        (['xhpl'], 'mpirun', ['hpl'], 'mpirun'),
+        (['xhpl', 'mpirun'], 'mpirun', ['hpl'], ''),
+        (['xhpl'], 'srun', ['hpl', 'osu'], ''),  # of several, one suffices
+        ([], 'srun', ['osu', 'hpl'], 'osu_bw'),
+        ([], 'srun', [], ''),
+    ],
+)
+def test_an_environ_lacks_what_is_not_on_its_path(monkeypatch, programs, launcher, features, lacks):
+    known = {'hpl': ['xhpl', 'mpirun'], 'osu': ['osu_bw']}
+    monkeypatch.setattr(own_configuration, '_programs', lambda: known)
+    monkeypatch.setattr(own_configuration, '_found', lambda partition, environ: frozenset(programs))
+    part = SimpleNamespace(name='cpu', json=lambda: {'launcher': launcher})
+    why = own_configuration.lacking(part, SimpleNamespace(name='gnu'), features)
+    assert why.startswith(f'gnu has no {lacks} on its PATH; ') if lacks else why == ''
+
+
+def test_an_environ_whose_modules_do_not_load_here_says_so(monkeypatch):
+    def fails(partition, environ):
+        raise ValueError('no module command')
+
+    monkeypatch.setattr(own_configuration, '_found', fails)
+    monkeypatch.setattr(own_configuration, '_programs', lambda: {'hpl': ['xhpl']})
+    part = SimpleNamespace(name='cpu', json=lambda: {'launcher': 'srun'})
+    why = own_configuration.lacking(part, SimpleNamespace(name='gnu'), ['hpl'])
+    assert 'PATH, as its modules and commands do not load here: no module command' in why
+
+
+@pytest.mark.parametrize(
+    ('features', 'devices', 'said'),
+    [
+        (['gpu'], None, True),
+        (['nvidia'], [], True),
+        (['gpu'], [{'type': 'gpu', 'num_devices': 1}], False),
+        (['cpu'], None, False),
+    ],
+)
+def test_gpus_that_only_a_feature_names_are_told(described, monkeypatch, features, devices, said):
+    told = []
+    monkeypatch.setattr(own_configuration, 'getlogger', lambda: SimpleNamespace(info=told.append))
+    partition = {'name': 'gpu', 'processor': COUNTS, 'features': features} | ({'devices': devices} if devices else {})
+    _, why = described([partition])
+    assert why == '' and told == ['finch: no case on the GPUs of gpu: its `devices` do not say how many'] * said
+
+
+def test_a_partition_beside_others_with_a_scheduler_or_without_environs_has_no_case(described, monkeypatch):
+    told = []
+    monkeypatch.setattr(own_configuration, 'getlogger', lambda: SimpleNamespace(info=told.append))
+    site, why = described([
+        {'name': 'cpu', 'processor': COUNTS}, {'name': 'login', 'scheduler': 'local', 'launcher': 'local'},
+        {'name': 'empty', 'environs': [], 'processor': COUNTS},
+    ])  # fmt: skip
+    assert ([*site.partitions], why) == (['cpu'], '')
+    assert told == [
+        'finch: no case on login: others log in there, as it is beside partitions with a scheduler; '
+        'empty: it has no environs'
+    ]
+
+
+@pytest.mark.parametrize(
+    ('from_reframe', 'features', 'found'),
+    [
+        (True, ['hpl', 'osu'], ['gnu', 'other']),
+        (True, ['hpcc'], []),
+        (False, ['hpl', 'babelstream-omp'], ['+hpl', '+babelstream_omp']),
+        (True, [], ['other', 'gnu']),  # the first of each partition, preferably without Spack
+    ],
+)
+def test_the_environs_of_a_check(monkeypatch, from_reframe, features, found):
+    environs = {
+        'gnu': SimpleNamespace(features=['hpl'], provider='spack'),
+        'other': SimpleNamespace(features=['osu'], provider='system'),
+        'last': SimpleNamespace(features=['x'], provider='system'),
+    }  # fmt: skip
+    parts = [SimpleNamespace(environs=names) for names in (['gnu', 'other', 'last'], ['gnu'], ['other', 'last'])]
+    site = SimpleNamespace(from_reframe=from_reframe, environs=environs, partitions=dict(enumerate(parts)))
+    monkeypatch.setattr('checks.core.topology.current_site', lambda: site)
+    assert environs_with(features) == found

@@ -149,3 +149,28 @@ def test_channels_through_the_host_fail_unless_the_site_states_them(recorded):
     (fault,) = xccl.fallbacks_of(log, [], ['cxi0'])
     assert 'through memory of the host' in fault
     assert xccl.fallbacks_of(log, [], ['cxi0'], direct=False) == []
+
+
+@each_row(
+    ('fabric', 'sockets', 'nics', 'said'),
+    [
+        ('cxi0 10', 'eth0 4.9', (), ''),  # less than half of what the fabric sent
+        ('cxi0 10', 'eth0 5.1', (), 'bytes between nodes went through sockets and not through the fabric'),
+        ('cxi0 0.02', 'eth0 0.09', (), ''),  # less than 0.1 GB is of file systems and the launcher
+        ('cxi0 0.02', 'eth0 0.11', (), 'bytes between nodes went through sockets'),
+        ('', 'eth0 5', (), ''),  # without a fabric
+        ('', 'eth0 5', ('hsn0',), 'bytes between nodes went through sockets'),  # one over Ethernet that sent nothing
+        ('cxi0 9.5, cxi1 0.4', 'eth0 0', ('cxi0', 'cxi1'), 'went not through each of cxi0, cxi1'),
+        ('cxi0 9.4, cxi1 0.6', 'eth0 0', ('cxi0', 'cxi1'), ''),  # a tenth of an equal share is 0.5
+        ('cxi0 0.09', 'eth0 0', ('cxi0', 'cxi1'), ''),
+    ],
+)
+def test_which_way_bytes_went_by_the_counters(fabric, sockets, nics, said):
+    def counted(text):
+        return ', '.join(
+            f'{name} {round(float(number) * GB)}' for name, number in map(str.split, filter(None, text.split(', ')))
+        )
+
+    facts = {'n1': {'fabric_sent': counted(fabric), 'sockets_sent': counted(sockets)}}
+    found = [str(cause) for cause in transport.faults_of(facts, nics)]
+    assert len(found) == bool(said) and said in ''.join(found), found

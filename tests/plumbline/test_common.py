@@ -18,6 +18,7 @@ from plumbline import checkout, clock, files, grouping, paths, programs, secrets
 from plumbline.errors import InputError, RecordError, SiteError, did_you_mean, expected_one_of
 from plumbline.grouping import Group
 from plumbline.identity import ANY, CaseId, Quantity, SeriesId, from_text, natural, pairs, to_text
+from plumbline.measurement import Measurement
 from plumbline.outputs import plain, read_numbers, write_numbers
 from plumbline.record import SCHEMA, Dim, MetricRecord, Record, Series, Summary, from_dict, summarize
 from plumbline.signals import Signalled, ending_signals
@@ -455,3 +456,27 @@ def test_the_version_of_a_clone_has_its_commit(monkeypatch, tmp_path, clone, whe
     checkout.version.cache_clear()
     assert checkout.version() == version
     checkout.version.cache_clear()
+
+
+@each_row(
+    ('fields', 'fault'),
+    [
+        ({}, ''),
+        ({'unit': '', 'node': '', 'session': ''}, ''),
+        ({'better': 'lower', 'params': {'n': 1}, 'trial': 2}, ''),
+        ({'check': ''}, "check: expected a text, found ''"),
+        ({'metric': ''}, "metric: expected a text, found ''"),
+        ({'partition': 5}, 'partition: expected a text, found 5'),
+        ({'failed': None}, 'failed: expected a text, found None'),
+        ({'better': 'up'}, "better: expected higher or lower, found 'up'"),
+        ({'dims': [1]}, 'dims: expected names and values, found [1]'),
+        ({'trial': 0}, 'trial: expected a number from 1 on, found 0'),
+    ],
+)
+def test_a_measurement_of_a_reader_is_checked(fields, fault):
+    fields = {'check': 'C', 'metric': 'm', 'value': 1.0} | fields
+    if not fault:
+        assert Measurement(**fields).trial in (1, 2)
+        return
+    with pytest.raises(ValueError, match=f'^{re.escape(fault)}$'):
+        Measurement(**fields)

@@ -258,3 +258,11 @@ def test_the_longest_job_has_no_end():
     one.partition.max_time = math.inf
     jobscript.limit_time(one)
     assert (one.time_limit, one.hurries) == ('2000060s', False)
+
+
+def test_a_sweep_says_the_first_two_faults_of_each_place_and_may_take_a_week():
+    places = [{'job': {'nodes': nodes}, 'faults': faults} for nodes, faults in (
+        (['n1'], []), (['n2', 'n3'], ['a', 'b', 'c']), (['n4'], ['d']),
+    )]  # fmt: skip
+    assert node_sweep.summary(places, 'faults') == ['n2,n3: a; b', 'n4: d']
+    assert node_sweep.WEEK == 604_800

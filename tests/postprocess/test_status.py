@@ -124,6 +124,13 @@ def test_each_site_of_a_store_has_its_block_and_the_worst_is_the_exit_code(work)
     answer = work.run('status')
     assert answer.exit_code == 2 and str(other / 'site.yaml') in answer.stderr
     assert re.search('incidents +1 open', answer.stdout)
+    # also where the broken site is the first one, and the others are not
+    (other / 'site.yaml').write_text((work.sites / SITE / 'site.yaml').read_text())
+    first = work.sites / 'about'
+    first.mkdir()
+    (first / 'site.yaml').write_text('partitions: 3\n')
+    work.ingest(report(case(metrics={'triad': metric([50.0])}, site='about'), uuid='cccc', mode='quick'))
+    assert work.run('status').exit_code == 2
 
 
 def test_a_site_that_is_not_there_is_answered_with_those_that_are(work):

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Single parts of the page and of JUnit: axes, ticks, labels, cells, cards and test cases, on a few values."""
+
+import xml.etree.ElementTree as ET
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rows import each_row
+
+from plumbline.identity import CaseId, Quantity
+from plumbline.limits import Limits
+from plumbline.record import Summary
+from plumbline.references import Reference
+from postprocess.incidents.incident import Incident, Scope, Value
+from postprocess.incidents.known import Known, Seen
+from postprocess.report import cards, charts, junit, plots, printed, tables
+from postprocess.results.excerpts import Wanted
+from postprocess.verdicts.verdict import Verdict
+
+STREAM = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
+TRIAD, COPY = STREAM.series('triad', ()), STREAM.series('copy', ())
+
+
+def stub(**fields):
+    return SimpleNamespace(**fields)
+
+
+def verdict(kind, of=TRIAD, case_id=1, value=90.0, **fields):
+    row = Reference(of, Quantity('GB/s', 'higher'), 100.0, 1.0, 3, 'baseline', 'x')
+    return Verdict(
+        kind, of, row.quantity, Summary(1, value, None, value, value), row, Limits(95.0, 105.0, 0.05, ''),
+        case_id=case_id,
+        **fields,
+    )  # fmt: skip
+
+
+# Axes
+
+
+@each_row(('values', 'logarithmic', 'places'), [
+    ([0.0, 10.0], None, {0.0: 100, 5.0: 60, 10.0: 20, 99.0: 20, -1.0: 100}),
+    # 1 to 10 000 is wide enough for logarithms: each power is a quarter
+    ([1.0, 1e4], None, {1.0: 100, 10.0: 80, 100.0: 60, 1e4: 20, 0.0: 100, -5.0: 100}),
+    ([1.0, 1e4], False, {5000.5: 60}), ([-1.0, 0.0, 1.0, 4.0], True, {1.0: 100, 2.0: 60, 4.0: 20}),
+    ([0.0, -1.0], True, {-0.5: 60}),
+    # a single value is in the middle: from half to three halves of it, or to the double on a logarithmic axis
+    ([4.0], None, {2.0: 100, 4.0: 60, 6.0: 20}), ([0.0], None, {-0.5: 100, 0.0: 60, 0.5: 20}),
+    ([4.0], True, {2.0: 100, 4.0: 60, 8.0: 20}),
+])  # fmt: skip
+def test_an_axis_maps_values_to_pixels(values, logarithmic, places):
+    axis = plots.Axis(values, 100, 20, logarithmic)
+    assert {value: axis(value) for value in places} == places
+
+
+@each_row(('values', 'logarithmic', 'ticks'), [
+    ([0.0, 10.0], False, ['0', '5', '10']), ([0.0, 8.0], False, ['0', '2', '4', '6', '8']),
+    ([0.0, 3.9], False, ['0', '1', '2', '3']), ([9.0, 11.1], False, ['9', '10', '11']),
+    ([1.0, 1e4], True, ['1', '10', '100', '1000', '10000']), ([2.0, 40.0], True, ['3', '10', '30']),
+    ([1.0, 999.0], True, ['1', '3', '10', '30', '100', '300']), ([1.0, 1000.0], True, ['1', '10', '100', '1000']),
+    ([1.0, 1e10], True, ['1', '100', '10000', '1000000', '100000000', '1e+10']),
+])  # fmt: skip
+def test_ticks_are_round_numbers(values, logarithmic, ticks):
+    assert [text for _, text in plots.Axis(values, 0, 100, logarithmic).ticks()] == ticks
+
+
+def test_paths_of_a_picture():
+    points = [(1, 2), (3, 4)]
+    assert plots.joined(points) == 'M1 2 3 4' and plots.joined([]) == '' and plots.dots(points) == 'M1 2h0M3 4h0'
+    assert plots.around([(1, 5, 9), (2, 6, 8)]) == 'M1 5 2 6 2 8 1 9'
+    assert plots.crosses([(10, 20)]) == 'M6 16l8 8m-8 0l8-8'
+    assert [plots.drawable(value) for value in (None, 0.0, 1.0, -1e99, 1e100, 1e-100, 1e101)] == [
+        False, True, True, True, False, False, False,
+    ]  # fmt: skip
+
+
+# Charts
+
+
+@each_row(('x', 'text'), [
+    (512.0, '512'), (1024.0, '1 Ki'), (1536.0, '1536'), (65536.0, '64 Ki'), (2.0**20, '1 Mi'), (3 * 2.0**19, '1536 Ki'),
+    (2.5, '2.5'), (0.0, '0'),
+])  # fmt: skip
+def test_a_size_is_counted_in_powers_of_1024(x, text):
+    assert charts.counted(x) == text
+
+
+def test_lines_are_told_apart_by_what_differs():
+    facts = [
+        {'num_nodes': '1', charts.METRIC: 'a', 'x': '1'}, {'num_nodes': '1', charts.METRIC: 'b', 'x': '1'},
+        {'num_nodes': '2', charts.METRIC: 'a', 'x': '1'},
+    ]  # fmt: skip
+    assert charts.varying(facts) == ['num_nodes', charts.METRIC] and charts.varying(facts[:2]) == [charts.METRIC]
+    # where the other names tell all lines apart, the number of nodes is left out
+    assert (
+        charts.varying([facts[0], facts[2] | {charts.METRIC: 'b'}]) == [charts.METRIC]
+        and charts.varying(facts[:1]) == []
+    )
+    assert charts.varying([facts[0], facts[2]]) == ['num_nodes']
+    assert charts._label(facts[2], ['num_nodes', charts.METRIC, 'none']) == 'a 2 nodes'
+    assert charts._label(facts[0], ['num_nodes']) == '1 node' and charts._label(facts[0], []) == ''
+
+
+def test_many_lines_are_divided_by_the_name_with_the_fewest_values():
+    lines = [({'metric': 'm', 'a': str(i % 2), 'b': str(i)}, {}) for i in range(2 * charts.FEW)]
+    parts = charts._divided(lines)
+    assert [len(part) for part in parts] == [charts.FEW] * 2
+    assert [{facts['a'] for facts, _ in part} for part in parts] == [{'0'}, {'1'}]
+    assert charts._divided(lines[: charts.FEW]) == [lines[: charts.FEW]] and charts._divided([]) == []
+    one = [({'metric': 'm', 'b': str(i)}, {}) for i in range(2 * charts.FEW)]
+    assert charts._divided(one) == [one]
+
+
+def test_perfect_scaling_grows_from_the_first_point():
+    points = {2.0: stub(value=10.0), 4.0: stub(value=15.0), 1.0: stub(value=6.0)}
+    assert charts._proportional(points) == {2.0: 12.0, 4.0: 24.0, 1.0: 6.0}
+    assert charts._proportional({0.0: stub(value=1.0)}) == {}
+
+
+STYLE = stub(title=lambda of: 'title', dims=['pair'], kind=lambda name: 'name')
+
+
+def judged(value, better='higher', limit=None):
+    return stub(value=value, quantity=Quantity('GB/s', better), worst=stub(limit=limit))
+
+
+def test_a_matrix_is_shaded_by_logarithms_the_best_full():
+    for better, shades in (('higher', [0.0, 0.5, 1.0]), ('lower', [1.0, 0.5, 0.0])):
+        members = {
+            ('10', '0'): ({'link_class': 'A'}, judged(1.0, better)), ('9', '0'): ({}, judged(10.0, better)),
+            ('9', '1'): ({'link_class': 'B'}, judged(100.0, better)), ('10', '1'): ({}, judged(None, better)),
+        }  # fmt: skip
+        grid = charts._matrix('GB/s', members, STYLE, {'A': 'NVLink'})
+        assert (grid.rows, grid.columns) == (['9', '10'], ['0', '1'])
+        found = {(i, j): grid.cells[y][x] for y, i in enumerate(grid.rows) for x, j in enumerate(grid.columns)}
+        assert [found[place].share for place in (('10', '0'), ('9', '0'), ('9', '1'))] == pytest.approx(shades)
+        assert found['10', '1'].share is None and found['9', '1'].mark == 'B'
+    alone = charts._matrix('GB/s', {('0', '1'): ({}, judged(5.0)), ('1', '0'): ({}, judged(5.0))}, STYLE, {})
+    assert alone.cells[0][0] is None and alone.cells[0][1].share == alone.cells[1][0].share == 1.0
+
+
+# Tables, cards
+
+
+def test_cells_of_the_page_lead_to_what_they_name():
+    nodes = [stub(to_row=lambda name=name, bad=bad: {
+        'name': name, 'incidents': ['abc'] * bad, 'drain': '', 'bad': bad, 'metrics': 4, 'typical': -1.0,
+        'furthest': -2.0,
+        'worst': 'triad', 'worst_id': 7, 'before': '', 'places': [],
+    }) for name, bad in (('n 1', 2), ('n2', 0))]  # fmt: skip
+    first, second = tables.of_nodes(nodes).rows
+    assert '<a href="#n=n%201">n 1</a>' in first and '<a href="#iabc">abc</a> <a href="#iabc">abc</a>' in first
+    assert '<td data-column="bad" class="r b" data-v="2.00">2</td>' in first and '<a href="#m7">triad</a>' in first
+    assert '<td data-column="bad" class="r" data-v="0.00">0</td>' in second
+    assert tables._with_others('triad', 1) == 'triad' and tables._with_others('a', 3) == 'a and 2 other metrics'
+    assert str(tables.broken('a,<b>')) == 'a,<wbr>&lt;b&gt;' and tables._to_metric({'id': None}, '') == ''
+    one = stub(worst=stub(case_id=1), rows=[1, 2], series=TRIAD)
+    cases = {1: stub(nodes=['n1', 'n2', 'n3', 'n4', 'n5']), 2: stub(nodes=['n1'])}
+    assert tables._where(one, cases) == 'cpu/system on n1, n2, n3, n4 ..., the worst of 2 jobs'
+    assert tables._where(stub(worst=stub(case_id=2), rows=[1], series=TRIAD), cases) == 'cpu/system on n1'
+    assert tables._where(stub(worst=stub(case_id=None), rows=[1], series=TRIAD), cases) == 'cpu/system'
+
+
+def test_the_worst_series_are_one_row_for_each_cause():
+    def of(kind, metric, id, **fields):
+        series = STREAM.series(metric, ())
+        return stub(id=id, series=series, worst=verdict(kind, series, None, **fields), rows=[1])
+
+    rows = tables.of_worst([
+        of('regressed', 'a', 1, cause='slow'), of('regressed', 'b', 2, cause='slow'), of('ok', 'c', 3),
+        of('failed', 'd', 4, cause='lost'), of('failed', 'e', 5, cause='lost'), of('warning', 'f', 6, cause='busy'),
+    ], {}).rows  # fmt: skip
+    assert ['#m1' in rows[0], '#m2' in rows[1], '#m4' in rows[2], '#m6' in rows[3], len(rows)] == [True] * 4 + [4]
+    assert 'and 1 other metric' in rows[2] and 'class="v failed"' in rows[2] and 'other metric' not in rows[0]
+
+
+def incident(nodes=(), where=None, **fields):
+    return Incident(
+        'NODE', where or Scope('demo', 'cpu', 'system'), 'loss', ('STREAM',), (TRIAD, COPY), tuple(nodes), **fields
+    )
+
+
+@each_row(('nodes', 'sizes', 'says'), [
+    ((), {'cpu': 8}, 'cpu/system'), (('n1', 'n2', 'n3'), {'cpu': 8}, 'cpu/system, n1, n2, n3'),
+    (('n1', 'n2', 'n3', 'n4'), {'cpu': 8}, 'cpu/system, 4 of 8 nodes'), (('n1', 'n2'), {'cpu': 2},
+    'cpu/system, 2 of 2 nodes'),
+    (('n1',), {}, 'cpu/system, 1 of 1 node'), (('n1', 'n2'), {'cpu': 1}, 'cpu/system, 2 of 2 nodes'),
+])  # fmt: skip
+def test_a_card_tells_on_how_many_nodes_it_was_seen(nodes, sizes, says):
+    assert cards._where(incident(nodes), sizes) == says
+    assert cards._where(incident(nodes, Scope('demo', 'cpu', nodes=('n9',))), sizes) == 'n9'
+
+
+def test_a_card_has_the_deviation_of_its_values():
+    assert cards._deviation(Value('GB/s', 'higher', 90.0, 1, 100.0)) == pytest.approx(-10.0)
+    for none in (
+        None,
+        Value('x', 'higher', None, 1, 100.0),
+        Value('x', 'higher', 90.0),
+        Value('x', 'higher', 9.0, 1, 0.0),
+    ):
+        assert cards._deviation(none) is None
+    known = [stub(id='a', closed='', incident=stub(series=[TRIAD])), stub(id='b', closed='',
+    incident=stub(series=[TRIAD, COPY])),
+             stub(id='c', closed='2026', incident=stub(series=[COPY]))]  # fmt: skip
+    assert cards.of_incidents(stub(known=known)) == {TRIAD: 'a', COPY: 'b'}
+
+
+def test_a_spark_begins_with_the_first_tenth_and_marks_when_it_began():
+    sessions = [stub(epoch=100 * i, day=f'2026-11-{i + 1:02}') for i in range(20)]
+    levels = [(i, 0.0 if i < 10 else -0.1) for i in range(20)]
+    one = incident(day='2026-11-11', values={TRIAD: Value('GB/s', 'higher', 1.0, 1, 1.0)})
+    found = cards._spark(stub(sessions=sessions), levels, one)
+    assert (
+        found.text
+        == 'against their own median where they have no reference: +0.0 % on 2026-11-01, -9.5 % now'.replace(
+            'against their', 'against their'
+        )
+    )
+    # sessions 0 to 19 from pixel 3 to 235; 0 to -9.5 with a range from -9.5 to 1 over pixels 40 to 4
+    left = 3 + round(10 / 19 * 232)
+    assert found.since == f'M{left} 0V44' and found.path.startswith('M3 7 ') and found.last == 'M235 40h0'
+    assert found.reference == 'M0 7H240'
+    both = {of: Value('us', 'lower', 1.0, 1, 1.0) for of in (TRIAD, COPY)}
+    lower = cards._spark(stub(sessions=sessions), levels, incident(day='2026-11-01', values=both))
+    assert lower.text == 'against the references: +0.0 % on 2026-11-01, +10.5 % now' and lower.since == ''
+
+
+# Outputs
+
+
+def test_the_lines_of_bad_verdicts_of_jobs_with_an_archive_are_shown(monkeypatch):
+    monkeypatch.setattr(
+        printed, 'archives_of', lambda digest, cases: {'a': {'p': [first]}, 'over': {'p': [verdict('ok', COPY, 5)]}}
+    )
+    first = verdict('regressed', COPY, 1)
+    rows = [verdict('regressed'), verdict('ok', case_id=2), verdict('missing', case_id=None), verdict('failed',
+    case_id=3),
+            verdict('warning', case_id=4), verdict('regressed')]  # fmt: skip
+    digest = stub(of_state=lambda *of: [stub(id='over')], comparison=stub(verdicts=rows))
+    cases = {number: stub(evidence='' if number == 3 else 'x') for number in range(1, 6)}
+    found = printed._wanted(cases, digest)
+    assert found == {1: [first, rows[0]], 4: [rows[4]]}
+
+
+@each_row(('values', 'trials', 'sign', 'invalid', 'wanted'), [
+    ({}, 2, 1, False, Wanted('triad')), ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2, 3.0)),
+    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, -1, False, Wanted('triad', 1, 5.0)),
+    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, True, Wanted('triad', 1, 5.0)),
+    ({1: 5.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2)), ({1: 5.0}, None, 1, False, Wanted('triad', 1, 5.0)),
+])  # fmt: skip
+def test_the_trial_that_lacks_its_number_or_is_the_worst_is_shown(values, trials, sign, invalid, wanted):
+    samples = {(7, 'triad', '-'): values} if values else {}
+    assert printed._lines_of(TRIAD, sign, invalid, stub(case_id=7, trials=trials), samples) == wanted
+
+
+# JUnit
+
+
+def test_verdicts_and_incidents_are_test_cases():
+    def plain(element):
+        (child,) = element
+        said = child.get('message') or child.text
+        return element.get('classname'), element.get('name'), child.tag, said, child.get('type')
+
+    assert plain(junit._bad(verdict('failed', nodes=('n1',), cause='x'), 'name', '')) == (
+        'cpu.system.STREAM', 'name', 'failure', 'triad on n1: failed: x', 'failed',
+    )  # fmt: skip
+    assert plain(junit._bad(verdict('failed', cause='x'), 'name', 'abc'))[2:4] == (
+        'skipped', 'triad: failed: x; acknowledged with incident abc',
+    )  # fmt: skip
+    rows = [verdict('ok'), verdict('ok'), verdict('no_reference'), verdict('warning', COPY, cause='busy')]
+    assert plain(junit._others(rows))[1:4] == (
+        'cpu/system STREAM', 'system-out', '1 warning, 2 ok, 1 no reference\ncpu/system STREAM size=big copy: busy',
+    )  # fmt: skip
+    assert plain(junit._others(rows[2:3]))[2:4] == ('skipped', '1 no reference: no reference to judge by')
+    seen = {'s': Seen('2026-11-22T01:00:00', ('n1',), ())}
+    known = Known('abc', incident(('n1', 'n2'), loss=0.1, evidence=('a', 'b')), seen, results=Path('r'))
+    what = '10.0 % less in STREAM size=big triad and 1 other metric'
+    assert plain(junit._incident(known, '2026-11-22')) == (
+        'incident.NODE', 'abc cpu/system', 'failure', f'{what}; on n1, n2; a; b', 'NODE',
+    )  # fmt: skip
+
+
+def test_a_document_of_junit_counts_its_test_cases():
+    rows = [
+        verdict('regressed', nodes=('n1',), cause='x'), verdict('regressed', nodes=('n1',), cause='y', case_id=2),
+        verdict('regressed', nodes=(), cause='z', case_id=3), verdict('ok', COPY), verdict('missing', COPY,
+        cause='gone'),
+    ]  # fmt: skip
+    session = stub(site='demo', started=datetime(2026, 11, 22, 1), hostname='login\x001')
+    found = stub(session=session, verdicts=rows, problems=[stub(text='1 ran'), stub(text='late')])
+    root = ET.fromstring(junit.to_junit(found))
+    assert [(suite.get('name'), suite.get('tests'), suite.get('failures'), suite.get('skipped'), suite.get('hostname'))
+            for suite in root] == [
+        ('demo:cpu', '5', '4', '0', 'login1'), ('demo:session', '2', '2', '0', 'login1'),
+    ]  # fmt: skip
+    triad = 'cpu/system STREAM size=big triad'
+    assert [one.get('name') for one in root[0]] == [
+        'cpu/system STREAM size=big copy', triad, f'{triad} on n1', f'{triad} on n1 job 2', 'cpu/system STREAM',
+    ]  # fmt: skip
+    assert [one.get('name') for one in root[1]] == ['problem 1', 'problem 2']

@@ -406,7 +406,8 @@ def test_a_row_of_a_verdict_has_each_number_in_its_unit():
         'expected_std': 1.0, 'expected_n': 3, 'limit': 95.0, 'limit_why': 'the floor', 'loss': 10.0, 'loss_low': 5.0,
         'loss_high': 15.0, 'window': 3, 'nodes': ['n1'], 'places': 2, 'deviation': pytest.approx(-10.0),
         'gate': 'gated',
-        'reference_kind': 'baseline', 'epoch': '', 'sd': None, 'df': None, 'marks': (), 'history': None, 'case_id': 7,
+        'reference_kind': 'baseline', 'epoch': '', 'reference_source': 'session x', 'sd': None, 'df': None,
+        'marks': (), 'history': None, 'case_id': 7,
     }  # fmt: skip
     assert {key: full[key] for key in expected} == expected
     none = verdicts.to_row(verdict('no_reference', expected=None))
@@ -531,3 +532,18 @@ def test_what_json_and_csv_cannot_hold_is_left_out():
     assert [table.Column('x', title).heading for title in ('n', 'name', None)] == ['n', 'Name', '']
     column = table.Column('x', 'x', unit='%')
     assert [column.text({'x': value}) for value in (1, None)] == ['1 %', '']
+
+
+def test_a_comment_has_as_many_rows_as_there_is_room_for():
+    """60 000 characters, less the text of 10, heading and rule of 6 each and 200 for what is around the table."""
+    text, head, rule = 'x' * 10, '| ab |', '| -- |'
+    # rows of 99 and a line feed: 59 778 / 100
+    before, shown, after = table._folded(text, '\n'.join([head, rule, *['r' * 99] * 700]))
+    assert before == f'{text}\n\n<details><summary>700 verdicts, the first 597</summary>' and after == '</details>'
+    assert shown.split('\n') == [head, rule, *['r' * 99] * 597]
+    before, shown, _ = table._folded(text, '\n'.join([head, rule, *['r' * 99] * 597]))
+    assert before.endswith('<summary>597 verdicts</summary>') and shown.count('\n') == 598
+    # a text of 30 000 is cut at a line
+    lines = 'y' * 29_989 + '\n' + 'z' * 20
+    assert table._folded(lines, f'{head}\n{rule}')[0].startswith('y' * 29_989 + '\n\nand more\n\n<details>')
+    assert table._folded('y' * 29_999, f'{head}\n{rule}')[0].startswith('y' * 29_999 + '\n\n<details>')

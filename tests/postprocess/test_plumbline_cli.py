@@ -33,6 +33,21 @@ def test_every_command_has_help_of_80_columns_that_says_its_exit_codes():
         assert group or 'exit code' in ' '.join(result.output.lower().split()), words
 
 
+def test_a_group_of_commands_alone_prints_its_help():
+    groups = [words for words in commands(get_command(app)) if len(words) == 1]
+    alone = {words[0]: CliRunner().invoke(app, words) for words in groups if words[0] in ('record', 'store')}
+    assert len(alone) == 2
+    for name, result in alone.items():
+        assert result.exit_code == 2 and f' {name} [OPTIONS] COMMAND' in result.output, name
+        assert 'Missing command' not in result.output and '--help' in result.output, name
+
+
+def test_only_a_command_without_its_own_exit_codes_has_the_common_ones():
+    common = 'Exit code: 0, or 2 if the input cannot be used.'
+    said = {name: CliRunner().invoke(app, [name, '--help']).output for name in ('compare', 'export')}
+    assert [name for name, text in said.items() if common in ' '.join(text.split())] == ['export']
+
+
 def test_each_driver_of_a_session_says_its_exit_codes(monkeypatch, capsys):
     monkeypatch.setenv('COLUMNS', '80')
     for name in ('nightly', 'node_sweep', 'compare_change', 'provision'):

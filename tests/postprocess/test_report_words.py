@@ -274,6 +274,8 @@ def test_verdicts_and_incidents_are_test_cases():
     assert plain(junit._others(rows))[1:4] == (
         'cpu/system STREAM', 'system-out', '1 warning, 2 ok, 1 no reference\ncpu/system STREAM size=big copy: busy',
     )  # fmt: skip
+    said = plain(junit._others([rows[3]] * 25))[3].splitlines()
+    assert (said[0], len(said)) == ('25 warning', 21)  # of a check, the first 20 are told
     assert plain(junit._others(rows[2:3]))[2:4] == ('skipped', '1 no reference: no reference to judge by')
     seen = {'s': Seen('2026-11-22T01:00:00', ('n1',), ())}
     known = Known('abc', incident(('n1', 'n2'), loss=0.1, evidence=('a', 'b')), seen, results=Path('r'))

@@ -547,3 +547,13 @@ def test_a_comment_has_as_many_rows_as_there_is_room_for():
     lines = 'y' * 29_989 + '\n' + 'z' * 20
     assert table._folded(lines, f'{head}\n{rule}')[0].startswith('y' * 29_989 + '\n\nand more\n\n<details>')
     assert table._folded('y' * 29_999, f'{head}\n{rule}')[0].startswith('y' * 29_999 + '\n\n<details>')
+
+
+def test_a_long_command_goes_on_in_each_line_and_levels_have_four_digits():
+    """Of 78 columns, 15 words of four letters fit into the first line and 14 into each further one."""
+    first, *further = incidents._command('$ ' + 'word ' * 40)
+    assert first == '  $ ' + ' '.join(['word'] * 15) + ' \\'
+    assert further == ['      ' + ' '.join(['word'] * 14) + ' \\', '      ' + ' '.join(['word'] * 11)]
+    course = stub(levels={(TRIAD, RATE): [123456.0, None, 0.0, 1.00004]}, marks=(1,))
+    assert verdicts._beside(verdict('ok'), course) == {'history': [123500.0, None, 0.0, 1.0], 'marks': (1,)}
+    assert verdicts._beside(NEAR, course) == verdicts._beside(NEAR, None) == {}

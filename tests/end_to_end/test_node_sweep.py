@@ -393,6 +393,16 @@ def test_the_disk_of_each_node(fleet, tmp_path):
 # Idle nodes
 
 
+@pytest.fixture
+def users(fleet):
+    """A partition of the same nodes, whose jobs preempt those of the fleet."""
+    made = ('Nodes=n[5-20]', 'MaxTime=60', 'PriorityTier=10')
+    assert fleet.tell('scontrol', 'create', 'PartitionName=users', *made).returncode == 0
+    yield
+    empty(fleet)
+    assert fleet.tell('scontrol', 'delete', 'PartitionName=users').returncode == 0
+
+
 def idle_sweep(fleet, *options: str) -> subprocess.CompletedProcess:
     words = [sys.executable, '-m', 'ci.sweep_idle', '--partition=fleet', *options, '--', '-S', 'trials=2']
     return fleet.clone.run(*words, **fleet.slurm)
@@ -404,7 +414,7 @@ def last_swept(fleet) -> set[str]:
     return {node for case in cases_in(path) for node in case['job_nodelist']}
 
 
-def test_idle_nodes_are_measured_the_longest_unseen_first_and_busy_ones_left_alone(fleet):
+def test_idle_nodes_are_measured_the_longest_unseen_first_and_busy_ones_left_alone(fleet, users):
     fleet.clone.program(GOOD)
     fleet.tell('sbatch', '-p', 'users', '-w', 'n[5-16]', '-N12', '--exclusive', '--wrap', 'sleep 300')
     wait_for(lambda: 'n[5-16]' in fleet.queue())
@@ -421,7 +431,7 @@ def test_idle_nodes_are_measured_the_longest_unseen_first_and_busy_ones_left_alo
     assert idle_sweep(fleet).stdout == 'plumbline: demo:fleet: no node is idle\n'
 
 
-def test_an_idle_sweep_gives_way_to_a_job_and_blames_no_node(fleet):
+def test_an_idle_sweep_gives_way_to_a_job_and_blames_no_node(fleet, users):
     """n8 has ended when a job takes both nodes; what hangs on n7 is neither stored nor resumed."""
     only(fleet, 7, 8)
     fleet.clone.program(f'[ $SLURMD_NODENAME = n7 ] && touch {fleet.folder}/hangs && sleep 300\n{GOOD}')

@@ -30,7 +30,7 @@ def test_options_of_reframe_stand_before_its_own_selection():
     ('words', 'said'),
     [
         (['--mode=quik'], 'did you mean quick?'),
-        (['--sitte'], 'did you mean --site?'),
+        (['--sitte'], 'did you mean --site or --sites?'),
         (['--distribute'], "; ReFrame's own options stand after --"),
     ],
 )

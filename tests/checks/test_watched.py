@@ -291,3 +291,8 @@ def test_looks_take_a_thousandth_of_a_cpu_whatever_one_costs(cost):
     assert looks[0] == (20_000, cost)
     assert all(own <= max(60_000, now / 1000) for now, own in looks[1:])
     assert len(looks) > 60 or looks[-1][1] > 300_000, 'they are fewer than they may be'
+
+
+def test_a_thread_that_ended_while_it_was_looked_at_shares_no_cpu():
+    looks = ((at, [busy(MAIN, at, cpus)]) for at, cpus in ((0, '4'), (1, '4'), (2, '')))
+    assert watched(*looks).faults(BOUND, {}) == []

@@ -221,7 +221,7 @@ class Watched:
         for seconds, before, look in self._intervals():
             busy: dict[Cpus, list[float]] = defaultdict(list)
             for one in look.threads:
-                if _wanted(one, before) >= _BUSY * seconds:
+                if one.cpus and _wanted(one, before) >= _BUSY * seconds:  # none of a thread that ended meanwhile
                     busy[one.cpus].append(_ran(one, before))
             for cpus, ran in busy.items():
                 had = sum(ran) / (seconds * len(cpus))

@@ -392,6 +392,8 @@ def test_the_disk_of_each_node(fleet, tmp_path):
 
 # Idle nodes
 
+HOLDS = ('--exclusive', '--output=/dev/null')  # a job of a user, whose output must not lie in the checkout
+
 
 @pytest.fixture
 def users(fleet):
@@ -416,7 +418,7 @@ def last_swept(fleet) -> set[str]:
 
 def test_idle_nodes_are_measured_the_longest_unseen_first_and_busy_ones_left_alone(fleet, users):
     fleet.clone.program(GOOD)
-    fleet.tell('sbatch', '-p', 'users', '-w', 'n[5-16]', '-N12', '--exclusive', '--wrap', 'sleep 300')
+    fleet.tell('sbatch', '-p', 'users', '-w', 'n[5-16]', '-N12', *HOLDS, '--wrap', 'sleep 300')
     wait_for(lambda: 'n[5-16]' in fleet.queue())
     for options, nodes in [
         (['--max-nodes=2'], {'n17', 'n18'}), (['--max-nodes=1'], {'n19'}), (['--max-nodes=2'], {'n20', 'n17'}),
@@ -426,7 +428,7 @@ def test_idle_nodes_are_measured_the_longest_unseen_first_and_busy_ones_left_alo
         assert last_swept(fleet) == nodes
     assert re.search(r'on n20, n17 \(last seen 20\d\d-\d\d-\d\d \d\d:\d\d\)', answer.stdout)
     assert fleet.queue().count('\n') == 1 and 'n[5-16]' in fleet.queue(), 'the job of the user goes on'
-    fleet.tell('sbatch', '-p', 'users', '-w', 'n[17-20]', '-N4', '--exclusive', '--wrap', 'sleep 300')
+    fleet.tell('sbatch', '-p', 'users', '-w', 'n[17-20]', '-N4', *HOLDS, '--wrap', 'sleep 300')
     wait_for(lambda: 'n[17-20]' in fleet.queue())
     assert idle_sweep(fleet).stdout == 'plumbline: demo:fleet: no node is idle\n'
 

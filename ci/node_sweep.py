@@ -88,6 +88,9 @@ class NodeSweep:
         self.problems: list[str] = []  # what went wrong outside the cases
         self.stopped = False  # whether a signal ended it
         self.options: list[str] = []  # further ones of salloc
+        if 'SLURM_JOB_ID' in os.environ:  # set by scrontab, for example: srun would take its nodes and tasks for ours
+            for name in [name for name in os.environ if name.startswith('SLURM_') and name != 'SLURM_CONF']:
+                del os.environ[name]
         if arguments.rounds:
             os.environ[settings.NODE_SWEEP_ROUNDS.name] = str(arguments.rounds)
         self.sweep = self._begin()
@@ -104,9 +107,6 @@ class NodeSweep:
 
     def run(self) -> int:
         """Return the exit code; the caller holds the lock of the results directory."""
-        if 'SLURM_JOB_ID' in os.environ:  # set by scrontab, for example: srun would take its nodes and tasks for ours
-            for name in [name for name in os.environ if name.startswith('SLURM_') and name != 'SLURM_CONF']:
-                del os.environ[name]
         free, sweep = free_nodes(self.partition), self.sweep
         if not free and not sweep.parts:
             raise InputError(f'{self.place}: no node is free')

@@ -29,7 +29,12 @@ from postprocess.text import count
 
 NARROWED = 'idle'  # in `Selection.narrowed_by` of such a session
 _NICE = 10_000  # below the priority of all jobs that do not ask for less
-_GAVE_WAY = re.compile(r'job \d+ ended in state |.*(Requested nodes are busy|insufficient priority|revoked)')
+# What ended a job, or kept it from beginning, that is no fault of its nodes: Slurm's states, and what salloc of 22.05
+# says where a node was taken, or drained, since it was seen idle
+_GAVE_WAY = re.compile(
+    r'job \d+ ended in state (PREEMPTED|CANCELLED|REQUEUED)$|'
+    r'salloc: .*(Unable to allocate resources: Connection timed out|Required node not available)'
+)
 
 
 def main() -> int:
@@ -73,7 +78,7 @@ class IdleSweep(NodeSweep):
                 raise InputError(
                     f'{self.results / STATE}: a node sweep is incomplete: let ci/node-sweep resume it first'
                 )
-            self._store_measured(left)
+            self._store_sweep(left, gave_way=True)
         return Sweep.new(self.selection)
 
     def run(self) -> int:
@@ -92,36 +97,49 @@ class IdleSweep(NodeSweep):
         print(f'plumbline: {self.place}: {count(len(self.sweep.cases), "case")} on {told}', flush=True)
         self._measure(free, list(self.sweep.cases))
         why = self.sweep.parts[0].why
-        if why and not _GAVE_WAY.match(why):
-            print(f'plumbline: {why}', file=sys.stderr)
-            self._store_measured(self.sweep)
-            return 1
+        gave_way = bool(_GAVE_WAY.match(why))
         if why:
-            print(f'plumbline: the nodes were wanted: {why}')
-        path = self._store_measured(self.sweep)
+            what = 'the nodes were wanted' if gave_way else 'the job of the idle nodes failed'
+            print(f'plumbline: {what}: {why}', file=sys.stdout if gave_way else sys.stderr)
+        if why.startswith('salloc: '):  # it never began
+            (self.results / STATE).unlink()
+            return int(not gave_way)
+        path = self._store_sweep(self.sweep, gave_way)
         if not path:
             print('plumbline: nothing was measured to its end')
             return 0
         judged = outcome.outcome_of(self.results, self.sweep.uuid, path.with_suffix('.xml'))
         print(judged.summary, end='', flush=True)
-        return judged.exit_code
+        return judged.exit_code or int(bool(why) and not gave_way)
 
     def _require_preemption(self) -> None:
-        told = re.search(r'^PreemptType\s*=\s*(\S+)', ask('scontrol', 'show', 'config') or '', re.MULTILINE)
-        if told and told[1] == 'preempt/none' and not self.users_may_wait:
+        """Raise InputError where Slurm does not end this job for a user, or would only suspend it."""
+        said = ask('scontrol', 'show', 'config') or ''
+        told = dict(re.findall(r'^(Preempt\w+)\s*=\s*(\S+)', said, re.MULTILINE))
+        kind, mode = told.get('PreemptType', 'not told by scontrol'), told.get('PreemptMode', '')
+        if not kind.startswith('preempt/') or kind == 'preempt/none':
+            if not self.users_may_wait:
+                raise InputError(
+                    f'{self.place}: expected a Slurm that preempts jobs, found PreemptType {kind}: a job of a user may '
+                    f'wait {self.minutes} minutes for a node that is measured; --users-may-wait accepts that'
+                )
+        elif 'SUSPEND' in mode or 'GANG' in mode:
             raise InputError(
-                f'{self.place}: this Slurm preempts no job (PreemptType is {told[1]}), so a job of a user may wait '
-                f'{self.minutes} minutes for a node that is measured; --users-may-wait accepts that'
+                f'{self.place}: expected a Slurm that ends a job for another one, found PreemptMode {mode}, which '
+                'suspends it: what a suspended benchmark measures is wrong'
             )
 
-    def _store_measured(self, sweep: Sweep) -> Path | None:
-        """Store what a sweep measured to its end; return its run report, None where there is nothing."""
+    def _store_sweep(self, sweep: Sweep, gave_way: bool) -> Path | None:
+        """Store a sweep; return its run report, None where nothing is left of one that `gave_way`.
+
+        What such a sweep did not measure to its end is left out, with the sentence that says so.
+        """
         content, _ = sweep.content()
-        ended = [part_ended(len(part.nodes), part.why) for part in sweep.parts if part.why]
-        if ended:
+        if gave_way:
+            ended = [part_ended(len(part.nodes), part.why) for part in sweep.parts]
             self.problems = [problem for problem in self.problems if problem not in ended]
             _leave_out_missing(content)
-        path = self._store(sweep, content) if any(not case['fixture'] for case in cases_in(content)) else None
+        path = self._store(sweep, content) if cases_in(content) else None
         (self.results / STATE).unlink(missing_ok=True)
         return path
 

@@ -445,9 +445,7 @@ def test_an_idle_sweep_gives_way_to_a_job_and_blames_no_node(fleet, users):
     wait_for(lambda: [*fleet.clone.results.glob('nightly-stage/*/*/*/*/Fault*/places/n8.tar')])
     wait_for((fleet.folder / 'hangs').exists)
     mark = fleet.folder / 'user'
-    fleet.tell(
-        'sbatch', '-p', 'users', '-w', 'n[7-8]', '-N2', '--exclusive', '-o', '/dev/null', '--wrap', f'date > {mark}'
-    )
+    fleet.tell('sbatch', '-p', 'users', '-w', 'n[7-8]', '-N2', *HOLDS, '--wrap', f'date > {mark}')
     wait_for(mark.exists)
     said, _ = running.communicate()
     assert running.returncode == 0, said
@@ -457,8 +455,22 @@ def test_an_idle_sweep_gives_way_to_a_job_and_blames_no_node(fleet, users):
     assert found['incidents'] == [] and verdicts(found) == {'no_reference': 2}
     (fleet.folder / 'hangs').unlink()
     fleet.clone.program(GOOD)
+    states = ('sinfo', '-h', '-N', '-p', 'fleet', '-n', 'n7,n8', '-o', '%T')
+    wait_for(lambda: fleet.tell(*states).stdout.split() == ['idle', 'idle'])  # the job of the user has ended
     assert idle_sweep(fleet).returncode == 0
     assert last_swept(fleet) == {'n7'}, 'nothing was left to be resumed'
+
+
+def test_a_node_that_goes_down_under_an_idle_sweep_is_a_failure(fleet):
+    only(fleet, 7, 7)
+    fleet.clone.program(f'echo "x n7" > {fleet.folder}/down; sleep 300')
+    fleet.after('down', 'scontrol', 'update', 'NodeName=n7', 'State=down', 'Reason=test')
+    answer = idle_sweep(fleet)
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert re.search(r'the job of the idle nodes failed: job \d+ ended in state NODE_FAIL', answer.stderr)
+    assert last_swept(fleet) == {'n7'}
+    found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
+    assert found['exit_code'] == 1 and verdicts(found).keys() <= {'failed', 'missing'}
 
 
 def test_an_idle_sweep_leaves_a_node_sweep_that_is_to_be_resumed_alone(fleet):

@@ -157,6 +157,8 @@ def test_cpu_time_and_scheduling_that_a_rank_should_not_have_are_named(lines, sa
         (['look 0', *at(10, busy(MAIN, 10, '4')), 'end 33000000 9'], 0, 'in the last 23.0 of the 33.0 s'),
         (['look 0', *at(0.02, *(f'. {n} 9 0 4 xhpl' for n in range(64)))], 18, ''),  # looks at many threads cost time
         (['look 0', *at(9, '. 100 0 0 4 xhpl'), 'end 9100000 9'], 0, 'this kernel does not tell which ones did'),
+        (['look 0', *at(4, busy(MAIN, 4, '4')), 'look 9000000', 'end 9100000 9'], 0, ''),  # it ended during that look
+        (['look 0', *at(4, busy(MAIN, 4, '4')), 'look 20000000', 'end 20100000 9'], 0, 'in the last 16.1 of the 20.1'),
     ],
 )
 def test_a_program_at_which_nobody_looked_is_named(lines, after, said):
@@ -293,6 +295,9 @@ def test_looks_take_a_thousandth_of_a_cpu_whatever_one_costs(cost):
     assert len(looks) > 60 or looks[-1][1] > 300_000, 'they are fewer than they may be'
 
 
-def test_a_thread_that_ended_while_it_was_looked_at_shares_no_cpu():
-    looks = ((at, [busy(MAIN, at, cpus)]) for at, cpus in ((0, '4'), (1, '4'), (2, '')))
-    assert watched(*looks).faults(BOUND, {}) == []
+def test_a_thread_that_ended_while_it_was_looked_at_is_not_seen():
+    """Its mask is empty, as the kernel has no file of it any more (watch.sh)."""
+    ended = ['look 0', *at(1, busy(MAIN, 1, '4')), *at(2, busy(MAIN, 2, '4'), busy(HELPER, 1, ''))]
+    assert parse(ended).faults(BOUND, {}) == []
+    without_masks = parse(['look 0', *at(3, busy(MAIN, 3, ''))])
+    assert without_masks.unseen(0.5) == '' and without_masks.unseen(3).startswith('nobody looked at it in the 3.0 s')

@@ -221,7 +221,7 @@ class Watched:
         for seconds, before, look in self._intervals():
             busy: dict[Cpus, list[float]] = defaultdict(list)
             for one in look.threads:
-                if one.cpus and _wanted(one, before) >= _BUSY * seconds:  # none of a thread that ended meanwhile
+                if _wanted(one, before) >= _BUSY * seconds:
                     busy[one.cpus].append(_ran(one, before))
             for cpus, ran in busy.items():
                 had = sum(ran) / (seconds * len(cpus))
@@ -327,7 +327,8 @@ def parse(lines: list[str]) -> Watched:
             elif looks and (key == '.' or key.isdecimal()):
                 number, ran, waited, cpus, name = rest.split(' ', 4)
                 thread = Thread(key, int(number), int(ran) / 1e9, int(waited) / 1e9, parse_cpu_list(cpus), name)
-                looks[-1].threads.append(thread)
+                if thread.cpus:  # none of a thread that ended while it was looked at
+                    looks[-1].threads.append(thread)
         except ValueError:
             continue
     for look in looks:  # a process that left its parent during a look appears twice

@@ -49,8 +49,7 @@ _LISTED = re.compile(r'^\s*[-^] ?([^~]*)/(\w+) @(\S+)$')  # a case, itself or as
 _CONCRETIZED = 'Concretized '
 _CHECK = re.compile(r'^@(\w+\.)?simple_test\b', re.MULTILINE)
 _GENERATORS = (('-P', '--par'), '--repe', '--dist')  # beginnings of options that make tests of those selected
-#: Jobs of a partition that ReFrame runs at the same time where ``max_jobs`` is not stated.
-MOST_JOBS = 8
+_MOST_JOBS = 8  # at the same time, of a partition without ``max_jobs``: ReFrame's default
 #: ReFrame's results of a case that measured.
 MEASURED = ('pass', 'xfail', 'xpass')
 
@@ -364,7 +363,7 @@ def _most_at_once() -> dict[str, int]:
     """Return how many jobs of a partition without a queue run at the same time, by ``SITE:PARTITION``."""
     site = load_site(name_of_this_site())
     own = [partition for partition in site.partitions.values() if not scheduler(partition.entry['scheduler']).queued]
-    return {f'{site.name}:{partition.name}': partition.entry.get('max_jobs', MOST_JOBS) for partition in own}
+    return {f'{site.name}:{partition.name}': partition.entry.get('max_jobs', _MOST_JOBS) for partition in own}
 
 
 def cases_in(content: Content, every_run: bool = False) -> list[Entry]:

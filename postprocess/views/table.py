@@ -93,15 +93,15 @@ class View:
         if format == 'csv':
             return to_csv(({key: _joined(row[key]) for key in keys} for row in self.rows), keys)
         if format == 'json':
-            values = [{key: row[key] for key in keys} for row in self.rows]
-            return to_json(dict(self.document) | {self.name: values} if self.name else values)
+            rows = [{key: row[key] for key in keys} for row in self.rows]
+            return to_json(dict(self.document) | {self.name: rows} if self.name else rows)
         parts: tuple[str, ...] = (self.before, '', self.after)
         if format == 'markdown':
             table = to_markdown(self.rows, self.columns)
             parts = _folded(self.markdown, table) if self.markdown else (self.before, table, self.after)
         elif self.rows:
-            rows = to_blocks(self.rows, self.columns) if self.blocks else to_table(self.rows, self.columns, width)
-            parts = self.before, rows, self.after
+            text = to_blocks(self.rows, self.columns) if self.blocks else to_table(self.rows, self.columns, width)
+            parts = self.before, text, self.after
         if format == 'table':  # what ends with the verdict
             parts = *parts[:2], '\n'.join(self.notes), self.after
         return '\n\n'.join(part.strip('\n') for part in parts if part) + '\n'

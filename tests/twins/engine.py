@@ -81,7 +81,7 @@ class Twin:
         self.make_nodes()
         self.make_commands()
         self.look_at_the_nodes()
-        # What looks at ranks comes late where the CPUs of this machine are busy with other tests
+        # Looks of a twin have no run times (CHANGES), so a rank for which this machine needs more than 2 s would fail
         path = self.clone.root / 'site_configs' / self.site / 'site.yaml'
         path.write_text(
             re.sub('^    scheduler: ', r'    looks: where_possible\n\g<0>', self.site_text, flags=re.MULTILINE)

@@ -67,11 +67,9 @@ def _measured(series: Sequence[Verdict]) -> list[Verdict]:
 def _unguarded(measured: Sequence[Verdict]) -> list[str]:
     """Return the partitions, environs and checks without any reference; if a wider one has none, only that."""
     unguarded: dict[str, int] = {}
-    known = {place_of_row for row in measured if row.reference is not None for place_of_row in _places(row)}
+    known = {place for row in measured if row.reference is not None for place in _places(row)}
     for row in measured:
-        if row.reference is None and (
-            place := next((place_of_row for place_of_row in _places(row) if place_of_row not in known), None)
-        ):
+        if row.reference is None and (place := next((widest for widest in _places(row) if widest not in known), None)):
             unguarded[place] = unguarded.get(place, 0) + 1
     told = [f'{place} ({count(n, "metric")})' for place, n in unguarded.items()]
     return told if len(told) <= _NAMED else [*told[:_NAMED], f'and {len(told) - _NAMED} more']

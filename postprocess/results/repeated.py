@@ -18,7 +18,9 @@ _ENOUGH = 12.0
 _FIRST, _MOST = 4, 4  # leading digits that do not count, and the most that count: programs compute in double precision
 _PRINTED = 9  # most digits that programs print; a number with more was computed from others
 _OF_COMPUTED = 0.5
-_SQL = """
+_NUMBER = ('metric', 'dims', 'value')
+_ANYWHERE = 'SELECT DISTINCT metric, dims, value FROM tonight SEMI JOIN samples USING (metric, dims, value)'
+_IN_THE_SAME_CASE = """
     SELECT tonight.case_id, tonight.trial, samples.night, samples.case_id AS other, samples.trial AS other_trial,
         count(DISTINCT (tonight.metric, tonight.dims)) AS same
     FROM tonight JOIN cases USING ("partition", environ, "check", params)
@@ -51,17 +53,28 @@ def mark_repeated(store: Store, report: RunReport) -> list[str]:
             trials[sample['case_id'], sample['trial']].append(sample)
     if not (earlier and trials):
         return []
-    columns: dict[str, list[Any]] = {}
-    for name in ('case_id', 'metric', 'dims', 'trial', 'value'):
-        columns[name] = [sample[name] for of_trial in trials.values() for sample in of_trial]
+    # Honest nights end here: that each sample of enough trials is in any earlier case, too, is seldom chance
+    anywhere = store.query(_ANYWHERE, earlier, tonight=_columns(trials, _NUMBER)).to_pylist()
+    known = {tuple(row[name] for name in _NUMBER) for row in anywhere}
+    digits = {
+        trial: sum(telling_digits(sample['value']) for sample in samples)
+        for trial, samples in trials.items()
+        if all(tuple(sample[name] for name in _NUMBER) in known for sample in samples)
+    }
+    of_case: dict[int, float] = defaultdict(float)
+    for (number, _), telling in digits.items():
+        of_case[number] += telling
+    suspects = {trial: trials[trial] for trial in digits if of_case[trial[0]] >= _ENOUGH}
+    if not suspects:
+        return []
+    columns = _columns(suspects, ('case_id', 'trial', *_NUMBER))
     for name in ('partition', 'environ', 'check', 'params'):
         columns[name] = [cases[number][name] for number in columns['case_id']]
     told: dict[tuple[int, int], dict[int, float]] = defaultdict(dict)
-    for row in store.query(_SQL, earlier, tonight=columns).to_pylist():
-        of_trial = trials[row['case_id'], row['trial']]
-        if row['same'] == len(of_trial):
-            digits = sum(telling_digits(sample['value']) for sample in of_trial)
-            told[row['case_id'], row['night']][row['trial']] = digits
+    for row in store.query(_IN_THE_SAME_CASE, earlier, tonight=columns).to_pylist():
+        trial = row['case_id'], row['trial']
+        if row['same'] == len(trials[trial]):
+            told[row['case_id'], row['night']][row['trial']] = digits[trial]
     said = {}
     for (number, night), of_trials in sorted(told.items()):
         if sum(of_trials.values()) >= _ENOUGH:
@@ -75,3 +88,8 @@ def mark_repeated(store: Store, report: RunReport) -> list[str]:
         if why := said.get(metric['case_id']):
             metric |= {'invalid': metric.get('invalid') or why, 'status': 'invalid'}
     return [f'{cases[number]["name"]}: {why}' for number, why in said.items()]
+
+
+def _columns(trials: dict[tuple[int, int], list[dict[str, Any]]], names: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Return the fields `names` of all samples of `trials`, by column."""
+    return {name: [sample[name] for samples in trials.values() for sample in samples] for name in names}

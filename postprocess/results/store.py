@@ -410,7 +410,11 @@ def _instance() -> duckdb.DuckDBPyConnection:
     # What does not fit into memory goes to files, by default in the current directory. Not all cores: a login node
     # is shared, and hundreds of threads would share the memory, too.
     threads = min(4, os.cpu_count() or 1)
-    return duckdb.connect(config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir(), 'threads': threads})
+    database = duckdb.connect(
+        config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir(), 'threads': threads}
+    )
+    database.execute('SET parquet_metadata_cache = true')  # the queries of a command read the same files
+    return database
 
 
 def _place(path: Path) -> tuple[str, str]:

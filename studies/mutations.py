@@ -26,6 +26,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,6 +101,7 @@ class Change(NamedTuple):
 # Which changes there are
 
 
+@cache
 def changes_of(file: str, text: str) -> list[Change]:
     """Return all changes of the text of a Python file, from top to bottom."""
     starts = [0]

@@ -519,15 +519,19 @@ def test_a_wrong_correction_is_one_sentence_and_changes_nothing(wrong, words, sa
     assert files(site) == before
 
 
-@pytest.fixture
-def wrong(site):
+@pytest.fixture(scope='module')
+def wrong(ordinary, tmp_path_factory):
     """A site with losses of n3 and n9, failed jobs of n7, and a closed problem of a session; their ids by place."""
-    site.run(problem='ReFrame was killed')
-    (over,) = site.judged(1)
-    for _ in range(2):
-        site.run(two_slow, replaced={'n7': failed('n7', 'lost')})
-        found = by_place(site.judged(1))
-    return site, {f'<{place}>': found[place]['id'] for place in ('n3', 'n9', 'n7')} | {'<over>': over['id']}
+    site = Site(Workplace(tmp_path_factory.mktemp('wrong')))
+    site.take(ordinary)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+        site.run(problem='ReFrame was killed')
+        (over,) = site.judged(1)
+        for _ in range(2):
+            site.run(two_slow, replaced={'n7': failed('n7', 'lost')})
+            incidents = by_place(site.judged(1))
+    return site, {f'<{place}>': incidents[place]['id'] for place in ('n3', 'n9', 'n7')} | {'<over>': over['id']}
 
 
 def test_an_id_that_is_not_one_incident_is_one_sentence(pair):

@@ -2,9 +2,11 @@
 """A rename by a line of the table keeps the history: store, references, incidents, and what commands show of them."""
 
 import json
+import shutil
+from datetime import datetime
 
 import pytest
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
 from plumbline import renames
 from plumbline.references import _read_once
@@ -58,16 +60,25 @@ def rename(tmp_path, monkeypatch):
     return write
 
 
-@pytest.fixture
-def stored(work):
-    """Twelve nights under the old name; a reference of 100, and a loss of 20 % in the last one."""
+@pytest.fixture(scope='module')
+def twelve_nights(tmp_path_factory):
+    work = Workplace(tmp_path_factory.mktemp('twelve'))
     rows = {'check': OLD[0], 'params': OLD[1]}
     work.reference(reference(**rows), reference(**rows, metric='copy', mean=90, std=0.9))
-    for number in range(NIGHTS):
-        night(work, number, 80.0 if number == NIGHTS - 1 else 100 + 0.1 * (number % 3), OLD)
-        if number >= NIGHTS - 2:
-            work.compare()
-    return work
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+        for number in range(NIGHTS):
+            night(work, number, 80.0 if number == NIGHTS - 1 else 100 + 0.1 * (number % 3), OLD)
+            if number >= NIGHTS - 2:
+                work.compare()
+    return work.results.parent
+
+
+@pytest.fixture
+def stored(twelve_nights, tmp_path):
+    """Twelve nights under the old name; a reference of 100, and a loss of 20 % in the last one."""
+    shutil.copytree(twelve_nights, tmp_path, dirs_exist_ok=True)
+    return Workplace(tmp_path)
 
 
 def listed(work):

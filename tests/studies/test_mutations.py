@@ -156,9 +156,7 @@ def test_a_test_that_fails_without_a_change_is_an_error(project, tmp_path):
 
 
 def test_the_command_tries_changes_of_each_room_and_fails_where_a_room_could_not_be_tried(project, monkeypatch, capsys):
-    (project / 'room/least.py').write_text(
-        'def least(a, b):\n    return min(a, b, 40)\n'
-    )  # without a loop
+    (project / 'room/least.py').write_text('def least(a, b):\n    return min(a, b, 40)\n')  # without a loop
     monkeypatch.setattr(mutations, 'ROOMS', {'room': Room('room', ('tests/test_least.py',))})
     monkeypatch.setattr('sys.argv', ['mutations', '--changes', '2'])
     assert mutations.main() == 0

@@ -278,7 +278,7 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
         report['session_info']['uuid'] = str(uuid.uuid4())
         path = tmp_path / 'report.json'
         path.write_text(json.dumps(report))
-        store = Store(tmp_path)
+        store = Store(tmp_path / report['session_info']['uuid'])  # a store of one night
         store.add(read_report(path))
         comparison = judge_session(store, store.find(report['session_info']['uuid']), root=ROOT / 'site_configs')
         assert not comparison.problems

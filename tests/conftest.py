@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fixtures of all tests."""
 
+import atexit
 import functools
 import os
 import shutil
@@ -47,6 +48,7 @@ duckdb.connect = _to_database_of_process
 def pytest_configure(config):
     """Leave nothing of what tests start in the home directory, nor logs of ReFrame and Chromium's files in /tmp."""
     config.add_cleanup(_databases.clear)  # while DuckDB can still end them
+    atexit.register(_say_no_more)  # behind pytest, which sets the standard error of the process
     if not hasattr(config, 'workerinput'):  # which has the environment of the process that started it
         CACHE.mkdir(exist_ok=True)
         folder = tempfile.TemporaryDirectory(prefix='t', dir=CACHE, ignore_cleanup_errors=True)
@@ -59,6 +61,11 @@ def pytest_configure(config):
         folder.mkdir()
         folder.chmod(0o1777)
         os.environ['TMPDIR'] = str(folder)
+
+
+def _say_no_more():
+    """Keep DuckDB from listing, at the end of a process, all its types that modules loaded by ReFrame still hold."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def pytest_collection_modifyitems(config, items):

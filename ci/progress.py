@@ -51,7 +51,7 @@ class Seconds:
         return cls()
 
     def write(self, results: Path) -> None:
-        """Keep it for the next session."""
+        """Write the expected times for the next session."""
         write_text(results / FILE, json.dumps(asdict(self)))
 
     def of(self, case: tuple[str, str]) -> float:

@@ -316,7 +316,7 @@ def planted(histories: Sequence[History], rounds: int) -> None:
 
 
 def first_alarm(told: Sequence[int], healthy: Sequence[int]) -> int:
-    """Return how many values after the planted loss its first alarm came that the healthy window has not; else many."""
+    """Return the values from the planted loss to its first alarm that the healthy window lacks, else `WINDOW`."""
     after = [place - BASE - HEALTHY for place in told if place >= BASE + HEALTHY and place not in healthy]
     return min(after, default=WINDOW)
 

@@ -550,7 +550,7 @@ def together(sites: Sequence[Played]) -> list[str]:
 
 
 def slowed(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of something that loses: found where the night is red."""
+    """Return the cells of a fault: found where the night is red."""
     found = [site.night_of(lambda said: said.is_red) for site in sites]
     return [_by(found, 1), _by(found, 2), _jobs(sites)]
 

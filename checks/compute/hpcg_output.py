@@ -53,7 +53,7 @@ def accepts(ranks: int) -> bool:
 
 
 def figure(section: str, key: str, value: str = NUMBER) -> str:
-    """Return a pattern of one line of either version."""
+    """Return the pattern of a line with a figure, as HPCG 3.0 and 3.1 print it."""
     return rf'^(?:{section}::|{section}: *\n(?: .*\n)*?  ){key}(?:=|: ){value}\n'
 
 

@@ -27,12 +27,12 @@ _TIMES = ('ns', 'us', 'ms', 's')
 
 
 def launch(model: str, numa: int, device: int) -> str:
-    """Calls that launch an empty kernel with no argument (0), and do not wait for it."""
+    """Return the name of calls that launch an empty kernel with no argument (0), and do not wait for it."""
     return f'{dict(cuda="Comm_cudart_kernel", hip="Comm_hip_kernel")[model]}/{numa}/{device}/0/real_time/threads:1'
 
 
 def wait(model: str, numa: int, device: int) -> str:
-    """Calls that wait for an idle device."""
+    """Return the name of calls that wait for an idle device."""
     return f'Comm_{model}DeviceSynchronize/{numa}/{device}/real_time/threads:1'
 
 
@@ -45,13 +45,13 @@ def device_to_host(model: str, numa: int, device: int, size: int) -> str:
 
 
 def device_to_device(model: str, numa: int, source: int, target: int, size: int) -> str:
-    """CUDA's benchmark switches peer access off; HIP's does not switch it and binds to no NUMA domain."""
+    """Return the name of copies between two devices. CUDA's switches peer access off; HIP's has no NUMA domain."""
     ids = f'{numa}/{source}/{target}' if model == 'cuda' else f'{source}/{target}'
     return f'Comm_{model}MemcpyAsync_GPUToGPU/{ids}/{_size(size)}'
 
 
 def device_to_peer(source: int, target: int, size: int) -> str:
-    """CUDA with peer access, for devices that reach each other's memory."""
+    """Return the name of CUDA's copies with peer access, for devices that reach each other's memory."""
     return f'Comm_cudaMemcpyAsync_GPUToGPUPeer/{source}/{target}/{_size(size)}'
 
 
@@ -126,7 +126,7 @@ def _seconds(name: str, entry: dict[str, Any], size: int) -> float:
 
 
 def traces_of(output: str) -> Traces:
-    """Return the time of all iterations, and the date and the host that Google Benchmark prints."""
+    """Return the traces of a run: the time of all iterations, and the date and host that Google Benchmark prints."""
     context = _document(output).get('context') or {}
     dates, hosts = ([context[key]] if isinstance(context.get(key), str) else [] for key in ('date', 'host_name'))
     ran = [entry for entry in _entries(output) if entry.get('run_type') == 'iteration']

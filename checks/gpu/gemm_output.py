@@ -106,7 +106,7 @@ def coral_faults(output: str, devices: int, seconds: int) -> list[str]:
 
 
 def coral_traces(output: str) -> Traces:
-    """Return the time at the last row."""
+    """Return the traces of a run: its seconds, which stand in the last row."""
     return Traces(rows_of(output)[-1][-1])
 
 

@@ -174,7 +174,7 @@ def traces_of(output: str) -> Traces:
 
 
 def devices_of(output: str) -> list[str]:
-    """Return ``NVIDIA A100-SXM4-40GB at 0000:0f:00`` of each rank; older versions print the bus alone, ``[0x07]``."""
+    """Return the device of each rank, ``NVIDIA A100-SXM4-40GB at 0000:0f:00``; older ones print the bus alone."""
     ranks = re.findall(r'^# +Rank .* device +\d+ \[(\S+)\] (.*\S)', output, re.MULTILINE)
     return [f'{name} at {address}' if ':' in address else name for address, name in ranks]
 

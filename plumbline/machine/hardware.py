@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What kinds of processors and GPUs reach at most, to tell a slip of a unit in a site's numbers."""
+"""The most that kinds of processors and GPUs reach, to find a wrong unit in the numbers of a site."""
 
 import functools
 from pathlib import Path

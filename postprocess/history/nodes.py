@@ -180,7 +180,7 @@ class _Fleet:
             self.accepted[nodes & known & (apart < -bound)] = False
 
     def flags(self) -> Iterator[Flag]:
-        """Yield the nodes below their own level; those of few accepted sessions also if below the others."""
+        """Yield the nodes below their own level. A node with few accepted sessions is also compared with the others."""
         sessions = self.accepted.sum(axis=1)
         loss, window, error = self._below_own(sessions)
         for i in numpy.flatnonzero(window).tolist():

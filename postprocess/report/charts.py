@@ -176,7 +176,7 @@ def charts_of(
 
 
 def told(plot: Plot) -> str:
-    """Return what the points of curves are, for the caption of a picture."""
+    """Return what the points of the curves show, for the caption of a picture."""
     shown = [one for line in plot.lines for one in line.points if one]
     sizes = sorted({one.worst.measured.n for one in shown if one.worst.measured.n})
     samples = [f'n = {" to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} samples a point'] if sizes else []

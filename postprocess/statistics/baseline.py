@@ -160,7 +160,7 @@ def expect(baseline: Baseline, first: ndarray) -> Expected:
 
 
 def error_of_mean(phi: float, n: ndarray) -> ndarray:
-    """Return the variance of the mean of `n` sessions in units of that of one: 1/n^2 times the sum of phi^|i-j|."""
+    """Return the variance of the mean of `n` sessions, in variances of one session: the sum of phi^|i-j| / n^2."""
     return (n + 2 * phi / (1 - phi) * (n - (1 - phi**n) / (1 - phi))) / n**2
 
 

@@ -76,7 +76,7 @@ class Nights:
 
     @cached_property
     def only_first(self) -> Nights:
-        """The same before any further job of tonight ran."""
+        """These nights without the further jobs of tonight."""
         jobs = self.jobs.copy()
         jobs[:, -1, 1:] = numpy.nan
         return Nights(jobs)
@@ -116,7 +116,7 @@ def looks(expected: Expected, jobs: ndarray) -> Looks:
 
 
 def packed(values: ndarray) -> ndarray:
-    """Return M x J values with those that are none moved to the end."""
+    """Return M x J values with the missing ones moved to the end of each row."""
     there = numpy.isfinite(values)
     if (there[:, 1:] <= there[:, :-1]).all():
         return values

@@ -26,7 +26,7 @@ _ALIKE = 0.5  # correlation of the series of a case where no sessions show it
 
 
 class NodeJob(NamedTuple):
-    """A further job that ran on a node because that is in doubt: of a case, with its values of M series."""
+    """A further job that ran on a node because the node is in doubt: its case, and its values of M series."""
 
     node: int
     case: int

@@ -71,7 +71,7 @@ def decide(series: Sequence[Pairs]) -> list[Decision]:
 
 
 def _look(series: Sequence[Pairs], all_series: int) -> list[Decision]:
-    """Return what as many pairs of each series show; `all_series` are judged together."""
+    """Return what the first pairs of each series decide; `all_series` are judged together."""
     errors, dfs = _errors(series, [numpy.ones(len(of.quiet), bool) for of in series])
     quiet_errors, quiet_dfs = _errors(series, [of.quiet for of in series])
     fewest = max(_FEWEST, math.ceil(math.log(2 * all_series / _FALSE, 4)))  # pairs that are not alike by chance

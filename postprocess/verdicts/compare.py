@@ -114,7 +114,7 @@ def not_judged(row: Measured) -> Measured:
 
 
 def lost_number(verdict: Verdict, row: Measured) -> Verdict:
-    """Return the verdict of a series one of whose jobs lost its number, which the others do not make up for."""
+    """Return the verdict of a series of which a job lost its number; those of its other jobs do not replace it."""
     if not row.lost or verdict.verdict in BAD:
         return verdict
     lost = row.lost[0]

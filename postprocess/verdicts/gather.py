@@ -333,7 +333,7 @@ def weights_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], l
 
 
 def groups_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
-    """Return the groups of rows that share a place or check, with names; of groups with equal members the widest."""
+    """Return the groups of rows that share a place or check, by name; of groups with equal members only the widest."""
     groups: dict[tuple[str, str], list[int]] = {}
     cases = Counter(id for id, _ in {(row.measured.id.case, row.measured.case_id) for row in rows})
     for index, row in enumerate(rows):

@@ -92,7 +92,7 @@ class Measured:
 
     @property
     def lost(self) -> tuple[Job, ...]:
-        """The jobs without a valid number although their case ended; other jobs do not make up for them."""
+        """The jobs that ended without a valid number. Numbers of other jobs do not replace theirs."""
         return tuple(job for job in self.jobs if job.ended and job.status in ('missing', 'invalid'))
 
     @cached_property

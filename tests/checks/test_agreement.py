@@ -163,6 +163,17 @@ def test_a_date_of_another_night_is_named(tmp_path):
     assert fault == f'it was printed at another time: {said}'
 
 
+@each_row(('after', 'right'), [(-61, False), (-59, True), (0, True), (3600, True), (3659, True), (3661, False)])
+def test_a_time_within_a_trial_of_an_hour_or_a_minute_beside_it_is_right(tmp_path, after, right):
+    traces = Traces(epochs=[BEGAN.timestamp() + after])
+    assert (list(traces.faults(trial(tmp_path, 3600), '', ())) == []) == right
+
+
+def test_three_other_hosts_are_named_and_three_of_the_job(tmp_path):
+    (fault,) = faults(Traces(hosts=['b5', 'b4', 'b3', 'b2', 'b1']), tmp_path, known=['n4', 'n3', 'n2', 'n1'])
+    assert 'b1, b2, b3,' in fault and 'b4' not in fault and fault.endswith('n1, n2, n3')
+
+
 @each_row(('text', 'zone', 'right'), [
     ('2026-11-21T22:30:03+00:00', '', True),
     ('2026-11-22T00:30:03+02:00', '', True),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from described_nodes import NODES, TWO
+from reading import run_of
 from scratch import ROOT
 
 from plumbline.site.sites import FileSystem
@@ -67,16 +68,38 @@ def asked(case):
 CASES = yaml.safe_load((ROOT / 'tests/data/cases-on-a-node.yaml').read_text(encoding='utf-8'))
 
 
-@pytest.mark.parametrize('stated', CASES, ids=lambda stated: f'{stated["case"]} {stated.get("with", "")}')
-def test_a_case_asks_for_what_was_worked_out(case_on, monkeypatch, stated):
+@pytest.fixture
+def stated_case(case_on, monkeypatch, stated):
+    """The case of an entry of the table."""
     node = NODES[stated['node']]
     monkeypatch.setattr('checks.memory.likwid.topologies', lambda: [('machine:node', node)])
     entry = stated.get('site', {})
     links = {name: SimpleNamespace(**link) for name, link in entry.get('link_classes', {}).items()}
     systems = {name: FileSystem(**system) for name, system in entry.get('file_systems', {}).items()}
     entry, parameters = entry | {'link_classes': links, 'file_systems': systems}, stated.get('with', {})
-    case = case_on(stated['case'], node, stated['hooks'], entry, stated.get('stack'), **parameters)
-    assert asked(case) == DEFAULTS | stated['asks']
+    return case_on(stated['case'], node, stated['hooks'], entry, stated.get('stack'), **parameters)
+
+
+@pytest.mark.parametrize('stated', CASES, ids=lambda stated: f'{stated["case"]} {stated.get("with", "")}')
+def test_a_case_asks_for_what_was_worked_out(stated_case, stated):
+    assert asked(stated_case) == DEFAULTS | stated['asks']
+
+
+# The numbers of OpenSSL are missing without a fault; a node without settings that differ prints none; rccl-tests and
+# nccl-tests are in test_xccl.py, with the logs that they write
+SILENT = ('OpenSSLSpeed', 'NodeSettings', 'XcclTests')
+
+
+@pytest.mark.parametrize('stated', [one for one in CASES if one['case'] not in SILENT], ids=lambda one: one['case'])
+def test_a_run_that_printed_nothing_has_a_fault(stated_case):
+    for run in stated_case.runs or ['run']:
+        assert stated_case.sanity_faults(run_of('', name=run))
+
+
+def test_every_parameter_stands_in_the_performance_log(classes):
+    parameters = {(name, key): space for name, of in classes.items() for key, space in of.param_space.params.items()}
+    assert len(parameters) > 50
+    assert not [key for key, space in parameters.items() if not space.is_loggable()]
 
 
 NVIDIA, GPU = 'gpus unified', 'gpus unified intel'

@@ -50,6 +50,16 @@ def test_the_copies_of_a_node_follow_its_domains_and_gpus(copies, site, partitio
     assert load_site(site).partitions[partition].num_nodes > 1
 
 
+def test_only_the_first_error_is_told_and_each_copy_of_another_size(copies):
+    good = output_of(['C0->D0->G0', 'C0->D1->G1'])
+    assert copies.faults_of(good, 2) == []
+    wrong = good.replace('Test 1:', '[ERROR] no memory\n[ERROR] no GPU')
+    assert len(copies.faults_of(wrong, 2)) == 1 and 'no memory' in copies.faults_of(wrong, 2)[0]
+    (fault,) = copies.faults_of(good, 3)
+    assert 'expected 3' in fault and 'found 2' in fault
+    assert len(copies.faults_of(good, 2, mib=128)) == 2
+
+
 def test_unified_memory_has_its_kinds(copies):
     from checks.core.topology import topology_of
 

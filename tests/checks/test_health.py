@@ -9,7 +9,7 @@ import pytest
 from health_stand_in import CGROUP, COUNTERS, CPU, CXI, EDAC, IB, NET, OST, PCI, Node
 from rows import each_row
 
-from checks.core.meters.health import clock_steps
+from checks.core.meters.health import clock_steps, state_of
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Plan, read_trials
 
@@ -167,6 +167,29 @@ def test_each_node_of_a_job_has_its_own_clock_counters_and_errors(tmp_path):
         'n3': {'health_uncorrected_memory_errors': '1 on mc0', 'counters_lacking': 'EDAC, PCIe'},
     }
     assert found[0] == 'n2: OOM kills +2'
+
+
+def test_all_nodes_whose_counters_were_not_read_are_counted_and_eight_are_named(tmp_path):
+    for name, text in {
+        'trial_1/run/exit_code': '0\n', 'trial_1/run/stdout': '', 'counts.n01': '', 'health.txt': '', 'facts.n01': '',
+        'facts.n05': '',
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    nodes = [f'n{number:02}' for number in range(1, 12)]
+    plan = Plan('HPL', (), [], one_rank_on((0,)), num_nodes=11)
+    record, _ = read_trials(tmp_path, plan, ','.join(nodes))
+    unread = 'n02, n03, n04, n06, n07, n08, n09, n10'
+    assert record.provenance['counters_not_read'] == f'of 9 of 11 nodes: {unread}'
+
+
+def test_the_first_tenth_of_the_samples_of_a_gpu_is_not_counted():
+    cold, warm = '0 100 50 20\n', '0 1000 400 60\n'
+    assert state_of(cold + 9 * warm) == '0: 1000 MHz, 400 W, 60 C'
+    assert state_of(cold + 8 * warm) == '0: 900 MHz, 361 W, 56 C'  # nine samples have no tenth
+    assert state_of(2 * cold + 18 * warm) == '0: 1000 MHz, 400 W, 60 C'
+    assert state_of('0 1 2 3 4\n') == '', 'no line of such a sample'
+    assert state_of('0 12345678 1.25 1.2345\n') == '0: 1 W', 'numbers that no GPU shows'
 
 
 @pytest.mark.parametrize(('version', 'size', 'at'), [(6, 384, 27), (6, 1216, 9), (7, 1240, 11), (8, 1448, 11)])

@@ -5,10 +5,11 @@
     python studies/mutations.py --rooms
 
 A change is one that a slip of the hand makes: a comparison turned round, `+` for `-`, a limit of 600 s for one of 60,
-a direction, a value that is not returned. Texts, messages, log lines, types and docstrings stay as they are. The tests
-run in a copy of the checkout: first the room's own, which take seconds, then, where these notice nothing, the further
-ones that run jobs or commands of it. The test that fails must pass without the change. A change that no test notices
-has survived: a gap in the tests, or code whose result is the same either way.
+a direction, a value that is not returned. Texts, messages, log lines, types and docstrings stay as they are, and what
+only changes speed or a fault that cannot occur: the size of a cache, ``strict=True`` of `zip`, the length of a digest.
+The tests run in a copy of the checkout: first the room's own, which take seconds, then, where these notice nothing, the
+further ones that run jobs or commands of it, or are of other rooms. The test that fails must pass without the change.
+A change that no test notices has survived: a gap in the tests, or code whose result is the same either way.
 """
 
 from __future__ import annotations
@@ -132,9 +133,17 @@ def _is_left_out(node: ast.AST) -> bool:
     if isinstance(node, ast.If):
         return 'TYPE_CHECKING' in ast.unparse(node.test) or '__main__' in ast.unparse(node.test)
     if isinstance(node, ast.Call):
-        called = node.func
-        return (called.attr if isinstance(called, ast.Attribute) else getattr(called, 'id', '')) in _SPEAKS
+        return _called(node) in _SPEAKS | {'lru_cache'}
+    if isinstance(node, ast.keyword):
+        return node.arg == 'strict'
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Call) and _called(node.value) == 'hexdigest'
     return isinstance(node, (ast.JoinedStr, ast.Raise, ast.Assert))
+
+
+def _called(call: ast.Call) -> str:
+    """Return the name of the function or method that is called; empty where it has none."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, 'id', '')
 
 
 def _variants(node: ast.AST) -> Iterator[tuple[ast.expr, str, str]]:

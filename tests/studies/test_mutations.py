@@ -62,6 +62,12 @@ def test_each_kind_of_change_and_none_of_texts_and_types():
     assert {str(change).removeprefix('m.py:') for change in changes_of('m.py', MODULE)} == CHANGES
 
 
+def test_nothing_changes_that_no_test_could_notice():
+    text = '@lru_cache(8)\ndef f(x):\n    g(zip(x, strict=True), y.hexdigest()[:9])\n'
+    assert changes_of('m.py', text) == []
+    assert len(changes_of('m.py', 'g(x[:9], strict(1))')) == 3
+
+
 def test_a_change_replaces_its_bytes_alone():
     text = "limit = 'ü', 60  # s\nother = 1\n"
     (long, short) = changes_of('m.py', text)

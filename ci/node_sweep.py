@@ -26,6 +26,7 @@ from ci.sweep import PART, STATE, Part, Sweep, part_ended
 from plumbline import settings
 from plumbline.errors import InputError, expected_one_of
 from plumbline.files import write_text
+from plumbline.identity import short_name
 from plumbline.references import MODES
 from plumbline.rounds import number_of_rounds
 from plumbline.signals import Signalled
@@ -241,7 +242,8 @@ class NodeSweep:
         looked = outcome.look_back(self.results, self.sweep.uuid)
         looked.show()
         print(f'plumbline: report: {self.results / "report.html"}')
-        print(f'plumbline: which nodes stand out: plumbline fleet {self.sweep.uuid[:8]} --results={self.results}')
+        command = f'plumbline fleet {short_name(self.sweep.uuid)} --results={self.results}'
+        print(f'plumbline: which nodes stand out: {command}')
         if not missing:
             (self.results / STATE).unlink(missing_ok=True)
             return judged.exit_code or int(bool(looked.faults))

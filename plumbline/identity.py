@@ -51,6 +51,11 @@ def from_text(text: str) -> Pairs:
     return tuple(sorted((name, value) for name, _, value in parts))
 
 
+def short_name(session: str) -> str:
+    """Return the part of the uuid of a session that baselines, messages and people name it by."""
+    return session[:8]
+
+
 @lru_cache(2**16)
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """Return a sort key that orders the numbers inside a text by value: ``n9`` before ``n10``."""

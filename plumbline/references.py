@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import SiteError, expected_one_of
-from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, to_text
+from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, short_name, to_text
 from plumbline.paths import site_file
 from plumbline.renames import every_id, today
 from plumbline.units import UNITS, better, number_in
@@ -76,7 +76,7 @@ class Reference:
     @cached_property
     def sessions(self) -> frozenset[str]:
         """The first 8 characters of the sessions that the row was computed from, as far as `provenance` names them."""
-        return frozenset(name.strip()[:8] for name in self.facts.get('sessions', '').split(',')) - {''}
+        return frozenset(short_name(name.strip()) for name in self.facts.get('sessions', '').split(',')) - {''}
 
     @property
     def has_two_levels(self) -> bool:

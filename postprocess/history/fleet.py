@@ -131,7 +131,7 @@ def _with_accepted(
     Accepted are the sessions that the baseline was recorded from, or the first ones if the store has none of these.
     """
     named = frozenset().union(*(row.sessions for row in baselines.rows))
-    chosen = [session for session in every if session.session[:8] in named][:ACCEPTED]
+    chosen = [session for session in every if session.short_name in named][:ACCEPTED]
     ids = {session.session for session in chosen or every[:ACCEPTED]}
     ids |= {session.session for session in sessions}
     accepted = [session for session in every if session.session in ids]

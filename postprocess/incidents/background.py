@@ -248,7 +248,7 @@ class Background:
             yield f'plumbline {self.comparison.retire}'
         if incident.sort == 'loss' and begin and not of.nodes:
             before, now = self.sessions[begin - 1], self.sessions[-1]
-            yield f'plumbline compare {before.session[:8]} {now.session[:8]}'
+            yield f'plumbline compare {before.short_name} {now.short_name}'
         if incident.kind == 'SOFTWARE' and of.environ and of_stack:
             yield f'git log -p -- {shlex.quote(f"spack_envs/{of.site}/{of.environ}")}'
 

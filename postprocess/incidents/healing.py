@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from plumbline.identity import short_name
 from postprocess.incidents.accused import accuses
 from postprocess.incidents.incident import Incident, NodeLevel
 from postprocess.incidents.known import Known
@@ -43,7 +44,7 @@ def is_recorded(known: Known, comparison: Comparison) -> bool:
 
     Never for incidents of nodes: such a session may have been recorded without these nodes.
     """
-    wanted, bad = set(known.incident.series), {uuid[:8] for uuid, seen in known.seen.items() if seen.bad}
+    wanted, bad = set(known.incident.series), {short_name(uuid) for uuid, seen in known.seen.items() if seen.bad}
     rows = (row for row in comparison.verdicts if row.id in wanted and row.reference)
     of_all = known.incident.sort == 'loss' and not known.incident.where.nodes
     return of_all and any(row.reference and bad & set(row.reference.sessions) for row in rows)

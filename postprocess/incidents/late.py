@@ -49,7 +49,7 @@ def enter(
             if unseen and not known.closed:
                 notes.append(
                     f'incident {known.id}: only the first {LATER} of the {len(later)} sessions after session '
-                    f'{session.session[:8]} were looked at for it; the next session that measures it tells its state'
+                    f'{session.short_name} were looked at for it; the next session that measures it tells its state'
                 )
         _put(whole, known)
     return list(whole.values()), ids, notes

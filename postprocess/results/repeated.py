@@ -82,7 +82,7 @@ def mark_repeated(store: Store, report: RunReport) -> list[str]:
             same = sum(len(trials[number, trial]) for trial in of_trials)
             said[number] = (
                 f'printed again: {count(same, "sample")} of {count(len(of_trials), "trial")} are to the last digit '
-                f'those of session {before.session[:8]} of {before.started:%Y-%m-%d %H:%M}'
+                f'those of session {before.short_name} of {before.started:%Y-%m-%d %H:%M}'
             )
     for metric in report.metrics:
         if why := said.get(metric['case_id']):

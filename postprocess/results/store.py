@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from plumbline.clock import is_ahead
 from plumbline.errors import InputError, SiteError, did_you_mean
 from plumbline.files import write_whole
+from plumbline.identity import short_name
 from plumbline.paths import results_directory
 from plumbline.renames import renames
 from plumbline.site.sites import name_of_this_site
@@ -88,6 +89,11 @@ class Session:
     report: str
     report_sha256: str
     source: str
+
+    @property
+    def short_name(self) -> str:
+        """The part of its uuid that names it."""
+        return short_name(self.session)
 
     @property
     def day(self) -> str:

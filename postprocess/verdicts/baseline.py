@@ -179,7 +179,7 @@ class _Recorder:
         self.doubts = {
             job: doubt
             for job, doubt in doubts.items()
-            if doubt.node or (doubt.case, sessions[doubt.night].session[:8]) not in explained
+            if doubt.node or (doubt.case, sessions[doubt.night].short_name) not in explained
         }
         self.refused: list[Refusal] = []
         self.doubted = False
@@ -236,7 +236,7 @@ class _Recorder:
         old = self.in_force.get(of)
         if old is None:
             return self.retired.get(of)
-        starts = [one.started for one in self.sessions if one.session[:8] in old.sessions]
+        starts = [one.started for one in self.sessions if one.short_name in old.sessions]
         if starts:
             return min(starts)
         day = old.facts.get('dates', '')[:10] or (old.recorded_at if old.epoch else '')
@@ -336,7 +336,7 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
     nodes = sorted({node for names in set(of.nodes) for node in names.split(',') if node})
     first, last = (session.day for session in (sessions[0], sessions[-1]))
     dates = first if first == last else f'{first}..{last}'
-    names = [session.session[:8] for session in sessions]
+    names = [session.short_name for session in sessions]
     hosts = ', '.join(sorted({session.hostname for session in sessions} - {''}))
     source = f'session {", ".join(names)}' if len(names) < 3 else f'{len(names)} sessions of {dates}'
     note = [f'binary {", ".join(binary[:12] for binary in binaries)}'] if (binaries := facts.get(BINARY)) else []

@@ -158,7 +158,7 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSerie
     recorded. A case that several nodes ran in one session is followed on each node.
     """
     earlier = [session for session in store.history(last) if session.session != last.session]
-    names = numpy.array([session.session[:8] for session in earlier], str)
+    names = numpy.array([session.short_name for session in earlier], str)
     days = numpy.array([session.day for session in earlier], str)
 
     @cache

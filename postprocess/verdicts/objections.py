@@ -53,7 +53,7 @@ def two_levels(level: Level, unit: str, sessions: Sequence[Session]) -> list[Obj
     if level.switched is not None:
         began = sessions[level.switched]
         why += (
-            f'; it changed once, with session {began.session[:8]} of {began.day}: '
+            f'; it changed once, with session {began.short_name} of {began.day}: '
             'after a planned change name the sessions since and give --epoch'
         )
     return [Objection('levels', why)]

@@ -64,7 +64,7 @@ def compare_pairs(
         rows += sides[1][0]
         cases += sides[1][1]
     newest = pairs[-1][1]
-    source = f'sessions {", ".join(before.session[:8] for before, _ in pairs)}'
+    source = f'sessions {", ".join(before.short_name for before, _ in pairs)}'
     references = {of: session_reference(good, source) for of, one in found.items() if (good := usable(one.before))}
     verdicts = []
     asked: list[tuple[int, Pairs]] = []

@@ -116,7 +116,7 @@ def compare_windows(
     policy, newest = compare.site_policy(after[-1], root), after[-1]
     own = load_references(sites[0], root)
     old, new = by_series(store, before), by_series(store, after)
-    source = f'session {", ".join(session.session[:8] for session in before)}'
+    source = f'session {", ".join(session.short_name for session in before)}'
     references = {key: session_reference(good, source) for key, group in old.items() if (good := usable(group))}
     cases = store.cases(newest)
     latest = measured(cases, store.metrics(newest))

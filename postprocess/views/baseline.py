@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from plumbline.identity import SeriesId
+from plumbline.identity import SeriesId, short_name
 from postprocess.text import count, number, quantity, signed
 from postprocess.verdicts.baseline import Proposal, Replacement
 from postprocess.verdicts.selection import command_of
@@ -39,7 +39,8 @@ def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[
     refused, withheld, ended = _refusals(found), _withheld(found), _ended(found, command)
     proposed = sum(not row.withheld for row in found.rows)
     notes = [f'taken: {_taken(found)}'] if found.taken else []
-    notes += _some([f'left out: session {session[:8]}: {why}' for session, why in found.left_out.items()], 'session')
+    left_out = [f'left out: session {short_name(session)}: {why}' for session, why in found.left_out.items()]
+    notes += _some(left_out, 'session')
     notes += _some([f'refused: {line}' for line in refused], 'refusal')
     notes += _some([f'not proposed: {line}' for line in ended], 'case')
     if found.doubted:
@@ -90,7 +91,7 @@ def _to_rows(rows: Iterable[Replacement]) -> list[TableRow]:
 def _taken(proposal: Proposal) -> str:
     first, last = proposal.taken[0], proposal.taken[-1]
     days = sorted({session.day for session in (first, last)})
-    names = [session.session[:8] for session in proposal.taken]
+    names = [session.short_name for session in proposal.taken]
     shown = ', '.join(names if len(names) <= _SHOWN else [names[0], '...', *names[1 - _SHOWN :]])
     return f'{count(len(names), "session")} of {" to ".join(days)}: {shown}'
 
@@ -107,7 +108,7 @@ def _ended(proposal: Proposal, command: Callable[[str], str]) -> list[str]:
     """Return a line for each case and session of what is no longer measured, then the command that retires its rows."""
     groups: dict[tuple[Any, ...], list[SeriesId]] = {}
     for of, session in proposal.ended.items():
-        groups.setdefault((of.case, session.session[:8]), []).append(of)
+        groups.setdefault((of.case, session.short_name), []).append(of)
     lines = []
     for (case, session), series in sorted(groups.items()):
         rows = [of for of in series if of in proposal.in_force]

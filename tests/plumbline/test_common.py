@@ -17,7 +17,7 @@ from rows import each_row
 from plumbline import checkout, clock, files, grouping, paths, programs, secrets, yaml_faults
 from plumbline.errors import InputError, RecordError, SiteError, did_you_mean, expected_one_of
 from plumbline.grouping import Group
-from plumbline.identity import ANY, CaseId, Quantity, SeriesId, from_text, natural, pairs, to_text
+from plumbline.identity import ANY, CaseId, Quantity, SeriesId, from_text, natural, pairs, short_name, to_text
 from plumbline.measurement import Measurement
 from plumbline.outputs import plain, read_numbers, write_numbers
 from plumbline.record import SCHEMA, Dim, MetricRecord, Record, Series, Summary, from_dict, summarize
@@ -47,6 +47,11 @@ def test_pairs_as_text(text, found, again):
 def test_a_text_without_a_name_and_a_value_is_refused(text, wrong):
     with pytest.raises(ValueError, match=f'joined by commas, found {re.escape(repr(wrong))} in'):
         from_text(text)
+
+
+def test_eight_characters_of_a_uuid_name_a_session():
+    assert short_name('0123456789ab-cdef') == '01234567'
+    assert short_name('night01') == 'night01'
 
 
 def test_the_texts_of_an_id():

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run chosen checks before and after a change in turn, on the same nodes, until each metric is decided.
+"""Run chosen checks before and after a change in turn, on the same nodes, until the answer is decided.
 
 ``--before`` and ``--after`` are shell commands that put each state in place: ``module swap``, ``export
 PLUMBLINE_SOFTWARE=...``, a script that changes the nodes. They run in the shell that then becomes ReFrame, so what
 they export reaches the jobs. The sessions have a store of their own below ``<results>/changes``: they are no nights.
+It ends when a metric is worse for certain; with ``--to-the-end``, when each metric is decided.
 Exit code 1 where a metric became worse or was lost, 3 where nothing did and some could not be told, 0 where all are ok.
 """
 
@@ -43,6 +44,7 @@ def parse(words: list[str]) -> argparse.Namespace:
         '--smallest', type=loss, default='5%', metavar='LOSS',
         help='the loss of performance that matters, where a check states no larger one (default: %(default)s)',
     )  # fmt: skip
+    parser.add_argument('--to-the-end', action='store_true', help='decide the other metrics, too, after one is worse')
     parser.add_argument('--mode', choices=MODES, default='quick', help='whose checks and trials (default: %(default)s)')
     parser.add_argument(
         '--duration', type=duration, default='4h', metavar='TIME', help='of all together (default: %(default)s)'
@@ -106,6 +108,9 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
         change = outcome.compare_pairs(home, pairs, arguments.smallest)
         left = {case_of(case) for case in cases_in(content) if _name_of(case) in change.undecided}
         if not left:
+            break
+        if change.exit_code == 1 and not arguments.to_the_end:
+            print(f'plumbline: worse; of {count(len(left), "case")} other metrics are undecided, see --to-the-end')
             break
         took = time.monotonic() - began
         if time.monotonic() + took > deadline:

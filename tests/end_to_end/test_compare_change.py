@@ -24,6 +24,15 @@ def test_a_change_that_costs_a_tenth(clone):
     assert not (clone.results / 'store').exists(), 'a comparison is no night'
 
 
+def test_it_ends_when_one_metric_is_worse_though_another_is_too_noisy_to_decide(clone):
+    clone.program('[ "$STATE" = new ] && rate=25 || rate=50; echo "rate: $rate.1$RANDOM"; echo "delay: $RANDOM.5"')
+    answer = compare_change(clone, '--before=export STATE=old', '--after=export STATE=new', '--rounds=9')
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert '1 regressed' in answer.stdout and '--to-the-end' in answer.stdout
+    rounds = [int(number) for number in re.findall(r'^plumbline: before, (\d) of 9', answer.stdout, re.MULTILINE)]
+    assert rounds == list(range(1, len(rounds) + 1)) and len(rounds) < 9
+
+
 def test_too_few_rounds_are_no_verdict(clone):
     clone.program('echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"')
     answer = compare_change(clone, '--before=export STATE=old', '--after=export STATE=new', '--rounds=1')

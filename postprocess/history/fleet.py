@@ -58,7 +58,7 @@ class Event:
 
     @property
     def of_value(self) -> float:
-        """By how much the values themselves changed, in %: a time grows as performance falls."""
+        """The change of the values themselves, in %: a time grows as performance falls."""
         if self.quantity.better == 'higher':
             return self.change
         return 100 * (1 / (1 + max(self.change, -99.9) / 100) - 1)

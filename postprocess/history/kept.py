@@ -145,7 +145,7 @@ def read_kept(results: Path, site: str, type: type[_Content]) -> _Content | None
 
 
 def write(results: Path, site: str, head: Head, answer: object) -> None:
-    """Keep an answer. Where it cannot be written, the session is judged again the next time."""
+    """Store an answer. If it cannot be written, the next command judges the session again."""
     with suppress(InputError):
         _write(results, site, head, zlib.compress(msgspec.msgpack.encode(answer, enc_hook=str), _FAST))
 
@@ -159,7 +159,7 @@ def add(results: Path, site: str, more: Head) -> None:
 
 
 def page_of(path: Path, days: int) -> Page:
-    """Return what tells the page that is at `path` from any other."""
+    """Return the state of the file at `path`, which any other page or edit would change."""
     return Page(str(path.absolute()), days, ''.join(_file(path)))
 
 

@@ -172,7 +172,7 @@ class _Fleet:
         self.steady[:, past] &= apart <= OUTLYING / MAD_OF_NORMAL * spread.median(apart, axis=1)[:, None]
 
     def _reject_unlike(self, nodes: ndarray) -> None:
-        """Take their level from those of `nodes` whose level is far below that of the others."""
+        """Remove the level of each of `nodes` whose level is far below that of the others."""
         known = numpy.isfinite(self.own)
         if known.sum() >= FEWEST_NODES:
             apart = self.own - numpy.median(self.own[known])
@@ -288,7 +288,7 @@ class _Fleet:
 
 
 def _half(values: ndarray) -> float:
-    """Return half of the 95 % interval of one of some values around their median; NaN where they are too few."""
+    """Return half of the 95 % interval of one value around the median of all; NaN if there are too few values."""
     from scipy.special import stdtrit
 
     if len(values) < FEWEST_NODES:

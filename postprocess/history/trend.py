@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Since when a series is different: steps and drift in its history, and what changed at that time."""
+"""Find when a series changed: steps and drift in its history, and what else changed at that time."""
 
 from __future__ import annotations
 

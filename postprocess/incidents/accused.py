@@ -18,7 +18,7 @@ _OF_NODES = ('settings', 'loopback', 'node', 'group')
 
 
 def names_in(case: CaseRow) -> list[Named]:
-    """Return who a case names, by the JSON of `named` in its provenance; most cases name none."""
+    """Return what a case names as bad, from the JSON of `named` in its provenance; most cases name nothing."""
     text = case.provenance or ''
     if '"named"' not in text:
         return []
@@ -27,7 +27,7 @@ def names_in(case: CaseRow) -> list[Named]:
 
 
 def scope_of(site: str, partition: str, named: Named) -> Scope:
-    """Return where it is: nodes, a rail as a part of its node, or a place such as a pair or an uplink."""
+    """Return the scope of what is named: nodes, a rail as a part of its node, or a place such as a pair or uplink."""
     where = Scope(site, partition, nodes=named.nodes)
     if named.kind == 'rail':
         return Scope(
@@ -37,7 +37,7 @@ def scope_of(site: str, partition: str, named: Named) -> Scope:
 
 
 def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], night: JudgedSession) -> Iterator[Draft]:
-    """Yield a draft for each that a case names. `rows`: its verdicts; `passed`: nodes on which it then passed."""
+    """Yield a draft for each thing that a case names. `rows`: its verdicts; `passed`: nodes on which it then passed."""
     id = case.id
     job = f'{id.check} {to_text(id.params)}: job {case.job_id} on {named(case.nodes)}: {case.fail_reason}'
     again = [f'passed when it ran again on {named(passed)}'] if passed else []
@@ -52,7 +52,7 @@ def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], nig
 
 
 def accuses(case: CaseRow, incident: Incident, node: str) -> bool | None:
-    """Return whether a case names what an incident is of, there `node`; None where it names none."""
+    """Return whether a case names the `node` or place of an incident as bad; None if it names nothing."""
     wanted = incident.where.device, incident.where.place
     scopes = [scope_of(incident.where.site, case.partition, named) for named in names_in(case)]
     if not scopes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes that lost alike in one session and have one cause: they lie together, or are half of all."""
+"""Nodes that lost equally in one session, with one cause: they lie together, or are half of all nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BY_CHANCE = 0.01  # that so many of some slow nodes lie at one of the places of
 
 
 def joined(drafts: Sequence[Draft], known: Sequence[Known], night: JudgedSession) -> list[Draft]:
-    """Return drafts with those of nodes that have one cause as one: of a place such as a rack, or of no place.
+    """Return the drafts; those of nodes with one cause are merged into one, of a place such as a rack or of no place.
 
     A node that is `known` to be slow of its own stays so.
     """
@@ -43,7 +43,7 @@ def _is_known(one: Draft, known: Sequence[Known]) -> bool:
 
 
 def _of_partition(drafts: Sequence[Draft], measured: set[str], night: JudgedSession) -> list[Draft]:
-    """Return what is one cause among the drafts of the nodes of a partition, of which those `measured` ran tonight."""
+    """Return the drafts of nodes of a partition that have one cause. `measured`: the nodes that ran tonight."""
     found = []
     alike = _alike(drafts)
     slow = {node for one in alike for node in one.where.nodes}
@@ -60,7 +60,7 @@ def _of_partition(drafts: Sequence[Draft], measured: set[str], night: JudgedSess
 
 
 def _alike(drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts whose loss is about that of most, in checks that most show."""
+    """Return the drafts whose loss is near the usual one, in checks in which most of the drafts lost."""
     losses = [one.finish().loss or 0.0 for one in drafts]
     if not losses:
         return []
@@ -71,7 +71,7 @@ def _alike(drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _chance(own: int, there: int, slow: int, measured: int) -> float:
-    """Return the chance that at least `own` of `slow` nodes among `measured` lie at a place of so many (`there`)."""
+    """Return the chance that of `slow` nodes among `measured` at least `own` lie at a place that has `there` nodes."""
     ways = sum(math.comb(there, n) * math.comb(measured - there, slow - n) for n in range(own, min(there, slow) + 1))
     return ways / math.comb(measured, slow)
 

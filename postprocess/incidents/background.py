@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is known about an incident: since when it lasts, what changed then, the evidence, and commands that go on."""
+"""What is known about an incident: when it began, what changed then, the evidence, and the commands to run next."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def name_of(case: CaseRow) -> str:
 
 
 def again(session: Session, partition: str, names: Sequence[str], nodes: Sequence[str] = ()) -> str:
-    """Return the command that runs cases of these names, or beginnings of names, again; '' if it is not known.
+    """Return the command that runs the cases with these names, or beginnings of names, again; '' if unknown.
 
     Those of another suite run again by the command that ran them. `nodes`: of Slurm.
     """

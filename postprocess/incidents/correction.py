@@ -24,7 +24,7 @@ class Selection:
     node: str = ''
 
     def takes(self, of: SeriesId, nodes: Iterable[str]) -> bool:
-        """Return True if a series, measured on some nodes, is of the part."""
+        """Return True if the part holds a series that was measured on some nodes."""
         return self.takes_series(of) and (not self.node or any(map(self.takes_node, nodes)))
 
     def takes_series(self, of: SeriesId) -> bool:
@@ -87,7 +87,7 @@ class Correction:
     part: str = ''
 
     def says(self, id: str) -> str:
-        """Return what was done, for one of its incidents, in a sentence."""
+        """Return in a sentence what the correction did to one of its incidents."""
         first, *others = self.before
         if self.what == 'merged':
             which = f' with {", ".join(f"{one.id} ({one.said})" for one in others)}'

@@ -140,7 +140,7 @@ def _correction(kind: str, why: str, known: Sequence[Known], made: str = '', par
 
 
 def _new_id(text: str, taken: set[str]) -> str:
-    """Return an id that the same correction gives again."""
+    """Return the id of a new incident; the same correction always gives the same id."""
     number = 0
     while (id := hashlib.sha256(f'{text} {number}'.encode(errors='replace')).hexdigest()[:ID_DIGITS]) in taken:
         number += 1
@@ -161,7 +161,7 @@ def _parts_in(known: Known, by: Selection) -> str:
 
 
 def _side(known: Known, leaves: Sequence[Known], store: Store, sessions: Sequence[Session]) -> Known:
-    """Return one of the two that `known` was split into."""
+    """Return one of the two incidents that `known` was split into."""
     leaves = [leaf if known.dated or leaf.dated else _begun(leaf, store, sessions) for leaf in leaves]
     if len(leaves) == 1:
         side = replace(
@@ -177,7 +177,7 @@ def _side(known: Known, leaves: Sequence[Known], store: Store, sessions: Sequenc
 
 
 def _begun(known: Known, store: Store, sessions: Sequence[Session]) -> Known:
-    """Return a part of a loss since the session in which its own series fell."""
+    """Return a part of a loss that begins with the session in which its own series fell."""
     sessions = [entry for entry in sessions if started(entry) <= known.last_bad.started][-BACK:]
     level = levels(store, sessions, {known.id: [known.incident]})
     if not level:
@@ -191,7 +191,7 @@ def _begun(known: Known, store: Store, sessions: Sequence[Session]) -> Known:
 
 
 def _since(sessions: Sequence[Session], text: str) -> tuple[Session, str]:
-    """Return the first session since a day, or the one whose uuid begins so, and the day. Raises InputError."""
+    """Return the first session since a day, or the one whose uuid begins so; and its day. Raises InputError."""
     try:
         day = date.fromisoformat(text).isoformat()
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Take the parts of incidents apart that a person split, those of tonight and those that are known."""
+"""Divide incidents as a person split them: drafts of tonight, and incidents of the ledger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from postprocess.statistics.pooled import pooled
 
 
 def apart(drafts: Iterable[Draft], known: Sequence[Known]) -> list[Draft]:
-    """Return drafts of a session, those that are like incidents which a person split as their parts."""
+    """Return the drafts of a session; a draft that is like an incident which a person split becomes its parts."""
     leaves = [leaf for one in known for leaf in one.leaves if leaf.only or leaf.without]
     divided = []
     for draft in drafts:
@@ -30,7 +30,7 @@ def apart(drafts: Iterable[Draft], known: Sequence[Known]) -> list[Draft]:
 
 
 def begun(known: Sequence[Known], incident: Incident) -> str:
-    """Return the session in which an incident began that a person dated and `incident` is like; empty for others."""
+    """Return the session in which `incident` began, if a person dated an incident that it is like; else nothing."""
     for one in known:
         for leaf in one.leaves:
             dated = one.dated or leaf.dated
@@ -45,7 +45,7 @@ def _parts_of(draft: Draft, by: Selection) -> list[Draft]:
 
 
 def _part_of(draft: Draft, by: Selection, taken: bool) -> Draft | None:
-    """Return what a selection takes of a draft, or what it leaves; None where that is nothing.
+    """Return the part of a draft that a selection takes, or the part that it leaves; None if that part is empty.
 
     A failed job is where its verdicts are.
     """
@@ -73,7 +73,7 @@ def _part_of(draft: Draft, by: Selection, taken: bool) -> Draft | None:
 
 
 def part_of(known: Known, by: Selection, taken: bool) -> Known | None:
-    """Return what a selection takes of a known incident without parts, or what it leaves; None where that is nothing.
+    """Return the part of a known incident that a selection takes, or the part that it leaves; None if it is empty.
 
     Its loss is that of its series in the last session that showed it. What the others lost is not known of a part, nor
     which evidence is of it: the next session that is judged tells that.
@@ -108,7 +108,7 @@ def _series(series: Iterable[SeriesId], by: Selection, taken: bool) -> tuple[Ser
 
 
 def _scope(kind: str, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> tuple[str, Scope]:
-    """Return the kind and scope of a side of something of these."""
+    """Return the kind and scope of one of the two parts of an incident with this kind and scope."""
     if not by.node:
         return kind, where
     if not taken:
@@ -125,7 +125,7 @@ def _levels(levels: Iterable[NodeLevel], series: Iterable[SeriesId], nodes: Iter
 
 
 def _seen(entry: Seen, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> Seen | None:
-    """Return what a session says of a side; what it lost is not known of it."""
+    """Return what a session shows of one of the two parts, without a loss: that is known only of the whole."""
     bad, healthy = entry.bad, entry.healthy
     if by.node and where.nodes:
         bad, healthy = (tuple(name for name in names if by.takes_node(name) == taken) for names in (bad, healthy))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Incidents in the making, and what one session gives to make them from."""
+"""Incidents in the making, and the facts of one session that they are made from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 
 @dataclass
 class JudgedSession:
-    """What one session gives: its cases, what they measured, and its verdicts."""
+    """The facts of one session: its cases, what they measured, and its verdicts."""
 
     store: Store
     comparison: Comparison
@@ -122,5 +122,5 @@ def pooled_loss(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, flo
 
 
 def only(names: set[str]) -> str:
-    """Return the one name of a set; empty where there are several."""
+    """Return the only name of a set; empty if it has several."""
     return next(iter(names)) if len(names) == 1 else ''

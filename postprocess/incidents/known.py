@@ -140,7 +140,7 @@ class Known:
         return of_parts(self, [change(one) for one in self.parts]) if self.parts else change(self)
 
     def of_sessions(self, wanted: Callable[[str, Seen], bool]) -> Known:
-        """Return it restricted to what the `wanted` sessions show."""
+        """Return the incident as only the `wanted` sessions show it."""
         return self.each(
             lambda one: replace(one, seen={uuid: seen for uuid, seen in one.seen.items() if wanted(uuid, seen)})
         )
@@ -165,17 +165,17 @@ class Known:
 
     @property
     def first(self) -> str:
-        """The session that found it."""
+        """The session that found the incident."""
         return next(iter(self.seen))
 
     @property
     def _bad(self) -> list[Seen]:
-        """The entries of the sessions that show it."""
+        """The entries of the sessions that show the incident."""
         return [one for one in self.seen.values() if one.bad]
 
     @property
     def last_bad(self) -> Seen:
-        """The entry of the last session that shows it."""
+        """The entry of the last session that shows the incident."""
         return self._bad[-1]
 
     @property
@@ -191,7 +191,7 @@ class Known:
 
     @property
     def closed(self) -> str:
-        """The day on which it was closed; empty while it is not."""
+        """The day on which the incident was closed; empty while it is open."""
         return '' if self.unhealed else max(one.healthy[of._needed(one) - 1] for of, _, one in self._courses)
 
     @property
@@ -201,12 +201,12 @@ class Known:
 
     @property
     def closes_in(self) -> int:
-        """How many more healthy sessions close it."""
+        """The number of further healthy sessions that close the incident."""
         return max(0, *(of._needed(one) - len(one.healthy) for of, _, one in self._courses))
 
     @property
     def returned(self) -> bool:
-        """Whether it came back on a node after a healthy session there."""
+        """Whether the incident came back on a node after a healthy session there."""
         return any(one.bad < one.of for _, _, one in self._courses)
 
     @property
@@ -216,7 +216,7 @@ class Known:
 
     @property
     def healthy_for(self) -> int:
-        """In how many sessions it was healthy since it was last bad."""
+        """The number of healthy sessions since the incident was last bad."""
         return next(i for i, one in enumerate(reversed(self.seen.values())) if one.bad)
 
     @property
@@ -225,7 +225,7 @@ class Known:
 
     @property
     def _courses(self) -> list[tuple[Known, str, _Course]]:
-        """Its course, or that of each part, on each node; under one empty name without nodes."""
+        """The course of the incident, or of each of its parts, on each node; without nodes under an empty name."""
         if self.parts:
             return [course for one in self.parts for course in one._courses]
         found: dict[str, _Course] = {}
@@ -246,7 +246,7 @@ class Known:
         return self.closes_after or course.needed
 
     def worse(self) -> str:
-        """Return how it is worse than what was acknowledged; empty where it is not."""
+        """Return in what the incident is worse than when it was acknowledged; empty if it is not."""
         then, now = self.acknowledged, self.last_bad
         if then is None:
             return ''
@@ -264,7 +264,7 @@ class Known:
         return ''
 
     def state(self, day: str) -> str:
-        """Return which of `STATES` it has on a day (``2026-11-22``)."""
+        """Return the state of the incident, one of `STATES`, on a day (``2026-11-22``)."""
         if self.closed:
             return 'closed'
         if all(one.healthy for _, _, one in self._courses):
@@ -498,7 +498,7 @@ def in_order(known: Iterable[Known], day: str) -> list[Known]:
 
 
 def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
-    """Return a function (series, nodes) -> id of the incident that they belong to; empty without one.
+    """Return a function that takes a series and nodes and returns the id of their incident, empty without one.
 
     An incident of few nodes has precedence over one of more or of all; closed ones do not count.
     """

@@ -153,7 +153,7 @@ def _run(evidence: ndarray) -> int:
 
 
 def _turned(values: ndarray, spread: float) -> int | None:
-    """Return the start of a slope that lasts until the end; None if a step describes the values equally well."""
+    """Return the place where a slope to the end of the values begins; None if a step describes them equally well."""
     place = numpy.arange(len(values))
     steps = (place >= place[1:, None]).astype(float)
     slopes = numpy.maximum(place - place[:-_SLOPE, None], 0).astype(float)

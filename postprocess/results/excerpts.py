@@ -257,7 +257,7 @@ class _Output(NamedTuple):
 
 
 def _found(lines: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, list[int]]:
-    """Return the lines in which the digits of the values stand, whatever their power of ten."""
+    """Return the lines that hold the digits of the values, with any power of ten."""
     names = {_digits(f'{one.value:.12g}'): one.name for one in wanted if one.value is not None}
     found: dict[str, list[int]] = {}
     for number, line in enumerate(lines, start=1):

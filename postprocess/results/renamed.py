@@ -52,7 +52,7 @@ def _both(old: str, other: str, kind: str) -> InputError:
 
 
 def select_cases(database: duckdb.DuckDBPyConnection, rows: str) -> str:
-    """Return a query for `rows`, a query for such of the table `cases`, with today's check and params."""
+    """Return a query for the rows of `rows`, itself a query of the table `cases`, with today's check and params."""
     concerned = [check for check, names in renames().items() if check != names.check or names.params or names.values]
     if not concerned:
         return rows
@@ -68,7 +68,7 @@ def select_cases(database: duckdb.DuckDBPyConnection, rows: str) -> str:
 
 
 def select_numbers(database: duckdb.DuckDBPyConnection, rows: str, of_cases: str) -> str:
-    """Return a query for `rows`, of the table `metrics` or `samples`, with today's metrics; `of_cases`: their cases."""
+    """Return a query for `rows`, of `metrics` or `samples`, with today's names; `of_cases`: a query for their cases."""
     table = [(check, old, new) for check, names in renames().items() for old, new in names.metrics.items()]
     if not table:
         return rows

@@ -244,7 +244,7 @@ class Store:
         return sessions[0]
 
     def _latest(self, site: str) -> list[Session]:
-        """Return the session that started last; one from the future, by a wrong clock, only if all others are, too."""
+        """Return the session that started last. A session ahead of the clock counts only if all sessions are ahead."""
         for month in sorted({_place(path)[1] for path in self.files(site)}, reverse=True):
             if sessions := [session for session in self.sessions(site, month) if not is_ahead(session.started)]:
                 return sessions[-1:]
@@ -255,7 +255,7 @@ class Store:
         return sorted({_place(path)[0] for path in self.files()})
 
     def command(self, words: str, site: str, root: Path | None = None) -> str:
-        """Return a command to type, with the options without which it would work on other results or references."""
+        """Return a command to type, with the options that it needs to work on these results and references."""
         results = self.folder.parent
         given = [f'--results={results}'] if results.absolute() != results_directory().absolute() else []
         given += [f'--site={site}'] if len(self.sites()) > 1 else []

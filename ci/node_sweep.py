@@ -78,7 +78,7 @@ def partition_of(site: Site, name: str | None) -> Partition:
 
 
 class NodeSweep:
-    """The command: what `sweep` lacks is run, and all of it stored."""
+    """The command: run the parts that `sweep` still lacks, and store the whole sweep."""
 
     def __init__(self, site: Site, arguments: argparse.Namespace, results: Path):
         self.site, self.arguments, self.results, self.time_limit = site, arguments, results, arguments.time_limit

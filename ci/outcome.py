@@ -153,7 +153,7 @@ def store(results: Path, report: Path, expected: int, problems: Sequence[str], s
 def plan(
     results: Path, site: str, minutes: float, nodes: int | None, places: Mapping[tuple[str, str, str], float]
 ) -> dict[tuple[str, str, str], str] | str:
-    """Return the cases of a planned night with the reason of each; a sentence where none can be planned yet.
+    """Return the cases of a planned night with the reason of each; a sentence if no night can be planned yet.
 
     `places`: partition, environ and name of the cases that may run, with the seconds of one that never did.
     Raises InputError.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A night of so many minutes: the cases that `plumbline plan` chooses among those that ReFrame would run."""
+"""A night with a limit of minutes: `plumbline plan` chooses among the cases that ReFrame would run."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def troubles(lines: Iterable[str]) -> list[str]:
 
 
 def owner_of(results: Path) -> str:
-    """Return an id of a run with this results directory, unique among those of this user on this host.
+    """Return an id of a run with this results directory, unique among the runs of this user on this host.
 
     It is not the path: two containers may have the same one.
     """

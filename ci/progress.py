@@ -149,7 +149,7 @@ class Progress:
 
     @property
     def _slowness(self) -> float:
-        """How many times as long as expected the cases take that ended; 1 until a minute of them is known."""
+        """Return how many times longer than expected the ended cases took; 1 until they add up to a minute."""
         return self._took / self._expected if self._expected > HEARTBEAT else 1.0
 
     def _late(self, case: tuple[str, str]) -> str:

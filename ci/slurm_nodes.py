@@ -118,7 +118,7 @@ class Nodes:
 
 
 def is_of_slurm(user: str, reason: str) -> bool:
-    """Return whether Slurm or its health check drained a node: `user` set the `reason`, as sinfo says.
+    """Return True if Slurm or its health check drained a node. `user` and `reason`: who set it and why, as sinfo says.
 
     The user is that of slurmctld, or root, who may also be a person: of root, only a reason that Slurm writes counts.
     """

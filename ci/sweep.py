@@ -162,7 +162,7 @@ def part_ended(nodes: int, why: str) -> str:
 
 
 def nodes_of_place(case: Entry | None) -> int:
-    """Return on how many nodes a case runs; 1 where ReFrame wrote nothing of it."""
+    """Return the number of nodes that a case runs on; 1 if ReFrame wrote nothing about the case."""
     return int((case or {}).get('num_nodes') or 1)
 
 
@@ -178,7 +178,7 @@ def _record(case: Entry | None) -> dict[str, Any]:
 
 
 def _of_place(case: Entry, place: dict[str, Any]) -> Entry:
-    """Return the case of one place, a node or a pair of nodes, of the case of all places."""
+    """Return the case of one place, a node or a pair of nodes, from the case that holds all places."""
     record = dict(place)
     faults, breaches, job = record.pop('faults'), record.pop('breaches'), record['job']
     nodes = ','.join(job['nodes'])

@@ -99,7 +99,7 @@ def split(
 ) -> None:
     """Make a part of an incident one of its own, which it stays in the sessions that follow.
 
-    Which part it is, shell patterns say: of cases, of metrics or of both, or of nodes.
+    Shell patterns of cases, metrics or both, or of nodes, say which part.
     """
     from postprocess.incidents import corrections
     from postprocess.incidents.correction import Selection

@@ -60,7 +60,7 @@ def reader_of(header: str) -> Callable[[str], dict[str, str] | None]:
 
 
 def _column(header: str, first: bool) -> Callable[[str], dict[str, str] | None]:
-    """Return a reader of one column, which is a name, or a text that holds some."""
+    """Return a reader of one column: its header is a name, or a text that holds several names."""
     tokens = list(_TOKEN.finditer(header))
     of_one = _of_one_metric(header)
     if not of_one and (not tokens or (len(tokens) == 1 and _is_name(header, tokens[0]))):
@@ -83,9 +83,9 @@ def _column(header: str, first: bool) -> Callable[[str], dict[str, str] | None]:
 
 
 def _of_one_metric(header: str) -> list[tuple[int, int, str, str]] | None:
-    """Return start, end, name and what it is of, of each value of a variable; None where several or none are there.
+    """Return start, end, name and kind (``value``, ``ref``, ...) of each field of the only variable in a header.
 
-    Its name, which may hold blanks and more, is what all of them begin with.
+    None if there are several variables, or none. The name of the variable, which may hold blanks, begins each field.
     """
     ends = list(_END.finditer(header))
     begins = [0, *(end.end() for end in ends)]

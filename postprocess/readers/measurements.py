@@ -126,7 +126,7 @@ def _report(
 
 
 def _without_a_value(of_case: list[Measurement]) -> str:
-    """Return which trial of a series lacks the value that others have; empty: none."""
+    """Return which trial of a series lacks a value that other trials have; empty if none does."""
     valued = {(one.metric, to_text(pairs(dict(one.dims)))) for one in of_case if not math.isnan(one.value)}
     for one in of_case:
         if math.isnan(one.value) and (one.metric, dims := to_text(pairs(dict(one.dims)))) in valued:

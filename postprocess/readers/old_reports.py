@@ -11,7 +11,7 @@ _VALUE = ('value', 'reference', 'thres_lower', 'thres_upper', 'unit')
 
 
 def as_version_4(report: dict[str, Any], digest: str) -> dict[str, Any]:
-    """Return a report of data version 3 as one of version 4; what is not as expected stays for its reader to name.
+    """Return a report of data version 3 as one of version 4. Unexpected parts stay, and the reader names them.
 
     `digest`: of the file; these reports have no uuid.
     """

@@ -110,7 +110,7 @@ def _bad(row: Verdict, name: str, acknowledged: str) -> ET.Element:
 
 
 def _others(rows: Sequence[Verdict]) -> ET.Element:
-    """Return one test case for the verdicts of a check that are not bad; skipped where none could be judged."""
+    """Return one test case for all good verdicts of a check; it is skipped if no metric could be judged."""
     first, counts = rows[0].id, Counter(row.verdict for row in rows)
     name = _clean(f'{first.partition}/{first.environ} {first.check}')
     element = ET.Element('testcase', classname=_classname(rows[0]), name=name)

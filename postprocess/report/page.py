@@ -223,7 +223,7 @@ def _style(series: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Style:
 
 
 def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, str]]) -> Usual:
-    """Return the 5th to 95th percentile over earlier sessions of the series of some metrics, by check and metric."""
+    """Return the 5th to 95th percentile of series over earlier sessions, by check and metric."""
     wanted = sorted(curves)
     if len(before) < _FEWEST_SESSIONS or not wanted:
         return {}

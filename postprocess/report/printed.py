@@ -119,7 +119,7 @@ def _samples(store: Store, session: Session, cases: Sequence[int]) -> Samples:
 
 
 def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Samples) -> Wanted:
-    """Return the trial to show of a series: one that lacks its number, else the worst; of an invalid one the best."""
+    """Return the trial of a series to show: one without a number, else the worst, or the best if it is invalid."""
     own = samples.get((case.case_id, id.metric, to_text(id.dims)), {})
     if not own:
         return Wanted(id.name)

@@ -32,7 +32,7 @@ class Nodes:
         self._nodes: dict[str, Content] = self.content['nodes']
 
     def files(self) -> dict[Path, Content]:
-        """Return all files with their content; their names are those of the content."""
+        """Return all files with their content; each name holds a digest of the content."""
         return {self._file(file['name']): file for file in (*self._files.values(), self.content)}
 
     def update(

@@ -120,7 +120,7 @@ def _ended(proposal: Proposal, command: Callable[[str], str]) -> list[str]:
 
 
 def _some(lines: list[str], noun: str) -> list[str]:
-    """Return the first lines, then the number of the others."""
+    """Return the first lines, and a line with the number of the others."""
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f'and {count(len(lines) - _SHOWN, noun)} more']
 
 

@@ -31,7 +31,7 @@ _PARTITIONS = (
 
 
 def overview(root: Path | None = None) -> View:
-    """Return the list of the sites below `root`, those of retired machines last; `problem`: what is wrong with one."""
+    """Return the list of the sites below `root`, retired machines last. `problem`: tells what is wrong with a site."""
     rows: list[dict[str, Any]] = []
     for name in site_names(root):
         row: dict[str, Any] = {

@@ -66,7 +66,7 @@ def number(value: Any) -> float:
 
 
 def mean_of(values: Sequence[float], stated: Any, what: str) -> None:
-    """Refuse values whose mean is not the stated one: some are lost, or others. None: nothing is stated."""
+    """Raise if the mean of the values is not the stated one, so that values were lost or changed; None: not stated."""
     if values and stated is not None and not math.isclose(mean := math.fsum(values) / len(values), number(stated)):
         raise ValueError(f'{what:.60}: states a mean of {stated}, and its {len(values)} values have {mean}')
 

@@ -16,7 +16,7 @@ _Key = tuple[str, str, str, str]  # context, origin if it is a modifier, name, u
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the figures of merit of each experiment; its repeats are trials, of which none may lack one."""
+    """Yield the figures of merit of each experiment. Its repeats are trials, and each must have all figures."""
     stamp = re.fullmatch(r'results\.(\d{4}-\d\d-\d\d)_(\d\d)\.(\d\d)\.(\d\d)\.json', path.name)
     at = fields.local('{}T{}:{}:{}'.format(*stamp.groups())) if stamp else None
     experiments: dict[str, dict[int, Any]] = defaultdict(dict)

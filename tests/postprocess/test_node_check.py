@@ -20,6 +20,7 @@ from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
 from postprocess.cli import app
 from postprocess.node_check import take_looks
+from postprocess.results import node_checks
 from postprocess.statistics.lowest import lowest
 
 SITE = """\
@@ -187,6 +188,21 @@ def test_what_was_measured_is_read_by_ingest_and_what_is_not_judged_is_told(node
     work = Workplace(tmp_path / 'work')
     stored = work.run('ingest', node.checks / 'n1.csv', '--format', 'table', '--site', 'cluster')
     assert stored.exit_code == 0, stored.output
+
+
+def test_each_look_of_a_rate_is_a_row_and_those_of_a_drained_node_stand_apart(tmp_path):
+    key = node_checks.Key('EPYC', 'program=p,work=w', 'memory_bandwidth', '-')
+    for rates, drained in (([10.0, 20.5], False), ([1234567.0], False), ([3.0], True)):
+        node_checks.write(tmp_path, 'n1', 'cpu', [(key, 'GB/s', rates)], drained)
+    names = ('partition', 'environ', 'check', 'params', 'metric', 'unit', 'better', 'value', 'node', 'trial')
+    same = ('cpu', 'EPYC', 'NodeCheck', 'program=p,work=w', 'memory_bandwidth', 'GB/s', 'higher')
+    for file, expected in (
+        ('n1.csv', [('10', '1'), ('20.5', '2'), ('1.23457e+06', '1')]),
+        ('n1.drained.csv', [('3', '1')]),
+    ):
+        with open(tmp_path / file, encoding='utf-8') as stream:
+            rows = [tuple(row[name] for name in names) for row in csv.DictReader(stream)]
+        assert rows == [(*same, value, 'n1', trial) for value, trial in expected]
 
 
 def test_a_slow_new_node_is_found_by_its_peers_and_a_damaged_peer_is_named(node):

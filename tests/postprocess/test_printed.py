@@ -90,6 +90,20 @@ def test_an_archive_without_the_lines_has_the_digits_marked_and_says_so(tmp_path
     assert [line for line, _ in part.lines] == [*range(1, 16)]
 
 
+def test_a_line_of_161_characters_is_cut_behind_160(tmp_path):
+    run_of(tmp_path / 'stage', output='a' * 160 + '\n' + 'b' * 161 + '\n')
+    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), []).parts
+    assert part.lines == [(1, 'a' * 160), (2, 'b' * 160 + ' ...')]
+
+
+@each_row(('value', 'lines'), [(12.0, []), (123.0, [2]), (0.0450, []), (4.56e-4, [3]), (1.23, [2])])
+def test_a_value_of_three_digits_or_more_is_searched_with_any_power_of_ten(tmp_path_factory, value, lines):
+    folder = tmp_path_factory.mktemp('digits')
+    run_of(folder / 'stage', output='rate 12\nrate 123 of 45\nrate -0.4560e-3\n')
+    (part,) = excerpt(folder, packed(folder / 'stage', folder), [Wanted('rate', 1, value)]).parts
+    assert marked(part) == lines
+
+
 def test_a_computed_metric_has_the_lines_of_which_it_is_computed(tmp_path, stream):
     run_of(tmp_path / 'stage', output=stream)
     noted(tmp_path / 'stage')

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The store over months and years: later schemas, compaction, many processes, ReFrame's results database."""
 
+import json
 import sqlite3
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,6 +74,18 @@ def test_a_session_that_comes_late_joins_its_month(work):
     assert first.isdisjoint(work.results.glob('store/*/*/*/together-*.parquet'))
     assert months(work) == {'month=2026-11': 1, 'month=2026-12': 1}
     assert len(open_results(work.results).samples(SITE)) == 8
+
+
+def test_the_checksums_of_all_tables_stand_beside_the_file_of_the_session(work):
+    work.ingest(report(case()))
+    store = work.results / 'store'
+    (sums,) = store.rglob('*.sums')
+    (index,) = store.glob('sessions/**/*.parquet')
+    assert sums == index.with_suffix('.sums')
+    assert json.loads(sums.read_text()) == {
+        table: zlib.crc32((store / table / index.relative_to(store / 'sessions')).read_bytes())
+        for table in ('samples', 'metrics', 'cases', 'sessions')
+    }
 
 
 def test_a_compaction_that_was_cut_short_counts_nothing_twice(work):

@@ -6,7 +6,7 @@ import signal
 
 def main() -> None:
     """Run the command line of the post-processing, in a clone as well as from an installed wheel."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the command decides what it means: no traceback of an import
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the command handles it: no traceback during the imports
     from plumbline.paths import add_library
 
     add_library()

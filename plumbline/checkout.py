@@ -24,7 +24,7 @@ _MARKER = '.plumbline.json'  # in a checkout that `write` made: its version, and
 
 @functools.cache
 def version() -> str:
-    """Return ``1.0.0``, in a clone with its commit: ``1.0.0 (68b1365-dirty)``."""
+    """Return the version of the suite, such as ``1.0.0``; in a clone with its commit: ``1.0.0 (68b1365-dirty)``."""
     if not (ROOT / '.git').exists() or CHECKOUT_FILES.is_dir():
         return __version__
     with suppress(ValueError):
@@ -50,14 +50,17 @@ def fault() -> str | None:
 
 
 def pip_requirement(extra: str) -> list[str]:
-    """Return the arguments of ``pip install`` for the optional dependencies `extra`."""
+    """Return the arguments of ``pip install`` that install Plumbline with its optional dependencies `extra`."""
     if CHECKOUT_FILES.is_dir():
         return [f'{DISTRIBUTION}[{extra}]=={__version__}']
     return ['--editable', f'{ROOT}[{extra}]']
 
 
 def write(folder: Path) -> list[Path]:
-    """Write or renew the checkout `folder`; return edited files, kept with ``<name>.new`` beside. Raises InputError."""
+    """Write or renew the checkout `folder`; return the files in it that the user has edited. Raises InputError.
+
+    An edited file stays as it is; the new version is written beside it as ``<name>.new``.
+    """
     if not CHECKOUT_FILES.is_dir():
         raise InputError(f'{ROOT}: is a clone, which is a checkout already; work in it, or clone once more')
     before: dict[str, str] = _marker(folder).get('files', {})

@@ -10,5 +10,5 @@ def now() -> datetime:
 
 
 def is_ahead(time: datetime) -> bool:
-    """Return True if `time` is more than a day ahead: the clock of its host was wrong."""
+    """Return True if `time` is more than a day in the future: the clock of the host that wrote it was wrong."""
     return time > now() + timedelta(days=1)

@@ -27,10 +27,10 @@ def expected_one_of(found: object, known: Iterable[object]) -> str:
 
 
 def did_you_mean(found: object, known: Iterable[object]) -> str:
-    """Return ``: did you mean slurm?``; empty if no known name is like the one found, or one is the same."""
+    """Return a hint such as ``: did you mean slurm?``; empty if no name in `known` resembles or equals `found`."""
     names = {str(name).lower(): str(name) for name in reversed([*known])}
     near = [names[name] for name in difflib.get_close_matches(str(found).lower(), names, n=2, cutoff=0.6)]
     return f': did you mean {" or ".join(near)}?' if near and str(found) not in near else ''
 
 
-_MOST = 40  # names listed in a sentence; of a longer list only those that resemble the wrong one
+_MOST = 40  # names that a message lists; if there are more, it names only those that resemble the wrong one

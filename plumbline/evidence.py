@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Evidence: what the benchmarks themselves wrote, one compressed archive a case below the results directory.
+"""Evidence: what the benchmarks themselves wrote, one compressed archive for each case, below the results directory.
 
 ``<results>/evidence/<site>/<YYYY-MM>/<time>-<check>-<id>.tar.gz`` holds the stage directory of the case: the job
-script, its generated inputs, and of every trial the program's output, stderr and binding. An archive that must stay
-longer than the others has a file ``<archive>.keep`` beside it with the reason.
+script, its generated inputs, and the output, stderr and binding of each trial. An archive that must stay longer than
+the others has a file ``<archive>.keep`` beside it with the reason.
 """
 
 import io
@@ -23,19 +23,19 @@ LARGEST_FILE = 16 * 2**20  # bytes of one file; the rest of a longer one is left
 def pack(stage: Path, results: Path, site: str, name: str, without: Collection[str] = ()) -> str:
     """Pack the regular files below `stage`, and return the archive's path relative to `results`. Raises InputError.
 
-    `name` tells the case apart from others of the same second. `without`: names of files and folders directly in
-    `stage` that belong to the suite.
+    `name` tells the case apart from other cases that end in the same second. `without`: names of files and folders
+    directly in `stage` that belong to the suite.
     """
     now = time.gmtime()
     stem = f'{time.strftime("%Y%m%dT%H%M%S", now)}-{name}'
     path = results / FOLDER / site / time.strftime('%Y-%m', now) / f'{stem}.tar.gz'
 
     def write(stream: BinaryIO) -> None:
-        # by default each file has two more blocks, for the fractions of the second of its time
+        # the default format adds two blocks to each file, for the fraction of a second in its time
         with tarfile.open(fileobj=stream, mode='w:gz', compresslevel=6, format=tarfile.GNU_FORMAT) as archive:
             for file in sorted(stage.rglob('*')):
                 path_in_stage = file.relative_to(stage)
-                # links lead to files that are packed where they lie
+                # a link leads to a file that is packed under its own path
                 if file.is_file() and not file.is_symlink() and path_in_stage.parts[0] not in without:
                     _add(archive, file, f'{stem}/{path_in_stage}')
 
@@ -57,15 +57,15 @@ def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
 
 
 def keep(results: Path, evidence: str, why: str) -> None:
-    """Keep an archive longer than others, for a reason of one line such as ``failed``; the first reason stays."""
+    """Mark an archive to be kept longer than others; `why` is one line such as ``failed``. The first reason stays."""
     path = results / evidence
     if evidence and path.is_file() and not _note(path).exists():
-        with suppress(OSError):  # without the note it is removed by its age
+        with suppress(OSError):  # without the note the archive is removed by its age
             _note(path).write_text(why + '\n', encoding='utf-8')
 
 
 def prune(results: Path, budget: float) -> int:
-    """Remove archives, oldest first and kept ones last, until all fit into `budget` bytes; return how many went."""
+    """Remove archives, oldest first and kept ones last, until all fit into `budget` bytes; return their number."""
     archives = []
     for path in (results / FOLDER).rglob('*.tar.gz'):
         with suppress(OSError):

@@ -15,10 +15,10 @@ _UNFINISHED = '.new.'  # in the names of files that are being written
 
 
 def read_yaml(path: Path, parse: str = 'load') -> Any:
-    """Return the content of a YAML file; with ``compose`` its nodes, which know their lines. Raises SiteError."""
+    """Return the content of a YAML file; if `parse` is ``compose``, its nodes with line numbers. Raises SiteError."""
     import yaml  # here, so that `--help` needs no package
 
-    loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # of libyaml where it is built in: ten times faster
+    loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # the loader of libyaml, if built in, is ten times faster
     try:
         return getattr(yaml, parse)(path.read_text(encoding='utf-8'), Loader=loader)
     except OSError as error:
@@ -40,7 +40,7 @@ def to_yaml(content: Any) -> str:
 
 
 def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
-    """Write each file by its function of a stream; replace none before all are written. Raises InputError."""
+    """Write each file by calling its function with a stream; replace files when all are written. Raises InputError."""
     waiting: dict[Path, Path] = {}
     try:
         for path, write in contents.items():
@@ -70,7 +70,7 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
 
 
 def open_own(path: Path, mode: str) -> TextIO:
-    """Open a text file of ours to write or append to it, never through a symbolic link. Raises InputError."""
+    """Open a text file of the suite to write or append, never through a symbolic link. Raises InputError."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW, 0o666)

@@ -28,7 +28,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """What one scope explains. `places`: the indices of its members in the sequence `bad`."""
+    """One scope and the bad things that it explains. `places`: their indices in the sequence `bad`."""
 
     key: Key
     places: tuple[int, ...]
@@ -39,10 +39,10 @@ def explain(
 ) -> list[Group]:
     """Return a few scopes that together hold everything bad and little that is healthy.
 
-    `bad` has the scopes of each bad thing, `healthy` those of each healthy one. Greedy: take the scope with the largest
-    surplus of bad over healthy things, remove what it explains, repeat. On a tie the kind that is first in `bad` wins,
-    so name narrow kinds first. What no scope explains is grouped by its first scope. `cost`: the weight of a healthy
-    thing by the kind of its scope, 1 by default.
+    `bad`: the scopes of each bad thing; `healthy`: the scopes of each healthy thing. Greedy: take the scope with the
+    largest surplus of bad over healthy things, remove the bad things that it explains, repeat. On a tie the kind that
+    is first in `bad` wins, so name narrow kinds first. A bad thing that no scope explains is grouped by its first
+    scope. `cost`: the weight of a healthy thing by the kind of its scope, 1 by default.
     """
     well = Counter(key for keys in healthy for key in set(keys))
     order: dict[Hashable, int] = {}
@@ -54,19 +54,19 @@ def explain(
         for key in keys:
             members.setdefault(key, set()).add(place)
     against = {key: (cost or {}).get(str(key[0]), 1.0) * well[key] for key in members}
-    left, groups = set(range(len(bad))), []
-    while left:
+    remaining, groups = set(range(len(bad))), []
+    while remaining:
         key = max(members, key=lambda key: (len(members[key]) - against[key], -order[key[0]]), default=())
         if not key or len(members[key]) <= against[key]:
             break
         groups.append(Group(key, tuple(sorted(members[key]))))
-        left -= members[key]
+        remaining -= members[key]
         taken = members.pop(key)
         for other in {other for place in taken for other in bad[place]} - {key}:
             members[other] -= taken
             if not members[other]:
                 del members[other]
     unexplained: dict[Key, list[int]] = {}
-    for place in sorted(left):
+    for place in sorted(remaining):
         unexplained.setdefault(bad[place][0], []).append(place)
     return groups + [Group(key, tuple(places)) for key, places in unexplained.items()]

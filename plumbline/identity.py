@@ -73,11 +73,11 @@ class CaseId:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> CaseId:
-        """Return the id that a row of the store has in its columns. Raises ValueError."""
+        """Return the id of the case that a row of the store names in its columns. Raises ValueError."""
         return CaseId(row['partition'], row['environ'], row['check'], from_text(row['params']))
 
     def series(self, metric: str, dims: Pairs = ()) -> SeriesId:
-        """Return one of the series that the case measures."""
+        """Return the id of a series that the case measures: of `metric`, at one point of its `dims`."""
         return SeriesId(self.partition, self.environ, self.check, self.params, metric, dims)
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class SeriesId(CaseId):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> SeriesId:
-        """Return the id that a row of the store or of a reference file has in its columns. Raises ValueError."""
+        """Return the id of the series that a row of the store or of a reference file names. Raises ValueError."""
         return CaseId.from_row(row).series(row['metric'], from_text(row['dims']))
 
     def to_row(self) -> dict[str, str]:
@@ -124,7 +124,7 @@ class SeriesId(CaseId):
 
     @property
     def what(self) -> str:
-        """Check, params and name, ``OsuLatency pair=near latency message_bytes=8``: unique at its place."""
+        """Check, params and name, ``OsuLatency pair=near latency message_bytes=8``: unique in partition and environ."""
         return f'{self.check} {to_text(self.params)} {self.name}'
 
     def __str__(self) -> str:
@@ -155,7 +155,7 @@ DIM_KINDS = ('size', 'count', 'name', 'pair')
 
 @dataclass(frozen=True)
 class Dim:
-    """What varies inside a case and is measured at once; its name is the key of the dims of a series.
+    """A quantity that varies inside a case; one trial measures all its values. Its name is a key of dims.
 
     `unit`: of the values of a ``size`` or ``count``, such as ``B``; empty where the values only name things.
     """

@@ -19,23 +19,23 @@ _Z = 4.264891
 DEFAULT_FLOOR = 0.02
 #: A loss that always counts, however much a series varies.
 DEFAULT_CAP = 0.75
-#: Coefficient of variation between sessions of a metric whose check states none, and the degrees of freedom of what a
-#: check states.
+#: Coefficient of variation between sessions that holds where a check states none, and the degrees of freedom that the
+#: stated or default one counts for.
 DEFAULT_SPREAD = 0.02
 PRIOR_DF = 4.0
-#: Standard deviations beyond a limit at which a loss is found four times of five.
+#: So many standard deviations beyond a limit, a loss is found four times of five.
 POWER = 0.841621
-#: Most jobs of a series in a session (the first one and eight further ones), and the correlation of jobs that is
-#: assumed.
+#: The most jobs that measure a series in one session (the first one and eight further ones), and the assumed
+#: correlation between these jobs.
 MOST_JOBS = 9
 LIKENESS_OF_JOBS = 0.3
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Losses of performance, between 0 and 1: one below `floor` never counts, one above `cap` always does.
+    """Losses of performance, between 0 and 1: a loss below `floor` never counts, a loss above `cap` always counts.
 
-    `usual_spread`: coefficient of variation between sessions that the check states.
+    `usual_spread`: the coefficient of variation between sessions, as the check states it.
     """
 
     floor: float = DEFAULT_FLOOR
@@ -44,19 +44,20 @@ class Tolerance:
 
     @property
     def prior(self) -> float:
-        """The variance of the logarithm of a session's value that is usual for the kind of metric."""
+        """The usual variance of the logarithm of a session's value, for this kind of metric."""
         return self.usual_spread**2
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The wide range of values of one job that a healthy series stays in: beyond `bad` it fails in the run.
+    """The limits for the value of one job of a series: a value beyond `bad` fails in the run.
 
-    `loss` of performance at `bad`, between 0 and 1: a time that is twice as long is a loss of a half. `why`: which of
-    interval, floor and cap set it. `gate`: ``gated``, or ``elsewhere`` where the number is of another machine and only
-    warns. `sd`: standard deviation of the logarithm of one further value about the reference, with `df` degrees of
-    freedom. `detectable`: the loss that is found four times of five within one session, with reruns, in a site of a
-    thousand series. `sd_of_jobs`: standard deviation of the mean of the most jobs of a session, by which it is found.
+    `loss`: the loss of performance at `bad`, between 0 and 1; a time that is twice as long is a loss of a half. `why`:
+    what set the limit: the prediction interval, the floor or the cap. `gate`: ``gated``, or ``elsewhere`` where the
+    reference is of another machine, so that a value beyond the limit only warns. `sd`: standard deviation of the
+    logarithm of one further value about the reference, with `df` degrees of freedom. `detectable`: the loss that one
+    session with reruns finds four times of five, at a site with a thousand series. `sd_of_jobs`: standard deviation of
+    the logarithm of the mean of `MOST_JOBS` jobs of one session, on which `detectable` rests.
     """
 
     bad: float
@@ -86,7 +87,7 @@ def quantile_t(df: float) -> float:
     """Return the quantile of Student's t that 1 of 100 000 values exceeds. `df` >= 1, not necessarily an integer."""
     if df < len(_T):
         below = int(df)
-        share = (1 / below - 1 / df) * below * (below + 1)  # linear in 1/df, of the logarithm: less than 0.6 % too wide
+        share = (1 / below - 1 / df) * below * (below + 1)  # the logarithm, linear in 1/df: less than 0.6 % too wide
         return _T[below - 1] * (_T[below] / _T[below - 1]) ** share
     z = _Z
     terms = (
@@ -99,16 +100,17 @@ def quantile_t(df: float) -> float:
 
 
 def limits(row: Reference, tolerance: Tolerance) -> Limits:
-    """Return the limits of a series whose reference is `row`; all its values must be above 0.
+    """Return the limits of a series whose reference is `row`; all values of the series must be above 0.
 
-    The prediction interval that one healthy value of 100 000 leaves, on the log scale: mean * exp(-+ t(df) * s *
-    sqrt(1 + 1/n)), with s and df of `expected_spread`; its loss is held between floor and cap.
+    The limit is the end of a prediction interval on the log scale, beyond which 1 of 100 000 healthy values lies,
+    ``mean * exp(-+ t(df) * s * sqrt(1 + 1/n))`` with s and df of `expected_spread`. The loss at the limit is at least
+    the floor and at most the cap.
     """
     variance, df, _ = expected_spread(row, tolerance)
     return _limits(row.mean, row.n, row.kind, row.quantity.sign, variance, df, tolerance)
 
 
-@lru_cache(2**16)  # of a sweep over nodes, each has the same
+@lru_cache(2**16)  # in a sweep over nodes, all nodes have the same arguments
 def _limits(
     mean: float, n: int | None, kind: str, sign: int, variance: float, df: float, tolerance: Tolerance
 ) -> Limits:
@@ -131,11 +133,11 @@ def _limits(
 
 
 def expected_spread(row: Reference, tolerance: Tolerance) -> tuple[float, float, bool]:
-    """Return the variance of the logarithm of one session's value, its degrees of freedom, and whether it is assumed.
+    """Return variance of the logarithm of one session's value, degrees of freedom, and whether the variance is assumed.
 
-    A recorded spread with at least `PRIOR_DF` degrees of freedom is used as it is. One with fewer, or the plain std of
-    a row, is averaged with what is usual for the kind of metric; without either, the usual spread is assumed. That of
-    the jobs of a single session is used as it is, and is assumed, too.
+    A recorded spread with at least `PRIOR_DF` degrees of freedom is used as it is. A recorded spread with fewer degrees
+    of freedom, or the plain std of a row, is averaged with the usual spread of the metric. A row with neither has the
+    usual spread, which is assumed. A spread between the jobs of a single session is used as it is and is assumed, too.
     """
     spread, df = spread_of(row)
     if spread is None or df is None:
@@ -148,7 +150,7 @@ def expected_spread(row: Reference, tolerance: Tolerance) -> tuple[float, float,
 
 
 def spread_of(row: Reference) -> tuple[float | None, float | None]:
-    """Return the standard deviation of the logarithm of one value and its degrees of freedom; None if not known."""
+    """Return standard deviation of the logarithm of one value and its degrees of freedom; both None if not known."""
     if row.spread is not None:
         return row.spread, row.df
     if row.std is None or row.n is None or row.n < 2:
@@ -157,9 +159,9 @@ def spread_of(row: Reference) -> tuple[float | None, float | None]:
 
 
 def judges(references: References, series: SeriesId, tolerance: Tolerance) -> list[tuple[Reference, Limits]]:
-    """Return the rows that a series is judged by: the one that counts, and a published number beside a baseline.
+    """Return the reference rows that a series is judged by, each with its limits. Raises SiteError.
 
-    Raises SiteError.
+    These are the row that counts and, if this is a baseline, the published row.
     """
     row = references.find(series)
     rows = [row] if row else []
@@ -174,7 +176,7 @@ def tolerance_for(
     """Return the tolerance of a series: what its check states, unless the `policy` of the site says otherwise.
 
     `policy`: ``tolerance`` of site.yaml. Its rules are shell patterns of check, params, metric and dims; the last one
-    that matches wins. `floor` and `usual_spread` are None where the check states nothing: the default of the suite
+    that matches wins. `floor` and `usual_spread` are None where the check states nothing; then the default of the suite
     holds. Only a site sets the cap.
     """
     floor = policy.get('floor', DEFAULT_FLOOR if floor is None else floor)

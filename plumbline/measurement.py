@@ -11,11 +11,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number of one series, with what the table of docs/keep-your-suite.md says of its columns.
+    """One number of one series; its fields are the columns in the table of docs/keep-your-suite.md.
 
-    `value`: NaN where there should be one. `time`: UTC; None: that of the file. `session`: of all with the same name;
-    empty: of the file. `better`: ``higher`` or ``lower``; empty: as the unit says. `judged`: whether a verdict is
-    wanted. `failed`: why its case failed. Raises ValueError.
+    `value`: NaN if a number was expected and none came. `time`: UTC; None: the time of the file. `session`: numbers
+    with the same name are of one session; empty: the session is the file. `better`: ``higher`` or ``lower``; empty: the
+    unit says which. `judged`: whether a verdict is wanted. `failed`: why its case failed. Raises ValueError.
     """
 
     check: str

@@ -24,7 +24,7 @@ def plain(text: str) -> str:
 
 
 def write_numbers(folder: Path, lines: Lines) -> None:
-    """Write the lines of a job to its folder. Raises OSError."""
+    """Write ``numbers.json`` to the folder of a job. Raises OSError."""
     (folder / NUMBERS).write_text(json.dumps(lines, separators=(',', ':')), encoding='utf-8')
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from plumbline import settings
 from plumbline.errors import InputError
 
-# ReFrame runs `$(...)` in paths and replaces $, % and {}; to DuckDB *, ? and [] are patterns, to PATH a colon is an end
+# ReFrame runs `$(...)` in paths and replaces $, % and {}; DuckDB takes *, ? and [] as patterns; a colon ends a folder
+# in PATH
 _SPECIAL = re.compile(r"""[\x00-\x1f\x7f$`"'\\:*?\[\]{}%#&;()<>|!^]""")
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -43,7 +44,7 @@ CHECKOUT_FILES = _PACKAGE / '_checkout'
 
 
 def site_folders(root: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders that hold site folders; the first one with a file wins.
+    """Return the folders that hold site folders; if several have a file, the first one wins.
 
     Site folders and baselines are written to the first: with ``$PLUMBLINE_SITES`` a clone may be read-only.
     """
@@ -54,7 +55,7 @@ def site_folders(root: Path | None = None) -> tuple[Path, ...]:
 
 def choose_sites(folders: str) -> None:
     """Use these folders of sites, joined by colons, in this process and its children. Raises InputError."""
-    chosen = [Path(one).absolute() for one in folders.split(':')]
+    chosen = [Path(text).absolute() for text in folders.split(':')]
     for folder in chosen:
         if not folder.is_dir():
             apart = '; several are joined by colons' if ';' in folders or ',' in folders else ''
@@ -65,7 +66,8 @@ def choose_sites(folders: str) -> None:
 def add_library() -> None:
     """Make `postprocess` importable where Plumbline was installed from a wheel, which has no such top-level name.
 
-    Last come the checks of the wheel, whose parsers read saved outputs: those of a checkout are found before them.
+    The checks of the wheel, whose parsers read saved outputs, come last, so that the checks of a checkout are found
+    first.
     """
     for place, folder in ((0, _LIBRARY), (len(sys.path) + 1, CHECKOUT_FILES)):
         if folder.is_dir() and str(folder) not in sys.path:
@@ -105,7 +107,10 @@ def _folder(name: str, setting: settings.Setting[str]) -> Path:
 
 
 def site_folder(site: str, root: Path | None = None, file: str = 'site.yaml') -> Path:
-    """Return the folder of `site` in the first site folder that has `file`; `root` may hold references alone."""
+    """Return the folder of `site` in the first site folder that has `file`, `root` first.
+
+    `root` may hold references alone, so the usual site folders are searched after it.
+    """
     folders = (*site_folders(root), *site_folders())
     return next((folder / site for folder in folders if (folder / site / file).exists()), folders[0] / site)
 

@@ -35,6 +35,6 @@ def output_of(command: Sequence[str], time_limit: float | None = None, **options
 
 
 def find_reframe() -> str | None:
-    """Return the ReFrame of this Python's environment, else that on PATH."""
+    """Return the path of ReFrame in this Python's environment, else on PATH; None if it is in neither."""
     sibling = Path(sys.executable).with_name('reframe')
     return str(sibling) if sibling.exists() else shutil.which('reframe')

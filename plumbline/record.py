@@ -14,9 +14,10 @@ SCHEMA = 1
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
 #: Why a further job ran: its node is in doubt. The reason is unrelated to the series that it measured.
 OF_NODE = 'node'
-#: Nothing chose it: it shows how much a metric varies from job to job before sessions can be compared.
+#: Why a further job ran although no number asked for it: it shows how much a metric varies from job to job, before
+#: sessions can be compared.
 LOOK = 'look'
-#: The tag of a case of a kind that had never run on real hardware when it was released.
+#: The tag of a case whose kind had never run on real hardware when it was released.
 EXPERIMENTAL = 'experimental'
 #: Value of `configuration` in the provenance of a case that ran with a ReFrame configuration of the site's own.
 OWN_CONFIGURATION = 'own'
@@ -83,7 +84,7 @@ class MetricRecord:
 
     @property
     def quantity(self) -> Quantity:
-        """Unit and direction."""
+        """Unit and direction of the metric."""
         return Quantity(self.unit, self.better)
 
 
@@ -158,7 +159,7 @@ _types_of = cache(get_type_hints)
 
 
 def from_dict(data: Any) -> Record:
-    """Return the record that :meth:`Record.to_dict` wrote, Raises RecordError."""
+    """Return the record that :meth:`Record.to_dict` wrote. Raises RecordError."""
     schema = _expect(dict, data, 'record').get('schema')
     if schema != SCHEMA:
         update = ': update Plumbline' if type(schema) is int and schema > SCHEMA else ''
@@ -177,7 +178,7 @@ def from_dict(data: Any) -> Record:
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:
-    """Return `value`, of JSON types, as the type `kind` of a field. Raises RecordError."""
+    """Convert `value` from JSON types to the type `kind` of a field; return it. Raises RecordError."""
     if kind in _REQUIRED:
         _expect(dict, value, where)
         for key in _REQUIRED[kind]:

@@ -30,9 +30,10 @@ MODES = ('quick', 'nightly', 'acceptance')
 _WORDS = ('partition', 'environ', 'check', 'metric')  # the fields of an id that are one text
 FILES = {'published': 'published.csv', 'baseline': 'baseline.csv'}
 #: Kinds of rows that are never a limit. They stay in the file, with the reason as a note, so that nobody adds them
-#: again. unmeasured: no check measures this by the definition of its source; invalid: known to be wrong.
+#: again. unmeasured: no check measures the number by the definition of its source; invalid: known to be wrong.
 NO_LIMIT = ('unmeasured', 'invalid')
-#: The kinds of rows that each file holds. elsewhere: published for another machine like this one; only warns.
+#: The kinds of rows that each file holds. elsewhere: published for another machine like this one; such a row only
+#: warns.
 KINDS_OF_FILE = {'published': ('published', 'elsewhere', *NO_LIMIT), 'baseline': ('baseline',)}
 _STANDING = ('elsewhere', 'published', 'session', 'baseline')  # from weakest to strongest
 
@@ -75,12 +76,12 @@ class Reference:
 
     @cached_property
     def sessions(self) -> frozenset[str]:
-        """The first 8 characters of the sessions that the row was computed from, as far as `provenance` names them."""
+        """The short names of the sessions that the row was computed from, if `provenance` names them."""
         return frozenset(short_name(name.strip()) for name in self.facts.get('sessions', '').split(',')) - {''}
 
     @property
     def has_two_levels(self) -> bool:
-        """True if the series had two levels; the row is of the worse one."""
+        """True if the values of the series had two levels; the row describes the worse level."""
         return 'levels' in self.facts
 
     @property
@@ -95,7 +96,7 @@ class Reference:
 
     @property
     def stated(self) -> dict[str, float | None]:
-        """What the check states of its tolerance, for `plumbline.limits.tolerance_for`."""
+        """Floor and usual spread that the check states, as arguments of `plumbline.limits.tolerance_for`."""
         return {'floor': self.floor, 'usual_spread': self.usual_spread}
 
     @cached_property
@@ -104,16 +105,16 @@ class Reference:
         return any('*' in text for text in self.id.to_row().values())
 
     def matches(self, of: SeriesId) -> bool:
-        """Return True if `id` equals an id of the series, one before a rename too, or is a pattern of it."""
+        """Return True if `id`, which may be a pattern, matches the series under today's or an earlier name."""
         return _pairs_match(self.id.dims, of.dims) and any(
-            all(getattr(self.id, name) in ('*', getattr(one, name)) for name in _WORDS)
-            and _pairs_match(self.id.params, one.params)
-            for one in every_id(of)
+            all(getattr(self.id, name) in ('*', getattr(series_id, name)) for name in _WORDS)
+            and _pairs_match(self.id.params, series_id.params)
+            for series_id in every_id(of)
         )
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Which of several matching rows wins: a baseline before a published one, then the most specific."""
+        """A sort key: of several matching rows the largest wins. Baselines are first, then ids before patterns."""
         fields = [getattr(self.id, name) for name in _WORDS]
         pairs = [value for of in (self.id.params, self.id.dims) for _, value in of or (('', ''),)]
         return _STANDING.index(self.kind), sum(text != '*' for text in fields + pairs)
@@ -141,12 +142,12 @@ def _pairs_match(pattern: Pairs, of: Pairs) -> bool:
 
 
 class References:
-    """The rows of a site, for look-up. Those without a wildcard, nearly all, are found in a dictionary."""
+    """The rows of a site, for look-up. Rows without a wildcard, which are nearly all, are found in a dictionary."""
 
     def __init__(self, rows: Iterable[Reference]):
         self.rows = list(rows)
         self.patterns = [row for row in self.rows if row.is_pattern]
-        self.exact: dict[SeriesId, Reference] = {}  # of each id without a wildcard, the row that counts
+        self.exact: dict[SeriesId, Reference] = {}  # id without a wildcard -> the row that counts
         for row in self.rows:
             if not row.is_pattern and (row.id not in self.exact or row.rank > self.exact[row.id].rank):
                 self.exact[row.id] = row
@@ -161,15 +162,17 @@ class References:
         exact = self.exact.get(of)
         if exact is not None and exact.kind not in KINDS_OF_FILE['published']:
             return exact  # nothing is more specific, and no kind has precedence over it
-        found = [row for row in self.patterns if row.matches(of)] + ([exact] if exact else [])
-        found.sort(key=lambda row: row.rank, reverse=True)
-        if len(found) > 1 and found[0].rank == found[1].rank:
-            raise SiteError(f'{of}: two {found[0].kind} rows match it equally well: {found[0].id} and {found[1].id}')
-        return found[0] if found else None
+        matching = [row for row in self.patterns if row.matches(of)] + ([exact] if exact else [])
+        matching.sort(key=lambda row: row.rank, reverse=True)
+        if len(matching) > 1 and matching[0].rank == matching[1].rank:
+            raise SiteError(
+                f'{of}: two {matching[0].kind} rows match it equally well: {matching[0].id} and {matching[1].id}'
+            )
+        return matching[0] if matching else None
 
 
 def load_references(site: str, root: Path | None = None) -> References:
-    """Return the limits of both files of a site; a file that does not exist holds no rows. Raises SiteError."""
+    """Return the rows of both files of a site that can be limits; a file may be absent. Raises SiteError."""
     rows = []
     for kind, name in FILES.items():
         path = site_file(site, name, root)
@@ -188,7 +191,7 @@ def _read_once(path: Path, kind: str, state: tuple[int, int, int]) -> list[Refer
 
 
 def read_references(path: Path, kind: str) -> list[Reference]:
-    """Return all rows of one file, limits or not.
+    """Return all rows of one file, also those that are never a limit.
 
     Raises SiteError naming file, line, column and what was expected.
     """
@@ -283,7 +286,7 @@ def _faults_of(entry: Mapping[str, str], kind: str, described: bool) -> Iterator
 
 
 def _is_date(text: str) -> bool:
-    """Return True for a day, or a time of it, of the calendar."""
+    """Return True if `text` is a date, or a date and time, that the calendar has."""
     try:
         datetime.fromisoformat(text.replace('Z', '+00:00'))
     except ValueError:
@@ -292,10 +295,10 @@ def _is_date(text: str) -> bool:
 
 
 def _row(entry: Mapping[str, str]) -> Reference:
-    """Return a row without faults."""
+    """Return the reference in a row that has no faults."""
     counts = {column: int(float(entry[column])) if entry.get(column) else None for column in ('n', 'spread_n')}
     mean = number_in(entry['mean'])
-    assert mean is not None  # one of the faults
+    assert mean is not None  # this would be a fault
     return Reference(
         id=today(SeriesId.from_row(entry)), quantity=Quantity(entry['unit'], entry['better']), mean=mean,
         std=number_in(entry.get('std')), n=counts['n'], kind=entry['kind'], source=entry['source'],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Renames of checks, metrics, params and values of params, from ``renames.csv`` beside this file.
 
-What was written before a rename stays as it is; whoever reads it gets today's names from here.
+Data written before a rename keeps the old names; the code that reads such data gets today's names from here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VERSION = re.compile(r'\d+\.\d+\.\d+')
 class Names:
     """Today's names of a check, of its metrics and of its params, by their earlier names.
 
-    `values`: the value of today, by today's name of its param and the earlier value.
+    `values`: (today's name of a param, earlier value) -> today's value.
     """
 
     check: str
@@ -70,7 +70,7 @@ def check_today(name: str) -> str:
 
 
 def today(of: SeriesId) -> SeriesId:
-    """Return the id that a series has today; also that of a pattern of series."""
+    """Return today's id of a series, or of a pattern of series."""
     names = renames().get(of.check)
     if names is None:
         return of
@@ -82,13 +82,13 @@ def every_id(of: SeriesId) -> Iterator[SeriesId]:
     yield of
     known = renames()
     if names := known.get(of.check):
-        checks = [check for check, found in known.items() if found is names]
+        checks = [check for check, names_of_check in known.items() if names_of_check is names]
         metrics = {of.metric, *(old for old in names.metrics if names.metric(old) == of.metric)}
         params = product(*({pair, *_earlier(names, *pair)} for pair in of.params))
         for check, pairs, metric in product(checks, params, metrics):
-            one = replace(of, check=check, params=tuple(sorted(pairs)), metric=metric)
-            if one != of:
-                yield one
+            earlier = replace(of, check=check, params=tuple(sorted(pairs)), metric=metric)
+            if earlier != of:
+                yield earlier
 
 
 def _earlier(names: Names, name: str, value: str) -> Iterator[tuple[str, str]]:
@@ -107,15 +107,15 @@ def _read(path: Path) -> dict[str, Names]:
     own = {
         kind: [row._replace(check=checks.get(row.check, row.check)) for row in rows[kind]] for kind in RENAMED_KINDS[1:]
     }
-    found = {}
+    by_name = {}
     for check in dict.fromkeys([*checks.values(), *(row.check for of in own.values() for row in of)]):
         metrics, params = (
             _resolved(path, [row for row in own[kind] if row.check == check]) for kind in ('metric', 'param')
         )
         values = _resolved(path, [_of_param(path, row, params) for row in own['value'] if row.check == check])
         pairs = {old.partition('=')[::2]: new.partition('=')[2] for old, new in values.items()}
-        found[check] = Names(check, metrics, params, pairs)
-    return found | {old: found[new] for old, new in checks.items()}
+        by_name[check] = Names(check, metrics, params, pairs)
+    return by_name | {old: by_name[new] for old, new in checks.items()}
 
 
 def _rows(path: Path) -> Iterator[tuple[str, _Rename]]:
@@ -136,7 +136,7 @@ def _rows(path: Path) -> Iterator[tuple[str, _Rename]]:
 
 
 def _fault(row: Mapping[str, str]) -> str:
-    """Return what is wrong with a row, and what was expected; empty for a right one."""
+    """Return what is wrong with a row, and what was expected; empty if nothing is wrong."""
     if None in row or None in row.values():
         return f'expected {len(COLUMNS)} fields'
     if row['kind'] not in RENAMED_KINDS:
@@ -152,7 +152,7 @@ def _fault(row: Mapping[str, str]) -> str:
 
 
 def _of_param(path: Path, row: _Rename, params: Mapping[str, str]) -> _Rename:
-    """Return the rename of a value, with today's name of its param."""
+    """Return the rename `row` of a value, with the param under today's name. Raises InputError."""
     (old, _, before), (new, _, after) = row.old.partition('='), row.new.partition('=')
     old, new = params.get(old, old), params.get(new, new)
     if old != new:
@@ -161,7 +161,10 @@ def _of_param(path: Path, row: _Rename, params: Mapping[str, str]) -> _Rename:
 
 
 def _resolved(path: Path, rows: Iterable[_Rename]) -> dict[str, str]:
-    """Return today's name of each old one. Raises InputError for names that meet, or that come back."""
+    """Return today's name of each old name.
+
+    Raises InputError if two names were renamed to the same name, or if an old name became a new one again.
+    """
     by_old: dict[str, _Rename] = {}
     by_new: dict[str, _Rename] = {}
     for row in rows:
@@ -175,7 +178,7 @@ def _resolved(path: Path, rows: Iterable[_Rename]) -> dict[str, str]:
                 'expected a new name that no other had'
             )
         by_old[row.old] = by_new[row.new] = row
-    found = {}
+    today_of = {}
     for old, row in by_old.items():
         passed = [row]
         while passed[-1].new in by_old and passed[-1].new != old:
@@ -185,5 +188,5 @@ def _resolved(path: Path, rows: Iterable[_Rename]) -> dict[str, str]:
             raise InputError(
                 f'{path}:{last.line}: {last.new!r} is an old name of itself: expected one never used before'
             )
-        found[old] = passed[-1].new
-    return found
+        today_of[old] = passed[-1].new
+    return today_of

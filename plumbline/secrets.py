@@ -14,9 +14,9 @@ _SECRET = re.compile(
 
 
 def drop() -> list[str]:
-    """Remove such variables from the environment of this process, whose jobs inherit it; return their names.
+    """Remove variables that look like secrets from the environment of this process; return their names.
 
-    Those that ``PLUMBLINE_KEEP`` names stay.
+    Jobs inherit this environment. Variables that ``PLUMBLINE_KEEP`` names stay.
     """
     kept = settings.KEEP.get().split(':')
     secrets = [name for name in os.environ if _SECRET.search(name) and name not in kept]

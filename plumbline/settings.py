@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The environment variables that Python code reads, each with its type and default. It reads them only here.
+"""The environment variables that Python code reads, each with its type and default. No other module reads them.
 
-``docs/settings.md`` is the table of all settings, also of those that only shell scripts read, with what each is for.
+``docs/settings.md`` is the table of all settings, also of those that only shell scripts read, with the purpose of each.
 """
 
 import os
@@ -24,7 +24,7 @@ class Setting(Generic[T]):
     default: T
 
     def get(self) -> T:
-        """Return the value, or the default where the variable is unset. Raises InputError for another type."""
+        """Return the value, or the default if the variable is unset. Raises InputError for a value of another type."""
         text = os.environ.get(self.name, '')
         if not text:
             return self.default

@@ -15,7 +15,7 @@ class Signalled(BaseException):
 
     def __init__(self, number: int):
         super().__init__(signal.Signals(number).name)
-        self.exit_code = 128 + number  # as a shell has it
+        self.exit_code = 128 + number  # as in shells
 
     def __str__(self) -> str:
         return 'interrupted' if self.args == ('SIGINT',) else f'ended by {self.args[0]}'

@@ -58,7 +58,7 @@ def better(unit: str) -> str | None:
 
 
 def factor(unit: str, to: str) -> float | None:
-    """Return what a number in `unit` is multiplied by to be in `to`; None where they are not of one kind."""
+    """Return what a number in `unit` is multiplied by to be in `to`; None if no factor converts them."""
     if unit == to:
         return 1.0
     same = any(unit in units and to in units for name, units in _DIMENSIONS.items() if name in _SCALES)
@@ -66,12 +66,12 @@ def factor(unit: str, to: str) -> float | None:
 
 
 def plain(unit: str) -> str:
-    """Return a unit as `UNITS` writes it: ``GB/s`` for ``GBytes/sec``, ``us`` for ``usec``; another as it is."""
+    """Return a unit as `UNITS` writes it: ``GB/s`` for ``GBytes/sec``, ``us`` for ``usec``; unknown units stay."""
     text = unit.strip()
     if text in UNITS:
         return text
-    if found := re.fullmatch(r'([kKMGTP]?)(?i:flops|flops?/s(?:ec)?)', text):
-        text = f'{found[1]}Flop/s'
+    if flops := re.fullmatch(r'([kKMGTP]?)(?i:flops|flops?/s(?:ec)?)', text):
+        text = f'{flops[1]}Flop/s'
     elif (time := text.lower().replace('µ', 'u').replace('μ', 'u')) in _TIMES:
         text = _TIMES[time]
     else:
@@ -93,10 +93,10 @@ def in_base_unit(quantity: str, of: str | None = None) -> float:
 
 def seconds(duration: str) -> int:
     """Return a duration as ReFrame writes it, such as ``1d12h`` or ``90m``, in seconds. Raises ValueError."""
-    found = _DURATION.fullmatch(duration)
-    if not found:
+    parts = _DURATION.fullmatch(duration)
+    if not parts:
         raise ValueError(f'{duration!r}: expected days, hours, minutes and seconds such as 1d12h or 90m')
-    return sum(int(part or 0) * factor for part, factor in zip(found.groups(), (86400, 3600, 60, 1), strict=True))
+    return sum(int(part or 0) * factor for part, factor in zip(parts.groups(), (86400, 3600, 60, 1), strict=True))
 
 
 def in_words(elapsed: float) -> str:

@@ -31,7 +31,7 @@ def messages(path: Path, faults: Iterable[Fault]) -> Iterator[str]:
 
 
 def line_of(path: Path, place: tuple[str, ...]) -> int:
-    """Return the line of a key, or of the nearest one around it that the file has. Raises SiteError."""
+    """Return the line of a key or, if the file lacks it, of the nearest key around it. Raises SiteError."""
     return _line_in({where: line for where, line in reversed([*_lines(read_yaml(path, 'compose'))])}, place)
 
 
@@ -40,7 +40,7 @@ def _line_in(lines: dict[tuple[str, ...], int], place: tuple[str, ...]) -> int:
 
 
 def _lines(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the path of each part of a document below `node`, of PyYAML or None, and its line, from 1."""
+    """Yield path and line, from 1, of each part of a document below `node`, which is a node of PyYAML or None."""
     parts: list[tuple[str, Any, Any]] = []
     if node and node.id == 'mapping':
         parts = [(key.value, key, value) for key, value in node.value]

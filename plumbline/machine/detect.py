@@ -30,12 +30,12 @@ from plumbline.units import in_base_unit
 _HERE = Path(__file__).resolve().parent
 _SYS = Path('/sys')
 _PROC = Path('/proc')
-# The cached facts depend on these.
+# The files that the cached facts depend on.
 _CODE = ('detect.py', 'gpu_links.py', 'gpu_tables.py', 'node.py', 'vendors.py', 'microarchitectures.yaml')
 
 
 def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
-    """Fill in what `entry`, the content of a site.yaml, leaves out; return the reason of each benchmark not found."""
+    """Fill in what `entry`, the content of a site.yaml, leaves out; return why benchmarks were not found, by name."""
     machine = this_machine()
     fault = machine.pop('no_link_classes', None)
     missing = {'pairs of GPUs': fault} if fault else {}
@@ -52,7 +52,10 @@ def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
 
 
 def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str, Any]]) -> dict[str, str]:
-    """Set the features of each environment; the first one that has a benchmark gets it, so it is measured once."""
+    """Set the features of each environment; return why benchmarks were not found, by name.
+
+    Only the first environment that has a benchmark gets it as a feature, so that it is measured once.
+    """
     partition = entry['partitions'][0]['name']
     gpus = gpu_kinds(devices)
     provided: set[str] = set()
@@ -77,7 +80,7 @@ def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str,
 
 
 def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
-    """Return why a file system of site.yaml is not here with ``if_free`` bytes free; None if it is."""
+    """Return why this machine lacks a file system of site.yaml with ``if_free`` bytes free; None if it has it."""
     path, wanted = file_system['path'], in_base_unit(file_system['if_free'])
     mounts = [line.split()[1:3] for line in kernel_text(proc / 'self/mounts').splitlines()]
     kind = next((kind for mounted_on, kind in reversed(mounts) if mounted_on == path), None)
@@ -91,12 +94,12 @@ def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
 
 
 def gpu_kinds(devices: list[dict[str, Any]]) -> set[str]:
-    """Return the kinds of GPUs, such as ``cuda``: names of stacks of an undescribed machine."""
+    """Return the kinds of GPUs, such as ``cuda``; the stacks of an undescribed machine have these names."""
     return {vendor.kind for vendor in vendors_of(device.get('arch', '') for device in devices)}
 
 
 def lacking_on_path() -> dict[str, str | None]:
-    """Return, for each benchmark with programs, those that are not on PATH; None if all are."""
+    """Return, for each benchmark with programs, which are not on PATH or why a trial run fails; None if it can run."""
     lacking = {}
     for feature, wants in known_benchmarks().items():
         if programs := wants.get('executables'):
@@ -131,7 +134,7 @@ def this_machine() -> dict[str, Any]:
 
 
 def _cached(kind: str, depends_on: str, detect: Callable[[], Any]) -> Any:
-    """Return the result of `detect`, cached until a reboot, for these hardware threads and an equal `depends_on`."""
+    """Return the result of `detect`, from a cache if boot, hardware threads and `depends_on` are the same as before."""
     boot_id = kernel_text(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
     allowed = ','.join(map(str, sorted(os.sched_getaffinity(0))))
     key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {depends_on}'.encode()).hexdigest()[:16]
@@ -141,7 +144,7 @@ def _cached(kind: str, depends_on: str, detect: Callable[[], Any]) -> Any:
         return json.loads(path.read_text(encoding='utf-8'))
     except (OSError, ValueError):
         facts = detect()
-    with suppress(InputError):  # without a cache it is detected each time
+    with suppress(InputError):  # without a cache the facts are detected each time
         write_text(path, json.dumps(facts))
     return facts
 
@@ -149,7 +152,7 @@ def _cached(kind: str, depends_on: str, detect: Callable[[], Any]) -> Any:
 def detect_machine(allowed: set[int] | None = None, node: Node | None = None) -> dict[str, Any]:
     """Return processor, memory, GPUs, link classes and peaks of a node as keys of a partition of site.yaml.
 
-    `node`: this one by default. The processor has the hardware threads `allowed`, by default those that this process
+    `node`: this node by default. The processor has the hardware threads `allowed`, by default those that this process
     may use. Raises SiteError.
     """
     allowed = allowed or os.sched_getaffinity(0)
@@ -172,9 +175,9 @@ def detect_machine(allowed: set[int] | None = None, node: Node | None = None) ->
 
 
 def caches_of_libc(topology: dict[str, Any], node: Node) -> list[dict[str, Any]]:
-    """Return the caches as the C library knows them, where the kernel shows none, as in many containers.
+    """Return the caches that the C library knows, for where the kernel shows none, as in many containers.
 
-    It does not say who shares them: L1 and L2 count as those of a core, L3 as that of a socket.
+    The C library does not say which CPUs share a cache: each core counts as having L1 and L2, each socket L3.
     """
     caches = []
     for level, name, owners in ((1, 'LEVEL1_DCACHE_SIZE', 'cores'), (2, 'LEVEL2_CACHE_SIZE', 'cores'),
@@ -206,7 +209,10 @@ def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
 
 
 def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
-    """Return the NUMA domains that have CPUs of `allowed`, by their first CPU; empty if the kernel shows none."""
+    """Return numbers and distances of the NUMA domains with CPUs of `allowed`, ordered by their first CPU.
+
+    Empty if the kernel shows no domain.
+    """
     allow = sum(1 << cpu for cpu in allowed)
     nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
     distances = {}  # (lowest bit of the CPUs, column) -> a row of distances to all `nodes`

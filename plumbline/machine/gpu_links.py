@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Classify the paths between the GPUs of a node by what the program of their vendor prints.
 
-Devices have the numbers of these programs: from 0 in the order of PCI addresses. CUDA has the same order only with
-``CUDA_DEVICE_ORDER=PCI_BUS_ID``; its default, ``FASTEST_FIRST``, defines only the first device. HIP has no such
+Devices are numbered as these programs number them: from 0 in the order of PCI addresses. CUDA has the same order only
+with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``; its default, ``FASTEST_FIRST``, defines only the first device. HIP has no such
 variable and uses the order of the kernel driver, which on Frontier is the order of PCI addresses.
 """
 
@@ -16,7 +16,7 @@ from plumbline.machine.vendors import VENDORS, vendors_of
 
 
 def find_link_classes(devices: list[dict[str, Any]], node: Node) -> tuple[dict[str, Any], str | None]:
-    """Return ``link_classes`` of site.yaml for the `devices` of a node, and why two GPUs have none."""
+    """Return ``link_classes`` of site.yaml for the `devices` of a node, and why there are none for two or more GPUs."""
     vendors = [vendor for vendor in vendors_of(device.get('arch', '') for device in devices) if vendor.links]
     number = sum(device['num_devices'] for device in devices)
     if number < 2 or not vendors:
@@ -45,7 +45,7 @@ def near_numa_domains(number: int, sys: Path = Path('/sys')) -> list[int]:
 
 
 def link_classes(links: dict[Pair, Link]) -> dict[str, dict[str, Any]]:
-    """Return a class of site.yaml for each kind of path, best first, named A, B, ..., Z, A1, ..."""
+    """Return ``link_classes`` of site.yaml: a class for each kind of path, best first, named A, B, ..., Z, A1, ..."""
     return {
         f'{string.ascii_uppercase[i % 26]}{i // 26 or ""}': {
             'pairs': [list(pair) for pair in sorted(links) if links[pair] == kind],

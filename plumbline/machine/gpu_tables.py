@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parse what the programs and drivers of GPU vendors print about the GPUs of a node; `vendors.py` names the parsers.
 
-Links are those of ``nvidia-smi``, ``amd-smi`` or ``rocm-smi``, or of programs whose tables have the same form.
+The links between GPUs come from ``nvidia-smi``, ``amd-smi``, ``rocm-smi``, or a program with tables of the same form.
 """
 
 import itertools
@@ -24,17 +24,17 @@ _AMD_TABLES = ('link type', 'bandwidth', 'hops', 'weight')  # words in the title
 
 @dataclass(frozen=True, order=True)
 class Link:
-    """A kind of path; the better of two sorts first."""
+    """A kind of path between two GPUs. A better path sorts before a worse one."""
 
     rank: tuple[int, ...]
     descr: str
 
 
 def kfd_device(text: str) -> tuple[str, str] | None:
-    """Return model and architecture of a GPU as the amdgpu kernel driver lists it; None for a CPU. Needs no ROCm
-    program.
+    """Return model and architecture of a GPU as the amdgpu kernel driver lists it; None for a CPU.
 
-    ``gfx_target_version`` 90010 is gfx90a: two decimal digits each of minor and stepping, the last shown in hex.
+    No program of ROCm is needed. ``gfx_target_version`` 90010 is gfx90a: the last four digits are minor and stepping,
+    two decimal digits each; the architecture has them in hex.
     """
     properties = dict(line.split(maxsplit=1) for line in text.splitlines() if ' ' in line)
     version = int(properties.get('gfx_target_version', 0))
@@ -55,23 +55,25 @@ def amd_links(text: str, expected: tuple[str, ...] = _AMD_TABLES) -> dict[Pair, 
 
     The tables `expected` are required. Raises ValueError that names the table or the pair.
     """
-    found: dict[str, dict[Pair, str]] = {}
+    tables: dict[str, dict[Pair, str]] = {}
     for title, names, cells in _tables(text):
         for name in _AMD_TABLES:
             if name in title.lower().replace('numa bw', 'bandwidth'):
-                if name in found:
+                if name in tables:
                     raise ValueError(f'expected one table of {name}, found two')
-                found[name] = _one_way(names, cells)
-    if missing := [name for name in expected if name not in found]:
+                tables[name] = _one_way(names, cells)
+    if missing := [name for name in expected if name not in tables]:
         raise ValueError(f'expected a table of {", ".join(missing)}')
-    pairs = list(next(iter(found.values())))
-    if any(list(cells) != pairs for cells in found.values()):
+    pairs = list(next(iter(tables.values())))
+    if any(list(cells) != pairs for cells in tables.values()):
         raise ValueError('expected the same number of GPUs in all tables')
     ranges = r'\d+-(\d+)', 'two numbers such as 50000-200000'  # the upper end tells the number of links
-    bandwidths = {pair: _number(pair, cell, *ranges) or 0 for pair, cell in found.pop('bandwidth', {}).items()}
+    bandwidths = {pair: _number(pair, cell, *ranges) or 0 for pair, cell in tables.pop('bandwidth', {}).items()}
     known = any(bandwidths.values())  # all 0: unknown to the driver
     return {
-        pair: _amd_link(pair, {name: cells[pair] for name, cells in found.items()}, bandwidths[pair] if known else None)
+        pair: _amd_link(
+            pair, {name: cells[pair] for name, cells in tables.items()}, bandwidths[pair] if known else None
+        )
         for pair in pairs
     }
 
@@ -88,7 +90,7 @@ def _nvidia_link(pair: Pair, label: str) -> Link:
 def _amd_link(pair: Pair, cells: dict[str, str], bandwidth: int | None) -> Link:
     """Return the link of a pair of GPUs from the cells of rocm-smi's tables.
 
-    `bandwidth` in MB/s: 0 without a direct link.
+    `bandwidth` in MB/s: 0 without a direct link, None if the driver does not know it.
     """
     kinds = {'XGMI': 'Infinity Fabric', 'PCIE': 'PCIe', 'N/A': 'link'}
     kind = cells.get('link type', 'N/A').upper()

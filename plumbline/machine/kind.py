@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What kind of machine this is, as far as that makes its numbers vary: virtual, shared, SMT, a clock that moves."""
+"""The properties of a machine that make its numbers vary: virtual, shared, SMT, a clock that moves."""
 
 from plumbline.machine.node import Node, kernel_text, this_node
 
@@ -10,9 +10,9 @@ _CONTAINERS = ('.dockerenv', 'run/.containerenv')
 
 
 def kind_of(node: Node | None = None) -> str:
-    """Return in words what makes the numbers of a node vary, this one by default; from /proc and /sys alone.
+    """Return in words what makes the numbers of `node` (by default this node) vary, from /proc and /sys alone.
 
-    Information for whoever reads the numbers; how much they do vary is measured.
+    This only informs the reader of the numbers; how much they really vary is measured.
     """
     node = node or this_node()
     return '; '.join([_machine(node), _threads(node), _clock(node)])

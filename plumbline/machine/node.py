@@ -27,9 +27,9 @@ _UNITS = {'K': 2**10, 'M': 2**20, 'G': 2**30}
 
 @dataclass(frozen=True)
 class Node:
-    """Where the files of a node's kernel are, its ``uname -m``, and how to run a program of it (raises ValueError).
+    """A node to describe: the root of its kernel files, and a function that runs a program of it (raises ValueError).
 
-    `name` and `partition`: those of Slurm, in its jobs.
+    `machine`: its ``uname -m``. `name` and `partition`: as Slurm names them in a job; empty elsewhere.
     """
 
     name: str = ''
@@ -45,21 +45,21 @@ def this_node() -> Node:
 
 
 def command() -> list[str]:
-    """Return the command that prints a node; it needs bash there, no Python and no file of ours."""
+    """Return the command that prints what `unpack` reads of a node; the node needs bash, but no file of the suite."""
     script = SCRIPT.read_text(encoding='utf-8')
     settings = [path.read_text(encoding='utf-8') for path in (*sorted(PARTS.glob('gpu_*.sh')), Path(SETTINGS[1]))]
     return ['bash', '-c', script, 'node', '\n'.join(settings), *asked()]
 
 
 def unpack(printed: str, folder: Path) -> Node:
-    """Write the kernel's files of a node that `node.sh` printed below `folder`; return it. Raises ValueError."""
-    said: dict[str, list[str]] = {}
+    """Return the node that `node.sh` printed; write its kernel files below `folder`. Raises ValueError."""
+    lines_of: dict[str, list[str]] = {}
     for line in printed.splitlines():
         name, _, text = line.partition('\t')
-        said.setdefault(name, []).append(text)
-    if '$ end' not in said:
+        lines_of.setdefault(name, []).append(text)
+    if '$ end' not in lines_of:
         raise ValueError(f'expected the description of a node, found {printed[:80]!r}')
-    for name, lines in said.items():
+    for name, lines in lines_of.items():
         if name.startswith(('/sys/', '/proc/')) and '..' not in Path(name).parts:
             path = folder / name[1:]
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,11 +67,13 @@ def unpack(printed: str, folder: Path) -> Node:
 
     def output_there(command: Sequence[str]) -> str:
         name = 'settings' if tuple(command) == SETTINGS else ' '.join(command)
-        if f'$ {name}' not in said:
-            raise ValueError(f'ended with {said[f"! {name}"][0]}' if f'! {name}' in said else 'is not on its PATH')
-        return '\n'.join(said[f'$ {name}']) + '\n'
+        if f'$ {name}' not in lines_of:
+            raise ValueError(
+                f'ended with {lines_of[f"! {name}"][0]}' if f'! {name}' in lines_of else 'is not on its PATH'
+            )
+        return '\n'.join(lines_of[f'$ {name}']) + '\n'
 
-    return Node(said['$ name'][0], folder, said['$ machine'][0], output_there, said['$ partition'][0])
+    return Node(lines_of['$ name'][0], folder, lines_of['$ machine'][0], output_there, lines_of['$ partition'][0])
 
 
 def cpus_of(node: Node) -> set[int]:
@@ -91,8 +93,8 @@ def processor_of(node: Node) -> dict[str, Any]:
     caches: dict[tuple[str, int], list[Path]] = {}
     for index in cpus.glob('cpu[0-9]*/cache/index[0-9]*'):
         level, kind, size = (kernel_text(index / name) for name in ('level', 'type', 'size'))
-        if (level, kind) != ('1', 'Instruction') and (found := re.match(r'(\d+)(\w?)', size)):
-            caches.setdefault((f'L{level}', int(found[1]) * _UNITS.get(found[2], 1)), []).append(index)
+        if (level, kind) != ('1', 'Instruction') and (amount := re.match(r'(\d+)(\w?)', size)):
+            caches.setdefault((f'L{level}', int(amount[1]) * _UNITS.get(amount[2], 1)), []).append(index)
     threads = sum(int(mask, 16).bit_count() for mask in cores)
     cpuinfo = kernel_text(node.root / 'proc/cpuinfo')
     first = dict(re.findall(r'^(.+?)\s*: *(.*?)\s*$', cpuinfo.split('\n\n')[0], re.MULTILINE))
@@ -112,8 +114,8 @@ def processor_of(node: Node) -> dict[str, Any]:
             'cores': cores,
             'caches': [
                 {'type': kind, 'size': size, 'num_cpus': int(masks[0], 16).bit_count(), 'cpusets': masks}
-                for (kind, size), found in sorted(caches.items())
-                if (masks := _masks([index / 'shared_cpu_map' for index in found]))
+                for (kind, size), indices in sorted(caches.items())
+                if (masks := _masks([index / 'shared_cpu_map' for index in indices]))
             ],
         },
     }
@@ -152,7 +154,7 @@ def _masks(paths: list[Path]) -> list[str]:
 
 
 def kernel_text(path: Path) -> str:
-    """Return the text of a file of the kernel, empty where there is none."""
+    """Return the text of a file of the kernel; empty if it cannot be read."""
     try:
         return path.read_text(encoding='utf-8').strip()
     except OSError:
@@ -160,7 +162,7 @@ def kernel_text(path: Path) -> str:
 
 
 def settings_of(node: Node) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the settings that can be read on a node, and why others have no value, as where CPUs differ."""
+    """Return the settings that can be read on a node, and why others have no value, such as where CPUs differ."""
     try:
         lines = node.output_of(SETTINGS).splitlines()
     except ValueError:

@@ -3,7 +3,8 @@
 # Prints what describes a node, for node.py, on a node that may have no Python:
 #   PATH<TAB>LINE        each line of files below /sys and /proc
 #   $ COMMAND<TAB>LINE   each line that a command prints; `! COMMAND<TAB>STATUS` where it fails
-# Its words: the text of settings.sh and of what that sources, then commands, and files as patterns, to be shown.
+# Arguments: first the text of settings.sh and of the files that it sources, then commands to run and, beginning with /,
+# patterns of files to show.
 cpu=/sys/devices/system/cpu
 
 show() {

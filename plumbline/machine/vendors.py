@@ -14,9 +14,9 @@ Command = tuple[str, ...]
 
 
 class Meter(NamedTuple):
-    """The counters of energy of a vendor's GPUs, by its name in site.yaml.
+    """How to read the energy counters of a vendor's GPUs. `name`: as in site.yaml.
 
-    `statements`: of Python, which print ``gpu0 JOULE`` for each GPU. `needs`: the package that they import.
+    `statements`: Python statements that print ``gpu0 JOULE`` for each GPU. `needs`: the package that they import.
     """
 
     name: str
@@ -33,9 +33,10 @@ class Vendor:
     `query`: the command that prints ``MODEL, COMPUTE CAPABILITY`` for each GPU; `in_kernel`: the files below /sys that
     say it instead, and the parser of one, which returns model and architecture. `links`: commands that print the links
     between GPUs, the best first, each with its parser. `visible`: the variable that says which GPUs a process sees;
-    `hides`: others with such an effect, to be unset. `env_vars`: give programs the numbers of `query`. `packages`:
-    those of Spack with its libraries; `variant`: Spack's for its architectures, and what of these it leaves out.
-    `collectives`: its library of collectives.
+    `hides`: other variables with such an effect, which a job unsets. `env_vars`: variables that make programs number
+    the GPUs as `query` does. `packages`: Spack's packages of its libraries; `variant`: Spack's variant for its
+    architectures, and the prefix that their names lose in it. `collectives`: its library of collectives. `meter`: how
+    to read the energy counters of its GPUs.
     """
 
     kind: str
@@ -55,12 +56,12 @@ class Vendor:
 
     @property
     def visibility(self) -> str:
-        """What rank.sh does with variables: NAME gets the GPUs of a rank, NAME=VALUE is set, -NAME is removed."""
+        """What rank.sh shall do with variables: NAME gets the GPUs of a rank, NAME=VALUE is set, -NAME is removed."""
         words = [*(f'{name}={value}' for name, value in self.env_vars.items()), self.visible]
         return ','.join([*words, *(f'-{name}' for name in self.hides)])
 
     def made(self, arch: str) -> bool:
-        """Return whether GPUs of an architecture are this vendor's."""
+        """Return True if this vendor makes the GPUs of an architecture."""
         return arch.startswith(self.arch)
 
 
@@ -92,7 +93,7 @@ AMD = Vendor(
     driver='amdgpu',
     in_kernel=('class/kfd/kfd/topology/nodes/*/properties', kfd_device),
     links=((('amd-smi', 'topology'), amd_links), (('rocm-smi', '--showtopo', '--shownodesbw'), amd_links)),
-    # HIP would count what the first leaves from 0 again: with both, GPU 1 becomes none
+    # HIP counts the GPUs that ROCR_VISIBLE_DEVICES leaves from 0 again: with 1 in both variables, no GPU is left
     visible='ROCR_VISIBLE_DEVICES',
     hides=('HIP_VISIBLE_DEVICES', 'CUDA_VISIBLE_DEVICES', 'GPU_DEVICE_ORDINAL'),
     packages=(
@@ -112,7 +113,7 @@ AMD = Vendor(
 )  # fmt: skip
 INTEL = Vendor(kind='oneapi', arch='intel', archs='(intel|xe)[a-z0-9_-]*')
 
-#: By kind, in the order in which they are asked.
+#: The vendors by kind, in the order in which a node is asked for their GPUs.
 VENDORS = {vendor.kind: vendor for vendor in (NVIDIA, AMD, INTEL)}
 
 
@@ -135,7 +136,7 @@ def spack_packages(archs: list[str]) -> tuple[list[str], list[str]]:
 
 
 def numbering() -> dict[str, str]:
-    """Return the variables that give all programs of a job the numbers of the vendors' tools."""
+    """Return the variables that make all programs of a job number GPUs as the vendors' tools do."""
     return {name: value for vendor in VENDORS.values() for name, value in vendor.env_vars.items()}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benchmarks of a node check: a second or two of what is installed on the node, on all its places at once."""
+"""The benchmarks of a node check: installed programs that run for a second or two on all places of the node at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST = 256 * 2**20  # bytes of an array where no cache is known
 
 @dataclass(frozen=True)
 class Place:
-    """What runs at one place of the node: commands at the same time, whose slowest rate counts."""
+    """One place of a node, such as a NUMA domain, and the commands that run there at once; the slowest rate counts."""
 
     dims: Mapping[str, str]
     commands: Sequence[Sequence[str]]
@@ -38,16 +38,19 @@ class Benchmark:
     metric: str
     unit: str
     program: str
-    work: str  # what it runs: numbers of other work are not compared
+    work: str  # which kernel it runs: only numbers of the same work are compared
     rate: str
     scale: float
     places: Callable[[Node], Iterator[Place]]
-    repeat: tuple[str, str, str] = ('', '', '')  # pattern, option, option at first
+    repeat: tuple[str, str, str] = ('', '', '')  # pattern, option, options of the first look
 
 
 @dataclass(frozen=True)
 class Node:
-    """NUMA domains with CPUs: number, a CPU of each core, bytes of last-level cache. `step`: threads of a core."""
+    """What benchmarks need to know of a node. `step`: hardware threads of a core.
+
+    `domains`: of each NUMA domain with CPUs its number, one CPU of each core, and the bytes of its last-level cache.
+    """
 
     domains: Sequence[tuple[int, Sequence[int], int]]
     step: int
@@ -118,8 +121,9 @@ def _gpu_stream(node: Node) -> Iterator[Place]:
 
 _TRIAD = r'^Triad\s+(\S+)'
 _REPEAT = (r'^Iterations per thread:\s+(\d+)$', '-i', '-s 1')
-#: Of each metric the first counts whose program is on PATH. openssl divides by CPU time of its process, so that others
-#: disturb it least, and runs on each core by itself; in likwid-bench one slow core holds up its domain.
+#: For each metric, the first benchmark counts whose program is on PATH. openssl divides by the CPU time of its process,
+#: so that other processes disturb it least, and runs on each core by itself; in likwid-bench one slow core holds up its
+#: domain.
 BENCHMARKS = (
     Benchmark('memory_bandwidth', 'GB/s', 'likwid-bench', 'load', r'^MByte/s:\s+(\S+)$', 1e-3,
               _likwid(lambda cache, cores: _beyond(cache)), _REPEAT),
@@ -134,21 +138,21 @@ BENCHMARKS = (
 
 def installed(node: Node) -> tuple[list[Benchmark], list[str]]:
     """Return the benchmarks that can run, and a sentence for each metric that none can measure."""
-    found: dict[str, Benchmark] = {}
-    for one in BENCHMARKS:
-        if one.metric not in found and shutil.which(one.program) and any(one.places(node)):
-            found[one.metric] = one
+    by_metric: dict[str, Benchmark] = {}
+    for benchmark in BENCHMARKS:
+        if benchmark.metric not in by_metric and shutil.which(benchmark.program) and any(benchmark.places(node)):
+            by_metric[benchmark.metric] = benchmark
     lacking: dict[str, list[str]] = {}
-    for one in BENCHMARKS:
-        if one.metric not in found and any(one.places(node)):
-            lacking.setdefault(one.metric, []).append(one.program)
-    return [*found.values()], [f'{name} (no {" or ".join(of)} on PATH)' for name, of in lacking.items()]
+    for benchmark in BENCHMARKS:
+        if benchmark.metric not in by_metric and any(benchmark.places(node)):
+            lacking.setdefault(benchmark.metric, []).append(benchmark.program)
+    return [*by_metric.values()], [f'{name} (no {" or ".join(programs)} on PATH)' for name, programs in lacking.items()]
 
 
 def look(benchmark: Benchmark, places: Sequence[Place], repeats: dict[str, str]) -> tuple[list[float], float]:
-    """Return the rate at each place, all measured at once, and how many CPUs others kept busy meanwhile.
+    """Return the rate at each place, all measured at once, and how many CPUs other processes kept busy.
 
-    `repeats`: repetitions by place, which the first look fills in. Raises ValueError if a program fails.
+    `repeats`: repetitions by metric and place, which the first look fills in. Raises ValueError if a program fails.
     """
     pattern, option, at_first = benchmark.repeat
     busy, started = Busy(), []
@@ -177,9 +181,9 @@ def look(benchmark: Benchmark, places: Sequence[Place], repeats: dict[str, str])
     rates = []
     for place in places:
         of_place = [re.findall(benchmark.rate, text, re.MULTILINE) for text in texts[id(place)]]
-        if not all(len(found) == 1 and re.fullmatch(r'\d+(\.\d+)?', found[0]) for found in of_place):
+        if not all(len(matches) == 1 and re.fullmatch(r'\d+(\.\d+)?', matches[0]) for matches in of_place):
             raise ValueError(f'{benchmark.program} printed no rate at {name_of(place.dims)}')
-        rates.append(benchmark.scale * min(float(found[0]) for found in of_place))
+        rates.append(benchmark.scale * min(float(matches[0]) for matches in of_place))
         if pattern and (chosen := re.search(pattern, texts[id(place)][0], re.MULTILINE)):
             repeats.setdefault(f'{benchmark.metric} {name_of(place.dims)}', chosen[1])
     return rates, busy.cpus()
@@ -197,5 +201,5 @@ def _start(command: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def name_of(dims: Mapping[str, str]) -> str:
-    """Return ``numa_domain=0``."""
+    """Return the dims of a place as text, such as ``numa_domain=0``."""
     return ','.join(f'{name}={value}' for name, value in dims.items())

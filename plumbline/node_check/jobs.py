@@ -15,19 +15,19 @@ _TICKS = os.sysconf('SC_CLK_TCK')
 
 
 def jobs(epilog: bool = False, root: Path = Path('/')) -> list[str]:
-    """Return the jobs of Slurm, PBS or Flux on this node; with `epilog` without the one whose end runs this."""
-    found = set()
+    """Return the jobs of Slurm, PBS or Flux on this node; with `epilog` without the job whose epilog runs this."""
+    names = set()
     for path in (root / 'proc').glob('[0-9]*/cmdline'):
         try:
             words = path.read_bytes()
         except OSError:  # it ended
             continue
         if step := _STEP.match(words):
-            found.add(step[1].decode())
+            names.add(step[1].decode())
         elif os.path.basename(words.split(b'\0')[0]) == b'flux-shell':
-            found.add(f'of flux-shell, process {path.parent.name}')
-    found |= {path.stem for path in (root / _PBS_JOBS).glob('*.JB')}
-    return sorted(found - {os.environ.get(name, '') for name in _OWN} if epilog else found)
+            names.add(f'of flux-shell, process {path.parent.name}')
+    names |= {path.stem for path in (root / _PBS_JOBS).glob('*.JB')}
+    return sorted(names - {os.environ.get(name, '') for name in _OWN} if epilog else names)
 
 
 class Busy:
@@ -37,13 +37,13 @@ class Busy:
         self._before = self._now()
 
     def cpus(self) -> float:
-        """Return how many CPUs they kept busy since then, on average."""
+        """Return how many CPUs others kept busy since this object was made, on average."""
         others, clock = self._now()
         return max(0.0, (others - self._before[0]) / max(clock - self._before[1], 1e-3))
 
     @staticmethod
     def _now() -> tuple[float, float]:
-        """Return the CPU time of all but this process and its ended children, in s, and a clock."""
+        """Return the CPU time of all but this process and its ended children, in s, and the monotonic clock in s."""
         user, nice, system, _, _, irq, softirq, steal = map(int, Path('/proc/stat').read_text().split(None, 9)[1:9])
         own = os.times()
         mine = own.user + own.system + own.children_user + own.children_system

@@ -12,12 +12,12 @@ from plumbline.machine.node import PARTS
 from plumbline.machine.vendors import VENDORS
 from plumbline.programs import output_of
 
-LOST = 0.98  # a device fact below this part of what it was: memory may differ by what the kernel reserves at boot
+LOST = 0.98  # of its earlier value; a lower one is a loss. Memory may differ by what the kernel reserves
 _SETTINGS = str(PARTS / 'settings.sh')
 _SECONDS = 20.0  # a driver that hangs must not hold up a prolog
 _MARK = '$ counts'
-#: Counters of job/parts/health.sh that drain a node; the others are told. A program of a user may cause Xid errors and
-#: OOM kills, and a switch that boots the loss of a link.
+#: Counters of job/parts/health.sh that drain a node; the others are only reported. A user's program may cause Xid
+#: errors and OOM kills, and a switch that boots may cause the loss of a link.
 HARD = frozenset({
     'uncorrected_memory_errors', 'uncorrected_GPU_memory_errors', 'uncorrected_xGMI_errors', 'fatal_PCIe_errors',
 })  # fmt: skip
@@ -26,7 +26,7 @@ HARD = frozenset({
 def settings_faults(expects: Iterable[tuple[str, str]]) -> list[str]:
     """Return a sentence for each setting that is not as expected. Raises ValueError if they cannot be compared."""
     wanted = ''.join(f'{key}\t{value}\n' for key, value in expects)
-    # no file of ours: the list is an argument
+    # the list is an argument, so that no file needs to be written
     command = ['bash', '-c', 'bash "$1" compare <(printf %s "$2")', 'settings', _SETTINGS, wanted]
     *faults, summary = output_of(command, _SECONDS).splitlines() or ['']
     if not re.fullmatch(r'as expected: \d+ of \d+', summary):
@@ -39,7 +39,7 @@ def devices() -> tuple[dict[str, float], dict[str, str]]:
 
     Names: ``cpus`` online, ``memory_GiB``, ``numa_domains``, ``gpus``, ``nics``, and ``nic_rate`` with its device.
     """
-    found = {
+    facts = {
         'cpus': float(os.sysconf('SC_NPROCESSORS_ONLN')),
         'memory_GiB': round(os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30, 2),
     }
@@ -50,8 +50,8 @@ def devices() -> tuple[dict[str, float], dict[str, str]]:
         if what == '!':
             unread[key] = value
         elif number := re.match(r'\d+(\.\d+)?', value):
-            found[key if what == '-' else f'{key} {what}'] = float(number[0])
-    return found, unread
+            facts[key if what == '-' else f'{key} {what}'] = float(number[0])
+    return facts, unread
 
 
 def lost(now: Mapping[str, float], unread: Mapping[str, str], before: Mapping[str, float]) -> list[str]:
@@ -67,17 +67,21 @@ def lost(now: Mapping[str, float], unread: Mapping[str, str], before: Mapping[st
 
 
 def counters(before: Path, gpus: bool) -> tuple[str, dict[str, str]]:
-    """Return all counters as text, and what `job/parts/health.sh` says of their growth since the text in `before`.
+    """Return all counters as text, and by name how far they grew since the text in the file `before` was written.
+
+    `job/parts/health.sh` reads and compares them. `gpus`: whether to read the counters of GPUs, too.
 
     Raises ValueError if the script fails.
     """
     script = '. "$1/health.sh"; compare_faults "$2" /dev/null; echo "$3"; count_faults; true'
-    kind = next((one.kind for one in VENDORS.values() if gpus and _driver_is_loaded(one.driver)), '')
+    kind = next((vendor.kind for vendor in VENDORS.values() if gpus and _driver_is_loaded(vendor.driver)), '')
     command = ['bash', '-c', script, 'counters', str(PARTS), str(before), _MARK]
-    said, mark, counts = output_of(command, _SECONDS, env=os.environ | {'PLUMBLINE_GPU': kind}).partition(f'{_MARK}\n')
+    growths, mark, counts = output_of(command, _SECONDS, env=os.environ | {'PLUMBLINE_GPU': kind}).partition(
+        f'{_MARK}\n'
+    )
     if not mark:
         raise ValueError('health.sh did not reach its end')
-    return counts, dict(line.split('=', 1) for line in said.splitlines() if '=' in line)
+    return counts, dict(line.split('=', 1) for line in growths.splitlines() if '=' in line)
 
 
 def _driver_is_loaded(driver: str) -> bool:
@@ -85,7 +89,7 @@ def _driver_is_loaded(driver: str) -> bool:
 
 
 def growth(facts: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return sentences on counters that drain a node, and on those that only tell of something."""
+    """Return a sentence for each grown counter: first those that drain a node, then those that are only reported."""
     hard: list[str] = []
     soft: list[str] = []
     for name, value in facts.items():

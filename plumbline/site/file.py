@@ -22,7 +22,7 @@ _RANGE = re.compile(r'((>=|<=|>|<) *[^<>= ]+ *)+')
 
 
 def read_site_file(path: Path) -> dict[str, Any]:
-    """Return the content of a ``site.yaml`` after all checks that need no other file. Raises SiteError: the first."""
+    """Return the content of a ``site.yaml`` after all checks that need no other file. Raises SiteError if one fails."""
     entry = read_yaml(path)
     for message in _messages(path, entry):
         raise SiteError(message)
@@ -32,10 +32,10 @@ def read_site_file(path: Path) -> dict[str, Any]:
 def faults_of_site_file(path: Path) -> list[str]:
     """Return a sentence for each mistake in a ``site.yaml``, in the order of its lines."""
     try:
-        found = set(_messages(path, read_yaml(path), complete=True))
+        sentences = set(_messages(path, read_yaml(path), complete=True))
     except SiteError as error:
         return [str(error)]
-    return sorted(found, key=lambda message: (int(message.removeprefix(f'{path}:').partition(':')[0]), message))
+    return sorted(sentences, key=lambda message: (int(message.removeprefix(f'{path}:').partition(':')[0]), message))
 
 
 def place_of(path: Path, *key: str | int) -> str:
@@ -49,19 +49,19 @@ def _messages(path: Path, entry: Any, complete: bool = False) -> Iterator[str]:
 
 
 def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
-    """Yield path and fault of each mistake, with `complete` of omissions too. Skips the contents of malformed parts."""
+    """Yield path and fault of each mistake; with `complete` also those of `use`. Skips contents of malformed parts."""
     broken = set()
     for error in _validator().iter_errors(entry):
         for path, wrong in explain(error):
             broken.add(tuple(path[:2]))
             yield path, wrong
     if isinstance(entry, dict) and not any(len(path) < 2 for path in broken) and entry.get('detect') != 'reframe':
-        found = [*_inconsistencies(entry, broken)]
-        yield from found
+        contradictory = [*_inconsistencies(entry, broken)]
+        yield from contradictory
         if complete:
             from plumbline.site.use import faults_of_use  # a site that only loads does not pay for it
 
-            yield from faults_of_use(entry, broken | {tuple(path[:2]) for path, _ in found})
+            yield from faults_of_use(entry, broken | {tuple(path[:2]) for path, _ in contradictory})
 
 
 def _is_positive(dimension: str, text: str) -> bool:
@@ -183,7 +183,7 @@ def _of_arch(arch: str) -> Iterator[Fault]:
 
 
 def _of_devices(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
-    """Yield wrong architectures of GPUs, and wrong NUMA domains `near` them."""
+    """Yield wrong types, architectures and numbers of NUMA domains of GPUs; with `near` also wrong NUMA domains."""
     processor = partition.get('processor', {})
     domains = processor.get('numa_ids') or range(_number_of_domains(processor))
     gpus = [device for device in partition.get('devices', []) if device['type'] == 'gpu']
@@ -191,13 +191,13 @@ def _of_devices(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
     for index, device in enumerate(partition.get('devices', [])):
         if partly and device in gpus and 'numa_domains' not in device:
             yield ['devices', index], 'lacks numa_domains: state it for all GPUs of the node, or for none'
-        path, found = ['devices', index], device.get('numa_domains', [])
+        path, near_domains = ['devices', index], device.get('numa_domains', [])
         if device['type'] != 'gpu' and (device['type'].lower()[:3] == 'gpu' or vendors_of([device.get('arch', '')])):
             yield [*path, 'type'], f'expected gpu, as the checks look for GPUs; found {device["type"]!r}'
-        if found and len(found) != device['num_devices']:
+        if near_domains and len(near_domains) != device['num_devices']:
             wanted = f'{device["num_devices"]} numbers, one for each device'
-            yield [*path, 'numa_domains'], f'expected {wanted}; found {len(found)}'
-        for wrong in sorted(set(found) - set(domains)) if processor and near else ():
+            yield [*path, 'numa_domains'], f'expected {wanted}; found {len(near_domains)}'
+        for wrong in sorted(set(near_domains) - set(domains)) if processor and near else ():
             known = ', '.join(map(str, domains))
             yield [*path, 'numa_domains'], f'expected NUMA domains of the node, {known}; found {wrong}'
         arch = device.get('arch', '')
@@ -207,12 +207,12 @@ def _of_devices(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
 
 
 def _of_nics(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
-    """Yield wrong NUMA domains `near` the network devices."""
-    found, processor = partition.get('nic_numa_domains', []), partition.get('processor', {})
-    if found and len(found) != (number := len(partition.get('nics', []))):
-        yield ['nic_numa_domains'], f'expected {number} numbers, one for each of nics; found {len(found)}'
+    """Yield a wrong number of NUMA domains of network devices; with `near` also wrong NUMA domains."""
+    near_domains, processor = partition.get('nic_numa_domains', []), partition.get('processor', {})
+    if near_domains and len(near_domains) != (number := len(partition.get('nics', []))):
+        yield ['nic_numa_domains'], f'expected {number} numbers, one for each of nics; found {len(near_domains)}'
     domains = processor.get('numa_ids') or range(_number_of_domains(processor))
-    for wrong in sorted(set(found) - set(domains)) if processor and near else ():
+    for wrong in sorted(set(near_domains) - set(domains)) if processor and near else ():
         known = ', '.join(map(str, domains))
         yield ['nic_numa_domains'], f'expected NUMA domains of the node, {known}; found {wrong}'
 
@@ -252,7 +252,7 @@ def _of_link_classes(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_tolerance(tolerance: dict[str, Any]) -> Iterator[Fault]:
-    """Yield each floor above its cap: a loss below the floor never counts, one above the cap always does."""
+    """Yield each floor above its cap: a loss below the floor never counts, a loss above the cap always counts."""
     rules = [(['rules', index], rule) for index, rule in enumerate(tolerance.get('rules', []))]
     for path, rule in [([], tolerance), *rules]:
         floor, cap = rule.get('floor', 0), rule.get('cap', DEFAULT_CAP)

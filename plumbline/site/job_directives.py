@@ -25,19 +25,19 @@ class Asked:
 
     nodes: int = 1
     tasks_per_node: int = 1
-    cpus: int | None = None  # of a node; None: all of a whole node, or one a task
+    cpus: int | None = None  # of a node; None: all of a whole node, or one for each task
     seconds: int | None = None
     gpus: int | None = None  # of a node
     threads_per_core: int | None = None
     system_cores: int | None = None
     words: dict[str, str] = field(default_factory=dict)  # account, qos, queue, constraint
     exclusive: bool = False
-    confined: bool = False  # to the CPUs asked for, also on a node of its own
+    confined: bool = False  # the job gets only the CPUs it asks for, also on a whole node
     lines: dict[str, int] = field(default_factory=dict)
 
 
 def _directives(lines: list[str], prefix: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line and words of each directive; those after the first command are ignored by the schedulers."""
+    """Yield line and words of each directive before the first command; schedulers ignore later directives."""
     for number, text in enumerate(lines, start=1):
         if text.startswith(f'{prefix} '):
             yield number, shlex.split(text.removeprefix(prefix), comments=prefix.endswith(':'))
@@ -60,7 +60,7 @@ class _Parser(argparse.ArgumentParser):
 def _read(
     lines: list[str], prefix: str, parser: _Parser, command: str, options: Iterable[str] = ()
 ) -> tuple[list[tuple[int, argparse.Namespace]], list[Fault]]:
-    """Return line and options of each directive, and all faults. `options`: those that `command` takes, if known."""
+    """Return line and options of each directive, and all faults. `options`: all options of `command`, if known."""
     directives, faults = [], [*_ignored(lines, prefix, 'rejected' if prefix.endswith(':') else 'ignored')]
     for number, words in _directives(lines, prefix):
         try:
@@ -158,19 +158,19 @@ def gpus_asked_for(option: str) -> bool:
 
 
 def gpus_of_node(option: str) -> int | None:
-    """Return how many GPUs of a node an option of Slurm or PBS asks for, such as ``--gres=gpu:4``; None if none."""
-    found = (
+    """Return how many GPUs of a node an option of Slurm or PBS asks for, such as ``--gres=gpu:4``; None if for none."""
+    number = (
         re.fullmatch(r'--gpus-per-node[= ](?:[A-Za-z]\w*:)?(\d+)', option)
         or re.search(r'--gres[= ](?:.*,)?gpu:(?:[A-Za-z]\w*:)?(\d+)', option)
         or re.search(r'\bngpus=(\d+)', option)
     )
-    return int(found[1]) if found else None
+    return int(number[1]) if number else None
 
 
 def sets_of_each_job(option: str, scheduler: str) -> str:
-    """Return the option, where it is one that each job has of its own, such as ``--nodes``; else an empty text."""
-    found = re.match(_OF_EACH_JOB.get(_PREFIXES.get(scheduler, ''), r'(?!)'), option)
-    return found[0].strip(' =') if found else ''
+    """Return the name of an option that the suite sets for each job, such as ``--nodes``; else an empty text."""
+    own = re.match(_OF_EACH_JOB.get(_PREFIXES.get(scheduler, ''), r'(?!)'), option)
+    return own[0].strip(' =') if own else ''
 
 
 def faults_of_option(option: str, scheduler: str) -> list[str]:
@@ -180,7 +180,7 @@ def faults_of_option(option: str, scheduler: str) -> list[str]:
         return []
     try:
         return [f'{where}: {why}' for _, where, why in RULES[scheduler]([f'{prefix} {option}'], Asked())]
-    except ValueError as error:  # a number that is none, or an open quote
+    except ValueError as error:  # not a number where one is expected, or an open quote
         return [f'cannot be read as an option of {scheduler}: {error}']
 
 
@@ -356,7 +356,7 @@ def _fsd(text: str) -> int:
     return int(float(number) * {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}[unit])
 
 
-#: Scheduler, by ReFrame's word -> what reads its directives into an `Asked`, and yields those it would reject.
+#: ReFrame's name of a scheduler -> the function that reads directives into an `Asked` and yields the faulty ones.
 RULES: dict[str, Callable[[list[str], Asked], Iterator[Fault]]] = {
     'slurm': _slurm, 'squeue': _slurm, 'pbs': _pbs, 'pbspro': _pbs, 'lsf': _lsf, 'flux': _flux,
 }  # fmt: skip

@@ -25,7 +25,7 @@ def faults_of_script(text: str, partition: Partition) -> Iterator[Fault]:
 
 
 def missing_words(text: str, partition: Partition) -> list[str]:
-    """Return what the site requires of each job and only the user can state: account, QOS, queue."""
+    """Return which of account, QOS and queue the site requires and a script lacks; only the user knows them."""
     asked = Asked()
     if read := RULES.get(partition.entry['scheduler']):
         list(read(text.splitlines(), asked))
@@ -34,7 +34,7 @@ def missing_words(text: str, partition: Partition) -> list[str]:
 
 
 def _beyond_limits(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[Fault]:
-    """Yield what exceeds the partition. `used`: CPU that a rank is bound to -> the line that binds it."""
+    """Yield what exceeds the partition, or is not asked for. `used`: CPU of a rank -> the line that binds it."""
     line, processor, queue = asked.lines, partition.processor, partition.entry.get('queue', {})
     if asked.seconds is None:
         yield line.get('time', 1), 'time limit', 'none is stated: the default of the queue would end the job'
@@ -62,11 +62,15 @@ def _cpus(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[
     cores, threads = cpus // per_core, asked.threads_per_core or queue.get('threads_per_core', per_core)
     if threads > per_core:
         yield line.get('threads', 1), 'threads-per-core', f'{threads}, and a core has {per_core}'
-    kept = asked.system_cores if asked.system_cores is not None else queue.get('system_cores', 0)
-    available = (cores - kept) * min(threads, per_core)
+    for_system = asked.system_cores if asked.system_cores is not None else queue.get('system_cores', 0)
+    available = (cores - for_system) * min(threads, per_core)
     wanted = max(asked.cpus or 0, asked.tasks_per_node)
     if wanted > available:
-        why = f'{threads} of {per_core} threads of {cores - kept} cores' if threads < per_core or kept else 'a node has'
+        why = (
+            f'{threads} of {per_core} threads of {cores - for_system} cores'
+            if threads < per_core or for_system
+            else 'a node has'
+        )
         yield line.get('cpus', line.get('tasks', 1)), 'cpus', f'{wanted} of a node, and the job gets {available}: {why}'
     beyond = sorted(cpu for cpu in used if cpu >= cpus)
     second = [] if processor.get('consecutive_threads') else sorted(cpu for cpu in used if cores <= cpu < cpus)
@@ -83,11 +87,11 @@ def _cpus(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[
         yield (
             line['cpus'], 'cpus', f'{asked.cpus} of a node, and a rank is bound to CPU {max(used)}: ask for all {cpus}'
         )  # fmt: skip
-    elif kept and (of_system := sorted(set(used) & _reserved(processor))):
+    elif for_system and (of_system := sorted(set(used) & _reserved(processor))):
         why = f'CPU {of_system[0]} is of a core that is kept for the system: see reserved_cores in site.yaml'
         yield used[of_system[0]], 'PLUMBLINE_CPUS', why
-    elif kept > len(processor.get('reserved_cores', ())) and used:
-        why = f'{kept} cores are kept for the system: -S 0 gives the job all, or state them as reserved_cores'
+    elif for_system > len(processor.get('reserved_cores', ())) and used:
+        why = f'{for_system} cores are kept for the system: -S 0 gives the job all, or state them as reserved_cores'
         yield used[min(used)], 'PLUMBLINE_CPUS', why
 
 

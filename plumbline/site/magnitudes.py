@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare numbers of a site with what its hardware can reach: a factor of 1000 is a slip of a unit."""
+"""Compare numbers of a site with what its hardware can reach: a factor of 1000 means a wrong unit."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,9 +9,9 @@ from plumbline.units import in_base_unit
 
 #: The path of keys in the file, and what is wrong there.
 Fault = tuple[list[Any], str]
-_SLIP = 100.0  # so many times below what its kind reaches, no number is meant
-_MARGIN = 1.25  # above it: newer modules, or a clock beyond the nominal one
-# Of any kind, where the table has none: of a socket, of a core, of a device, of a network device
+_SLIP = 100.0  # a number that is so many times below what its kind of hardware reaches has a wrong unit
+_MARGIN = 1.25  # so many times above it a number may be: newer memory, or a clock beyond the nominal one
+# Least and most of any hardware, where the table has no entry: of a socket, core, device or network device
 _MEMORY = 1e9, 6e12
 _FLOPS_OF_CORE = 5e8, 64 * hardware.CLOCK
 _CLOCK = 1e8, hardware.CLOCK
@@ -22,9 +22,9 @@ _NIC = 1e7, 2e11
 _LINK = 1e8, 2e12
 _MEMORY_OF_CORE = 2.0**25, 2.0**40  # bytes
 _CACHES = {'L1': (2.0**12, 2.0**20), 'L2': (2.0**15, 2.0**28), 'L3': (2.0**18, 2.0**31), 'L4': (2.0**20, 2.0**36)}
-#: Seconds that a metric in this unit can be: latencies of caches and memory are stated in ns.
+#: Least and most seconds of a metric by its unit: latencies of caches and memory are stated in ns.
 _TIMES = {'ns': (1e-10, 2e-5)}
-_SMALL_MESSAGE = 64  # bytes, of which the latency is at most that of sockets in a busy network
+_SMALL_MESSAGE = 64  # bytes; the latency of such messages is at most that of sockets in a busy network
 _LATENCY = 2e-8, 1e-3
 
 
@@ -80,7 +80,7 @@ def beyond_hardware(
 ) -> str:
     """Return why no node of a `partition` can have measured a `mean` in the base unit; empty if one could.
 
-    `nodes`: of the series. `message`: its bytes, of a latency between ranks.
+    `nodes`: number of nodes of the series. `message`: bytes of a message, if `mean` is its latency between ranks.
     """
     processor = partition.get('processor', {})
     if dimension == 'time':
@@ -91,12 +91,12 @@ def beyond_hardware(
     cores = processor['num_cpus'] // processor['num_cpus_per_core']
     devices = [device for device in partition.get('devices', []) if device['type'] == 'gpu']
     if any(hardware.gpu(device.get('arch', '')) is None for device in devices):
-        return ''  # nobody knows what they reach
+        return ''  # the table does not say what they reach
     gpus = [(device['num_devices'], hardware.gpu(device['arch'])) for device in devices]
     if dimension == 'Flop rate':
         most = cores * hardware.CLOCK * hardware.FLOP_PER_CYCLE + sum(number * of.any for number, of in gpus if of)
         what = 'Flop/s'
-    else:  # of caches, too
+    else:  # of memory or of caches
         most = cores * hardware.CLOCK * hardware.CACHE_BYTES_PER_CYCLE
         most += sum(10 * number * of.memory for number, of in gpus if of)
         what = 'B/s'
@@ -114,10 +114,10 @@ def _of_kind(most: float | None, otherwise: tuple[float, float]) -> tuple[float,
 
 
 def _at(partition: dict[str, Any], path: list[Any]) -> str | None:
-    found: Any = partition
+    part: Any = partition
     for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        part = part.get(key) if isinstance(part, dict) else None
+    return part
 
 
 def _in(value: float, unit: str) -> str:

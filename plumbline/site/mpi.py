@@ -8,11 +8,12 @@ from plumbline.machine.vendors import VENDORS
 
 @dataclass(frozen=True)
 class GpuAware:
-    """Variables of the job by the kind of GPU, such as ``cuda``; options of launchers by their name.
+    """How a family of MPI passes GPU buffers without a copy through the host.
 
-    `off`: variables for programs that hand MPI no such buffers. If a module of the site has switched it on, a program
-    that was not linked for it fails in MPI_Init. `needs`: what else the library must have; told to an administrator
-    whose buffers are staged nevertheless.
+    `env_vars`: variables of the job by kind of GPU, such as ``cuda``. `options`: options by launcher. `off`: variables
+    that switch it off for programs that hand MPI no GPU buffers: if a module of the site has switched it on, a program
+    that was not linked for it fails in MPI_Init. `needs`: what else the library must have; a message says so where
+    buffers are copied through the host nevertheless.
     """
 
     env_vars: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -25,10 +26,11 @@ def _on_all(**variables: str) -> dict[str, dict[str, str]]:
     return dict.fromkeys(VENDORS, variables)
 
 
-#: By family, the word of `environments[].mpi` in site.yaml. What is built in or found at run time needs nothing.
+#: By family, as `environments[].mpi` of site.yaml names it. Support that is built in or found at run time needs no
+#: entry.
 FAMILIES: dict[str, GpuAware] = {
-    # docs.olcf.ornl.gov/systems/frontier_user_guide.html, "GPU-Aware MPI"; that nccl-tests end where it is on without
-    # GTL: github.com/LLNL/benchpark/pull/1226
+    # docs.olcf.ornl.gov/systems/frontier_user_guide.html, "GPU-Aware MPI"; nccl-tests end with an error where it is on
+    # without GTL: github.com/LLNL/benchpark/pull/1226
     'cray-mpich': GpuAware(
         _on_all(MPICH_GPU_SUPPORT_ENABLED='1'),
         off={'MPICH_GPU_SUPPORT_ENABLED': '0'},
@@ -53,7 +55,8 @@ FAMILIES: dict[str, GpuAware] = {
         off={'MPIR_CVAR_ENABLE_GPU': '0'},
         needs='a library built for GPUs: see `mpichversion` for --with-cuda or -hip',
     ),
-    # Intel MPI Library Developer Reference, "GPU Buffers Support": of Intel's GPUs alone up to 2021.10, of NVIDIA's
-    # from 2021.13 on, too; off unless it is 1. Which of them a site has is not known, so its environment states it.
+    # Intel MPI Library Developer Reference, "GPU Buffers Support": up to 2021.10 for Intel's GPUs alone, from 2021.13
+    # on for NVIDIA's, too; off unless I_MPI_OFFLOAD is 1. The version of a site is not known, so its environment sets
+    # it.
     'intel-oneapi-mpi': GpuAware(off={'I_MPI_OFFLOAD': '0'}, needs='a version from 2021.13 on, and I_MPI_OFFLOAD=1'),
 }

@@ -60,9 +60,9 @@ def of_file(path: Path, folder: Path) -> Node:
 def site_yaml(tell: Callable[[str], None] | None = None, node: Node | None = None) -> str:
     """Return the text of a site.yaml for this machine or cluster. Raises InputError.
 
-    `node`: a node to describe in full instead of that of this process; it is described alone if no partition of Slurm
-    has it. `tell`: outside a job, run a job in each partition of Slurm and announce it with this function. A partition
-    that accepts no account of this user is left out.
+    `node`: a node to describe in full instead of the node of this process; if it has no partition of Slurm, it is
+    described alone. `tell`: outside a job, run a job in each partition of Slurm and announce it with this function. A
+    partition that accepts no account of this user is left out.
     """
     node, alone = node or this_node(), bool(node and not node.partition)
     listed, why_not = ([], '') if alone else nodes_of_cluster()
@@ -100,9 +100,9 @@ def site_yaml(tell: Callable[[str], None] | None = None, node: Node | None = Non
         lines += seen.get(nodes) or _partition(nodes, _others(nodes, slurm), node if nodes == here else None)
     if not listed:
         lines += _local_partition(node)
-    found = detect.lacking_on_path()
-    features = [name for name, lacking in found.items() if lacking is None]
-    broken = [f'  # {name}: {why}' for name, why in found.items() if why and not why.endswith('not on PATH')]
+    reasons = detect.lacking_on_path()
+    features = [name for name, lacking in reasons.items() if lacking is None]
+    broken = [f'  # {name}: {why}' for name, why in reasons.items() if why and not why.endswith('not on PATH')]
     lines += [
         'environments:',
         f'  - {{name: system, provider: system, features: {_flow(features)}}}  # found on PATH',
@@ -143,7 +143,7 @@ def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
 
 
 def _nodes_like(node: Node, slurm: list[Nodes]) -> Nodes | None:
-    """Return the nodes equal to the `node` of this Slurm job; None outside a job. Raises InputError."""
+    """Return the kind of nodes that the `node` of this Slurm job is of; None outside a job. Raises InputError."""
     if not node.partition or not node.name:
         return None
     where = f'node {node.name}, partition {node.partition}'
@@ -189,7 +189,7 @@ def _srun(nodes: Nodes) -> str:
 
 
 def _look_at(nodes: Nodes) -> str:
-    """Return the command that prints a node without Python."""
+    """Return the shell command that prints the description of one of `nodes`, without Python on the node."""
     look = f'bash {SCRIPT} "$(cat {PARTS}/gpu_*.sh {SETTINGS[1]})" {shlex.join(asked())}'
     return f'{_srun(nodes)} {look}' if nodes.scheduler == 'slurm' else look
 
@@ -301,7 +301,7 @@ def _links(machine: dict[str, Any], gpus: int) -> list[str]:
 
 
 def _in_counts(processor: dict[str, Any]) -> dict[str, Any]:
-    """Return a processor without masks if its threads are numbered as usual: the first of all cores, then the rest."""
+    """Return a processor without masks if its threads are numbered as usual: first thread 0 of all cores."""
     if 'topology' not in processor:
         return processor
     topology, threads = processor['topology'], processor['num_cpus_per_core']
@@ -330,6 +330,6 @@ def _in_counts(processor: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flow(value: Any) -> str:
-    """Return YAML in one line."""
+    """Return `value` as YAML in one line."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
     return text.removesuffix('...\n').strip()

@@ -26,7 +26,7 @@ class Scheduler:
     `queued`: jobs wait for nodes, so each needs a time limit. `is_slurm`: its commands tell the state of nodes and
     jobs, send a job to named nodes, and start a process on each node of a job. `ends_cleanly`: the exit trap of a job
     runs even if the job is killed. `places_ranks`: ReFrame's directives for it ask for ranks, not for whole nodes.
-    `launchers`: those that need a job of this scheduler, or of another one that names them.
+    `launchers`: launchers that need a job of this scheduler, or of another scheduler that lists them.
     """
 
     queued: bool = True
@@ -36,7 +36,7 @@ class Scheduler:
     launchers: tuple[str, ...] = ()
 
 
-#: By ReFrame's name; those that site.yaml may name.
+#: The schedulers that site.yaml may name, by ReFrame's name.
 SCHEDULERS = {
     'local': Scheduler(queued=False, ends_cleanly=True, launchers=('srunalloc',)),
     'ssh': Scheduler(queued=False, ends_cleanly=True),
@@ -52,8 +52,8 @@ SCHEDULERS = {
 }
 
 
-#: Launchers of machines that run job scripts on a launch or service node, so that one plain process needs them, too:
-#: user guides of Summit (docs.olcf.ornl.gov) and Theta (docs.alcf.anl.gov).
+#: Launchers of machines that run job scripts on a launch or service node, so that even one plain process needs the
+#: launcher: user guides of Summit (docs.olcf.ornl.gov) and Theta (docs.alcf.anl.gov).
 ON_LAUNCH_NODES = frozenset({'jsrun', 'lrun', 'lrun-gpu', 'alps'})
 
 
@@ -143,7 +143,7 @@ def of_slurm(printed: str) -> list[Nodes]:
 def of_pbs(printed: str) -> list[Nodes]:
     """Parse ``pbsnodes -a``: a line with the name of a vnode, then indented lines ``key = value``.
 
-    The vnodes of a host are one node. Its partition is the queue that it names, else all nodes of its kind.
+    The vnodes of a host are one node. Its partition is the queue that it names, else ``nodes``.
     """
     hosts: dict[str, list[dict[str, str]]] = {}
     for block in re.split(r'\n\s*\n', printed.strip()):
@@ -169,7 +169,7 @@ def of_pbs(printed: str) -> list[Nodes]:
 def of_lsf(printed: str) -> list[Nodes]:
     """Parse ``lshosts -w``: HOST_NAME, type, model, cpuf, ncpus, maxmem, maxswp, server, RESOURCES in a line.
 
-    Hosts with the resource ``mg`` manage the cluster; they count where there are no others.
+    Hosts with the resource ``mg`` manage the cluster; they count only if there are no other hosts.
     """
     rows = [line.split(maxsplit=8) for line in printed.splitlines()[1:]]
     hosts = [row for row in rows if len(row) == 9 and row[7] == 'Yes' and row[4].isdecimal()]
@@ -183,7 +183,7 @@ def of_lsf(printed: str) -> list[Nodes]:
 
 
 def of_flux(printed: str) -> list[Nodes]:
-    """Parse ``flux resource R``: RFC 20's JSON. A property of nodes, such as of a queue, is a partition."""
+    """Parse ``flux resource R``: RFC 20's JSON. Each property of nodes, such as the name of a queue, is a partition."""
     resources = json.loads(printed)['execution']
     kinds: dict[int, tuple[int, int]] = {}
     for entry in resources['R_lite']:
@@ -210,10 +210,10 @@ _READERS: tuple[tuple[list[str], Callable[[str], list[Nodes]]], ...] = (
 
 
 def must_state(partition: str) -> tuple[tuple[str, ...], str]:
-    """Return the account and QOS that a job of this user needs in a partition of Slurm as options, and other choices.
+    """Return options with the account and QOS that a job of this user needs in a partition of Slurm, and other choices.
 
     $SLURM_ACCOUNT comes first; the user's default account and QOS are left to Slurm where the partition takes them.
-    None where Slurm keeps no accounts. Raises InputError where the partition takes no account of the user.
+    Both are empty where Slurm keeps no accounts. Raises InputError where the partition takes no account of the user.
     """
     if account := os.environ.get('SLURM_ACCOUNT'):
         return (f'-A {account}',), ''
@@ -244,18 +244,18 @@ def must_state(partition: str) -> tuple[tuple[str, ...], str]:
 
 
 def _takes(limits: dict[str, str], kind: str, name: str) -> bool:
-    """Return whether a partition of ``scontrol show partition`` lets jobs of an account or QOS in."""
+    """Return True if a partition lets in jobs of an account or QOS. `limits`: of ``scontrol show partition``."""
     allow = limits.get(f'Allow{kind}', 'ALL')
     return (allow == 'ALL' or name in allow.split(',')) and name not in limits.get(f'Deny{kind}', '').split(',')
 
 
 def _mebibytes(text: str) -> int:
-    """Return the MiB of ``527672492kb`` or ``30.7G``; 1 if none is stated, as Slurm's default is."""
+    """Return the MiB of a size such as ``527672492kb`` or ``30.7G``; 1, as Slurm's default, if none is stated."""
     match = re.fullmatch(r'([\d.]+)([kKmMgGtT]?)[bB]?', text)
     return int(float(match[1]) * 1024.0 ** ('kmgt'.index(match[2].lower()) - 1 if match[2] else -2)) if match else 1
 
 
 def _ids(text: str) -> list[int]:
-    """Return the numbers of ``0-3,7``."""
+    """Return the numbers in a list such as ``0-3,7``."""
     ends = [part.split('-') for part in text.split(',') if part]
     return [number for end in ends for number in range(int(end[0]), int(end[-1]) + 1)]

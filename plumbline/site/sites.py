@@ -54,7 +54,7 @@ class FileSystem:
     min_percent_left: int = 10
     stripe_count: int | None = None
     stripe_size: float | None = None
-    if_free: float | None = None  # in a site that is detected: only where this much is free
+    if_free: float | None = None  # a detected site has it only where this much is free
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Partition:
     environs: tuple[str, ...] = ()
     memory_bytes: float | None = None
     peaks: dict[str, float] = field(default_factory=dict)
-    published_peaks: dict[str, float] = field(default_factory=dict)  # as a document counts them, where that differs
+    published_peaks: dict[str, float] = field(default_factory=dict)  # as a publication counts them, where that differs
     flop_per_cycle: dict[str, float] = field(default_factory=dict)
     num_nodes: int = 1
     transport: str = 'direct'  # between nodes: direct (fabric, any memory), host (fabric, host memory only) or sockets
@@ -162,7 +162,7 @@ def reframe_feature(name: str) -> str:
 
 
 def site_names(root: Path | None = None) -> list[str]:
-    """Return the folders of the site folders that hold a ``site.yaml``, sorted. Raises SiteError if there is none."""
+    """Return the sorted names of all sites that have a ``site.yaml``. Raises SiteError if there is none."""
     if not root and (wrong := checkout.fault()):
         raise SiteError(wrong)
     folders = site_folders(root)
@@ -183,7 +183,7 @@ def must_exist(name: str, root: Path | None) -> None:
 def name_of_this_site(root: Path | None = None) -> str:
     """Return ``$PLUMBLINE_SITE``, else the first site with a pattern of this host's name, else :data:`UNDESCRIBED`.
 
-    Raises SiteError if there is no such site, or if the site of this host may be one that does not load.
+    Raises SiteError if there is no such site, or if a site with a faulty file may be the site of this host.
     """
     names = site_names(root)
     if chosen := settings.SITE.get():
@@ -218,7 +218,7 @@ _given: dict[str, Site] = {}
 
 
 def give(site: Site) -> None:
-    """Take a site that no file describes alone: that of a ReFrame configuration."""
+    """Make `site`, which comes from a ReFrame configuration, known to :func:`load_site`."""
     _given[site.name] = site
 
 
@@ -280,8 +280,8 @@ def _partition(item: dict[str, Any]) -> Partition:
         benchmarks=item.get('benchmarks', {}),
         energy=item.get('energy', {}),
         power_cap=item.get('power_cap', {}),
-        file_systems={name: _file_system(found) for name, found in item.get('file_systems', {}).items()},
-        link_classes={name: _link_class(found) for name, found in item.get('link_classes', {}).items()},
+        file_systems={name: _file_system(described) for name, described in item.get('file_systems', {}).items()},
+        link_classes={name: _link_class(described) for name, described in item.get('link_classes', {}).items()},
         expects=tuple(_expected(item.get('expects', {}))),
     )
 
@@ -294,7 +294,7 @@ def _expected(expects: dict[str, Any]) -> Iterator[tuple[str, str]]:
         elif key == 'core_clock':
             yield key, f'{in_base_unit(value) / 1e6:.0f} MHz'
         else:
-            yield from ((key, str(int(one) if isinstance(one, bool) else one)) for one in _listed(value))
+            yield from ((key, str(int(single) if isinstance(single, bool) else single)) for single in _listed(value))
 
 
 def _listed(value: Any) -> list[Any]:
@@ -302,7 +302,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _max_time(item: dict[str, Any]) -> int | None:
-    """Return the longest time in s that a job may ask for, a day by default; None on the machine itself."""
+    """Return the longest time in s that a job may ask for, a day by default; None without a queue."""
     stated = item.get('max_time') or ('1d' if scheduler(item.get('scheduler')).queued else None)
     return seconds(stated) if stated else None
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Name what a ``site.yaml`` states in the right form and that would not do on the machine what it is there for.
+"""Find entries of a ``site.yaml`` that have the right form but would not have their intended effect on the machine.
 
-A site that is in use loads all the same; ``plumbline sites --check`` says what is found here.
+A site with such entries loads all the same; ``plumbline sites --check`` names them.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ from plumbline.units import in_base_unit, seconds
 
 #: The path of keys in the file, and what is wrong there.
 Fault = tuple[list[Any], str]
-_INTERFACE = re.compile(r'hsn\d+')  # of a Slingshot network device with the same number, cxi0 of hsn0
+_INTERFACE = re.compile(r'hsn\d+')  # interface of the Slingshot network device with the same number: hsn0 of cxi0
 _ETHERNET = re.compile(r'ib\d+|eth\d+|en[opsx]\w+')  # network interfaces, which MPI uses by sockets alone
 _BUFFERS_ON_GPUS = ('osu-cuda', 'osu-rocm', 'heffte-cuda', 'heffte-rocm')
 _THREADS = 8  # hardware threads of a core, at most: POWER8 to POWER10
@@ -32,14 +32,14 @@ _PATTERNS = ('check', 'params', 'metric', 'dims')
 
 
 def faults_of_use(entry: dict[str, Any], broken: Set[tuple[Any, ...]]) -> Iterator[Fault]:
-    """Yield path and fault of each; not of the `broken` parts, of which something else is wrong already."""
+    """Yield path and fault of each such entry, except in `broken` parts, whose form is already wrong."""
     sound = [item for number, item in enumerate(entry['environments']) if ('environments', number) not in broken]
     environs = {item['name']: item for item in sound}
     system = 'modules_system' in entry
     for number, item in enumerate(entry['environments']):
         if ('environments', number) not in broken:
-            found = (*_of_environ(item), *_of_variables(item), *_of_modules(item, system))
-            yield from ((['environments', number, *path], wrong) for path, wrong in found)
+            faults = (*_of_environ(item), *_of_variables(item), *_of_modules(item, system))
+            yield from ((['environments', number, *path], wrong) for path, wrong in faults)
     of_site = [] if any(path[0] == 'env_vars' for path in broken) else entry.get('env_vars', [])
     yield from _of_variables({'env_vars': of_site})
     whole = [(n, item) for n, item in enumerate(entry['partitions']) if ('partitions', n) not in broken]
@@ -47,13 +47,13 @@ def faults_of_use(entry: dict[str, Any], broken: Set[tuple[Any, ...]]) -> Iterat
         known = [environs[name] for name in item['environs'] if name in environs]
         of_parts = (of_site, *(part.get('env_vars', []) for part in (item, *known)))
         variables = {str(name) for part in of_parts for name, _ in part}
-        found = (
+        faults = (
             *_of_links(item), *_of_jobs(item), *([] if 'retired' in entry else _beside_each_other(item)),
             *_of_use(item, variables), *_of_network(item), *_of_meters(item),
             *_of_caches(item), *_of_kinds(item), *_of_settings(item), *faults_of_magnitudes(item),
             *_repeated(item, 'environs'), *_of_variables(item), *_of_modules(item, system),
         )  # fmt: skip
-        yield from ((['partitions', number, *path], wrong) for path, wrong in found)
+        yield from ((['partitions', number, *path], wrong) for path, wrong in faults)
     if len(whole) == len(entry['partitions']) and len(sound) == len(entry['environments']):
         yield from _of_unused(entry)
         yield from _of_features(entry)
@@ -73,7 +73,7 @@ def _number_of_gpus(partition: dict[str, Any]) -> int:
 
 
 def _repeated(part: dict[str, Any], key: str) -> Iterator[Fault]:
-    """Yield each item of a list that is there before."""
+    """Yield each item of a list that the list has before."""
     items = part.get(key, [])
     for index, item in enumerate(items):
         if (first := items.index(item)) < index:
@@ -111,7 +111,7 @@ def _of_variables(part: dict[str, Any]) -> Iterator[Fault]:
 def _of_unused(entry: dict[str, Any]) -> Iterator[Fault]:
     used = {name for item in entry['partitions'] for name in item['environs']}
     for number, item in enumerate(entry['environments']):
-        if used and item.get('name') not in used:  # a site that only keeps numbers uses none
+        if used and item.get('name') not in used:  # a site that only keeps numbers uses no environment
             partitions = ', '.join(part['name'] for part in entry['partitions'])
             yield (
                 ['environments', number, 'name'],
@@ -121,7 +121,7 @@ def _of_unused(entry: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_features(entry: dict[str, Any]) -> Iterator[Fault]:
-    """Yield benchmarks of GPUs that no partition of their environment has."""
+    """Yield each benchmark for a kind of GPU that no partition of its environment has."""
     archs_of: dict[str, set[str]] = {}
     for item in entry['partitions']:
         for name in item['environs']:
@@ -164,7 +164,7 @@ def _of_modules(part: dict[str, Any], system: bool) -> Iterator[Fault]:
 
 
 def _of_rules(tolerance: dict[str, Any]) -> Iterator[Fault]:
-    """Yield rules that hold for everything, and those that a later one hides: the last that matches wins."""
+    """Yield rules that hold for everything, and rules that a later rule hides: the last one that matches wins."""
     last: dict[tuple[Any, ...], int] = {}
     rules = tolerance.get('rules', [])
     for index, rule in enumerate(rules):
@@ -185,7 +185,7 @@ def _of_rules(tolerance: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_jobs(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield options of the scheduler that it does not have or that contradict the node, and what it does not keep."""
+    """Yield options that the scheduler does not have or that contradict the node, and contradictory limits of jobs."""
     queue, access, runs = partition.get('queue', {}), partition.get('access', []), partition['scheduler']
     processor, gpus = partition.get('processor', {}), _number_of_gpus(partition)
     for index, option in enumerate(access):
@@ -211,8 +211,8 @@ def _of_jobs(partition: dict[str, Any]) -> Iterator[Fault]:
     per_core = processor['num_cpus_per_core']
     cores = processor['num_cpus'] // per_core
     if queue.get('threads_per_core', 1) > per_core:
-        found = queue['threads_per_core']
-        yield ['queue', 'threads_per_core'], f'expected at most num_cpus_per_core, {per_core}; found {found}'
+        threads = queue['threads_per_core']
+        yield ['queue', 'threads_per_core'], f'expected at most num_cpus_per_core, {per_core}; found {threads}'
     if queue.get('system_cores', 0) >= cores:
         yield (
             ['queue', 'system_cores'],
@@ -222,7 +222,7 @@ def _of_jobs(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _beside_each_other(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield whether jobs without a scheduler would measure at the same time."""
+    """Yield a fault if jobs without a scheduler would measure at the same time."""
     if partition['scheduler'] == 'local' and partition.get('processor') and partition.get('max_jobs') != 1:
         has = f'found {partition["max_jobs"]}' if 'max_jobs' in partition else 'without it 8 run at a time'
         why = f'expected max_jobs: 1, as benchmarks would run beside each other on this machine; {has}'
@@ -230,7 +230,7 @@ def _beside_each_other(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_reserved(processor: dict[str, Any], cores: int) -> Iterator[Fault]:
-    """Yield reserved cores that are none: a core has the number of its first hardware thread."""
+    """Yield reserved cores that the node does not have; the number of a core is that of its first hardware thread."""
     step = processor['num_cpus_per_core'] if processor.get('consecutive_threads') else 1
     reserved = processor.get('reserved_cores', [])
     for index, core in enumerate(reserved):
@@ -246,7 +246,7 @@ def _of_reserved(processor: dict[str, Any], cores: int) -> Iterator[Fault]:
 
 
 def _of_use(partition: dict[str, Any], variables: Set[str]) -> Iterator[Fault]:
-    """Yield what a partition, whose jobs have these environment variables, does not state, or states in vain."""
+    """Yield what a partition lacks for its GPUs or its queue. `variables`: environment variables that its jobs have."""
     queue, runs, gpus = partition.get('queue', {}), partition['scheduler'], _gpus(partition)
     asked = queue.get('gives_gpus') or any(map(gpus_asked_for, partition.get('access', [])))
     if runs == 'slurm' and gpus and not asked:
@@ -279,15 +279,15 @@ def _of_network(partition: dict[str, Any]) -> Iterator[Fault]:
             why = 'is a network interface, which MPI uses by sockets alone; expected a device of '
             yield ['nics', index], f'{why}/sys/class/infiniband such as mlx5_0, or transport: sockets'
     if partition.get('expects', {}).get('nics', len(nics)) < len(nics):
-        found = partition['expects']['nics']
-        yield ['expects', 'nics'], f'expected at least the {len(nics)} of the key nics; found {found}'
+        expected = partition['expects']['nics']
+        yield ['expects', 'nics'], f'expected at least the {len(nics)} of the key nics; found {expected}'
 
 
 # The node
 
 
 def _of_caches(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield a cache that is larger, or of more CPUs, than one behind it."""
+    """Yield each cache that is larger, or shared by more CPUs, than a cache of the next level."""
     caches = sorted(partition.get('processor', {}).get('caches', {}).items())
     for (name, near), (further, far) in pairwise(caches):
         if in_base_unit(near['size']) > in_base_unit(far['size']):
@@ -299,7 +299,7 @@ def _of_caches(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_kinds(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield NUMA domains of two kinds of memory, and distances that are not the least to themselves."""
+    """Yield NUMA domains with two kinds of memory, or with a smaller distance to another domain than to themselves."""
     processor = partition.get('processor', {})
     if not processor:
         return
@@ -321,7 +321,7 @@ def _of_kinds(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_settings(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield what contradicts the processor: names of its maker, hardware threads, SMT of nodes."""
+    """Yield what contradicts the processor: its vendor and platform, hardware threads of a core, SMT of the nodes."""
     processor, expects = partition.get('processor', {}), partition.get('expects', {})
     if not processor:
         return
@@ -344,7 +344,7 @@ def _of_settings(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_links(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield pairs of GPUs without a class, which no case would measure, and classes that are not the best first."""
+    """Yield pairs of GPUs without a class, which no case would measure, and classes that are not listed best first."""
     classes, gpus = partition.get('link_classes', {}), _number_of_gpus(partition)
     known = {frozenset(pair) for item in classes.values() for pair in item['pairs']}
     lacking = [pair for pair in combinations(range(gpus), 2) if classes and frozenset(pair) not in known]
@@ -365,9 +365,9 @@ def _of_meters(partition: dict[str, Any]) -> Iterator[Fault]:
             yield ['energy', name], f'reads GPUs of the kind {_METERS[name].kind}, of which devices has none'
     if cap := partition.get('power_cap'):
         normal = in_base_unit(cap['normal'])
-        for index, one in enumerate(cap['caps']):
-            if in_base_unit(one) > normal:
-                yield ['power_cap', 'caps', index], f'expected at most normal, {cap["normal"]}; found {one}'
+        for index, power in enumerate(cap['caps']):
+            if in_base_unit(power) > normal:
+                yield ['power_cap', 'caps', index], f'expected at most normal, {cap["normal"]}; found {power}'
         yield from ((['power_cap', *path], wrong) for path, wrong in _repeated(cap, 'caps'))
     offered = partition.get('file_systems', {})
     paths = [item['path'] for item in offered.values()]
@@ -406,5 +406,5 @@ def _by_reframe(entry: dict[str, Any], whole: Sequence[int]) -> Iterator[Fault]:
                     yield ['partitions', number, key, *error.absolute_path], f'ReFrame would refuse it: {wrong}'
         for index, platform in enumerate(entry['partitions'][number].get('container_platforms', ())):
             if isinstance(platform, dict) and platform.get('type', 'Docker') not in _CONTAINER_PLATFORMS:
-                wrong = expected_one_of(platform['type'], _CONTAINER_PLATFORMS)  # ReFrame would pass over it
+                wrong = expected_one_of(platform['type'], _CONTAINER_PLATFORMS)  # ReFrame would ignore it
                 yield ['partitions', number, 'container_platforms', index, 'type'], wrong

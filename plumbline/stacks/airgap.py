@@ -19,7 +19,7 @@ from plumbline.stacks.manifest import Installed
 
 _DOWNLOAD_LIMIT = 3600.0  # seconds
 _INDEX, _SCHEMA = 'plumbline-export.json', 1
-_NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # what a Spack installed and fetched
+_NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # in a clone of Spack: what it installed and fetched
 
 
 def recipes() -> Path:
@@ -29,7 +29,10 @@ def recipes() -> Path:
 
 
 def export_folder(folder: Path, stacks: list[Installed], binaries: bool) -> None:
-    """Write `folder`, which must not exist. Raises StackError; a part that was written stays for inspection."""
+    """Export `stacks` to `folder`, which must not exist; with `binaries` also their built packages.
+
+    Raises StackError; parts that were written before the error stay for inspection.
+    """
     if folder.exists():
         raise StackError(f'{folder}: exists already; expected a new folder')
     if binaries and (unlocked := [stack.stack for stack in stacks if not stack.manifest().lock.exists()]):

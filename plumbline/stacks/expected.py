@@ -24,7 +24,7 @@ class Packages:
     installed: tuple[str, ...]
 
     def __str__(self) -> str:
-        """``packages: 8 to build (bison, ... and 2 more), 11 found on this machine; about 9 min on 2 cores ...``."""
+        """Return ``packages: 8 to build (bison, ... and 2 more), 11 found on this machine; about 9 min ...``."""
         parts = []
         if self.build:
             more = len(self.build) - _NAMED
@@ -41,7 +41,7 @@ class Packages:
 
 def packages_of(lock: Path, store: Path) -> Packages:
     """Return the packages that Spack installs for the ``spack.lock`` of an environment into the tree `store`."""
-    # below the architecture or, by older Spacks, below architecture and compiler; the name ends with the hash
+    # folders below the architecture or, of older Spacks, below architecture and compiler; their names end with the hash
     there = {path.name.rpartition('-')[2] for depth in ('*/*', '*/*/*') for path in store.glob(depth)}
     names: dict[str, set[str]] = {'build': set(), 'external': set(), 'installed': set()}
     for digest, spec in json.loads(lock.read_text(encoding='utf-8'))['concrete_specs'].items():

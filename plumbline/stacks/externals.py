@@ -21,14 +21,14 @@ _ARCHIVE = Path('/usr/share/aclocal/ax_prog_cc_mpi.m4')  # a macro that HPL's co
 
 
 def find_externals(libraries: list[str], variants: list[str], path: Path) -> list[str]:
-    """Write the ``packages`` section to `path`; return a sentence for each package to be built.
+    """Write the ``packages`` section to `path`; return a sentence for each package that Spack must build.
 
-    `libraries`: packages of the vendors of GPUs; `variants`: of all packages, such as ``cuda_arch=90``.
+    `libraries`: packages of GPU vendors. `variants`: variants of all packages, such as ``cuda_arch=90``.
     """
     links = path.parent / 'externals'
     links.mkdir(parents=True, exist_ok=True)
     packages = _found_by_spack(links, [*_TOOLS, *libraries])
-    # it has no program for Spack to find
+    # autoconf-archive has no program for Spack to find
     archive = {'spec': 'autoconf-archive@2022.09.03', 'prefix': '/usr'} if _ARCHIVE.exists() else None
     own = {'openmpi': _openmpi(links), 'openblas': _openblas(links), 'autoconf-archive': archive}
     packages |= {name: {'externals': [external], 'buildable': False} for name, external in own.items() if external}
@@ -42,7 +42,7 @@ def find_externals(libraries: list[str], variants: list[str], path: Path) -> lis
 
 
 def _found_by_spack(folder: Path, names: list[str]) -> dict[str, Any]:
-    """Return what ``spack external find`` writes into the manifest of an environment made for it in `folder`."""
+    """Return what ``spack external find`` writes into the manifest of an environment that is made in `folder`."""
     manifest = folder / 'spack.yaml'
     content = {'spack': {'include': [str(SPACK_ENVS / 'common')], 'specs': []}}
     manifest.write_text(to_yaml(content), encoding='utf-8')

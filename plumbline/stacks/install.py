@@ -65,12 +65,12 @@ def release() -> dict[str, str]:
 
 
 def find_spack() -> Path | None:
-    """Return the Spack of ``$SPACK_ROOT``, else on PATH, else of `ci/provision`, else None. Raises StackError."""
+    """Return the Spack of ``$SPACK_ROOT``, else on PATH, else from `ci/provision`, else None. Raises StackError."""
     if root := os.environ.get('SPACK_ROOT'):
-        given = Path(root, 'bin', 'spack')
-        if not given.exists():
+        stated = Path(root, 'bin', 'spack')
+        if not stated.exists():
             raise StackError(f'SPACK_ROOT={root}: expected a folder with bin/spack in it')
-        return given
+        return stated
     if path := shutil.which('spack'):
         return Path(path)
     own = software_directory() / f'spack-{release()["tag"]}' / 'bin' / 'spack'
@@ -146,7 +146,7 @@ class BringUp:
         return manifest.lock
 
     def concretize(self) -> None:
-        """Write the manifest and the committed lock, else one by Spack, into the environment. Raises StackError."""
+        """Write manifest and lock into the environment: the committed lock, else a new one. Raises StackError."""
         folder, committed = self.stack.folder, self.stack.manifest().lock
         folder.mkdir(parents=True, exist_ok=True)
         if write_environment(folder, self.stack):
@@ -222,7 +222,7 @@ def write_environment(folder: Path, stack: Installed) -> bool:
 
 @contextmanager
 def alive(what: str, at_once: bool = True) -> Iterator[None]:
-    """Print `what` each minute until the context is left, with the time since then; `at_once`: also at its start."""
+    """Print `what` and the elapsed time each minute until the context is left; with `at_once` also at its start."""
     over, began = threading.Event(), time.monotonic()
 
     def beat() -> None:
@@ -241,13 +241,13 @@ def alive(what: str, at_once: bool = True) -> Iterator[None]:
 
 
 def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = True) -> str:
-    """Run Spack with its output in `log` and, with `show`, on the terminal; return it. Raises StackError."""
+    """Run Spack; append its output to `log`, print it if `show`, and return it. Raises StackError."""
     spack = needed_spack()
     variables = environment() | ({'PATH': path} if path else {})
     printed: list[str] = []
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open('a', encoding='utf-8') as kept:
-        kept.write(f'$ spack {shlex.join(arguments)}\n')
+    with log.open('a', encoding='utf-8') as log_file:
+        log_file.write(f'$ spack {shlex.join(arguments)}\n')
         process = subprocess.Popen(
             [spack, '--color=never', *arguments], env=variables, text=True, errors='replace',
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
@@ -255,7 +255,7 @@ def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = 
         try:
             with alive(f'spack {" ".join(arguments[:4])}', at_once=False):
                 for line in process.stdout or ():
-                    kept.write(line)
+                    log_file.write(line)
                     printed.append(line)
                     if show and not line.startswith('remote:'):  # git's progress
                         print(line, end='', flush=True)
@@ -298,7 +298,7 @@ def why(printed: list[str]) -> str:
         return '; '.join(f'{package}: {_cause(Path(log), text, alone)} (build log: {log})' for package, log in failures)
     logs = sorted(set(_BUILD_LOG.findall(text)))
     where = f' (build log: {", ".join(logs)})' if logs else ''
-    # also printed for the packages that need the failed one
+    # Spack prints such an error also for each package that needs the failed one
     failed = [match for match in _BUILT_FOR.findall(text) if match[1] != 'Package was not installed']
     if failed:
         causes = {package: cause.strip() for package, cause in reversed(failed)}
@@ -355,7 +355,7 @@ def activation(exports: dict[str, str], programs: list[str], name: str) -> str:
 
 
 def _exports(script: str) -> Iterable[tuple[str, str]]:
-    """Yield the variables that ``spack env activate --sh`` sets, without Spack's own and the folders of this shell."""
+    """Yield the variables that ``spack env activate --sh`` sets, but not Spack's own, nor folders of this shell."""
     for line in script.splitlines():
         if line.startswith('export ') and '=' in line:
             name, _, value = shlex.split(line.rstrip(';'))[1].partition('=')

@@ -46,8 +46,9 @@ def look(
 ) -> list[Finding]:
     """Return the findings on the programs of the benchmarks of `manifest`.
 
-    `folder`: of the stack, with its lock. `activation`: the file that jobs source. `programs`: the folders that it puts
-    on PATH. Without `run` no program is started and no device code is searched, which takes seconds.
+    `folder`: the folder of the stack, with its lock. `activation`: the file that jobs source. `programs`: the folders
+    that this file puts on PATH. Without `run` no program is started and no device code is searched, which takes
+    seconds.
     """
     nodes = json.loads((folder / LOCK).read_text(encoding='utf-8'))['concrete_specs']
     wanted = dict(_wanted(manifest.specs))
@@ -71,13 +72,13 @@ def look(
         rows.append(_of_library(_PLUGINS[name], {Path(plugin).name: plugin} if plugin else {}, name))
         rows.append(_of_library('libfabric.so*', libraries, name))
         net = _said([*_SOURCED, str(activation), 'printenv', 'NCCL_NET']).strip()
-        # without it NCCL and RCCL fall back to sockets where the plugin does not start
+        # without NCCL_NET, NCCL and RCCL fall back to sockets where the plugin does not start
         rows.append(Finding(name, 'NCCL_NET set', net or 'not set', OK if net else MISSING))
     return rows
 
 
 def look_again(stack: Installed) -> list[Finding]:
-    """Return the findings on an installed stack: those on libraries anew, the others as of its installation."""
+    """Look again at the libraries of an installed stack; return these findings and the others of its installation."""
     description = stack.description()
     now = look(stack.folder, stack.manifest(), stack.activation, description['programs'], run=False)
     known = [(row.program, row.wanted) for row in now]
@@ -86,7 +87,7 @@ def look_again(stack: Installed) -> list[Finding]:
 
 
 def missing(rows: Iterable[Finding]) -> str | None:
-    """Return what is missing in a sentence, or None."""
+    """Return a text that names all that is missing; None if nothing is."""
     lines = [f'{row.program}: expected {row.wanted}, found {row.found}' for row in rows if row.state == MISSING]
     return '; '.join(lines) or None
 
@@ -106,7 +107,7 @@ def table(rows: Sequence[Finding]) -> str:
 
 
 def _wanted(specs: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each program of the benchmarks of `specs` with the requirements of all features that it stands for."""
+    """Yield each program of the benchmarks in `specs` with what all features that use the program require of it."""
     merged: dict[str, dict[str, Any]] = {}
     for feature in features_of(specs):
         known = known_benchmarks()[feature]
@@ -134,7 +135,7 @@ def _rows(
     unknown = [library for library, where in libraries.items() if where is None]
     if others := [
         library_name for library_name in unknown if not any(fnmatch(library_name, library) for library in required)
-    ]:  # of a driver, or of a module that jobs load
+    ]:  # libraries of a driver, or of a module that jobs load
         yield Finding(name, 'its other libraries', f'not on this node: {", ".join(others)}', UNKNOWN)
 
 
@@ -147,7 +148,7 @@ def _provides_mpi(node: dict[str, Any], nodes: dict[str, Any]) -> bool:
 
 
 def _mpi(name: str, mpi: dict[str, Any], libraries: dict[str, str | None]) -> Finding:
-    """Return the finding on MPI: exactly one must be linked, that of the lock."""
+    """Return the finding on MPI: the program must be linked with the MPI of the lock, and with no other."""
     wanted = f'{mpi["name"]}@{mpi["version"]}, and no other MPI'
     linked = {os.path.realpath(where): where for lib, where in libraries.items() if where and _MPI.match(lib)}
     if len(linked) != 1:
@@ -158,7 +159,9 @@ def _mpi(name: str, mpi: dict[str, Any], libraries: dict[str, str | None]) -> Fi
         right = mpi['hash'] in real
     else:
         beside = [Path(prefix, lib, Path(path).name) for lib in ('lib', 'lib64', 'lib/release')]
-        right = any(os.path.realpath(one) == real for one in beside) or real.startswith(f'{os.path.realpath(prefix)}/')
+        right = any(os.path.realpath(candidate) == real for candidate in beside) or real.startswith(
+            f'{os.path.realpath(prefix)}/'
+        )
     return Finding(name, wanted, path, OK if right else MISSING)
 
 
@@ -174,7 +177,7 @@ def _of_library(library: str, libraries: dict[str, str | None], name: str) -> Fi
 
 def _libraries(activation: Path, paths: Sequence[str]) -> dict[str, dict[str, str | None] | None]:
     """Return the shared libraries of each program, direct and indirect, as name -> path; None for a static program."""
-    # ldd names a program before its libraries only where it is given more than one
+    # ldd prints the name of a program before its libraries only if it is given several programs
     printed = _said([*_SOURCED, str(activation), 'ldd', '/dev/null', *paths])
     by_program: dict[str, dict[str, str | None] | None] = {}
     libraries: dict[str, str | None] = {}
@@ -195,7 +198,7 @@ def _absent_rpaths(path: str) -> list[str]:
 
 
 def _accepted(name: str, activation: Path, command: list[str]) -> Finding:
-    """Return whether the program accepts options for device buffers; a build without device support refuses them."""
+    """Return the finding on whether a program takes options for device buffers, as those with device support do."""
     printed = _said([*_SOURCED, str(activation), *command]).strip()
     option = ' '.join(command[1:])
     if refused := _REFUSED.search(printed):
@@ -209,7 +212,7 @@ def _accepted(name: str, activation: Path, command: list[str]) -> Finding:
 
 
 def _code(name: str, program: Path, archs: list[str], nodes: dict[str, Any]) -> Iterator[Finding]:
-    """Yield whether the program has code for each architecture, such as ``gfx90a`` and ``sm_80``."""
+    """Yield a finding for each architecture, such as ``gfx90a`` or ``sm_80``: whether the program has code for it."""
     if not archs:
         return
     if archs[0].startswith('gfx'):
@@ -234,7 +237,7 @@ def _archs(manifest: Manifest) -> list[str]:
 
 
 def _plugins(specs: list[str], activation: Path) -> dict[str, str | None]:
-    """Return for each plugin for libfabric of the root specs the file that NCCL or RCCL finds in a job."""
+    """Return for each libfabric plugin in the root specs the file that NCCL or RCCL finds in a job; None if none."""
     roots = [name for name in _PLUGINS if name in map(package_of, specs)]
     folders = _said([*_SOURCED, str(activation), 'printenv', 'LD_LIBRARY_PATH']).strip().split(':') if roots else []
     files = {name: [file for at in folders if at for file in sorted(Path(at).glob(_PLUGINS[name]))] for name in roots}
@@ -242,7 +245,7 @@ def _plugins(specs: list[str], activation: Path) -> dict[str, str | None]:
 
 
 def _said(command: Sequence[str]) -> str:
-    """Return what a command prints, also where it fails; nothing if it cannot be run or does not end."""
+    """Return what a command prints, also where it fails; an empty text if it cannot be run or does not end."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors='replace', timeout=_LIMIT, check=False,

@@ -28,7 +28,7 @@ def known_benchmarks() -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A ``spack.yaml`` and the local files that it includes. `sections`: (name, content), its own ones last."""
+    """A ``spack.yaml`` and the local files that it includes. `sections`: (name, content), its own last."""
 
     path: Path
     sections: tuple[tuple[str, Any], ...]
@@ -55,13 +55,13 @@ class Manifest:
 
     @property
     def target(self) -> str | None:
-        """The microarchitecture that ``packages: all: require`` states, the last one; None: that of the host."""
+        """The microarchitecture that ``packages: all: require`` states last; None: that of the host."""
         every = [content.get('all', {}).get('require', []) for name, content in self.sections if name == 'packages']
         stated = re.findall(r'target=([\w.]+)', json.dumps(every))
         return stated[-1] if stated else None
 
     def fits_host(self) -> bool:
-        """Return True if this host runs code for the stated target. An older login node does not."""
+        """Return True if this host can run code for the stated target; a login node may be too old for it."""
         from archspec.cpu import TARGETS, host
 
         return self.target not in TARGETS or TARGETS[self.target] <= host()
@@ -148,7 +148,7 @@ def features_of(specs: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Installed:
-    """An installed stack of a partition, and whether it still is what its files request."""
+    """A stack of a partition: what its files request, what is installed, and whether the two agree."""
 
     site: str
     partition: str
@@ -165,18 +165,18 @@ class Installed:
 
     @property
     def externals(self) -> Path:
-        """What `ci/provision` found on an undescribed machine; part of the manifest if it exists."""
+        """The file of what `ci/provision` found on an undescribed machine; part of the manifest if it exists."""
         return software_directory() / self.site / 'externals.yaml'
 
     def manifest(self) -> Manifest:
-        """Return what is requested. Raises SiteError."""
+        """Return the manifest that the stack is installed from, with its externals. Raises SiteError."""
         manifest = read_manifest(manifest_path(self.site, self.stack))
         if self.externals.exists():
             return Manifest(manifest.path, (*_sections(self.externals), *manifest.sections))
         return manifest
 
     def description(self) -> dict[str, Any]:
-        """Return ``stack.json``; empty if it is absent or in no known form. Raises SiteError for a later schema."""
+        """Return the content of ``stack.json``; empty if absent or unknown. Raises SiteError for a later schema."""
         path = self.folder / INSTALLED
         try:
             description = json.loads(path.read_text(encoding='utf-8'))
@@ -188,9 +188,9 @@ class Installed:
         return description if description['schema'] == SCHEMA else {}
 
     def provenance(self) -> dict[str, str]:
-        """Return the provenance of every number: lock, Spack's version and the root specs with their hashes.
+        """Return what the stack adds to the provenance of each number: lock, Spack's version, root specs with hashes.
 
-        Raises SiteError if the stack was removed, as while its job waited.
+        Raises SiteError if the stack was removed, such as while a job waited.
         """
         if description := self.description():
             return description['provenance']

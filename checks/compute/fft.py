@@ -18,8 +18,8 @@ from plumbline.machine.vendors import AMD, NVIDIA
 GPUS: Models = {'cuda': ('heffte-cuda', 'speed3d_c2c', NVIDIA.arch), 'rocm': ('heffte-rocm', 'speed3d_c2c', AMD.arch)}
 FEATURES = {'cpu': 'heffte-fftw'} | {model: feature for model, (feature, *_) in GPUS.items()}
 BACKENDS = {'cpu': 'fftw', 'cuda': 'cufft', 'rocm': 'rocfft'}
-POINTS = {'cpu': 2**19, 'cuda': 2**26, 'rocm': 2**26}  # of each rank, 16 bytes each, so that they grow with the ranks
-RUNS = 10  # there and back
+POINTS = {'cpu': 2**19, 'cuda': 2**26, 'rocm': 2**26}  # of each rank, 16 bytes each
+RUNS = 10  # forward and backward
 NUMBER = r'[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?'
 TIMES = rf'^Time per run: (?P<seconds>{NUMBER}) \(s\)\nPerformance: +(?P<rate>{NUMBER}) GFlops/s$'
 
@@ -31,13 +31,13 @@ def models() -> list[str | None]:
 
 
 def size_of(ranks: int, points: int) -> tuple[int, int, int]:
-    """Return a cuboid of `points` on each rank, whose last side grows with the ranks."""
+    """Return the sides of a cuboid with `points` points for each rank; the last side grows with the ranks."""
     side = 2 ** ((points.bit_length() - 1) // 3)
     return side, side, points // side**2 * ranks
 
 
 def faults_of(output: str, backend: str, size: tuple[int, int, int], ranks: int) -> list[str]:
-    """Return one sentence for each sign that an output is not that of a whole and right transform of this size."""
+    """Return one sentence for each sign that an output is not of a complete and correct transform of this size."""
     wanted = {'Backend': backend, 'Size': 'x'.join(map(str, size)), 'MPI ranks': str(ranks)}
     faults = []
     for name, value in wanted.items():
@@ -69,7 +69,7 @@ class Fft(OnNodes, Benchmark):
     figures = {'flops': {'scaling': 'weak'}}
     model = parameter(models(), loggable=True)
     nodes = parameter(node_counts())
-    #: heFFTe's name of the library; None: that of the model.
+    #: The library, by heFFTe's name; None: the library of the model.
     backend = variable(str, type(None), value=None)
 
     @property

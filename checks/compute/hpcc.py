@@ -18,7 +18,7 @@ from checks.core.topology import Topology
 
 # HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
 INPUT = Path(__file__).with_name('hpccinf.template')
-# Half of the measured updates/s of RandomAccess, in local memory and among all ranks; seconds of everything else
+# RandomAccess: half of the measured updates/s, in local memory and among all ranks; seconds of everything else
 UPDATES_OF_CORE, UPDATES_OF_RANK, START = 50e6, 4e6, 4.0
 
 
@@ -43,7 +43,7 @@ _OF_SUMMARY = Agreement('', [
         row[f'{name}_GUPs'] * row[f'{name}_time'], row[f'{name}_ExeUpdates'] * 1e-9))
       for name in ('MPIRandomAccess', 'MPIRandomAccess_LCG')),
 ], digits=6)  # fmt: skip
-# What a section prints of its tests, and the summary again: key -> heading of the section, label of the line
+# Figures that a section prints and the summary repeats: key of the summary -> heading of the section, label of the line
 _TWICE = {
     f'{who}{key}': (f'{who}{section}', label)
     for who in ('Star', 'Single')
@@ -56,28 +56,28 @@ _TWICE = {
 
 
 def _differences(output: str) -> list[str]:
-    """Return a sentence for each figure of the summary that differs from that of its section."""
+    """Return a sentence for each figure of the summary that differs from the same figure in its section."""
     faults = []
     for key, (section, label) in _TWICE.items():
         line = rf'^(?:Average|Single)(?: \w+)? {label} +([0-9.]+)$'
         in_section = re.search(
             rf'^Begin of {section} section\.$(.*?)^End of {section} section', output, re.MULTILINE | re.DOTALL
         )
-        said = re.findall(line, in_section[1], re.MULTILINE) if in_section else []
+        values = re.findall(line, in_section[1], re.MULTILINE) if in_section else []
         for text in re.findall(rf'^{key}=(\S+)$', output, re.MULTILINE):
-            if len(said) != 1 or not equal(printed(said[0]), printed(text, digits=6)):
-                faults.append(f'{key}={text} in the summary, and {" and ".join(said) or "nothing"} in its section')
+            if len(values) != 1 or not equal(printed(values[0]), printed(text, digits=6)):
+                faults.append(f'{key}={text} in the summary, and {" and ".join(values) or "nothing"} in its section')
     return faults
 
 
 def traces_of(output: str) -> Traces:
-    """Return the times of day that hpcc prints, which are from its beginning to its end."""
+    """Return the times of day that hpcc prints from its beginning to its end, and the seconds between them."""
     epochs = [float(text) for text in re.findall(r'^Current time \(([0-9]{1,12})\) is ', output, re.MULTILINE)]
     return Traces(max(0.0, epochs[-1] - epochs[0] - 1) if epochs else 0.0, epochs=epochs)  # in whole seconds
 
 
 def matrix_beyond_caches(topology: Topology, nodes: int) -> dict[str, float]:
-    """Return the bytes of the matrix that make STREAM's arrays, of all ranks and of one, four times their caches."""
+    """Return the bytes of the matrix with which STREAM's arrays are four times the caches: of all ranks, and of one."""
     of_one_rank, every = (
         topology.last_level_cache_bytes(cpus) for cpus in (topology.cpu_of_core[:1], topology.cpu_of_core)
     )
@@ -88,8 +88,8 @@ def matrix_beyond_caches(topology: Topology, nodes: int) -> dict[str, float]:
 def seconds_of(matrix: float, ranks: int, dense: float) -> float:
     """Return the estimated seconds of a trial for a matrix of `matrix` bytes. `dense`: Flop/s of all ranks.
 
-    Measured on two cores of Zen 4 at N=10176, in seconds: HPL 7.5, DGEMM 5, RandomAccess 32. Its tables are powers of
-    two, and it stops after 60 s where all ranks work on one.
+    Measured on two cores of Zen 4 at N=10176, in seconds: HPL 7.5, DGEMM 5, RandomAccess 32. The tables of RandomAccess
+    are powers of two, and it stops after 60 s where all ranks work on one table.
     """
     n, table = math.sqrt(matrix / 8), 2 ** int(math.log2(max(2.0, matrix / 8 / ranks)))
     dgemm = 4 * (n / math.sqrt(3 * ranks)) ** 3 * ranks / dense
@@ -162,7 +162,7 @@ class HPCC(Benchmark):
         self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(self.block_size), 'hpl_grid': f'{p}x{q}'}
 
     def matrix_order(self) -> int:
-        """Return N, a multiple of the block size, and leave judged only the STREAMs whose arrays exceed the caches."""
+        """Return N, a multiple of the block size; make STREAMs informational whose arrays fit into the caches."""
         ranks = self.placement.ranks_per_node * self.num_nodes
         beyond = matrix_beyond_caches(self.topology, self.num_nodes)
         wanted = 8 * (math.ceil(math.sqrt(max(beyond.values()) / 8) / self.block_size) * self.block_size) ** 2

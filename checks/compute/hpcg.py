@@ -53,7 +53,7 @@ class HPCG(ScaledBenchmark):
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     #: Least part of a node's memory that `size=full` fills.
     memory_fraction = variable(float, value=0.25)
-    #: Seconds that HPCG repeats its solution for, without checks and set-up; None: those of the size.
+    #: Seconds for which HPCG repeats its solution, without checks and set-up; None: the seconds of the size.
     run_seconds = variable(int, type(None), value=None)
     inputs = ['hpcg.dat']
 
@@ -84,7 +84,7 @@ class HPCG(ScaledBenchmark):
         self.metrics = metrics_of(self.nodes, self.peak)
 
     def most_ranks(self) -> int:
-        """Return one per core, or the next lower number that HPCG accepts: 75 on 76 cores.
+        """Return the number of ranks: one per core, or the next lower number that HPCG accepts, such as 75 on 76 cores.
 
         The reference smoother, 80 % of the time, is serial in each rank: on two busy cores, two ranks got 1.36 GFLOP/s
         and one rank with two threads 0.99 (medians of six runs).

@@ -40,20 +40,23 @@ def local_grid(points: float) -> tuple[int, int, int]:
 
 
 def process_grid(ranks: int) -> tuple[int, ...]:
-    """Return the factors x <= y <= z of `ranks` that HPCG chooses: those with the smallest surface."""
+    """Return the factors x <= y <= z of `ranks` that HPCG chooses: the factors with the smallest surface."""
     divisors = [n for n in range(1, ranks + 1) if ranks % n == 0]
     pairs = ((x, y) for x in divisors for y in divisors if x <= y and ranks % (x * y) == 0 and y <= ranks // (x * y))
     return min(((x, y, ranks // (x * y)) for x, y in pairs), key=lambda g: g[0] * g[1] + g[1] * g[2] + g[0] * g[2])
 
 
 def accepts(ranks: int) -> bool:
-    """Return whether HPCG starts with so many ranks: the sides of their grid may differ at most eightfold."""
+    """Return True if HPCG starts with so many ranks: the sides of their grid may differ at most eightfold."""
     x, *_, z = process_grid(ranks)
     return 8 * x >= z
 
 
 def figure(section: str, key: str, value: str = NUMBER) -> str:
-    """Return the pattern of a line with a figure, as HPCG 3.0 and 3.1 print it."""
+    """Return a pattern that matches the line of `key` in `section`, as 3.1 or as 3.0 prints it.
+
+    `value`: the pattern of the value in that line.
+    """
     return rf'^(?:{section}::|{section}: *\n(?: .*\n)*?  ){key}(?:=|: ){value}\n'
 
 
@@ -85,7 +88,7 @@ def _sum(of: Mapping[str, Span], what: str) -> Span:
 
 
 def traces_of(output: str, files: Sequence[str] = ()) -> Traces:
-    """Return the time of all solutions, and the date in the name of the file that 3.1 writes."""
+    """Return the time of all solutions, and the dates in the names of `files`, as 3.1 writes them."""
     seconds = re.findall(figure(_TIME, 'Total'), output, re.MULTILINE)
     dates = [date for name in files for date in re.findall(r'\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d', name)]
     return Traces(printed(seconds[0], digits=6) if seconds else 0.0, dates)
@@ -112,7 +115,7 @@ def metrics_of(nodes: int, peak: float | None) -> list[Metric]:
 
 
 def faults_of(output: str, grid: tuple[int, int, int], ranks: int, threads: int) -> list[str]:
-    """Return one sentence for each sign that this is no valid run of `ranks` x `threads` with this local grid."""
+    """Return one sentence for each sign that an output is no valid run of `ranks` x `threads` with this local grid."""
 
     def found(section: str, key: str) -> str:
         values = re.findall(figure(section, key, r'(\S+)'), output, re.MULTILINE)
@@ -126,7 +129,9 @@ def faults_of(output: str, grid: tuple[int, int, int], ranks: int, threads: int)
     if 'QuickPath' in output:
         faults.append('HPCG took its quick path instead of the requested run time')
     headings = [re.findall(f'^{unit} Summary: *$', output, re.MULTILINE) for unit in ('GB/s', 'GFLOP/s')]
-    if len(headings[0]) != len(headings[1]):  # of 3.0: the keys of the second would be those of the first
+    if len(headings[0]) != len(
+        headings[1]
+    ):  # in 3.0, the keys below the second heading would count as keys of the first
         faults.append('the headings of its summaries are not complete')
     for section, name in TESTS.items():
         if (result := found(section, 'Result')) != 'PASSED':

@@ -15,10 +15,10 @@ def read(path: Path) -> Iterator[Measurement]:
     output = saved(path)
 
     def stated(section: str, key: str) -> int:
-        found = re.findall(hpcg.figure(section, key, '([0-9]{1,9})'), output, re.MULTILINE)
-        if len(found) != 1:
-            raise ValueError(f'expected {key} of {section} once, found it {len(found)} times')
-        return int(found[0])
+        matches = re.findall(hpcg.figure(section, key, '([0-9]{1,9})'), output, re.MULTILINE)
+        if len(matches) != 1:
+            raise ValueError(f'expected {key} of {section} once, found it {len(matches)} times')
+        return int(matches[0])
 
     ranks = stated('Machine Summary', 'Distributed Processes')
     threads = stated('Machine Summary', 'Threads per processes')

@@ -47,8 +47,8 @@ class HPL(ScaledBenchmark):
     """Sustained Flop/s of LU factorization and solve in double precision (000, section 4.1; 001, tables 106 to 110).
 
     Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=full` fills
-    `memory_fraction` of the memory, within half a day; `size=strong` is that of one node on up to eight. Of several
-    configurations, best and mean are metrics, too.
+    `memory_fraction` of the memory, within half a day; `size=strong` solves the system of one node on up to eight. Of
+    several configurations, the best and the mean are metrics, too.
     """
 
     descr = 'High-Performance Linpack'
@@ -59,7 +59,7 @@ class HPL(ScaledBenchmark):
     solver, intensity = 'dense', 'high'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     size = parameter(['quick', 'full', 'strong'], loggable=True)
-    memory_fraction = variable(float, type(None), value=None)  #: that the matrix fills; None: the site's, else 0.8
+    memory_fraction = variable(float, type(None), value=None)  #: part that the matrix fills; None: the site's, else 0.8
     inputs = ['HPL.dat']
 
     @run_after('setup')

@@ -43,7 +43,7 @@ def operations(n: float) -> float:
 
 
 def lines_of(n: int, block_size: int, ranks: int, site: dict[str, object]) -> dict[str, str]:
-    """Return all lines of HPL.dat by name: the site's, else computed, else default."""
+    """Return all lines of HPL.dat by name: each as the site states it, else computed, else the default."""
     p, q = nearly_square(ranks)
     computed = {'Ns': n, 'NBs': block_size, 'Ps': p, 'Qs': q}
     return {name: ' '.join(str(value).split()) for name, value in (LINES | computed | site).items()}
@@ -59,7 +59,7 @@ def text_of(lines: dict[str, str]) -> str:
 
 
 def configurations(lines: dict[str, str], ranks: int) -> tuple[Configuration, ...]:
-    """Return what HPL will solve, an entry per test. Raises SiteError where a process grid does not use all `ranks`."""
+    """Return the systems that HPL will solve, one for each test. Raises SiteError if a grid uses not all `ranks`."""
     ns, nbs, ps, qs = ([int(value) for value in lines[name].split()] for name in ('Ns', 'NBs', 'Ps', 'Qs'))
     if len(ps) != len(qs) or any(p * q != ranks for p, q in zip(ps, qs, strict=True)):
         raise SiteError(f'benchmarks.hpl.lines: expected grids Ps x Qs of {ranks} ranks, found {ps} x {qs}')

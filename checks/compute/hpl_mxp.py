@@ -24,12 +24,12 @@ _SIZES = re.compile(r'^ *N = ([0-9]+), NB = ([0-9]+), NPROW = ([0-9]+), NPCOL = 
 
 
 def order_of(ranks: int, order_of_gpu: int) -> int:
-    """Return N, a multiple of the block size, that gives each of `ranks` GPUs as much memory as one has alone."""
+    """Return N, a multiple of the block size, that gives each of `ranks` GPUs as many elements as one has alone."""
     return max(1, round(order_of_gpu * ranks**0.5 / BLOCK)) * BLOCK
 
 
 def faults_of(output: str, order: int, grid: tuple[int, int]) -> list[str]:
-    """Return one sentence for each sign that an output is not that of a solution of this size on a grid of GPUs."""
+    """Return one sentence for each sign that an output is not of a solution of this size on this grid of GPUs."""
     faults = [] if len(_RESIDUAL.findall(output)) == 1 else ['the solution is wrong, or no residual was checked']
     asked = [tuple(map(str, (order, BLOCK, *grid)))]
     if (sizes := _SIZES.findall(output)) != asked:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The output of HPL: Netlib's HPL 2.3, Intel's, NVIDIA's and AMD's print the same lines.
 
-Intel's prints the rate with five decimals, and between result and residual when it started and how many of the cycles
-it used.
+Intel's HPL prints the rate with five decimals, and between result and residual the time of its start and how many
+of the cycles it used.
 """
 
 import re
@@ -52,7 +52,7 @@ class OfResults(Metric):
 def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | None) -> list[Metric]:
     """Return the metrics of a run on `nodes` nodes of `peak` Flop/s each, where that is known.
 
-    Of several configurations, all but the mean are of the fastest.
+    With several configurations, all metrics but the mean are of the fastest one.
     """
 
     def fastest(results: list[Result]) -> Result:
@@ -79,7 +79,7 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
 
 
 def results_of(output: str) -> list[Result]:
-    """Return all results. Raises NotMeasured if a line is incomplete or its time contradicts its rate."""
+    """Return all results in an output. Raises NotMeasured if a line is incomplete or its time contradicts its rate."""
     results = []
     for number, line in enumerate(output.split('\n'), start=1):
         if not re.search(r'\bW[RC]\d', line):
@@ -96,7 +96,7 @@ def results_of(output: str) -> list[Result]:
 
 
 def traces_of(output: str) -> Traces:
-    """Return the time of all systems, and when HPL 2.3 says that each was solved."""
+    """Return the time of all systems, and the dates at which HPL 2.3 says that it began and ended each."""
     seconds = [printed(f'{result.seconds:.2f}') for result in results_of(output)]
     dates = re.findall(rf'^HPL_pdgesv\(\) (?:start|end) time +({CTIME})$', output, re.MULTILINE)
     return Traces(sum(seconds, exact(0)), dates)
@@ -118,12 +118,12 @@ def faults_of(output: str, requested: tuple[Configuration, ...]) -> list[str]:
 
 
 def errors_of(output: str) -> list[str]:
-    """Return what HPL reports of HPL.dat or of the machine, each in angle brackets."""
-    return [f'HPL says: {said}' for said in re.findall(r'^>>> (.*) <<<', output, re.MULTILINE)]
+    """Return a sentence for each error of HPL.dat or of the machine that HPL reports, in angle brackets."""
+    return [f'HPL says: {error}' for error in re.findall(r'^>>> (.*) <<<', output, re.MULTILINE)]
 
 
 def miscounts(output: str, requested: tuple[Configuration, ...], passed: int) -> list[str]:
-    """Return the differences between requested and completed tests."""
+    """Return a sentence for each difference between the requested and the completed tests."""
     faults = []
     finished = re.findall(r'^Finished +(\d+) tests', output, re.MULTILINE)
     if finished != [str(len(requested))]:

@@ -11,12 +11,12 @@ from plumbline.measurement import Measurement
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield rate and time of each solved system. With a residual that FAILED, or a test lost, all of them failed."""
+    """Yield rate and time of each solved system; all count as failed if a residual FAILED or a test is missing."""
     output, trials = saved(path), Counter[str]()
     results = hpl.results_of(output)
     if not results:
-        said = hpl.errors_of(output) or ['expected a line such as "WR11C2R4  2000  192  1  2  0.44  1.2001e+01"']
-        raise ValueError(said[0])
+        errors = hpl.errors_of(output) or ['expected a line such as "WR11C2R4  2000  192  1  2  0.44  1.2001e+01"']
+        raise ValueError(errors[0])
     faults = hpl.faults_of(output, tuple(result.configuration for result in results))
     lines = output.split('\n')
     for result in results:

@@ -19,14 +19,17 @@ def offered_here(implementations: Mapping[str, Any]) -> list[str]:
 
 
 class ScaledBenchmark(Benchmark):
-    """A check with `implementations`, rows of feature, executable, options and on_gpus, and the parameter
-    `implementation`, which chooses the row `self.program`."""
+    """A check with several implementations.
+
+    `implementations`: rows of feature, executable, options and on_gpus. The parameter `implementation` chooses the row
+    `self.program`.
+    """
 
     trials_by_mode = FEW_TRIALS
     usual_spread = 0.01  # HPL of 20 runs: 0.05 % (001, Table 59); between sessions the clock of the slowest core counts
     implementations: Mapping[str, Any]
     solver: str  # dense or sparse
-    intensity: str  # high, or the metric of the bytes that it takes
+    intensity: str  # high, or the metric of the bytes that the program moves
     size = parameter(['quick', 'full'], loggable=True)
     nodes = parameter(node_counts())
     mpi = True
@@ -49,7 +52,7 @@ class ScaledBenchmark(Benchmark):
 
     @property
     def figures(self):
-        """Return the figures derived from the rate; none for the quick size on several nodes."""
+        """The figures derived from the rate `gflops`."""
         rate: dict[str, Any] = {'solver': self.solver}
         if self.nodes == 1 and not self.program.on_gpus:  # the peaks of processors do not bound GPUs
             rate['intensity'] = self.intensity
@@ -61,7 +64,7 @@ class ScaledBenchmark(Benchmark):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the site states of this benchmark."""
+        """The settings that the site states for this benchmark."""
         return self.partition.benchmarks.get(self.requires, {})
 
     @property
@@ -70,7 +73,7 @@ class ScaledBenchmark(Benchmark):
 
     @property
     def peak(self) -> float | None:
-        """Flop/s of a node, of which shares are stated; None on GPUs, since sites state that of the processors."""
+        """The Flop/s of a node for `peak_fraction`; None on GPUs, since sites state the peak of the processors."""
         peaks = self.partition.peaks | self.partition.published_peaks
         return None if self.program.on_gpus else peaks.get('flops_dp')
 

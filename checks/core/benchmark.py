@@ -53,9 +53,10 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     each rank. All that was measured is in the variable `record` of the run report.
     """
 
-    #: Feature of the environ that has this benchmark; of several, any. Empty: nothing beyond the operating system.
+    #: The feature that an environ must have, or several of which any suffices. Empty: nothing beyond the operating
+    #: system.
     requires = variable(str)
-    last_run = variable(str, value='not yet', loggable=True)  #: for real: date and machine
+    last_run = variable(str, value='not yet', loggable=True)  #: on real hardware: date and machine
     #: quick, nightly or acceptance: sets the number of trials unless `trials` does.
     mode = variable(str, type(None), value=None)
     #: Trials in the job; None: what `trials_by_mode` says of the mode.
@@ -70,9 +71,10 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     #: test for uses of the deprecated name `variables`, which takes half of the time of a listing.
     env_vars = required
     num_nodes = variable(int, value=1, loggable=True)
-    #: Whether the measured bytes go between its ranks; a file system may be reached through sockets.
+    #: Whether the check measures bytes that go between its ranks. If not, they may go through sockets, as to a file
+    #: system.
     communicates = True
-    #: Whether its ranks hand GPU buffers to MPI; None: it depends on the build of the program.
+    #: Whether the ranks hand GPU buffers to MPI; None: that depends on the build of the program.
     device_buffers: bool | None = False
     #: The file in a run's folder that holds the numbers, or a shell pattern of its name.
     output = variable(str, value='stdout')
@@ -80,7 +82,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     inputs = variable(typ.List[str], value=[])
     #: Whether all runs of a trial run at the same time, instead of one after the other.
     concurrent = variable(bool, value=False)
-    #: Whether to measure energy where the partition states meters; the metric that is work per second, if there is one.
+    #: Whether to measure energy where the partition states meters; and the name of the metric of work per second, if
+    #: any.
     metered = variable(bool, value=False)
     work_rate = ''
     #: Whether the options of each of `runs` begin with a program; provenance then names `executable`.
@@ -103,12 +106,12 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     wrapper: list[str] = []  # words before the program, such as numactl and its options
     before_trials: list[str] = []  # lines of the job after its stack was activated
     after_trials: list[str] = []
-    expected_settings = 'required.tsv'  # file of the settings without which no program runs on a node
+    expected_settings = 'required.tsv'  # file of the settings that a node must have to run a program
     sourcesdir = str(Path(__file__).parent / 'job' / 'parts')
     exclusive_access = True
     maintainers = ['plumbline']
 
-    def _mark_stagedir(self):  # ReFrame has copied the mode of `sourcesdir`, too: that of a clone which is read-only
+    def _mark_stagedir(self):  # ReFrame copies the mode of `sourcesdir`, too, and a clone may be read-only
         os.chmod(self.stagedir, 0o700 | os.stat(self.stagedir).st_mode)
         super()._mark_stagedir()
 
@@ -116,11 +119,11 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @property
     def is_experimental(self) -> bool:
-        """Whether this kind of case had never run on real hardware when it was released."""
+        """True if this kind of case had never run on real hardware when it was released."""
         return self.last_run.startswith('not yet')
 
     def supports(self, topology: Topology) -> bool:
-        """Return whether this case makes sense on such a node; otherwise it is not listed."""
+        """Return True if this case makes sense on such a node; otherwise the case is not listed."""
         return True
 
     def sanity_faults(self, run: Run) -> list[str]:
@@ -128,7 +131,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         return []
 
     def devices_named(self, run: Run) -> list[str]:
-        """Return the GPUs on which a program says that it ran, by name, or as ``name at PCI address``."""
+        """Return the GPUs on which a program says that it ran, each as ``name`` or ``name at PCI address``."""
         return []
 
     def traces(self, run: Run) -> Traces:
@@ -136,7 +139,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         return Traces()
 
     def complaints(self, folder: Path) -> list[str]:
-        """Return one sentence for each fault that the files of a run show; called also if there is no output."""
+        """Return one sentence for each fault that the files of a run show; also called for a run without output."""
         return []
 
     def peak_of(self, metric: Metric) -> float | None:
@@ -146,7 +149,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @property
     def sends_by_fabric(self) -> bool:
-        """Whether its ranks send from node to node, and by the fabric where the nodes have one."""
+        """True if the ranks send from node to node, and not by sockets alone."""
         between_nodes = self.mpi and self.communicates and self.num_nodes > 1
         return bool(between_nodes and self.current_partition and self.partition.transport != 'sockets')
 
@@ -171,7 +174,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @run_after('init')
     def start_empty(self):
-        if not hasattr(self, 'env_vars'):  # of its class, or by -S env_vars=...
+        if not hasattr(self, 'env_vars'):  # set by its class, or by -S env_vars=...
             self.env_vars = {}
         self.runs: dict[str, list[str]] = {}  # name -> options of the program
         self.run_env: dict[str, dict[str, str]] = {}  # name -> variables of that run alone
@@ -181,7 +184,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.result: Record | None = None
         self.faults: list[str] = []
         self.swept: list[dict[str, Any]] = []  # in a node sweep: the record of each of its places
-        self.hurries = False  # whether the queue may not allow a job the time for all trials
+        self.hurries = False  # whether the queue may allow a job less time than all trials need
 
     @run_after('init', always_last=True)
     def select(self):
@@ -190,7 +193,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.tags |= {EXPERIMENTAL} if self.is_experimental else set()
         if self.trials is None:
             self.trials = self.trials_by_mode[self.mode or 'quick']
-        self.trials_of_case = self.trials  # a further job may run fewer, with the same sizes
+        self.trials_of_case = self.trials  # a further job may run fewer trials, with the same sizes
         self.choose_budget()
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]
         if hasattr(self, '.nid'):  # --distribute makes a test for each node of each partition
@@ -241,7 +244,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         ranks = self.placement.ranks_per_node
         self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
         # no num_cpus_per_task: a job has whole nodes, and its ranks take any of their CPUs
-        self.job.cpus_of_node = max(self.topology.all_cpus) + 1  # to tell schedulers; with those the system keeps
+        self.job.cpus_of_node = (
+            max(self.topology.all_cpus) + 1
+        )  # for schedulers; counts CPUs that the system keeps, too
         self.limit_trial()
         jobscript.limit_time(self)
         jobscript.write_inputs(self)
@@ -249,7 +254,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         if self.site.from_reframe:
             own_configuration.ask_for_gpus(self)
         if self.topology.gpus:
-            self.env_vars |= numbering()  # that of link classes
+            self.env_vars |= numbering()  # GPUs get the numbers of link classes
         if self.mpi:
             self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # else srun waits for ranks that wait for a failed one
             jobscript.pass_buffers_of_gpus(self)
@@ -264,14 +269,14 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.spread_over_all_nodes()
 
     def spread_over_all_nodes(self):
-        """Replace the job of one place by that of all places, one Slurm step for each round."""
+        """Replace the job of one place by a job of all places, with one Slurm step for each round."""
         start = node_sweep.step(self.num_nodes, self.num_tasks, self.num_tasks_per_node) if self.mpi else ''
         run = f'{start}{self.executable} {" ".join(self.executable_opts)}'
         self.prerun_cmds = node_sweep.write_places(
             Path(self.stagedir), self.num_nodes, [*self.prerun_cmds, run, *self.postrun_cmds], int(self.time_limit),
             self.mpi,
         )  # fmt: skip
-        self.time_limit = node_sweep.WEEK  # no limit of its own: each place has one, and the allocation has one
+        self.time_limit = node_sweep.WEEK  # in effect none: each place and the allocation have a limit
         self.executable, self.executable_opts, self.postrun_cmds = 'true', [], []
 
     def figures_with_peaks(self, metrics: Iterable[Metric]) -> dict[str, dict[str, object]]:
@@ -287,7 +292,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         return figures
 
     def plan(self) -> Plan:
-        """Return what the trials of this case must have measured."""
+        """Return what the trials of this case must measure, and how to read it."""
         topology = self.topology if self.current_partition else None
         own, meter = budget.informational(self.metrics) if self.below_caches else self.metrics, energy.metering_of(self)
         return Plan(
@@ -345,8 +350,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.faults.append(str(error))
         for place in self.swept:
             place['evidence'] = self.result.evidence
-        if left := self.result.provenance.get('trials_left_out'):
-            getlogger().warning(f'{self.display_name}: {left}; ci/nightly runs them in further jobs')
+        if left_out := self.result.provenance.get('trials_left_out'):
+            getlogger().warning(f'{self.display_name}: {left_out}; ci/nightly runs them in further jobs')
         if self.faults and shutil.disk_usage(stage).free < 2**20:
             self.faults.insert(0, f'the file system of {stage} is full, seen on {",".join(self.job.nodelist or [])}')
         self.result.causes = self.faults
@@ -389,11 +394,11 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.reference = {self.current_partition.fullname: bounds}
 
     def bounds(self) -> dict[str, tuple[float, float | None, float | None, str]]:
-        """Return ReFrame's reference tuples by performance variable; one that only warns has no thresholds.
+        """Return ReFrame's reference tuples by performance variable; a reference that only warns has no thresholds.
 
         Raises SiteError where a unit or direction differs.
         """
-        references, found = load_references(self.site.name), {}
+        references, tuples = load_references(self.site.name), {}
         for metric, facts, series in self.plan().empty_record().series():
             name = variable_name(metric, series.dims)
             id = SeriesId(self.partition.name, self.current_environ.name, self.check, self.params, metric, series.dims)
@@ -406,8 +411,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
                 raise SiteError(f'{name}: {why}')
             threshold = bound.bad / reference.mean - 1 if bound.gates else None
             lower, upper = (threshold, None) if facts.better == 'higher' else (None, threshold)
-            found[name] = (reference.mean, lower, upper, facts.unit)
-        return found
+            tuples[name] = (reference.mean, lower, upper, facts.unit)
+        return tuples
 
     def limits(self) -> dict[str, float]:
         """Return the worst value that passes, by performance variable, where there is a threshold."""
@@ -437,18 +442,18 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     def loggable_attrs(cls) -> list[tuple[str, str | None]]:
         """Return what ReFrame logs of a case, without `variables`, the deprecated name of `env_vars`.
 
-        At each look at it ReFrame reads the source of its whole call stack, to name who uses it: 8 ms a case.
+        Each time that ReFrame reads `variables`, it reads the source of its call stack to name the user: 8 ms a case.
         """
         return [names for names in type(cls).loggable_attrs(cls) if names[0] != 'variables']
 
     @property
     def check(self) -> str:
-        """Name of the check, without parameters."""
+        """The name of the check, without parameters."""
         return type(self).__name__
 
     @property
     def params(self) -> Pairs:
-        """The parameters of the check, fixed; with the number of nodes where there are several."""
+        """The parameters of the check with their values; also the number of nodes, if there are several."""
         space = type(self).param_space.params
         # names with a dot are ReFrame's own (--distribute, --repeat)
         own = {name: space[name].format(getattr(self, name)) for name in space if '.' not in name and name != 'nodes'}

@@ -87,16 +87,16 @@ def jobs_for(trials: int, seconds: float, max_time: float) -> int:
 def time_in_words(trials: int, seconds: float, limit: float, max_time: float | None) -> str:
     """Return how the time limit of a job is computed, as text."""
     needed = seconds_of_job(trials, limit)
-    said = f'{trials} trials of about {seconds:.0f} s, each ended after {limit:.0f} s, and {_BESIDE_TRIALS} s: '
-    said += f'{needed:.0f} s'
+    words = f'{trials} trials of about {seconds:.0f} s, each ended after {limit:.0f} s, and {_BESIDE_TRIALS} s: '
+    words += f'{needed:.0f} s'
     if not max_time or needed <= max_time:
-        return said
+        return words
     jobs = jobs_for(trials, seconds, max_time)
-    return f'{said}; max_time allows {max_time:.0f} s: {jobs} job{"s" * (jobs > 1)} of that limit'
+    return f'{words}; max_time allows {max_time:.0f} s: {jobs} job{"s" * (jobs > 1)} of that limit'
 
 
 def informational(metrics: Iterable[Metric], names: str = '*') -> list[Metric]:
-    """Return the metrics; those that match `names` measure caches, so they get no peak and need no reference."""
+    """Return the metrics; those whose names match `names` measure caches: they get no peak and need no reference."""
     return [
         replace(metric, judged=False, peak=None) if fnmatchcase(metric.name, names) else metric for metric in metrics
     ]
@@ -122,7 +122,7 @@ class Budgeted(rfm.RegressionTestPlugin):
     below_caches = False  # whether a size is too small for what it should measure
 
     def choose_budget(self):
-        """Set the seconds of a trial; while the cases are listed, also the time limit of all trials."""
+        """Set the seconds of a trial; if ``PLUMBLINE_BUDGETS`` names a file, append the seconds of all trials to it."""
         self.estimates: list[float] = []  # estimated seconds of each benchmark that `fit` sized
         if self.trial_seconds is None:
             self.trial_seconds = self.seconds if isinstance(self.seconds, int) else self.seconds[self.size]
@@ -131,7 +131,7 @@ class Budgeted(rfm.RegressionTestPlugin):
                 stream.write(f'{self.hashcode} {self.trials * self.trial_seconds}\n')
 
     def limit_trial(self):
-        """Lower the seconds of a trial to the estimates, and derive its time limit."""
+        """Lower the seconds of a trial to the estimated ones, and derive the time limit of a trial from them."""
         if self.estimates:
             self.trial_seconds = min(self.trial_seconds, math.ceil(sum(self.estimates)))
         self.trial_time_limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
@@ -139,7 +139,7 @@ class Budgeted(rfm.RegressionTestPlugin):
     @loggable
     @property
     def time_limits(self) -> dict[str, str]:
-        """How the time limit is computed, by partition; before one is chosen, as for --describe, for all partitions."""
+        """How the time limit is computed, by partition: the chosen one, or all if none is chosen, as for --describe."""
         limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
         return {
             name: time_in_words(self.trials, self.trial_seconds, limit, partition.max_time)
@@ -154,9 +154,10 @@ class Budgeted(rfm.RegressionTestPlugin):
     ) -> float:  # fmt: skip
         """Return the bytes of data on all nodes: `wanted`, or as many as fit into the time of a trial.
 
-        `seconds_of`: bytes -> estimated seconds. `share`: the part of memory that may be filled. Each of `runs` calls
-        this once and gets an equal part of the time. Below `needed` bytes caches are measured, and all metrics become
-        informational. The record says what was cut. Raises SiteError if the time is too short for the least data.
+        `seconds_of`: bytes -> estimated seconds. `share`: the part of memory that may be filled. `runs`: the number of
+        runs of a trial; each calls this method once and gets an equal part of the time. Below `needed` bytes caches are
+        measured, and all metrics become informational. The record says what was cut. Raises SiteError if the time is
+        too short even without data.
         """
         seconds, memory = self.trial_seconds / runs, self.topology.described_memory or math.inf
         if seconds_of(0) >= seconds:

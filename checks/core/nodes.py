@@ -9,7 +9,7 @@ from checks.core.topology import Topology
 
 
 class OnNodes(rfm.RegressionTestPlugin):
-    """A check with the parameter `nodes`: up to 16 of them run every night, more at an acceptance."""
+    """A check with the parameter `nodes`: cases on up to 16 nodes run every night, larger ones at an acceptance."""
 
     @run_after('init')
     def count_nodes(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The site of a ReFrame configuration that was not made of a ``site.yaml``, in the objects of one that was.
+"""Describe the system of a site's own ReFrame configuration in the same objects as a ``site.yaml`` does.
 
 Processor, devices, scheduler, launcher and environs are those of ReFrame's runtime and of the topology files that it
 read. A ``site.yaml`` of the system's name with ``detect: reframe`` adds what ReFrame does not know.
@@ -32,7 +32,7 @@ from plumbline.site.sites import Site, give, reframe_feature, site_of
 from plumbline.stacks.manifest import known_benchmarks
 
 BENCHMARKS = 'plumbline'  # key of a partition's `extras`: environ -> its benchmarks
-LOOKED_FOR = 'path'  # provider of an environ of which nothing says what it has
+LOOKED_FOR = 'path'  # provider of an environ whose benchmarks nothing states: their programs are looked for on PATH
 # What partitions of other suites have as a feature, or as `gpu_vendor` of `extras`
 _VENDORS = {
     'nvidia': NVIDIA, 'nvgpu': NVIDIA, 'cuda': NVIDIA, 'amd': AMD, 'amdgpu': AMD, 'rocm': AMD, 'hip': AMD,
@@ -41,8 +41,8 @@ _VENDORS = {
 # Keys of `extras` with the memory of a node that jobs may ask for, in MiB: EESSI/test-suite, cscs-reframe-tests
 _MEMORY = ('mem_per_node', 'cn_memory')
 _COUNTS = ('num_cpus', 'num_cpus_per_core', 'num_sockets')
-_UNUSED = ('arch', 'num_cpus_per_socket')  # keys of a processor that may say what they like
-_OF_JOBS = ('scheduler', 'launcher', 'environs')  # which ReFrame alone says
+_UNUSED = ('arch', 'num_cpus_per_socket')  # keys of a processor that the checks do not use
+_OF_JOBS = ('scheduler', 'launcher', 'environs')  # keys that only ReFrame's configuration states
 _NO_PROCESSOR = (
     "ReFrame knows no num_cpus, num_cpus_per_core and num_sockets of its processor: its configuration's `processor`, "
     'general/remote_detect, or a file that `reframe --detect-host-topology` writes on a node says them'
@@ -73,7 +73,7 @@ def _described() -> tuple[Site, str]:
             'tolerance': stated.get('tolerance', {}),
         }
         left_out = _left_out(whole['partitions'], _contradictions(system.name, whole, stated))
-        whole['partitions'] = [one for one in whole['partitions'] if one['name'] not in left_out]
+        whole['partitions'] = [partition for partition in whole['partitions'] if partition['name'] not in left_out]
         left_out |= _without_devices(system, whole['partitions'])
         why = f'{system.name}: no case on ' + '; '.join(f'{name}: {reason}' for name, reason in left_out.items())
         if not whole['partitions']:
@@ -86,14 +86,17 @@ def _described() -> tuple[Site, str]:
 
 
 def _stated(name: str) -> dict[str, Any]:
-    """Return what the ``site.yaml`` of a system adds; nothing where there is none for this configuration."""
+    """Return what the ``site.yaml`` of a system adds to ReFrame's configuration; empty if there is no such file."""
     path = site_file(name, 'site.yaml')
     entry = read_site_file(path) if path.exists() else {}
     return entry if entry.get('detect') == 'reframe' else {}
 
 
 def _joined(system: str, key: str, known: Iterable[dict[str, Any]], stated: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the items that ReFrame knows with what is stated of each. Raises SiteError for one that it lacks."""
+    """Return the items that ReFrame knows, each with what ``site.yaml`` states of it.
+
+    Raises SiteError if ``site.yaml`` states an item that ReFrame does not know.
+    """
     items = {item['name']: item for item in known}
     for item in stated.get(key, []):
         if item['name'] not in items:
@@ -106,34 +109,37 @@ def _joined(system: str, key: str, known: Iterable[dict[str, Any]], stated: dict
 
 
 def _contradictions(system: str, whole: dict[str, Any], stated: dict[str, Any]) -> dict[str, str]:
-    """Return what cannot be of a partition's processor, as ReFrame has it; raise SiteError where it is stated."""
+    """Return, by partition, a contradiction in the processor that ReFrame describes.
+
+    Raises SiteError for a contradiction in what ``site.yaml`` states.
+    """
     added = {item['name']: item for item in stated.get('partitions', [])}
-    found: dict[str, str] = {}
+    by_partition: dict[str, str] = {}
     for (kind, index, *path), wrong in contradictions(whole):
         item, key = whole[kind][index] if kind == 'partitions' else {}, '.'.join(map(str, path))
         if path and path[0] in added.get(item.get('name'), ()):
             raise SiteError(f'{site_file(system, "site.yaml")}: {item["name"]}: {key}: {wrong}')
         if path[:1] == ['processor'] and path[1] not in _UNUSED and 'topology' not in item['processor']:
-            found.setdefault(item['name'], f'{key}: {wrong}')
-    return found
+            by_partition.setdefault(item['name'], f'{key}: {wrong}')
+    return by_partition
 
 
 def _left_out(partitions: list[dict[str, Any]], wrong: dict[str, str]) -> dict[str, str]:
-    """Return why a partition can have no case, by its name."""
+    """Return, by partition, why it can have no case; only partitions without a case are named."""
     queued = any(scheduler(partition['scheduler']).queued for partition in partitions)
-    found = dict(wrong)
+    reasons = dict(wrong)
     for partition in partitions:
         if queued and not scheduler(partition['scheduler']).queued:
-            found[partition['name']] = 'others log in there, as it is beside partitions with a scheduler'
+            reasons[partition['name']] = 'others log in there, as it is beside partitions with a scheduler'
         elif not partition['environs']:
-            found[partition['name']] = 'it has no environs'
+            reasons[partition['name']] = 'it has no environs'
         elif 'processor' not in partition:
-            found[partition['name']] = _NO_PROCESSOR
-    return found
+            reasons[partition['name']] = _NO_PROCESSOR
+    return reasons
 
 
 def _without_devices(system: System, partitions: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the partitions whose features name GPUs that nothing describes."""
+    """Return what is lacking of partitions whose features name GPUs that nothing describes."""
     features = {part.name: part.features for part in system.partitions}
     return {
         f'the GPUs of {partition["name"]}': 'its `devices` do not say how many'
@@ -143,7 +149,7 @@ def _without_devices(system: System, partitions: list[dict[str, Any]]) -> dict[s
 
 
 def _partition(part: SystemPartition) -> dict[str, Any]:
-    """Return a partition as ``site.yaml`` would have it; one without a scheduler is this machine."""
+    """Return a partition as ``site.yaml`` would describe it; a partition without a scheduler is this machine."""
     known = {key: part.json()[key] for key in ('name', 'descr', 'resources', *_OF_JOBS)}
     is_here = not scheduler(known['scheduler']).queued
     entry = (dict(detect.this_machine()) if is_here else {}) | known
@@ -154,14 +160,14 @@ def _partition(part: SystemPartition) -> dict[str, Any]:
         entry['processor'] = processor
     if part.devices:
         entry['devices'] = [_device(device.info, part) for device in part.devices]
-        entry.pop('link_classes', None)  # which number what was detected
+        entry.pop('link_classes', None)  # they number the detected GPUs
     entry['num_nodes'] = 1 if is_here else _nodes(part)
     memory = next((part.extras[key] for key in _MEMORY if key in part.extras), None)
     return entry | ({'memory_per_node': f'{memory} MiB'} if memory else {})
 
 
 def _nodes(part: SystemPartition) -> int:
-    """Return the number of nodes that a partition has by its scheduler; 1 where ReFrame cannot ask it."""
+    """Return the number of nodes of a partition, as its scheduler lists them; 1 if ReFrame cannot ask the scheduler."""
     try:
         job = Job.create(part.scheduler, part.launcher_type(), name='nodes', sched_access=part.access)
         return len(part.scheduler.filternodes(job, part.scheduler.allnodes())) or 1
@@ -170,14 +176,14 @@ def _nodes(part: SystemPartition) -> int:
 
 
 def _device(info: dict[str, Any], part: SystemPartition) -> dict[str, Any]:
-    """Return a device, with what the architectures of its vendor begin with where only that is known."""
+    """Return a device; if its architecture is not stated, `arch` is the beginning of those of its vendor."""
     words = [str(part.extras.get('gpu_vendor', '')).lower(), *part.features]
     vendor = next((_VENDORS[word] for word in words if word in _VENDORS), None)
     return {'num_devices': 1, 'arch': vendor.arch if vendor else ''} | info
 
 
 def _environs(system: System, environs: Iterable[Environment]) -> Iterator[dict[str, Any]]:
-    """Yield environs with their benchmarks: their features, or `extras` of a partition; else all that can be found."""
+    """Yield environs with their benchmarks: from features or `extras` of a partition, else all to look for."""
     by_feature = {reframe_feature(name): name for name in known_benchmarks()}
     extras: dict[str, set[str]] = {}
     for part in system.partitions:
@@ -191,11 +197,11 @@ def _environs(system: System, environs: Iterable[Environment]) -> Iterator[dict[
                 f'{expected_one_of(min(unknown), [*known_benchmarks()])}'
             )
         words |= {*map(reframe_feature, environ.features)} & {*by_feature}
-        found = [name for word, name in by_feature.items() if word in words] if words else [*_programs()]
-        # the job tells a module that does not load; others than Lmod and Tmod have another command
+        has = [name for word, name in by_feature.items() if word in words] if words else [*_programs()]
+        # the job reports a module that does not load; module systems other than Lmod and Tmod have another command
         modules = [*environ.modules] if re.match('l?mod|tmod', system.modules_system.name) else []
         yield {
-            'name': environ.name, 'features': found, 'provider': 'system' if words else LOOKED_FOR, 'modules': modules,
+            'name': environ.name, 'features': has, 'provider': 'system' if words else LOOKED_FOR, 'modules': modules,
         }  # fmt: skip
 
 
@@ -206,15 +212,15 @@ def _programs() -> dict[str, list[str]]:
 
 
 def lacking(part: SystemPartition, environ: Environment, features: Iterable[str]) -> str:
-    """Return why an environ that does not say so has none of these benchmarks; empty if it has one."""
+    """Return why an environ, whose benchmarks nothing states, has none of `features`; empty if it has one."""
     try:
-        found, where = _found(part.name, environ.name), 'PATH'
+        on_path, where = _found(part.name, environ.name), 'PATH'
     except (ReframeError, ValueError) as error:
-        found, where = frozenset(), f'PATH, as its modules and commands do not load here: {error}'
+        on_path, where = frozenset(), f'PATH, as its modules and commands do not load here: {error}'
     lacks = {}
     for feature in features:
         programs = [name for name in _programs().get(feature, ()) if name != 'mpirun' or 'mpirun' in _launcher(part)]
-        lacks[feature] = [name for name in programs if name not in found]
+        lacks[feature] = [name for name in programs if name not in on_path]
     if not all(lacks.values()) or not lacks:
         return ''
     feature, absent = next(iter(lacks.items()))
@@ -231,7 +237,7 @@ def _launcher(part: SystemPartition) -> str:
 @functools.cache
 def _found(partition: str, environ: str) -> frozenset[str]:
     """Return the programs on PATH after what a job of ReFrame loads. Raises ReframeError or ValueError."""
-    part = next(one for one in rt.runtime().system.partitions if one.name == partition)
+    part = next(candidate for candidate in rt.runtime().system.partitions if candidate.name == partition)
     names = sorted({name for programs in _programs().values() for name in programs})
     load = [*part.prepare_cmds, *rt.emit_loadenv_commands(part.local_env, part.environment(environ))]
     look = f'for name in {" ".join(names)}; do command -v $name > /dev/null && echo "has $name"; done; true'

@@ -30,7 +30,10 @@ UNBOUND = {
     'MVP_ENABLE_AFFINITY': '0',
     'PALS_CPU_BIND': 'none',
 }
-_STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')  # of the job; srun would limit its steps to so many
+_STEP = (
+    'SLURM_CPUS_PER_TASK',
+    'SRUN_CPUS_PER_TASK',
+)  # variables of a job to whose number of CPUs srun would limit its steps
 # Field of a placement -> variable of job/rank.sh with its list for each local rank, separated by colons
 LISTS = {
     'cpus': 'PLUMBLINE_CPUS',
@@ -45,15 +48,15 @@ APART = {'same_numa': (True, True), 'same_socket': (True, False), 'different_soc
 
 @dataclass(frozen=True)
 class Placement:
-    """What the ranks of one node request; None: as the launcher gives it.
+    """What the ranks of one node request; None: what the launcher gives them.
 
     `cpus`: the hardware threads of each local rank, or None where the benchmark binds its threads itself. `threads`:
     OpenMP threads of a rank; `proc_bind` and `places` bind them within the rank's CPUs. `devices`: the GPUs that each
     local rank sees, with the numbers of their vendor's tool; `gpu`: the vendor's kind, a key of VENDORS. `memory`: the
-    NUMA nodes, by the operating system's numbers, of each rank's memory. `nics`: the network device of each, such as
-    mlx5_0. `switches`: whether all nodes have the ``same`` or ``different`` ones. `apart`: the relation of two ranks as
-    the kernel reports it, a key of APART. `across`: the lists have an entry for each rank of the job, one per node,
-    instead of for each local rank.
+    NUMA nodes, by the operating system's numbers, of each rank's memory. `nics`: the network device of each rank, such
+    as mlx5_0. `switches`: whether the nodes are at the ``same`` switch or at ``different`` ones. `apart`: the relation
+    of two ranks as the kernel reports it, a key of APART. `across`: the lists have an entry for each rank of the job,
+    one per node, instead of for each local rank.
     """
 
     ranks_per_node: int
@@ -89,11 +92,11 @@ class Placement:
 
     @property
     def lists(self) -> dict[str, str]:
-        """The variables with the lists of all ranks, which differ between runs on other CPUs and GPUs."""
-        given = {variable: getattr(self, name) for name, variable in LISTS.items()}
+        """The variables with the lists of all ranks; runs on different CPUs and GPUs have different lists."""
+        requested = {variable: getattr(self, name) for name, variable in LISTS.items()}
         return {
             variable: ':'.join(','.join(map(str, items)) for items in lists)
-            for variable, lists in given.items()
+            for variable, lists in requested.items()
             if lists is not None
         }
 
@@ -129,11 +132,11 @@ def one_rank_each(topology: Topology) -> dict[str, Placement]:
         'socket': tuple(cpus[0] for cpus in topology.cpus_by_socket()),
         'core': topology.cpu_of_core,
     }
-    kept: dict[str, Placement] = {}
+    placements: dict[str, Placement] = {}
     for name, cpus in candidates.items():
-        if one_rank_on(cpus) not in kept.values():
-            kept[name] = one_rank_on(cpus)
-    return kept
+        if one_rank_on(cpus) not in placements.values():
+            placements[name] = one_rank_on(cpus)
+    return placements
 
 
 def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = None) -> Placement:
@@ -143,7 +146,7 @@ def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = Non
     """
     whole = (frozenset(cpu for core in topology.cores for cpu in core),)
     candidates = (topology.numa_domains, topology.sockets, whole)
-    domains = next(found for found in candidates if ranks % len(found) == 0)
+    domains = next(parts for parts in candidates if ranks % len(parts) == 0)
     per_domain, cpus = ranks // len(domains), []
     for domain in domains:
         cores = topology.cpus_in(domain)
@@ -167,10 +170,10 @@ class Gpu(NamedTuple):
 class Granted:
     """What one rank actually got. The CPUs are always known, the rest only if it was requested.
 
-    `host`: the host name of its node. `watched`: the looks at it while its program ran. `after`: seconds from the
-    last line about it to the end of its run. `devices`: the UUID of each by its number; `gpus`: what it is. `nics`:
-    the rate of each by its name, where the kernel knows it. `switch`: what its node is connected to, where Slurm
-    knows it. `sockets`, `numa`: of its CPUs, by the kernel's numbers.
+    `host`: the host name of its node. `watched`: the looks at the rank while its program ran. `after`: seconds from the
+    last line of its binding file to the end of its run. `devices`: number of a GPU -> UUID; `gpus`: number of a GPU ->
+    what the kernel says of it. `nics`: name of a network device -> rate, if the kernel knows it. `switch`: the switch
+    of its node, if Slurm knows it. `sockets`, `numa`: those of its CPUs, by the kernel's numbers.
     """
 
     cpus: frozenset[int]
@@ -196,9 +199,9 @@ class Granted:
 def granted(trial: Path) -> dict[str, Granted]:
     """Return what each rank of a trial got, by ``<node>.<local rank>``, from the files that ``parts/rank.sh`` wrote.
 
-    Their first line is the list of CPUs; ``host n1``, ``gpu 0 GPU-6f3c...``, ``gpu_is 0 0000:c1:00.0 3 NVIDIA A100``,
-    ``memory 0,1``, ``switch spine.leaf``, ``nic mlx5_0 200 Gb/sec (4X HDR)``, ``socket 0``, ``numa 3`` follow, then the
-    lines of ``parts/watch.sh``.
+    The first line of a file is the list of CPUs; ``host n1``, ``gpu 0 GPU-6f3c...``, ``gpu_is 0 0000:c1:00.0 3 NVIDIA
+    A100``, ``memory 0,1``, ``switch spine.leaf``, ``nic mlx5_0 200 Gb/sec (4X HDR)``, ``socket 0``, ``numa 3`` follow,
+    then the lines of ``parts/watch.sh``.
     """
     exit_code, by_rank = trial / 'exit_code', {}
     for path in sorted(trial.glob('binding.*')):
@@ -209,7 +212,7 @@ def granted(trial: Path) -> dict[str, Granted]:
 
 
 def nodes_of(named: Sequence[str], wanted: int, stage: Path, host_of: Callable[[str], str] | None) -> list[str]:
-    """Return the nodes of a job: those that the scheduler `named` and, if `wanted` is larger, those of its ranks.
+    """Return the nodes of a job: those that the scheduler `named` and, if `wanted` is more, those that ranks reported.
 
     The accounting of Slurm 22.05 has named only the first node of a job that backfill started.
     """
@@ -221,25 +224,25 @@ def nodes_of(named: Sequence[str], wanted: int, stage: Path, host_of: Callable[[
 
 
 def _granted(lines: list[str]) -> Granted:
-    found = [line.split() for line in lines[1:]]
+    words_of_lines = [line.split() for line in lines[1:]]
 
     def numbers(key: str) -> frozenset[int]:
-        return frozenset().union(*(parse_cpu_list(words[1]) for words in found if words[:1] == [key]))
+        return frozenset().union(*(parse_cpu_list(words[1]) for words in words_of_lines if words[:1] == [key]))
 
     return Granted(
         cpus=parse_cpu_list(''.join(lines[:1])),
-        devices={int(words[1]): words[2] for words in found if words[:1] == ['gpu']},
+        devices={int(words[1]): words[2] for words in words_of_lines if words[:1] == ['gpu']},
         gpus={
             int(words[1]): Gpu(words[2], int(words[3]), ' '.join(words[4:]))
-            for words in found
+            for words in words_of_lines
             if words[:1] == ['gpu_is']
         },
         memory=numbers('memory'),
-        nics={words[1]: ' '.join(words[2:]) for words in found if words[:1] == ['nic']},
-        switch=''.join(words[1] for words in found if words[:1] == ['switch']),
+        nics={words[1]: ' '.join(words[2:]) for words in words_of_lines if words[:1] == ['nic']},
+        switch=''.join(words[1] for words in words_of_lines if words[:1] == ['switch']),
         sockets=numbers('socket'),
         numa=numbers('numa'),
-        host=''.join(words[1] for words in found if words[:1] == ['host']),
+        host=''.join(words[1] for words in words_of_lines if words[:1] == ['host']),
         watched=parse(lines[1:]),
     )
 
@@ -278,13 +281,13 @@ def binding_faults(
     switches = [has.switch or 'one that Slurm does not name' for has in actual.values()]
     named = all(has.switch for has in actual.values())
     if placement.switches and not (named and (len(set(switches)) == 1) == (placement.switches == 'same')):
-        found = ' and '.join(switches)
-        faults.append(f'{placement.switches} switches of the nodes were requested, and they are {found}')
+        names = ' and '.join(switches)
+        faults.append(f'{placement.switches} switches of the nodes were requested, and they are {names}')
     return faults + _relation_faults(placement, actual) + _device_faults(actual) + _order_faults(actual, near)
 
 
 def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Callable[[str], str]) -> list[str]:
-    """Return the ranks whose node is not of the job, or whose host is not that node."""
+    """Return a sentence for each rank whose node is not one of the job, or whose host is not that node."""
     faults = []
     for rank, got in actual.items():
         node = rank.rpartition('.')[0]
@@ -298,16 +301,16 @@ def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Call
 
 
 def _gpu_faults(placement: Placement, got: Granted) -> list[str]:
-    """Return where the GPUs that the processes of a rank see differ from those that job/rank.sh set."""
+    """Return a sentence for each process of a rank that sees other GPUs than job/rank.sh has set."""
     if not got.devices or placement.gpu is None:
         return []
     vendor = VENDORS[placement.gpu]
-    given = ','.join(map(str, got.devices)), ','.join(got.devices.values())
-    return got.watched.device_faults(vendor.visible, given, vendor.hides)
+    allowed = ','.join(map(str, got.devices)), ','.join(got.devices.values())
+    return got.watched.device_faults(vendor.visible, allowed, vendor.hides)
 
 
 def add_actual(record: dict[str, Any], actual: Mapping[str, Granted], run: str = '') -> None:
-    """Add the placement of the ranks in a trial to a record, which keeps that of the trial with the fewest looks."""
+    """Add the placement of the ranks in a trial to a record; of its trials, it keeps the fewest looks at a rank."""
     got, watched = record.setdefault('actual', {}), record.setdefault('watched', {})
     for rank, has in actual.items():
         key = f'{run} {rank}'.strip()
@@ -321,7 +324,7 @@ def _looks(watched: str) -> int:
 
 
 def _relation_faults(placement: Placement, actual: dict[str, Granted]) -> list[str]:
-    """Return where sockets and NUMA domains of two ranks contradict `apart`: the site may describe the node wrongly."""
+    """Return a sentence if the sockets and NUMA domains of two ranks contradict `apart`, as of a wrong site.yaml."""
     if placement.apart is None or len(actual) != 2:
         return []
     first, second = actual.values()
@@ -340,7 +343,7 @@ def _relation_faults(placement: Placement, actual: dict[str, Granted]) -> list[s
 
 
 def _device_faults(actual: dict[str, Granted]) -> list[str]:
-    """Return the GPUs of a node to which ranks give different numbers."""
+    """Return a sentence for each GPU of a node to which ranks give different numbers."""
     seen = [
         (*rank.rpartition('.')[::2], number, uuid)
         for rank, got in actual.items()
@@ -354,7 +357,7 @@ def _device_faults(actual: dict[str, Granted]) -> list[str]:
 
 
 def _order_faults(actual: Mapping[str, Granted], near: Sequence[int]) -> list[str]:
-    """Return the GPUs with another NUMA domain by the kernel than by the site: their order may differ, too."""
+    """Return a sentence on GPUs whose NUMA domain the site states otherwise than the kernel: the order may be wrong."""
     gpus = {number: gpu for got in actual.values() for number, gpu in got.gpus.items()}
     wrong = [
         f'GPU {number} at {gpu.address} is near NUMA domain {gpu.near} by the kernel'
@@ -366,21 +369,21 @@ def _order_faults(actual: Mapping[str, Granted], near: Sequence[int]) -> list[st
 
 
 def unlike(said: Iterable[str], actual: Mapping[str, Granted], archs: Sequence[str]) -> list[str]:
-    """Return a sentence for each device that a program says it used and that it was not given.
+    """Return a sentence for each device that a program says it used although it was not given to it.
 
-    `said`: name, or ``name at PCI address``. A name counts as that of a GPU if it has its architecture, one of `archs`,
-    or if one of the two names contains the other, but for signs such as (R).
+    `said`: each device as ``name`` or ``name at PCI address``. A name matches a GPU if it contains its architecture,
+    one of `archs`, or if one of the two names contains the other; signs such as (R) are ignored.
     """
-    given = [gpu for got in actual.values() for gpu in got.gpus.values()]
+    gpus = [gpu for got in actual.values() for gpu in got.gpus.values()]
     faults = []
-    for device in dict.fromkeys(said) if given else ():
+    for device in dict.fromkeys(said) if gpus else ():
         name, _, address = device.partition(' at ')
-        at = [gpu for gpu in given if not address or gpu.address in ('-', address) or gpu.address.startswith(address)]
+        at = [gpu for gpu in gpus if not address or gpu.address in ('-', address) or gpu.address.startswith(address)]
         words = _plain(name)
         if not any(not gpu.name or _plain(gpu.name) in words or words in _plain(gpu.name) for gpu in at) and not (
             at and any(arch and arch in name for arch in archs)
         ):
-            had = ', '.join(f'{gpu.name} at {gpu.address}' for gpu in given)
+            had = ', '.join(f'{gpu.name} at {gpu.address}' for gpu in gpus)
             faults.append(f'the program says that it ran on {device}; it was given {had}')
     return faults
 
@@ -391,7 +394,7 @@ def _plain(name: str) -> str:
 
 # The devices of a node, and the programming models that can use them
 
-# Programming model -> (feature of the stack, program, what the architectures that it is for begin with: `Vendor.arch`,
+# Programming model -> (feature of the stack, program, beginning of the architectures that it is for: `Vendor.arch`,
 # ``opencl`` or nothing)
 Models = Mapping[str, tuple[str, str, str]]
 # Builds of OSU Micro-Benchmarks for buffers of GPUs, by the names of its option -d
@@ -405,7 +408,7 @@ def models_for(topology: Topology, models: Models) -> list[str]:
 
 
 def models_of_this_system(models: Models) -> list[str | None]:
-    """Return those that a partition can run and a stack offers, for a parameter."""
+    """Return those of `models` that a partition can run and a stack offers, as values of a parameter."""
     offered = {model: row for model, row in models.items() if row[0] in features_of_this_system()}
     return on_this_system(lambda topology: models_for(topology, offered))
 
@@ -438,10 +441,10 @@ def cpus_of_devices(topology: Topology) -> Lists:
 
 
 def devices_of_this_system() -> list[int | None]:
-    """Return the numbers of the GPUs, and other OpenCL devices, of a node, for a parameter."""
+    """Return the numbers of the GPUs, or of other OpenCL devices, of a node, as values of a parameter."""
     return on_this_system(lambda topology: range(max(len(topology.gpus), topology.opencl_devices)))
 
 
 def one_rank_per_gpu(topology: Topology) -> Placement:
-    """Return a placement on the cores near each GPU, for programs that assign the GPUs to the local ranks in order."""
+    """Return a placement with a rank on the cores near each GPU, for programs that give local rank i the GPU i."""
     return replace(ranks_with_threads(topology, len(topology.gpus)), cpus=cpus_of_devices(topology))

@@ -21,7 +21,7 @@ class RecordOf:
     once.
     """
 
-    _is_busy = False  # of all: one at a time is made
+    _is_busy = False  # of the class: one record is made at a time
 
     def __init__(self, check: Benchmark):
         self._check = check
@@ -29,8 +29,8 @@ class RecordOf:
     def __rfm_json_encode__(self) -> dict[str, Any] | None:
         """Return None if the check raises any error, which would lose the report of all other cases.
 
-        None also for a message that is logged while the record is made, or before the check knows its node: with the
-        level debug ReFrame asks for the record at each message.
+        Return None also while another record is made, or before the check knows its node: with the log level debug,
+        ReFrame asks for the record at each message.
         """
         if RecordOf._is_busy or (self._check.current_partition and not hasattr(self._check, 'topology')):
             return None

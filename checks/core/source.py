@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell whether a check is still the one that a baseline was recorded with."""
+"""Compute a digest that tells whether a check still is as it was when a baseline was recorded."""
 
 import ast
 import functools

@@ -17,8 +17,8 @@ from plumbline.errors import SiteError
 from plumbline.site.sites import FileSystem, LinkClass, Site, load_site, reframe_feature
 from plumbline.units import in_base_unit
 
-#: The largest last-level cache of a core on the market is 48 MiB (EPYC 9184X: 768 MiB, 16 cores). A virtual machine may
-#: report the whole one of its host for its few cores.
+#: The largest last-level cache per core on the market is 48 MiB (EPYC 9184X: 768 MiB, 16 cores). A virtual machine may
+#: report the whole cache of its host for its few cores.
 LARGEST_CACHE_OF_CORE = 64 * 2**20
 
 
@@ -42,7 +42,7 @@ class Topology:
     arch: str
     described_memory: float | None
     nodes_of_partition: int = 1
-    launcher: str = ''  # the site's word
+    launcher: str = ''  # as site.yaml names it
     memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kind -> NUMA domains
     gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
     opencl_devices: int = 0  # the GPUs, or devices of type opencl, such as processors through PoCL
@@ -58,7 +58,7 @@ class Topology:
     expects: tuple[tuple[str, str], ...] = ()  # how a node must be set
     power_caps: tuple[int, ...] = ()  # W
     cache_note: str = ''  # why caches have another size than reported
-    from_reframe: bool = False  # whether it is of a ReFrame configuration of the site's own
+    from_reframe: bool = False  # whether a ReFrame configuration of the site's own describes it
 
     @functools.cached_property
     def cpu_of_core(self) -> tuple[int, ...]:
@@ -82,7 +82,10 @@ class Topology:
         return self.described_memory
 
     def undescribed(self, what: str) -> Exception:
-        """Return the error of what is not described: of ReFrame's own configuration, which cannot, a reason to skip."""
+        """Return the error for a fact that is not described: `what`, as SiteError.
+
+        If a ReFrame configuration, which cannot state such facts, describes the site, it is a reason to skip the case.
+        """
         return SkipTestError(what) if self.from_reframe else SiteError(what)
 
     def cpus_in(self, domain: frozenset[int]) -> tuple[int, ...]:
@@ -90,7 +93,7 @@ class Topology:
         return tuple(cpu for cpu in self.cpu_of_core if cpu in domain)
 
     def cpu_near_nic(self, nic: int = 0) -> int:
-        """Return the first core of the NUMA domain near a network device, by its number; of the node if unknown."""
+        """Return the first core of the NUMA domain near a network device, by its number, else of the node."""
         if nic < len(self.nic_numa_ids):
             near = self.cpus_in(self.numa_domains[self.numa_ids.index(self.nic_numa_ids[nic])])
             return next(iter(near), self.cpu_of_core[0])  # the system may keep all cores of a domain
@@ -111,7 +114,7 @@ class Topology:
         return self.cache_bytes(max(cache.level for cache in self.caches), cpus)
 
     def has_instructions(self, extension: str | None) -> bool:
-        """Return whether the processor has an extension by archspec's name, such as avx2; None: no extension."""
+        """Return True if the processor has an extension, by archspec's name, such as avx2; None needs none."""
         known = archspec.cpu.TARGETS.get(self.arch)
         return extension is None or (known is not None and extension in known)
 
@@ -126,20 +129,20 @@ def features_of_this_system() -> set[str]:
 
 
 def environs_with(features: Sequence[str]) -> list[str]:
-    """Return ReFrame's selection of environs: by these features, or by name.
+    """Return ReFrame's selection of the environs with these features, by feature or by name.
 
     A check that requires nothing gets the first environ of each partition, preferably one without Spack.
     """
     site = current_site()
-    if features and site.from_reframe:  # whose environs may say by other means what they have
+    if features and site.from_reframe:  # its environs may state their features by other means
         return [name for name, environ in site.environs.items() if not {*features}.isdisjoint(environ.features)]
     if features:
         return [f'+{reframe_feature(name)}' for name in features]
-    found = [
+    first_environs = [
         sorted(partition.environs, key=lambda name: site.environs[name].provider == 'spack')[:1]
         for partition in site.partitions.values()
     ]
-    return list(dict.fromkeys(name for names in found for name in names))
+    return list(dict.fromkeys(name for names in first_environs for name in names))
 
 
 def topologies() -> list[tuple[str, Topology]]:
@@ -209,7 +212,7 @@ def topology_of(site: str, partition: str) -> Topology:
 
 def _believable(caches: Sequence[Cache], cores: Sequence[tuple[int, ...]]) -> dict[str, Any]:
     """Return the caches, implausibly large ones reduced, and a note on the reductions."""
-    found, notes = [], []
+    believed, notes = [], []
     for cache in caches:
         sharing = sum(not cache.cpus.isdisjoint(core) for core in cores)
         most = LARGEST_CACHE_OF_CORE * sharing
@@ -218,13 +221,13 @@ def _believable(caches: Sequence[Cache], cores: Sequence[tuple[int, ...]]) -> di
                 f'L{cache.level} of {cache.size / 2**20:.0f} MiB for {sharing} cores counts as {most / 2**20:.0f} MiB'
             )
             cache = replace(cache, size=most)
-        found.append(cache)
+        believed.append(cache)
     why = ': no processor has more than 64 MiB a core; a virtual machine may report that of its host'
-    return {'caches': tuple(found), 'cache_note': '; '.join(dict.fromkeys(notes)) + why if notes else ''}
+    return {'caches': tuple(believed), 'cache_note': '; '.join(dict.fromkeys(notes)) + why if notes else ''}
 
 
 def _pairs_of(links: LinkClass) -> tuple[tuple[int, int], ...]:
-    """Return (from, to) of every path of a class that is measured."""
+    """Return (from, to) of every path of a link class that is measured."""
     return links.pairs + (tuple((b, a) for a, b in links.pairs) if links.both_directions else ())
 
 
@@ -323,8 +326,8 @@ class Layout:
 def layouts(topology: Topology) -> dict[str, Layout]:
     """Return all layouts of a node in the order below; of layouts on the same cores, only the first.
 
-    node: all cores. core: the first one. half_close: the first half, domain after domain. half_spread: every second
-    core of every domain. socket<i>, numa<i>: all cores of one.
+    node: all cores. core: the first core. half_close: the first half of the cores, domain after domain. half_spread:
+    every second core of every domain. socket<i>, numa<i>: all cores of socket or domain i.
     """
     domains = [topology.cpus_in(domain) for domain in topology.numa_domains]
     half = len(topology.cores) // 2
@@ -341,11 +344,11 @@ def layouts(topology: Topology) -> dict[str, Layout]:
         candidates[f'socket{i}'] = _groups([tuple(cpu for cpu in cpus if cpu in socket) for cpus in domains])
     for i, cpus in enumerate(domains):
         candidates[f'numa{i}'] = _groups([cpus if j == i else () for j in range(len(domains))])
-    kept: dict[str, Layout] = {}
+    distinct: dict[str, Layout] = {}
     for name, layout in candidates.items():
-        if layout.cpus and all(set(layout.cpus) != set(other.cpus) for other in kept.values()):
-            kept[name] = layout
-    return kept
+        if layout.cpus and all(set(layout.cpus) != set(other.cpus) for other in distinct.values()):
+            distinct[name] = layout
+    return distinct
 
 
 def _groups(domains: list[tuple[int, ...]], stride: int = 1) -> Layout:
@@ -357,7 +360,7 @@ def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
 
     same_numa: the first two cores. same_socket: in two NUMA domains of a socket. different_socket: in two sockets.
     first_last: the ends of a node of one socket. two_nodes: the first core of each, near its first network device. Of
-    pairs on the same cores, only the first.
+    pairs on the same cores, only the first is returned.
     """
     first, last = topology.cpu_of_core[0], topology.cpu_of_core[-1]
     domains = [cpus for domain in topology.numa_domains if (cpus := topology.cpus_in(domain))]
@@ -368,24 +371,26 @@ def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
         'different_socket': [(first, cpus[0]) for cpus in sockets[1:]],
         'first_last': [(first, last)] if len(sockets) == 1 else [],
     }
-    kept: dict[str, tuple[int, ...]] = {}
-    for name, found in candidates.items():
-        usable = [cpus for cpus in found if len(set(cpus)) == 2 and cpus not in kept.values()]
+    chosen: dict[str, tuple[int, ...]] = {}
+    for name, options in candidates.items():
+        usable = [cpus for cpus in options if len(set(cpus)) == 2 and cpus not in chosen.values()]
         if usable:
-            kept[name] = usable[0]
+            chosen[name] = usable[0]
     if topology.nodes_of_partition > 1:
-        kept['two_nodes'] = (topology.cpu_near_nic(),)
-    return kept
+        chosen['two_nodes'] = (topology.cpu_near_nic(),)
+    return chosen
 
 
 def gpu_pairs(topology: Topology, link_class: str | None, pairs: str) -> tuple[tuple[int, int], ...]:
-    """Return (from, to) of the paths of a class: `all`; the `first`, for quick runs; or one, such as `0_1` (``-P``).
+    """Return (from, to) of the paths of a link class that `pairs` selects.
+
+    `pairs`: `all`; the `first`, for quick runs; or one, such as `0_1`, by ReFrame's option ``-P``.
 
     Empty if a node has no such class or path, and for `all` if there is only one path.
     """
-    found = topology.link_classes.get(link_class or '', ())
+    paths = topology.link_classes.get(link_class or '', ())
     if pairs == 'first':
-        return found[:1]
+        return paths[:1]
     if pairs == 'all':
-        return found if len(found) > 1 else ()
-    return tuple((a, b) for a, b in found if pairs == f'{a}_{b}')
+        return paths if len(paths) > 1 else ()
+    return tuple((a, b) for a, b in paths if pairs == f'{a}_{b}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""clpeak: what any OpenCL device reaches, of GPUs and, through PoCL, of processors."""
+"""clpeak: the rates of any OpenCL device, of GPUs and, through PoCL, of processors."""
 
 import re
 
@@ -30,7 +30,7 @@ VALUE = '(?P<value>[^<>]+)'
 
 
 def metrics_of(test: str, peak: str | None = None) -> list[Metric]:
-    """Return the metrics of a test; of one with vectors, the best of them as well."""
+    """Return the metrics of a test; for a test with several vector widths, also a metric of the best width."""
     _, name, unit, scale, kind = TESTS[test]
     if test == 'launch':
         launch = rf'^ *<kernel_launch_latency unit="us">{VALUE}</kernel_launch_latency>$'
@@ -48,7 +48,7 @@ def metrics_of(test: str, peak: str | None = None) -> list[Metric]:
 
 
 def faults_of(output: str, device: int) -> list[str]:
-    """Return one sentence for each sign that an output is not that of exactly this device: clpeak then exits with 0."""
+    """Return one sentence for each sign that an output is not of exactly this device; clpeak exits with 0 even then."""
     platforms, devices = re.findall(r'<platform name="(.*?)"', output), re.findall(r'<device name="(.*?)"', output)
     named = ', '.join(platforms) or 'none: expected the .icd file of a driver in /etc/OpenCL/vendors or OCL_ICD_VENDORS'
     if not devices:
@@ -64,8 +64,8 @@ def faults_of(output: str, device: int) -> list[str]:
 class ClPeak(Benchmark):
     """Bandwidth, arithmetic by type, copies and kernel launch. Parses ``<float16>25.11</float16>`` of an XML file.
 
-    A number without `vector` is the best vector's of each trial. The device is that of its number on the only platform
-    that has so many; site.yaml lists those that are no GPUs as `devices` of type opencl.
+    A series without `vector` has the best vector of each trial. `device` is the number of a device on the only platform
+    with so many devices; site.yaml lists devices that are no GPUs as `devices` of type opencl.
     """
 
     descr = 'clpeak on an OpenCL device'
@@ -107,7 +107,7 @@ class ClPeak(Benchmark):
         for test in self.tests:
             for metric in metrics_of(test):
                 if metric.computed:
-                    found = [
+                    widths = [
                         series_of(record, metric.name, vector=f'{TESTS[test][-1]}{n}', **metric.dims) for n in WIDTHS
                     ]
-                    series_of(record, metric.name, **metric.dims).samples = by_trial(found, max)
+                    series_of(record, metric.name, **metric.dims).samples = by_trial(widths, max)

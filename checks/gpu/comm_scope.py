@@ -32,8 +32,9 @@ SMALL, LARGE = 2**8, 2**30
 
 
 def numa_ids(topology: Topology, device: int) -> list[int]:
-    """Return one NUMA domain of each socket, by the operating system's number: first that near the device, if the site
-    states it.
+    """Return the operating system's number of one NUMA domain of each socket, the domain near the device first.
+
+    If the site does not state the domain near the device, the order is that of the sockets.
 
     Comm|Scope binds itself to a domain, which is part of a benchmark's name. Crossing to another socket costs most.
     """
@@ -58,14 +59,14 @@ class CommScope(ByModel, Benchmark):
     min_time = variable(float, value=0.05)
     #: Repetitions of each benchmark in a trial, whose mean is the value.
     repetitions = variable(int, value=1, loggable=True)
-    #: Whether it may run as root: upstream's program then turns the CPUs' turbo off, and leaves it off where killed.
+    #: Whether it may run as root: upstream's program then turns the CPUs' turbo off, and leaves it off if killed.
     as_root = variable(typ.Bool, value=False)
     output = 'benchmarks.json'
     tags = {'quick', 'nightly', 'acceptance'}
 
     @run_before('run')
     def leave_clocks_alone(self):
-        ours = self.stack.provider == 'spack'  # our recipe of libscope takes that out
+        ours = self.stack.provider == 'spack'  # the suite's recipe of libscope removes that
         if os.geteuid() == 0 and not (ours or self.as_root or self.is_dry_run()):
             raise SanityError(
                 'not run as root: Comm|Scope would set governor and turbo of the CPUs; run it as another user, from a '
@@ -73,7 +74,7 @@ class CommScope(ByModel, Benchmark):
             )
 
     def run_benchmarks(self, metrics: list[scope.OfBenchmark], derived: list[Metric]):
-        """Fill the metrics and options. A copy resets its devices before each round, which takes about a second."""
+        """Set metrics, options and time limit. Copies reset their devices before each round, about a second."""
         self.placement = one_process(self.topology, range(len(self.topology.gpus)))
         self.metrics = [replace(metric, repetitions=self.repetitions) for metric in metrics] + derived
         self.names = list(dict.fromkeys(metric.rows or '' for metric in metrics))
@@ -92,8 +93,10 @@ class CommScope(ByModel, Benchmark):
 
 
 class CommScopeDevice(CommScope):
-    """Runs from each socket, ``domain=0``. Series without a domain are those of the nearest one, which the site names,
-    else of the one that measures best."""
+    """A check of one device that runs from each socket: ``domain=0``.
+
+    Series without a domain are of the nearest domain: the one that the site states, else the one that measures best.
+    """
 
     dims = {'direction': Dim('name'), 'domain': Dim('name')}
     device = parameter(devices_of_this_system(), loggable=True)
@@ -137,7 +140,7 @@ class CommScopeKernel(CommScopeDevice):
 
 @rfm.simple_test
 class CommScopeHostDevice(CommScopeDevice):
-    """Copies between pinned memory of the host and a device; `latency` and `bandwidth` are Table 6's (H→D + D→H)/2."""
+    """Copies between pinned memory of the host and a device; `latency` and `bandwidth` are (H→D + D→H)/2 of Table 6."""
 
     descr = 'Copies between host and device'
     directions = {'h2d': scope.host_to_device, 'd2h': scope.device_to_host}

@@ -27,12 +27,12 @@ _TIMES = ('ns', 'us', 'ms', 's')
 
 
 def launch(model: str, numa: int, device: int) -> str:
-    """Return the name of calls that launch an empty kernel with no argument (0), and do not wait for it."""
+    """Return the name of the benchmark that launches an empty kernel without argument (0) and does not wait for it."""
     return f'{dict(cuda="Comm_cudart_kernel", hip="Comm_hip_kernel")[model]}/{numa}/{device}/0/real_time/threads:1'
 
 
 def wait(model: str, numa: int, device: int) -> str:
-    """Return the name of calls that wait for an idle device."""
+    """Return the name of the benchmark that waits for an idle device."""
     return f'Comm_{model}DeviceSynchronize/{numa}/{device}/real_time/threads:1'
 
 
@@ -45,13 +45,16 @@ def device_to_host(model: str, numa: int, device: int, size: int) -> str:
 
 
 def device_to_device(model: str, numa: int, source: int, target: int, size: int) -> str:
-    """Return the name of copies between two devices. CUDA's switches peer access off; HIP's has no NUMA domain."""
+    """Return the name of the benchmark that copies from device to device.
+
+    CUDA's benchmark switches peer access off; HIP's does not switch it and binds to no NUMA domain.
+    """
     ids = f'{numa}/{source}/{target}' if model == 'cuda' else f'{source}/{target}'
     return f'Comm_{model}MemcpyAsync_GPUToGPU/{ids}/{_size(size)}'
 
 
 def device_to_peer(source: int, target: int, size: int) -> str:
-    """Return the name of CUDA's copies with peer access, for devices that reach each other's memory."""
+    """Return the name of CUDA's copy with peer access, for devices that reach each other's memory."""
     return f'Comm_cudaMemcpyAsync_GPUToGPUPeer/{source}/{target}/{_size(size)}'
 
 
@@ -107,7 +110,7 @@ def seconds_of(output: str, name: str, size: int = 0, repetitions: int = 1) -> l
 
 
 def _seconds(name: str, entry: dict[str, Any], size: int) -> float:
-    """Return the seconds of an iteration, which must agree with the rate that Google Benchmark computed of them."""
+    """Return the seconds of an iteration, which must agree with the printed rate. Raises NotMeasured."""
     for sign, words in (('error_occurred', 'error_message'), ('skipped', 'skip_message')):
         if entry.get(sign):
             raise NotMeasured(f'{name} did not run: {entry.get(words) or "no reason given"}')
@@ -137,7 +140,7 @@ def traces_of(output: str) -> Traces:
 
 
 def faults_of(output: str, names: list[str]) -> list[str]:
-    """Return one sentence for each sign that an output is not that of these benchmarks alone."""
+    """Return one sentence for each sign that an output is not of these benchmarks alone."""
     try:
         others = {str(entry.get('run_name')) for entry in _entries(output)} - set(names)
     except NotMeasured as reason:

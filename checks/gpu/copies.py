@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Copies of all GPUs of a node at the same time, by TransferBench: what shared root ports and links leave to each.
+"""Copies of all GPUs of a node at the same time, by TransferBench: the rate that shared ports and links leave to each.
 
 A transfer is SOURCE->EXECUTOR->DESTINATION: memory C0 of NUMA domain 0 or G0 of GPU 0, and what copies, the engine D0
 or the cores G0 of a GPU. All transfers of a run are started together, and their data are compared.
@@ -29,7 +29,7 @@ MODELS: Models = {
 # Memory of the host in TransferBench's letters; managed memory is allocated by a GPU, and wanders
 MEMORY_KINDS = {'pinned': 'C', 'unpinned': 'U', 'fine': 'B', 'managed': 'M'}
 MIB = 256  # of each transfer
-CORES = 8  # compute units of a transfer by the cores of a GPU, as of its preset a2a
+CORES = 8  # compute units of a transfer by the cores of a GPU, as in the preset a2a
 _BAR = r' *[|\u2502] *'  # newer versions draw frames
 _DIGITS = r'[0-9]{1,9}\.[0-9]{3}'
 _NUMBER = f'({_DIGITS})'
@@ -59,7 +59,7 @@ class Transfers(Metric):
 
 
 def domains_of(topology: Topology) -> list[tuple[int, int]]:
-    """Return for each GPU its NUMA domain and the one farthest from that, both counted from 0."""
+    """Return for each GPU its NUMA domain and the domain farthest from it, both counted from 0."""
     count = len(topology.numa_domains)
     near = [topology.numa_ids.index(number) for number in topology.gpu_numa_ids] or [0] * len(topology.gpus)
 
@@ -90,7 +90,7 @@ def copies_of(topology: Topology, kinds: Sequence[str]) -> dict[str, list[str]]:
 
 
 def faults_of(output: str, transfers: int, mib: int = MIB) -> list[str]:
-    """Return one sentence for each sign that an output is not that of so many transfers, all compared."""
+    """Return one sentence for each sign that an output is not of so many transfers, all compared."""
     faults = [f'TransferBench says: {line.strip()[:150]}' for line in output.splitlines() if '[ERROR]' in line][:1]
     rows = [match for match in map(_ROW.fullmatch, output.splitlines()) if match]
     if len(rows) != transfers or not re.search(rf'^ *Aggregate \(CPU\){_BAR}.*\n', output, re.MULTILINE):

@@ -43,7 +43,7 @@ class Gemm(ByModel, Benchmark):
     seconds = {'sniff': 120, 'burn': 700}
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     size = parameter(DURATIONS, loggable=True)
-    #: Of gemm_output.CORAL, as far as the GPUs have them; None: all; double and bf16 for `burn`.
+    #: Some of gemm_output.CORAL, used as far as the GPUs have them; None: all, or double and bf16 for `burn`.
     precisions = variable(typ.List[str], type(None), value=None)
 
     def supports(self, topology):

@@ -27,8 +27,8 @@ CORAL = {
 }
 ONEMKL = {'double': 'DGEMM', 'single': 'SGEMM', 'half': 'HGEMM', 'bf16': 'BF16GEMM', 'tf32': 'TF32GEMM'}
 _LAST_OF_ONEMKL = 'I8GEMM'
-# Precision -> beginnings of the architectures whose libraries have it; of others, all have it. TF32 is of NVIDIA's
-# matrix units, by a patch of our recipe of CoralGemm, and of oneMKL.
+# Precision -> beginnings of the architectures whose libraries have it; all libraries have the other precisions. TF32
+# is of NVIDIA's matrix units, by a patch in the suite's recipe of CoralGemm, and of oneMKL.
 SINCE = {
     'tf32': ('sm_8', 'sm_9', 'sm_1', 'intel'),
     'bf16': ('sm_8', 'sm_9', 'sm_1', 'gfx9', 'intel'),
@@ -54,14 +54,14 @@ def options_of(precision: str, seconds: int) -> list[str]:
 
 
 def rows_of(output: str) -> list[list[float]]:
-    """Return the rows that are whole: GFlop/s of each device, then seconds."""
+    """Return the complete rows of an output: GFlop/s of each device, then seconds."""
     lines = output.splitlines()[1 : None if output.endswith('\n') else -1]
     return [[float(number) for number in line.split()] for line in lines if re.fullmatch(rf'( +{_NUMBER})+ *', line)]
 
 
 @dataclass(frozen=True)
 class OfDevices(Metric):
-    """The rate of each device: the median of the second half of the rows, when it is as warm as it gets."""
+    """The rate of each device: the median of the second half of the rows, when the device is warm."""
 
     def found(self, output):
         if not (rows := rows_of(output)):
@@ -84,13 +84,13 @@ def metrics_of(precision: str, devices: Sequence[int], with_peak: bool) -> list[
 
 
 def of_onemkl(precision: str) -> Metric:
-    """Return the rate of all ranks of Argonne's program."""
+    """Return the metric of the rate of all ranks of Argonne's program together."""
     rows = rf'^{ONEMKL[precision]}: (?P<value>\S+) GFlop/s$'
     return Metric('all', 'TFlop/s', 'higher', rows, {'precision': precision}, scale=1e-3)
 
 
 def coral_faults(output: str, devices: int, seconds: int) -> list[str]:
-    """Return one sentence for each sign that an output is not that of so many devices for so long."""
+    """Return one sentence for each sign that an output is not of so many devices for so many seconds."""
     first, *lines = output.splitlines() or ['']
     labels = [*(f'device_{device}_[GFLOPS]' for device in range(devices)), 'timestamp_[sec]']
     if first.split() != labels:
@@ -106,7 +106,7 @@ def coral_faults(output: str, devices: int, seconds: int) -> list[str]:
 
 
 def coral_traces(output: str) -> Traces:
-    """Return the traces of a run: its seconds, which stand in the last row."""
+    """Return the run time: the seconds since the start in the last row."""
     return Traces(rows_of(output)[-1][-1])
 
 

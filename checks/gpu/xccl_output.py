@@ -26,9 +26,9 @@ FACTORS = {
     'alltoall': lambda ranks: (ranks - 1) / ranks,
     'sendrecv': lambda ranks: 1,
 }
-#: Collective -> most bytes of a message for each byte that the network takes from a node, or brings it, by the number
-#: of nodes and the ranks of one. Switches may add up and copy: in an all_reduce each node must still send the sum of
-#: its own ranks, in the others what other nodes need of them, or get what it needs of others.
+#: Collective -> function of the number of nodes and the ranks of a node: most bytes of a message for each byte that the
+#: network takes from a node or brings to it. Switches may add up and copy. In an all_reduce each node must still send
+#: the sum of its own ranks; in the other collectives it must send what other nodes need of it, or get what it needs.
 OF_NETWORK = {
     'all_reduce': lambda nodes, ranks: 1,
     'all_gather': lambda nodes, ranks: nodes / (nodes - 1),
@@ -55,7 +55,7 @@ _PROTOCOLS = ('LL', 'LL128', 'SIMPLE')
 
 
 class SizeRow(NamedTuple):
-    """One size: bytes as printed, seconds, printed rates in GB/s, wrong elements of both ways; and which line it is."""
+    """The row of one size: bytes as printed, seconds, printed rates in GB/s, wrong elements both ways, line number."""
 
     size: int
     seconds: float
@@ -66,7 +66,7 @@ class SizeRow(NamedTuple):
 
     @property
     def asked(self) -> int:
-        """The power of two that was asked for: where ranks do not divide it, a test takes less."""
+        """The size that was asked for, a power of two: if the ranks do not divide it, a test takes less."""
         return 1 << (self.size - 1).bit_length()
 
 
@@ -77,12 +77,12 @@ def sizes_of(ranks: int) -> list[int]:
 
 
 def options_of(sizes: Sequence[int]) -> list[str]:
-    """Return the options of a run of one rank a GPU, which compares all that it received."""
+    """Return the options of a run with one rank for each GPU, which checks all received elements."""
     return f'-b {sizes[0]} -e {sizes[-1]} -f 2 -g 1 -c 1 -n {ITERATIONS} -w {WARMUPS}'.split()
 
 
 def rows_of(output: str) -> list[SizeRow]:
-    """Return the rows that are whole."""
+    """Return the complete rows of an output."""
     return [
         SizeRow(
             int(fields[1]), float(fields[2]) / 1e6, float(fields[3]), float(fields[4]), (fields[5], fields[9]), line
@@ -94,7 +94,7 @@ def rows_of(output: str) -> list[SizeRow]:
 
 @dataclass(frozen=True)
 class Rate(Metric):
-    """The rate of each size by its time, which has more digits than the printed rate; times `factor`."""
+    """The rate of each size times `factor`, from its time, which has more digits than the printed rate."""
 
     factor: float = 1
 
@@ -122,7 +122,7 @@ def metrics_of(collective: str, sizes: Sequence[int], ranks: int) -> list[Metric
 
 
 def faults_of(output: str, collective: str, sizes: Sequence[int], ranks: int) -> list[str]:
-    """Return one sentence for each sign that an output is not that of a whole and right run."""
+    """Return one sentence for each sign that an output is not of a complete and correct run."""
     lines, rows = output.splitlines(), rows_of(output)
     broken = [line for line in lines if re.match(r' *[0-9]', line) and not _ROW.fullmatch(line)]
     faults = [f'cannot parse row: expected size, count, type, ..., found {line[:80]!r}' for line in broken]
@@ -142,7 +142,7 @@ def faults_of(output: str, collective: str, sizes: Sequence[int], ranks: int) ->
 
 
 def iteration_faults(output: str) -> list[str]:
-    """Return a sentence if the line of its options has another number of iterations than was asked for."""
+    """Return a sentence if the program says that it ran another number of iterations than was asked for."""
     numbers = re.findall(r'^# nThread .* iters: +([0-9]+) agg iters: ', output, re.MULTILINE)
     return [
         f'{ITERATIONS} iterations were asked for, it says {number}' for number in numbers if number != str(ITERATIONS)
@@ -174,7 +174,10 @@ def traces_of(output: str) -> Traces:
 
 
 def devices_of(output: str) -> list[str]:
-    """Return the device of each rank, ``NVIDIA A100-SXM4-40GB at 0000:0f:00``; older ones print the bus alone."""
+    """Return the device of each rank, such as ``NVIDIA A100-SXM4-40GB at 0000:0f:00``.
+
+    The name alone if the program prints no PCI address: older versions print only the bus, ``[0x07]``.
+    """
     ranks = re.findall(r'^# +Rank .* device +\d+ \[(\S+)\] (.*\S)', output, re.MULTILINE)
     return [f'{name} at {address}' if ':' in address else name for address, name in ranks]
 
@@ -189,7 +192,7 @@ def transports_of(log: str) -> dict[str, int]:
 
 
 def algorithm_of(log: str) -> str:
-    """Return algorithm and protocol of the largest message, such as ``RING/SIMPLE``; empty where it is not said."""
+    """Return algorithm and protocol of the largest message, such as ``RING/SIMPLE``; empty if the log has none."""
     matches = re.findall(r'\b(\d{1,15}) Bytes -> Algo (\w+) proto (\w+)', log)
     if not matches:
         return ''
@@ -204,8 +207,8 @@ def algorithm_of(log: str) -> str:
 def fallbacks_of(log: str, nics: Sequence[str], fabric: Sequence[str] = (), direct: bool = True) -> list[str]:
     """Return a sentence for each sign that the library does not use the network devices that it should.
 
-    `nics`: those that the site states. `fabric`: used without them, the InfiniBand or Slingshot devices of the node.
-    `direct`: whether GPU memory must be sent without a copy.
+    `nics`: the devices that the site states. `fabric`: the InfiniBand or Slingshot devices of the node, used if the
+    site states none. `direct`: whether GPU memory must be sent without a copy.
     """
     if not nics and not fabric:
         return []
@@ -235,6 +238,6 @@ def fallbacks_of(log: str, nics: Sequence[str], fabric: Sequence[str] = (), dire
 
 
 def version_of(log: str) -> str:
-    """Return the version of the library; empty where it is not said."""
+    """Return the version of the library; empty if the log has none."""
     match = re.search(r'\bR?NCCL version *:? ([0-9][\w.+:-]*)', log) or re.search(r'RCCL version *: *(\S+)', log)
     return match[1] if match else ''

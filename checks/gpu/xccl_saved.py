@@ -11,7 +11,7 @@ from plumbline.measurement import Measurement
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield both rates of each size. Wrong elements, or a size lost, and all of them failed.
+    """Yield both rates of each size; all count as failed if an element is wrong or a size is missing.
 
     The collective is named in the output from version 2.17 on, else by the command above it, or the name of the file.
     """

@@ -44,13 +44,13 @@ WITHIN = re.compile(r'^loopback (\S+) ([0-9.]+)$', re.MULTILINE)
 
 
 def node_counts_of(topology):
-    """Return the nodes of a night and of an acceptance."""
+    """Return the numbers of nodes of the ladders of a night and of an acceptance; empty if the launcher starts none."""
     every = min(topology.nodes_of_partition, LARGEST)
     return sorted({min(EVERY_NIGHT, every), every} - {1}) if topology.launcher in STARTS else []
 
 
 def rails_of(topology, buffers):
-    """Return the placement of a rank for each rail of a node, and that of two ranks within it, if it has room.
+    """Return the placement of one rank for each rail, and the placement of two ranks within a node, None without room.
 
     Rails are the network devices, each with a core near it; for device buffers they are the GPUs, which mostly have a
     network device each.
@@ -68,7 +68,7 @@ def rails_of(topology, buffers):
 
 
 def plan_of(check):
-    """Return what ``on_node.py`` needs to know."""
+    """Return the plan of the ladder that ``on_node.py`` reads, of JSON types."""
     size, repeat = check.message_bytes, ['-i', str(check.iterations), '-x', '2']
     device = ['-d', check.placement.gpu] if check.placement.gpu else []
     return {

@@ -19,7 +19,7 @@ from plumbline.grouping import Key, Named, explain
 from plumbline.rounds import tournament
 
 Pair = tuple[str, ...]
-Places = Mapping[str, Iterable[str]]  # of each node, such as ``switch s3``
+Places = Mapping[str, Iterable[str]]  # node -> its places, such as ``switch s3``
 
 MEETINGS = 4  # least meetings of each node on each rail: fewer cannot tell a node from its partners
 AGAIN = 2  # further meetings of a suspect, since a burst of another job may slow one meeting
@@ -27,8 +27,8 @@ _NOISE = 3  # standard deviations of healthy pairs that a slow one must be below
 _FEW = 12  # least number of meetings whose median is the level of their kind
 # Weight of a healthy meeting against a suspect: a place must be slow in four of five of its meetings
 _COST = {'uplink': 4.0, 'place': 4.0, 'plane': 4.0}
-# Seconds in the model of the run time: to start each of several steps, and until the last one has measured. A rank of a
-# group starts in `_RANK`. docs/fleet.md has what was measured.
+# Seconds in the model of the run time: `STEP` to start each of several steps, `ROUND` until the last step has measured,
+# `_RANK` to start each rank of a group. docs/fleet.md has the measurements.
 STEP, ROUND, _RANK = 0.02, 4.0, 0.005
 _FOR_GROUPS = 0.3  # part of the time that is kept for groups
 
@@ -62,7 +62,7 @@ class Meeting(NamedTuple):
 
 
 class Climbed(NamedTuple):
-    """The result of a ladder. `group`: the largest one that keeps its bandwidth; `bandwidth`: its bus bandwidth."""
+    """The result of a ladder. `group`: the largest group that keeps its bandwidth; `bandwidth`: its bus bandwidth."""
 
     named: list[Named]
     meetings: list[Meeting]
@@ -78,8 +78,8 @@ def rounds_within(nodes: int, rails: int, seconds: float) -> int:
     """Return the number of rounds of pairs that fit into the time, at most all: every pair on every rail."""
     every = nodes - 1 + nodes % 2
     wanted = every * -(-MEETINGS * rails // every)
-    left = seconds * (1 - _FOR_GROUPS) - 2 * (ROUND + nodes * STEP)
-    return min(wanted, max(1, int(left / (ROUND + nodes // 2 * STEP)) - AGAIN))
+    for_rounds = seconds * (1 - _FOR_GROUPS) - 2 * (ROUND + nodes * STEP)
+    return min(wanted, max(1, int(for_rounds / (ROUND + nodes // 2 * STEP)) - AGAIN))
 
 
 def seconds_of(nodes: int, rounds: int) -> float:
@@ -94,7 +94,7 @@ def plan(nodes: Sequence[str], places: Places, most: int) -> list[list[Pair]]:
     """Return at most `most` rounds of pairs: whole tournaments, or a part of one.
 
     In a part of a tournament, a quarter of the rounds stays within the narrowest place of each node, which tells a
-    switch with a slow uplink from one that is slow inside.
+    switch with a slow uplink from a switch that is slow inside.
     """
     sizes = Counter(place for node in nodes for place in places.get(node, ()))
     inner = {node: min(places.get(node, ['']), key=lambda place: (sizes[place], place)) for node in nodes}
@@ -130,18 +130,18 @@ def suspects(meetings: Sequence[Meeting], places: Places, tolerance: float, rail
     than noise. Pairs that share the same number of places are of one kind.
     """
     best: dict[tuple[frozenset[str], int], Meeting] = {}
-    for one in meetings:
-        key = frozenset(one.pair), one.rail
-        if one.value >= best.get(key, one).value:
-            best[key] = one
-    kept = list(best.values())
-    expected, least = _expected(kept, places, tolerance)
-    slow = [one for one in kept if one.value < least[one]]
-    well = [one for one in kept if one.value >= least[one]]
-    scopes = {one: _scopes(one, places, rails) for one in kept}
-    healthy = Counter(key for one in well for key in scopes[one])
+    for meeting in meetings:
+        key = frozenset(meeting.pair), meeting.rail
+        if meeting.value >= best.get(key, meeting).value:
+            best[key] = meeting
+    best_meetings = list(best.values())
+    expected, least = _expected(best_meetings, places, tolerance)
+    slow = [meeting for meeting in best_meetings if meeting.value < least[meeting]]
+    well = [meeting for meeting in best_meetings if meeting.value >= least[meeting]]
+    scopes = {meeting: _scopes(meeting, places, rails) for meeting in best_meetings}
+    healthy = Counter(key for meeting in well for key in scopes[meeting])
     named = []
-    for group in explain([scopes[one] for one in slow], [scopes[one] for one in well], _COST):
+    for group in explain([scopes[meeting] for meeting in slow], [scopes[meeting] for meeting in well], _COST):
         its = [slow[index] for index in group.places]
         if group.key[0] != 'pair' or len(its) > healthy[group.key]:
             named.append(_named(group.key, its, healthy[group.key], expected, places))
@@ -149,13 +149,13 @@ def suspects(meetings: Sequence[Meeting], places: Places, tolerance: float, rail
 
 
 def _level(values: Sequence[float]) -> float:
-    """Return the median of the healthy values, those near the upper fifth; at least a fifth must be healthy."""
+    """Return the median of the healthy values, which are those near the upper fifth; a fifth must be healthy."""
     upper = sorted(values)[-1 - len(values) // 5] if values else 0.0
     return median([value for value in values if value >= 0.9 * upper] or [0.0])
 
 
 def _least(values: Sequence[float], level: float, tolerance: float) -> float:
-    """Return the least value that is not slow, with the noise of the values above the level."""
+    """Return the least value that is not slow; the noise is taken from the values above the level."""
     above = [math.log(value / level) for value in values if level and value >= level]
     noise = 1.4826 * median(above) if above else 0.0
     return level * min(1 - tolerance, math.exp(-_NOISE * noise))
@@ -164,30 +164,32 @@ def _least(values: Sequence[float], level: float, tolerance: float) -> float:
 def _expected(
     meetings: Sequence[Meeting], places: Places, tolerance: float
 ) -> tuple[dict[Meeting, float], dict[Meeting, float]]:
-    """Return level and least healthy value of the pairs of the same kind, or of all pairs where these are few."""
+    """Return for each meeting the level and the least healthy value of its kind; if its kind has few, of all kinds."""
     kinds: dict[Pair, int] = {}
     values = defaultdict(list)
-    for one in meetings:
-        first, second = (set(places.get(node, ())) for node in one.pair)
-        kinds[one.pair] = len(first & second)
-        values[kinds[one.pair]].append(one.value)
-    every = [one.value for one in meetings]
-    alike = {kind: found if len(found) >= _FEW else every for kind, found in values.items()}
-    levels = {kind: _level(found) for kind, found in alike.items()}
-    least = {kind: _least(found, levels[kind], tolerance) for kind, found in alike.items()}
-    return {one: levels[kinds[one.pair]] for one in meetings}, {one: least[kinds[one.pair]] for one in meetings}
+    for meeting in meetings:
+        first, second = (set(places.get(node, ())) for node in meeting.pair)
+        kinds[meeting.pair] = len(first & second)
+        values[kinds[meeting.pair]].append(meeting.value)
+    every = [meeting.value for meeting in meetings]
+    alike = {kind: of_kind if len(of_kind) >= _FEW else every for kind, of_kind in values.items()}
+    levels = {kind: _level(of_kind) for kind, of_kind in alike.items()}
+    least = {kind: _least(of_kind, levels[kind], tolerance) for kind, of_kind in alike.items()}
+    return {meeting: levels[kinds[meeting.pair]] for meeting in meetings}, {
+        meeting: least[kinds[meeting.pair]] for meeting in meetings
+    }
 
 
 def _scopes(one: Meeting, places: Places, rails: int) -> list[Key]:
     """Return the scopes that may make a pair slow, the narrowest first."""
     first, second = (set(places.get(node, ())) for node in one.pair)
-    found: list[Key] = [('pair', *one.pair)]
+    scopes: list[Key] = [('pair', *one.pair)]
     if rails > 1:
-        found += [('rail', node, one.rail) for node in one.pair]
-    found += [('node', node) for node in one.pair]
-    found += [('uplink', place) for place in sorted(first ^ second)]
-    found += [('place', place) for place in sorted(first | second)]
-    return found + ([('plane', one.rail)] if rails > 1 else [])
+        scopes += [('rail', node, one.rail) for node in one.pair]
+    scopes += [('node', node) for node in one.pair]
+    scopes += [('uplink', place) for place in sorted(first ^ second)]
+    scopes += [('place', place) for place in sorted(first | second)]
+    return scopes + ([('plane', one.rail)] if rails > 1 else [])
 
 
 def _named(key: Key, slow: Sequence[Meeting], healthy: int, expected: Mapping[Meeting, float], places: Places) -> Named:
@@ -197,29 +199,31 @@ def _named(key: Key, slow: Sequence[Meeting], healthy: int, expected: Mapping[Me
         'place': '{0}', 'plane': 'rail {0} of all nodes',
     }[str(kind)].format(*words)  # fmt: skip
     if kind in ('uplink', 'place'):
-        there = {node for one in slow for node in one.pair if words[0] in list(places.get(node, ()))}
+        there = {node for meeting in slow for node in meeting.pair if words[0] in list(places.get(node, ()))}
         nodes = tuple(sorted(there))
     else:
         nodes = tuple(word for word in words if isinstance(word, str))
-    value, wanted = (median(found) for found in ([one.value for one in slow], [expected[one] for one in slow]))
+    value, wanted = (
+        median(values) for values in ([meeting.value for meeting in slow], [expected[meeting] for meeting in slow])
+    )
     lost = f'{value:.4g} MB/s, expected {wanted:.4g} ({value / wanted - 1:+.0%})' if value else 'no result'
     text = f'{where}: {lost} in {len(slow)} of {len(slow) + healthy} pairs'
     return Named(str(kind), where, nodes, text, int(str(words[1])) if kind == 'rail' else None)
 
 
 def rounds_again(named: Sequence[Named], nodes: Sequence[str], rails: int) -> list[tuple[int, list[Pair]]]:
-    """Return rail and pairs of the rounds that measure suspects again, nodes with healthy partners."""
-    accused = {node for one in named for node in one.nodes}
+    """Return rail and pairs of the rounds that measure suspects again; suspected nodes meet healthy partners."""
+    accused = {node for suspect in named for node in suspect.nodes}
     partners = [node for node in nodes if node not in accused]
     wanted: list[tuple[int, Pair]] = []
-    for one in named:
-        its = range(rails) if one.rail is None else [one.rail]
-        if one.kind == 'pair':
-            wanted += [(rail, one.nodes) for rail in its] * AGAIN
-        elif one.kind in ('node', 'rail') and partners:
+    for suspect in named:
+        its = range(rails) if suspect.rail is None else [suspect.rail]
+        if suspect.kind == 'pair':
+            wanted += [(rail, suspect.nodes) for rail in its] * AGAIN
+        elif suspect.kind in ('node', 'rail') and partners:
             for rail in its:
                 chosen = [partners[(len(wanted) * 7 + turn) % len(partners)] for turn in range(AGAIN)]
-                wanted += [(rail, (one.nodes[0], partner)) for partner in chosen]
+                wanted += [(rail, (suspect.nodes[0], partner)) for partner in chosen]
     rounds: list[tuple[int, list[Pair]]] = []
     for rail, pair in wanted:
         for its_rail, pairs in rounds:
@@ -244,8 +248,8 @@ def _low(values: Mapping[str, float], tolerance: float) -> list[Named]:
     named = []
     for node, value in values.items():
         if value < least or not value:
-            found = f'{value:.4g} MB/s, expected {level:.4g} ({value / level - 1:+.0%})' if value else 'no result'
-            named.append(Named('loopback', f'node {node}', (node,), f'node {node}: {found} within the node'))
+            lost = f'{value:.4g} MB/s, expected {level:.4g} ({value / level - 1:+.0%})' if value else 'no result'
+            named.append(Named('loopback', f'node {node}', (node,), f'node {node}: {lost} within the node'))
     return named
 
 
@@ -253,9 +257,9 @@ def _low(values: Mapping[str, float], tolerance: float) -> list[Named]:
 
 
 def in_order(nodes: Sequence[str], meetings: Sequence[Meeting], places: Places) -> list[str]:
-    """Return the nodes in the order of growth: the best pair, then by how many places they share with it."""
-    left = set(nodes)
-    best = max((one for one in meetings if left.issuperset(one.pair)), key=lambda one: one.value, default=None)
+    """Return the nodes in the order of growth: the best pair, then the others by the places that they share with it."""
+    members = set(nodes)
+    best = max((one for one in meetings if members.issuperset(one.pair)), key=lambda one: one.value, default=None)
     first = list(best.pair) if best else []
     near = {place for node in first for place in places.get(node, ())}
 
@@ -292,8 +296,10 @@ def grow(
         elif len(part) > 1:
             parts = [part[: len(part) // 2], part[len(part) // 2 :], *parts]
         else:
-            found = f'{value:.4g} MB/s' if value else 'no result'
-            text = f'node {part[0]}: {found} in a group with {len(group)} nodes, which have {level:.4g} MB/s without it'
+            result = f'{value:.4g} MB/s' if value else 'no result'
+            text = (
+                f'node {part[0]}: {result} in a group with {len(group)} nodes, which have {level:.4g} MB/s without it'
+            )
             refused.append(Named('group', f'node {part[0]}', (part[0],), text))
     return group, level, refused
 
@@ -307,16 +313,18 @@ def climb(
         Named('settings', f'node {node}', (node,), f'node {node}: {why}')
         for node, why in sorted(machine.preflight(nodes).items())
     ]
-    left = _without(nodes, named)
+    remaining = _without(nodes, named)
     loopback: dict[str, float] = {}
     for _ in range(1 + AGAIN):
-        for node, value in machine.loopback([one.nodes[0] for one in _low(loopback, tolerance)] or left).items():
+        for node, value in machine.loopback(
+            [suspect.nodes[0] for suspect in _low(loopback, tolerance)] or remaining
+        ).items():
             loopback[node] = max(value, loopback.get(node, 0.0))
             tell('loopback', node, f'{value:.2f}')
         if not _low(loopback, tolerance):
             break
     named += _low(loopback, tolerance)
-    left = _without(left, named)
+    remaining = _without(remaining, named)
     meetings: list[Meeting] = []
 
     def meet(rail: int, pairs: Sequence[Pair]) -> None:
@@ -327,15 +335,17 @@ def climb(
         tell('round', number, len(pairs), f'{machine.seconds() - began:.1f} s')
 
     until = seconds * (1 - _FOR_GROUPS)
-    for number, pairs in enumerate(plan(left, places, rounds) if len(left) > 1 else []):
+    for number, pairs in enumerate(plan(remaining, places, rounds) if len(remaining) > 1 else []):
         if machine.seconds() > until:
             tell('late', f'{number} of {rounds} rounds of pairs were measured')
             break
-        meet(rail_of(number, len(left), rails), pairs)
-    for rail, pairs in rounds_again(suspects(meetings, places, tolerance, rails), left, rails)[: 4 * AGAIN * rails]:
+        meet(rail_of(number, len(remaining), rails), pairs)
+    for rail, pairs in rounds_again(suspects(meetings, places, tolerance, rails), remaining, rails)[
+        : 4 * AGAIN * rails
+    ]:
         meet(rail, pairs)
     named += confirmed(meetings, places, tolerance, rails)
-    good = in_order(_without(left, named), meetings, places)
+    good = in_order(_without(remaining, named), meetings, places)
 
     def together(group: Sequence[str]) -> float:
         value = machine.together(group)
@@ -343,13 +353,13 @@ def climb(
         return value
 
     group, bandwidth, refused = grow(good, together, sustain, lambda: machine.seconds() > seconds)
-    for one in (named := named + refused):
-        tell('named', json.dumps(one))
+    for suspect in (named := named + refused):
+        tell('named', json.dumps(suspect))
     tell('largest', len(group), f'{bandwidth:.2f}')
     return Climbed(named, meetings, loopback, group, bandwidth)
 
 
 def _without(nodes: Sequence[str], named: Sequence[Named]) -> list[str]:
     """Return the nodes that are not named; both nodes of a named pair stay, since each may be healthy."""
-    out = {node for one in named if one.kind != 'pair' for node in one.nodes}
+    out = {node for suspect in named if suspect.kind != 'pair' for node in suspect.nodes}
     return [node for node in nodes if node not in out]

@@ -7,9 +7,9 @@ of the ranks on each rail, the places of the nodes, and the tolerances. It print
 
     loopback n1 10234.11                  MB/s between two ranks of a node
     pair 3 0 n1,n2 12345.67               in round 3, on rail 0
-    round 3 32 2.1 s                      what a round of 32 pairs took
-    group 4 9876.54 n1,n2,n3,n4           on the bus, in an allreduce
-    why n1,n2 ended with exit code 1: ... of what had no result
+    round 3 32 2.1 s                      the time of a round of 32 pairs
+    group 4 9876.54 n1,n2,n3,n4           bus bandwidth of an allreduce
+    why n1,n2 ended with exit code 1: ... why a measurement has no result
     named ["rail", "rail 2 of node n7", ["n7"], "rail 2 of node n7: 312 MB/s", 2]  kind, where, nodes, evidence, rail
     largest 60 9871.22                    nodes of the largest group, and its bandwidth
 """
@@ -44,7 +44,9 @@ def nodes_of_job():
         return list(dict.fromkeys(Path(path).read_text().split()))
     if path := os.environ.get('LSB_DJOB_HOSTFILE'):  # a line for each slot
         slots = Counter(Path(path).read_text().split())
-        return [node for node in slots if slots[node] > 1 or max(slots.values()) == 1]  # one: of the script alone
+        return [
+            node for node in slots if slots[node] > 1 or max(slots.values()) == 1
+        ]  # a node with one slot is of the script alone
     expected = 'SLURM_JOB_NODELIST, PBS_NODEFILE or LSB_DJOB_HOSTFILE'
     sys.exit(f'plumbline: the scheduler does not name the nodes: expected {expected}')
 
@@ -68,7 +70,7 @@ class Job:
         return time.monotonic() - self.began
 
     def preflight(self, nodes):
-        """rank.sh compares the settings of its node, and looks for CPUs, GPU and network device of the rank."""
+        """Return why nodes cannot take part: rank.sh compares settings, and looks for CPUs, GPU and network device."""
         answers = self.run([((node,), 1, ['true']) for node in nodes], self.plan['rails'][0], Path())
         return {node: why for node, (_, why) in zip(nodes, answers, strict=True) if why}
 
@@ -90,7 +92,7 @@ class Job:
 
     @staticmethod
     def last_row(nodes, answer):
-        """Return the numbers of the last row; zeros if there is none, which is printed with its reason."""
+        """Return the two numbers of the last row of an output; if there is none, print why and return zeros."""
         output, why = answer
         rows = ROW.findall(output)
         if why or not rows:
@@ -99,7 +101,7 @@ class Job:
         return int(rows[-1][0]), float(rows[-1][1])
 
     def run(self, commands, variables, folder):
-        """Run all (nodes, ranks of each, words) at the same time; return their outputs, and why one failed."""
+        """Run all commands, (nodes, ranks of each, words), at the same time; return (output, why it failed) of each."""
         folder.mkdir(exist_ok=True)
         environment = {name: value for name, value in os.environ.items() if name not in self.plan['lists']} | variables
         answers = []
@@ -141,8 +143,8 @@ class Job:
             return out.read_text(errors='replace'), ''
         lines = [line for line in err.read_text(errors='replace').splitlines() if line.strip()]
         own = [re.sub(r'^plumbline: (local rank \w+: )?', '', line) for line in lines if line.startswith('plumbline: ')]
-        said = next((line for line in lines if 'error' in line.lower()), (lines or ['it printed no error'])[0])
-        return '', (own or [f'ended with exit code {code}: {said}'])[0][:200]
+        error = next((line for line in lines if 'error' in line.lower()), (lines or ['it printed no error'])[0])
+        return '', (own or [f'ended with exit code {code}: {error}'])[0][:200]
 
 
 def main(path, words):

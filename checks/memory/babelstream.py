@@ -22,7 +22,7 @@ MEBI = 2**20
 
 
 def differs(binding: str, topology: Topology) -> bool:
-    """Return whether a binding differs from the earlier ones on such a node: without SMT, threads equal cores."""
+    """Return True if a binding differs from the earlier ones on such a node: without SMT, threads equal cores."""
     return topology.threads_per_core > 1 or binding not in ('threads', 'threads-true')
 
 
@@ -44,14 +44,14 @@ class BabelStreamOnHost(BabelStream):
 
         If the time is too short, first the repetitions are reduced, then the arrays.
         """
-        one, every = map(
+        of_one_core, of_all = map(
             self.topology.last_level_cache_bytes, (self.topology.cpu_of_core[:1], self.topology.cpu_of_core)
         )
-        wanted = max(2**25, math.ceil(budget.BEYOND_CACHES * every / 8 / MEBI) * MEBI)
+        wanted = max(2**25, math.ceil(budget.BEYOND_CACHES * of_all / 8 / MEBI) * MEBI)
         self.repeat_in_time(sum(PASSES * 8 * wanted / self.rate(count) for count in threads), len(threads))
 
         def fitting(count: int) -> int:
-            needed = 3 * budget.BEYOND_CACHES * min(every, count * one)
+            needed = 3 * budget.BEYOND_CACHES * min(of_all, count * of_one_core)
             pace = self.repetitions * PASSES / 3 / self.rate(count)
             size = self.fit(24 * wanted, needed, lambda size: START + pace * size, runs=len(threads))
             return int(size) // 24
@@ -87,7 +87,7 @@ class BabelStreamHost(BabelStreamOnHost):
 
 @rfm.simple_test
 class BabelStreamPowerCap(UnderPowerCap, BabelStreamHost):
-    """GB/s, energy and GB/J of each kernel, that need half the power of the processors (002, figure 12)."""
+    """GB/s, energy and GB/J of each kernel; the kernels need half the power of the processors (002, figure 12)."""
 
     descr = 'BabelStream under a power cap'
     last_run = 'not yet under a real cap'

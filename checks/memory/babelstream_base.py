@@ -25,10 +25,10 @@ BINDINGS = {
 
 
 class BabelStream(Benchmark):
-    """The arrays, repetitions and sanity of every variant."""
+    """The base of every BabelStream check: arrays, repetitions and sanity."""
 
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), OpenMP'
-    #: Times that the program repeats each kernel: its default, or fewer where the time of a trial does not suffice.
+    #: How often the program repeats each kernel: its default, or less often if the time of a trial does not suffice.
     repetitions = variable(int, value=100)
     seconds = 18
     dims = KERNEL
@@ -47,8 +47,10 @@ class BabelStream(Benchmark):
         self.repetitions = min(self.repetitions, max(FEWEST_REPETITIONS, allowed))
 
     def sanity_faults(self, run):
-        said = [f'the program says: {line}' for line in run.errors.splitlines() if line.startswith('Validation failed')]
-        return said + faults_of(run.output, self.elements[run.name], self.repetitions)
+        failures = [
+            f'the program says: {line}' for line in run.errors.splitlines() if line.startswith('Validation failed')
+        ]
+        return failures + faults_of(run.output, self.elements[run.name], self.repetitions)
 
     def traces(self, run):
         return traces_of(run.output, self.repetitions)

@@ -33,11 +33,11 @@ MODELS: Models = {
 
 
 class BabelStreamOnDevices(ByModel, BabelStream):
-    """In the devices' own memory, with arrays of 1 GiB (003, section 3.2); each GCD of an MI250X is a device."""
+    """BabelStream in the memory of devices, with arrays of 1 GiB (003, section 3.2); a GCD of an MI250X is a device."""
 
     last_run = 'not yet on a GPU'
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
-    #: Doubles of an array; of processors as OpenCL devices a quarter.
+    #: Doubles of an array; a quarter of this on processors that are OpenCL devices.
     array_elements = variable(int, value=2**27)
     usual_spread = 0.003  # 0.01 to 0.08 % within 100 runs (003, Table 5); temperature and clock differ between sessions
 
@@ -90,7 +90,7 @@ class BabelStreamDevice(BabelStreamOnDevices):
 class BabelStreamAllDevices(BabelStreamOnDevices):
     """All devices of a node at the same time, one process each: they share power and cooling.
 
-    `slowest` and `all` are the triad of the slowest device and of all in each trial.
+    `slowest` and `all` are the triad of the slowest device in each trial, and of all devices together.
     """
 
     descr = 'BabelStream on all devices at once'

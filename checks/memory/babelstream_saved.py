@@ -12,14 +12,14 @@ from plumbline.measurement import Measurement
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the rate of each kernel. Where it says that its validation failed, all of them failed."""
+    """Yield the rate of each kernel; all count as failed if the program says that its validation failed."""
     output = saved(path)
 
     def stated(what: str, pattern: str) -> str:
-        found = re.findall(pattern, output, re.MULTILINE)
-        if len(found) != 1:
-            raise ValueError(f'expected one line of BabelStream with {what}, found {len(found)}')
-        return found[0]
+        matches = re.findall(pattern, output, re.MULTILINE)
+        if len(matches) != 1:
+            raise ValueError(f'expected one line of BabelStream with {what}, found {len(matches)}')
+        return matches[0]
 
     megabytes = stated('the size of an array', r'^Array size: ([0-9]{1,12}\.[0-9]) MB')
     stated('its repetitions', r'^Running .*\b([0-9]{1,9}) times')

@@ -14,7 +14,7 @@ LOCALITY = 2**18  # bytes within which multichase's order is random: 64 pages, s
 
 
 def chain_within(cache: int) -> tuple[int, int]:
-    """Return the bytes of a chain that fills half of a cache, and those within which its order is random."""
+    """Return the bytes of a chain that fills half of a cache, and the bytes within which its order is random."""
     locality = min(LOCALITY, cache // 2)
     return cache // 2 // locality * locality, locality
 

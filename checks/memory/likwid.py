@@ -18,7 +18,7 @@ from checks.core.topology import Topology, layouts, on_this_system, topologies
 from checks.memory import likwid_base as likwid
 from plumbline.record import Dim
 
-LONGEST = 50  # seconds of a trial, for which sizes are cut
+LONGEST = 50  # seconds of a trial; sizes are cut to keep it
 
 
 def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Metric]:
@@ -62,7 +62,7 @@ class LikwidBench(likwid.Likwid):
         self.tags = {mode for mode, has_it in modes.items() if has_it}
 
     def seconds_on(self, topology: Topology) -> float:
-        """Return the seconds of a trial, the mean of all trials, with sizes that nothing cuts."""
+        """Return the mean seconds of a trial on such a node, with sizes that nothing cuts."""
         return self.seconds_of(len(likwid.ARRAYS))
 
     def choose_budget(self):
@@ -168,7 +168,7 @@ class LikwidBandwidth(LikwidBench):
             self.metrics += bandwidth_metrics(kernel, peak)
 
     def size(self, arrays: int, cpus: tuple[int, ...]) -> float:
-        """Return the bytes of all arrays together that put a work group on `cpus` into this level."""
+        """Return the bytes of all arrays of a work group on `cpus` with which it works in this level."""
         if self.level == 'memory':
             return self.beyond * arrays * self.topology.last_level_cache_bytes(cpus)
         return self.topology.cache_bytes(int(self.level[1]), cpus) / 2

@@ -21,7 +21,8 @@ ISAS = {
 }
 USUAL_SPREAD = 0.015  # STREAM between executions: 0.1 % on one node (002, section IV-E), several % on virtual ones
 ARRAYS = {'load': 1, 'store': 1, 'copy': 2, 'stream': 3, 'triad': 4}  # likwid-bench -l KERNEL, "Number of streams"
-# Seconds, by its source and as measured: until it knows the clock; of a loop that is doubled until it lasts one
+# Seconds, by its source and as measured: until likwid-bench knows the clock; of a loop that it doubles until it lasts 1
+# s
 START, LOOP = 1.1, 1.45
 WITH_FMA_VARIANT = ('peakflops', 'peakflops_sp', 'stream', 'triad')
 # likwid's cycles are ticks of the nominal clock, whatever clock the cores run at.
@@ -109,7 +110,8 @@ class Likwid(Benchmark):
     def seconds_of(self, runs: int, slowdown: float = 1) -> float:
         """Return the seconds of a trial with `runs` runs, averaged over all trials.
 
-        `slowdown`: factor by which the others slow a thread in the measured loop, the only part in which they work.
+        `slowdown`: factor by which the other threads slow a thread down in the measured loop, the only part in which
+        they work.
         """
         return runs * (START + LOOP * self.loop_seconds * (slowdown + 2 / self.trials_of_case))
 
@@ -122,7 +124,7 @@ class Likwid(Benchmark):
     def beyond_caches(self, kernels: Sequence[str], *groups: tuple[int, ...], runs: int = 1) -> float:
         """Return the size of an array in units of the last-level caches: 4, or less if the time of a trial requires it.
 
-        `kernels` run one after the other, each on all `groups` of cores; `runs` times so many do in a trial.
+        `kernels` run one after the other, each on all `groups` of cores; a trial repeats this `runs` times.
         """
         caches = budget.BEYOND_CACHES * sum(map(self.topology.last_level_cache_bytes, groups))
         largest = max(ARRAYS[kernel] for kernel in kernels)

@@ -13,9 +13,9 @@ def chase_faults(output: str, size: int, samples: int) -> list[str]:
     faults = []
     if f'total_memory = {size} ' not in output:
         faults.append(f'the chain is not as long as requested: expected total_memory = {size}')
-    found, mean = re.findall(r'^ +([0-9.]+) +avg=', output, re.MULTILINE), re.findall(LATENCY, output, re.MULTILINE)
-    if len(found) != samples:
-        return [*faults, f'{samples} samples were requested, multichase took {len(found)}']
-    if mean and not equal(sum(map(printed, found), exact(0)) / samples, printed(mean[0])):
-        faults.append(f'the mean of {", ".join(found)} is not {mean[0]}: samples and mean contradict each other')
+    times, mean = re.findall(r'^ +([0-9.]+) +avg=', output, re.MULTILINE), re.findall(LATENCY, output, re.MULTILINE)
+    if len(times) != samples:
+        return [*faults, f'{samples} samples were requested, multichase took {len(times)}']
+    if mean and not equal(sum(map(printed, times), exact(0)) / samples, printed(mean[0])):
+        faults.append(f'the mean of {", ".join(times)} is not {mean[0]}: samples and mean contradict each other')
     return faults

@@ -24,7 +24,7 @@ from plumbline.record import Dim
 # Memory of the two ranks, by OSU's letters. Host: near the cores of the first device. Managed: CUDA's unified memory,
 # at first on the device.
 BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
-HOST = 'host_buffers'  # the run with which it is compared whether MPI stages the buffers of GPUs
+HOST = 'host_buffers'  # the run whose times show whether MPI stages the buffers of GPUs
 BETWEEN_NODES = {'device-device': ('D', 'D'), 'host-host': ('H', 'H')}
 
 
@@ -38,7 +38,7 @@ class OsuOnDevices(Benchmark):
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
     memory_of_ranks: tuple[str, ...] = ()  # by OSU's letters
-    #: The run whose message is compared with that of the hosts; see `osu_staging`.
+    #: (run, message in bytes, direct time) that is compared with the run of host buffers; see `osu_staging`.
     staging: tuple[str, int, float | None]
 
     @run_after('setup')
@@ -161,7 +161,7 @@ class OsuDeviceBandwidth(OsuDevices):
 
 
 def able(topology, ranks: int = 1) -> bool:
-    """Return True if each GPU of a node can have a rank and there are `ranks` in total."""
+    """Return True if each GPU of a node can have a rank and the node has at least `ranks` GPUs."""
     return bool(models_for(topology, OSU_MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
 
 
@@ -227,7 +227,7 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
 
 @rfm.simple_test
 class OsuXcclCollectives(OsuDeviceCollectives):
-    """The same by OSU's programs that call NCCL or RCCL, where the build has them."""
+    """`OsuDeviceCollectives` by OSU's programs that call NCCL or RCCL, where the build has them."""
 
     descr = 'OSU collectives by NCCL or RCCL'
     requires = 'osu-xccl'

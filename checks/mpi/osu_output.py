@@ -43,7 +43,7 @@ class Program(NamedTuple):
     title: str  # in the banner, in upper or lower case
     metrics: tuple[str, ...]  # of the columns after the size
     unit: str
-    header: str  # of the same
+    header: str  # of these columns
     largest: int = 4 * MIB  # message in bytes; 0 where the program has none
     smallest: int = 1
     options: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def _one_sided(name: str) -> Program:
     return Program(title, (name,), unit, header, options=options, says=_ONE_SIDED)
 
 
-# Reductions add numbers of 4 bytes up to version 7.0 and from 7.5 on, between these of 1 byte.
+# Reductions add numbers of 4 bytes up to version 7.0 and from 7.5 on; the versions between add numbers of 1 byte.
 # fmt: off
 PROGRAMS = {
     'osu_latency': Program('MPI Latency Test', ('latency',), 'us', _LATENCY),
@@ -90,7 +90,7 @@ PROGRAMS = {
 
 
 def _program(name: str) -> Program:
-    """Return a program; ``osu_xccl_<collective>`` is that of MPI with another library in its banner."""
+    """Return the facts of a program; ``osu_xccl_<collective>`` differs from MPI's only in the library in its banner."""
     return PROGRAMS[name.replace('osu_xccl_', 'osu_')]
 
 
@@ -110,7 +110,7 @@ def options_of(name: str, sizes: list[int]) -> list[str]:
 def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> list[Metric]:
     """Return a metric for each column of a program, with a series for each message size; ``barrier`` has no sizes.
 
-    `run`: its name, if not that of the program. `dims`: further dims of that run.
+    `run`: name of the run, if it differs from the program's. `dims`: further dims of that run.
     """
     program, metrics = _program(name), []
     for column, what in enumerate(program.metrics):
@@ -129,7 +129,7 @@ def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> li
 def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
     """Return the sizes that need a reference; the others are informational.
 
-    Small messages of latencies and rates, the largest of bandwidths, both of collectives.
+    Of latencies and rates: the small ones. Of bandwidths: the largest one. Of collectives: both.
     """
     latency = _program(name).unit == 'us' or what == 'message_rate'
     small = [size for size in sizes if size <= SMALL] if latency else []
@@ -146,15 +146,16 @@ def peak_between_nodes(metric: Metric, through: float | None) -> float | None:
 def published_latency() -> Metric:
     """Return the "MPI latency" of tables 4 and 5 of 003.
 
-    They name no message size. Below a microsecond it is small; the smallest that their version (7.1) prints is 1 byte.
+    The tables name no message size. A latency below a microsecond is of a small message; the smallest message that the
+    version of the tables (7.1) prints is 1 byte.
     """
     return Metric('mpi_latency', 'us', 'lower', rf'^1 +({_NUMBER})(?: +Pass)?$', run='osu_latency')
 
 
 def version_of(output: str) -> str:
-    """Return the version of the banner; empty where there is none."""
-    found = re.search(r'^# OSU .* v([0-9][0-9.]*)$', output, re.MULTILINE)
-    return found[1] if found else ''
+    """Return the version in the banner; empty if there is none."""
+    version = re.search(r'^# OSU .* v([0-9][0-9.]*)$', output, re.MULTILINE)
+    return version[1] if version else ''
 
 
 def faults_of(
@@ -180,10 +181,12 @@ def faults_of(
         ('datatype', '# Datatype', rf'# Datatype: MPI_{"(CHAR|INT)" if program.smallest == 4 else "CHAR"}\.'),
         ('line of buffers', '# Send Buffer', _buffers_line(buffers)),
     ):
-        found = [line for line in lines if re.match(kind, line)]
-        if len(found) != 1 and (found or what not in missing):
-            faults.append(f'expected one {what}, found {len(found)}')
-        faults += [f'unexpected {what}: {line[:80]}' for line in found if not re.fullmatch(right, line, re.IGNORECASE)]
+        matching = [line for line in lines if re.match(kind, line)]
+        if len(matching) != 1 and (matching or what not in missing):
+            faults.append(f'expected one {what}, found {len(matching)}')
+        faults += [
+            f'unexpected {what}: {line[:80]}' for line in matching if not re.fullmatch(right, line, re.IGNORECASE)
+        ]
     says = [line.format(pairs=ranks // 2) for line in program.says]
     faults += [f'expected one line {line!r}' for line in says if lines.count(line) != 1]
     faults += _RATES.faults(output) if name == 'osu_mbw_mr' else []
@@ -192,14 +195,14 @@ def faults_of(
 
 def time_of(name: str, output: str, size: int) -> float | None:
     """Return the time of a message of `size` bytes in µs, as osu_latency or osu_bw printed it; None without one."""
-    found = re.search(rf'^{size} +({_NUMBER})\b', output, re.MULTILINE)
-    if not found or not float(found[1]):
+    row = re.search(rf'^{size} +({_NUMBER})\b', output, re.MULTILINE)
+    if not row or not float(row[1]):
         return None
-    return float(found[1]) if PROGRAMS[name].unit == 'us' else size / float(found[1])
+    return float(row[1]) if PROGRAMS[name].unit == 'us' else size / float(row[1])
 
 
 def _buffers_line(buffers: Sequence[str]) -> str:
-    """Return the pattern of versions up to 7.0, of which those before 5.7.1 print M for MD."""
+    """Return the pattern of the line of buffers in versions up to 7.0; versions before 5.7.1 print M for MD."""
     words = {'H': r'HOST \(H\)', 'D': r'DEVICE \(D\)', 'MD': r'MANAGED \(MD?\)'}
     return '# Send Buffer on {} and Receive Buffer on {}'.format(*(words[buffer] for buffer in buffers or ('H', 'H')))
 
@@ -216,18 +219,18 @@ def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[st
     faults += [f'validation failed for {match[1]} bytes' for match in whole if match[2] == 'Fail']
     if not sizes:
         return faults if len(rows) == 1 else [*faults, f'expected one value, found {len(rows)}']
-    found = [int(match[1]) for match in whole]
-    expected = sorted({size for size in found if size < sizes[0]}) + sizes  # some versions print smaller ones
-    if found != expected:
-        wrong = [f'{size} bytes {found.count(size)} times' for size in expected if found.count(size) != 1]
+    printed = [int(match[1]) for match in whole]
+    expected = sorted({size for size in printed if size < sizes[0]}) + sizes  # some versions print smaller ones
+    if printed != expected:
+        wrong = [f'{size} bytes {printed.count(size)} times' for size in expected if printed.count(size) != 1]
         span = f'{sizes[0]} to {sizes[-1]} bytes'
         why = ', '.join(wrong) or 'wrong order'
-        faults.append(f'expected a row for each of {span}: {why if found else "there is none"}')
+        faults.append(f'expected a row for each of {span}: {why if printed else "there is none"}')
     return faults
 
 
 def errors_of(errors: str) -> list[str]:
-    """Return OSU's errors, after which it ends, or leaves out sizes and exits with 0."""
+    """Return a sentence for each error after which OSU ends, or leaves out sizes and exits with 0."""
     pattern = r'This test requires [\w ]+ processes|Limiting max message size to: [0-9]+|Requested memory limit too low'
     return [f'OSU says: {line}' for line in dict.fromkeys(re.findall(pattern, errors))]
 
@@ -244,5 +247,5 @@ def device_errors_of(errors: str) -> list[str]:
         'the MPI library does not seem to support device buffers':
             r'segmentation fault|SIGSEGV|signal:? 11\b|bus error|bad address|memory access fault',
     }  # fmt: skip
-    found = {cause: re.search(pattern, errors, re.IGNORECASE) for cause, pattern in causes.items()}
-    return [f'{cause}: {said[0]}' for cause, said in found.items() if said]
+    matches = {cause: re.search(pattern, errors, re.IGNORECASE) for cause, pattern in causes.items()}
+    return [f'{cause}: {match[0]}' for cause, match in matches.items() if match]

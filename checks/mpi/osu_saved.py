@@ -19,17 +19,17 @@ _BUFFERS = re.compile(r'^# Send Buffer on (\w+) .* Receive Buffer on (\w+) ', re
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the metrics of each program, whose name is that of the check; a program again is a further trial.
+    """Yield the metrics of each program; the check has the name of the program. A repeated program is a further trial.
 
-    Expected is each size from the first to the largest that the program prints by default, or that ``-m`` asked for
-    in a line with the command above its output, as ``set -x`` prints it.
+    Each size that the program prints by default is expected; if a line above its output has the command, as ``set -x``
+    prints it, each size that ``-m`` asks for there.
     """
     text, trials = saved(path), Counter[str]()
     banners = list(_BANNER.finditer(text))
-    banners = [one for n, one in enumerate(banners) if not (n and _is_again(banners[n - 1], one))]
+    banners = [match for n, match in enumerate(banners) if not (n and _is_again(banners[n - 1], match))]
     if not banners:
         raise ValueError('expected a line such as "# OSU MPI Latency Test v7.4"')
-    ends = [*(one.start() for one in banners), len(text)]
+    ends = [*(match.start() for match in banners), len(text)]
     for banner, (start, end), before in zip(banners, pairwise(ends), [0, *ends], strict=False):
         name, gpu = _program(banner['title'])
         output = text[start:end]
@@ -52,7 +52,7 @@ def read(path: Path) -> Iterator[Measurement]:
 
 
 def _is_again(before: re.Match[str], banner: re.Match[str]) -> bool:
-    """Return whether a banner repeats the line before it, as that of osu_mbw_mr 6.0 to 7.2."""
+    """Return True if a banner repeats the line before it, as osu_mbw_mr 6.0 to 7.2 does."""
     return before.end() == banner.start() and before[0].strip() == banner[0].strip()
 
 
@@ -69,7 +69,7 @@ def _program(title: str) -> tuple[str, str]:
 
 
 def _sizes(name: str, above: str) -> list[int]:
-    """Return the message sizes that were asked for; `above`: what stands between this output and that before it."""
+    """Return the message sizes that were asked for; `above`: the text between this output and the output before it."""
     plain = name.replace('osu_xccl_', 'osu_')
     program = osu.PROGRAMS[plain]
     if not program.largest:

@@ -14,7 +14,7 @@ class NodeSettings(Benchmark):
     """Kernel, firmware, GPUs, network and other settings that `expects` of the partition in ``site.yaml`` states.
 
     Parses ``as expected: 11 of 12``, and a sentence such as ``gpus: expected 8, found 7`` for each that is not. Every
-    other check compares them, too, before its first trial, and runs none on a node that differs.
+    other check compares the settings, too, before its first trial, and runs no trial on a node that differs.
     """
 
     descr = 'Settings of a node, as its site expects them'

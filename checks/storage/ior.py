@@ -32,7 +32,7 @@ from plumbline.record import Dim
 
 
 class Pattern(NamedTuple):
-    """`share`: part of the case's bytes, less where small transfers would take too long."""
+    """How IOR accesses its files. `share`: part of the case's bytes, below 1 if small transfers would take too long."""
 
     transfer: int  # bytes
     file_per_process: bool = False
@@ -64,7 +64,7 @@ PATTERNS = {
     'easy_4m': Pattern(4 * MIB, file_per_process=True),
     'shared_1m': Pattern(MIB),
     'shared_4m': Pattern(4 * MIB),
-    'random_4k': Pattern(4096, file_per_process=True, random=True, share=1 / 16),  # IOR refuses -C with a shared one
+    'random_4k': Pattern(4096, file_per_process=True, random=True, share=1 / 16),  # IOR refuses -C with a shared file
     'hard_47008': Pattern(47008, strided=True, share=1 / 4),  # ior-hard of IO500
 }
 LARGEST_SMALL = 4 * 2**30  # bytes of a node in patterns with a share below 1: a million transfers of 4 KiB
@@ -75,8 +75,8 @@ class IORBenchmark(StorageBenchmark):
     """A check has an `api`, fills its runs with `add`, then calls `need`.
 
     Parses of IOR's JSON ``"bwMeanMIB": 1549.8897``, MiB/s, and of random access ``"OPsMean": 25651.6267``, 1/s: the
-    mean of the repetitions. Writing includes fsync. Each rank reads what one of another node wrote; on a single node,
-    it reads its own file after the pages were dropped.
+    mean of the repetitions. Writing includes fsync. Each rank reads what a rank of another node wrote; on a single
+    node, it reads its own file after the pages were dropped.
     """
 
     executable = 'ior'
@@ -91,7 +91,7 @@ class IORBenchmark(StorageBenchmark):
         self.metrics = []
 
     def bytes_of_node(self) -> int:
-        """Return the bytes of a node in the full cases: what the site says, else more than its caches hold."""
+        """Return the bytes of a node in the full cases: as the site states, else more than its caches hold."""
         return int(self.storage.size or 2 * self.topology.memory_bytes)
 
     def add(self, name: str, of_node: int, direct: bool = False, read: bool = True):
@@ -115,7 +115,7 @@ class IORBenchmark(StorageBenchmark):
                 self.metrics.append(pattern.metric(run, dims | {'access': operation}))
 
     def need(self):
-        """State what the runs need; each pattern removes its files before the next one."""
+        """Set the bytes, inodes and time that the runs need; each pattern removes its files before the next one."""
         self.need_bytes = max(each.bytes_of_file for each in self.requested.values())
         self.need_inodes = self.ranks + 2
         moved = sum(each.bytes_of_file * each.repetitions for each in self.requested.values())

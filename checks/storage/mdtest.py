@@ -18,7 +18,7 @@ DIRECTORIES = ('Directory', ('creation', 'stat', 'removal'))
 
 
 class Kind(NamedTuple):
-    """`rows`: the items, and the operations that mdtest prints a row of."""
+    """A workload of mdtest. `rows`: the items, and the operations for each of which mdtest prints a row."""
 
     options: str
     rows: tuple[str, tuple[str, ...]]

@@ -47,13 +47,13 @@ FILE_SYSTEM_KINDS = {
 
 
 FILE_SYSTEMS = on_this_system(lambda topology: topology.file_systems)
-#: Numbers of nodes for a parameter; one where there is no file system, or ReFrame would make tests for nothing.
+#: Numbers of nodes for a parameter; only 1 if there is no file system, as ReFrame would make tests for nothing.
 CLIENT_COUNTS = node_counts() if FILE_SYSTEMS != [None] else [1]
 MAPPINGS = ('core', 'socket')
 
 
 def ranks_of_node(topology: Topology) -> Placement:
-    """Return a rank on each of up to 16 cores over the NUMA domains: a node's file system client needs no more."""
+    """Return a placement of up to 16 ranks over the NUMA domains, enough for the file system client of a node."""
     return ranks_with_threads(topology, min(16, len(topology.cores)), 1)
 
 
@@ -78,8 +78,8 @@ def in_job_directory(path: str) -> ShellText:
 class StorageBenchmark(Benchmark):
     """A check with `file_system`, `nodes` and `size`: quick, nightly or full, of which only full uses several nodes.
 
-    It fills `runs` and `metrics` with paths `in_job_directory`, and sets `trial_time_limit`, `need_bytes` and
-    `need_inodes`: what it needs at most at any time.
+    It fills `runs` and `metrics` with paths `in_job_directory`, and sets `trial_time_limit`, and `need_bytes` and
+    `need_inodes` to the most that it needs at any time.
     """
 
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), ext4 and tmpfs'
@@ -119,13 +119,16 @@ class StorageBenchmark(Benchmark):
     def work_in_a_directory_of_its_own(self):
         """Open the directory after the stack was activated, close it after the last trial."""
         site = self.storage
-        seconds = 86400 + self.trials * self.trial_time_limit  # what is there a day after the job was left behind
+        seconds = 86400 + self.trials * self.trial_time_limit  # what is there a day after the job, the job left behind
         numbers = (
             math.ceil(self.need_bytes / 1024), self.need_inodes, site.max_percent_of_free, site.min_percent_left,
             seconds, site.stripe_count or '', int(site.stripe_size or 0) or '',
         )  # fmt: skip
         words = shlex.join([self.kind.types, *map(str, numbers)])
-        self.before_trials = ['source ./storage.sh', f'storage_open "{site.path}" {words}']  # it expands the path
+        self.before_trials = [
+            'source ./storage.sh',
+            f'storage_open "{site.path}" {words}',
+        ]  # the shell expands the path
         self.after_trials = ['storage_close']
 
     def ending(self):

@@ -16,17 +16,20 @@ _COMPLAINTS = re.compile(r'(?:ior )?(?:ERROR|WARNING: (?!Read bytes is 0))')
 MIB = 2**20
 BANDWIDTH = 'bandwidth', 'MiB/s', 'bwMeanMIB'  # metric, unit, key of IOR's summary
 OPERATIONS = 'operations', 'ops/s', 'OPsMean'  # of random offsets
-KEPT = 0.01  # of a file in the reader's cache, above which the rate is invalid
+KEPT = 0.01  # part of a file in the reader's cache, above which the rate is invalid
 
 
 def complaint_of(printed: str) -> list[str]:
     """Return the first error on standard output, else the first warning, as a list of one or none."""
-    found = [line.strip() for line in printed.splitlines() if _COMPLAINTS.match(line)]
-    return sorted(found, key=lambda line: not re.search('ERROR|failed', line))[:1]
+    complaints = [line.strip() for line in printed.splitlines() if _COMPLAINTS.match(line)]
+    return sorted(complaints, key=lambda line: not re.search('ERROR|failed', line))[:1]
 
 
 def answered_by_a_cache(cached: Path, file_system: str | None) -> str | None:
-    """Return why a cache may have answered a read, from what ``storage_drop`` wrote: bytes kept, bytes of the files."""
+    """Return why a cache may have answered a read; None if none has.
+
+    `cached`: the file that ``storage_drop`` wrote, with the bytes in the cache and the bytes of the files.
+    """
     if not cached.exists() or file_system == 'tmpfs':  # tmpfs is the cache
         return None
     if file_system in ('zfs', 'gpfs'):
@@ -90,7 +93,7 @@ def _ior_agreement(requested: Requested, summary: dict[str, Any], repetitions: l
 
 
 def ior_faults(output: str, requested: Requested) -> list[str]:
-    """Return a sentence for each thing that IOR's summary lacks, contradicts, or did otherwise than requested.
+    """Return a sentence for each fault in IOR's summary: incomplete, contradictory, or other than requested.
 
     The summary is compared with its repetitions, and its rate with bytes and time; IOR writes no table beside its JSON.
     """
@@ -105,13 +108,13 @@ def ior_faults(output: str, requested: Requested) -> list[str]:
         (test,), (summary,) = report['tests'], report['summary']
         repetitions = _repetitions(test['Results'], requested.operation)
         rates = [float(each['bwMiB']) for each in repetitions]
-        found = {key: (summary | {'nodes': test['Parameters']['nodes']})[key] for key in expected}
+        actual = {key: (summary | {'nodes': test['Parameters']['nodes']})[key] for key in expected}
         moved, contradicting = float(summary['xsizeMiB']), _ior_agreement(requested, summary, repetitions)
         most, least, mean = (float(summary[f'bw{which}MIB']) for which in ('Max', 'Min', 'Mean'))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         return [f"IOR's summary is no complete JSON of one test: {type(error).__name__}: {str(error)[:80]}"]
-    differ = [key for key, value in expected.items() if found[key] != value]
-    faults = [f'{key}: {expected[key]} was requested, IOR did {found[key]}' for key in differ]
+    differ = [key for key, value in expected.items() if actual[key] != value]
+    faults = [f'{key}: {expected[key]} was requested, IOR did {actual[key]}' for key in differ]
     size = requested.bytes_of_file / MIB
     if abs(moved - size) > 1e-4 + 1e-6 * size:
         faults.append(f'{size:.4f} MiB were to move, {moved:.4f} did')
@@ -126,7 +129,7 @@ def ior_traces(output: str, operation: str) -> Traces:
     """Return the time of all repetitions, when IOR began and finished, and the host of rank 0."""
     report = json.loads(output)
     each = _repetitions(report['tests'][0]['Results'], operation)
-    seconds = sum((printed(f'{one["totalTime"]:.4f}') for one in each), exact(0))
+    seconds = sum((printed(f'{repetition["totalTime"]:.4f}') for repetition in each), exact(0))
     dates = [report[key] for key in ('Began', 'Finished') if re.fullmatch(CTIME, str(report.get(key)))]
     return Traces(seconds, dates, hosts=str(report.get('Machine', '')).split()[1:2])
 
@@ -158,9 +161,9 @@ def mdtest_rows(item: str, operations: Sequence[str]) -> str:
 
 
 def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: int) -> list[str]:
-    """Return a sentence for each of these that mdtest did otherwise than requested; `items` of all ranks.
+    """Return a sentence for each number that differs from the requested one, and for each contradictory row.
 
-    From 4.1 on, mdtest names the unit above its table.
+    `items`: files or directories of all ranks. From 4.1 on, mdtest names the unit above its table.
     """
     faults = []
     for what, pattern, requested in (
@@ -169,9 +172,9 @@ def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: i
         ('items', r'^\d+ tasks, (\d+) (?:files|directories)', items),
         ('iterations', r'^SUMMARY rate(?: \(in ops/sec\))?: \(of (\d+) iterations\)', iterations),
     ):
-        found = re.findall(pattern, output, re.MULTILINE)
-        if found != [str(requested)]:
-            faults.append(f'{what}: {requested} requested, mdtest says {", ".join(found) or "nothing"}')
+        stated = re.findall(pattern, output, re.MULTILINE)
+        if stated != [str(requested)]:
+            faults.append(f'{what}: {requested} requested, mdtest says {", ".join(stated) or "nothing"}')
     if '-- finished at ' not in output:
         faults.append('mdtest did not finish')
     number = rf' +({_RATE})'
@@ -189,11 +192,11 @@ def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: i
 
 
 def _may_be(n: int, most: float, least: float, mean: float, std: float) -> bool:
-    """Return whether `n` numbers may have this summary, `std` with n - 1 below; version 3 leaves numbers out of it.
+    """Return True if `n` numbers may have this summary. `std`: with divisor n - 1; version 3 leaves numbers out of it.
 
-    Of all but the largest and the smallest only the sum is known: the squares are fewest if these are equal.
+    Of the numbers between the largest and the smallest only the sum is known; `std` is least if they are equal.
     """
-    rounded = 0.01  # the four numbers have three decimals, of which the sum of the others has an error n times as large
+    rounded = 0.01  # the four numbers have three decimals; the sum of the others has an error n times as large
     others = n - 2
     if others < 1:
         return abs(2 * mean - most - least) <= rounded and abs(std - (most - least) / math.sqrt(2)) <= rounded

@@ -14,7 +14,12 @@ from checks.core.reading.trials import Metric
 from checks.storage import storage_output as storage
 from plumbline.measurement import Measurement
 
-_ONLY = {'-C': 'creation', '-T': 'stat', '-E': 'read', '-r': 'removal'}  # of mdtest: this phase, not all
+_ONLY = {
+    '-C': 'creation',
+    '-T': 'stat',
+    '-E': 'read',
+    '-r': 'removal',
+}  # option of mdtest -> the only phase that it runs
 
 
 def ior(path: Path) -> Iterator[Measurement]:
@@ -54,14 +59,14 @@ def _flat(results: list[Any]) -> list[dict[str, Any]]:
 
 
 def mdtest(path: Path) -> Iterator[Measurement]:
-    """Yield the mean rates of each operation; `place` is named as the check does, by the options of the run."""
+    """Yield the mean rates of each operation; the dim `place` follows from the options of the run, as in the check."""
     output = saved(path)
 
     def stated(what: str, pattern: str) -> str:
-        found = re.findall(pattern, output, re.MULTILINE)
-        if len(found) != 1:
-            raise ValueError(f'expected one line of mdtest with {what}, found {len(found)}')
-        return found[0]
+        matches = re.findall(pattern, output, re.MULTILINE)
+        if len(matches) != 1:
+            raise ValueError(f'expected one line of mdtest with {what}, found {len(matches)}')
+        return matches[0]
 
     words = shlex.split(stated('its command', r'^Command line used: (.*)$'))
     ranks = int(stated('its tasks', r'was launched with ([0-9]{1,9}) total task'))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read which cases may run, and with which scheduler options, when `ci/` runs a part of a session again.
 
-The file ``PLUMBLINE_CASES`` is JSON: ``cases``, by ReFrame's hash the place of each case, ``site:partition+environ``,
-with its list of options; ``trials``, in the same form, the number of trials of such a case, if not all; and
-``generated``, how many of --parameterize, --repeat and --distribute generate tests from the checks.
+The file ``PLUMBLINE_CASES`` is JSON. ``cases``: ReFrame's hash -> place of a case, ``site:partition+environ`` -> list
+of scheduler options. ``trials``: hash -> place -> number of trials, for cases that do not run all. ``generated``: how
+many of the options --parameterize, --repeat and --distribute generate tests from the checks.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from plumbline import settings
 def chosen(check) -> dict[str, list[str]] | None:
     """Return the options of each case of `check` that may run, by its place; None where all may run.
 
-    ReFrame generates tests from selected ones, so the tests that it generates from must stay selected.
+    ReFrame generates tests only from selected tests, so these must stay selected.
     """
     path = settings.CASES.get()
     if not path:
         return None
     content = _content(path)
-    names = [one.__name__ for one in type(check).__mro__]
+    names = [base.__name__ for base in type(check).__mro__]
     generation = names.count(names[0]) - 1  # a test that ReFrame generates has the name of its base
     return content['cases'].get(check.hashcode, {}) if generation >= content['generated'] else None
 
 
 def trials_left(check, place: str) -> int | None:
-    """Return the number of trials that earlier jobs have left for this one; None: all."""
+    """Return the number of trials that earlier jobs have left for this job; None if it runs all trials."""
     return _content(settings.CASES.get())['trials'].get(check.hashcode, {}).get(place)
 
 

@@ -45,7 +45,7 @@ def _words_of(path: str) -> list[str]:
 
 
 def fits(num_nodes: int) -> bool:
-    """Return whether a case on `num_nodes` nodes can be part of the sweep: one node, or two where pairs are swept."""
+    """Return True if a case on `num_nodes` nodes can be part of the sweep: on one, or on two if it sweeps pairs."""
     nodes = len(swept_nodes())
     return num_nodes == 1 or (num_nodes == 2 <= nodes and number_of_rounds(nodes) > 0)
 
@@ -71,7 +71,7 @@ def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int,
     """Write the job of a place and the rounds to `folder`; return the lines of the job that runs all places."""
     lines = ["trap 'exit $?' ERR"]
     if mpi:
-        # unset the variables of the round's step: srun and PMIx would take its numbers of nodes and tasks
+        # unset the variables of the round's step: srun and PMIx would take nodes and tasks from them
         lines.append('unset ${!SLURM_*} ${!PMI*}; . ./slurm.env')
     (folder / 'place.sh').write_text('\n'.join([*lines, *job, '']))
     (folder / 'rounds').mkdir()
@@ -79,30 +79,32 @@ def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int,
     for number, places in enumerate(rounds_of(swept_nodes(), num_nodes), start=1):
         (folder / f'rounds/{number}').write_text(''.join(f'{place[0]} {",".join(place)}\n' for place in places))
     return [
-        'exec 9>> "$PLUMBLINE_NODE_SWEEP" && flock 9',  # one case at a time, while ReFrame reads the one before
+        'exec 9>> "$PLUMBLINE_NODE_SWEEP" && flock 9',  # one case at a time, while ReFrame reads the case before
         'declare -px ${!SLURM_*} > slurm.env',
         f'for ((round = 1; round <= {number}; round++)); do bash ./sweep_round.sh $round {seconds}; done',
     ]
 
 
 def began(stage: str | None) -> bool:
-    """Return whether the job in this stage directory was that of a node sweep."""
+    """Return True if the job in this stage directory was part of a node sweep."""
     return bool(swept_nodes() and stage and Path(stage, 'rounds').is_dir())
 
 
 def read_places(folder: Path, plan: Plan, limits: Mapping[str, float]) -> tuple[list[dict[str, Any]], Record]:
-    """Return the record of each place with its ``faults`` and ``breaches``, and that of each series' worst place.
+    """Return the record of each place with its ``faults`` and ``breaches``, and a record of the worst places.
+
+    In the latter, each series has the samples of the place with the worst mean.
 
     `limits`: name of the performance variable -> the worst value that passes.
     """
-    found, records = [], []
+    swept, records = [], []
     for number, places in enumerate(rounds_of(swept_nodes(), plan.num_nodes), start=1):
         late = (folder / f'rounds/{number}.late').exists()
         for place in places:
             record, faults = read_place(folder / 'places', place, plan, late)
             records.append(record)
-            found.append(record.to_dict() | {'faults': faults, 'breaches': breaches_of(record, limits)})
-    return found, worst_of(records, plan)
+            swept.append(record.to_dict() | {'faults': faults, 'breaches': breaches_of(record, limits)})
+    return swept, worst_of(records, plan)
 
 
 def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Record, list[str]]:
@@ -110,10 +112,10 @@ def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Reco
     number, ending = None, _LATE
     try:
         with opened(places, ','.join(place)) as folder:
-            code, said = (text_of(folder / name).strip() for name in ('place.exit', 'place.err'))
+            code, errors = (text_of(folder / name).strip() for name in ('place.exit', 'place.err'))
             number = int(code) if code else None
             if not late:
-                ending = Ending(_STATES.get(code, 'FAILED'), number, 'the job of this place', errors=said)
+                ending = Ending(_STATES.get(code, 'FAILED'), number, 'the job of this place', errors=errors)
             record, faults = read_trials(folder, plan, ','.join(place), ending)
     except (InputError, tarfile.TarError) as error:
         ending = Ending('FAILED', None, 'the job of this place', refused=f'its files cannot be read: {error}')
@@ -128,7 +130,7 @@ def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Reco
 def opened(places: Path, name: str) -> Iterator[Path]:
     """Yield the folder of a place, unpacked if ``parts/sweep.sh`` has packed it.
 
-    The file of the lines that were read is then added to the archive.
+    ``numbers.json``, if it was written meanwhile, is then added to the archive.
     """
     packed = places / f'{name}.tar'
     if not packed.exists():
@@ -160,23 +162,23 @@ def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
 
 def breaches_of(record: Record, limits: Mapping[str, float]) -> list[str]:
     """Return one sentence for each series of a place that is invalid or beyond its limit."""
-    found = []
+    breaches = []
     for metric, facts, series in record.series():
         name = variable_name(metric, series.dims)
         if series.invalid:
-            found.append(f'invalid: {name}: {series.invalid}')
+            breaches.append(f'invalid: {name}: {series.invalid}')
         elif series.samples and name in limits:
             value, limit = mean(series), limits[name]
             if value < limit if facts.better == 'higher' else value > limit:
-                found.append(f'failed to meet reference: {name}={value:.6g} {facts.unit}, limit {limit:.6g}')
-    return found
+                breaches.append(f'failed to meet reference: {name}={value:.6g} {facts.unit}, limit {limit:.6g}')
+    return breaches
 
 
 def worst_of(records: Sequence[Record], plan: Plan) -> Record:
     """Return a record with, for each series, the samples of the place that has the worst mean."""
     worst = plan.empty_record()
     for (_, facts, series), *places in zip(worst.series(), *(record.series() for record in records), strict=True):
-        measured = [one for _, _, one in places if one.samples]
+        measured = [at_place for _, _, at_place in places if at_place.samples]
         if measured:
             chosen = (min if facts.better == 'higher' else max)(measured, key=mean)
             series.samples = chosen.samples

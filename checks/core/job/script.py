@@ -24,7 +24,7 @@ from plumbline.site.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
 from plumbline.stacks.manifest import Installed
 
-# of a job that ends early; one that has its own trap, to clean up a file system, changes no node
+# The trap of a job that ends early. A job with a trap of its own, to clean up a file system, changes no node.
 COMPARE_AT_EXIT = (
     'started_in=$PWD; '
     """trap '[ -e "$started_in/changes.txt" ] || """
@@ -79,7 +79,7 @@ def write_inputs(check):
 
 
 def prerun(check, activation: Sequence[str]) -> list[str]:
-    """Return the lines before the program of `check.runs`.
+    """Return the lines of the job script before the line that starts the program of a run.
 
     Parts that need no process of their own are read by a fork of the script's shell, ``(. ./part)``: a new shell takes
     three times as long, and on many clusters first reads $BASH_ENV.
@@ -131,7 +131,7 @@ def _unless_late(check) -> list[str]:
 
 
 def command(check) -> tuple[str, list[str]]:
-    """Return what the launcher starts, and its options."""
+    """Return the program that the launcher starts, with rank.sh before it, and the rest of its command line."""
     program = [] if check.own_programs else [check.executable]
     options = ['"${options[@]}"', '> stdout', '2> stderr', '& started[$run]=$!' if check.concurrent else '|| code=$?']
     through = [] if check.starts_ranks else ['bash', '../../rank.sh', *check.wrapper]
@@ -139,7 +139,7 @@ def command(check) -> tuple[str, list[str]]:
 
 
 def postrun(check) -> list[str]:
-    """Return the lines after the program, which write its exit code into the folder of the run.
+    """Return the lines of the job script after the program; they write its exit code into the folder of the run.
 
     A run without that file was still running when its job ended.
     """
@@ -179,7 +179,9 @@ def activation(stack: Environ, installed: Installed | None = None) -> list[str]:
     if stack.prefix:
         programs = shlex.quote(str(Path(stack.prefix) / 'bin'))
         sentence = f'plumbline: stack {stack.name}: its prefix {stack.prefix} has no folder bin on this node'
-        lines.append(f'[ -d {programs} ] || {{ echo {shlex.quote(sentence)} >&2; exit 1; }}')  # not others of PATH
+        lines.append(
+            f'[ -d {programs} ] || {{ echo {shlex.quote(sentence)} >&2; exit 1; }}'
+        )  # else others of PATH would run
         lines.append(f'export PATH={programs}:"$PATH"')
     if installed:
         lines.append(f'source {shlex.quote(str(installed.activation))} || exit 1')

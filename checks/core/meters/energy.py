@@ -42,10 +42,10 @@ _RESTS = ('before', 'after')
 
 @dataclass(frozen=True)
 class Meter:
-    """A meter of a partition: its source, what it includes, its relative accuracy, the seconds between two values.
+    """A meter of a partition. `boundary`: what it includes. `accuracy`: relative. `interval`: s between two values.
 
     `source`: None for EAR, which is read after the job. `pause`: seconds between two readings of the sampler, 0 without
-    one.
+    a sampler.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Meter:
 
     @property
     def dim(self) -> str:
-        """The value of the dim `meter`: figures of different boundaries are different series."""
+        """The value of the dim `meter`, with the boundary: figures of different boundaries are different series."""
         return f'{self.name}:{self.boundary}'
 
     @property
@@ -113,7 +113,7 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class Metering:
-    """The meters of a case. `rates`: metrics whose work per energy counts. `left_out`: why meters are left out."""
+    """The meters of a case. `rates`: metrics that give work per energy. `left_out`: why meters are left out."""
 
     meters: Sequence[Meter] = ()
     nodes: int = 1
@@ -182,20 +182,20 @@ class Metering:
 
     @property
     def metrics(self) -> list[Metric]:
-        """The metrics of the meters, as 000 section 5.1 and 001 section 4 define them; `power` is that of a node."""
-        found = []
+        """The metrics of the meters, as 000 section 5.1 and 001 section 4 define them; `power` is per node."""
+        declared = []
         for meter in self.meters:
             at = {'meter': meter.dim}
             words = [('energy', 'J'), ('power', 'W'), ('energy_delay', 'J s')] + [('active_power', 'W')] * bool(
                 meter.rest
             )
-            found += [Metric(name, unit, 'lower', dims=at, judged=False) for name, unit in words]
+            declared += [Metric(name, unit, 'lower', dims=at, judged=False) for name, unit in words]
             if meter.rest:
-                found.append(Metric('idle_power', 'W', 'lower', dims=at, expected={'when': _RESTS}, judged=False))
+                declared.append(Metric('idle_power', 'W', 'lower', dims=at, expected={'when': _RESTS}, judged=False))
             for rate in self.rates:
                 unit, dims = rate.unit.replace('/s', '/J'), {**rate.dims, **at}
-                found.append(Metric('efficiency', unit, 'higher', dims=dims, expected=rate.expected, judged=False))
-        return found
+                declared.append(Metric('efficiency', unit, 'higher', dims=dims, expected=rate.expected, judged=False))
+        return declared
 
     def read(self, folder: Path, record: Record, nodes: str) -> None:
         """Add the figures of all meters for the trials below `folder` on `nodes`, or why there are none."""
@@ -237,7 +237,7 @@ class Metering:
     def _add(
         self, seen: Seen, of_phase: Path, at: str, sample: tuple[int, str], into: Sequence[tuple[Series, str]]
     ) -> None:
-        """Add the figures of a phase to series, or why there are none."""
+        """Add the figures of a phase to the series `into`, or the reason why there are none."""
         try:
             phase, doubt = self._phase(seen, of_phase)
         except ValueError as reason:
@@ -265,7 +265,7 @@ class Metering:
 def _derive(
     series: Series, inputs: Sequence[Series], function: Callable[[list[float]], float], more: Sequence[Series] = ()
 ) -> None:
-    """Compute the samples of a series. It inherits missing and invalid from its inputs, and `more`."""
+    """Compute the samples of a series; it is missing or invalid if one of `inputs` or `more` is."""
     every = [*inputs, *more]
     series.missing = next((each.missing for each in every if not each.samples), None)
     series.invalid = next((each.invalid for each in every if each.invalid), None)
@@ -273,7 +273,7 @@ def _derive(
 
 
 def metering_of(check: Any) -> Metering:
-    """Return the meters of a case: those of its partition if its check measures energy."""
+    """Return the metering of a case: by the meters of its partition, if its check measures energy."""
     partition = getattr(check, 'partition', None)  # none before its setup
     if not partition or not check.metered:
         return Metering()

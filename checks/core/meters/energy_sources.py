@@ -22,8 +22,8 @@ from typing import NamedTuple
 from checks.core.reading.outputs import first_words, text_of
 from plumbline.machine.vendors import VENDORS
 
-LEAST_SAMPLES = 40  # in a phase: 001 section 4 asks for as many, for an error below 5 %
-_MOST_POWER = 500.0  # W; more than one counter of RAPL can count: it was reset
+LEAST_SAMPLES = 40  # in a phase, as 001 section 4 asks for, for an error below 5 %
+_MOST_POWER = 500.0  # W; more than the parts behind one counter of RAPL take: beyond it, the counter was reset
 _RAISE = 'where samples cost more than 0.1 % of a core they come later: raise `interval`'
 _MARKS = 0.05  # s; largest distance between a mark of a phase and the reading of its meter
 _POWERCAP = '/sys/class/powercap'
@@ -39,7 +39,7 @@ class Count(NamedTuple):
 
 
 class Look(NamedTuple):
-    """A reading at `time` (seconds since 1970) by part of the node; `own`: CPU seconds of the sampler."""
+    """A reading at `time` (seconds since 1970). `counts`: by part of the node. `own`: CPU seconds of the sampler."""
 
     time: float
     counts: Mapping[str, Count]
@@ -169,12 +169,12 @@ def of_command(command: str, unit: str) -> Source:
 
 def looks_at(path: Path, source: Source, boundary: str) -> list[Look]:
     """Return all readings of a meter on a node. Raises ValueError if one is unreadable."""
-    looks, said = [], []
+    looks, unread = [], []
     for line in text_of(path).splitlines():
         if not (match := _FOOTER.fullmatch(line)):
-            said.append(line)
+            unread.append(line)
             continue
-        output, said = '\n'.join(said), []
+        output, unread = '\n'.join(unread), []
         try:
             counts = source.read(output, boundary)
         except ValueError as error:
@@ -243,13 +243,15 @@ def sampled(looks: Sequence[Look], start: float, end: float, interval: float, ac
 
 
 def of_steps(table: str, start: float, end: float, boundary: str, interval: float) -> dict[str, Spent]:
-    """Return the energy by node of the job steps that EAR saw between the marks; `table`: eacct's CSV of each node.
+    """Return, by node, the energy of the job steps that EAR saw between two times. `table`: eacct's CSV of each node.
 
-    Raises ValueError where there are none.
+    Raises ValueError if there is no such step.
     """
     columns = {'node': ['DC'], 'package': ['PCK'], 'package+dram': ['PCK', 'DRAM']}[boundary]
     by_node: dict[str, list[tuple[float, float]]] = {}
-    rows = itertools.dropwhile(lambda line: 'JOB_START_TIME' not in line, table.splitlines())  # eacct speaks first
+    rows = itertools.dropwhile(
+        lambda line: 'JOB_START_TIME' not in line, table.splitlines()
+    )  # eacct prints other lines first
     for row in csv.DictReader(rows, delimiter=';'):
         try:
             begin, over = float(row['JOB_START_TIME']), float(row['JOB_END_TIME'])
@@ -271,7 +273,7 @@ def of_steps(table: str, start: float, end: float, boundary: str, interval: floa
 
 
 def doubt_of(spent: Spent, seconds: float, accuracy: float) -> str:
-    """Return why the energy of a phase is invalid; `seconds`: its duration by the monotonic clock."""
+    """Return why the energy of a phase is invalid; empty if not. `seconds`: its duration by the monotonic clock."""
     if spent.doubt:
         return spent.doubt
     if spent.samples < LEAST_SAMPLES:

@@ -15,12 +15,12 @@ from plumbline.record import Record
 
 
 def short(host: str) -> str:
-    """Return a name of a host without its domain."""
+    """Return the name of a host in lower case and without its domain."""
     return host.partition('.')[0].lower()
 
 
 def facts_in(text: str) -> dict[str, str]:
-    """Return the lines ``key=value`` of a text."""
+    """Return the facts that a text has in lines ``key=value``, by key."""
     return dict(line.split('=', 1) for line in text.splitlines() if '=' in line)
 
 
@@ -28,9 +28,10 @@ def add_health(
     folder: Path, record: Record, nodes: Sequence[str], clocks: Mapping[str, Sequence[int]],
     host_of: Callable[[str], str] | None,
 ) -> list[Cause]:  # fmt: skip
-    """Add the counters of all nodes but the first, which has them in the provenance, and all median clocks in MHz.
+    """Add counters and clocks of the nodes to a record; return a cause for each error and each changed setting.
 
-    `clocks`: node -> kHz of each sample. Return a cause for each error of a node and for each changed setting.
+    The counters of the first node are in the provenance already. `clocks`: node -> kHz of each sample; the record gets
+    the median in MHz.
     """
     names = {short(name): node for node in nodes for name in (node, (host_of or str)(node))}
     first = nodes[0]
@@ -41,16 +42,16 @@ def add_health(
     def of_limit(file: str, node: str) -> list[Cause]:  # a limit of the job, which is no fault of the node
         return [Cause(causes.JOB, f'on {node} {line}') for line in text_of(folder / file).splitlines()]
 
-    found = [*said('health.txt', first, causes.NODE), *said('changes.txt', first, causes.OUTPUT)]
-    found += of_limit('limit.txt', first)
+    problems = [*said('health.txt', first, causes.NODE), *said('changes.txt', first, causes.OUTPUT)]
+    problems += of_limit('limit.txt', first)
     for path in sorted(folder.glob('facts.*')):
         at = path.name.removeprefix('facts.')
         node = names.get(short(at), at)
         if node != first:
             record.health[node] = facts_in(text_of(path))
-            found += said(f'health.{at}.txt', node, causes.NODE) + of_limit(f'limit.{at}.txt', node)
-    if said_of_gpus := state_of(text_of(folder / 'gpus.txt')):
-        record.provenance['gpus_in_run'] = said_of_gpus
+            problems += said(f'health.{at}.txt', node, causes.NODE) + of_limit(f'limit.{at}.txt', node)
+    if gpu_states := state_of(text_of(folder / 'gpus.txt')):
+        record.provenance['gpus_in_run'] = gpu_states
     lost = [node for node in nodes[1:] if node not in record.health]
     if lost and any(folder.glob('counts.*')):
         record.provenance['counters_not_read'] = f'of {len(lost)} of {len(nodes)} nodes: {", ".join(lost[:8])}'
@@ -62,7 +63,7 @@ def add_health(
     for facts in record.health.values():
         if facts.get('counters_lacking') == record.provenance.get('counters_lacking'):
             facts.pop('counters_lacking', None)  # equal on all nodes, and already in the provenance
-    return found
+    return problems
 
 
 def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
@@ -86,12 +87,12 @@ def state_of(samples: str) -> str:
         if len(words) == 4:
             by_gpu.setdefault(words[0], []).append(words[1:])
     means = {device: _means(rows[len(rows) // 10 :]) for device, rows in by_gpu.items()}
-    return '; '.join(f'{device}: {said}' for device, said in means.items() if said)
+    return '; '.join(f'{device}: {text}' for device, text in means.items() if text)
 
 
 def _means(rows: Sequence[Sequence[str]]) -> str:
-    said = []
+    parts = []
     for values, unit in zip(zip(*rows, strict=True), ('MHz', 'W', 'C'), strict=True):
         numbers = [float(value) for value in values if re.fullmatch(r'[0-9]{1,7}(\.[0-9]{1,3})?', value)]
-        said += [f'{fmean(numbers):.0f} {unit}'] if numbers else []
-    return ', '.join(said)
+        parts += [f'{fmean(numbers):.0f} {unit}'] if numbers else []
+    return ', '.join(parts)

@@ -80,12 +80,12 @@ def equal(left: Span, right: Span, within: float = _ARITHMETIC) -> bool:
 
 
 def at_most(left: Span, right: Span, within: float = _ARITHMETIC) -> bool:
-    """Return True if the first may be at most the second, up to the relative difference `within`."""
+    """Return True if `left` may be at most `right`, up to the relative difference `within`."""
     return left.low <= right.high * (1 + within)
 
 
 class Claim(NamedTuple):
-    """A condition on a row: `holds` of the two `sides`, expressions of its numbers. `what`: names of both."""
+    """A condition on the numbers of a row: `holds` must be true of the two values of `sides`. `what`: their names."""
 
     what: str
     sides: Callable[[Mapping[str, Any]], tuple[Span | float, Span | float]]
@@ -93,7 +93,7 @@ class Claim(NamedTuple):
 
 
 def contradictions(claims: Sequence[Claim], numbers: Mapping[str, Any], where: str = '') -> list[str]:
-    """Return a sentence for each claim that `numbers` (by name) contradict; none if one of them is not a number."""
+    """Return a sentence for each claim that `numbers` (by name) contradict; skip claims on what is no number."""
     faults, place = [], f' in {where!r}' if where else ''
     for names, sides, holds in claims:
         try:
@@ -198,10 +198,10 @@ def _marks(trial: Path) -> tuple[float, float] | None:
 def too_long(seconds: Sequence[Span | float], at_once: bool, trial: Path) -> str:
     """Return a sentence if the run times that the programs report exceed that of the trial.
 
-    `seconds`: of each run; `at_once`: they ran at the same time.
+    `seconds`: the time that each run reports. `at_once`: whether the runs ran at the same time.
     """
     times = seconds_of(trial)
-    said = (max if at_once else sum)([exact(run).low for run in seconds] or [0.0])
-    if not times or said * (1 - 1e-3) <= max(times) + _UPTIME:  # clocks are slewed by at most 0.05 %
+    reported = (max if at_once else sum)([exact(run).low for run in seconds] or [0.0])
+    if not times or reported * (1 - 1e-3) <= max(times) + _UPTIME:  # clocks are slewed by at most 0.05 %
         return ''
-    return f'by its own times it ran for {said:.6g} s, and the whole trial took {max(times):.2f} s'
+    return f'by its own times it ran for {reported:.6g} s, and the whole trial took {max(times):.2f} s'

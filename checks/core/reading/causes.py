@@ -72,7 +72,7 @@ class Ending:
 
     @property
     def well(self) -> bool:
-        """Whether the job script ran to its end."""
+        """True if the job script ran to its end."""
         return self.state in _DONE and self.exitcode == 0
 
 
@@ -95,7 +95,7 @@ class Started:
 
     @property
     def running(self) -> bool:
-        """Whether it was still running when its job ended."""
+        """True if the run had started and was still running when its job ended."""
         return self.folder.is_dir() and self.exit_code is None
 
 
@@ -153,8 +153,8 @@ def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, envi
     if ending.state in _OWN_FAULT:
         ended = f'ended in state {ending.state}, exit code {ending.exitcode}'
         how = how_it_ended(ending.exitcode)[0] if ending.exitcode else ended
-        said = what_it_said(ending.errors, '', environ, ending.exitcode)
-        return Cause(SCRIPT, f'{ending.name} {how} {when}', nodes=nodes, detail=said)
+        explained = what_it_said(ending.errors, '', environ, ending.exitcode)
+        return Cause(SCRIPT, f'{ending.name} {how} {when}', nodes=nodes, detail=explained)
     usual = signatures.of_state(ending.state, f' of {ending.limit:.0f} s' if ending.limit else '')
     words = first_words(next((text_of(run.folder / 'stderr') for run in runs if run.running), ending.errors))
     detail = f' ({ending.name}, state {ending.state})' + (f': "{words}"' if words else '')
@@ -185,9 +185,9 @@ def some(faults: list[str]) -> list[str]:
 
 
 def of_output(output: str, times: set[int], name: str) -> str:
-    """Return the fault that makes an output unreadable as a list of one sentence; empty if there is none.
+    """Return a sentence on what makes an output unreadable; empty if nothing does.
 
-    `times`: how often its results were found. `name`: of its file.
+    `times`: how often its results were found. `name`: the name of its file.
     """
     if not output.strip():
         return f'it ended with exit code 0 and left an empty {name}'

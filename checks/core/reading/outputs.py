@@ -36,7 +36,7 @@ def text_of(path: Path) -> str:
 
 
 def cut_of(path: Path) -> str:
-    """Return a sentence if `text_of` does not return all of a file, else nothing."""
+    """Return a sentence if `text_of` does not return all of a file, else an empty text."""
     try:
         size, most = path.stat().st_size, settings.OUTPUT_LIMIT.get()
     except OSError:

@@ -30,7 +30,8 @@ def measured(
 ) -> Iterator[Measurement]:
     """Yield each number that the metrics of a check expect, NaN where there is none.
 
-    `faults`: what the check finds wrong; with one, or without all numbers, the case failed. `more`: other fields.
+    `faults`: what the check finds wrong; with one, or without all numbers, the case failed. `more`: other fields of a
+    measurement.
     """
     readings = [(metric, metric.read(output)) for metric in metrics]
     wrong = [f'metric {metric.name}: {fault}' for metric, reading in readings for fault in reading.faults]

@@ -19,7 +19,7 @@ UCX_LOG = 'ucx.*.log'  # which rank.sh asks for
 
 
 def sent_of(fact: str) -> dict[str, int]:
-    """Return the bytes of each device of ``cxi0 81264, cxi1 0``."""
+    """Return the bytes that each device sent, from a text such as ``cxi0 81264, cxi1 0``."""
     return {name: int(number) for name, number in re.findall(r'(\S+) ([0-9]{1,20})\b', fact)}
 
 
@@ -28,7 +28,8 @@ def faults_of(
 ) -> Iterator[Cause]:
     """Yield a cause if nodes sent through sockets although there is a fabric, or not through the requested devices.
 
-    `facts`: by node, see ``job/parts/health.sh``. `nics`: the devices; empty: any of the fabric. `lanes`: of UCX.
+    `facts`: by node, see ``job/parts/health.sh``. `nics`: the requested devices; empty: any of the fabric. `lanes`: see
+    `lanes_of`.
     """
     by_sockets, others = [], []
     used: Counter[str] = Counter()
@@ -43,17 +44,17 @@ def faults_of(
         elif through > _MUCH and any(fabric.get(nic, 0) < through / len(nics) / 10 for nic in nics):
             others.append(node)
             used += Counter(fabric)
-    said = ', '.join(f'{name} {number / 1e9:.1f} GB' for name, number in used.most_common(8))
+    shares = ', '.join(f'{name} {number / 1e9:.1f} GB' for name, number in used.most_common(8))
     if by_sockets:
         sentence = 'bytes between nodes went through sockets and not through the fabric'
-        yield Cause(causes.OUTPUT, sentence, nodes=','.join(by_sockets), detail=f': sent {said}')
+        yield Cause(causes.OUTPUT, sentence, nodes=','.join(by_sockets), detail=f': sent {shares}')
     elif {lane.partition('/')[0] for lane in lanes} == {'tcp'} and any(
         'fabric_sent' in fact for fact in facts.values()
     ):
         yield Cause(causes.OUTPUT, f'UCX sends through sockets and not through the fabric: {", ".join(lanes)}')
     if others:
         sentence = f'bytes between nodes went not through each of {", ".join(nics)}, which were asked for'
-        yield Cause(causes.OUTPUT, sentence, nodes=','.join(others), detail=f': sent {said}')
+        yield Cause(causes.OUTPUT, sentence, nodes=','.join(others), detail=f': sent {shares}')
 
 
 def lanes_of(folder: Path) -> list[str]:
@@ -61,9 +62,9 @@ def lanes_of(folder: Path) -> list[str]:
 
     Before 1.14 it prints ``ep_cfg[1]: tag(...)`` of all ranks, later ``inter-node cfg#2 tag(...)``.
     """
-    found: set[str] = set()
+    transports: set[str] = set()
     for path in folder.glob(UCX_LOG):
         for line in re.findall(r'(?:inter-node cfg#|ep_cfg\[)\d+[]:]* (.*)', text_of(path)):
             for lanes in re.findall(r'\w+\(([^)]*)\)', line):
-                found.update(lane for lane in lanes.split() if not lane.startswith(_WITHIN_NODE))
-    return sorted(found)
+                transports.update(lane for lane in lanes.split() if not lane.startswith(_WITHIN_NODE))
+    return sorted(transports)

@@ -72,7 +72,7 @@ class Metric:
 
     @property
     def computed(self) -> bool:
-        """True if `derive` computes it instead of reading it from an output."""
+        """True if `derive` computes the metric instead of reading it from an output."""
         return self.rows is None
 
     def points(self) -> list[Pairs]:
@@ -81,7 +81,7 @@ class Metric:
         return [pairs({**self.dims, **dict(zip(self.expected, values, strict=True))}) for values in combinations]
 
     def is_judged(self, dims: Pairs) -> bool:
-        """Return whether the series at `dims` needs a reference."""
+        """Return True if the series at `dims` needs a reference."""
         return self.judged(dict(dims)) if callable(self.judged) else self.judged
 
     def found(self, output: str) -> list[OutputRow]:
@@ -89,7 +89,7 @@ class Metric:
         return _rows(self.rows or '', output)
 
     def read(self, output: str) -> Reading:
-        """Return the value of each expected point or why it has none, and faults: unexpected rows."""
+        """Return the value of each expected point, or why it has none, and a fault for each unexpected row."""
         points = self.points()
         try:
             rows = self.found(output)
@@ -154,8 +154,8 @@ def _cut_off(match: re.Match[str]) -> str:
 class Reading(NamedTuple):
     """The values of a metric in one output and the reasons for missing ones, both by dims; and faults of the output.
 
-    `times`: how often the points were found, such as {1}. `lines`: line numbers of the values, as far as the metric
-    knows them.
+    `times`: how often the points were found, such as {1}. `lines`: line numbers of the values, as far as they are
+    known.
     """
 
     values: dict[Pairs, float]
@@ -169,7 +169,7 @@ class Reading(NamedTuple):
 class Run:
     """One execution of the program: its folder, its output and its standard error.
 
-    `provenance` is that of the case; a check adds what it learns from an output, such as a version.
+    `provenance`: that of the case. A check adds what it learns from an output, such as a version.
     """
 
     name: str
@@ -367,8 +367,8 @@ def _read_run(
     metrics = [metric for metric in plan.metrics if metric.run == name and not metric.computed]
 
     def lose(metric: Metric, point: Pairs, reason: str) -> None:
-        one = series[metric.name, point]
-        one.missing = one.missing or (because.brief if because else f'trial {run.trial}: {reason}')
+        target = series[metric.name, point]
+        target.missing = target.missing or (because.brief if because else f'trial {run.trial}: {reason}')
 
     yield from plan.complaints(folder)
     written = sorted(folder.glob(plan.output))
@@ -411,10 +411,10 @@ def _read_run(
     for metric, reading in readings:
         yield from causes.some([f'metric {metric.name}: {fault}' for fault in reading.faults])
         for point, value in reading.values.items():
-            one = series[metric.name, point]
-            one.samples.append((run.trial, nodes, value))
+            target = series[metric.name, point]
+            target.samples.append((run.trial, nodes, value))
             if reason := plan.invalid_reason(metric, value, run_seen):
-                one.invalid = one.invalid or f'trial {run.trial}: {reason}'
+                target.invalid = target.invalid or f'trial {run.trial}: {reason}'
         for point, reason in reading.missing.items():
             reason = cuts[0] if cuts else one_fault or reason
             lose(metric, point, reason)
@@ -439,8 +439,8 @@ def series_of(record: Record, metric: str, **dims: object) -> Series:
 
 def by_trial(inputs: Sequence[Series], function: Callable[[list[float]], float]) -> list[Sample]:
     """Return `function` of the values of all `inputs`, for each trial that they all have measured."""
-    measured = [{trial: value for trial, _, value in one.samples} for one in inputs]
-    nodes = {trial: node for one in inputs for trial, node, _ in one.samples}
+    measured = [{trial: value for trial, _, value in source.samples} for source in inputs]
+    nodes = {trial: node for source in inputs for trial, node, _ in source.samples}
     trials = sorted(set.intersection(*map(set, measured))) if measured else []
     return [(trial, nodes[trial], function([each[trial] for each in measured])) for trial in trials]
 

@@ -21,7 +21,7 @@ _LONG_ENOUGH = 0.1  # s; sharing for less is no fault: threads are created with 
 _BEYOND = 1.1  # times the CPU time of the rank's CPUs: more than that was used elsewhere
 _GONE = 0.5  # part of the CPU time; if more of it was in threads that no look saw, it is a fault
 _ENOUGH = 0.5  # s of CPU time; less is not judged, as a program may be started by scripts
-_LOOKED_BY = 2.0  # s; within it there must be a look; the time grows with the number of threads by:
+_LOOKED_BY = 2.0  # s; within this time there must be a look; the time grows with each thread by:
 _FOR_A_THREAD = 0.25  # s
 _STARTED = 3.0  # s; within it all requested threads must have been busy once
 _AWAKE = 0.25  # part of the time between looks, from which a thread counts as working
@@ -135,7 +135,7 @@ class Watched:
         return ''
 
     def _beyond(self, bound: Cpus) -> Iterator[str]:
-        """Find more CPU time in total than the CPUs of the rank can provide."""
+        """Yield a sentence if the rank used more CPU time in total than its CPUs can provide."""
         for look in reversed(self.looks[1:]):
             seconds, spent = look.at - self.looks[0].at, self._spent(look)
             if spent > _ENOUGH and spent > _BEYOND * seconds * len(bound):
@@ -149,10 +149,10 @@ class Watched:
         return sum(look.spent.values()) - sum(self.looks[0].spent.values())
 
     def _gone(self) -> Iterator[str]:
-        """Find CPU time of threads and processes that lived or ended between two looks, and so were not seen."""
+        """Yield a sentence if much CPU time was of threads and processes that ended between two looks, unseen."""
         last: dict[tuple[str, int], float] = {}
         for look in self.looks:
-            last |= {(one.process, one.number): one.ran for one in look.threads}
+            last |= {(thread.process, thread.number): thread.ran for thread in look.threads}
         spent = self._spent(self.looks[-1]) if self.looks else 0.0
         if spent > _ENOUGH and (gone := spent - sum(last.values())) > _GONE * spent:
             yield (
@@ -161,30 +161,30 @@ class Watched:
             )
 
     def _reclassed(self) -> Iterator[str]:
-        """Find threads that ran under another scheduling policy or priority than the rank started with."""
+        """Yield a sentence on a thread that ran with another scheduling policy or priority than the rank had first."""
         for seconds, before, look in self._intervals():
-            for one in look.threads:
-                if (had := look.classes.get((one.process, one.number))) and _wanted(one, before) > _RAN * seconds:
-                    yield f'{_who(look, {one})} has the scheduling {had} since {look.at:.2f} s, which the rank had not'
+            for seen in look.threads:
+                if (had := look.classes.get((seen.process, seen.number))) and _wanted(seen, before) > _RAN * seconds:
+                    yield f'{_who(look, {seen})} has the scheduling {had} since {look.at:.2f} s, which the rank had not'
                     return
 
     def _lazy(self) -> Iterator[str]:
-        """Find a program that never had as many threads at work as were requested of OpenMP."""
+        """Yield a sentence if a program never had as many threads at work as were requested of OpenMP."""
         most = 0
         for seconds, before, look in self._intervals():
             if seconds >= _LONG_ENOUGH:
-                most = max(most, sum(_wanted(one, before) >= _AWAKE * seconds for one in look.threads))
+                most = max(most, sum(_wanted(thread, before) >= _AWAKE * seconds for thread in look.threads))
         if self.asked > 1 and self.looks and self.looks[-1].at >= _STARTED and most < _PART * self.asked:
             yield f'no more than {most} of the {self.asked} threads that it was asked for (OMP_NUM_THREADS) were busy'
 
     def _intervals(self) -> Iterator[tuple[float, dict[tuple[str, int], Thread], Look]]:
-        """Yield for each look the seconds since the one before, its threads, and the look."""
+        """Yield for each look the seconds since the look before, the threads of the look before, and the look."""
         for before, look in pairwise(self.looks):
             if look.at > before.at:  # not where the clock was set back
-                yield look.at - before.at, {(one.process, one.number): one for one in before.threads}, look
+                yield look.at - before.at, {(thread.process, thread.number): thread for thread in before.threads}, look
 
     def _moved(self, bound: Cpus) -> Iterator[str]:
-        """Find threads that ran and were allowed on CPUs outside `bound`, for more than a moment.
+        """Yield a sentence on threads that ran and were allowed on CPUs outside `bound`, for more than a moment.
 
         While an MPI library starts, hwloc moves its thread to each CPU of the node and back.
         """
@@ -201,32 +201,32 @@ class Watched:
                     spent[one.cpus] += wanted
             for cpus, threads in outside.items():
                 seen[cpus].append((look.at - seconds, look, threads))
-        for cpus, found in seen.items():
-            (begin, first, _), (_, last, _) = found[0], found[-1]
-            whole = sum(in_all[key] for key in {(one.process, one.number) for _, _, some in found for one in some})
-            stayed = last is self.looks[-1] or len(found) > 1
+        for cpus, sightings in seen.items():
+            (begin, first, _), (_, last, _) = sightings[0], sightings[-1]
+            whole = sum(in_all[key] for key in {(one.process, one.number) for _, _, some in sightings for one in some})
+            stayed = last is self.looks[-1] or len(sightings) > 1
             if not stayed or last.at - begin < _MOMENT or spent[cpus] < _RAN * whole:
                 continue
-            _, look, threads = max(reversed(found), key=lambda one: len(one[2]))  # the latest: after a wrapper
+            _, look, threads = max(reversed(sightings), key=lambda one: len(one[2]))  # the latest: after a wrapper
             since = f'since {first.at:.2f} s' if last is self.looks[-1] else f'from {first.at:.2f} to {last.at:.2f} s'
             where = f'may run on CPU {cpu_list(cpus)} {since}; the rank was bound to CPU {cpu_list(bound)}'
             yield f'{_who(look, threads)} {where}'
 
     def _shared(self, bound: Cpus, ours: Mapping[str, str]) -> Iterator[str]:
-        """Find sets of CPUs with more busy threads than CPUs, each named once, and why: a mask, the program, or load.
+        """Yield a sentence for each set of CPUs with more busy threads than CPUs, and why: mask, program or load.
 
-        On CPUs that others have, too, a thread that mostly sleeps waits long. It runs less than those that work.
+        On CPUs that other programs use, too, a thread that mostly sleeps waits long, but runs less than busy threads.
         """
         worst: dict[Cpus, tuple[float, int, float]] = {}
         for seconds, before, look in self._intervals():
             busy: dict[Cpus, list[float]] = defaultdict(list)
-            for one in look.threads:
-                if _wanted(one, before) >= _BUSY * seconds:
-                    busy[one.cpus].append(_ran(one, before))
+            for thread in look.threads:
+                if _wanted(thread, before) >= _BUSY * seconds:
+                    busy[thread.cpus].append(_ran(thread, before))
             for cpus, ran in busy.items():
                 had = sum(ran) / (seconds * len(cpus))
                 alike = _ALIKE if had >= _OWN else _ALIKE_UNDER_LOAD
-                number = sum(one >= alike * max(ran) for one in ran)
+                number = sum(thread >= alike * max(ran) for thread in ran)
                 if cpus <= bound and number > len(cpus) and had >= _USED and seconds >= _LONG_ENOUGH:
                     since, most, least = worst.get(cpus, (look.at, 0, had))
                     worst[cpus] = since, max(most, number), min(least, had)
@@ -244,18 +244,18 @@ class Watched:
                 yield f'{fault}; nobody changed their binding: the program has more busy threads than the rank has CPUs'
 
     def _cause(self, ours: Mapping[str, str]) -> str:
-        found = [
+        settings = [
             f'{name}={value}'
             for name, value in self.variables.items()
             if ours.get(name) != value and value.lower() not in _OFF
         ]
-        if found:
-            return f' (set in its environment: {", ".join(found)})'
+        if settings:
+            return f' (set in its environment: {", ".join(settings)})'
         return ' (no variable explains it: look for taskset, numactl or affinity calls in the program and its wrappers)'
 
     def device_faults(self, variable: str, expected: tuple[str, ...], others: tuple[str, ...]) -> list[str]:
-        """Return each process whose `variable` is none of `expected`, or that has one of `others` set."""
-        found: dict[str, str] = {}
+        """Return a sentence for each process whose `variable` is none of `expected`, or that has one of `others`."""
+        by_process: dict[str, str] = {}
         for _, _, look in self._intervals():
             for process, variables in look.environs.items():
                 if process == '.' and _MARK not in variables:
@@ -265,8 +265,8 @@ class Watched:
                 if value not in expected or other:
                     shown = ', '.join([f'{variable}={value}' if value is not None else f'no {variable}', *other])
                     who = 'the program' if process == '.' else f'child process {process}'
-                    found.setdefault(process, f'{who} has {shown} since {look.at:.2f} s')
-        return [f'{fault}; the rank was given {variable}={expected[0]}' for fault in found.values()][:_SHOWN]
+                    by_process.setdefault(process, f'{who} has {shown} since {look.at:.2f} s')
+        return [f'{fault}; the rank was given {variable}={expected[0]}' for fault in by_process.values()][:_SHOWN]
 
 
 def _wanted(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
@@ -283,12 +283,12 @@ def _ran(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
 
 
 def _who(look: Look, threads: set[Thread]) -> str:
-    """Name threads of a look, such as ``thread 2 of 4 (xhpl)``."""
-    names = ', '.join(sorted({one.name for one in threads})[:3])
-    child = ', a child process' if all(one.process != '.' for one in threads) else ''
+    """Return words for threads of a look, such as ``thread 2 of 4 (xhpl)``."""
+    names = ', '.join(sorted({thread.name for thread in threads})[:3])
+    child = ', a child process' if all(thread.process != '.' for thread in threads) else ''
     if len(threads) == 1:
-        (one,) = threads
-        return f'thread {look.threads.index(one) + 1} of {len(look.threads)} ({names}{child})'
+        (thread,) = threads
+        return f'thread {look.threads.index(thread) + 1} of {len(look.threads)} ({names}{child})'
     return f'{len(threads)} of {len(look.threads)} threads ({names}{child})'
 
 
@@ -332,6 +332,6 @@ def parse(lines: list[str]) -> Watched:
         except ValueError:
             continue
     for look in looks:  # a process that left its parent during a look appears twice
-        look.threads[:] = {(one.process, one.number): one for one in look.threads}.values()
+        look.threads[:] = {(seen.process, seen.number): seen for seen in look.threads}.values()
     looks[1:] = [look for look in looks[1:] if look.threads]  # an empty look was taken just after the end
     return Watched(tuple(looks), ended, own, only_itself, asked, variables, tuple(clocks))

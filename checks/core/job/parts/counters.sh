@@ -18,8 +18,8 @@ count_faults() {
             quota[/sys/fs/cgroup/$kind${path%/}/cpu.stat]='' quota[/sys/fs/cgroup/unified${path%/}/cpu.stat]=''
         done
     done < /proc/self/cgroup
-    for path in /sys/fs/cgroup/*/memory.events; do memory[$path]=''; done # of all that runs on this node
-    # one process for all files: a shell would take as long for twenty
+    for path in /sys/fs/cgroup/*/memory.events; do memory[$path]=''; done # of everything that runs on this node
+    # one grep for all files: a loop of the shell would take as long for twenty of them
     grep --no-messages --with-filename --extended-regexp \
         '^(TOTAL_ERR_|oom(_kill)? |nr_throttled |[cu]e: | *connection_attempts: |[0-9])' /proc/vmstat \
         $cpu/cpu[0-9]*/thermal_throttle/{core,package}_{throttle,power_limit}_count \
@@ -35,7 +35,7 @@ count_faults() {
         "${!quota[@]}" "${!memory[@]}"
     [ ! -r /var/adm/ras/mmfs.log.latest ] ||
         echo "gpfs/gpfs_error:$(grep --count '\[[EX]\]' /var/adm/ras/mmfs.log.latest)"
-    [ ! -r $db ] || sqlite3 -readonly $db "select 'rasdaemon/machine_check:' || count(*) from mce_record" # root alone
+    [ ! -r $db ] || sqlite3 -readonly $db "select 'rasdaemon/machine_check:' || count(*) from mce_record" # root alone may read it
     dmesg | awk '/NVRM: Xid/ { xid++ } /mce: \[Hardware Error\]/ { hardware++ } /LustreError:/ { lustre++ }
         END { if (NR) printf "dmesg/xid:%d\ndmesg/hardware_error:%d\ndmesg/lustre_error:%d\n", xid, hardware, lustre }'
     [ -z "$PLUMBLINE_GPU" ] || { . "${BASH_SOURCE[0]%/*}/gpu_$PLUMBLINE_GPU.sh" && "gpu_counters_$PLUMBLINE_GPU"; }

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# energy.sh started | ended   runs the commands of energy.meters that are read at the marks of a phase, before it starts or
-#                             after it ended: those that stand first nearest to it
-# energy.sh sample            runs those that are sampled, as long as the shell lives that started it
+# energy.sh started | ended   runs the commands of energy.meters that are read at the marks of a phase, before the phase
+#                             starts or after it has ended: the first commands of the file run nearest to the phase
+# energy.sh sample            runs the commands that are sampled, as long as the shell that started it lives
 #
-# A line of energy.meters: the name of a meter, 1 if it is read at the marks, the milliseconds from sample to sample or 0,
-# and its command. What the command prints goes to energy/NAME.NODE, followed by `look TIME CODE OWN`: when it had ended,
-# its exit code, and the milliseconds of CPU time that the sampler and its commands have taken.
-# All samples together take at most 0.1 % of the time of one core (share.sh).
+# A line of energy.meters: the name of a meter, 1 if it is read at the marks, the milliseconds from sample to sample or
+# 0, and its command. What the command prints goes to energy/NAME.NODE, followed by `look TIME CODE OWN`: the time of
+# its end, its exit code, and the milliseconds of CPU time that the sampler and its commands have taken. All samples
+# together take at most 0.1 % of the time of one core (share.sh).
 LC_ALL=C
 if [ -n "$SLURMD_NODENAME" ]; then node=$SLURMD_NODENAME; else read -r node < /proc/sys/kernel/hostname; fi
 
@@ -42,7 +42,7 @@ while [ -e "/proc/$PPID" ]; do
         ((${EPOCHREALTIME/./} >= due[i])) || continue
         look "${names[i]}" "${commands[i]}"
         ((due[i] += every[i]))
-        ((due[i] >= ${EPOCHREALTIME/./})) || due[i]=${EPOCHREALTIME/./} # late: no sample is made up for
+        ((due[i] >= ${EPOCHREALTIME/./})) || due[i]=${EPOCHREALTIME/./} # late: missed samples are not made up for
     done
     rest
 done

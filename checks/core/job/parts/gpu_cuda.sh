@@ -29,7 +29,7 @@ gpu_settings_cuda() {
         --format=csv,noheader 2>&1) && mapfile -t gpus <<< "$answer" || gpu_fault="nvidia-smi says: ${answer%%$'\n'*}"
 }
 
-# -q knows more than --query-gpu of an older driver, which refuses all where it does not know one name
+# -q tells more than --query-gpu of an older driver, which refuses the whole query if it does not know one name of it
 gpu_details_cuda() {
     local answer
     type -P nvidia-smi > /dev/null || return 1
@@ -50,8 +50,8 @@ gpu_details_cuda() {
         }' <<< "$answer")
 }
 
-# The three calls of nvidia-smi take as long as one. -q names more than --query-gpu on an older driver, which would refuse
-# all of what it is asked if it does not know one of the names.
+# The three calls of nvidia-smi run at the same time, and take as long as one. Two of them do not use --query-gpu, since
+# an older driver refuses the whole query if it does not know one name of it.
 gpu_counters_cuda() {
     nvidia-smi --query-gpu=index,ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total \
         --format=csv,noheader,nounits | awk -F ', ' '$2 ~ /^[0-9]/ {

@@ -54,8 +54,8 @@ gpu_settings_rocm() {
     ((${#gpus[@]}))
 }
 
-# The cycles of its firmware in which a GPU was slowed down, which MI300 and later count: gpu_metrics_v1_6 to v1_8 of
-# kgd_pp_interface.h of Linux, of which 1.6 had another layout at first.
+# Cycles of the firmware in which a GPU was slowed down, as MI300 and later count them: gpu_metrics_v1_6 to v1_8 in
+# kgd_pp_interface.h of Linux. Version 1.6 had another layout at first.
 gpu_counters_rocm() {
     local file words at
     for file in /sys/class/drm/card[0-9]*/device/gpu_metrics; do

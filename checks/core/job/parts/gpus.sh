@@ -2,7 +2,7 @@
 # gpus.sh [DELAY]   samples the GPUs of this node, until the run of this folder has its exit code: DELAY (10) seconds after
 #                   it began, then as often as 0.1 % of the time of one core allows (share.sh), at most every two seconds
 #
-# Of a whole job (load.sh): until the process JOB ends, unless a check has its runs sampled.
+# If JOB is set (load.sh), it samples during the whole job, until the process JOB ends, unless a check samples its runs.
 # prints DEVICE MHZ WATT CELSIUS, the devices in the order of their PCI addresses; - for what the node does not tell
 
 . "${BASH_SOURCE[0]%/*}/share.sh"

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # health.sh   to be sourced: what the counters of this node (counters.sh) say of the time in which the job ran.
 #
-# `compare_faults BEFORE [ERRORS]`  reads what `count_faults` printed before the first trial, and prints how much more there
-# is now:
+# `compare_faults BEFORE [ERRORS]`  reads what `count_faults` printed before the first trial into BEFORE, and prints how
+# far the counters have grown since:
 #   clock_at_end        clock of the CPU that this shell runs on, in MHz
 #   temperature_at_end  of the hottest socket or GPU, in degrees Celsius
 #   clock_throttled     how often heat lowered the clock of a CPU
-#   health_WHAT         what tells of a fault, such as ``3 on mc0, mc1``
-#   counted_WHAT        what a busy node or network shows, too
+#   health_WHAT         growth of a counter that tells of a fault, such as ``3 on mc0, mc1``
+#   counted_WHAT        growth of a counter that also grows on a busy node or network
 #   counters_lacking    the sources that this node does not have, or does not let a user read
-#   counters_reset    the counters that went backwards, of which nothing can be said
+#   counters_reset      the counters that went backwards, so that their growth is not known
 #   fabric_sent, sockets_sent   of a job on several nodes: bytes that InfiniBand or Slingshot, and the kernel's network
 #     devices sent, ``cxi0 81264, cxi1 0``; sockets on a fabric count in both
 # and writes ERRORS (health.txt): a sentence for each error that makes the node or its numbers doubtful; and limit.txt beside
@@ -39,7 +39,7 @@ declare -A counted=(
     [xid]='!Xid errors of NVIDIA GPUs|look at dmesg and at the table of Xid errors of NVIDIA'
     # PCIe (Documentation/ABI/testing/sysfs-bus-pci-devices-aer)
     [TOTAL_ERR_COR]=corrected_PCIe_errors [TOTAL_ERR_NONFATAL]=uncorrected_PCIe_errors [pcie_replay_count]=PCIe_replays
-    [current_link_width]=lost_PCIe_lanes # which are fewer than before
+    [current_link_width]=lost_PCIe_lanes # fewer lanes than before
     [TOTAL_ERR_FATAL]='!fatal PCIe errors|drain the node, and look for the device in dmesg'
     # InfiniBand (Documentation/ABI/stable/sysfs-class-infiniband)
     [symbol_error]=InfiniBand_symbol_errors [link_error_recovery]=InfiniBand_link_recoveries
@@ -50,18 +50,19 @@ declare -A counted=(
     # Slingshot (HPE: Common CXI core error messages; Open MPI: HPE Cassini Hardware Performance Counters)
     [hni_pcs_uncorrected_cw]=Slingshot_uncorrected_codewords [pct_spt_timeouts]=Slingshot_timeouts
     [pct_sct_timeouts]=Slingshot_timeouts [hni_llr_tx_replay_event]=Slingshot_replays
-    # bytes of one, in fours (Documentation/ABI/stable/sysfs-class-infiniband: port_xmit_data)
+    # bytes sent; port_xmit_data counts units of four bytes (Documentation/ABI/stable/sysfs-class-infiniband:
+    # port_xmit_data)
     [port_xmit_data]=@4 [hni_sts_tx_ok_octets]=@1 [tx_bytes]=@1
     [rx_errors]=network_errors [tx_errors]=network_errors [rx_dropped]=~network_drops [tx_dropped]=~network_drops
 )
 
-# of_line LINE: the counter of a line, and its count
+# of_line LINE: sets `counter` and `count` from a line
 of_line() {
     counter=${1%[: ]*} count=${1##*[: ]} # a Slingshot counter is followed by @ and the time at which it was read
     counter=${counter%:} count=${count%%@*}
 }
 
-# _at_end: how fast this CPU is, and how hot all are
+# _at_end: prints how fast this CPU is, and how hot the hottest socket or GPU is
 _at_end() {
     local clock stat degrees hottest=0 file
     read -r -a stat < /proc/self/stat # its 39th field is the CPU
@@ -70,7 +71,7 @@ _at_end() {
     [ -z "$PLUMBLINE_GPU" ] || for degrees in $(grep --only-matching '/temperature:[0-9]*' <<< "$all"); do
         ((${degrees#*:} * 1000 > hottest)) && hottest=$((${degrees#*:} * 1000))
     done
-    # of the socket (Documentation/hwmon/coretemp.rst, k10temp.rst), of a GPU where its memory and silicon meet (amdgpu)
+    # of the socket (Documentation/hwmon/coretemp.rst, k10temp.rst); the junction temperature of a GPU (amdgpu)
     for file in /sys/devices/platform/coretemp.*/hwmon/hwmon*/temp1_input \
         /sys/bus/pci/drivers/k10temp/*/hwmon/hwmon*/temp1_input \
         ${PLUMBLINE_GPU:+/sys/class/drm/card[0-9]*/device/hwmon/hwmon*/temp2_input}; do
@@ -79,7 +80,7 @@ _at_end() {
     ((hottest > 0)) && echo "temperature_at_end=$((hottest / 1000))" || lacking+=", temperature"
 }
 
-# _sent FACT ARRAY: the bytes of each device, in the order of their names
+# _sent FACT ARRAY: prints the bytes of each device, in the order of the devices' names
 _sent() {
     local -n of=$2
     local said=''
@@ -89,9 +90,10 @@ _sent() {
     [ -z "$said" ] || echo "$1=${said#, }"
 }
 
-# _by_limits: how many processes were killed since a cgroup reached its limit: of the job (own, and limit in bytes), and of
-# all (by_limits). A group counts as "oom" (version 2) or "failcnt" (1) that it was at its limit, with those below it; its
-# "oom_kill" also counts kills since the node was short of memory.
+# _by_limits: counts processes that were killed because a cgroup reached its memory limit: `own` of the job, whose limit
+# is `limit` bytes, and `by_limits` of all cgroups. "oom" (version 2) and "failcnt" (version 1) count how often a group,
+# or one below it, was at its limit; "oom_kill" also counts processes that were killed because the node was short of
+# memory.
 _by_limits() {
     local counter folder group kills most line mine='' longest=''
     while read -r line; do mine+=" ${line##*:}/"; done < /proc/self/cgroup
@@ -102,7 +104,7 @@ _by_limits() {
         [[ $counter = *:oom ]] || group=${group#/memory} kills=${limits[$folder/memory.oom_control:oom_kill]:-0}
         [[ $counter != *:oom || $group = /*/* ]] || by_limits=$((by_limits + kills))
         { read -r most < "$folder/memory.max" || read -r most < "$folder/memory.limit_in_bytes"; } 2> /dev/null
-        # none is "max", or 2^63 less a page
+        # no limit is "max", or 2^63 less a page
         [[ $kills != 0 && $most =~ ^[0-9]{1,18}$ && "$mine" = *" $group/"* && ${#folder} -gt ${#longest} ]] || continue
         longest=$folder own=$kills limit=$most
     done
@@ -124,7 +126,7 @@ compare_faults() {
     while read -r kind line && of_line "$line"; do
         [ "$kind" != '<' ] || was[$counter]=$count
     done <<< "$differ"
-    [[ $all != *throttle_count* ]] || more[throttle]=0 # which says that it can be seen
+    [[ $all != *throttle_count* ]] || more[throttle]=0 # so that it is printed even if it is 0
     while read -r kind line && of_line "$line"; do
         [[ $kind = '>' && -n $counter && $count.${was[$counter]} =~ ^-?[0-9]+\.-?[0-9]+$ ]] || continue
         more_of=$((count - ${was[$counter]}))
@@ -180,7 +182,8 @@ compare_faults() {
     [ -z "$lacking" ] || echo "counters_lacking=${lacking#, }"
     [ -z "$reset" ] || echo "counters_reset=${reset#, }"
     [ -e on_all_nodes ] || return 0
-    # those of a fabric that could send and did not; RDMA over Ethernet is one only where it sent, or the site names it
+    # devices of a fabric that could send and did not; RDMA over Ethernet counts as one only if it sent, or the site
+    # names it
     for line in /sys/class/infiniband/*/ports/*/state /sys/class/cxi/*; do
         [[ $line != */state ]] || {
             read -r count < "$line" && [[ $count = *ACTIVE ]] || continue

@@ -2,26 +2,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # load.sh before        prints the counters of this node after a look of a tenth of a second, before the first trial
 # load.sh after FILE    looks again after the last trial, and prints what the node did beside the benchmark, key=value:
-#   load_beside      CPUs that other processes kept busy, in the quieter of the two looks; no second one after a first that
-#     saw nothing
+#   load_beside      CPUs that other processes kept busy, in the quieter of the two looks; there is no second look if the
+#     first saw none
 #   cpu_steal        CPU time that the hypervisor took for others during the trials, in % of what was wanted
-# load.sh changes FILE  compares how this node is set with the first look, and writes changes.txt: a line for each change.
-#   As root it sets back what it can. Then its counters of faults (health.sh). Part of `after`; a job that ends early
-#   calls it alone.
+# load.sh changes FILE  compares the settings of this node with the first look, and writes changes.txt: a line for each
+#   change. As root it sets back what it can. Then it compares the counters of faults (health.sh). `after` includes this;
+#   a job that ends early calls it alone.
 # load.sh node          the counters of faults of another node of the job, since its first rank began (rank.sh), to
 #   facts.NODE and health.NODE.txt. The first node starts it on all of them at once, by the command in on_all_nodes.
-# No trial runs meanwhile, so all of this, a tenth of a second or two, is beside none of them.
+# All of this takes a tenth of a second or two, and no trial runs meanwhile.
 [ "$1" = before ] && part=counters || part=health
 . "${BASH_SOURCE[0]%/*}/$part.sh"
 read -r host < /proc/sys/kernel/hostname
 node=${SLURMD_NODENAME:-$host}
 
 ask_other_nodes() {
-    : > "facts.$node" # it has counted itself
+    : > "facts.$node" # this node has counted its own faults
     eval "timeout 20 $(< on_all_nodes) bash ./load.sh node" > on_all_nodes.out 2>&1 < /dev/null || true
 }
 
-count() { # here and there at the same time
+count() { # on this node and on the others at the same time
     local asked=
     [ ! -e on_all_nodes ] || [ ! -e "counts.$node" ] || { ask_other_nodes & asked=$!; }
     compare_faults "counts.$node"
@@ -29,9 +29,9 @@ count() { # here and there at the same time
 }
 
 if [ "$1" = node ]; then
-    for name in "$SLURMD_NODENAME" "$host"; do # Hydra hands on the former of the node that it was started on
+    for name in "$SLURMD_NODENAME" "$host"; do # Hydra passes on $SLURMD_NODENAME of the node that it was started on
         [ -n "$name" ] && [ -e "counts.$name" ] || continue
-        (set -o noclobber; : > "facts.$name") 2> /dev/null || exit 0 # where each rank starts it
+        (set -o noclobber; : > "facts.$name") 2> /dev/null || exit 0 # another process of this node came first
         compare_faults "counts.$name" "health.$name.txt" >> "facts.$name"
         exit 0
     done
@@ -58,14 +58,14 @@ cpu=/sys/devices/system/cpu
 settings=($cpu/cpu[0-9]*/cpufreq/{scaling_governor,boost} $cpu/{cpufreq/boost,intel_pstate/no_turbo,smt/control}
     /sys/kernel/mm/transparent_hugepage/{enabled,defrag} /proc/sys/kernel/numa_balancing)
 
-# chosen TEXT: of `always [madvise] never` the word in brackets
+# chosen TEXT: sets `value` to the word in brackets, as in `always [madvise] never`; without brackets to TEXT
 chosen() {
     value=$1
     [[ $1 =~ \[(.+)\] ]] && value=${BASH_REMATCH[1]}
     return 0
 }
 
-# compare FILE: what differs from its lines, each a path and a value
+# compare FILE: writes to changes.txt what differs from the lines of FILE, each a path and a value
 compare() {
     local -A changed
     local path was now what

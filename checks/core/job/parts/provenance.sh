@@ -15,7 +15,7 @@ echo "binary_sha256=$value"
             [ -e "$path" ] && echo "library_${name%%.so*}=$(readlink -f "$path")" ;;
     esac
 done
-# a search through the lists of all packages, for what may be in one
+# dpkg-query searches the lists of all packages, so it is asked only of programs that may be in one
 if [[ $binary = /usr/* ]] && type -P dpkg-query > /dev/null; then
     package=$(dpkg-query --search "$binary" 2> /dev/null)
     [ -n "$package" ] && echo "package=$(dpkg-query --show --showformat '${Package} ${Version}' "${package%%:*}")"

@@ -1,14 +1,13 @@
 #!/bin/bash
-# SPDX-License-Identifier: BSD-3-Clause
-# rank.sh PROGRAM [ARGUMENT]...   places one rank, records what it actually got, then becomes PROGRAM. `watch.sh` adds to
-# the record what it has while it runs.
+# SPDX-License-Identifier: BSD-3-Clause rank.sh PROGRAM [ARGUMENT]...   places one rank, records what it actually got,
+# then becomes PROGRAM. `watch.sh` adds to the record what the rank has while it runs.
 #
 # Each variable holds one list for each local rank, separated by colons; unset: the rank keeps what it was given.
 #   PLUMBLINE_CPUS     hardware threads
 #   PLUMBLINE_MEMORY   NUMA nodes; it may take memory from these alone
-#   PLUMBLINE_DEVICES  GPUs, by the numbers of what lists them (gpu_$PLUMBLINE_GPU.sh); it sees these alone
+#   PLUMBLINE_DEVICES  GPUs, numbered as the program that lists them does (gpu_$PLUMBLINE_GPU.sh); it sees these alone
 #   PLUMBLINE_NICS     one device of /sys/class/infiniband or net for UCX, or of /sys/class/cxi for libfabric
-# PLUMBLINE_ACROSS, where it is set: a list for each rank of the job, of which each node has one.
+# PLUMBLINE_ACROSS, where it is set: there is a list for each rank of the job instead, and each node has one rank.
 # PLUMBLINE_VISIBLE, with commas between: NAME of a variable that gets its GPUs, NAME=VALUE to set, -NAME to remove
 # PLUMBLINE_LOCATE, where it is set, asks for the sockets and NUMA domains of the hardware threads, too.
 
@@ -16,7 +15,7 @@
 # its node this is. Slurm's comes last: mpirun inside a Slurm job inherits SLURM_LOCALID=0 for all ranks.
 launchers='OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID PALS_LOCAL_RANKID MV2_COMM_WORLD_LOCAL_RANK'
 launchers+=' FLUX_TASK_LOCAL_ID JSM_NAMESPACE_LOCAL_RANK SLURM_LOCALID'
-# The same for which rank of the job it is; PMI_RANK is of Hydra and PALS, too
+# Where they say which rank of the job this is; Hydra and PALS set PMI_RANK, too
 [ -z "$PLUMBLINE_ACROSS" ] || launchers='OMPI_COMM_WORLD_RANK PMI_RANK PALS_RANKID MV2_COMM_WORLD_RANK FLUX_TASK_RANK
     JSM_NAMESPACE_RANK SLURM_PROCID'
 
@@ -84,7 +83,7 @@ locate() {
 
 read -r host < /proc/sys/kernel/hostname # $HOSTNAME may be that of the login node
 node=${SLURMD_NODENAME:-$host}
-[ -z "$MPI_LOCALRANKID" ] || node=$host # Hydra hands on the variables of the node that it was started on
+[ -z "$MPI_LOCALRANKID" ] || node=$host # Hydra passes on the variables of the node that it was started on
 local_rank=$PLUMBLINE_BOUND
 if [ -z "$local_rank" ]; then
     for variable in $launchers; do local_rank=${local_rank:-${!variable}}; done
@@ -97,8 +96,8 @@ if [ -z "$local_rank" ]; then
         : > "../../as_expected.$host" # once in a job
     fi
     [[ $local_rank = 0 || $PLUMBLINE_ACROSS ]] && [ -e ../../on_all_nodes ] && [ ! -e "../../counts.$node" ] &&
-        (. "${BASH_SOURCE[0]%/*}/counters.sh" && count_faults > "../../counts.$node") # of the first node load.sh did
-    if requests PLUMBLINE_CPUS; then # of this very shell: one process in place of those that would start it again
+        (. "${BASH_SOURCE[0]%/*}/counters.sh" && count_faults > "../../counts.$node") # load.sh counts on the first node
+    if requests PLUMBLINE_CPUS; then # of this very shell: to start a new shell on them would take more processes
         said=$(taskset --cpu-list --pid "$requested" $$ 2>&1) || {
             said=${said#"${said%%taskset: *}"}
             fail "taskset --cpu-list $requested was requested; it says: ${said%%$'\n'*}"
@@ -114,7 +113,7 @@ if [ -z "$local_rank" ]; then
 fi
 
 actual=()
-if [ "$local_rank" = 0 ] && [ -e ../../on_all_nodes ]; then # UCX then says, once a connection, what it sends through
+if [ "$local_rank" = 0 ] && [ -e ../../on_all_nodes ]; then # UCX then logs, for each connection, what it sends through
     export UCX_LOG_LEVEL=${UCX_LOG_LEVEL:-info} UCX_LOG_FILE=${UCX_LOG_FILE:-ucx.%h.%p.log}
 fi
 if requests PLUMBLINE_MEMORY; then
@@ -143,7 +142,7 @@ printf '%s\n' "$cpus" "host $host" "${actual[@]}" > "$binding"
 free=$PLUMBLINE_FREE
 source "${BASH_SOURCE[0]%/*}/watch.sh"
 watch "$binding" "$free"
-for variable in "${!PLUMBLINE_@}"; do # ours, but for those by which the program is known
+for variable in "${!PLUMBLINE_@}"; do # variables of the suite, except those by which watch.sh knows the program
     [[ $variable = PLUMBLINE_SEES || $variable = PLUMBLINE_OWNER ]] || unset "$variable"
 done
 export PLUMBLINE_RANK=$$ # by which watch.sh finds processes that the program leaves to init

@@ -4,7 +4,7 @@
 #   device where a key has several. WHAT: `-` where there is only one; `!` where the value cannot be read: VALUE says why.
 # settings.sh compare FILE     prints a sentence for each setting that is not as FILE has it, KEY<TAB>WANTED, and counts.
 #   WANTED: a shell pattern, or a range of versions such as `>=550.54 <560`.
-# settings.sh refuse FILE      if there is a difference, the same in one line with the name of the host; exits with 1.
+# settings.sh refuse FILE      if there is a difference, prints these sentences in one line with the host; exits with 1.
 keys=(kernel kernel_command_line smt_active numa_domains transparent_hugepages hugepages governor turbo core_clock cpu_model
     microcode bios gpus gpu_driver gpu_firmware gpu_ecc gpu_clock gpu_power_limit gpu_persistence gpu_mig gpu_fabric
     gpu_peer_memory acs nics nic_rate nic_firmware file_systems) # and gpu_pcie, as an idle GPU may lower its speed
@@ -21,7 +21,7 @@ line() {
     { read -r value < "$1"; } 2> /dev/null && say "$2" "$value" || unread "${1#"$root"} cannot be read"
 }
 
-# each FILE...: the same of a file for each CPU
+# each FILE...: the first line of each file, one file for each CPU
 each() {
     [ -e "$1" ] || { unread "${1#"$root"} is not there"; return; }
     local path value
@@ -33,7 +33,7 @@ each() {
     done
 }
 
-# of_cpuinfo NAME: that of the first processor
+# of_cpuinfo NAME: the value of NAME of the first processor
 of_cpuinfo() {
     local name value
     while IFS=: read -r name value && [ -n "$name" ]; do
@@ -64,7 +64,7 @@ ask_gpus() {
     local part vendor
     [ -z "$asked" ] || return
     gpus=()
-    # without a file of its own, as on a node that is probed, they are part of this text
+    # on a node that is probed, this script is no file, and the text of gpu_*.sh is part of it
     for part in ${BASH_SOURCE[0]:+"${BASH_SOURCE[0]%/*}"/gpu_*.sh}; do source "$part"; done
     for vendor in $(compgen -A function gpu_settings_); do "$vendor" && return; done
 }
@@ -79,7 +79,7 @@ detail_gpus() {
     detail_fault="no tool tells it: nvidia-smi does"
 }
 
-# of_gpus COLUMN: without it their number
+# of_gpus [COLUMN]: a column of each GPU; without COLUMN, the number of GPUs
 of_gpus() {
     ask_gpus
     [ -z "$gpu_fault" ] || { unread "$gpu_fault"; return; }
@@ -88,7 +88,7 @@ of_gpus() {
     columns "$1" "${gpus[@]}"
 }
 
-# detail COLUMN
+# detail COLUMN: a column of the details of each GPU
 detail() {
     detail_gpus
     [ -z "$detail_fault" ] || { unread "$detail_fault"; return; }
@@ -96,7 +96,7 @@ detail() {
     columns "$1" "${details[@]}"
 }
 
-# columns COLUMN GPU...
+# columns COLUMN ROW...: a column of each row, one row for each GPU
 columns() {
     local column=$1 number=0 fields value row
     for row in "${@:2}"; do
@@ -151,7 +151,7 @@ read_acs() {
     ((number)) || unread "$([ "$hidden" ] && echo root alone can read the configuration of PCI bridges || echo no PCI bridge has it)"
 }
 
-# of_nics FILE: without it their number
+# of_nics [FILE]: a file of each network device; without FILE, the number of devices
 of_nics() {
     local nic value nics=("$root"/sys/class/infiniband/* "$root"/sys/class/cxi/*)
     [ -e "${nics[0]}" ] || [ -e "${nics[1]}" ] || nics=("$root"/sys/class/net/*/device)
@@ -162,7 +162,7 @@ of_nics() {
         value=
         { read -r value < "$nic/ports/1/$1" || read -r value < "$nic/$1"; } 2> /dev/null
         value=${value/Gb\/sec*/Gb/s}
-        if [ "$1" = rate ] && [ -z "$value" ]; then # in Mb/s; of a CXI device that of its network interface
+        if [ "$1" = rate ] && [ -z "$value" ]; then # in Mb/s; a CXI device has the speed of its network interface
             { read -r value < "$nic/speed" || read -r value < <(cat "$nic"/device/net/*/speed); } 2> /dev/null
             ((value > 0)) && value="$((value / 1000)) Gb/s" || value=
         fi
@@ -170,7 +170,7 @@ of_nics() {
     done
 }
 
-# fact KEY
+# fact KEY: the lines of one key
 fact() {
     key=$1
     case $key in

@@ -29,7 +29,7 @@ satisfies() {
     esac
 }
 
-# shown KEY VALUE: in words
+# shown KEY VALUE: the value in words
 shown() {
     case $1:$2 in
         smt_active:[01] | turbo:[01] | gpu_ecc:[01] | gpu_persistence:[01] | gpu_mig:[01] | gpu_peer_memory:[01] | acs:[01])

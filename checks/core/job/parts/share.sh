@@ -2,7 +2,7 @@
 # share.sh   to be sourced by what samples beside a benchmark: it may take 0.1 % of the time of one core.
 #
 # `begin` once; then after each look `rest`, which ends at the first of the times `due`, in microseconds since 1970, or
-# later if the looks so far have taken more than their share. `own`: the milliseconds of CPU time that they have taken.
+# later if the looks so far have taken more than their share. `own`: the milliseconds of CPU time that all looks took.
 
 # The milliseconds of CPU time that this process and its commands have taken since the first look
 take_time() {
@@ -28,7 +28,7 @@ begin() {
 rest() {
     local before=$own at soonest=${due[0]} time wait
     take_time
-    at=$((began + (2 * own - before) * 1000 * 1000)) # the next one may take as long
+    at=$((began + (2 * own - before) * 1000 * 1000)) # the next look may take as long
     for time in "${due[@]}"; do ((time < soonest)) && soonest=$time; done
     ((at < soonest)) && at=$soonest
     wait=$((at - ${EPOCHREALTIME/./}))

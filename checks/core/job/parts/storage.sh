@@ -134,7 +134,8 @@ storage_close() {
     storage_remove "$storage_dir" && storage_dir=
 }
 
-# storage_drop FILE...   drops the pages of these files from this node's cache; writes bytes that stayed, of all, to `cached`
+# storage_drop FILE...   drops the pages of these files from this node's cache; writes to `cached` the bytes left in it,
+# and all
 storage_drop() {
     local file bytes kept=0 all=0
     for file in "$@"; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # sweep_round.sh ROUND SECONDS   sweep.sh on the first node of each place of a round, on all of them at the same time.
-# Without the nodes that have gone down since the allocation: with one of them no step could begin on the others.
+# Nodes that have gone down since the allocation are left out: with one of them no step could begin on the others.
 if ((EPOCHSECONDS >= ${PLUMBLINE_NODE_SWEEP_UNTIL:-EPOCHSECONDS + 1})); then
     : > "rounds/$1.late"
     exit 0

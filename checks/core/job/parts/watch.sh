@@ -12,31 +12,30 @@
 #   clock KHZ                  of the CPU that its first thread ran on last, where the kernel tells it
 #   sees PID [VARIABLE=GPUS]   what the environment of a process says, of a rank whose GPUs were chosen
 #   end MICROSECONDS OWN       the program has ended, and this took OWN nanoseconds of CPU time
-# The first look is at this shell. The next one comes after 20 ms, then after pauses that grow twofold to 10 s. They grow
-# faster the more CPU time the looks take: all looks of the first minute may take 60 ms, spread over it, and later all
-# looks together 0.1 % of the time of one CPU, whatever the number of threads.
-# It looks from any of CPUS, those of the rank before it was bound: on the rank's own, a look would take 0.5 ms from it,
-# which is 5 % of the time for which OSU measures the latency of one size.
-# Processes that the program started and left to init are found by the control group of the rank, where Slurm has made one,
-# at each look; else by PLUMBLINE_RANK of their environment, after 0.2 s and then at times that grow tenfold.
-# Nothing but the pipe tells the program: it has no child more, and keeps its pid, signals and exit code. One that closes
-# the pipe is looked at all the same.
+# The first look is at this shell. The next one comes after 20 ms, then after pauses that grow twofold to 10 s. They
+# grow faster the more CPU time the looks take: all looks of the first minute may take 60 ms, spread over it, and later
+# all looks together 0.1 % of the time of one CPU, whatever the number of threads. It looks from any of CPUS, those of
+# the rank before it was bound: on the rank's own, a look would take 0.5 ms from it, which is 5 % of the time for which
+# OSU measures the latency of one size. Processes that the program started and left to init are found by the control
+# group of the rank, where Slurm has made one, at each look; else by PLUMBLINE_RANK of their environment, after 0.2 s
+# and then at times that grow tenfold. Only the pipe shows the program that it is watched: it has no further child, and
+# keeps its pid, signals and exit code. A program that closes the pipe is watched all the same.
 watch() {
-    # The program inherits the end of the pipe that is written to: its end is the end of the pipe.
+    # The program inherits the writing end of the pipe: when the program ends, the pipe ends.
     exec {held_by_the_program}> >(_watch "$@" <&0 > /dev/null 2>&1 &)
-    wait $! # the shell between, which else would be a child of the program
+    wait $! # for the shell between, which otherwise would become a child of the program
 }
 
 _watch() {
     local LC_ALL=C name state clock began=${EPOCHREALTIME/./} pause=20000 wait=20000 own=0 before at=0 closed='' fd
     local usual group strays=() scan=200000 scans=0 turn=0
     exec 2> /dev/null >> "$1"
-    for fd in /proc/$BASHPID/fd/*; do # else a launcher would wait for the end of this process
+    for fd in /proc/$BASHPID/fd/*; do # if these stayed open, a launcher would wait for the end of this process
         fd=${fd##*/}
         ((fd < 3 || fd == 255)) || exec {fd}>&-
     done
     [ -z "$2" ] || taskset --cpu-list --pid "$2" $BASHPID > /dev/null
-    cd "/proc/$$" || { echo 'end 0 0'; return; } # of this very process: nothing is found here if another gets its number
+    cd "/proc/$$" || { echo 'end 0 0'; return; } # the folder of this very process: it is empty if another process gets its number
     for name in "${!OMP_@}" "${!GOMP_@}" "${!KMP_@}" "${!GOTOBLAS@}" "${!OPENBLAS@}" "${!POCL_@}" "${!OMPI_MCA_@}" \
         "${!PRTE_MCA_@}" "${!HYDRA_@}" "${!I_MPI_@}" "${!MV2_@}" "${!MVP_@}" "${!PALS_@}" "${!SLURM_@}" "${!HSA_@}"; do
         [[ ${name^^} =~ BIND|AFFINITY|PLACES|MAIN_FREE|_PIN ]] && echo "set $name=${!name//[$'\n']/ }"
@@ -44,7 +43,7 @@ _watch() {
     [ -e task/$$/children ] || echo 'children unknown'
     [ -z "$OMP_NUM_THREADS" ] || echo "threads $OMP_NUM_THREADS"
     _find_group_of_the_rank
-    read -r state < /proc/$BASHPID/stat && state=(${state##*) }) && usual="${state[38]} ${state[16]}" # as the rank's
+    read -r state < /proc/$BASHPID/stat && state=(${state##*) }) && usual="${state[38]} ${state[16]}" # the same as the rank's
     _look
     while _pause; do
         read -r before _ < /proc/$BASHPID/schedstat
@@ -53,7 +52,7 @@ _watch() {
             read -r clock < "/sys/devices/system/cpu/cpu${state[36]}/cpufreq/scaling_cur_freq" && echo "clock $clock"
         read -r own _ < /proc/$BASHPID/schedstat # in nanoseconds
         ((pause < 10000000 && (pause *= 2)))
-        _wait $(((3 * own - 2 * before) / 1000 + scans)) $((${EPOCHREALTIME/./} - began)) # the next one may cost twice as much
+        _wait $(((3 * own - 2 * before) / 1000 + scans)) $((${EPOCHREALTIME/./} - began)) # the next look may cost twice as much
     done
     read -r own _ < /proc/$BASHPID/schedstat
     echo "end $((${EPOCHREALTIME/./} - began)) $((own + 1000 * scans))"
@@ -67,7 +66,7 @@ _pause() {
         read -r -t "$timeout"
         (($? < 128)) || return 0 # the time is over
         _lives || return
-        exec {closed}<> <(:) # it has closed the pipe: one that nobody writes to
+        exec {closed}<> <(:) # it has closed the pipe: wait with one that nobody writes to
     fi
     while _lives && ((${EPOCHREALTIME/./} < until)); do
         read -r -t 0.2 -u "$closed"
@@ -75,13 +74,14 @@ _pause() {
     _lives
 }
 
-# _lives: a process that exits has no memory any more when it closes its files
+# _lives: true if the program lives; a process that exits has no memory any more when it closes its files
 _lives() {
     local status
     mapfile -t status < status && [[ ${status[*]} = *VmPeak* ]]
 }
 
-# _wait MICROSECONDS NOW: the pause before the next look, after which all looks will have taken so much CPU time
+# _wait MICROSECONDS NOW: sets the pause before the next look; with that look, all will have taken MICROSECONDS of CPU
+# time
 _wait() {
     # 20 ms, doubled for each 5 ms: with 60 ms it is a minute and more
     local at=$(($1 < 60000 ? 20000 << $1 / 5000 : 1000 * $1))
@@ -121,12 +121,12 @@ _look() {
         # one process reads all environments
         mapfile -t children < <(grep --files-with-matches --no-messages --null-data --line-regexp --fixed-strings \
             "PLUMBLINE_RANK=$$" /proc/[0-9]*/environ) && _add_strays
-        read -r status < /proc/$BASHPID/stat && status=(${status##*) }) # its CPU time is that of children that have ended
+        read -r status < /proc/$BASHPID/stat && status=(${status##*) }) # grep's CPU time counts as that of ended children
         scan=$((10 * now)) scans=$((10000 * (status[13] + status[14])))
     fi
 }
 
-# _add_strays: of the processes `children`, those that are no children of the program any more
+# _add_strays: adds to `strays` those of `children` that are no children of the program any more
 _add_strays() {
     local path
     for path in "${children[@]}"; do

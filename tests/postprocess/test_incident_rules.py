@@ -1,0 +1,923 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rules by which incidents are dated, divided, grouped, compared and closed, each function by hand."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace as stub
+
+import numpy
+import pytest
+from rows import each_row
+
+from plumbline.grouping import Named
+from plumbline.identity import CaseId, Quantity
+from plumbline.record import NOTHING, Summary
+from postprocess.incidents import accused, alike, background, division, failures, healing, known, levels
+from postprocess.incidents.correction import Began, Correction, Selection, Was, from_dict
+from postprocess.incidents.draft import Draft
+from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value
+from postprocess.incidents.known import Acknowledged, Known, Seen
+from postprocess.results.rows import CaseRow
+from postprocess.verdicts.verdict import Verdict
+
+CASE = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
+TRIAD, COPY, ADD = (CASE.series(name) for name in ('triad', 'copy', 'add'))
+ALL = CASE.series('*')
+OSU = CaseId('cpu', 'system', 'Osu', ()).series('latency')
+
+
+def verdict(word='regressed', of=TRIAD, nodes=('n1',), value=90.0, case_id=1, **fields):
+    measured = NOTHING if value is None else Summary(2, value, 1.0, value - 1, value + 1)
+    return Verdict(word, of, Quantity('GB/s', 'higher'), measured, nodes=nodes, case_id=case_id, **fields)
+
+
+def case(check='STREAM', nodes=('n1',), result='pass', params='size=big', case_id=1, **fields):
+    texts = dict.fromkeys(('name', 'dims', 'draw', 'figures', 'placement', 'provenance', 'health', 'evidence'), '')
+    known = texts | {
+        'case_id': case_id, 'partition': 'cpu', 'environ': 'system', 'check': check, 'params': params,
+        'fixture': False, 'benchmark': True, 'result': result, 'round': 1, 'purpose': '', 'tags': [],
+        'nodes': list(nodes), 'trial_seconds': [],
+    }  # fmt: skip
+    return CaseRow(**known | fields)
+
+
+def names(*named):
+    """Return the provenance of a case that names what is bad: kind, place, nodes, text and perhaps a rail."""
+    return json.dumps({'named': json.dumps(named)})
+
+
+def incident(sort='loss', series=(TRIAD,), nodes=('n1',), where=None, kind='NODE', **fields):
+    where = Scope('site', 'cpu', nodes=nodes) if where is None else where
+    return Incident(kind, where, sort, tuple(sorted({of.check for of in series})), series, nodes, **fields)
+
+
+def seen(day, bad=('n1',), healthy=(), **fields):
+    return Seen(f'2026-11-{day:02}T02:00:00', bad, healthy, **fields)
+
+
+def in_ledger(of=None, days=(), **fields):
+    """Return a known incident; `days`: of each session from 2026-11-01 on, its bad and healthy nodes."""
+    of = of or incident()
+    return Known('abc123', of, {f's{i}': seen(i, *each) for i, each in enumerate(days, 1)}, **fields)
+
+
+BAD, WELL = (('n1',), ()), ((), ('n1',))
+
+
+# Over, or still bad
+
+
+def level(value=100.0, better='higher', ratio=None, of=TRIAD, node='n1'):
+    return NodeLevel(of, node, value, better, ratio)
+
+
+@each_row(('of', 'measured', 'back'), [
+    # half of a loss of 50 % is regained above 75 of 100
+    (level(), {'n1': 75.0}, False), (level(), {'n1': 76.0}, True), (level(), {'n1': 200.0}, True),
+    (level(better='lower'), {'n1': 134.0}, False), (level(better='lower'), {'n1': 133.0}, True),
+    (level(better='lower'), {'n1': 50.0}, True),
+    # twice the median of the others, 50
+    (level(ratio=2.0), {'n1': 100.0, 'n2': 10.0, 'n3': 50.0, 'n4': 60.0}, True),
+    (level(ratio=2.0), {'n1': 100.0, 'n2': 10.0, 'n3': 100.0, 'n4': 120.0}, False),
+    (level(ratio=0.5), {'n1': 100.0, 'n2': 200.0}, True), (level(ratio=0.5), {'n1': 100.0, 'n2': 300.0}, False),
+    (level(ratio=2.0), {'n1': 100.0}, True), (level(), {'n1': 100.0, 'n2': 900.0}, True),
+    (level(), {'n2': 100.0}, None), (level(), {'n1': None}, None), (level(), {'n1': 0.0}, None),
+])  # fmt: skip
+def test_a_node_is_back_at_its_level_and_at_that_beside_others_where_it_regained_half(of, measured, back):
+    rows = [verdict(nodes=(node,), value=value) for node, value in measured.items()]
+    others = [verdict(of=COPY, value=1.0), verdict(nodes=('n1', 'n2'), value=1.0)]
+    assert healing._is_back(of, rows + others, 0.5) is back
+
+
+@each_row(('series', 'rows', 'healthy'), [
+    ((TRIAD,), [verdict('ok')], True), ((TRIAD,), [verdict('improved')], True),
+    ((TRIAD,), [verdict('warning')], None), ((TRIAD,), [], None), ((TRIAD,), [verdict('missing')], None),
+    ((TRIAD,), [verdict()], False), ((TRIAD, COPY), [verdict('ok'), verdict(of=COPY)], False),
+    ((TRIAD, COPY), [verdict('ok')], True), ((TRIAD, COPY, ADD), [verdict('ok')], None),
+    ((TRIAD, COPY, ADD), [verdict('ok'), verdict('ok', COPY)], True),
+    ((TRIAD,), [verdict('ok', nodes=('n2',))], None), ((TRIAD,), [verdict(nodes=('n2',))], None),
+    ((TRIAD,), [verdict('ok', COPY)], None),
+])  # fmt: skip
+def test_a_loss_is_over_where_half_of_its_series_are_well_and_none_is_bad(series, rows, healthy):
+    assert healing._of_loss(incident(series=series), 'n1', rows, rows) is healthy
+    state = {True: (set(), {'n1'}), False: ({'n1'}, set()), None: (set(), set())}[healthy]
+    assert healing.seen_again(in_ledger(incident(series=series)), stub(verdicts=rows), []) == state
+
+
+def test_a_loss_is_not_over_before_its_node_is_back_at_its_own_level():
+    of = incident(levels=(level(), level(of=COPY, node='n2')), loss=0.5)
+    for value, healthy in ((60.0, False), (90.0, True)):
+        rows = [verdict('ok', value=value)]
+        assert healing._of_loss(of, 'n1', rows, rows) is healthy
+        assert healing._of_loss(of, 'n1', [], rows) is healthy
+    # without a known loss the whole level must be regained
+    assert healing._of_loss(replace(of, loss=None), 'n1', [], [verdict('ok', value=99.0)]) is False
+    anywhere = incident(nodes=(), where=Scope('site', 'cpu'))
+    assert healing._of_loss(anywhere, '', [verdict('ok', nodes=('n7',))], []) is True
+    assert healing.seen_again(in_ledger(anywhere), stub(verdicts=[verdict('ok')]), []) == (set(), {''})
+
+
+def test_what_was_split_off_heals_no_incident_and_a_session_that_ran_is_healthy():
+    part = in_ledger(without=(Selection(metric='triad'),))
+    assert healing.seen_again(part, stub(verdicts=[verdict('ok')]), []) == (set(), set())
+    for nodes, healthy in ((('n1', 'n2'), {'n1', 'n2'}), ((), {''})):
+        of = in_ledger(incident('session', nodes=nodes))
+        assert healing.seen_again(of, stub(verdicts=[]), []) == (set(), healthy)
+
+
+@each_row(('of', 'cases', 'rows', 'healthy'), [
+    ((TRIAD,), [case()], [], True), ((TRIAD,), [case(result='fail')], [], False),
+    ((TRIAD,), [case(result='fail', fail_phase='performance')], [], True),
+    ((TRIAD,), [case('Osu', result='fail')], [], None), ((TRIAD,), [case('Osu')], [], True),
+    ((TRIAD,), [case('Osu', result='fail'), case()], [], True), ((TRIAD,), [case(nodes=('n2',))], [], None),
+    ((TRIAD,), [case(fixture=True)], [], None), ((TRIAD,), [case(result='fail', fixture=True)], [], None),
+    ((TRIAD,), [case()], [verdict('missing')], False), ((TRIAD,), [case()], [verdict()], True),
+    ((TRIAD,), [], [verdict('failed', nodes=('n2',))], None),
+    ((TRIAD,), [], [verdict('missing', nodes=(), case_id=None)], False),
+    ((ALL,), [], [verdict('invalid')], False), ((ALL,), [], [verdict('ok', OSU)], None),
+    ((ALL,), [], [verdict('ok', COPY)], True),
+    ((TRIAD,), [], [verdict('no_reference')], True), ((TRIAD, COPY), [], [verdict()], True),
+    ((TRIAD, COPY, ADD), [], [verdict()], None), ((TRIAD, COPY, ADD), [], [verdict(), verdict('ok', ADD)], True),
+])  # fmt: skip
+def test_a_failure_on_a_node_is_over_where_a_job_passed_there_or_half_of_its_series_have_numbers(
+    of, cases, rows, healthy
+):
+    assert healing._of_failure(incident('failure', of), 'n1', rows, cases) is healthy
+
+
+def test_a_failure_of_no_node_is_over_where_half_of_its_series_have_numbers():
+    of = incident('failure', (TRIAD, COPY, ADD), (), Scope('site', 'cpu'))
+    rows = [verdict('ok', nodes=('n7',)), verdict('warning', COPY, nodes=('n8',))]
+    assert healing._of_failure(of, '', rows[:1], [case()]) is None
+    assert healing._of_failure(of, '', rows, [case(result='fail')]) is True
+    assert healing._of_failure(of, '', [*rows, verdict('invalid', ADD)], []) is False
+
+
+BAD_NODE, BAD_OTHER = ({'result': 'fail', 'provenance': names(['node', 'n1', [node], 'slow'])} for node in ('n1', 'n2'))
+
+
+@each_row(('cases', 'healthy'), [
+    ([case()], True), ([case(nodes=('n2',))], None), ([case(result='fail')], None), ([case('Osu')], None),
+    ([case(fixture=True)], None), ([case(**BAD_NODE)], False), ([case(), case(**BAD_NODE)], False),
+    ([case('Osu', **BAD_NODE)], None), ([case(nodes=('n1', 'n2'), **BAD_OTHER)], True),
+    ([case(nodes=('n2',), **BAD_OTHER)], None),
+])  # fmt: skip
+def test_what_a_job_named_is_over_where_such_a_job_passed_or_names_others(cases, healthy):
+    assert healing._of_failure(incident('failure', named=True), 'n1', [], cases) is healthy
+
+
+def test_a_named_place_is_over_where_a_job_passed_on_two_of_its_nodes():
+    of = incident('failure', nodes=('n1', 'n2', 'n3'), where=Scope('site', 'cpu', place='n1 to n2'), named=True)
+    assert healing._of_named(of, '', [case(nodes=('n1', 'n2', 'n9'))]) is True
+    assert healing._of_named(of, '', [case(nodes=('n1', 'n9'))]) is None
+    named = case(nodes=('n1', 'n2'), provenance=names(['pair', 'n1 to n2', ['n1', 'n2'], 'slow']))
+    assert healing._of_named(of, '', [named]) is False
+
+
+def test_the_level_of_an_incident_is_recorded_where_a_baseline_was_taken_from_its_bad_sessions():
+    def recorded(of=None, sessions=('s1',), series=TRIAD):
+        of = of or incident(nodes=(), where=Scope('site', 'cpu'))
+        row = verdict('ok', series, reference=stub(sessions=sessions))
+        return healing.is_recorded(in_ledger(of, [(('',), ()), ((), ('',))]), stub(verdicts=[verdict(), row]))
+
+    assert recorded() and recorded(sessions=('s0', 's1'))
+    assert not recorded(sessions=('s2',)) and not recorded(series=COPY) and not recorded(incident())
+    assert not recorded(incident('failure', nodes=(), where=Scope('site', 'cpu')))
+
+
+# What jobs name
+
+
+def test_what_a_case_names_is_read_from_its_provenance():
+    told = names(['rail', 'n1 rail 2', ['n1'], 'slow', 2], ['pair', 'n1 to n2', ['n1', 'n2'], 'lossy'])
+    assert accused.names_in(case(provenance=told)) == [
+        Named('rail', 'n1 rail 2', ('n1',), 'slow', 2), Named('pair', 'n1 to n2', ('n1', 'n2'), 'lossy'),
+    ]  # fmt: skip
+    assert accused.names_in(case(provenance='{"kernel": "6.1"}')) == accused.names_in(case(provenance=None)) == []
+
+
+@each_row(('kind', 'rail', 'where', 'sort'), [
+    *((kind, None, {'nodes': ('n1',)}, 'NODE') for kind in ('settings', 'loopback', 'node', 'group')),
+    ('rail', 2, {'nodes': ('n1',), 'device': 'rail 2'}, 'DEVICE'),
+    ('rail', 0, {'nodes': ('n1',), 'device': 'rail 0'}, 'DEVICE'),
+    ('rail', None, {'nodes': ('n1',), 'device': 'there'}, 'DEVICE'),
+    *((kind, None, {'place': 'there'}, 'FABRIC') for kind in ('pair', 'uplink', 'plane', 'place')),
+])  # fmt: skip
+def test_what_is_named_lies_on_its_nodes_in_a_part_of_them_or_between(kind, rail, where, sort):
+    named = Named(kind, 'there', ('n1',), 'slow', rail)
+    assert accused.scope_of('site', 'cpu', named) == Scope('site', 'cpu', **where)
+    one = case(provenance=names([*named]), job_id='7', fail_reason='it is slow', nodes=('n1', 'n2'))
+    night = stub(session=stub(site='site'))
+    (draft,) = accused.drafts_of(one, [verdict()], ['n4', 'n5'], night)
+    assert (draft.kind, draft.where, draft.sort) == (sort, Scope('site', 'cpu', **where), 'failure')
+    assert (draft.series, draft.nodes, draft.cases, draft.named) == ({TRIAD}, {'n1'}, {CASE}, True)
+    assert draft.cause == 'slow' and len(draft.evidence) == 2 and 'n4, n5' in draft.evidence[1]
+    (draft,) = accused.drafts_of(one, [], [], night)
+    assert draft.series == {ALL} and len(draft.evidence) == 1 and 'job 7 on n1, n2' in draft.evidence[0]
+
+
+def test_a_case_accuses_what_lies_where_the_incident_does():
+    of_node = incident('failure', named=True)
+    rail = incident('failure', where=Scope('site', 'cpu', nodes=('n1',), device='rail 2'), named=True)
+    told = case(provenance=names(['node', 'n1', ['n1', 'n3'], 'slow'], ['rail', 'n1 rail 2', ['n2'], 'slow', 2]))
+    assert accused.accuses(told, of_node, 'n1') is True and accused.accuses(told, of_node, 'n2') is False
+    assert accused.accuses(told, rail, 'n2') is True and accused.accuses(told, rail, 'n1') is False
+    assert accused.accuses(case(), of_node, 'n1') is None
+
+
+# What a person corrected
+
+
+@each_row(('selection', 'node', 'series', 'both'), [
+    ({}, True, True, True), ({'case': 'STREAM'}, True, True, True), ({'case': 'STREAM size=big'}, True, True, True),
+    ({'case': 'cpu/system STREAM*'}, True, True, True), ({'case': 'STR?AM'}, True, True, True),
+    ({'case': 'STREA'}, True, False, False), ({'case': 'Osu'}, True, False, False),
+    ({'metric': 'triad'}, True, True, True), ({'metric': 't*'}, True, True, True),
+    ({'metric': 'copy'}, True, False, False),
+    ({'case': 'STREAM', 'metric': 'copy'}, True, False, False),
+    ({'case': 'Osu', 'metric': 'triad'}, True, False, False),
+    ({'node': 'n1'}, True, True, True), ({'node': 'n[12]'}, True, True, True), ({'node': 'n2'}, False, True, True),
+    ({'node': 'n3'}, False, True, False), ({'node': 'n1', 'metric': 'copy'}, True, False, False),
+])  # fmt: skip
+def test_a_selection_takes_by_pattern_of_case_metric_and_node(selection, node, series, both):
+    by = Selection(**selection)
+    assert (by.takes_node('n1'), by.takes_series(TRIAD), by.takes(TRIAD, ['n1', 'n2'])) == (node, series, both)
+
+
+def test_a_selection_is_named_by_its_patterns():
+    assert str(Selection('Osu*', node='n3')) == 'case Osu*, node n3'
+    assert str(Selection(metric='triad')) == 'metric triad' and str(Selection()) == ''
+
+
+def test_a_correction_names_what_it_did_to_which_incident():
+    was = (Was('a1', 'slow', '2026-11-01', 's1', ('kernel',)), Was('b2', 'lost', '2026-11-02', 's2', ()))
+    merged = Correction('merged', 'one switch', 'ann', '2026-11-09', was)
+    split = Correction('split', 'two', '', '2026-11-09', was[:1], 'c3', 'node n3')
+    dated = Correction('dated', 'seen', 'ann', '2026-11-09', was[:1])
+    for one, id, told in (
+        (merged, 'a1', ('by ann', 'with b2 (lost): one switch')), (split, 'a1', ('2026-11-09, node n3 is c3: two',)),
+        (split, 'c3', ('from a1, node n3: two',)), (dated, 'a1', ('by ann', 'since 2026-11-01: seen')),
+    ):  # fmt: skip
+        said = one.says(id)
+        assert said.startswith(f'{one.what} on 2026-11-09') and all(words in said for words in told)
+    assert ' by ' not in split.says('a1')
+    for one in (merged, split, dated):
+        kept = json.loads(json.dumps({**vars(one), 'before': [vars(each) for each in one.before]}))
+        assert from_dict(kept) == one
+
+
+# Dividing
+
+
+def test_a_draft_is_divided_by_nodes_or_series_or_stays_whole():
+    rows = [verdict(nodes=(node,), case_id=i) for i, node in enumerate(('n1', 'n2'))] + [verdict(of=COPY, case_id=0)]
+    where = Scope('site', 'cpu', 'system', nodes=('n1', 'n2'), place='rack r1', same_nodes=('switch s1',))
+    whole = Draft(
+        'NODE', where, 'loss', rows, cases={CASE}, series={TRIAD, COPY}, nodes={'n1', 'n2'}, loss=0.3,
+        interval=(0.2, 0.4), evidence=['e'], levels=[level(), level(of=COPY), level(node='n2')],
+        values={TRIAD: Value('GB/s', 'higher'), COPY: Value('MB/s', 'higher')},
+    )  # fmt: skip
+    one, other = division._parts_of(whole, Selection(node='n1'))
+    assert (one.where, one.nodes, one.rows) == (Scope('site', 'cpu', nodes=('n1',)), {'n1'}, [rows[0], rows[2]])
+    assert (other.where, other.nodes, other.rows) == (replace(where, nodes=('n2',)), {'n2'}, [rows[1]])
+    assert one.levels == whole.levels[:2] and other.levels == whole.levels[2:]
+    assert (one.loss, one.interval, one.evidence, one.series) == (None, None, [], {TRIAD, COPY})
+    assert other.series == {TRIAD} and other.values == {TRIAD: Value('GB/s', 'higher')}
+    one, other = division._parts_of(whole, Selection(metric='copy'))
+    assert (one.series, one.nodes, one.where) == ({COPY}, {'n1'}, where) and other.series == {TRIAD}
+    for nothing in ({'node': 'n3'}, {'node': 'n*'}, {'metric': 'add'}):
+        assert division._parts_of(whole, Selection(**nothing)) == [whole]
+    # only the comparison of nodes saw it: no verdicts, the loss stays
+    unseen = replace(whole, rows=[])
+    one, other = division._parts_of(unseen, Selection(node='n1'))
+    assert (one.loss, one.interval, one.evidence) == (0.3, (0.2, 0.4), ['e']) == (other.loss, other.interval, ['e'])
+    device = replace(whole, kind='DEVICE', where=Scope('site', 'cpu', nodes=('n1', 'n2'), device='rail 2'))
+    assert [part.kind for part in division._parts_of(device, Selection(node='n1'))] == ['DEVICE', 'DEVICE']
+
+
+def test_a_failed_job_goes_with_its_verdicts_or_by_itself():
+    failed = [
+        case(case_id=1, result='fail', fail_reason='lost'),
+        case(case_id=9, nodes=('n2',), result='fail', fail_reason='gone'),
+    ]
+    rows = [verdict('failed', case_id=1)]
+    whole = Draft('CASE', Scope('site', 'cpu'), 'failure', rows, failed, {CASE}, {TRIAD, ALL}, {'n1', 'n2'}, 'several')
+    one, other = division._parts_of(whole, Selection(node='n1'))
+    assert (one.failed, one.cause, one.kind, one.nodes) == (failed[:1], 'failed: lost', 'NODE', {'n1'})
+    assert (other.failed, other.cause, other.kind, other.nodes) == (failed[1:], 'failed: gone', 'CASE', {'n2'})
+    assert (one.series, other.series) == ({TRIAD, ALL}, {ALL})
+    only = replace(whole, series={TRIAD})
+    assert division._parts_of(only, Selection(node='n1')) == [only], 'the rest has no series'
+
+
+@each_row(('where', 'entry', 'taken', 'left'), [
+    (('n1', 'n2'), (('n1',), ('n2',)), (('n1',), ()), ((), ('n2',))),
+    (('n1', 'n2'), (('n1',), ()), (('n1',), ()), None),
+    (('n1', 'n2'), (('n2',), ()), None, (('n2',), ())),
+    # without nodes of its own the part has its nodes, the rest stays without
+    ((), (('',), ()), (('n1', 'n10'), ()), (('',), ())), ((), ((), ('',)), ((), ('n1', 'n10')), ((), ('',))),
+    ((), (('',), ('',)), (('n1', 'n10'), ()), (('',), ('',))),
+])  # fmt: skip
+def test_what_a_session_shows_is_divided_by_nodes(where, entry, taken, left):
+    by, nodes = Selection(node='n1*'), ['n10', 'n1']
+    for side, shows in ((True, taken), (False, left)):
+        found = division._seen(seen(3, *entry, loss=0.2), Scope('site', nodes=where), nodes, by, side)
+        assert found == (shows and seen(3, *shows))
+    whole = seen(3, *entry)
+    assert division._seen(whole, Scope('site', nodes=where), nodes, Selection(metric='triad'), True) == whole
+
+
+def test_a_part_of_a_known_incident_has_its_series_nodes_and_share_of_the_cost():
+    values = {
+        TRIAD: Value('GB/s', 'higher', loss=0.2, interval=(0.1, 0.3)), COPY: Value('GB/s', 'higher', loss=1.0),
+        OSU: Value('us', 'lower'),
+    }  # fmt: skip
+    of = incident(
+        series=(TRIAD, COPY, OSU), nodes=('n1', 'n2'), values=values, cost=6.0, loss=0.5, evidence=('e',),
+        levels=(level(), level(node='n2'), level(of=COPY)),
+    )  # fmt: skip
+    whole = in_ledger(of, [(('n1', 'n2'), ()), (('n2',), ('n1',)), ((), ('n1', 'n2'))])
+    one = division.part_of(whole, by := Selection(metric='triad'), True)
+    assert (one.only, one.without, one.seen.keys()) == ((by,), (), {'s1', 's2', 's3'})
+    assert one.incident.series == (TRIAD,) and one.incident.cost == 2.0 and one.incident.checks == ('STREAM',)
+    assert one.incident.loss == pytest.approx(0.2) and one.incident.levels == of.levels[:2]
+    assert one.seen['s1'].loss is None and one.seen['s2'].loss == one.incident.loss
+    assert one.seen['s2'].worst == one.incident.worst == (0.1, 0.2) and one.incident.evidence == ()
+    rest = division.part_of(whole, by, False)
+    assert (rest.only, rest.without, rest.incident.series) == ((), (by,), (COPY, OSU))
+    assert (rest.incident.loss, rest.incident.interval, rest.incident.cost) == (None, None, 4.0)
+    one = division.part_of(whole, Selection(node='n1'), True)
+    assert (one.incident.nodes, one.incident.cost, one.incident.where.nodes) == (('n1',), 3.0, ('n1',))
+    assert [(entry.bad, entry.healthy) for entry in one.seen.values()] == [BAD, WELL, WELL]
+    assert one.seen['s1'].loss is not None and one.seen['s2'].loss is None
+    assert division.part_of(whole, Selection(metric='add'), True) is None
+    assert division.part_of(whole, Selection(node='n9'), True) is None
+    healed = in_ledger(of, [(('n2',), ()), ((), ('n1',))])
+    assert division.part_of(healed, Selection(node='n1'), True) is None
+    failed = replace(whole, incident=replace(of, sort='failure'))
+    assert division.part_of(failed, Selection(metric='triad'), True).incident.loss is None
+
+
+def test_drafts_like_a_split_incident_are_divided_and_a_dated_one_begins_when_a_person_said():
+    draft = Draft('NODE', Scope('site', 'cpu', nodes=('n1',)), 'loss', [verdict(), verdict(of=COPY)],
+                  series={TRIAD, COPY}, nodes={'n1'}, cases={CASE})  # fmt: skip
+    split = in_ledger(only=(Selection(metric='triad'),))
+    assert [part.series for part in division.apart([draft], [split])] == [{TRIAD}, {COPY}]
+    without = in_ledger(without=(Selection(metric='triad'),))
+    assert [part.series for part in division.apart([draft], [without])] == [{TRIAD}, {COPY}]
+    elsewhere = in_ledger(incident(nodes=('n2',)), only=(Selection(metric='triad'),))
+    assert division.apart([draft], [elsewhere]) == division.apart([draft], [in_ledger()]) == [draft]
+    dated = in_ledger(dated=Began('2026-10-01', 's0', 9))
+    assert division.begun([in_ledger(), dated], incident()) == 's0'
+    assert division.begun([dated], incident(nodes=('n2',))) == division.begun([in_ledger()], incident()) == ''
+    assert division.begun([in_ledger(parts=(dated,), days=[BAD])], incident()) == 's0'
+
+
+# Failures by cause
+
+
+def test_causes_are_alike_without_nodes_numbers_and_folders():
+    cause = 'failed: n1 and n10 took 12.5 s at 2026-11-01T02:03, exit code 137 on node7x; also: n1 is hot'
+    assert failures._alike(cause, ['n1', 'n10']) == 'failed: NODE and NODE took # s at #, exit code 137 on node7x'
+    assert failures._alike('lost 3 lines; all output: /x/y', []) == 'lost # lines'
+    assert failures._alike('', ['n1']) == ''
+
+
+def test_failed_jobs_are_summed_up_by_their_most_frequent_cause():
+    reasons = ('lost 3 lines', 'gone', 'lost 4 lines')
+    jobs = [case(result='fail', fail_reason=reason, case_id=i) for i, reason in enumerate(reasons)]
+    assert failures.summary_of(jobs[::2]) == 'failed: lost 3 lines'
+    assert failures.summary_of(jobs) == 'failed: lost 3 lines; and 1 other causes'
+    assert failures.summary_of([jobs[1], jobs[0]]) == 'failed: gone; and 1 other causes'
+
+
+LIMIT = '{"counted_OOM_kills_of_its_memory_limit": 1}'
+
+
+@each_row(('fields', 'of_limit', 'of_node'), [
+    ({}, False, True), ({'nodes': ()}, False, False), ({'result': 'abort'}, False, False),
+    *(({'job_state': state}, False, False) for state in ('PREEMPTED', 'CANCELLED', 'REQUEUED')),
+    ({'job_state': 'NODE_FAIL'}, False, True), ({'job_state': 'FAILED'}, False, True),
+    ({'job_state': 'OUT_OF_MEMORY'}, True, False),
+    ({'health': LIMIT}, True, False), ({'provenance': LIMIT}, True, False),
+    ({'job_state': 'OUT_OF_MEMORY', 'health': '{"health_OOM_kills": 2}'}, False, True),
+    ({'provenance': LIMIT, 'health': '{"health_OOM_kills": 2}'}, False, True),
+])  # fmt: skip
+def test_a_job_that_then_passed_failed_of_its_node_its_memory_limit_or_the_scheduler(fields, of_limit, of_node):
+    job = case(**{'result': 'fail'} | fields)
+    assert (failures._of_its_limit(job), failures._of_its_node(job)) == (of_limit, of_node)
+
+
+def problem(kind, text, why=''):
+    return stub(kind=kind, text=text, why=why)
+
+
+@each_row(('fields', 'problems', 'why'), [
+    ({'result': 'fail'}, [problem('cut short', 'killed')], ''),
+    ({'result': 'abort'}, [problem('part ended', 'x'), problem('cut short', 'killed')], 'killed'),
+    ({'result': 'abort', 'fail_reason': 'ended'}, [], 'ended'),
+    ({'result': 'fail', 'job_state': 'CANCELLED', 'fail_reason': 'late'}, [problem('part ended', 'part', 'late')],
+     'part'),
+    ({'result': 'fail', 'job_state': 'CANCELLED', 'fail_reason': 'late'}, [problem('part ended', 'part', 'lost')], ''),
+    ({'result': 'fail', 'job_state': 'CANCELLED', 'fail_reason': 'late'}, [problem('cut short', 'part', 'late')], ''),
+    ({'result': 'fail', 'job_state': 'CANCELLED', 'fail_reason': 'late', 'job_id': '7'},
+     [problem('part ended', 'part', 'late')], ''),
+    ({'result': 'fail', 'job_state': 'FAILED', 'fail_reason': 'late'}, [problem('part ended', 'part', 'late')], ''),
+])  # fmt: skip
+def test_why_a_case_was_ended_is_told_by_its_session(fields, problems, why):
+    assert failures._ended_with(case(**fields), stub(comparison=stub(problems=problems))) == why
+
+
+def failed_on(*nodes, check='STREAM', also=None, passed=(), **fields):
+    """Return a failed job; `also`: where all further jobs of its case failed, by default where it did."""
+    job = case(check, nodes, 'fail', **fields)
+    return failures._Failed(job, frozenset(nodes if also is None else also), passed)
+
+
+def test_the_node_of_a_job_is_the_cause_where_it_then_passed_or_slurm_says_so():
+    assert failed_on('n1', passed=(case(),)).of_node and not failed_on('n1').of_node
+    assert failed_on('n1', job_state='NODE_FAIL').of_node and failed_on('n1', job_state='BOOT_FAIL').of_node
+    assert not failed_on('n1', job_state='TIMEOUT').of_node
+
+
+def test_the_scopes_of_a_failed_job_are_named_from_its_cause_to_its_places():
+    night = stub(several=lambda partition: True, places_of=lambda nodes: {'switch s1', 'rack r1'} if nodes else set())
+    places = [('place', 'rack r1'), ('place', 'switch s1')]
+    wide = [
+        ('cause', 'cpu', 'system', 'failed: NODE lost # s'), ('case', str(CASE)), ('check', 'cpu', 'system', 'STREAM'),
+        ('environ', 'cpu', 'system'), ('partition', 'cpu'),
+    ]  # fmt: skip
+    plain = failed_on('n2', 'n1', fail_reason='n2 lost 3 s')
+    nodes = [('node', 'n1'), ('node', 'n2')]
+    assert failures._failure_keys(plain, night) == wide + nodes + places
+    alone = stub(several=lambda partition: False, places_of=night.places_of)
+    assert failures._failure_keys(plain, alone) == wide + places
+    crash = failed_on('n1', fail_reason='n1 lost 3 s', job_state='NODE_FAIL')
+    assert failures._failure_keys(crash, alone) == [('crash', 'cpu', 'failed: NODE lost # s'), nodes[0], *places]
+
+
+@each_row(('group', 'healthy', 'only'), [
+    ([failed_on('n1')], [case(nodes=('n2',)), case(nodes=('n3',))], True),
+    # a case that passes on as many others as it fails on, or that passes there too
+    ([failed_on('n1')], [case(nodes=('n2',))], False), ([failed_on('n1')], [], False),
+    ([failed_on('n1')], [case(nodes=('n1', 'n2', 'n3'))], False),
+    ([failed_on('n1'), failed_on('n2')], [case(nodes=('n3', 'n4'))], False),
+    ([failed_on('n1'), failed_on('n2')], [case(nodes=('n3', 'n4', 'n5'))], True),
+    ([failed_on('n1')], [case('Osu', nodes=('n2', 'n3'))], False),
+    # several cases on one node, while another node works
+    ([failed_on('n1'), failed_on('n1', check='Osu')], [case('Hpl', nodes=('n2',))], True),
+    ([failed_on('n1'), failed_on('n1', check='Osu')], [case('Hpl', nodes=('n1',))], False),
+    ([failed_on('n1'), failed_on('n2', check='Osu')], [case('Hpl', nodes=('n3',))], False),
+    # one of its jobs failed on another node
+    ([failed_on('n1', also=())], [case(nodes=('n2',)), case(nodes=('n3',))], False),
+])  # fmt: skip
+def test_jobs_fail_on_a_node_only_where_others_work(group, healthy, only):
+    cases = {one.case.id for one in group}
+    nodes = {node for one in group for node in one.case.nodes}
+    assert failures._only_there(group, cases, nodes, healthy) is only
+
+
+def a_night(*verdicts, nodes=8, problems=(), cases=()):
+    return stub(
+        session=stub(site='site'), comparison=stub(verdicts=verdicts, problems=problems), cases=cases,
+        nodes={'cpu': {f'n{i}' for i in range(nodes)}},
+    )  # fmt: skip
+
+
+@each_row(('rows', 'nodes', 'where'), [
+    ([verdict('missing')], 8, ('n1',)), ([verdict('missing'), verdict('missing', nodes=('n2',))], 5, ('n1', 'n2')),
+    ([verdict('missing'), verdict('missing', nodes=('n2',))], 4, ()), ([verdict('missing')], 2, ()),
+    ([verdict('missing', nodes=())], 8, ()), ([verdict('missing', case_id=None)], 8, ()),
+])  # fmt: skip
+def test_what_has_no_number_on_less_than_half_of_the_nodes_is_of_these(rows, nodes, where):
+    for word in ('ok', 'improved', 'warning'):
+        well = verdict(word, nodes=('n7',))
+        (found,) = failures._without_numbers(a_night(*rows, well, nodes=nodes), set())
+        own = where if word != 'warning' else ()
+        assert (found.kind, found.where.nodes) == ('NODE' if own else 'CASE', own)
+        assert found.where.environ == ('' if own else 'system') and found.rows == rows
+    (found,) = failures._without_numbers(a_night(*rows, verdict('ok', COPY, nodes=('n7',)), nodes=nodes), set())
+    assert found.kind == 'CASE', 'another series is healthy'
+
+
+def test_what_has_no_number_is_grouped_by_check_unless_no_case_measured_it():
+    measured = [verdict('invalid', of, cause=f'{i} lines') for i, of in enumerate((TRIAD, COPY, OSU))]
+    assert [draft.rows for draft in failures._without_numbers(a_night(*measured), set())] == [
+        measured[:2],
+        measured[2:],
+    ]
+    gone = [verdict('missing', of, case_id=None, nodes=(), cause='gone') for of in (TRIAD, OSU)]
+    (found,) = failures._without_numbers(a_night(*gone, verdict('ok'), verdict()), set())
+    assert (found.rows, found.cause, found.sort) == (gone, 'missing: gone', 'failure')
+    assert (found.cases, found.series) == ({CASE, OSU.case}, {TRIAD, OSU})
+    assert [one.rows for one in failures._without_numbers(a_night(*gone), {id(gone[0])})] == [gone[1:]]
+
+
+def test_a_session_that_was_cut_short_includes_what_no_case_measured():
+    ended, began = case(result='abort'), case('Osu', params='')
+    rows = {(CASE, 1): [verdict('failed')], (CASE, None): [verdict('missing', COPY, case_id=None)]}
+    never = CaseId('gpu', 'system', 'Hpl', ())
+    rows[never, None] = [verdict('missing', never.series('rate'), case_id=None)]
+    rows[OSU.case, None] = [verdict('missing', OSU, case_id=None)]
+    cut = a_night(problems=[problem('cut short', 'killed')], cases=[ended, began])
+    (found,) = failures._ended_drafts({'killed': [ended]}, rows, cut)
+    assert found.rows == rows[CASE, 1] + rows[CASE, None] + rows[never, None]
+    assert (found.kind, found.where, found.nodes, found.cause) == (
+        'CASE', Scope('site', environ='system'), {'n1'}, 'killed'
+    )  # fmt: skip
+    assert found.cases == {CASE, never} and found.series == {TRIAD, COPY, never.series('rate')}
+    (found,) = failures._ended_drafts({}, rows, cut)
+    assert (found.rows, found.where.partition, found.failed) == (rows[never, None], 'gpu', [])
+    whole = a_night(cases=[ended, began])
+    (found,) = failures._ended_drafts({'late': [ended]}, {}, whole)
+    assert (found.rows, found.series, found.where) == ([], {ALL}, Scope('site', 'cpu', 'system'))
+    assert not list(failures._ended_drafts({}, rows, whole))
+
+
+def test_drafts_of_the_same_nodes_are_one_unless_a_job_named_one_of_them():
+    def draft(nodes=('n1',), of=TRIAD, reason='lost', **fields):
+        job = case(nodes=nodes, result='fail', fail_reason=reason)
+        where = fields.pop('where', Scope('site', 'cpu', nodes=nodes))
+        return Draft('NODE', where, 'failure', [verdict('failed', of)], [job], {of.case}, {of}, set(nodes), reason,
+                     **fields)  # fmt: skip
+
+    one, other = draft(), draft(of=OSU, reason='gone', evidence=['x'])
+    assert failures._merged([one, other, draft(('n2',))]) == [one, draft(('n2',))]
+    assert (len(one.rows), len(one.failed), one.series, one.evidence) == (2, 2, {TRIAD, OSU}, ['x'])
+    assert one.cause == 'failed: lost; and 1 other causes' and one.cases == {CASE, OSU.case}
+    named = [draft(named=True, reason='slow'), draft(named=True, reason='cold', of=COPY)]
+    assert failures._merged([draft(), *named]) == [draft(), named[0]]
+    assert (named[0].cause, named[0].evidence) == ('slow', ['cold'])
+    anywhere = [draft(where=Scope('site', 'cpu')) for _ in range(2)]
+    assert failures._merged(anywhere) == anywhere and len(anywhere[0].rows) == 1
+    for part in ({'device': 'rail 2'}, {'place': 'rack r1'}):
+        there = [draft(where=Scope('site', 'cpu', **part)), draft(where=Scope('site', 'cpu', **part), of=COPY)]
+        assert len(failures._merged(there)) == 1
+
+
+# Since when
+
+
+def test_a_loss_shows_above_half_of_it_in_the_last_session():
+    # half of a loss of 10 % is ln 0.9 / 2 = -0.0527; 0.1 % counts as 1 %, -0.0050; all as 99 %, -2.30
+    for loss, above, below in ((0.1, -0.05, -0.06), (0.001, -0.004, -0.006), (1.0, -2.2, -2.4)):
+        for value, shown in ((above, False), (below, True)):
+            of = numpy.array([3, 7]), numpy.array([-9.0, value])
+            assert levels.shows(of, loss, 7) is shown and levels.shows(of, loss, 8) is False
+    assert levels.shows((numpy.array([7, 7]), numpy.array([0.0, -1.0])), 0.1, 7) is True
+
+
+@each_row(('evidence', 'start'), [
+    ([-1, -1, 1, 1], 2), ([1, 1], 0), ([-1], 0), ([5, 5, -3, 1], 0), ([5, -3, 1, 1], 0), ([2, -3, 1, 1], 2),
+    # contrary sessions of more than 8 end the search
+    ([20, -8, 1], 0), ([20, -9, 1], 2), ([20, -5, -5, 1], 3),
+])  # fmt: skip
+def test_the_last_run_is_the_one_with_the_most_evidence(evidence, start):
+    assert levels._run(numpy.array(evidence, float)) == start
+
+
+def test_a_drift_begins_where_the_level_turned_down_if_a_step_describes_it_less_well():
+    # four flat sessions and a slope: squares of 17.5, of which the best step, before the last three, leaves
+    # 17.5 - 8 * 3 * 5 / 64 * 2.8 ** 2 = 2.8; four variances of 0.83 are less than that, of 0.84 more
+    values = numpy.array([0.0, 0, 0, 0, -1, -2, -3, -4])
+    assert levels._turned(values, 0.83) == 4 and levels._turned(values, 0.84) is None
+    assert levels._turned(values + 5, 0.83) == 4, 'of whatever level'
+    assert levels._turned(-values, 0.01) is None, 'a rise'
+    assert levels._turned(numpy.array([0.0, 0, 0, 0, -4, -4, -4, -4]), 0.01) is None, 'a step'
+    assert levels._turned(numpy.array([0.0, -1, -2]), 0.01) is None, 'too short'
+    assert levels._turned(numpy.array([0.0, -1, -2, -3]), 0.01) == 1
+
+
+def test_a_loss_began_in_the_first_session_of_its_last_run():
+    nights, values = numpy.array([2, 3, 5, 7, 8, 9]), numpy.array([0.0, 0, 0, -0.1, -0.1, -0.1])
+    assert levels.began((nights, values), 0.1, 9) == 7
+    assert levels.began((nights, -values), 0.1, 9) == 9, 'no session shows it'
+    assert levels.began((nights, values), 0.1, 3) == 3, 'nothing of later sessions counts'
+    assert levels.began((nights[:1], values[:1]), 0.1, 9) == 2 and levels.began((nights[:0], values[:0]), 0.1, 9) == 9
+    drift = numpy.array([0.0] * 6 + [-0.05 * i for i in range(1, 7)])
+    assert levels.began((numpy.arange(12), drift), 0.25, 11) == 6
+
+
+def test_of_many_series_50_are_read_spread_evenly():
+    assert levels._some(range(50)) == range(50) and levels._some(()) == ()
+    assert list(levels._some(range(51))) == list(range(0, 51, 2))
+    assert len(levels._some(range(100))) == 50 and len(levels._some(range(101))) == 34
+
+
+# Nodes with one cause
+
+
+def test_the_chance_that_slow_nodes_lie_together_is_that_of_a_draw():
+    # of 10 nodes 4 are there; 3 are slow, of 120 choices: all there in 4, at least two in 4 + 6 * 6
+    assert alike._chance(3, 4, 3, 10) == pytest.approx(4 / 120)
+    assert alike._chance(2, 4, 3, 10) == pytest.approx(40 / 120) and alike._chance(0, 4, 3, 10) == pytest.approx(1)
+    assert alike._chance(2, 2, 3, 10) == pytest.approx(8 / 120)
+
+
+def of_node(node, loss=0.1, series=(TRIAD,), partition='cpu', **fields):
+    return Draft('NODE', Scope('site', partition, nodes=(node,)), 'loss', series=set(series), nodes={node}, loss=loss,
+                 **fields)  # fmt: skip
+
+
+def test_losses_are_alike_within_a_factor_of_one_and_a_half_in_a_check_of_most():
+    # the usual one is 0.2: from 0.2 / 1.5 = 0.1333 to 0.3
+    drafts = [of_node(f'n{i}', loss) for i, loss in enumerate((0.13, 0.14, 0.2, 0.29, 0.31))]
+    assert alike._alike(drafts) == drafts[1:4] and alike._alike([]) == []
+    checks = [of_node('n1'), of_node('n2', series=(TRIAD, OSU)), of_node('n3', series=(OSU,))]
+    assert alike._alike(checks) == checks, 'each shares a check with two of three'
+    assert alike._alike([of_node('n1'), of_node('n2', series=(OSU,))]) == []
+
+
+def session(racks, measured=12):
+    names = [f'n{i}' for i in range(1, measured + 1)]
+    places = {node: {f'rack r{(i // racks)}'} for i, node in enumerate(names)}
+    return stub(
+        nodes={'cpu': set(names), 'gpu': set(names)}, places=places,
+        places_of=lambda nodes: set().union(*(places[node] for node in nodes)),
+    )  # fmt: skip
+
+
+def test_nodes_that_lost_alike_are_one_incident_of_a_place_or_of_half_of_all():
+    def found(*nodes, night=None, before=(), **fields):
+        drafts = [of_node(f'n{i}', **fields) for i in nodes]
+        return [(one.where.place, sorted(one.nodes)) for one in alike.joined(drafts, before, night or session(4))]
+
+    # three of twelve in one rack of four: 4 of 220 choices, 0.018; four: 1 of 495
+    assert found(1, 2, 3) == [('', ['n1']), ('', ['n2']), ('', ['n3'])]
+    assert found(1, 2, 3, 4) == [('rack r0', ['n1', 'n2', 'n3', 'n4'])]
+    # with a fifth elsewhere 8 of 792, for each of two racks: 0.020; of 24 nodes 20 of 42504
+    assert len(found(1, 2, 3, 4, 9)) == 5
+    assert found(1, 2, 3, 4, 9, night=session(4, 24)) == [('', ['n9']), ('rack r0', ['n1', 'n2', 'n3', 'n4'])]
+    assert found(1, 2) == [('', ['n1']), ('', ['n2'])]
+    # half of all, wherever
+    six = [1, 2, 5, 6, 9, 10]
+    assert found(*six) == [('', sorted(f'n{i}' for i in six))] and len(found(*six[:5])) == 5
+    assert len(found(1, 2, night=session(4, 3))) == 2, 'two are too few'
+    known = in_ledger(incident(nodes=('n4',)))
+    assert len(found(1, 2, 3, 4, before=[known])) == 4, 'a node that is known to be slow stays by itself'
+
+
+def test_what_became_one_has_all_of_its_nodes():
+    parts = [
+        of_node('n10', 0.3, certain=False, evidence=['a', 'b'], levels=[level(node='n10')], cases={CASE}),
+        of_node('n9', 0.1, (COPY,), evidence=['b', 'c'], values={COPY: Value('GB/s', 'higher')}),
+    ]
+    one = alike._one(parts, 'rack r1')
+    assert one.where == Scope('site', 'cpu', nodes=('n9', 'n10'), place='rack r1') and one.nodes == {'n9', 'n10'}
+    assert (one.series, one.evidence, one.certain, one.cases) == ({TRIAD, COPY}, ['a', 'b', 'c'], True, {CASE})
+    assert one.levels == [level(node='n10')] and one.values == {COPY: Value('GB/s', 'higher')}
+    assert one.loss == pytest.approx(0.2) and not alike._one(parts[:1], '').certain
+    with_rows = alike._one([replace(one, rows=[verdict()]) for one in parts], '')
+    assert (with_rows.loss, with_rows.interval, len(with_rows.rows)) == (None, None, 2)
+
+
+# Open, healing, closed
+
+
+@each_row(('bad', 'of', 'needed'), [
+    # (1/3) ** 5 = 0.004, (1/7) ** 3 = 0.003, (4/7) ** 9 = 0.0065; a tenth twice is no less than a hundredth
+    (1, 1, 5), (5, 5, 3), (2, 5, 9), (8, 8, 3), (9, 9, 2), (400, 1000, 10),
+    # 1/100 is no less than a hundredth, 1/101 is
+    (98, 98, 2), (99, 99, 1),
+])  # fmt: skip
+def test_an_incident_needs_more_healthy_sessions_the_rarer_it_was_bad(bad, of, needed):
+    assert known._Course(bad, of).needed == needed
+
+
+@each_row(('days', 'fields', 'state', 'unhealed', 'closes_in'), [
+    ([BAD], {}, 'open', ['n1'], 5), ([BAD, WELL], {}, 'healing', ['n1'], 4),
+    ([BAD, *[WELL] * 4], {}, 'healing', ['n1'], 1), ([BAD, *[WELL] * 5], {}, 'closed', [], 0),
+    ([BAD, WELL, WELL], {'closes_after': 2}, 'closed', [], 0), ([BAD, WELL], {'closes_after': 2}, 'healing', ['n1'], 1),
+    # bad in two of three sessions: (2/5) ** 6 = 0.0041
+    ([BAD, WELL, BAD], {}, 'intermittent', ['n1'], 6), ([BAD, BAD], {}, 'open', ['n1'], 4),
+    # healed, then a new fault
+    ([BAD, *[WELL] * 5, BAD], {}, 'open', ['n1'], 5),
+    ([BAD], {'of': incident(certain=False)}, 'suspected', ['n1'], 1),
+    ([BAD, WELL], {'of': incident(certain=False)}, 'closed', [], 0),
+    ([BAD, BAD], {'of': incident(certain=False)}, 'open', ['n1'], 4),
+    ([BAD], {'of': incident('session')}, 'open', ['n1'], 1),
+    ([BAD, WELL], {'of': incident('session')}, 'closed', [], 0),
+    ([(('n1', 'n2'), ()), ((), ('n2',))], {}, 'open', ['n1', 'n2'], 5),
+    ([(('n1', 'n2'), ()), ((), ('n1', 'n2'))], {}, 'healing', ['n1', 'n2'], 4),
+    ([BAD, (('n1',), ('n1',))], {}, 'open', ['n1'], 4), ([BAD, ((), ('n2',))], {}, 'open', ['n1'], 5),
+])  # fmt: skip
+def test_the_state_of_an_incident_is_computed_from_its_sessions(days, fields, state, unhealed, closes_in):
+    one = in_ledger(days=days, **fields)
+    assert (one.state('2026-11-20'), one.unhealed, one.closes_in) == (state, unhealed, closes_in)
+    assert one.closed == (f'2026-11-{len(days):02}' if state == 'closed' else '')
+
+
+def test_the_course_of_an_incident_is_counted_in_sessions():
+    one = in_ledger(incident(sessions=3), [BAD, WELL, BAD, WELL, WELL])
+    assert (one.first, one.last_bad.day, one.sessions, one.healthy_for, one.returned) == (
+        's1',
+        '2026-11-03',
+        4,
+        2,
+        True,
+    )
+    assert one.course == 'intermittent: bad in 2 of 5 sessions' and in_ledger(days=[BAD, BAD, WELL]).course == ''
+    assert in_ledger(days=[BAD]).is_new and not in_ledger(days=[BAD, BAD]).is_new
+    assert in_ledger(dated=Began('2026-10-01', 's0', 9)).incident.sessions == 9
+
+
+def acknowledged(**fields):
+    return Acknowledged('known', '2026-11-10', 'ann', '2026-11-01', seen(1, **fields), 2)
+
+
+@each_row(('then', 'now', 'series', 'says'), [
+    ({}, {}, 1, ''), ({}, {'bad': ('n1', 'n2')}, 1, 'n2'), ({'bad': ('n1', 'n2')}, {}, 1, ''),
+    ({'loss': 0.1}, {'loss': 0.15}, 1, ''), ({'loss': 0.1}, {'loss': 0.16}, 1, '16.0 %'), ({}, {'loss': 0.5}, 1, ''),
+    ({'loss': 0.1}, {}, 1, ''),
+    # intervals that do not overlap
+    ({'loss': 0.1, 'interval': (0.09, 0.11)}, {'loss': 0.12, 'interval': (0.115, 0.125)}, 1, '12.0 %'),
+    ({'loss': 0.1, 'interval': (0.09, 0.11)}, {'loss': 0.12, 'interval': (0.1, 0.14)}, 1, ''),
+    ({'loss': 0.1, 'interval': (0.09, 0.11)}, {'loss': 0.12, 'interval': (0.11, 0.14)}, 1, ''),
+    ({'loss': 0.1}, {'loss': 0.12, 'interval': (0.115, 0.125)}, 1, ''),
+    ({'worst': (0.1, 0.2)}, {'worst': (0.31, 0.4)}, 1, '40.0 %'),
+    ({'worst': (0.1, 0.2)}, {'worst': (0.29, 0.6)}, 1, ''),
+    # more than 1.5 * 2 + 1 metrics
+    ({}, {}, 4, ''), ({}, {}, 5, '5 metrics'),
+])  # fmt: skip
+def test_an_acknowledged_incident_is_worse_on_more_nodes_in_more_metrics_or_by_half(then, now, series, says):
+    of = incident(series=tuple(CASE.series(f'm{i}') for i in range(series)))
+    one = replace(in_ledger(of, acknowledged=acknowledged(**{'bad': ('n1',)} | then)),
+                  seen={'s1': seen(1, **{'bad': ('n1',)} | now)})  # fmt: skip
+    assert bool(one.worse()) == bool(says) and says in one.worse()
+    assert one.state('2026-11-10') == ('open' if says else 'acknowledged') and one.state('2026-11-11') == 'open'
+    assert not replace(one, acknowledged=None).worse()
+
+
+# One of the ledger, or another
+
+
+@each_row(('one', 'other', 'likeness'), [
+    ({}, {}, 2.0), ({'series': (TRIAD, COPY)}, {'series': (COPY, TRIAD, ADD)}, 3.0), ({}, {'series': (COPY,)}, 1.0),
+    ({}, {'sort': 'failure'}, 0.0), ({}, {'nodes': ('n2',)}, 0.0), ({}, {'nodes': ('n1', 'n2')}, 2.0),
+    ({}, {'where': Scope('site', 'cpu')}, 0.0), ({}, {'where': Scope('site', 'gpu', nodes=('n1',))}, 0.0),
+    ({}, {'where': Scope('site', nodes=('n1',))}, 2.0), ({}, {'series': (OSU,)}, 0.0),
+    ({}, {'where': Scope('site', 'cpu', nodes=('n1',), device='rail 1')}, 0.0),
+    # places with the same nodes
+    *(({'where': Scope('site', place='rack r1', same_nodes=('switch s1',))},
+       {'where': Scope('site', place=place)}, like)
+      for place, like in (('rack r1', 2.0), ('switch s1', 2.0), ('rack r2', 0.0), ('', 2.0))),
+    # another case of the same check, in all of a partition
+    ({'where': Scope('site', 'cpu')}, {'where': Scope('site', 'cpu'), 'series': (replace(TRIAD, params=()),)}, 0.0),
+    ({'where': Scope('site', 'cpu')}, {'where': Scope('site', 'cpu'), 'series': (COPY,)}, 1.0),
+    ({}, {'series': (replace(TRIAD, params=()),)}, 1.0),
+    # a failure of other metrics is another, one of all metrics may be the same
+    ({'sort': 'failure'}, {'sort': 'failure', 'series': (COPY,)}, 0.0), ({'sort': 'failure'}, {'sort': 'failure'}, 2.0),
+    ({'sort': 'failure'}, {'sort': 'failure', 'series': (ALL,)}, 1.0),
+    ({'sort': 'session', 'cause': 'x'}, {'sort': 'session', 'cause': 'y'}, 1.0),
+    ({'sort': 'session', 'cause': 'x'}, {'sort': 'session', 'cause': 'y', 'nodes': ('n2',)}, 0.0),
+    ({'sort': 'session', 'cause': 'x'}, {'sort': 'session', 'cause': 'x', 'nodes': ('n2',)}, 1.0),
+    ({'sort': 'session', 'where': Scope('site'), 'cause': 'x'},
+     {'sort': 'session', 'where': Scope('site'), 'cause': 'y'}, 0.0),
+])  # fmt: skip
+def test_an_incident_of_tonight_is_a_known_one_at_the_same_place_in_the_same_checks(one, other, likeness):
+    assert known.likeness(incident(**one), incident(**other)) == likeness
+    assert in_ledger(incident(**one)).likeness(incident(**other)) == likeness
+    assert known.likeness(incident(**other), incident(**one)) == likeness
+
+
+def test_a_merged_incident_is_like_the_best_of_its_parts_and_a_split_one_only_what_it_took():
+    parts = (in_ledger(incident(nodes=('n2',))), in_ledger(incident(series=(TRIAD, COPY))))
+    assert in_ledger(parts=parts).likeness(incident(series=(TRIAD, COPY))) == 3.0
+    split = in_ledger(incident(series=(TRIAD, COPY)), without=(Selection(metric='copy'),))
+    assert split.likeness(incident()) == 2.0 and split.likeness(incident(series=(COPY,))) == 0.0
+    assert split.holds(TRIAD, ['n1']) and not split.holds(COPY, ['n1']) and not split.holds(TRIAD, ['n2'])
+    assert split.ids == {'abc123'} and split.leaves == (split,)
+
+
+def test_a_merged_incident_lies_at_the_place_that_its_parts_share():
+    def whole(*of):
+        return known._at_all_places(of)
+
+    rack = [
+        incident(nodes=(node,), where=Scope('site', 'cpu', 'system', (node,), place=place), loss=loss, certain=False,
+                 changed=('kernel', node))
+        for node, place, loss in (('n1', 'rack r1', 0.1), ('n2', 'rack r1', 0.3), ('n3', 'rack r2', None))
+    ]  # fmt: skip
+    one = whole(*rack[:2])
+    assert one.where == Scope('site', 'cpu', 'system', ('n1', 'n2'), place='rack r1') and one.kind == 'NODE'
+    assert one.loss == pytest.approx(0.2) and not one.certain and set(one.changed) == {'kernel', 'n1', 'n2'}
+    assert whole(*rack).where == Scope('site', 'cpu', 'system', ('n1', 'n2', 'n3'))
+    assert whole(rack[2], rack[2]).loss is None and whole(rack[0]) is rack[0]
+    assert whole(rack[0], replace(rack[1], certain=True)).certain
+    anywhere = replace(rack[1], kind='CASE', where=Scope('site', 'cpu'))
+    assert (whole(rack[0], anywhere).kind, whole(rack[0], anywhere).where) == ('SYSTEM', Scope('site', 'cpu'))
+    devices = [
+        replace(one, kind='DEVICE', where=Scope('site', 'cpu', nodes=('n1',), device=device))
+        for one, device in zip(rack[:2], ('rail 1', 'rail 2'), strict=True)
+    ]
+    assert whole(*devices).kind == 'NODE' and whole(devices[0], devices[0]).kind == 'DEVICE'
+    assert whole(devices[0], rack[0]).kind == 'NODE'
+
+
+def test_an_id_is_the_same_again_unless_it_is_taken():
+    first = known._id(incident(), stub(session='s1'), set())
+    second = known._id(incident(), stub(session='s1'), {first})
+    assert first == known._id(incident(), stub(session='s1'), {second}) != second
+    assert len(first) == len(second) == 6 and known._id(incident(), stub(session='s2'), set()) != first
+
+
+# What an administrator reads of it
+
+
+def a_background(*verdicts, cases=(), slurm=(), health=None, retire=''):
+    of = background.Background.__new__(background.Background)
+    of.sessions = [stub(session=f's{i}', short_name=f's{i}') for i in range(4)]
+    of.comparison, of.cases = stub(verdicts=verdicts, retire=retire), list(cases)
+    of.health, of.slurm = stub(of=lambda cases, nodes: health or {}), set(slurm)
+    of.by_id = {one.case_id: one for one in cases}
+    return of
+
+
+def draft(*rows, failed=(), sort='loss', **fields):
+    return Draft('NODE', fields.pop('where', Scope('site', 'cpu', nodes=('n1',))), sort, list(rows), list(failed),
+                 **{'series': {TRIAD}, 'nodes': {'n1'}, 'cases': {CASE}} | fields)  # fmt: skip
+
+
+def test_values_on_other_nodes_stand_beside_a_loss():
+    there = [verdict('ok', nodes=('n2',), value=80.0), verdict('improved', nodes=('n3', 'n4'), value=120.0)]
+    no = [
+        verdict('ok', nodes=('n1',), value=1.0), verdict(nodes=('n5',), value=2.0),
+        verdict('ok', COPY, nodes=('n6',), value=3.0), verdict('ok', nodes=('n7',), value=None),
+    ]  # fmt: skip
+    said = a_background(*there, *no)._siblings(verdict(), {'n1'})
+    assert '3 other nodes' in said and '80' in said and '120 GB/s' in said
+    assert a_background(*no)._siblings(verdict(), {'n1'}) == ''
+
+
+def test_what_is_healthy_at_the_same_place_is_counted():
+    checks = [CaseId('cpu', 'system', f'C{i}', ()) for i in range(7)]
+    well = [verdict('ok', of.series('rate')) for of in checks]
+    assert (
+        '5 other metrics of C0, C1, C2, C3, C4' in (said := a_background(*well[:5])._healthy(draft()))
+        and 'check' not in said
+    )
+    assert '7 other metrics' in (said := a_background(*well)._healthy(draft())) and '2 other checks' in said
+    no = [
+        verdict('ok', COPY), verdict('ok', OSU, nodes=('n2',)), verdict('ok', replace(OSU, partition='gpu')),
+        verdict('ok', well[0].id), verdict('warning', well[0].id),
+    ]  # fmt: skip
+    assert a_background(*no)._healthy(draft()) == ''
+    elsewhere = draft(where=Scope('site', environ='other'))
+    assert a_background(*well)._healthy(elsewhere) == '' and a_background(*well)._healthy(draft(where=Scope('site')))
+
+
+def test_three_slowed_nodes_and_the_number_of_others_are_told():
+    told = {f'n{i}': f'{i} throttled' for i in range(1, 6)}
+    said = a_background(health=told)._health(draft(), incident(loss=0.1))
+    assert len(said) == 4 and 'n3: 3 throttled' in said[2] and '2 other nodes' in said[3]
+    assert len(a_background(health=dict(list(told.items())[:3]))._health(draft(), incident())) == 3
+
+
+def test_the_archives_of_three_failed_or_worst_cases_are_kept():
+    def one(id, path=None):
+        return case(case_id=id, evidence=path or f'{id}.tar')
+
+    ran = [one(i) for i in range(1, 5)]
+    reference = stub(mean=100.0, quantity=Quantity('GB/s', 'higher'))
+    rows = [
+        verdict(case_id=id, value=value, reference=reference)
+        for id, value in ((1, 90.0), (2, 50.0), (9, 10.0), (3, 70.0))
+    ]
+    of = a_background(cases=ran)
+    assert of._archives(draft(*rows)) == ('2.tar', '3.tar', '1.tar')
+    assert of._archives(draft(*rows, failed=[one(7, 'f.tar'), one(8, 'f.tar')])) == ('f.tar', '2.tar')
+    assert of._archives(draft(failed=[case()])) == ()
+
+
+def test_each_case_that_ran_somewhere_is_read_once_up_to_20():
+    of = a_background()
+    rows = [verdict(nodes=('n2', 'n1')), verdict(of=COPY, nodes=('n1', 'n2')), verdict(nodes=())]
+    assert of._ran(rows, [case('Osu', ('n3',), params=''), case('Hpl', ())]) == [(CASE, 'n1,n2'), (OSU.case, 'n3')]
+    assert len(of._ran([verdict(nodes=(f'n{i}',)) for i in range(21)], [])) == 20
+
+
+def test_next_steps_look_at_the_nodes_run_again_compare_and_retire():
+    def steps(of=None, begin=2, of_stack=False, sort='loss', slurm=('cpu',), retire='', rows=(), failed=(), **fields):
+        of = of or incident(sort, **fields)
+        background_ = a_background(slurm=slurm, retire=retire)
+        background_._names = lambda draft: []
+        return list(background_._next_steps(draft(*rows, failed=failed), of, begin, of_stack))
+
+    five = tuple(f'n{i}' for i in range(5))
+    assert steps(nodes=five) == [f'scontrol show node n{i}' for i in range(4)] and steps(slurm=()) == []
+    anywhere = {'where': Scope('site', 'cpu', 'gcc')}
+    assert steps(nodes=('n7',), **anywhere) == ['scontrol show node n7', 'plumbline compare s1 s3']
+    assert steps(nodes=('n7', 'n8'), **anywhere) == ['plumbline compare s1 s3']
+    assert steps(nodes=(), begin=0, **anywhere) == steps(nodes=(), sort='failure', **anywhere) == []
+    gone = verdict('missing', case_id=None)
+    assert steps(slurm=(), retire='x', rows=[gone]) == ['plumbline x']
+    assert steps(slurm=(), rows=[gone]) == steps(slurm=(), retire='x', rows=[gone], failed=[case()]) == []
+    assert (
+        steps(slurm=(), retire='x', rows=[verdict('missing')])
+        == steps(slurm=(), retire='x', rows=[verdict(case_id=None)])
+        == []
+    )
+    changed = {'nodes': (), 'begin': 0, 'kind': 'SOFTWARE', 'of_stack': True}
+    assert steps(**changed, **anywhere) == ['git log -p -- spack_envs/site/gcc']
+    assert steps(**changed, where=Scope('site', 'cpu')) == steps(**changed | {'of_stack': False}, **anywhere) == []
+    assert steps(**changed | {'kind': 'SYSTEM'}, **anywhere) == []

@@ -144,7 +144,9 @@ def row(of=TRIAD, old=None, **fields):
 
 
 def proposal(**fields):
-    sessions = [stub(session=f'night{day:02}-and-more', day=f'2026-11-{day}') for day in (20, 21)]
+    sessions = [
+        stub(session=f'night{day}-and-more', short_name=f'night{day}-', day=f'2026-11-{day}') for day in (20, 21)
+    ]
     known = {
         'site': 'demo', 'rows': [], 'refused': [], 'taken': sessions, 'left_out': {}, 'unusable': [], 'doubted': False,
         'ended': {}, 'in_force': frozenset(),
@@ -162,7 +164,7 @@ def test_a_proposal_tells_what_is_new_withheld_refused_and_left_out():
     found = proposal(
         rows=[row(COPY, objections=doubt, withheld=True), row(TRIAD, 80.0)], refused=refused, unusable=['night9'],
         left_out={'night19-and-more': 'it is narrowed'}, doubted=True,
-        ended={TRIAD: stub(session='night20-and-more')}, in_force=frozenset((TRIAD, COPY)),
+        ended={TRIAD: stub(short_name='night20-')}, in_force=frozenset((TRIAD, COPY)),
     )  # fmt: skip
     shown = baseline.proposal(found, Path('p.csv'), 'advice', lambda words: f'<{words}>')
     assert shown.before == 'Proposed baseline of demo' and shown.faults == [
@@ -203,7 +205,7 @@ def test_a_proposal_tells_what_is_new_withheld_refused_and_left_out():
 
 def test_of_many_sentences_of_a_proposal_the_first_20_are_told():
     left = {f'night{number:03}': 'narrowed' for number in range(22)}
-    sessions = [stub(session=f'{number:08}', day='2026-11-20') for number in range(21)]
+    sessions = [stub(session='', short_name=f'{number:08}', day='2026-11-20') for number in range(21)]
     shown = baseline.proposal(proposal(left_out=left, taken=sessions), None, '', str)
     taken, *notes = shown.notes
     assert taken == 'taken: 21 sessions of 2026-11-20: 00000000, ..., ' + ', '.join(f'{i:08}' for i in range(2, 21))

@@ -78,7 +78,7 @@ def tree(tmp_path_factory):
     for room in ('plumbline', 'checks'):
         shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns('__pycache__'))
     table, last = tree / 'plumbline/machine/vendors.py', '(NVIDIA, AMD, INTEL)'
-    head, known, rest = table.read_text().partition('\n#: By kind')
+    head, known, rest = table.read_text().partition('\n#: The vendors by kind')
     assert last in rest
     table.write_text(head + ROW + known + rest.replace(last, '(NVIDIA, AMD, INTEL, ACME)'))
     (tree / PARTS / 'gpu_acme.sh').write_text(PART)

@@ -198,7 +198,7 @@ def candidate(values, nights=None, better='higher'):
     )  # fmt: skip
 
 
-SESSIONS = [SimpleNamespace(day=f'2026-11-{day:02}', session=f'night{day:02}xyz') for day in range(1, 20)]
+SESSIONS = [SimpleNamespace(day=f'2026-11-{day:02}', short_name=f'night{day:02}x') for day in range(1, 20)]
 FLOOR = Tolerance(0.02, 1.0, 0.01)
 
 

@@ -1,6 +1,7 @@
 #!/bin/bash
-# SPDX-License-Identifier: BSD-3-Clause rank.sh PROGRAM [ARGUMENT]...   places one rank, records what it actually got,
-# then becomes PROGRAM. `watch.sh` adds to the record what the rank has while it runs.
+# SPDX-License-Identifier: BSD-3-Clause
+# rank.sh PROGRAM [ARGUMENT]...   places one rank, records what it actually got, then becomes PROGRAM. `watch.sh` adds to
+# the record what the rank has while it runs.
 #
 # Each variable holds one list for each local rank, separated by colons; unset: the rank keeps what it was given.
 #   PLUMBLINE_CPUS     hardware threads

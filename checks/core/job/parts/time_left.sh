@@ -1,7 +1,8 @@
 #!/bin/bash
-# SPDX-License-Identifier: BSD-3-Clause time_left.sh TRIAL TRIALS LIMIT ELAPSED   exits with 1 if TRIAL would not end a
-# minute before the job's LIMIT, if it took half as long again as the slowest trial before it; and prints why,
-# key=value. LIMIT and ELAPSED, the part of it that is gone, are in seconds.
+# SPDX-License-Identifier: BSD-3-Clause
+# time_left.sh TRIAL TRIALS LIMIT ELAPSED   exits with 1 if TRIAL would not end a minute before the job's LIMIT, if it took
+# half as long again as the slowest trial before it; and prints why, key=value. LIMIT and ELAPSED, the part of it that is
+# gone, are in seconds.
 trial=$1 trials=$2 limit=$3 elapsed=$4 slowest=0
 for ((before = 1; before < trial; before++)); do
     read -r _ started < "trial_$before/started"

@@ -108,14 +108,16 @@ def test_the_rounds_of_pairs_are_told_to_the_checks(slurm, tmp_path, monkeypatch
 @each_row('words, resumed', [([], True), (['--anew'], False), (['--mode=nightly'], False)])
 def test_a_sweep_that_was_killed_is_resumed_or_stored(words, resumed, slurm, tmp_path, monkeypatch):
     stored = []
-    monkeypatch.setattr(NodeSweep, '_store', lambda _, sweep, content: stored.append(sweep.uuid))
+    monkeypatch.setattr(
+        NodeSweep, '_store', lambda _, sweep, content: stored.append((sweep.uuid, content['session_info']['uuid']))
+    )
     left = Sweep.new(Selection('s:p', 'quick', (), ('node_sweep',)))
     left.cases, left.nodes = {ONE: 'one'}, ['n1']
     left.parts.append(Part(PlannedSession.new(tmp_path, Selection('s:p', 'quick'), 0, 'stamp'), ['n1']))
     left.remember(tmp_path)
     found = sweep_of(tmp_path, *words).sweep
     assert (found.uuid == left.uuid) == (tmp_path / STATE).exists() == resumed
-    assert stored == ([] if resumed else [left.uuid])
+    assert stored == ([] if resumed else [(left.uuid, left.uuid)])
 
 
 def test_no_sweep_begins_without_a_free_node_or_a_case(slurm, tmp_path):
@@ -127,7 +129,8 @@ def test_no_sweep_begins_without_a_free_node_or_a_case(slurm, tmp_path):
         sweep_of(tmp_path).run()
 
 
-# 400 nodes are 200 pairs at once, in 399 rounds: 79,800 of one case. 300 nodes are 150 in 299: 44,850
+# 400 nodes are 200 pairs at once, in 399 rounds: 79,800 of one case. 300 nodes are 150 in 299: 44,850.
+# The limit itself, 50,000, is 200 pairs in 250 rounds
 @each_row(
     'nodes, single, pairs, rounds, refused',
     [

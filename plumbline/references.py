@@ -76,8 +76,8 @@ class Reference:
 
     @cached_property
     def sessions(self) -> frozenset[str]:
-        """The short names of the sessions that the row was computed from, if `provenance` names them."""
-        return frozenset(short_name(name.strip()) for name in self.facts.get('sessions', '').split(',')) - {''}
+        """The sessions that the row was computed from, by their first 8 characters, if `provenance` names them."""
+        return frozenset(name.strip()[:8] for name in self.facts.get('sessions', '').split(',')) - {''}
 
     @property
     def has_two_levels(self) -> bool:

@@ -133,9 +133,10 @@ def _rows(
         lost = ', '.join(_absent_rpaths(path)) if row.state == MISSING else ''
         yield Finding(name, row.wanted, f'{row.found}; no folder: {lost}' if lost else row.found, row.state)
     unknown = [library for library, where in libraries.items() if where is None]
+    # Libraries of a driver, or of a module that jobs load
     if others := [
         library_name for library_name in unknown if not any(fnmatch(library_name, library) for library in required)
-    ]:  # libraries of a driver, or of a module that jobs load
+    ]:
         yield Finding(name, 'its other libraries', f'not on this node: {", ".join(others)}', UNKNOWN)
 
 

@@ -129,9 +129,8 @@ def faults_of(output: str, grid: tuple[int, int, int], ranks: int, threads: int)
     if 'QuickPath' in output:
         faults.append('HPCG took its quick path instead of the requested run time')
     headings = [re.findall(f'^{unit} Summary: *$', output, re.MULTILINE) for unit in ('GB/s', 'GFLOP/s')]
-    if len(headings[0]) != len(
-        headings[1]
-    ):  # in 3.0, the keys below the second heading would count as keys of the first
+    # In 3.0, the keys below the second heading would count as keys of the first
+    if len(headings[0]) != len(headings[1]):
         faults.append('the headings of its summaries are not complete')
     for section, name in TESTS.items():
         if (result := found(section, 'Result')) != 'PASSED':

@@ -244,9 +244,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         ranks = self.placement.ranks_per_node
         self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
         # no num_cpus_per_task: a job has whole nodes, and its ranks take any of their CPUs
-        self.job.cpus_of_node = (
-            max(self.topology.all_cpus) + 1
-        )  # for schedulers; counts CPUs that the system keeps, too
+        # For schedulers; counts CPUs that the system keeps, too
+        self.job.cpus_of_node = max(self.topology.all_cpus) + 1
         self.limit_trial()
         jobscript.limit_time(self)
         jobscript.write_inputs(self)

@@ -30,10 +30,8 @@ UNBOUND = {
     'MVP_ENABLE_AFFINITY': '0',
     'PALS_CPU_BIND': 'none',
 }
-_STEP = (
-    'SLURM_CPUS_PER_TASK',
-    'SRUN_CPUS_PER_TASK',
-)  # variables of a job to whose number of CPUs srun would limit its steps
+# Variables of a job to whose number of CPUs srun would limit its steps
+_STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')
 # Field of a placement -> variable of job/rank.sh with its list for each local rank, separated by colons
 LISTS = {
     'cpus': 'PLUMBLINE_CPUS',

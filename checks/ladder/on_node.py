@@ -44,9 +44,8 @@ def nodes_of_job():
         return list(dict.fromkeys(Path(path).read_text().split()))
     if path := os.environ.get('LSB_DJOB_HOSTFILE'):  # a line for each slot
         slots = Counter(Path(path).read_text().split())
-        return [
-            node for node in slots if slots[node] > 1 or max(slots.values()) == 1
-        ]  # a node with one slot is of the script alone
+        # A node with one slot is of the script alone
+        return [node for node in slots if slots[node] > 1 or max(slots.values()) == 1]
     expected = 'SLURM_JOB_NODELIST, PBS_NODEFILE or LSB_DJOB_HOSTFILE'
     sys.exit(f'plumbline: the scheduler does not name the nodes: expected {expected}')
 

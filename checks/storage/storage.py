@@ -125,10 +125,8 @@ class StorageBenchmark(Benchmark):
             seconds, site.stripe_count or '', int(site.stripe_size or 0) or '',
         )  # fmt: skip
         words = shlex.join([self.kind.types, *map(str, numbers)])
-        self.before_trials = [
-            'source ./storage.sh',
-            f'storage_open "{site.path}" {words}',
-        ]  # the shell expands the path
+        # The shell expands the path
+        self.before_trials = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
         self.after_trials = ['storage_close']
 
     def ending(self):

@@ -14,12 +14,8 @@ from checks.core.reading.trials import Metric
 from checks.storage import storage_output as storage
 from plumbline.measurement import Measurement
 
-_ONLY = {
-    '-C': 'creation',
-    '-T': 'stat',
-    '-E': 'read',
-    '-r': 'removal',
-}  # option of mdtest -> the only phase that it runs
+# Option of mdtest -> the only phase that it runs
+_ONLY = {'-C': 'creation', '-T': 'stat', '-E': 'read', '-r': 'removal'}
 
 
 def ior(path: Path) -> Iterator[Measurement]:

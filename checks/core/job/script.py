@@ -179,9 +179,8 @@ def activation(stack: Environ, installed: Installed | None = None) -> list[str]:
     if stack.prefix:
         programs = shlex.quote(str(Path(stack.prefix) / 'bin'))
         sentence = f'plumbline: stack {stack.name}: its prefix {stack.prefix} has no folder bin on this node'
-        lines.append(
-            f'[ -d {programs} ] || {{ echo {shlex.quote(sentence)} >&2; exit 1; }}'
-        )  # else others of PATH would run
+        # Else others of PATH would run
+        lines.append(f'[ -d {programs} ] || {{ echo {shlex.quote(sentence)} >&2; exit 1; }}')
         lines.append(f'export PATH={programs}:"$PATH"')
     if installed:
         lines.append(f'source {shlex.quote(str(installed.activation))} || exit 1')

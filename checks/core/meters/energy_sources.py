@@ -249,9 +249,8 @@ def of_steps(table: str, start: float, end: float, boundary: str, interval: floa
     """
     columns = {'node': ['DC'], 'package': ['PCK'], 'package+dram': ['PCK', 'DRAM']}[boundary]
     by_node: dict[str, list[tuple[float, float]]] = {}
-    rows = itertools.dropwhile(
-        lambda line: 'JOB_START_TIME' not in line, table.splitlines()
-    )  # eacct prints other lines first
+    # The command eacct prints other lines first
+    rows = itertools.dropwhile(lambda line: 'JOB_START_TIME' not in line, table.splitlines())
     for row in csv.DictReader(rows, delimiter=';'):
         try:
             begin, over = float(row['JOB_START_TIME']), float(row['JOB_END_TIME'])

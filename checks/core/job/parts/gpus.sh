@@ -3,7 +3,7 @@
 #                   it began, then as often as 0.1 % of the time of one core allows (share.sh), at most every two seconds
 #
 # If JOB is set (load.sh), it samples during the whole job, until the process JOB ends, unless a check samples its runs.
-# prints DEVICE MHZ WATT CELSIUS, the devices in the order of their PCI addresses; - for what the node does not tell
+# It prints DEVICE MHZ WATT CELSIUS, the devices in the order of their PCI addresses; - for what the node does not tell
 
 . "${BASH_SOURCE[0]%/*}/share.sh"
 . "${BASH_SOURCE[0]%/*}/gpu_$PLUMBLINE_GPU.sh"

@@ -14,12 +14,13 @@
 #   end MICROSECONDS OWN       the program has ended, and this took OWN nanoseconds of CPU time
 # The first look is at this shell. The next one comes after 20 ms, then after pauses that grow twofold to 10 s. They
 # grow faster the more CPU time the looks take: all looks of the first minute may take 60 ms, spread over it, and later
-# all looks together 0.1 % of the time of one CPU, whatever the number of threads. It looks from any of CPUS, those of
-# the rank before it was bound: on the rank's own, a look would take 0.5 ms from it, which is 5 % of the time for which
-# OSU measures the latency of one size. Processes that the program started and left to init are found by the control
-# group of the rank, where Slurm has made one, at each look; else by PLUMBLINE_RANK of their environment, after 0.2 s
-# and then at times that grow tenfold. Only the pipe shows the program that it is watched: it has no further child, and
-# keeps its pid, signals and exit code. A program that closes the pipe is watched all the same.
+# all looks together 0.1 % of the time of one CPU, whatever the number of threads.
+# It looks from any of CPUS, those of the rank before it was bound: on the rank's own, a look would take 0.5 ms from it,
+# which is 5 % of the time for which OSU measures the latency of one size.
+# Processes that the program started and left to init are found by the control group of the rank, where Slurm has made
+# one, at each look; else by PLUMBLINE_RANK of their environment, after 0.2 s and then at times that grow tenfold.
+# Only the pipe shows the program that it is watched: it has no further child, and keeps its pid, signals and exit code.
+# A program that closes the pipe is watched all the same.
 watch() {
     # The program inherits the writing end of the pipe: when the program ends, the pipe ends.
     exec {held_by_the_program}> >(_watch "$@" <&0 > /dev/null 2>&1 &)

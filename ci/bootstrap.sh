@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 # Sourced by ci/nightly and its siblings, from the top of the checkout: puts a virtual environment (PLUMBLINE_VENV, by
-# default .venv) on PATH. In a clone it is first made to hold what pyproject.toml asks for. Root: for system packages only.
-# before anything runs: what plumbline/paths.py refuses
+# default .venv) on PATH. In a clone, it first installs in it what pyproject.toml asks for. Only system packages need root.
+
+# Before anything runs, refuse the paths that plumbline/paths.py refuses
 case $PWD in
     *[]['$`"\:*?{}%#&;()<>|!^']* | *\'* | *[[:cntrl:]]*)
         printf "plumbline: %s: ReFrame or a shell would not take all of it for a name; move or rename the folder\n" "$PWD" |
@@ -19,7 +20,7 @@ if [ "$(id -u)" = 0 ] && [ "${SUDO_UID:-0}" != 0 ] && [ "$(stat -c %u .)" = "$SU
     exec sudo -H -u "#$SUDO_UID" PLUMBLINE_SUDO=1 "$PWD/ci/${0##*/}" "$@"
 fi
 
-# with_progress WHAT COMMAND...   runs it; a line says so at once and every 10 s
+# with_progress WHAT COMMAND...   runs COMMAND; prints WHAT at once and every 10 s
 with_progress() {
     what=$1
     shift
@@ -39,7 +40,7 @@ with_progress() {
     return $code
 }
 
-# missing_packages PACKAGE...   prints those that are not installed, where this is Debian or one of its kin
+# missing_packages PACKAGE...   prints the packages that are not installed, on Debian or a system derived from it
 missing_packages() {
     command -v dpkg-query > /dev/null || return 0
     for name in "$@"; do
@@ -47,8 +48,8 @@ missing_packages() {
     done
 }
 
-# debian_packages PACKAGE...   installs those that are missing, as root or with the sudo that we were started with; else
-# it prints the command that does
+# debian_packages PACKAGE...   installs the missing packages, as root or with sudo if this was started with sudo; else
+# it prints the command that installs them
 debian_packages() {
     missing=$(missing_packages "$@")
     [ -z "$missing" ] && return 0
@@ -77,14 +78,14 @@ find_python() {
         found=$(command -v "$name" 2> /dev/null) && "$found" -c "$_FIT" > /dev/null 2>&1 && echo "$found" && return 0
     done
     [ -r "${MODULESHOME:-/nonexistent}/init/sh" ] || return 1
-    for name in python cray-python Python python3; do # one that also starts when its module is not loaded
+    for name in python cray-python Python python3; do # a python3 that also starts when its module is not loaded
         found=$(. "$MODULESHOME/init/sh" && module load "$name" > /dev/null 2>&1 && command -v python3)
         [ -n "$found" ] && "$found" -c "$_FIT" > /dev/null 2>&1 && echo "$found" && return 0
     done
     return 1
 }
 
-# say_no_python   one sentence with the command that mends it
+# say_no_python   prints one sentence with the command that installs a Python
 say_no_python() {
     have=$(python3 --version 2> /dev/null || echo 'no python3')
     mend='install one'
@@ -95,9 +96,9 @@ say_no_python() {
         "has one: $mend" >&2
 }
 
-# install_python_packages PYTHON EXTRA   with uv, which takes seconds; with pip where uv cannot be had, or where pip is told
-# an index of its own, which uv does not read. Versions and hashes are those of requirements.txt; those that only EXTRA
-# asks for are free.
+# install_python_packages PYTHON EXTRA   with uv, which takes seconds; with pip if uv cannot be installed, or if pip is
+# configured with another index, which uv does not read. Versions and hashes are those of requirements.txt; packages
+# that only EXTRA asks for have any version.
 install_python_packages() {
     locked='--no-deps --require-hashes --requirement requirements.txt' clone='--no-deps --no-build-isolation --editable .'
     pip() { "$environment" -m pip install --quiet --disable-pip-version-check --no-compile "$@"; }
@@ -118,16 +119,16 @@ install_python_packages() {
     pip --editable ".${extra:+[$extra]}"
 }
 
-# compile_python_packages VENV   so that no command has to, each time where it cannot write what it compiled. Some packages
-# hold files of another Python, which do not compile.
+# compile_python_packages VENV   compiles them once, as a command that cannot write there would compile them at each
+# start. Some packages hold files of another Python, which do not compile.
 compile_python_packages() {
     nice "$1/bin/python" -m compileall -q -j 0 "$1"/lib/python3.*/site-packages plumbline postprocess checks ci reframe_settings \
         > /dev/null 2>&1
     return 0
 }
 
-# python_environment EXTRA ARGUMENT...   leaves in `python` what runs the command. EXTRA: optional dependencies of
-# pyproject.toml, or empty. ARGUMENT: of the command; to answer --help and --version, nothing is installed.
+# python_environment EXTRA ARGUMENT...   sets `python` to the program that runs the command. EXTRA: optional
+# dependencies of pyproject.toml, or empty. ARGUMENT: of the command; for --help and --version, nothing is installed.
 python_environment() {
     extra=$1 python=python venv=${PLUMBLINE_VENV:-$PWD/.venv} others=$PATH
     export PATH="$venv/bin:$PATH"
@@ -147,7 +148,7 @@ python_environment() {
         debian_packages python3 python3-venv && found=$(PATH=$others find_python)
     fi
     [ -n "$found" ] || { say_no_python && return 2; }
-    # a sixth of the size is tests of other projects, and what serves Arrow's network protocols
+    # removed: tests of other projects and the files of Arrow's network protocols, a sixth of the size
     with_progress "making a Python environment in $venv with $found" "$found" -m venv "$venv" &&
         with_progress 'installing Python packages in it' install_python_packages "$venv/bin/python" "$extra" &&
         (cd "$venv"/lib/python3.*/site-packages && rm -rf pandas/tests scipy/*/tests pyarrow/tests pyarrow/include pyarrow/*flight*) &&

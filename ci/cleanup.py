@@ -12,13 +12,13 @@ from ci.session import STAGE
 from plumbline.evidence import prune
 
 SUMMARY = 'summary.txt'  # below the results: the verdict of the last session as text
-STAGE_DAYS = 7  # for which the stage directories of a session are kept
+STAGE_DAYS = 7  # how long the stage directories of a session are kept
 LAST = 5  # newest files of each kind that are always kept: the clock may have been set forward
-LARGEST_LOG = 20 * 2**20  # bytes at which one of ReFrame's performance logs is rotated; the store has all of it
+LARGEST_LOG = 20 * 2**20  # bytes at which one of ReFrame's performance logs is rotated; the store has all its numbers
 
 
 def tidy(results: Path, days: int, evidence: float) -> None:
-    """Remove what is old: logs and JUnit files older than `days`, stage directories, evidence above so many bytes.
+    """Remove logs and JUnit files older than `days`, old stage directories, and evidence beyond `evidence` bytes.
 
     Run reports are kept: the store can be rebuilt from them. Full performance logs are rotated.
     """
@@ -44,7 +44,7 @@ def _but_the_last(folder: Path, pattern: str) -> list[Path]:
 
 
 def _age_in_days(path: Path) -> float:
-    """Return the age by the last write; negative where the clock went back, and 0 where the path is gone."""
+    """Return the days since the last write; negative if the clock was set back, 0 if the path is gone."""
     try:
         return (time.time() - path.stat().st_mtime) / 86400
     except OSError:

@@ -33,7 +33,7 @@ from plumbline.units import seconds
 
 
 def duration(text: str) -> int:
-    """Return the seconds of ``1d2h3m4s`` or a part of it, for argparse."""
+    """Return the seconds of a duration such as ``1d2h3m4s`` or ``90m``, for argparse."""
     try:
         return seconds(text)
     except ValueError:
@@ -48,9 +48,9 @@ def positive(text: str) -> int:
 
 
 _DEEP = 4  # folders of the results: store, table, site, month
-_OF_ONE_RUN = (STAGE, 'evidence', 'changes')  # whose folders no other run writes to
+_OF_ONE_RUN = (STAGE, 'evidence', 'changes')  # folders below which each run has a folder of its own
 
-#: Options of ReFrame that choose cases or set something for them: taken before -- too, as its users type them.
+#: Options of ReFrame that choose cases or set something for them. Commands take them before ``--``, too.
 OF_REFRAME = (
     ('-n', '--name'), ('-x', '--exclude'), ('-t', '--tag'), ('-T', '--exclude-tag'), ('-p', '--prgenv'),
     ('-E', '--filter-expr'), ('-S', '--setvar'), ('-J', '--job-option'),
@@ -58,7 +58,7 @@ OF_REFRAME = (
 
 
 class _OfReFrame(argparse.Action):
-    """Keep an option of ReFrame with its value, in the order in which they stand."""
+    """Keep options of ReFrame with their values, in the order of the command line."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
@@ -67,7 +67,7 @@ class _OfReFrame(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that puts options of ReFrame in front of the selection, and says what an unknown one was meant to be."""
+    """A parser that puts options of ReFrame in front of the selection, and suggests a name for an unknown option."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found = super().parse_args(args, namespace)
@@ -86,16 +86,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 def new_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
-    """Return the parser of ``ci/<name>`` with the first line of its docstring, and what that says of the exit code."""
-    said = ' '.join((doc or '').split())
-    codes = said[said.index('Exit code') :] if 'Exit code' in said else None
+    """Return the parser of ``ci/<name>``; its help has the first line and the exit codes of the docstring `doc`."""
+    text = ' '.join((doc or '').split())
+    codes = text[text.index('Exit code') :] if 'Exit code' in text else None
     parser = _Parser(prog=f'ci/{name}', description=(doc or '').splitlines()[0], epilog=codes)
     parser.add_argument('--version', action='version', version=f'plumbline {version()}')
     return parser
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that every command has which runs ReFrame."""
+    """Add the options of all commands that run ReFrame."""
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
     parser.add_argument('--sites', metavar='DIR[:DIR]', help='folders of your own site folders; the first wins')
     parser.add_argument('--results', help='results directory (default: $PLUMBLINE_RESULTS or results/ of the clone)')
@@ -126,7 +126,7 @@ def run(arguments: argparse.Namespace, work: Callable[[Site, Path], int]) -> int
 
 
 def choose_site(name: str | None) -> str:
-    """Return the site of this name, else that of this host, and pass it on to what this process starts."""
+    """Return `name`, else the name of this host's site; processes that this one starts get it by ``PLUMBLINE_SITE``."""
     if name:
         os.environ[settings.SITE.name] = name
     os.environ[settings.SITE.name] = chosen = name_of_this_site()
@@ -134,9 +134,10 @@ def choose_site(name: str | None) -> str:
 
 
 def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
-    """Return the exit code of `work`; print an error as one line. `folder`: where it writes, such as to a full disk.
+    """Return the exit code of `work`; print an error as one line.
 
-    SIGINT, SIGTERM and SIGHUP end it, too, with 128 and the number of the signal.
+    `folder`: where `work` writes, for an error without a file name, such as of a full disk. SIGINT, SIGTERM and SIGHUP
+    end `work`, too: the exit code is 128 plus the number of the signal.
     """
     with ending_signals():
         try:
@@ -180,7 +181,7 @@ def _writable(results: Path) -> None:
         raise InputError(f'{results}: the results directory cannot be written: {error.strerror}') from None
     shared = stat.S_ISGID | stat.S_IWGRP
     if results.stat().st_mode & shared == shared:
-        os.umask(os.umask(0) & ~stat.S_IRWXG)  # what this run writes, another one of the group goes on with
+        os.umask(os.umask(0) & ~stat.S_IRWXG)  # another user of the group may continue with what this run writes
     if path := _read_only_below(results):
         raise InputError(
             f'{path}: cannot be written by this user, and belongs to {path.owner()}: results that a group shares need '
@@ -189,7 +190,7 @@ def _writable(results: Path) -> None:
 
 
 def _read_only_below(results: Path) -> Path | None:
-    """Return a folder, or a log that is appended to, which this user may not write; it would fail after hours."""
+    """Return a folder, or a log that runs append to, that this user may not write: a run would fail after hours."""
     for name, below, files in os.walk(results):
         folder = Path(name)
         depth = len(folder.relative_to(results).parts)
@@ -207,7 +208,7 @@ def _read_only_below(results: Path) -> Path | None:
 def _lock(results: Path) -> Iterator[None]:
     """Hold ``<results>/nightly.lock``; the kernel releases it however this process ends. Raises InputError."""
     with open_own(results / 'nightly.lock', 'a+') as lock:
-        for wait in (0.2, 0):  # `plumbline status` takes it for a moment, to test it
+        for wait in (0.2, 0):  # `plumbline status` holds the lock for a moment, to test it
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
@@ -226,16 +227,17 @@ def _lock(results: Path) -> Iterator[None]:
 def _clean_up_after_a_kill(results: Path) -> None:
     """End the processes on this host and the jobs in Slurm's queue that a killed command left.
 
-    The lock is held, so they belong to no running command; ReFrame started by hand uses another stage directory.
+    This process holds the lock, so they belong to no running command; ReFrame started by hand uses another stage
+    directory.
     """
-    if left := end_processes(results):
-        print(f'plumbline: a run before this one was killed; ended {left} processes that it left')
-    if said := cancel_jobs_below(results / STAGE):
-        print(f'plumbline: a run before this one was killed; {said}')
+    if ended := end_processes(results):
+        print(f'plumbline: a run before this one was killed; ended {ended} processes that it left')
+    if cancelled := cancel_jobs_below(results / STAGE):
+        print(f'plumbline: a run before this one was killed; {cancelled}')
 
 
 class Silence:
-    """A context in which nothing reaches standard output, of this process and its children, unless it `is_broken`."""
+    """A context that hides standard output, also of child processes, and prints it at its end if `is_broken`."""
 
     is_broken = True
 

@@ -56,7 +56,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def loss(text: str) -> float:
-    """Return the share of ``5%`` or ``0.05``, for argparse."""
+    """Return the share that a text such as ``5%`` or ``0.05`` states, for argparse."""
     try:
         share = float(text.removesuffix('%')) / (100 if text.endswith('%') else 1)
     except ValueError:
@@ -83,22 +83,23 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
     deadline = time.monotonic() + arguments.duration
     pairs: list[tuple[str, str]] = []
     nodes: dict[Case, list[str]] = {}
-    left = None
+    undecided = None
     for number in range(1, arguments.rounds + 1):
         began, uuids = time.monotonic(), {}
-        for state in sorted(states, reverse=number % 2 == 1):  # which is first alternates: what drifts slows both
+        # Each state is first in turn, so that a drift slows both alike
+        for state in sorted(states, reverse=number % 2 == 1):
             print(f'plumbline: {state}, {number} of {arguments.rounds} at most', flush=True)
-            session = PlannedSession.new(home, selection, len(left or cases), f'{number}-{state}')
+            session = PlannedSession.new(home, selection, len(undecided or cases), f'{number}-{state}')
             shell = ['bash', '-c', f'{states[state]}\n[ $? -eq 0 ] || exit; exec "$@"', 'compare-change']
-            wanted = {case: nodes[case] for case in left or nodes if case in nodes}
+            wanted = {case: nodes[case] for case in undecided or nodes if case in nodes}
             ended = session.run(deadline, wanted or None, shell=shell)  # nosec B604  text for the job
             if not session.report.exists():
                 raise InputError(f'{state}: the command or ReFrame ended with exit code {ended.code}: {session.log}')
             content = session.content()
             write_text(session.report, json.dumps(content))
             nodes = nodes or _node_options(content, site)
-            problems = [f'{case["display_name"]}: {said}' for case in cases_in(content) if (said := left_out(case))]
-            outcome.store(home, session.report, len(left or cases), [ended.why] * bool(ended.why) + problems)
+            problems = [f'{case["display_name"]}: {reason}' for case in cases_in(content) if (reason := left_out(case))]
+            outcome.store(home, session.report, len(undecided or cases), [ended.why] * bool(ended.why) + problems)
             session.forget()
             uuids[state] = content['session_info']['uuid']
             if ended.told_to_end:
@@ -106,8 +107,8 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
                 raise InputError(f'ended in {where}: {ended.why}; the sessions are in {home}')
         pairs.append((uuids['before'], uuids['after']))
         change = outcome.compare_pairs(home, pairs, arguments.smallest)
-        left = {case_of(case) for case in cases_in(content) if _name_of(case) in change.undecided}
-        if not left:
+        undecided = {case_of(case) for case in cases_in(content) if _name_of(case) in change.undecided}
+        if not undecided:
             break
         if change.exit_code == 1 and not arguments.to_the_end:
             print(f'plumbline: worse; of {count(len(left), "case")} other metrics are undecided, see --to-the-end')
@@ -116,7 +117,7 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
         if time.monotonic() + took > deadline:
             print(f'plumbline: no time for another round of {took:.0f} s', flush=True)
             break
-        print(f'plumbline: {count(len(left), "case")} undecided', flush=True)
+        print(f'plumbline: {count(len(undecided), "case")} undecided', flush=True)
     print(change.text, end='')
     return change.exit_code
 

@@ -50,7 +50,7 @@ def main() -> int:
         night = Night(arguments)
 
         def work() -> int:
-            night.clear_artifacts()  # first, whatever may end this run later
+            night.clear_artifacts()  # first of all: an error may end this run later
             return command.run(arguments, night.run)
 
         code = command.exit_code_of(work, Path.cwd)
@@ -117,19 +117,19 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 class Night:
-    """One nightly run. `needs_attention`: something in the history is new, although all may be ok."""
+    """One nightly run. `needs_attention`: the history shows something new, even if all metrics are ok."""
 
     def __init__(self, arguments: argparse.Namespace):
         self.arguments = arguments
         self.needs_attention = False
         self.outcome: outcome.Outcome | None = None
-        self.summary: Path | None = None  # its file, once it is known where
+        self.summary: Path | None = None  # the file of the summary, once its place is known
         self.problems: list[str] = []  # what went wrong outside the cases
         self._told_to_end = False
 
     def run(self, site: Site, results: Path) -> int:
-        """Return the exit code; the caller holds the lock of the results directory."""
-        # what is there already tells something within minutes; a stack may take Spack an hour
+        """Run the night and return its exit code; the caller holds the lock of the results directory."""
+        # programs that are installed already give results within minutes; a stack may take Spack an hour
         when = self.arguments.provision or ('after' if site.name == UNDESCRIBED else 'before')
         if when != 'never':
             provision(results, *['--only-packages'] * (when == 'after'))
@@ -162,13 +162,13 @@ class Night:
         cases = [case for case in named if not chosen or case in chosen]
         session = session or PlannedSession.new(self.results, selection, len(cases))
         planned.record(session, named, chosen)
-        left = [case for case in cases if case not in done]
-        expected = selection.estimate(left, self.results)
+        remaining = [case for case in cases if case not in done]
+        expected = selection.estimate(remaining, self.results)
         of = f' of {len(named)} in {minutes:g} minutes' if chosen else ''
         words = [f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}{of}', expected]
         print(*filter(None, words), sep=', ', flush=True)
         if done:
-            print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(left)} of them are done')
+            print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(remaining)} of them are done')
         kind = kind_of() if self.site.name == UNDESCRIBED else ''
         if kind:
             print(f'plumbline: this machine: {kind}')
@@ -180,8 +180,8 @@ class Night:
 
         session.remember()
         ended, began = Ended(), time.monotonic()
-        if left or not done:
-            ended = session.run(self.deadline, dict.fromkeys(left, ()) if done or chosen else None)
+        if remaining or not done:
+            ended = session.run(self.deadline, dict.fromkeys(remaining, ()) if done or chosen else None)
         self._told_to_end = ended.told_to_end
         self.problems += [sentence for sentence in ended.warnings if sentence not in self.problems]
         content, elapsed = session.content(), time.monotonic() - began
@@ -207,14 +207,14 @@ class Night:
         return self._judge(session, content, may_go_on)
 
     def clear_artifacts(self) -> None:
-        """Remove artifacts of earlier runs, which must not be taken for results of this one."""
+        """Remove artifacts of earlier runs, so that nobody takes them for results of this run."""
         if folder := self.arguments.artifacts:
             folder.mkdir(parents=True, exist_ok=True)
             for name in ('report.html', 'verdicts.md', 'verdicts.xml'):
                 (folder / name).unlink(missing_ok=True)
 
     def _resumed(self, selection: Selection) -> tuple[PlannedSession | None, set[Case]]:
-        """Return the killed session and its finished cases if it can be resumed; otherwise store it."""
+        """Return a killed session and its finished cases if it can be resumed; otherwise store it and return None."""
         killed = PlannedSession.unfinished(self.results)
         done = killed.done() if killed else set()
         if killed is None:
@@ -233,7 +233,7 @@ class Night:
             print(f'plumbline: {sentence}', flush=True)
 
     def _nothing_ran(self, session: PlannedSession, ended: Ended, empty: Selection | None) -> int:
-        """Say why nothing was measured; `empty`: the selection, where it holds no case."""
+        """Print why nothing was measured; return exit code 1. `empty`: the selection, if it holds no case."""
         for sentence in self.problems:
             print(f'plumbline: {sentence}', file=sys.stderr)
         self._name_absent_benchmarks()
@@ -267,9 +267,9 @@ class Night:
             print(f'plumbline: {lost[case]["display_name"]} passed when it ran again; before: {why}', flush=True)
 
     def _judge(self, session: PlannedSession, content: Content, may_go_on: bool) -> int:
-        """Store the session, confirm what regressed, print and keep the verdict, look at nodes and history.
+        """Store the session, confirm regressions, print and keep the verdict, look at nodes and history.
 
-        Returns the exit code of the verdict, and 1 in place of 0 where page, nodes or history could not be looked at.
+        Return the exit code of the verdict; 1 instead of 0 if page, nodes, history or publication failed.
         """
         uuid = content['session_info']['uuid']
         self._store(session, self.problems)
@@ -300,7 +300,7 @@ class Night:
     def _look_back(self, uuid: str, summary: Path) -> bool:
         """Write the page; print, and add to the summary, what the nodes and the history show.
 
-        Returns whether all of it could be looked at.
+        Return True if nothing of this failed.
         """
         look = outcome.look_back(self.results, uuid)
         with open_own(summary, 'a') as stream:
@@ -309,18 +309,19 @@ class Night:
         return not look.faults
 
     def _publish(self) -> bool:
-        """Publish new sessions; return False, after printing a sentence, if that failed."""
+        """Publish new sessions, if asked to; return False, after printing a sentence, if that failed."""
         if not self.arguments.publish:
             return True
-        said, fault = outcome.publish(self.results, self.site.name, self.arguments.publish)
-        for sentence in said:
+        sentences, fault = outcome.publish(self.results, self.site.name, self.arguments.publish)
+        for sentence in sentences:
             print(f'plumbline: {sentence}')
         if fault:
             print(f'plumbline: the session was not published: {fault}', file=sys.stderr)
         return not fault
 
     def _name_absent_benchmarks(self) -> None:
-        absent = {} if self.arguments.selection else self.site.not_found  # of a selection, most are not meant to run
+        # With a selection, most benchmarks are not meant to run
+        absent = {} if self.arguments.selection else self.site.not_found
         for benchmark, reason in absent.items():
             print(f'plumbline: not run: {benchmark}: {reason}')
 

@@ -35,8 +35,9 @@ from postprocess.text import count
 
 NODES = 'node-sweep-nodes'  # below the results: the nodes of an allocation, one a line, for ReFrame and for Slurm
 MARGIN = 60  # seconds at the end of an allocation for ending what runs
-READING = 1800  # seconds after the allocation that ReFrame may take to read what the nodes left
-MOST_PAIRS = 50_000  # of nodes, of all cases of an allocation: with OSU's latency they take 4 GB of memory to judge
+READING = 1800  # seconds after the allocation in which ReFrame may read the files of the nodes
+# Pairs of nodes in all cases of an allocation: to judge them, with OSU's latency, takes 4 GB of memory
+MOST_PAIRS = 50_000
 
 
 def main() -> int:
@@ -78,7 +79,7 @@ def partition_of(site: Site, name: str | None) -> Partition:
 
 
 class NodeSweep:
-    """The command: run the parts that `sweep` still lacks, and store the whole sweep."""
+    """The command: it runs the cases that `sweep` lacks, and stores the whole sweep."""
 
     def __init__(self, site: Site, arguments: argparse.Namespace, results: Path):
         self.site, self.arguments, self.results, self.time_limit = site, arguments, results, arguments.time_limit
@@ -88,8 +89,8 @@ class NodeSweep:
         self.max_nodes = arguments.max_nodes
         self.problems: list[str] = []  # what went wrong outside the cases
         self.stopped = False  # whether a signal ended it
-        self.options: list[str] = []  # further ones of salloc
-        if 'SLURM_JOB_ID' in os.environ:  # set by scrontab, for example: srun would take its nodes and tasks for ours
+        self.options: list[str] = []  # further options of salloc
+        if 'SLURM_JOB_ID' in os.environ:  # set by scrontab, for example: srun would take nodes and tasks from it
             for name in [name for name in os.environ if name.startswith('SLURM_') and name != 'SLURM_CONF']:
                 del os.environ[name]
         if arguments.rounds:
@@ -97,17 +98,17 @@ class NodeSweep:
         self.sweep = self._begin()
 
     def _begin(self) -> Sweep:
-        """Return the sweep that is to be resumed, or a new one, after storing what an earlier one measured."""
-        left = Sweep.unfinished(self.results)
-        if left and (self.arguments.anew or not left.can_resume(self.selection, self.results)):
+        """Return the sweep to be resumed, or a new one; an earlier sweep that is not resumed is stored first."""
+        unfinished = Sweep.unfinished(self.results)
+        if unfinished and (self.arguments.anew or not unfinished.can_resume(self.selection, self.results)):
             print('plumbline: stores an earlier, incomplete node sweep and starts a new one')
-            self._store(left, left.content()[0])
+            self._store(unfinished, unfinished.content()[0])
             (self.results / STATE).unlink()
-            left = None
-        return left or Sweep.new(self.selection)
+            unfinished = None
+        return unfinished or Sweep.new(self.selection)
 
     def run(self) -> int:
-        """Return the exit code; the caller holds the lock of the results directory."""
+        """Run the sweep and return its exit code; the caller holds the lock of the results directory."""
         free, sweep = free_nodes(self.partition), self.sweep
         if not free and not sweep.parts:
             raise InputError(f'{self.place}: no node is free')
@@ -133,20 +134,20 @@ class NodeSweep:
 
     def _work_off(self, work: list[tuple[list[str], list[Case] | None]]) -> str:
         """Run the cases in one allocation after the other; return why the node sweep must stop, empty if it is done."""
-        for left, cases in work:
-            while left:
+        for waiting, cases in work:
+            while waiting:
                 free = set(free_nodes(self.partition))
-                chunk = [node for node in left if node in free][: self.max_nodes]
+                chunk = [node for node in waiting if node in free][: self.max_nodes]
                 if not chunk:
-                    self.sweep.absent |= dict.fromkeys(left, 'the node was no longer free')
+                    self.sweep.absent |= dict.fromkeys(waiting, 'the node was no longer free')
                     break
-                left = [node for node in left if node not in set(chunk)]
+                waiting = [node for node in waiting if node not in set(chunk)]
                 if ended := self._measure(chunk, cases):
                     return ended
         return ''
 
     def _name_others(self, known: set[str]) -> None:
-        """Name the nodes that take no jobs or are busy."""
+        """Print the nodes that take no jobs or are busy."""
         out = [node for node in nodes_out(self.site) if node.partition == self.partition.name]
         known |= {node.name for node in out}
         if busy := [name for name, _ in nodes_of(self.partition, '%N|%T') if name not in known]:
@@ -161,7 +162,7 @@ class NodeSweep:
         return path
 
     def _cases_on(self, nodes: Sequence[str]) -> dict[Case, str]:
-        """Return the names of the cases on such nodes. Raises InputError on none, and on too many pairs of nodes."""
+        """Return the names of the cases on `nodes`. Raises InputError if there is none, or for too many pairs."""
         variables = {settings.NODE_SWEEP.name: str(self._nodes_file(nodes))}
         cases, problems = self.selection.list_cases(variables)
         self.problems += problems
@@ -180,7 +181,7 @@ class NodeSweep:
         return cases
 
     def _measure(self, nodes: list[str], cases: list[Case] | None) -> str:
-        """Run the cases on some nodes; return why the node sweep must end here, empty where it may go on."""
+        """Run the cases on some nodes; return why the node sweep must end here, empty if it may go on."""
         part = Part(PlannedSession.new(self.results, self.selection, 0), nodes, cases, round=self.sweep.round)
         self.sweep.parts.append(part)
         self.sweep.remember(self.results)
@@ -194,7 +195,7 @@ class NodeSweep:
         return part.why if self.stopped else ''
 
     def _hold_and_run(self, part: Part) -> str:
-        """Run ReFrame in an allocation of the nodes; return why it was ended before it had run all cases."""
+        """Run ReFrame in an allocation of the nodes; return why it ended before all cases had run, or nothing."""
         session, nodes = part.session, part.nodes
         stage = session.stage(PART)
         stage.mkdir(parents=True)

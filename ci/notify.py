@@ -24,7 +24,8 @@ def take_addresses() -> list[str]:
     """Return the addresses to notify, as apprise writes them: ``mailto://``, ``slack://``, ``mmost://``, ``json://``.
 
     They come from ``$PLUMBLINE_NOTIFY``, separated by blanks, and the file that ``$PLUMBLINE_NOTIFY_FILE`` names, one a
-    line. They hold secrets: both variables leave the environment here, before jobs and logs could see them.
+    line. Addresses hold secrets, so both variables are removed from the environment before jobs and logs could see
+    them.
     """
     text, path = settings.NOTIFY.get(), settings.NOTIFY_FILE.get()
     for setting in (settings.NOTIFY, settings.NOTIFY_FILE):
@@ -40,7 +41,7 @@ def take_addresses() -> list[str]:
 def notify(addresses: list[str], summary: Path | None, since: float, outcome: Outcome | None = None) -> None:
     """Send the text of a file, if it was written after `since`, to each address.
 
-    A failure is named without the address. The title is what to act on first in `outcome`, if it was judged.
+    A failure is printed without the address. The title is that of `outcome`, if the session was judged.
     """
     if not addresses:
         return
@@ -57,15 +58,15 @@ def notify(addresses: list[str], summary: Path | None, since: float, outcome: Ou
             body = summary.read_text(encoding='utf-8')
     title = outcome.title if outcome else f'{site} is not as it was'
     for number, address in enumerate(addresses, start=1):
-        one = apprise.Apprise()
-        known = one.add(address)
-        if not (known and one.notify(title=f'plumbline: {title}', body=body)):
+        messenger = apprise.Apprise()
+        known = messenger.add(address)
+        if not (known and messenger.notify(title=f'plumbline: {title}', body=body)):
             why = 'could not be reached' if known else 'is no address that apprise knows'
             print(f'plumbline: {settings.NOTIFY.name}: number {number} of {len(addresses)} {why}', file=sys.stderr)
 
 
 def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
-    """Write the outcome in Prometheus' text format; the file is whole or absent, as node_exporter needs."""
+    """Write the outcome in Prometheus' text format; the file is complete or absent, as node_exporter needs."""
     labels = f'site="{outcome.site}",mode="{outcome.mode}"'
     states = Counter(incident['state'] for incident in outcome.incidents)
     lasting = [incident for incident in outcome.incidents if incident['state'] != 'closed']
@@ -101,7 +102,7 @@ def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
 
 
 def _incident(name: str, labels: str, incident: dict[str, Any], value: float) -> str:
-    """Return a line; its labels hold no number of the session, which would begin a new series every night."""
+    """Return the line of an incident; a label with a number of the session would begin a new series every night."""
     names = {name: incident[name] for name in ('id', 'state', 'kind', 'where', 'since')}
     names |= {name: ','.join(incident[name]) for name in ('checks', 'nodes')}
     text = ','.join(f'{name}="{_escaped(value)}"' for name, value in names.items())

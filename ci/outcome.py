@@ -42,15 +42,15 @@ _Result = TypeVar('_Result')
 
 
 class CrashError(RuntimeError):
-    """Report that a step ended without a result; the message says which and how."""
+    """Report that a step ended without a result; the message names the step and says how it ended."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of a session. `counts`: series by verdict; `summary`: the text for people; `incidents`: as in JSON.
 
-    `hints`: what to do next where next to nothing was judged, a sentence each. `next`: where the site stands, and what
-    a person has to do, with the command.
+    `hints`: sentences on what to do next if hardly anything was judged. `next`: where the site stands, and what a
+    person has to do, with the command.
     """
 
     site: str
@@ -66,11 +66,11 @@ class Outcome:
     @property
     def title(self) -> str:
         """What to act on first, in a few words."""
-        found = [one for one in self.incidents if one['state'] in FAILING]
-        if not found:
+        failing = [incident for incident in self.incidents if incident['state'] in FAILING]
+        if not failing:
             return f'{self.site} is as it was' if self.exit_code == 0 else f'{self.site} is not as it was'
-        more = f' and {len(found) - 1} more' if len(found) > 1 else ''
-        return f'{self.site}: {found[0]["kind"]} {found[0]["where"]}{more}'
+        more = f' and {len(failing) - 1} more' if len(failing) > 1 else ''
+        return f'{self.site}: {failing[0]["kind"]} {failing[0]["where"]}{more}'
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class LookBack:
 
 
 def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a function run in a new process at each call; it raises CrashError, and the errors that name an input."""
+    """Make a function run in a new process at each call; it raises CrashError, InputError, SiteError and OSError."""
 
     @functools.wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
@@ -141,22 +141,21 @@ def store(results: Path, report: Path, expected: int, problems: Sequence[str], s
     from postprocess.readers.ingest import ingest
     from postprocess.results.store import Store
 
-    said = []
+    sentences = []
     for sentence in ingest(Store(results), [report], site, expected, tuple(problems)):
         if isinstance(sentence, InputError):
             raise sentence
-        said.append(sentence)
-    return said
+        sentences.append(sentence)
+    return sentences
 
 
 @isolated
 def plan(
     results: Path, site: str, minutes: float, nodes: int | None, places: Mapping[tuple[str, str, str], float]
 ) -> dict[tuple[str, str, str], str] | str:
-    """Return the cases of a planned night with the reason of each; a sentence if no night can be planned yet.
+    """Return the cases of a planned night with the reason of each, or a sentence on why none can be planned yet.
 
-    `places`: partition, environ and name of the cases that may run, with the seconds of one that never did.
-    Raises InputError.
+    `places`: (partition, environ, name) of each case that may run -> its estimated seconds. Raises InputError.
     """
     from postprocess.history.plan import NothingKnown, Place
     from postprocess.history.plan import plan as planned
@@ -164,15 +163,15 @@ def plan(
 
     try:
         known = {Place(*place): seconds for place, seconds in places.items()}
-        found = planned(Store(results), site, minutes, nodes, places=known)
+        night = planned(Store(results), site, minutes, nodes, places=known)
     except NothingKnown as why:
         return str(why)
-    return {look.place: found.reason(look) for look in found.chosen}
+    return {look.place: night.reason(look) for look in night.chosen}
 
 
 @isolated
 def last_looks(results: Path, site: str) -> dict[str, datetime]:
-    """Return when each node of a site began to be measured last, in UTC; of the last 60 days."""
+    """Return, by node, the begin in UTC of the last session of a site on it, within the last 60 days."""
     from postprocess.results.store import Store
 
     store = Store(results)
@@ -185,7 +184,7 @@ def last_looks(results: Path, site: str) -> dict[str, datetime]:
 
 @isolated
 def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
-    """Return the jobs that should run before the answer on a session is final."""
+    """Return the further jobs that should run before the answer on a session is final."""
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import judge_session
 
@@ -195,9 +194,9 @@ def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
 
 @isolated
 def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -> Outcome:
-    """Judge a session by the references of its site and write its verdicts as JUnit XML, and what is wrong as Markdown.
+    """Judge a session by the references of its site; write its verdicts as JUnit XML, and the faults as Markdown.
 
-    What the benchmarks wrote in cases that fell short is kept longer.
+    The evidence of cases that are not ok is kept longer.
     """
     from plumbline.evidence import keep
     from plumbline.files import write_text, write_whole
@@ -208,27 +207,27 @@ def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = No
     from postprocess.views.verdicts import published, summary
 
     store, whole = _answer_on(results, uuid)
-    found, session = whole.comparison, whole.comparison.session
-    wrong = {row.case_id: row.verdict for row in found.verdicts if row.verdict in BAD or row.verdict == 'warning'}
+    compared, session = whole.comparison, whole.comparison.session
+    wrong = {row.case_id: row.verdict for row in compared.verdicts if row.verdict in BAD or row.verdict == 'warning'}
     for case in store.cases(session):
         if case.case_id in wrong:
             keep(results, case.evidence, wrong[case.case_id])
-    write_whole({junit: lambda stream: stream.write(to_junit(found, whole))})
+    write_whole({junit: lambda stream: stream.write(to_junit(compared, whole))})
     if markdown:
-        write_text(markdown, published(found, whole))
+        write_text(markdown, published(compared, whole))
     # where the site stands is kept with the answer, so that `plumbline status` is quick in the morning
     step = standing(store, session.site).next if whole.kept else next_step(store, whole)
     return Outcome(
-        session.site, session.mode, whole.exit_code, found.counts, [*map(str, found.problems), *whole.faults],
-        summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], found.hints, step,
+        session.site, session.mode, whole.exit_code, compared.counts, [*map(str, compared.problems), *whole.faults],
+        summary(compared, whole), [dict(to_row(incident, whole.day)) for incident in whole.known], compared.hints, step,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Change:
-    """What pairs of sessions tell: the table with its summary, the exit code, and the cases not yet decided.
+    """The result of comparing pairs of sessions: table with summary, exit code, and the cases not yet decided.
 
-    A case is its partition, environ and name as ReFrame has them.
+    Each case is (partition, environ, name) as ReFrame names them.
     """
 
     text: str
@@ -245,16 +244,16 @@ def compare_pairs(results: Path, pairs: Sequence[tuple[str, str]], smallest: flo
 
     store = Store(results)
     sessions = [(store.find(before), store.find(after)) for before, after in pairs]
-    found = compare_pairs(store, sessions, smallest)
+    compared = compare_pairs(store, sessions, smallest)
     names = {case.id: (case.partition, case.environ, case.name) for case in store.cases(sessions[0][1])}
-    undecided = frozenset(names[one.id.case] for one in found.verdicts if one.verdict == 'warning')
-    return Change(comparison(found).render('table'), found.exit_code, undecided)
+    undecided = frozenset(names[verdict.id.case] for verdict in compared.verdicts if verdict.verdict == 'warning')
+    return Change(comparison(compared).render('table'), compared.exit_code, undecided)
 
 
 def look_back(results: Path, uuid: str) -> LookBack:
     """Write the page of a session, ``report.html``, with its nodes and its history.
 
-    Errors become faults of the result, so that the verdict, which is known by now, is not lost.
+    Errors become faults of the result, so that the verdict, which is known already, is not lost.
     """
     try:
         return _look_back(results, uuid)
@@ -267,17 +266,17 @@ def _look_back(results: Path, uuid: str) -> LookBack:
     from postprocess.report.page import write_page
     from postprocess.results import check
 
-    store, found = _answer_on(results, uuid)
-    page = write_page(results / 'report.html', store, found)
+    store, digest = _answer_on(results, uuid)
+    page = write_page(results / 'report.html', store, digest)
     faults = [
-        *found.faults,
+        *digest.faults,
         *(f'the store: {fault}; see `plumbline store check`' for fault in check.part(store, _READING)),
     ]
-    return LookBack(list(page.lines), faults, bool(page.is_new or found.absent))
+    return LookBack(list(page.lines), faults, bool(page.is_new or digest.absent))
 
 
 def publish(results: Path, site: str, folder: Path) -> tuple[list[str], str]:
-    """Publish the missing sessions of a site; return what was done, and the faults."""
+    """Publish the missing sessions of a site; return sentences on what was done, and the fault, if any."""
     try:
         return _publish(results, site, folder), ''
     except (CrashError, InputError, SiteError, OSError) as error:
@@ -289,7 +288,7 @@ def _publish(results: Path, site: str, folder: Path) -> list[str]:
     from postprocess.report.publish import publish
     from postprocess.results.store import Store
 
-    return [f'published: {said}' for said in publish(Store(results), site, folder)]
+    return [f'published: {sentence}' for sentence in publish(Store(results), site, folder)]
 
 
 def _answer_on(results: Path, uuid: str) -> tuple[Store, Digest]:

@@ -12,16 +12,16 @@ from ci.progress import Seconds
 from ci.session import Case, PlannedSession, Selection
 from ci.sweep import Sweep
 
-NARROWED = 'minutes'  # begins what `Selection.narrowed_by` says of such a night
-_RECORDED = 'plumbline_plan'  # in `session_info`
+NARROWED = 'minutes'  # beginning of the entry of such a night in `Selection.narrowed_by`
+_RECORDED = 'plumbline_plan'  # key in `session_info`
 
 
 def choose(
     results: Path, site: str, selection: Selection, cases: Mapping[Case, str], minutes: float, nodes: int | None
 ) -> dict[Case, str]:
-    """Return the chosen ones of `cases`, by name, with the reason of each; all without one where none can be planned.
+    """Return the chosen ones of `cases` with the reason of each; print why and return nothing if none can be planned.
 
-    A sentence is printed that says why. Raises InputError where no case fits into the time.
+    Raises InputError if no case fits into the time.
     """
     seconds = Seconds.read(results)
     seconds.budgets |= selection.budgets
@@ -34,13 +34,13 @@ def choose(
 
 
 def record(session: PlannedSession | Sweep, cases: Mapping[Case, str], chosen: Mapping[Case, str]) -> None:
-    """Keep in the record of a session what was chosen of `cases`, and why."""
+    """Keep in the record of a session which of `cases` were chosen, and why."""
     rows = [{'case': case, 'name': cases.get(case, ''), 'why': why} for case, why in chosen.items()]
     session.recorded |= {_RECORDED: json.dumps(rows)} if rows else {}
 
 
 def recorded(session: PlannedSession) -> dict[Case, str]:
-    """Return what was chosen for a session; nothing for one that was not planned."""
+    """Return the cases that were chosen for a session, with the reason of each; empty if it was not planned."""
     rows = json.loads(session.recorded.get(_RECORDED, '[]'))
     return {(row['case'][0], row['case'][1]): row['why'] for row in rows}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A running ReFrame: keep and follow its output, end it in time, find and end what it started."""
+"""A running ReFrame: keep and follow its output, end it in time, find and end the processes that it started."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Ended:
     """How a run of ReFrame ended.
 
     `code`: its exit code, or minus the number of the signal that killed it. `why`: why it was ended early, else empty.
-    `told_to_end`: this process ended it, so nothing may follow. `by_signal`: because of a signal. `warnings`:
-    sentences.
+    `told_to_end`: this process ended it, so no further run may follow. `by_signal`: it was ended because this process
+    got a signal. `warnings`: sentences.
     """
 
     code: int = 0
@@ -49,9 +49,9 @@ class Ended:
 class Process:
     """Run a command and print its :class:`ci.progress.Progress`; its whole output goes to `log`.
 
-    At `deadline`, a value of ``time.monotonic()``, on SIGTERM, SIGHUP and Ctrl-C it is asked to end, which ReFrame does
-    by cancelling its jobs and writing its report. One that has not ended after ``PLUMBLINE_GRACE`` seconds, or at a
-    second Ctrl-C, is killed. `results` marks the process and all that it starts, see :func:`owner_of`.
+    At `deadline`, a value of ``time.monotonic()``, on SIGTERM, SIGHUP and Ctrl-C the command is asked to end, which
+    ReFrame does by cancelling its jobs and writing its report. If it has not ended after ``PLUMBLINE_GRACE`` seconds,
+    or at a second Ctrl-C, it is killed. `results` marks the process and all that it starts, see :func:`owner_of`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Process:
         with open_own(self.log, 'a') as log:
             self._process = subprocess.Popen(
                 self.command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True, errors='replace', bufsize=1, start_new_session=True,  # Ctrl-C reaches it once, through us
+                text=True, errors='replace', bufsize=1, start_new_session=True,  # Ctrl-C reaches it once: from here
             )  # fmt: skip
             budget = _later(self.deadline - time.monotonic(), self.end, 'the time budget is used up')
             before = {number: signal.signal(number, self._told) for number in ENDING}
@@ -81,7 +81,7 @@ class Process:
             if not ended.told_to_end:  # a further signal must not prevent storing what was measured
                 for number, handler in before.items():
                     signal.signal(number, handler)
-            else:  # `why` is more precise than ReFrame, which reports each end as one by the user
+            else:  # `why` is more precise than ReFrame, which reports each end as an interrupt by the user
                 ended.warnings = [warning for warning in ended.warnings if 'run session stopped' not in warning]
         change = _clock_offset() - offset
         if abs(change) > CLOCK_TOLERANCE:
@@ -96,11 +96,11 @@ class Process:
         return ended
 
     def end(self, why: str, by_signal: bool = False) -> None:
-        """Ask the process to end, and kill it when it has not after the grace period."""
+        """Ask the process to end, and kill it if it has not ended after the grace period."""
         if self._ended.why or self._process is None or self._process.poll() is not None:
             return
         self._ended.why, self._ended.told_to_end, self._ended.by_signal = why, True, by_signal
-        if not by_signal and (waiting := self.progress.waits()):  # ask before ReFrame cancels them
+        if not by_signal and (waiting := self.progress.waits()):  # ask the queue before ReFrame cancels the jobs
             self._ended.why = f'{why}; jobs waited in the queue: {waiting}'
         self._process.send_signal(signal.SIGINT)
         grace = settings.GRACE.get()
@@ -138,24 +138,24 @@ def troubles(lines: Iterable[str]) -> list[str]:
 
 
 def owner_of(results: Path) -> str:
-    """Return an id of a run with this results directory, unique among the runs of this user on this host.
+    """Return an id for runs with this results directory, unique among all runs of this user on this host.
 
-    It is not the path: two containers may have the same one.
+    It is not the path, as two containers may have the same path.
     """
     boot, state = Path('/proc/sys/kernel/random/boot_id').read_text().strip(), results.stat()
     return f'{boot} {os.readlink("/proc/self/ns/pid")} {state.st_dev}.{state.st_ino}'
 
 
 def end_processes(results: Path) -> int:
-    """Kill the processes on this host that a run with these results started; return how many there were.
+    """Kill the processes on this host that a run with these results started; return their number.
 
-    The environment variable ``PLUMBLINE_OWNER`` tells them from all other processes of this user.
+    The environment variable ``PLUMBLINE_OWNER`` distinguishes them from all other processes of this user.
     """
-    left = list(_processes_of(f'{settings.OWNER.name}={owner_of(results)}'.encode()))
-    for pid in left:
+    pids = list(_processes_of(f'{settings.OWNER.name}={owner_of(results)}'.encode()))
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    return len(left)
+    return len(pids)
 
 
 def _processes_of(variable: bytes) -> Iterator[int]:

@@ -34,7 +34,7 @@ def key(case: tuple[str, str]) -> str:
 
 @dataclass
 class Seconds:
-    """The seconds of cases: `took` of their last jobs, by `key`; `budgets` of their checks, by ReFrame's hash.
+    """The seconds of cases. `took`: of their last jobs, by `key`. `budgets`: of their checks, by ReFrame's hash.
 
     `at_once`: how many jobs ran at the same time on average, in the last session.
     """
@@ -45,13 +45,13 @@ class Seconds:
 
     @classmethod
     def read(cls, results: Path) -> Seconds:
-        """Return what :meth:`write` wrote; nothing where it cannot be read."""
+        """Return what :meth:`write` wrote; without any seconds if it cannot be read."""
         with suppress(OSError, ValueError, TypeError):
             return cls(**json.loads((results / FILE).read_text(encoding='utf-8')))
         return cls()
 
     def write(self, results: Path) -> None:
-        """Write the expected times for the next session."""
+        """Write these seconds to a file below `results`, for the next session."""
         write_text(results / FILE, json.dumps(asdict(self)))
 
     def of(self, case: tuple[str, str]) -> float:
@@ -71,7 +71,7 @@ class Seconds:
         return f'about {in_words(seconds)} by {by}'
 
     def learn(self, cases: Mapping[tuple[str, str], float], elapsed: float) -> None:
-        """Learn the seconds of the jobs of a session that ran for `elapsed` seconds."""
+        """Keep the seconds of the jobs of a session, and how many ran at once in its `elapsed` seconds."""
         self.took |= {key(case): round(seconds, 1) for case, seconds in cases.items()}
         if elapsed > 0 and len(cases) >= len(self.took) / 2:  # few cases do not show how many jobs run at the same time
             self.at_once = max(1.0, sum(cases.values()) / elapsed)
@@ -83,10 +83,10 @@ def budgets_in(lines: Iterable[str]) -> dict[str, float]:
 
 
 class Progress:
-    """Print a line for each case that ends, and one a minute where none does. A context: it ends the minute's line.
+    """Print a line for each case that ends, and a line each minute in which none ends, until this context is left.
 
-    `waits`: why jobs wait in the queue, in words. `at_once`: how many jobs of a partition without a queue run at the
-    same time, by ``SYSTEM:PARTITION``. ReFrame says of all cases at once that they run; others begin when one ends.
+    `waits`: returns in words why jobs wait in the queue. `at_once`: how many jobs of a partition without a queue run at
+    the same time, by ``SYSTEM:PARTITION``. ReFrame says at once that all cases run, although most wait for others.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class Progress:
     ):  # fmt: skip
         self.seconds, self.heartbeat, self.started = seconds, heartbeat, time.monotonic()
         self.waits, self._at_once = waits, at_once or {}
-        # cases that did not end, in ReFrame's order: name, and when they began; None where they wait for another one
+        # cases that have not ended, in ReFrame's order: name, and when they began; None if they wait for other cases
         self._waiting: dict[tuple[str, str], tuple[str, float | None]] = {}
         self._done, self._total, self._moved = 0, 0, self.started
-        self._took = self._expected = 0.0  # seconds of the cases that ended, of which both are known
+        self._took = self._expected = 0.0  # seconds of the ended cases for which both are known
         self._spoke, self._ended = threading.Event(), False
         self._clock = threading.Thread(target=self._beat, daemon=True)
 
@@ -111,13 +111,13 @@ class Progress:
         self._spoke.set()
 
     def follow(self, line: str) -> None:
-        """Take a line of ReFrame's output, without colours."""
-        if found := _STARTED.search(line):
-            self._waiting[found[2], found[3]] = f'{found[1]} @{found[3]}', None
-            self._begin(found[3])
+        """Follow ReFrame by a line of its output, without colours."""
+        if match := _STARTED.search(line):
+            self._waiting[match[2], match[3]] = f'{match[1]} @{match[3]}', None
+            self._begin(match[3])
             self._total = max(self._total, self._done + len(self._waiting))
-        elif found := _FINISHED.search(line):
-            result, done, total, name, code, place = found.groups()
+        elif match := _FINISHED.search(line):
+            result, done, total, name, code, place = match.groups()
             self._done, self._total, self._moved = int(done), int(total), time.monotonic()
             _, began = self._waiting.pop((code, place), ('', None))
             self._begin(place)
@@ -130,7 +130,7 @@ class Progress:
             self._spoke.set()
 
     def _begin(self, place: str) -> None:
-        """Let cases of a partition begin, as many as run at the same time."""
+        """Note when the cases of a partition begin: as many as can run at the same time."""
         partition = place.partition('+')[0]
         here = [case for case in self._waiting if case[1].partition('+')[0] == partition]
         for case in here[: self._at_once.get(partition)]:
@@ -141,19 +141,19 @@ class Progress:
         now = time.monotonic()
         minutes, seconds = divmod(int(now - self.started), 60)
         waiting = list(self._waiting)
-        runs_for = min(now - self._moved, self.seconds.of_session(waiting[:1]))  # the first one
-        left = (self.seconds.of_session(waiting) - runs_for) * self._slowness
-        about = f'; about {in_words(left)} left' if left > 0 else ''
+        runs_for = min(now - self._moved, self.seconds.of_session(waiting[:1]))  # of the first case
+        to_go = (self.seconds.of_session(waiting) - runs_for) * self._slowness
+        about = f'; about {in_words(to_go)} left' if to_go > 0 else ''
         clock = f'{minutes // 60:02}:{minutes % 60:02}:{seconds:02}'
         print(f'  {clock} [{self._done}/{self._total}] {what}{about}', flush=True)
 
     @property
     def _slowness(self) -> float:
-        """Return how many times longer than expected the ended cases took; 1 until they add up to a minute."""
+        """The time of the ended cases over their expected time; 1 until more than a minute was expected."""
         return self._took / self._expected if self._expected > HEARTBEAT else 1.0
 
     def _late(self, case: tuple[str, str]) -> str:
-        """Return by how much a running case is late; empty where it is not, or where nothing is expected."""
+        """Return words on how late a running case is; empty if it is not late, or if its time is not known."""
         expected, began = self.seconds.of(case), self._waiting[case][1]
         runs = 0.0 if began is None else time.monotonic() - began
         late = expected and runs > 1.5 * expected + self.heartbeat
@@ -165,7 +165,7 @@ class Progress:
                 self._spoke.clear()
             elif waiting := list(self._waiting):
                 why = self.waits()
-                said = f'; in the queue: {why}' if why else self._late(waiting[0])
-                self._say(f'{count(len(waiting), "case")} to end, first {self._waiting[waiting[0]][0]}{said}')
+                remark = f'; in the queue: {why}' if why else self._late(waiting[0])
+                self._say(f'{count(len(waiting), "case")} to end, first {self._waiting[waiting[0]][0]}{remark}')
             else:
                 self._say('ReFrame works')

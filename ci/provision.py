@@ -36,7 +36,7 @@ _BUILD_PACKAGES = (
     'autoconf-archive', 'm4', 'pkg-config', 'libopenmpi-dev', 'openmpi-bin', 'libopenblas-pthread-dev',
 )  # fmt: skip
 PUBLIC = 'public'  # name of the build cache of Spack's project
-_ANSWER_LIMIT = 20  # seconds for a server to answer; a firewall that drops packets never lets it
+_ANSWER_LIMIT = 20  # seconds for a server to answer; behind a firewall that drops packets it never does
 
 
 def main() -> int:
@@ -76,7 +76,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def provision(site: Site, arguments: argparse.Namespace) -> int:
-    """Return the exit code of what the arguments ask for: install, renew locks, or export."""
+    """Do what the arguments ask for (install, renew locks, export) and return the exit code."""
     stacks = list(stacks_of(site, arguments.stack))
     undescribed = site.name == UNDESCRIBED
     packages = undescribed and not arguments.no_packages
@@ -93,8 +93,10 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
     try:
         get_spack()
     except StackError as error:
-        left = f'the stacks {names(stacks)} are not installed; programs of other environs are measured all the same'
-        print(f'plumbline: {error}; {left}', file=sys.stderr)
+        consequence = (
+            f'the stacks {names(stacks)} are not installed; programs of other environs are measured all the same'
+        )
+        print(f'plumbline: {error}; {consequence}', file=sys.stderr)
         return 1
     get_solver()
     for url in arguments.build_cache or ():
@@ -115,7 +117,7 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def stacks_of(site: Site, chosen: list[str] | None) -> Iterator[Installed]:
-    """Yield the stacks that Spack provides for each partition; on a detected machine not those for GPUs it lacks."""
+    """Yield the stacks that Spack provides for each partition; on a detected machine no stack for GPUs it lacks."""
     known = [environ.name for environ in site.environs.values() if environ.provider == 'spack']
     for name in chosen or ():
         if name not in known:
@@ -142,14 +144,14 @@ def debian_benchmarks() -> list[str]:
 
 
 def debian_packages(packages: Sequence[str]) -> None:
-    """Install packages as root on Debian; elsewhere a line names those that stay missing."""
+    """Install packages as root on Debian; otherwise print which packages stay missing."""
     if packages:
         shell = ['sh', '-c', '. ci/bootstrap.sh; debian_packages "$@"', 'sh']
         subprocess.run([*shell, *packages], cwd=ROOT, check=False)
 
 
 def get_spack() -> Path:
-    """Return the Spack of this host, or clone the pinned release. Raises StackError where that cannot be reached."""
+    """Return the Spack of this host, or clone the pinned release. Raises StackError if its server cannot be reached."""
     if spack := find_spack():
         return spack
     pinned = release()
@@ -188,7 +190,7 @@ def public_build_cache() -> str:
 
 
 def use_build_cache(url: str) -> None:
-    """Add a mirror of built packages and trust its keys: the administrator named it. Leave out one that is silent."""
+    """Add a mirror of built packages and trust its keys, as the administrator named it; leave out a silent mirror."""
     name, config = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'spack-config'
     config.mkdir(parents=True, exist_ok=True)  # without this folder Spack has no scope `user`
     mirrors = config / 'mirrors.yaml'
@@ -202,7 +204,7 @@ def use_build_cache(url: str) -> None:
 
 
 def _silent(url: str) -> str:
-    """Return why a server does not answer; empty if it does, whatever it says."""
+    """Return why a server does not answer; empty if it answers, even with an error."""
     try:
         urllib.request.urlopen(url, timeout=_ANSWER_LIMIT).close()  # noqa: S310  http or https, as the caller asked
     except urllib.error.HTTPError:
@@ -221,7 +223,7 @@ def renew_locks(stacks: list[Installed]) -> int:
 
 
 def bring_up(stacks: list[Installed]) -> int:
-    """Install one stack after the other, also after one that fails; return the exit code."""
+    """Install one stack after the other, even if one fails; return the exit code."""
     failed = 0
     if not (software_directory() / 'spack-config/mirrors.yaml').exists():
         print(f'plumbline: with `ci/provision --build-cache {PUBLIC}`, or a mirror of your own, Spack builds less')

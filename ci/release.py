@@ -20,7 +20,7 @@ from plumbline.files import write_text
 from plumbline.paths import ROOT
 
 _CHANGES = 'CHANGELOG.md'
-#: The places of the version: file -> (text before it, text behind it).
+#: The places of the version: file -> (text before it, text after it).
 VERSION_IN = {
     'plumbline/__init__.py': ("__version__ = '", "'"),
     'CITATION.cff': ('\nversion: ', '\n'),
@@ -51,14 +51,16 @@ def release(arguments: argparse.Namespace) -> int:
     """Do the steps of a release, or print them; return the exit code. Raises InputError."""
     number = _ready()
     for words in (['ci/test'], None, *_after(number)):
-        said = shlex.join(words) if words else f'set the version to {number} in {", ".join([*VERSION_IN, _CHANGES])}'
-        print(f'plumbline: {said}', flush=True)
+        words_of_step = (
+            shlex.join(words) if words else f'set the version to {number} in {", ".join([*VERSION_IN, _CHANGES])}'
+        )
+        print(f'plumbline: {words_of_step}', flush=True)
         if arguments.dry_run:
             continue
         if not words:
             set_version(number, f'{date.today()}')
         elif code := _run(words):
-            print(f'plumbline: {said}: exit code {code}', file=sys.stderr)
+            print(f'plumbline: {words_of_step}: exit code {code}', file=sys.stderr)
             return code
     print(f'plumbline: to upload: git push origin main v{number}; twine upload dist/plumbline_hpc-{number}-*.whl')
     return 0
@@ -124,7 +126,7 @@ def _version(file: str) -> str:
 
 
 def set_version(number: str, day: str = '') -> None:
-    """Write the version into all files that state it; `day`: of a release, for changelog and citation.
+    """Write the version into all files that state it. `day`: the date of a release, for changelog and citation.
 
     Raises InputError.
     """

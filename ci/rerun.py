@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run cases again: for trials that did not fit into their job, where nothing has a baseline, for series in doubt.
+"""Run cases again: for trials that did not fit into their job, on a machine without a baseline, for series in doubt.
 
 One bad value is no evidence against a node.
 """
@@ -24,25 +24,25 @@ from postprocess.text import count
 if TYPE_CHECKING:
     from postprocess.verdicts.verdict import Again
 
-STEPS = (
-    8  # of further jobs in a session, at most: 1, 2, 4 and 8 of a case, and cases that the budget has room for later
-)
+# Most steps of further jobs in a session: 1, 2, 4 and 8 jobs of a case, and cases for which time is left later
+STEPS = 8
 LOOKING = 90.0  # seconds of further jobs while a site has no baseline
-LOOKS = 8  # of a case, at most
-SHORTEST = 1800.0  # seconds that reruns may always take; beyond that, no longer than the session itself
+LOOKS = 8  # further jobs of a case, at most
+SHORTEST = 1800.0  # seconds that reruns may always take; if longer, then no longer than the session itself
 
 
 def complete(session: PlannedSession, content: Content, site: Site, deadline: float) -> list[str]:
-    """Run the trials that did not fit into the time of the queue in further jobs, which are added to `content`.
+    """Run in further jobs the trials that the queue allowed no time for; add them to `content`.
 
-    They run on the nodes of the first job. Return a sentence for each case whose trials did not all run by `deadline`.
+    These jobs run on the nodes of the first job. Return a sentence for each case whose trials did not all run by
+    `deadline`.
     """
     number = 1
     while time.monotonic() < deadline and (cases := _incomplete(content)):
         number += 1
-        left = {case_of(case): trials_not_run(case) for case in cases}
+        trials = {case_of(case): trials_not_run(case) for case in cases}
         print(f'plumbline: {count(len(cases), "case")} had no time for all trials in a job: job {number}', flush=True)
-        if not session.run_again(content, _on_their_nodes(cases, site), deadline, f'-part{number}', trials=left):
+        if not session.run_again(content, _on_their_nodes(cases, site), deadline, f'-part{number}', trials=trials):
             break
     return [f'{case["display_name"]}: {left_out(case)}; no job ran them' for case in _incomplete(content)]
 
@@ -64,7 +64,8 @@ def _incomplete(content: Content) -> list[Entry]:
 def look_again(session: PlannedSession, content: Content, site: Site, deadline: float) -> None:
     """Run short cases again on an undescribed machine without a baseline, to show how much their metrics vary there.
 
-    Of each check in an environ the shortest case, a trial a job, in rounds, as often as a minute and a half allows.
+    The shortest case of each check and environ runs, with one trial in a job, in rounds, as often as `LOOKING` seconds
+    allow.
     """
     if site.name != UNDESCRIBED or any(row.kind == 'baseline' for row in load_references(site.name).rows):
         return
@@ -74,7 +75,7 @@ def look_again(session: PlannedSession, content: Content, site: Site, deadline: 
     words = f'{count(sum(planned.values()), "further short job")} of {count(len(planned), "case")}'
     print(f'plumbline: there is no baseline yet: runs {words}, to see how much the metrics vary here', flush=True)
     done = 0
-    for times in sorted(set(planned.values())):  # those that fit in once more often go on alone
+    for times in sorted(set(planned.values())):  # cases that run more often go on without the others
         wanted = {case: () for case, often in planned.items() if often >= times}
         trials = dict.fromkeys(wanted, 1)
         session.run_again(content, wanted, deadline, f'-look{times}', times - done, trials=trials, purpose=LOOK)
@@ -82,31 +83,33 @@ def look_again(session: PlannedSession, content: Content, site: Site, deadline: 
 
 
 def _looks(cases: Sequence[Entry]) -> dict[Case, int]:
-    """Return how often which cases run again: the shortest of each check and environ, once, then equally long each."""
+    """Return how often cases run again: the shortest of each check and environ once, then all for equally long."""
     shortest: dict[tuple[str, str, str], Entry] = {}
     for entry in sorted(cases, key=lambda entry: entry.get('time_run') or 0.0, reverse=True):
-        if entry['result'] in MEASURED and any(one.get('judged', True) for one in entry['record']['metrics'].values()):
+        if entry['result'] in MEASURED and any(
+            metric.get('judged', True) for metric in entry['record']['metrics'].values()
+        ):
             shortest[entry['partition'], entry['environ'], entry['record']['check']] = entry
     seconds = {
         case_of(entry): entry['time_run'] / max(entry['record'].get('trials') or 1, 1) + BESIDES
         for entry in shortest.values()
         if entry.get('time_run')
     }
-    planned, left, wanted = dict.fromkeys(seconds, 0), LOOKING, list(seconds)
+    planned, seconds_left, wanted = dict.fromkeys(seconds, 0), LOOKING, list(seconds)
     while wanted:
         case = min(wanted, key=lambda case: (planned[case] > 0, (planned[case] + 1) * seconds[case]))
-        if seconds[case] > left or planned[case] == LOOKS:
+        if seconds[case] > seconds_left or planned[case] == LOOKS:
             wanted.remove(case)
             continue
         planned[case] += 1
-        left -= seconds[case]
+        seconds_left -= seconds[case]
     return {case: times for case, times in planned.items() if times}
 
 
 def rerun(session: PlannedSession, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:
     """Run further jobs of the cases in doubt and add them to `content`, until nothing is in doubt or the time is over.
 
-    They run on other nodes than the first job where some are free, or on a node that is itself in doubt. A case of
+    These jobs run on other nodes than the first job if enough are free, or on a node that is itself in doubt. A case of
     ``--distribute`` stays on its node. `store` puts `content` into the store; it is called after each step.
     """
     deadline = min(deadline, time.monotonic() + max(time.time() - session.started, SHORTEST))
@@ -131,7 +134,7 @@ def rerun(session: PlannedSession, content: Content, site: Site, deadline: float
 
 
 def _at_once(wanted: Sequence[Again]) -> list[list[Again]]:
-    """Return the jobs in parts that one run of ReFrame can hold: each case once, and as many times as the others."""
+    """Return the jobs in parts for one run of ReFrame each: no case twice, the same number of jobs for all cases."""
     parts: dict[tuple[int, bool, int], list[Again]] = {}
     seen: Counter[tuple[int, bool]] = Counter()
     for again in wanted:
@@ -153,7 +156,7 @@ def _with_options(session: PlannedSession, wanted: Sequence[tuple[Entry, Again]]
     """Return each case with Slurm's options for its nodes."""
     partitions = {} if session.distributes else {one.name: one for one in slurm_partitions(site)}
     free = {name: set(free_nodes(partition)) for name, partition in partitions.items()}
-    found: dict[Case, list[str]] = {}
+    options_of: dict[Case, list[str]] = {}
     for case, again in wanted:
         options: list[str] = []
         if again.on and again.partition in free:
@@ -162,8 +165,8 @@ def _with_options(session: PlannedSession, wanted: Sequence[tuple[Entry, Again]]
             options = [f'--exclude={",".join(again.not_on)}'] if again.not_on else []
         if session.distributes:
             options = [f'--nodelist={",".join(_nodes_of(case))}']
-        found[case_of(case)] = options
-    return found
+        options_of[case_of(case)] = options
+    return options_of
 
 
 def _nodes_of(case: Entry) -> list[str]:

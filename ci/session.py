@@ -42,13 +42,14 @@ from plumbline.site.sites import load_site, name_of_this_site
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.text import count
 
-STAGE = 'nightly-stage'  # below the results: a folder for each run, which keeps what its failed cases left
+STAGE = 'nightly-stage'  # below the results: a folder for each run with the files of its failed cases
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
-RESUMABLE = 20 * 3600  # seconds after its start for which a killed session can be resumed
-_LISTED = re.compile(r'^\s*[-^] ?([^~]*)/(\w+) @(\S+)$')  # a case, itself or as what another needs; fixtures have a ~
+RESUMABLE = 20 * 3600  # seconds after its start within which a killed session can be resumed
+# A case, listed itself or as a dependency of another; fixtures have a ~
+_LISTED = re.compile(r'^\s*[-^] ?([^~]*)/(\w+) @(\S+)$')
 _CONCRETIZED = 'Concretized '
 _CHECK = re.compile(r'^@(\w+\.)?simple_test\b', re.MULTILINE)
-_GENERATORS = (('-P', '--par'), '--repe', '--dist')  # beginnings of options that make tests of those selected
+_GENERATORS = (('-P', '--par'), '--repe', '--dist')  # beginnings of options that generate tests from selected tests
 _MOST_JOBS = 8  # at the same time, of a partition without ``max_jobs``: ReFrame's default
 #: ReFrame's results of a case that measured.
 MEASURED = ('pass', 'xfail', 'xpass')
@@ -59,7 +60,7 @@ Entry = dict[str, Any]  # a case of a run report
 
 
 class Lack(NamedTuple):
-    """What keeps a check away, in words, and which feature it is, if one."""
+    """What keeps a check from having a case, in words; `feature`: the missing feature, if it is one."""
 
     what: str
     feature: str = ''
@@ -67,10 +68,10 @@ class Lack(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """What ReFrame is asked to run on a system, ``SITE`` or ``SITE:PARTITION``.
+    """The cases that ReFrame is asked to run on a `system`, ``SITE`` or ``SITE:PARTITION``.
 
-    `words`: further options of ReFrame's. `narrowed_by`: what else leaves cases out on purpose, such as ``node_sweep``.
-    `budgets`: the seconds of all trials of each check by its hash, once the cases were listed.
+    `words`: further options of ReFrame. `narrowed_by`: what else leaves cases out on purpose, such as ``node_sweep``.
+    `budgets`: hash of a check -> seconds of all its trials, filled in when the cases are listed.
     """
 
     system: str
@@ -86,7 +87,7 @@ class Selection:
 
     @property
     def command(self) -> list[str]:
-        """ReFrame's command line up to what it is to do with the cases."""
+        """ReFrame's command line without its last part, which says what to do with the cases."""
         configuration = ROOT / 'reframe_settings/settings.py'
         files, _ = self._checks
         return ['reframe', '-C', str(configuration), '-R', *(f'-c{path}' for path in files), *self.options]
@@ -103,7 +104,7 @@ class Selection:
 
     @property
     def distributes(self) -> bool:
-        """Whether ReFrame makes a case for each node."""
+        """True if ReFrame makes a case for each node."""
         return any(word.startswith('--dist') for word in self.words)
 
     def list_cases(self, variables: Mapping[str, str] | None = None) -> tuple[dict[Case, str], list[str]]:
@@ -122,11 +123,11 @@ class Selection:
         if any(line.startswith(_CONCRETIZED) for line in lines):
             matches = (_LISTED.match(line) for line in lines)
             return {(line[2], line[3]): line[1].strip() for line in matches if line}, [*problems, *troubles(lines)]
-        said = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
-        raise InputError(f'ReFrame cannot list the checks: {said.strip()}')
+        error = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
+        raise InputError(f'ReFrame cannot list the checks: {error.strip()}')
 
     def lacking(self, features: Container[str]) -> dict[Lack, list[str]]:
-        """Return the checks that `words` select, by what keeps them away: a feature beside `features`, or the mode."""
+        """Return the checks that `words` select, by what they lack: a feature that `features` lacks, or the mode."""
         of_any_mode = [word for word in self.command if not word.startswith('--mode=')]
         everywhere = ['--skip-prgenv-check', '--skip-system-check', '--describe']
         answer = subprocess.run([*of_any_mode, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -150,9 +151,9 @@ class Selection:
 
     @cached_property
     def _checks(self) -> tuple[list[Path], list[str]]:
-        """The files that hold checks, and a sentence for each that is not valid Python: ReFrame would stop there.
+        """The files that hold checks, and a sentence for each file that is not valid Python: ReFrame would stop there.
 
-        Those of the nodes come first: ReFrame runs in this order, as far as jobs can begin.
+        The files of checks/node come first: ReFrame starts the cases in this order, as far as jobs can begin.
         """
         good, problems = [], []
         for path in sorted((ROOT / 'checks').rglob('*.py'), key=lambda path: (path.parent.name != 'node', path)):
@@ -169,9 +170,9 @@ class Selection:
 
 @dataclass
 class PlannedSession:
-    """A session: what is to be run, and where its files are.
+    """A session: what is to run, and where its files are.
 
-    `recorded` and `distributes` are those of its :class:`Selection`. `started`: seconds since 1970.
+    `recorded` and `distributes`: as in its :class:`Selection`. `started`: seconds since 1970.
     """
 
     results: str
@@ -184,8 +185,8 @@ class PlannedSession:
 
     @classmethod
     def new(cls, results: Path, selection: Selection, expected: int, stamp: str = '') -> PlannedSession:
-        """Return a session whose files do not exist yet; `stamp` names them where it is given."""
-        # one of this very second may exist: of two in a row, or from before the clock was set back
+        """Return a session whose files do not exist yet. `stamp`: their name; by default from the present time."""
+        # a session of this very second may exist: of two in a row, or from before the clock was set back
         stamp = stamp or _stamp_now()
         while any(results.glob(f'*/{stamp}*')) or any(results.glob(f'reports/parts/{stamp}*')):
             time.sleep(0.2)
@@ -203,7 +204,7 @@ class PlannedSession:
             return None
 
     def can_resume(self, selection: Selection) -> bool:
-        """Whether the same was selected, not long ago."""
+        """Return True if the session had the same selection and began less than `RESUMABLE` seconds ago."""
         same = self.command == selection.command and all(
             self.recorded.get(key) == value for key, value in selection.recorded.items()
         )
@@ -220,7 +221,7 @@ class PlannedSession:
 
     @property
     def report(self) -> Path:
-        """The run report."""
+        """The path of the run report."""
         return self.part('')
 
     def part(self, ending: str) -> Path:
@@ -233,12 +234,12 @@ class PlannedSession:
 
     @property
     def log(self) -> Path:
-        """All that ReFrame printed."""
+        """The file with all that ReFrame printed."""
         return Path(self.results, 'logs', f'{self.stamp}.log')
 
     @property
     def journal(self) -> Path:
-        """The cases that have ended, a line each, written by ReFrame while it runs."""
+        """The file to which ReFrame writes a line for each case that has ended."""
         return Path(self.results, 'logs', f'{self.stamp}.journal')
 
     def run(
@@ -248,16 +249,17 @@ class PlannedSession:
     ) -> Ended:  # fmt: skip
         """Run ReFrame until it ends or `deadline`, a value of ``time.monotonic()``.
 
-        `cases`: only these, whatever else was selected; each with options of the scheduler for its job. `part`: the run
-        is a part of the session, with a report of its own. `variables`: for its environment. `shell`: the beginning of
-        the command, which must end with executing the rest. `times`: that each case runs. `trials`: how many each of
-        `cases` is to run, where not all.
+        `cases`: the only cases to run, each with options of the scheduler for its job; None: all selected. `part`:
+        ending of the names of a part of the session, which has a report of its own. `variables`: for the environment of
+        ReFrame. `shell`: words before the command; they must end by executing it. `times`: how often each case runs.
+        `trials`: number of trials of those of `cases` that do not run all.
         """
         options = ['-r', f'--report-file={self.part(part)}', f'--stage={self.stage(part)}']
         options += [f'--reruns={times - 1}'] if times > 1 else []
         environment = {}
         if cases is not None:
-            options += ['--distribute=all'] if self.distributes else []  # their nodes need not be idle any more
+            # For these nodes, also if they are no longer idle
+            options += ['--distribute=all'] if self.distributes else []
             environment[settings.CASES.name] = str(self._write_cases(cases, part, trials or {}))
         if not part:
             environment[settings.JOURNAL.name] = str(self.journal)
@@ -266,25 +268,25 @@ class PlannedSession:
         waits = partial(waiting_below, results / STAGE)
         progress = Progress(Seconds.read(results), waits=waits, at_once=_most_at_once())
         ended = Process(command, self.log, results, deadline, {**environment, **(variables or {})}, progress).wait()
-        if ended.why and (said := cancel_jobs_below(results / STAGE)):
-            print(f'plumbline: {said}', flush=True)
+        if ended.why and (cancelled := cancel_jobs_below(results / STAGE)):
+            print(f'plumbline: {cancelled}', flush=True)
         return ended
 
     def _write_cases(self, cases: Mapping[Case, Sequence[str]], part: str, trials: Mapping[Case, int]) -> Path:
-        """Write the file that `checks/core/job/again.py` reads: no option of ReFrame selects such a pair."""
+        """Write the file that `checks/core/job/again.py` reads (no option of ReFrame selects such pairs); return it."""
         by_hash: dict[str, dict[str, list[str]]] = {}
-        left: dict[str, dict[str, int]] = {}
+        trials_by_hash: dict[str, dict[str, int]] = {}
         for (name, place), options in cases.items():
             by_hash.setdefault(name, {})[place] = list(options)
             if (name, place) in trials:
-                left.setdefault(name, {})[place] = trials[name, place]
+                trials_by_hash.setdefault(name, {})[place] = trials[name, place]
         generated = sum(any(word.startswith(kind) for word in self.command) for kind in _GENERATORS)
         path = self.log.with_name(f'{self.stamp}{part}.cases')
-        write_text(path, json.dumps({'generated': generated, 'cases': by_hash, 'trials': left}))
+        write_text(path, json.dumps({'generated': generated, 'cases': by_hash, 'trials': trials_by_hash}))
         return path
 
     def remember_seconds(self, content: Content, elapsed: float) -> None:
-        """Keep how long the jobs of the cases took, for the estimate of the next session."""
+        """Keep how long the jobs of the cases took, for estimates of later sessions."""
         seconds = Seconds.read(Path(self.results))
         first = [case for case in content['runs'][0]['testcases'] if not case['fixture']]
         measured = (case for case in first if case['result'] in MEASURED and case.get('time_run'))
@@ -292,12 +294,14 @@ class PlannedSession:
         seconds.write(Path(self.results))
 
     def done(self) -> set[Case]:
-        """Return the cases that have ended, by the journal."""
+        """Return the cases that have ended according to the journal."""
         return {case_of(entry) for entry in self._journal_entries() if not entry['fixture']}
 
     def content(self, part: str = '') -> Content:
-        """Return the run report of the session or of its only part, with the cases of the journal that it lacks;
-        without a report, of these alone."""
+        """Return the run report of the session, or of its `part`, with the cases that only the journal has.
+
+        If there is no report, it has only the cases of the journal.
+        """
         try:
             content = json.loads(self.part(part).read_text(encoding='utf-8'))
         except (OSError, ValueError):
@@ -305,9 +309,9 @@ class PlannedSession:
         content['session_info'] |= {'time_start_unix': self.started, **self.recorded}
         cases = content['runs'][0]['testcases']
         known = {_identity(case) for case in cases if case['result'] != 'abort'}
-        kept = [case for case in self._journal_entries() if _identity(case) not in known]
-        names = {_identity(case) for case in kept}
-        cases[:] = kept + [case for case in cases if _identity(case) not in names]
+        added = [case for case in self._journal_entries() if _identity(case) not in known]
+        names = {_identity(case) for case in added}
+        cases[:] = added + [case for case in cases if _identity(case) not in names]
         return content
 
     def _without_report(self) -> Content:
@@ -320,7 +324,7 @@ class PlannedSession:
         return {'session_info': info, 'runs': [{'run_index': 0, 'testcases': []}]}
 
     def _journal_entries(self) -> list[Entry]:
-        """Return the cases of the journal as a run report has them; its last line may be cut where a disk was full."""
+        """Return the cases of the journal as in a run report; skip lines that are cut, as on a full disk."""
         cases = {}
         with suppress(OSError):
             for line in self.journal.read_text(encoding='utf-8', errors='replace').splitlines():
@@ -336,7 +340,7 @@ class PlannedSession:
     ) -> bool:  # fmt: skip
         """Run cases again `times` times and add each time to `content`. Return True if any ran.
 
-        `purpose`: that of `postprocess.results.tables`.
+        `purpose`: why the cases run again, see `postprocess.results.tables`.
         """
         self.run(deadline, wanted, part, times=times, trials=trials)
         if not self.part(part).exists():
@@ -373,7 +377,7 @@ def cases_in(content: Content, every_run: bool = False) -> list[Entry]:
 
 
 def left_out(case: Entry) -> str:
-    """Return how many trials the queue allowed no time for, of how many, and why; empty where all ran."""
+    """Return a sentence on the trials that the queue allowed no time for; empty if all trials ran."""
     record = case.get('record')
     return record['provenance'].get('trials_left_out', '') if isinstance(record, dict) else ''
 
@@ -385,16 +389,16 @@ def trials_not_run(case: Entry) -> int:
 
 
 def failed(content: Content) -> list[Entry]:
-    """Return the cases that did not measure; one with a value beyond its limit did."""
+    """Return the cases that did not measure; a case with a value beyond its limit has measured."""
     return [
         case for case in cases_in(content) if case['result'] not in MEASURED and case.get('fail_phase') != 'performance'
     ]
 
 
 def cut_short(content: Content, why: str, expected: int) -> str:
-    """Write into each case that did not end why it did not; return a sentence for the session.
+    """Write into each unfinished case why it did not end; return a sentence for the session.
 
-    `postprocess.verdicts.problems` reads it.
+    `postprocess.verdicts.problems` reads the sentence.
     """
     cut = [case for case in cases_in(content) if case['result'] == 'abort']
     for case in cut:
@@ -402,14 +406,14 @@ def cut_short(content: Content, why: str, expected: int) -> str:
     running = [case['display_name'] for case in cut if case.get('jobid')]
     while_ran = f', while {", ".join(running[:3])} ran' + f' and {len(running) - 3} more' * (len(running) > 3)
     done = len(cases_in(content)) - len(cut)
-    said = f'the session did not come to its end: {why} after {done} of {count(expected, "case")}'
-    return said + while_ran * bool(running)
+    sentence = f'the session did not come to its end: {why} after {done} of {count(expected, "case")}'
+    return sentence + while_ran * bool(running)
 
 
 def add_runs(content: Content, further: Content, wanted: Iterable[Case], purpose: str = '') -> None:
-    """Add the runs of another run report to `content`, as ReFrame adds its own retries; of cases only those `wanted`.
+    """Add the runs of the report `further` to `content`, as ReFrame adds its own retries; only the `wanted` cases.
 
-    A case that did not run because the session was aborted has run now: only that run stays.
+    If a case had not run because the session was aborted, only its new run stays in `content`.
     """
     wanted, ran = set(wanted), set()
     for run in further['runs']:

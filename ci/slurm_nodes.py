@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Slurm says of the nodes of a site and of the jobs of a run. Other schedulers are not asked."""
+"""Ask Slurm for the nodes of a site and the jobs of a run. Other schedulers are not asked."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from plumbline.site.sites import Partition, Site
 
 _CANCELLED = 60  # seconds in which cancelled jobs must leave the queue
 _ANSWER = 30  # seconds in which a node must answer a controller that was restarted
-# Reasons that Slurm itself writes, or its health check; From SchedMD/slurm
-# 25.11 and 22.05, by file of src/; NHC's is from mej/nhc, helpers/node-mark-offline
+# Beginnings of the reasons that Slurm itself or its health check writes. From SchedMD/slurm 25.11 and 22.05, by file of
+# src/; the reason of NHC is from mej/nhc, helpers/node-mark-offline
 _REASONS_OF_SLURM = (
     'Not responding',  # slurmctld/ping_nodes.c
     'Node unexpectedly rebooted', 'Prolog error', 'Job env setup error', 'Epilog error',  # slurmctld/node_mgr.c
@@ -29,7 +29,7 @@ _REASONS_OF_SLURM = (
     'ResumeTimeout reached', 'reboot timed out',  # slurmctld/power_save.c
     'Kill task failed', 'Step not running',  # slurmd/slurmstepd/step_terminate_monitor.c
     'SlurmdSpoolDir is full', 'switch_g_job_postfini failed',  # slurmd/slurmstepd/mgr.c
-    'NHC: ', 'plumbline: ',  # the latter of node-check, by docs/node-check.md
+    'NHC: ', 'plumbline: ',  # the latter is from node-check, see docs/node-check.md
 )  # fmt: skip
 _RESOURCE_LOST = re.compile(r'\S+ (count (too low|reported lower|changed)|type (\(\S+\) reported|changed))')  # gres.c
 # How sinfo's names of states begin: taken out by an administrator, lost, and not yet known. A star at the end: the node
@@ -47,16 +47,16 @@ class NodeOut:
     partition: str
     state: str
     reason: str
-    by_slurm: bool = False  # it was Slurm that took it out
+    by_slurm: bool = False  # Slurm itself took the node out
 
     @property
     def undecided(self) -> bool:
-        """Whether Slurm does not know its state yet, as after a restart of the controller."""
+        """True if Slurm does not know the state of the node yet, such as after a restart of the controller."""
         return not self.state.startswith(_PLANNED + _LOST)
 
     @property
     def problem(self) -> str:
-        """A sentence if it is out although no administrator took it out; empty for planned maintenance."""
+        """A sentence if the node is out although no administrator took it out; empty for planned maintenance."""
         if not self.state.startswith(_PLANNED):
             return f'{self}, but not drained'
         return f'{self} by Slurm itself, not by a person' if self.by_slurm else ''
@@ -95,16 +95,16 @@ class Nodes:
 
     @classmethod
     def now(cls, site: Site) -> Nodes:
-        """Ask Slurm."""
+        """Return the present state of the nodes of a site, by asking Slurm."""
         partitions = slurm_partitions(site)
-        said = ask('scontrol', '--oneliner', 'show', 'nodes') or '' if partitions else ''
-        booted = dict(re.findall(r'^NodeName=(\S+) .*? BootTime=(\d\S+)', said, re.MULTILINE))
+        printed = ask('scontrol', '--oneliner', 'show', 'nodes') or '' if partitions else ''
+        booted = dict(re.findall(r'^NodeName=(\S+) .*? BootTime=(\d\S+)', printed, re.MULTILINE))
         return cls(nodes_out(site), booted)
 
     def problems_since(self, before: Nodes) -> list[str]:
-        """Return a sentence for each node that was lost, or booted, since `before`, though nobody planned it.
+        """Return a sentence for each node that was lost, or booted, since `before` without being planned.
 
-        A node that took no jobs before was told of then, or is in someone's hands, whatever becomes of it.
+        A node that took no jobs at `before` is left out: it was reported then, or an administrator works on it.
         """
         known = {node.name for node in before.out}
         lost = [node for node in self.out if node.problem and node.name not in known]
@@ -118,9 +118,10 @@ class Nodes:
 
 
 def is_of_slurm(user: str, reason: str) -> bool:
-    """Return True if Slurm or its health check drained a node. `user` and `reason`: who set it and why, as sinfo says.
+    """Return True if Slurm or its health check drained a node. `user`, `reason`: who set which reason, by sinfo.
 
-    The user is that of slurmctld, or root, who may also be a person: of root, only a reason that Slurm writes counts.
+    Slurm sets reasons as the user of slurmctld or as root. As a person may be root, too, a reason of root counts only
+    if it is one that Slurm writes.
     """
     if user not in ('root', 'Unknown'):
         return user == _slurm_user()
@@ -138,7 +139,7 @@ def free_nodes(partition: Partition) -> list[str]:
 
 
 def nodes_of(partition: Partition, form: str) -> list[tuple[str, ...]]:
-    """Return sinfo's fields for each node of a partition; none where Slurm does not answer."""
+    """Return the fields `form` of sinfo for each node of a partition; empty if Slurm does not answer."""
     name = ['--partition', queue] if (queue := slurm_queue(partition)) else []
     lines = ask('sinfo', '--noheader', '--Node', f'--format={form}', *name) or ''
     return list(dict.fromkeys(tuple(line.split('|', form.count('|'))) for line in lines.splitlines()))
@@ -169,7 +170,7 @@ def jobs_below(folder: Path) -> list[str]:
 
 
 def waiting_below(folder: Path) -> str:
-    """Return why jobs below a folder wait, in Slurm's words: ``Resources of 12, 13; Licenses of 14``; '' of none."""
+    """Return why jobs below a folder wait, in Slurm's words: ``Resources of 12, 13; Licenses of 14``; else empty."""
     lines = ask('squeue', '--me', '--noheader', '--states=PENDING', '--format=%i|%r|%Z') or ''
     waiting: dict[str, list[str]] = {}
     for job, reason, where in (line.split('|', 2) for line in lines.splitlines()):
@@ -183,7 +184,7 @@ def _some_jobs(jobs: Sequence[str]) -> str:
 
 
 def cancel_jobs_below(folder: Path) -> str:
-    """Cancel these jobs; return a sentence on what was done, empty where there was nothing to do."""
+    """Cancel the jobs of :func:`jobs_below`; return a sentence on what was done, empty if there were none."""
     jobs = jobs_below(folder)
     if not jobs:
         return ''
@@ -191,13 +192,13 @@ def cancel_jobs_below(folder: Path) -> str:
     if ask('scancel', *jobs) is None:
         return f'could not cancel {named}'
     end = time.monotonic() + _CANCELLED
-    while jobs_below(folder) and time.monotonic() < end:  # their nodes are not free before
+    while jobs_below(folder) and time.monotonic() < end:  # their nodes are not free before the jobs are gone
         time.sleep(0.5)
     return f'cancelled {named}'
 
 
 def ask(*command: str) -> str | None:
-    """Return what a command printed; None where it is not installed, failed or did not answer in time."""
+    """Return what a command printed; None if it is not installed, failed or did not answer in time."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(('SINFO_', 'SQUEUE_'))}
     try:
         return output_of(command, env=environment)

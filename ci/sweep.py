@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a node sweep was to run, what it has, and what is missing: kept in a file until nothing is."""
+"""The state of a node sweep: what it was to run, what it has, what is missing; in a file until nothing is missing."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from plumbline.rounds import Place, rounds_of
 from postprocess.text import count
 
 STATE = 'node-sweep-unfinished.json'  # below the results, while anything is missing
-PART = '-part'  # of the names of what belongs to one allocation
+PART = '-part'  # in the names of the files of one allocation
 _KILLED = 'ci/node-sweep was killed'
-_KILLS = (130, 137, 143)  # exit codes of what SIGINT, SIGKILL and SIGTERM ended
-_CANCELLED = 'CANCELLED'  # Slurm's state of what can be resumed
+_KILLS = (130, 137, 143)  # exit codes of processes that SIGINT, SIGKILL and SIGTERM ended
+_CANCELLED = 'CANCELLED'  # Slurm's state of a job that can be resumed
 
 
 @dataclass
 class Part:
-    """One allocation. `cases`: None for all of the node sweep; `why` it was ended before it had run them; `round`: how
-    often the node sweep had been resumed by then."""
+    """One allocation of a node sweep.
+
+    `cases`: the cases that it runs; None: all of the node sweep. `why`: why it ended before it had run them, else
+    empty. `round`: how often the node sweep had been resumed by then.
+    """
 
     session: PlannedSession
     nodes: list[str]
@@ -38,7 +41,7 @@ class Part:
 
 @dataclass
 class Sweep:
-    """One node sweep. `cases`: name by case; `nodes`: those that were to run; `absent`: why one did not."""
+    """One node sweep. `cases`: case -> name. `nodes`: the nodes that were to run. `absent`: node -> why it did not."""
 
     command: list[str]
     recorded: dict[str, str]
@@ -68,7 +71,7 @@ class Sweep:
             return None
 
     def can_resume(self, selection: Selection, results: Path) -> bool:
-        """Return whether the same was selected, not long ago."""
+        """Return True if this sweep had the same selection and was kept less than `RESUMABLE` seconds ago."""
         try:
             age = time.time() - (results / STATE).stat().st_mtime
         except OSError:
@@ -76,46 +79,46 @@ class Sweep:
         return self.command == selection.command and 0 <= age < RESUMABLE
 
     def remember(self, results: Path) -> None:
-        """Persist it for :meth:`unfinished`."""
+        """Write this sweep to a file for :meth:`unfinished`."""
         cases = [[*case, name] for case, name in self.cases.items()]
         write_text(results / STATE, json.dumps(asdict(self) | {'cases': cases}))
 
     def content(self) -> tuple[Content, list[tuple[Case, Place]]]:
         """Return one run report of all allocations, and each case and place that is missing.
 
-        A case that did not run on a place is there all the same, its metrics missing with the cause. ReFrame writes
-        the same of ``--distribute``. Each time that it was resumed is a further run of the report.
+        A case that did not run on a place has an entry, too, whose metrics are missing with the cause; ReFrame writes
+        the same for ``--distribute``. The report has a further run for each time that the sweep was resumed.
         """
         contents = [part.session.content(PART) for part in self.parts]
         ran = [{case_of(case): case for case in cases_in(content)} for content in contents]
         known = {case: entry for entries in reversed(ran) for case, entry in entries.items()}
-        found: dict[tuple[Case, Place], Entry] = {}
+        entry_of: dict[tuple[Case, Place], Entry] = {}
         runs: dict[tuple[Case, Place], int] = {}
         for part, entries in zip(self.parts, ran, strict=True):
             for case in part.cases or self.cases:
                 for place, entry in self._of_part(case, part, entries.get(case), known.get(case)):
-                    if is_missing(found.get((case, place))):
-                        found[case, place] = entry
+                    if is_missing(entry_of.get((case, place))):
+                        entry_of[case, place] = entry
                         runs[case, place] = self.round if is_missing(entry) else part.round
         for case in self.cases:
             for node in self.nodes if nodes_of_place(known.get(case)) == 1 else ():
-                if (case, (node,)) not in found:
+                if (case, (node,)) not in entry_of:
                     why = self.absent.get(node, 'the node sweep was ended before its turn')
-                    found[case, (node,)] = _missing(case, self.cases[case], known.get(case), (node,), why)
+                    entry_of[case, (node,)] = _missing(case, self.cases[case], known.get(case), (node,), why)
         info = contents[-1]['session_info'] | {'uuid': self.uuid, 'time_start_unix': self.parts[0].session.started}
         rest = [case for content in contents for run in content['runs'] for case in run['testcases'] if case['fixture']]
-        missing = [key for key, entry in found.items() if is_missing(entry)]
+        missing = [key for key, entry in entry_of.items() if is_missing(entry)]
         cases: list[list[Entry]] = [rest, *([] for _ in range(self.round))]
-        for key, entry in found.items():
+        for key, entry in entry_of.items():
             cases[runs.get(key, self.round)].append(entry)
         numbered = [{'run_index': number, 'testcases': entries} for number, entries in enumerate(cases)]
         return {'session_info': info | self.recorded, 'runs': numbered}, missing
 
     def problems(self, content: Content) -> list[str]:
-        """Return a sentence for each case on two nodes and each node that had no other, and for trials left out."""
+        """Return a sentence for each case that left trials out, and for each case on two nodes that had only one."""
         pairs = {case_of(case) for case in cases_in(content) if nodes_of_place(case) > 1}
-        short = {self.cases[case_of(case)]: left for case in cases_in(content) if (left := left_out(case))}
-        return [f'{name}: {left}; a node sweep runs no further job' for name, left in short.items()] + [
+        short = {self.cases[case_of(case)]: reason for case in cases_in(content) if (reason := left_out(case))}
+        return [f'{name}: {reason}; a node sweep runs no further job' for name, reason in short.items()] + [
             f'{self.cases[case]}: not run on {part.nodes[0]}'
             for case in self.cases
             for part in self.parts
@@ -125,12 +128,12 @@ class Sweep:
     def _of_part(
         self, case: Case, part: Part, ran: Entry | None, template: Entry | None
     ) -> Iterator[tuple[Place, Entry]]:
-        """Yield a case on each place of an allocation. `ran`: what ReFrame wrote of all places."""
+        """Yield each place of an allocation with the entry of a case there. `ran`: ReFrame's entry for all places."""
         name, why = self.cases[case], part.why or 'ReFrame ended without it'
-        swept = {tuple(one['job']['nodes']): one for one in _record(ran).get('swept', ())}
+        swept = {tuple(at_place['job']['nodes']): at_place for at_place in _record(ran).get('swept', ())}
         for place in (place for places in rounds_of(part.nodes, nodes_of_place(template)) for place in places):
             if ran and place in swept:
-                job = swept[place]['job']  # without an end, or killed: it was ended with all others
+                job = swept[place]['job']  # without an end, or killed: it ended with the whole allocation
                 ended = part.why and job['exitcode'] in (None, *_KILLS) and job['state'] != _CANCELLED
                 yield place, _missing(case, name, ran, place, why) if ended else _of_place(ran, swept[place])
             elif ran and ran['result'] not in ('abort', 'pass'):
@@ -140,7 +143,7 @@ class Sweep:
                 yield place, _missing(case, name, template, place, why)
 
     def left(self, missing: Iterable[tuple[Case, Place]]) -> list[tuple[list[str], list[Case]]]:
-        """Return the nodes that must run again, each list with its cases; of pairs all that met."""
+        """Return the nodes that must run again, in lists with their cases; of a pair, all nodes of its allocation."""
         nodes_of_case: dict[Case, list[str]] = {}
         for case, place in missing:
             nodes = nodes_of_case.setdefault(case, [])
@@ -162,23 +165,23 @@ def part_ended(nodes: int, why: str) -> str:
 
 
 def nodes_of_place(case: Entry | None) -> int:
-    """Return the number of nodes that a case runs on; 1 if ReFrame wrote nothing about the case."""
+    """Return on how many nodes a case runs; 1 if ReFrame wrote no entry of it."""
     return int((case or {}).get('num_nodes') or 1)
 
 
 def is_missing(case: Entry | None) -> bool:
-    """Return whether a case was cut short, not by a fault of its nodes: it can be resumed."""
+    """Return True if a case was cut short, not by a fault of its nodes, so that it can be resumed."""
     return case is None or case['job_state'] == _CANCELLED
 
 
 def _record(case: Entry | None) -> dict[str, Any]:
-    """Return the record of a case; empty where it ended too early for one."""
+    """Return the record of a case; empty if the case ended too early to have one."""
     record = (case or {}).get('record')
     return record if isinstance(record, dict) else {}
 
 
 def _of_place(case: Entry, place: dict[str, Any]) -> Entry:
-    """Return the case of one place, a node or a pair of nodes, from the case that holds all places."""
+    """Return the entry of one place, a node or a pair of nodes, from the entry `case` of all places."""
     record = dict(place)
     faults, breaches, job = record.pop('faults'), record.pop('breaches'), record['job']
     nodes = ','.join(job['nodes'])
@@ -191,7 +194,7 @@ def _of_place(case: Entry, place: dict[str, Any]) -> Entry:
 
 
 def _missing(case: Case, name: str, template: Entry | None, place: Place, why: str) -> Entry:
-    """Return a case that did not run on a place, with the series of `template`, the same case elsewhere."""
+    """Return the entry of a case that did not run on a place; `template`: the same case elsewhere, for its series."""
     system, _, rest = case[1].partition(':')
     partition, _, environ = rest.partition('+')
     entry: Entry = {

@@ -28,9 +28,9 @@ from plumbline.site.sites import Site
 from postprocess.text import count
 
 NARROWED = 'idle'  # in `Selection.narrowed_by` of such a session
-_NICE = 10_000  # below the priority of all jobs that do not ask for less
-# What ended a job, or kept it from beginning, that is no fault of its nodes: Slurm's states, and what salloc of 22.05
-# says where a node was taken, or drained, since it was seen idle
+_NICE = 10_000  # so that these jobs have the least priority, unless others ask for less
+# Ends of a job, or reasons why it did not begin, that are no fault of its nodes: Slurm's states, and what salloc of
+# 22.05 says if a node was taken, or drained, since it was seen idle
 _GAVE_WAY = re.compile(
     r'job \d+ ended in state (PREEMPTED|CANCELLED|REQUEUED)$|'
     r'salloc: .*(Unable to allocate resources: Connection timed out|Required node not available)'
@@ -52,9 +52,9 @@ def parse(words: list[str]) -> argparse.Namespace:
         help='an option with which jobs can be preempted, such as --salloc=--qos=scavenger; repeatable',
     )  # fmt: skip
     parser.add_argument('--users-may-wait', action='store_true', help='also where Slurm preempts no job')
-    found = parser.parse_args(words)
-    found.time_limit, found.rounds, found.anew = 60 * found.minutes, None, False
-    return found
+    arguments = parser.parse_args(words)
+    arguments.time_limit, arguments.rounds, arguments.anew = 60 * arguments.minutes, None, False
+    return arguments
 
 
 class IdleSweep(NodeSweep):
@@ -69,20 +69,20 @@ class IdleSweep(NodeSweep):
     def _begin(self) -> Sweep:
         """Return a new sweep. What an idle sweep measured before it was killed is stored first.
 
-        Raises InputError where a node sweep of the same results is to be resumed.
+        Raises InputError if a node sweep in the same results directory waits to be resumed.
         """
         narrowed_by = (*self.selection.narrowed_by, NARROWED, f'{planned.NARROWED}={self.arguments.minutes}')
         self.selection = replace(self.selection, narrowed_by=narrowed_by)
-        if left := Sweep.unfinished(self.results):
-            if NARROWED not in left.recorded.get('plumbline_narrowed_by', ''):
+        if unfinished := Sweep.unfinished(self.results):
+            if NARROWED not in unfinished.recorded.get('plumbline_narrowed_by', ''):
                 raise InputError(
                     f'{self.results / STATE}: a node sweep is incomplete: let ci/node-sweep resume it first'
                 )
-            self._store_sweep(left, gave_way=True)
+            self._store_sweep(unfinished, gave_way=True)
         return Sweep.new(self.selection)
 
     def run(self) -> int:
-        """Return the exit code; the caller holds the lock of the results directory."""
+        """Measure idle nodes and return the exit code; the caller holds the lock of the results directory."""
         self._require_preemption()
         seen = outcome.last_looks(self.results, self.site.name)
         free = sorted(free_nodes(self.partition), key=lambda node: seen.get(node, datetime.min))[: self.max_nodes]
@@ -93,15 +93,15 @@ class IdleSweep(NodeSweep):
         chosen = planned.choose(self.results, self.site.name, self.selection, cases, self.minutes, 1)
         self.sweep.nodes, self.sweep.cases = free, {case: cases[case] for case in chosen or cases}
         planned.record(self.sweep, cases, chosen)
-        told = ', '.join(f'{node} (last seen {seen[node]:%Y-%m-%d %H:%M})' if node in seen else node for node in free)
-        print(f'plumbline: {self.place}: {count(len(self.sweep.cases), "case")} on {told}', flush=True)
+        nodes = ', '.join(f'{node} (last seen {seen[node]:%Y-%m-%d %H:%M})' if node in seen else node for node in free)
+        print(f'plumbline: {self.place}: {count(len(self.sweep.cases), "case")} on {nodes}', flush=True)
         self._measure(free, list(self.sweep.cases))
         why = self.sweep.parts[0].why
         gave_way = bool(_GAVE_WAY.match(why))
         if why:
             what = 'the nodes were wanted' if gave_way else 'the job of the idle nodes failed'
             print(f'plumbline: {what}: {why}', file=sys.stdout if gave_way else sys.stderr)
-        if why.startswith('salloc: '):  # it never began
+        if why.startswith('salloc: '):  # the job never began
             (self.results / STATE).unlink()
             return int(not gave_way)
         path = self._store_sweep(self.sweep, gave_way)
@@ -113,10 +113,10 @@ class IdleSweep(NodeSweep):
         return judged.exit_code or int(bool(why) and not gave_way)
 
     def _require_preemption(self) -> None:
-        """Raise InputError where Slurm does not end this job for a user, or would only suspend it."""
-        said = ask('scontrol', 'show', 'config') or ''
-        told = dict(re.findall(r'^(Preempt\w+)\s*=\s*(\S+)', said, re.MULTILINE))
-        kind, mode = told.get('PreemptType', 'not told by scontrol'), told.get('PreemptMode', '')
+        """Raise InputError if Slurm would not end this job for a user's job, or would only suspend it."""
+        printed = ask('scontrol', 'show', 'config') or ''
+        configuration = dict(re.findall(r'^(Preempt\w+)\s*=\s*(\S+)', printed, re.MULTILINE))
+        kind, mode = configuration.get('PreemptType', 'not told by scontrol'), configuration.get('PreemptMode', '')
         if not kind.startswith('preempt/') or kind == 'preempt/none':
             if not self.users_may_wait:
                 raise InputError(
@@ -130,9 +130,10 @@ class IdleSweep(NodeSweep):
             )
 
     def _store_sweep(self, sweep: Sweep, gave_way: bool) -> Path | None:
-        """Store a sweep; return its run report, None where nothing is left of one that `gave_way`.
+        """Store a sweep; return its run report, None if nothing is left to store.
 
-        What such a sweep did not measure to its end is left out, with the sentence that says so.
+        If the sweep `gave_way`, the cases that it did not measure to their end are left out, and so is the sentence on
+        its early end.
         """
         content, _ = sweep.content()
         if gave_way:
@@ -145,7 +146,7 @@ class IdleSweep(NodeSweep):
 
 
 def _leave_out_missing(content: Content) -> None:
-    """Leave out the cases that were cut short when the job ended: they say nothing of their nodes."""
+    """Leave out the cases that were cut short when the job ended: they say nothing about their nodes."""
     for run in content['runs']:
         run['testcases'] = [case for case in run['testcases'] if case['fixture'] or not is_missing(case)]
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs, as root, what the suite needs of the distribution: a Python, git and a shell's tools; where it has the
-# benchmarks as packages, those, else what Spack builds them with. Tried: Debian 12, Ubuntu 24.04. For Rocky 9, SLES 15.
+# Installs, as root, what the suite needs of the distribution: a Python, git, tools of the shell, and the benchmarks where
+# the distribution has packages of them, else what Spack builds them with. Tried: Debian 12, Ubuntu 24.04. For Rocky 9,
+# SLES 15.
 set -e
 if command -v apt-get > /dev/null; then # on machines with other repositories, hpcc and likwid may be absent
     apt-get update

@@ -13,7 +13,7 @@ from plumbline.identity import from_text
 
 
 class Journal(logging.FileHandler):
-    """Append a line of JSON for each finished case, as in the run report, in case no report is written."""
+    """Append each finished case, as in the run report, as a line of JSON, in case no report is written."""
 
     def format(self, record):
         known = {key.removeprefix('check_'): value for key, value in vars(record).items() if key.startswith('check_')}
@@ -44,7 +44,7 @@ def _as_json(record: logging.LogRecord, extras: Mapping[str, Any] | None, ignore
 def handlers_of_cases() -> list[dict[str, Any]]:
     """Return the entries of ReFrame's ``handlers_perflog`` that the environment asks for.
 
-    A function gives the secret of the HTTP header, so that no log and no report of ReFrame's configuration shows it.
+    The secret of the HTTP header comes from a function, so that no log or report of ReFrame's configuration shows it.
     """
     handlers: list[dict[str, Any]] = []
     if journal := settings.JOURNAL.get():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Launchers that ReFrame lacks, and its srun and aprun for jobs that place their ranks themselves."""
+"""Launchers that ReFrame lacks, and variants of its srun and aprun for jobs that place their ranks themselves."""
 
 from reframe.core.backends import register_launcher
 from reframe.core.launchers import JobLauncher
@@ -32,7 +32,7 @@ class SrunOnWholeNodes(SrunLauncher):
 
 @register_launcher('aprun-on-whole-nodes')
 class AprunOnWholeNodes(JobLauncher):
-    """Launch with Cray's aprun, which gets all hardware threads of the node and binds no rank."""
+    """Launch with Cray's aprun, with all hardware threads of a node and without binding the ranks."""
 
     def command(self, job):
         ranks = job.num_tasks_per_node or 1
@@ -41,7 +41,7 @@ class AprunOnWholeNodes(JobLauncher):
 
 @register_launcher('pals')
 class Pals(JobLauncher):
-    """Launch with HPE's mpiexec under PBS, which must be given the ranks per node; the job itself binds them."""
+    """Launch with HPE's mpiexec under PBS, which needs the number of ranks per node; the job itself binds the ranks."""
 
     def command(self, job):
         return ['mpiexec', f'-n {job.num_tasks}', f'--ppn {job.num_tasks_per_node or 1}', '--cpu-bind none']

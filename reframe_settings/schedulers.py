@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ReFrame's schedulers for unattended runs, as subclasses under names of our own; `settings.py` chooses them."""
+"""ReFrame's schedulers for unattended runs, as subclasses with names of their own; `settings.py` chooses them."""
 
 import functools
 import logging
@@ -34,7 +34,7 @@ def clock_offset() -> float:
 
 
 class _Row(NamedTuple):
-    """What Slurm says of a job. `end`: seconds since 1970, or a word."""
+    """What Slurm says about a job. `end`: the time of its end in seconds since 1970, or a word."""
 
     state: str
     exit_code: int
@@ -46,7 +46,7 @@ class SteadyClock:
     """Mixin for a scheduler of ReFrame: keep time limits and pauses right while the clock of this host is set.
 
     ReFrame subtracts times of day. After a step of the clock, time limits of local jobs and waiting times of queued
-    ones would be wrong, and ReFrame would pause between two looks at its jobs for as long as the clock was set back.
+    jobs would be wrong, and ReFrame would pause between two looks at its jobs for as long as the clock was set back.
     """
 
     _offset = clock_offset()  # when ReFrame last began to measure its pauses; shared by the whole process
@@ -73,9 +73,9 @@ class SteadyClock:
 
 
 class Local(LocalJobScheduler):
-    """Run processes on this host; one that exceeds its time limit ends with a job state, as under Slurm.
+    """Run jobs as processes on this host; a job beyond its time limit ends with state TIMEOUT, as under Slurm.
 
-    ReFrame would raise an error, and the check could not read the trials before it.
+    ReFrame's own scheduler raises an error instead, and the check could not read the trials before the limit.
     """
 
     def finished(self, job) -> bool:
@@ -86,7 +86,7 @@ class Local(LocalJobScheduler):
 
 
 class Slurm(SlurmJobScheduler):
-    """Slurm whose jobs survive an outage of its database or controller, a restart of it, and preemption."""
+    """Slurm whose jobs survive an outage or restart of its database or controller, and preemption."""
 
     accounting = True
 
@@ -149,7 +149,7 @@ class Slurm(SlurmJobScheduler):
         return _rows(answer.stdout, lambda status: int(status) >> 8)
 
     def _update(self, job, rows: list[_Row]):
-        """Set what Slurm says of a job; there are several rows for a job array or a heterogeneous job."""
+        """Set state, nodes and exit code of a job from its rows; a job array or a heterogeneous job has several."""
         job._state = ','.join(row.state for row in rows)
         job._nodespec = ','.join(row.nodes for row in rows)
         if self.finished(job):
@@ -169,7 +169,7 @@ class Slurm(SlurmJobScheduler):
             job._state = 'CANCELLED' if job.is_cancelling else 'COMPLETED'
 
     def _cancel_if_blocked(self, jobs, reasons=None):
-        """Cancel jobs that wait for a reason in ``slurm_job_cancel_reasons``; for ReqNodeNotAvail not at once.
+        """Cancel jobs that wait for a reason in ``slurm_job_cancel_reasons``; for ReqNodeNotAvail only after a while.
 
         slurmctld reports that no node is available for some time after its restart.
         """
@@ -213,21 +213,21 @@ def _rows(text: str, exit_code: Callable[[str], int]) -> dict[str, list[_Row]]:
     for line in text.splitlines():
         if re.match(r'\d', line):
             number, state, status, end, nodes, *_ = line.split('|')
-            row = _Row(state.split()[0], exit_code(status), end, nodes)  # of `CANCELLED by 0` the first word
+            row = _Row(state.split()[0], exit_code(status), end, nodes)  # the first word of `CANCELLED by 0`
             rows.setdefault(re.split('[_+]', number)[0], []).append(row)
     return rows
 
 
 @functools.cache
 def register(word: str) -> str:
-    """Register our subclass of ReFrame's scheduler `word`; return the name for ReFrame's configuration."""
+    """Register the suite's subclass of ReFrame's scheduler `word`; return its name for ReFrame's configuration."""
     try:
         theirs = getscheduler(word)
     except ConfigError:
-        return word  # ReFrame says so itself, and of which partition
+        return word  # ReFrame itself reports the unknown name, with its partition
     base = {'local': Local, 'slurm': Slurm, 'squeue': Squeue}.get(word, theirs)
     mixins = (SteadyClock, OnWholeNodes) if scheduler(word).places_ranks else (SteadyClock,)
     ours = type(f'Steady{base.__name__}', (*mixins, base), {})
     register_scheduler(f'plumbline-{word}', local=theirs.is_local)(ours)
-    ours.registered_name = word  # in reports, logs and `%scheduler=` of a check it keeps ReFrame's word
+    ours.registered_name = word  # reports, logs and `%scheduler=` of a check have ReFrame's word
     return f'plumbline-{word}'

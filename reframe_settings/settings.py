@@ -20,11 +20,11 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 from reframe.core.logging import log_files
 
-gc.freeze()  # the garbage collector then skips what ReFrame has loaded; below, the same for what we load
+gc.freeze()  # the garbage collector then skips what ReFrame has loaded; below, the same for what this file loads
 ROOT = Path(__file__).resolve().parent.parent
-os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also where another plumbline is installed
-# ROOT is on the path only while our packages load: ReFrame appended the folder of this file and takes it away again by
-# its position, so with one entry more before it, site-packages would go instead
+os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also if another plumbline is installed
+# ROOT is on the path only while the packages of the suite load: ReFrame appended the folder of this file and removes it
+# by its position, so with a further entry before it, ReFrame would remove site-packages instead
 sys.path.insert(0, str(ROOT))
 
 import reframe_settings.launchers  # noqa: E402, F401  registers them
@@ -37,13 +37,13 @@ from plumbline.site.sites import Site, load_site, name_of_this_site, site_names 
 from reframe_settings import schedulers  # noqa: E402
 from reframe_settings.journal import handlers_of_cases  # noqa: E402
 
-import_module('checks')  # so that check files find checks.core; nothing of it is used here
+import_module('checks')  # so that check files find checks.core; this file does not use it
 sys.path.remove(str(ROOT))
 gc.freeze()  # both together take a tenth from the time of a listing
 
 
 def _requested_system() -> str | None:
-    """Return the site of ``--system=SITE[:PARTITION]`` or of ReFrame's variable for it."""
+    """Return the site in ``--system=SITE[:PARTITION]`` or in ReFrame's variable for this option; None without both."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument('--system', default=os.environ.get('RFM_SYSTEM'))
     system = parser.parse_known_args()[0].system
@@ -51,7 +51,7 @@ def _requested_system() -> str | None:
 
 
 def _level_of_log() -> str:
-    """Return ``debug`` where ReFrame's command asks for more output.
+    """Return ``debug`` if ReFrame's command line or environment asks for more output, else ``info``.
 
     ReFrame collects all variables of a check for each message of its logger's level, even if no handler writes the
     message.
@@ -61,9 +61,9 @@ def _level_of_log() -> str:
 
 
 def _database() -> bool:
-    """Return whether ReFrame keeps its database of results: where polars is there, without which it cannot read it.
+    """Return True if ReFrame keeps its database of results: if polars is installed, which it needs to read it.
 
-    Raises ConfigError where an option asks for it in vain.
+    Raises ConfigError if an option needs the database although polars is not installed.
     """
     if find_spec('polars'):
         return True
@@ -104,7 +104,7 @@ _SLURM_OPTIONS = {
     # An outage of minutes of the accounting database or the controller must not end the session or fail its cases
     'max_sacct_failures': 1000,
     'resubmit_on_errors': ['Unable to contact slurm controller'],
-    # A job that can never start must not wait for ever
+    # A job that can never start must not wait forever
     'slurm_job_cancel_reasons': ['ReqNodeNotAvail', 'PartitionConfig', 'BadConstraints'],
 }
 
@@ -173,6 +173,6 @@ site_configuration = {
 }  # fmt: skip
 
 secrets.drop()
-with suppress(AttributeError):  # no log was begun if this file is not loaded by the command reframe
+with suppress(AttributeError):  # there are no logs if the command reframe does not load this file
     for path in log_files():  # logs that ReFrame began before it read this file: each start would leave one in /tmp
         Path(path).unlink(missing_ok=True)

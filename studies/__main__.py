@@ -20,14 +20,14 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Study -> the words of its small size; none where it has no small size. {0}: a folder that does not exist yet
+# Study -> the words of its small size, None if it has no small size. {0}: a folder that does not exist yet
 STUDIES = {
     'worlds': 'worlds --sites 1 --only "Healthy nights: noise normal"',
     'two_sets': 'two_sets --sites 1',
     'trend_quality trend': 'trend_quality trend --trials 2',
     'trend_quality fleet': 'trend_quality fleet --trials 4',
     'node_check_rates': 'node_check_rates --nodes 1',
-    'public_series {0}': None,  # of clones of public repositories
+    'public_series {0}': None,  # needs clones of public repositories
     'store_speed night': 'store_speed night --scale 0.01',
     'store_speed year': 'store_speed year --scale 0.03',
     'store_speed fleet': 'store_speed fleet --scale 0.01',
@@ -74,15 +74,15 @@ def main() -> int:
     )
     parser.add_argument('--brief', action='store_true', help='run the small size of each')
     parser.add_argument('name', nargs='*', help='beginning of the names of the studies to run')
-    given = parser.parse_args()
-    chosen = {name: small for name, small in STUDIES.items() if name.startswith(' '.join(given.name))}
+    arguments = parser.parse_args()
+    chosen = {name: small for name, small in STUDIES.items() if name.startswith(' '.join(arguments.name))}
     if not chosen:
-        parser.error(f'no study {" ".join(given.name)}; expected the beginning of one of: {", ".join(STUDIES)}')
+        parser.error(f'no study {" ".join(arguments.name)}; expected the beginning of one of: {", ".join(STUDIES)}')
     failed = []
     for name, small in chosen.items():
-        if given.brief and small is None:
+        if arguments.brief and small is None:
             print(f'\n== {name}: left out, it has no small size')
-        elif run(small if given.brief else name):
+        elif run(small if arguments.brief else name):
             failed.append(name)
     if failed:
         print(f'\nfailed: {", ".join(failed)}', file=sys.stderr)

@@ -23,7 +23,7 @@ _SINGLE = ('postprocess.text', 'postprocess.views', 'postprocess.cli')  # module
 
 
 def room_of(module: str) -> str:
-    """Return the room of a module: its package, or the folder in it, where that is drawn room by room."""
+    """Return the room of a module: its package or, if the package is drawn room by room, the folder in it."""
     top, _, rest = module.partition('.')
     first = rest.partition('.')[0]
     is_room = first and ((ROOT / top / first).is_dir() or f'{top}.{first}' in _SINGLE)
@@ -34,29 +34,29 @@ def edges() -> set[tuple[str, str]]:
     """Return (importing room, imported room) for every import between two rooms."""
     sys.path.insert(0, str(ROOT))
     graph = grimp.build_graph(*PACKAGES, cache_dir=None, exclude_type_checking_imports=True)
-    found = {
+    pairs = {
         (room_of(module), room_of(imported))
         for module in graph.modules - {_ENTRY}
         for imported in graph.find_modules_directly_imported_by(module)
     }
-    return {(a, b) for a, b in found if a != b}
+    return {(a, b) for a, b in pairs if a != b}
 
 
 def arrows() -> set[tuple[str, str]]:
-    """Return the edges that no longer path between the same rooms implies: what there is to see in a picture."""
-    found = edges()
-    further = {a: {b for x, b in found if x == a} for a, _ in found}
+    """Return the edges to draw: those between rooms that no longer path of edges connects."""
+    all_edges = edges()
+    further = {a: {b for x, b in all_edges if x == a} for a, _ in all_edges}
 
     def reached(room: str, seen: frozenset[str] = frozenset()) -> set[str]:
         return {
             far for near in further.get(room, ()) if near not in seen for far in {near} | reached(near, seen | {room})
         }
 
-    return {(a, b) for a, b in found if not any(b in reached(other, frozenset((a,))) for other in further[a] - {b})}
+    return {(a, b) for a, b in all_edges if not any(b in reached(other, frozenset((a,))) for other in further[a] - {b})}
 
 
 def dot(of: set[tuple[str, str]]) -> str:
-    """Return the picture as Graphviz source; an arrow points at what is imported."""
+    """Return the picture as Graphviz source; an arrow points at the imported room."""
     rooms = sorted({room for arrow in of for room in arrow})
     lines = ['digraph rooms {', 'rankdir=LR; node [shape=box, fontname="sans-serif"]; edge [color="#666666"];']
     for package in PACKAGES:

@@ -32,7 +32,7 @@ plumbline: results/store: holds no session whose uuid begins with 'nosuch'
 
 
 def page() -> str:
-    """Return the text of the page."""
+    """Return the text of docs/cli.md."""
     sys.path.insert(0, str(ROOT))
     import typer.main
 
@@ -64,7 +64,7 @@ def _value(action: argparse.Action) -> str:
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:
-    """Yield the section of a command of Typer, and of those below it."""
+    """Yield the sections of a command of Typer and of the commands below it."""
     if not hasattr(command, 'commands') or command.invoke_without_command:
         options = [_row(one) for one in command.params if one.name != 'help']
         yield _section(name, [*(command.help or '').replace('\f', '').split('\n\n'), command.epilog or ''], options)
@@ -81,10 +81,10 @@ def _row(parameter: Any) -> tuple[str, str]:
 
 
 def _section(name: str, texts: list[str], rows: list[tuple[str, str]]) -> str:
-    said = '\n\n'.join(' '.join(text.split()).replace('<', '\\<') for text in texts if text.strip())
+    prose = '\n\n'.join(' '.join(text.split()).replace('<', '\\<') for text in texts if text.strip())
     lines = [f'| `{words.replace("|", chr(92) + "|")}` | {_cell(meaning)} |' for words, meaning in rows]
     table = '\n'.join(['| argument | meaning |', '|---|---|', *lines]) if lines else ''
-    return f'## {name}\n\n{said}\n' + (f'\n{table}\n' if table else '')
+    return f'## {name}\n\n{prose}\n' + (f'\n{table}\n' if table else '')
 
 
 def _cell(text: str) -> str:

@@ -40,7 +40,7 @@ METRICS = [
 ]
 GOOD = 'rate: 50.5\n1 0.5\n2 0.6\n4 0.7\n'
 _SAY = 'printf "rate: 50.5\\n1 0.5\\n2 0.6\\n4 0.7\\n"'
-Fault = tuple[str, Callable[[Path], Ending]]  # what is broken, and what breaks it in the folder of a job
+Fault = tuple[str, Callable[[Path], Ending]]  # what is broken, and a function that breaks it in the folder of a job
 
 
 def plan_of(cpus: tuple[int, ...] = (0,)) -> Plan:
@@ -52,7 +52,7 @@ def plan_of(cpus: tuple[int, ...] = (0,)) -> Plan:
 
 
 def trial(folder: Path, number: int, stdout: str = GOOD, stderr: str = '', code: int | None = 0) -> None:
-    """Write a trial as the job script leaves it; no exit code: it was still running."""
+    """Write a trial as the job script leaves it; `code` None: the trial was still running."""
     run = folder / f'trial_{number}' / 'run'
     run.mkdir(parents=True)
     for name, text in (('stdout', stdout), ('stderr', stderr), ('binding.n1.0', '0\n')):
@@ -62,7 +62,7 @@ def trial(folder: Path, number: int, stdout: str = GOOD, stderr: str = '', code:
 
 
 def died(stderr: str = '', code: int = 1, stdout: str = '') -> Callable[[Path], Ending]:
-    """Return what leaves a job whose program dies in its second trial."""
+    """Return a function that writes the files of a job whose program dies in its second trial, and returns its end."""
 
     def leave(folder: Path) -> Ending:
         trial(folder, 1)
@@ -73,7 +73,7 @@ def died(stderr: str = '', code: int = 1, stdout: str = '') -> Callable[[Path], 
 
 
 def ended(state: str, trials: int = 1, nodes: bool = True) -> Callable[[Path], Ending]:
-    """Return what leaves a job that ends in a state of Slurm while its next trial runs."""
+    """Return a function that writes the files of a job that ends in a state of Slurm while its last trial runs."""
 
     def leave(folder: Path) -> Ending:
         for number in range(1, trials + 1):
@@ -84,7 +84,7 @@ def ended(state: str, trials: int = 1, nodes: bool = True) -> Callable[[Path], E
 
 
 def printed(*outputs: str) -> Callable[[Path], Ending]:
-    """Return what leaves a job whose trials end well and print this, the last of it repeatedly."""
+    """Return a function that writes the files of a job of three good trials, which print `outputs`, the last again."""
 
     def leave(folder: Path) -> Ending:
         for number in (1, 2, 3):
@@ -95,9 +95,10 @@ def printed(*outputs: str) -> Callable[[Path], Ending]:
 
 
 def real(script: str, limit: float = 60, cpus: tuple[int, ...] = (0,)) -> Callable[[Path], Ending]:
-    """Return what runs the job script of the case on this host, with a program of this shell script.
+    """Return a function that runs the job script of the case on this host, with a program made of `script`.
 
-    `limit`: its time limit in seconds as the fault says it; it is a minute, or ends when the program says so.
+    `limit`: time limit in seconds that the message states; really, the job has a minute, or ends by a signal of the
+    program.
     """
 
     def run(folder: Path) -> Ending:
@@ -154,7 +155,7 @@ def written_faults() -> Iterator[Fault]:
 
 
 def real_faults() -> Iterator[Fault]:
-    """Yield the faults of a program that really runs."""
+    """Yield the faults for which a program really runs."""
     yield 'no such program (real)', real('')
     yield 'the program ends with an exit code (real)', real('echo welcome; echo "bad block size" >&2; exit 3')
     yield 'the program kills itself (real)', real('kill -SEGV $$')
@@ -172,7 +173,7 @@ def real_faults() -> Iterator[Fault]:
 
 
 def first_line(break_it: Callable[[Path], Ending]) -> str:
-    """Return the first line of a case after a fault."""
+    """Return the first line that a case reports after a fault."""
     with tempfile.TemporaryDirectory() as name:
         ending = break_it(Path(name))
         _, faults = read_trials(Path(name), plan_of(), 'n1', ending)
@@ -180,12 +181,12 @@ def first_line(break_it: Callable[[Path], Ending]) -> str:
 
 
 def table(faults: Iterator[Fault]) -> dict[str, str]:
-    """Return the rows of the table by what was broken."""
+    """Return the rows of the table: what was broken -> the first line of the case."""
     return {what: first_line(break_it).replace('|', '\\|') for what, break_it in faults}
 
 
 def page_rows() -> dict[str, str]:
-    """Return the rows of the table that the page has."""
+    """Return the rows of the table in the page: what was broken -> the first line of the case."""
     text = PAGE.read_text(encoding='utf-8').partition(BEGIN)[2].partition(END)[0]
     return dict(re.findall(r'^\| (.*?) \| (.*) \|$', text, re.MULTILINE)[1:])
 
@@ -194,12 +195,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog='fault_table', description=(__doc__ or '').splitlines()[0])
     parser.add_argument('--check', action='store_true', help='compare with the page, and do not write it')
     parser.add_argument('--only-written', action='store_true', help='leave out the faults of real programs')
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     os.environ[settings.OUTPUT_LIMIT.name] = '1'
-    rows = table(written_faults()) | ({} if given.only_written else table(real_faults()))
+    rows = table(written_faults()) | ({} if arguments.only_written else table(real_faults()))
     for what, line in rows.items():
         print(f'{what}: {line}')
-    if given.check:
+    if arguments.check:
         known = page_rows()
         return int(any(known.get(what) != line for what, line in rows.items()))
     before, _, rest = PAGE.read_text(encoding='utf-8').partition(BEGIN)

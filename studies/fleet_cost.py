@@ -28,8 +28,8 @@ sys.path[:0] = [str(ROOT / 'tests'), str(ROOT)]
 
 from scratch import DEMO_CHECK, DEMO_PARTITION, ScratchClone  # noqa: E402
 
-NODES, FLEET = 16, 6192  # nodes here, and those of the extrapolation
-READ = 0.0015  # seconds to read what a node left of the last case: sweep_scale.py
+NODES, FLEET = 16, 6192  # nodes measured here, and nodes of the extrapolation
+READ = 0.0015  # seconds to read the files of a node for a case: sweep_scale.py
 PROGRAM = 'sleep 0.5; echo "rate: 50.5"; echo "delay: 1.25"'
 PLAIN = """import reframe as rfm
 import reframe.utility.sanity as sn
@@ -72,7 +72,7 @@ class Pair(Benchmark):
         self.placement = Placement(1, ((0,),))
         self.job.options += [f'--nodelist={self.pair}']
 """
-OSU = {  # in its place: the ranks of a virtual node share the cores of the host
+OSU = {  # stand-ins for OSU, if it is absent: the ranks of a virtual node share the cores of the host
     'osu_bw': '[ $SLURM_PROCID = 0 ] || exit 0; sleep 0.2; echo "1048576   1000.00"',
     'osu_allreduce': '[ $SLURM_PROCID = 0 ] || exit 0; sleep 0.2; echo "16777216   4000.00"',
 }
@@ -176,12 +176,12 @@ def measure_pairs(clone: ScratchClone, conf: Path):
 
 
 def hours(seconds: float) -> float:
-    """Node hours of the fleet, from the seconds for which each of its nodes is held."""
+    """Return the node hours of the fleet if each of its nodes is held for `seconds`."""
     return FLEET * seconds / 3600
 
 
 def accounts(since: str, slurm: dict[str, str]) -> tuple[int, int]:
-    """Jobs that began since a time of today, and their node seconds."""
+    """Return the number of jobs that began since a time of today, and their node seconds."""
     command = ['sacct', '--noheader', '--allocations', '--parsable2', '--format=elapsedraw,nnodes']
     command.append(f'--starttime={since}')
     lines = subprocess.run(command, env=os.environ | slurm, capture_output=True, text=True, check=True).stdout.split()

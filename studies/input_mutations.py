@@ -60,7 +60,7 @@ RECORDED = {
     'superbench': FORMATS / 'superbench.jsonl',
     'xdmod': FORMATS / 'xdmod-appkernels.csv',
 }
-#: Kinds of which a line, or an entry of a list, may be gone: nothing in them says how many there are.
+#: Kinds of files that may lose a line, or an entry of a list, unnoticed: nothing in them says how many there are.
 UNCOUNTED = {
     'asv', 'bencher', 'conbench', 'database', 'github-action-benchmark', 'google-benchmark', 'hyperfine', 'jube',
     'jube database', 'performance log', 'pyperf', 'pytest-benchmark', 'ramble', 'run report 4.10.4', 'run report 4.6.4',
@@ -79,7 +79,10 @@ Mutation = Callable[[random.Random, str], str]
 
 
 class Input(NamedTuple):
-    """A file of a kind: its name, what is mutated of it (`binary`: a character a byte), and what reads it."""
+    """A file of a `kind`: its name, the `text` that is mutated, and the function that reads the file.
+
+    `binary`: whether each character of `text` is a byte.
+    """
 
     kind: str
     name: str
@@ -97,7 +100,7 @@ class Input(NamedTuple):
 
 
 def inputs(folder: Path) -> Iterator[Input]:
-    """Yield a file of each kind; `folder` gets a results database of ReFrame."""
+    """Yield a file of each kind. `folder`: for an empty store, which the reader of performance logs needs."""
 
     def of(name: str) -> Read:
         return lambda path: read_measurements(path, name, 'box')
@@ -121,7 +124,7 @@ def inputs(folder: Path) -> Iterator[Input]:
 
 
 def _write_database(path: Path, report: str) -> None:
-    """Write a results database with one session, whose table is that of ReFrame 4.10."""
+    """Write a results database with one session, in a table as ReFrame 4.10 has it."""
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(
@@ -132,7 +135,7 @@ def _write_database(path: Path, report: str) -> None:
 
 
 def _place(draw: random.Random, document: Any) -> tuple[Any, Any]:
-    """Return a mapping or list anywhere in a document, and a key of it."""
+    """Return a mapping or list in a document, and one of its keys or indices, drawn by chance."""
     places: list[tuple[Any, Any]] = []
     nodes = [document]
     while nodes:
@@ -144,7 +147,7 @@ def _place(draw: random.Random, document: Any) -> tuple[Any, Any]:
 
 
 def _of_json(draw: random.Random, text: str, change: Callable[[Any, Any], None], otherwise: Mutation) -> str:
-    """Return a document with one place changed; a text that is no JSON as `otherwise` has it."""
+    """Return a JSON document with one place changed; a text that is no JSON is mutated by `otherwise`."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -154,7 +157,7 @@ def _of_json(draw: random.Random, text: str, change: Callable[[Any, Any], None],
 
 
 def other_value(draw: random.Random, text: str) -> str:
-    """Put another value at a place of a JSON document."""
+    """Return a JSON document with another value at one place."""
 
     def change(node: Any, key: Any) -> None:
         node[key] = draw.choice(_VALUES)
@@ -163,7 +166,7 @@ def other_value(draw: random.Random, text: str) -> str:
 
 
 def entry_lost(draw: random.Random, text: str) -> str:
-    """Lose a key or an element of a JSON document, with all below it."""
+    """Return a JSON document without one key or element and all below it."""
 
     def change(node: Any, key: Any) -> None:
         del node[key]
@@ -172,7 +175,7 @@ def entry_lost(draw: random.Random, text: str) -> str:
 
 
 def entry_repeated(draw: random.Random, text: str) -> str:
-    """Have an element of a list of a JSON document twice."""
+    """Return a JSON document with one element of a list twice."""
 
     def change(node: Any, key: Any) -> None:
         if isinstance(node, list):
@@ -186,39 +189,39 @@ _OF_BYTES = (output_mutations.cut, output_mutations.doubled, output_mutations.ot
 
 
 def outcome(one: Input, path: Path) -> tuple[Counter[tuple[str, ...]], dict[tuple[str, ...], float], set[str]]:
-    """Return how many numbers each series has, the numbers, and all that is said to be wrong. Raises InputError."""
-    found: Counter[tuple[str, ...]] = Counter()
+    """Return the count of numbers of each series, the numbers, and what the reader calls wrong. Raises InputError."""
+    counts: Counter[tuple[str, ...]] = Counter()
     numbers: dict[tuple[str, ...], float] = {}
-    said: set[str] = set()
+    faults: set[str] = set()
     for report in one.read(path):
         if isinstance(report, InputError):
-            said.add(str(report))
+            faults.add(str(report))
             continue
         cases = {case['case_id']: case for case in report.cases}
-        said |= {f'{case.get("fail_reason")}' for case in report.cases if case['result'] != 'pass'}
-        said |= {f'{row["missing"]}' for row in report.metrics if row.get('missing')}
-        said |= {*report.session['problems']}
+        faults |= {f'{case.get("fail_reason")}' for case in report.cases if case['result'] != 'pass'}
+        faults |= {f'{row["missing"]}' for row in report.metrics if row.get('missing')}
+        faults |= {*report.session['problems']}
         for row in report.samples:
             case = cases[row['case_id']]
             key = (case['partition'], case['environ'], case['check'], case['params'], row['metric'], row['dims'])
-            found[key] += 1
-            numbers[(*key, row['node'], str(row['trial']), str(found[key]))] = row['value']
-    if not numbers and not said:
+            counts[key] += 1
+            numbers[(*key, row['node'], str(row['trial']), str(counts[key]))] = row['value']
+    if not numbers and not faults:
         raise InputError('it has no numbers')
-    return found, numbers, said
+    return counts, numbers, faults
 
 
 def judged(one: Input, text: str, folder: Path, original: tuple[Any, dict[Any, float], set[str]]) -> str:
-    """Return what became of a mutated file: refused, told, the same, others, fewer, or the failure in a sentence."""
+    """Return what became of a mutated file: refused, told, same, others, fewer, or a sentence on a failure."""
     path = one.write(folder, text)
     try:
-        _, numbers, said = outcome(one, path)
+        _, numbers, faults = outcome(one, path)
     except InputError as error:
         return 'refused' if '\n' not in str(error) else f'refused in several lines: {error}'
     except Exception as error:
         return f'{type(error).__name__}: {error}'[:300]
     _, before, known = original
-    if said - known:
+    if faults - known:
         return 'told'
     if len(numbers) < len(before):
         return 'fewer' if one.kind in UNCOUNTED else f'{len(numbers)} numbers of {len(before)} without a word'
@@ -229,27 +232,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog='input_mutations', description=(__doc__ or '').splitlines()[0])
     parser.add_argument('--each', type=int, default=25, help='mutations of each kind of each file (25: 10 300)')
     parser.add_argument('--seed', type=int, default=0, help='first seed (0)')
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     failures: list[str] = []
     totals: Counter[str] = Counter()
     columns = ('refused', 'told', 'same', 'others', 'fewer', 'failures')
     with tempfile.TemporaryDirectory() as name:
-        found = list(inputs(Path(name)))
-        print(f'{len(found)} files, {len(ALL_MUTATIONS)} kinds of mutation, {given.each} of each')
+        files = list(inputs(Path(name)))
+        print(f'{len(files)} files, {len(ALL_MUTATIONS)} kinds of mutation, {arguments.each} of each')
         print(f'{"":25}', *(f'{column:>9}' for column in columns))
-        for one in found:
-            original = outcome(one, one.write(Path(name), one.text))
+        for file in files:
+            original = outcome(file, file.write(Path(name), file.text))
             counts: Counter[str] = Counter()
-            for place, mutation in enumerate(_OF_BYTES if one.binary else ALL_MUTATIONS):
-                for seed in range(given.seed, given.seed + given.each):
-                    text = mutation(random.Random(f'{one.kind} {place} {seed}'), one.text)
-                    became = judged(one, text, Path(name), original)
+            for place, mutation in enumerate(_OF_BYTES if file.binary else ALL_MUTATIONS):
+                for seed in range(arguments.seed, arguments.seed + arguments.each):
+                    text = mutation(random.Random(f'{file.kind} {place} {seed}'), file.text)
+                    became = judged(file, text, Path(name), original)
                     if became not in columns:
-                        failures.append(f'{one.kind}, {mutation.__name__}, seed {seed}: {became}')
+                        failures.append(f'{file.kind}, {mutation.__name__}, seed {seed}: {became}')
                         became = 'failures'
                     counts[became] += 1
             totals += counts
-            print(f'{one.kind:25}', *(f'{counts[column]:9}' for column in columns), flush=True)
+            print(f'{file.kind:25}', *(f'{counts[column]:9}' for column in columns), flush=True)
     print(f'{f"all {totals.total()}":25}', *(f'{totals[column]:9}' for column in columns))
     print(*failures[:50], f'{len(failures)} ended in another error or lost numbers without a word', sep='\n')
     return 1 if failures else 0

@@ -27,7 +27,7 @@ KINDS = ('nothing', 'nodes', 'rails', 'pairs', 'a switch')
 
 
 class Simulated:
-    """Nodes with planted losses: what has lost -> the share that is left of its bandwidth."""
+    """A machine with planted losses. `left`: slow node, rail, pair or uplink -> share of its bandwidth that is left."""
 
     def __init__(self, nodes: int, rails: int, random: random.Random):
         self.random, self.rails, self.spent = random, rails, 0.0
@@ -36,7 +36,7 @@ class Simulated:
         self.left: dict[tuple, float] = {}
 
     def plant(self, kind: str, rounds: int):
-        """Make something slow; a pair is one that meets."""
+        """Make something of this kind slow; a slow pair is one that meets in the rounds."""
         lost = lambda: 1 - self.random.uniform(0.15, 0.8)  # noqa: E731
         few = max(1, len(self.nodes) // 100)
         if kind == 'nodes':
@@ -85,28 +85,28 @@ class Simulated:
 
 
 def quality(nodes: int, sessions: int):
-    """Print of each kind the share that was found, false names a session, and the time of a session."""
+    """Print for each kind the share that was found, false names in a session, and the time of a session."""
     print(f'{nodes} nodes, {sessions} sessions of each kind; one rail, or four where rails are slow')
     print(f'{"planted":10} {"of them":>8} {"found %":>9} {"false a session":>16} {"rounds":>7} {"seconds":>8}')
     for kind in KINDS:
         rails = 4 if kind == 'rails' else 1
-        planted = found = false = 0
+        planted = right_names = false = 0
         spent, rounds = 0.0, judge.rounds_within(nodes, rails, LIMIT)
         for seed in range(sessions):
             machine = Simulated(nodes, rails, random.Random(f'{kind} {seed}'))
             machine.plant(kind, rounds)
             ended = judge.climb(machine, machine.nodes, machine.places, rails, rounds, seconds=LIMIT)
             right = {where(key) for key in machine.left}
-            named = {one.where for one in ended.named}
-            planted, found = planted + len(right), found + len(right & named)
+            named = {suspect.where for suspect in ended.named}
+            planted, right_names = planted + len(right), right_names + len(right & named)
             false += len(named - right)
             spent = max(spent, machine.seconds())
-        share = f'{100 * found / planted:.2f}' if planted else '-'
+        share = f'{100 * right_names / planted:.2f}' if planted else '-'
         print(f'{kind:10} {planted:8} {share:>9} {false / sessions:16.3f} {rounds:7} {spent:8.0f}', flush=True)
 
 
 def where(key: tuple) -> str:
-    """Return the words of the ladder for what was planted."""
+    """Return the words by which the ladder names a planted loss."""
     kind, *words = key
     return {
         'node': 'node {0}', 'rail': 'rail {1} of node {0}', 'pair': 'pair {0},{1}', 'uplink': 'uplink of {0}',

@@ -35,15 +35,15 @@ from postprocess.statistics.lowest import OWN, lowest  # noqa: E402
 SEED = 20261124
 SERIES = 8  # metrics of a check, such as the domains of two sockets twice
 LOSS = 0.1
-CHECKS = 1000  # healthy ones of a node
-LOST = 25  # of a node that lost
+CHECKS = 1000  # healthy checks of a node
+LOST = 25  # checks of a node that lost
 LOOKED_AT = ROOT / 'tests/outputs/node-check-looks.txt'
-#: Draws the logarithms of so many checks with so many looks each, about a level of 0.
+#: Draws the logarithms of the looks of so many checks, checks x LOOKS, about a level of 0.
 Noise = Callable[[Generator, int], ndarray]
 
 
 def of_model(cv: float, kind: str) -> Noise:
-    """Return noise of a model: looks vary by themselves, or all looks of a check together."""
+    """Return noise of a model; `kind` says whether looks vary by themselves or all looks of a check together."""
 
     def draw(rng: Generator, checks: int) -> ndarray:
         looks, shared = rng.standard_normal((checks, LOOKS)), rng.standard_normal((checks, 1))
@@ -67,7 +67,7 @@ def of_model(cv: float, kind: str) -> Noise:
 
 
 def of_series(logs: ndarray, factor: float = 1.0) -> Noise:
-    """Return the noise of a recorded series: each check is a run of neighbors in it, from a place drawn by chance."""
+    """Return the noise of a recorded series: a check has neighboring values of it, from a place drawn by chance."""
 
     def draw(rng: Generator, checks: int) -> ndarray:
         places = rng.integers(len(logs), size=(checks, 1)) + numpy.arange(LOOKS)
@@ -77,9 +77,9 @@ def of_series(logs: ndarray, factor: float = 1.0) -> Noise:
 
 
 def study(name: str, noises: list[Noise], nodes: int, own: int) -> None:
-    """Print a row: `nodes` nodes, whose noises take turns, with `own` checks before."""
+    """Print the row of `nodes` nodes, each with one of `noises` in turn and with `own` earlier checks."""
     rng = numpy.random.default_rng([SEED, own, *name.encode()])
-    false = found = judged = 0
+    false = caught = judged = 0
     spreads, finds = [], []
     for node in range(nodes):
         logs = noises[node % len(noises)](rng, own + CHECKS + LOST)
@@ -90,19 +90,19 @@ def study(name: str, noises: list[Noise], nodes: int, own: int) -> None:
         finds.append(limit.notices)
         healthy, lost = logs[own : own + CHECKS], logs[own + CHECKS :] + math.log1p(-LOSS)
         false += sum(drains(looks, limit.limit) for looks in healthy[numpy.exp(healthy[:, 0]) < limit.limit])
-        found += sum(drains(looks, limit.limit) for looks in lost) if limit.limit else 0
+        caught += sum(drains(looks, limit.limit) for looks in lost) if limit.limit else 0
     rate = 1e4 * SERIES * false / (nodes * CHECKS)
     bounds = interval(false, nodes * CHECKS)
     print(
-        f'| {name} | {100 * numpy.median(spreads):.1f} % | {rate:.2f} [{bounds}] | {wilson(found, judged * LOST)} % '
+        f'| {name} | {100 * numpy.median(spreads):.1f} % | {rate:.2f} [{bounds}] | {wilson(caught, judged * LOST)} % '
         f'| {100 * numpy.median(finds):.0f} % | {100 * judged / nodes:.0f} % |'
     )
 
 
 def study_of_peers(count: int, spread: float, nodes: int) -> None:
-    """Print a row: new nodes among `count` peers with 20 checks each, whose levels differ."""
+    """Print the row of new nodes with `count` peers of 20 checks each; the levels of all nodes differ by `spread`."""
     rng = numpy.random.default_rng([SEED, count])
-    false = found = healthy = 0
+    false = caught = healthy = 0
     finds = []
     for _ in range(5 * nodes):
         levels = spread * rng.standard_normal(count + 1)
@@ -113,10 +113,10 @@ def study_of_peers(count: int, spread: float, nodes: int) -> None:
         mine = spread * rng.standard_normal((200, 1)) + 0.005 * rng.standard_normal((200, LOOKS))  # 200 new nodes
         healthy += len(mine)
         false += sum(drains(looks, limit.limit) for looks in mine[numpy.exp(mine[:, 0]) < limit.limit])
-        found += drains(mine[0] + math.log1p(-LOSS), limit.limit)
+        caught += drains(mine[0] + math.log1p(-LOSS), limit.limit)
     print(
         f'| {count} peers, levels differ by {100 * spread:g} % | 0.5 % | {1e4 * SERIES * false / healthy:.2f} '
-        f'[{interval(false, healthy)}] | {wilson(found, 5 * nodes)} % | {100 * numpy.median(finds):.0f} % | - |'
+        f'[{interval(false, healthy)}] | {wilson(caught, 5 * nodes)} % | {100 * numpy.median(finds):.0f} % | - |'
     )
 
 
@@ -129,9 +129,9 @@ def interval(hits: int, n: int) -> str:
 
 
 def drains(looks: ndarray, limit: float) -> bool:
-    """Return whether a check with these logarithms as its looks ends in a drain."""
-    given: Iterator[float] = iter(numpy.exp(looks).tolist())
-    _, (best,) = take_looks(lambda: ([next(given)], 0.0), [limit], quiet=1, pause=0)
+    """Return True if a check with these logarithms as its looks ends in a drain."""
+    remaining: Iterator[float] = iter(numpy.exp(looks).tolist())
+    _, (best,) = take_looks(lambda: ([next(remaining)], 0.0), [limit], quiet=1, pause=0)
     return best < limit
 
 
@@ -141,7 +141,7 @@ def head(title: str) -> None:
 
 
 def looks_of_this_tool() -> Iterator[tuple[str, ndarray]]:
-    """Yield the rates that were recorded look by look while others used at most a quarter of a CPU, as logarithms."""
+    """Yield, by metric, the logarithms of rates recorded look by look while others used at most a quarter of a CPU."""
     with LOOKED_AT.open(newline='', encoding='utf-8') as stream:
         rows = [row for row in csv.DictReader(stream) if float(row['others_cpus']) <= 0.25]
     for name in rows[0]:
@@ -153,36 +153,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--nodes', type=int, default=400, help='nodes of a row, each with 1000 healthy checks')
     parser.add_argument('--public', type=Path, help='folder with clones of public histories')
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     for own in (OWN,):
         head(f'Models, {own} earlier checks')
         for cv in (0.002, 0.005, 0.01, 0.015, 0.02, 0.03):
-            study('each look by itself', [of_model(cv, 'each look')], given.nodes, own)
+            study('each look by itself', [of_model(cv, 'each look')], arguments.nodes, own)
         for kind in ('half of it shared by the looks of a check', 'all of it shared', 'heavy tails, Student t of 3',
                      'drift, AR(1) of 0.9 over checks', 'one look of 50 loses a fifth'):  # fmt: skip
-            study(kind, [of_model(0.01, kind)], given.nodes, own)
+            study(kind, [of_model(0.01, kind)], arguments.nodes, own)
         head('A new node among peers')
         for count, spread in ((8, 0.01), (64, 0.01), (64, 0.02)):
-            study_of_peers(count, spread, given.nodes)
+            study_of_peers(count, spread, arguments.nodes)
         head(f'Recorded, {own} earlier checks')
         series = [*recorded()[0]]
         for low, high in ((0, 0.01), (0.01, 0.02), (0.02, 0.05), (0.05, 9)):
             among = [of_series(logs) for logs in series if low <= logs.std() < high]
             if among:
                 borders = f'{100 * low:.0f} to {100 * high:.0f} %' if high < 9 else f'above {100 * low:.0f} %'
-                study(f'virtual machine, {len(among)} metrics of {borders}', among, given.nodes, own)
-        study('virtual machine, all metrics, a tenth', [of_series(logs, 0.1) for logs in series], given.nodes, own)
+                study(f'virtual machine, {len(among)} metrics of {borders}', among, arguments.nodes, own)
+        study('virtual machine, all metrics, a tenth', [of_series(logs, 0.1) for logs in series], arguments.nodes, own)
         for name, logs in looks_of_this_tool():
-            study(f'looks of node-check, {name}', [of_series(logs)], given.nodes, own)
-        for history in public_histories.read(given.public).values() if given.public else ():
+            study(f'looks of node-check, {name}', [of_series(logs)], arguments.nodes, own)
+        for history in public_histories.read(arguments.public).values() if arguments.public else ():
             residuals = [logs - running_median(logs) for logs in history.series.values()]
             quiet = [of_series(logs) for logs in residuals if public_histories.noise(logs) < 0.015]
             if quiet:
-                study(f'{history.name}, {len(quiet)} series with noise below 1.5 %', quiet, given.nodes, own)
+                study(f'{history.name}, {len(quiet)} series with noise below 1.5 %', quiet, arguments.nodes, own)
 
 
 def running_median(logs: ndarray, width: int = 41) -> ndarray:
-    """Return the median of `width` neighbors, edges mirrored: what changed for good is no noise."""
+    """Return the median of `width` neighbors, edges mirrored, so that lasting changes do not count as noise."""
     padded = numpy.pad(logs, width // 2, mode='reflect' if len(logs) > width // 2 else 'edge')
     return numpy.median(numpy.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
 

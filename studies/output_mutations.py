@@ -76,7 +76,7 @@ class Target(NamedTuple):
 
 
 def start_reframe() -> None:
-    """Start ReFrame's runtime, which the check files look at while they are imported."""
+    """Start ReFrame's runtime, which the check files need when they are imported."""
     import reframe.core.config
     import reframe.core.runtime
 
@@ -86,7 +86,7 @@ def start_reframe() -> None:
 
 
 def targets() -> Iterator[Target]:
-    """Yield every recorded output of a whole run. ReFrame's runtime must be up."""
+    """Yield every recorded output of a complete run. ReFrame's runtime must have been started."""
     from checks.compute import fft, hpcc, hpl_mxp, openssl
     from checks.gpu import clpeak, copies
     from checks.memory import babelstream_output, likwid, likwid_base
@@ -150,10 +150,13 @@ def targets() -> Iterator[Target]:
     yield target('mdtest-4.1.0-nfs', [rows], lambda text: storage.mdtest_faults(text, 128, 1, 16384, 10))
     for model in ('cuda', 'hip'):
         where = model, 0, 0, 1
-        found = [scope.time('launch', scope.launch(model, 0, 1)), scope.time('wait', scope.wait(model, 0, 1))]
-        found.append(scope.time('latency', scope.device_to_device(*where, 2**8), 2**8))
-        found.append(scope.rate('bandwidth', scope.device_to_device(*where, 2**30), 2**30))
-        recorded = target(f'comm_scope-0.12.0-{model}', found)
+        metrics_of_model = [
+            scope.time('launch', scope.launch(model, 0, 1)),
+            scope.time('wait', scope.wait(model, 0, 1)),
+        ]
+        metrics_of_model.append(scope.time('latency', scope.device_to_device(*where, 2**8), 2**8))
+        metrics_of_model.append(scope.rate('bandwidth', scope.device_to_device(*where, 2**30), 2**30))
+        recorded = target(f'comm_scope-0.12.0-{model}', metrics_of_model)
         names = [entry['run_name'] for entry in json.loads(recorded.text)['benchmarks']]
         yield recorded._replace(faults=lambda text, names=names: scope.faults_of(text, names))
 
@@ -170,7 +173,7 @@ def cut_and_ended(draw: random.Random, text: str) -> str:
 
 
 def tear(draw: random.Random, text: str) -> str:
-    """Lose a span that goes over the end of a line."""
+    """Return the text without a span that includes the end of a line."""
     newline = draw.choice([at.start() for at in re.finditer('\n', text)])
     return text[: newline - draw.randrange(40)] + text[newline + draw.randrange(1, 400) :]
 
@@ -201,11 +204,11 @@ def doubled(draw: random.Random, text: str) -> str:
 
 
 def interleaved(draw: random.Random, text: str) -> str:
-    """Two programs write lines into one file."""
-    one, two, found = text.splitlines(keepends=True), text.splitlines(keepends=True), []
-    while one or two:
-        found.append((one if one and (not two or draw.random() < 0.5) else two).pop(0))
-    return ''.join(found)
+    """Return the text as if two programs wrote their lines into one file."""
+    first, second, lines = text.splitlines(keepends=True), text.splitlines(keepends=True), []
+    while first or second:
+        lines.append((first if first and (not second or draw.random() < 0.5) else second).pop(0))
+    return ''.join(lines)
 
 
 def coloured(draw: random.Random, text: str) -> str:
@@ -216,7 +219,7 @@ def coloured(draw: random.Random, text: str) -> str:
 
 
 def other_word(draw: random.Random, text: str) -> str:
-    """Replace a number by a word, a number that Python alone reads, or a huge one."""
+    """Return the text with one number replaced by a word, a number that only Python reads, or a huge number."""
     number = draw.choice(list(re.finditer(r'[0-9][0-9.e+-]*', text)))
     return text[: number.start()] + draw.choice(WORDS) + text[number.end() :]
 
@@ -229,10 +232,10 @@ def binary(draw: random.Random, text: str) -> str:
 
 
 def noisy(draw: random.Random, text: str) -> str:
-    """Let another program write a line, also into the middle of one."""
+    """Return the text with a line of another program, also in the middle of a line."""
     at = draw.randrange(len(text))
-    said = draw.choice(('libibverbs: Warning: no userspace device', '[n1:42] 1 more process has sent help', '{'))
-    return f'{text[:at]}{said}\n{text[at:]}'
+    line = draw.choice(('libibverbs: Warning: no userspace device', '[n1:42] 1 more process has sent help', '{'))
+    return f'{text[:at]}{line}\n{text[at:]}'
 
 
 MUTATIONS = (
@@ -242,17 +245,17 @@ MUTATIONS = (
 
 
 def failure_of(target: Target, mutation: Callable[[random.Random, str], str], seed: int) -> tuple[str, bool]:
-    """Return what went wrong with one mutation, nothing if all is well; and whether the mutated output passed."""
+    """Return what went wrong with one mutation, empty if nothing, and whether the mutated output passed."""
     text = mutation(random.Random(seed), target.text)
     try:
-        found = target.outcome(text)
+        values = target.outcome(text)
     except Exception as error:
         return f'{target.name}, {mutation.__name__}, seed {seed}: {type(error).__name__}: {error}'[:300], False
     original = target.outcome(target.text) or {}
-    if found is None or (
-        found.keys() == original.keys() and all(math.isclose(found[at], original[at]) for at in found)
+    if values is None or (
+        values.keys() == original.keys() and all(math.isclose(values[at], original[at]) for at in values)
     ):
-        return '', found is not None
+        return '', values is not None
     return f'{target.name}, {mutation.__name__}, seed {seed}: passed with other numbers', True
 
 
@@ -260,14 +263,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog='output_mutations', description=(__doc__ or '').splitlines()[0])
     parser.add_argument('--each', type=int, default=500, help='mutations of each kind of each output (500)')
     parser.add_argument('--seed', type=int, default=0, help='first seed (0)')
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     start_reframe()
-    found, failures = list(targets()), []
-    print(f'{len(found)} outputs, {len(MUTATIONS)} kinds of mutation, {given.each} of each')
+    recorded, failures = list(targets()), []
+    print(f'{len(recorded)} outputs, {len(MUTATIONS)} kinds of mutation, {arguments.each} of each')
     for mutation in MUTATIONS:
         passed: Counter[bool] = Counter()
-        for target in found:
-            for seed in range(given.seed, given.seed + given.each):
+        for target in recorded:
+            for seed in range(arguments.seed, arguments.seed + arguments.each):
                 failure, survived = failure_of(target, mutation, seed)
                 passed[survived] += 1
                 failures += [failure] * bool(failure)

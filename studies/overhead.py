@@ -70,7 +70,7 @@ class NAME(rfm.RunOnlyRegressionTest):
 
 
 def plain_checks(variants: Mapping[str, int]) -> str:
-    """Return a file of trivial checks: the name of each, and how many variants it has."""
+    """Return the text of a file of trivial checks. `variants`: name of a check -> number of its variants."""
     return 'import reframe as rfm\n' + ''.join(
         PLAIN.replace('NAME', name).replace('NUMBER', str(number)) for name, number in variants.items()
     )
@@ -87,7 +87,7 @@ def show(name: str, values: list[float], unit: str = 's'):
 
 
 class Spent(NamedTuple):
-    """What a command took: seconds, seconds of CPU time with its children, MiB of the largest process."""
+    """The cost of a command: seconds, seconds of CPU time with its children, MiB of the largest process."""
 
     seconds: float
     cpu: float
@@ -104,16 +104,16 @@ def spent(*command: object, environment: Mapping[str, str], cwd: Path) -> Spent:
 
 
 def compare_last(ways: Mapping[str, Sequence[object]], rounds: int, of: int, environment: Mapping[str, str], cwd: Path):
-    """Show the time and CPU time of each command, divided by `of`, and the last one's beside each other one's."""
+    """Show the time and CPU time of each command, divided by `of`, and the ratios of the last command to the others."""
     took = [
         {name: spent(*command, environment=environment, cwd=cwd) for name, command in ways.items()}
         for _ in range(rounds)
     ]
     for what in ('seconds', 'cpu'):
-        found = {name: [getattr(once[name], what) / of for once in took] for name in ways}
-        for name, values in found.items():
+        values_of = {name: [getattr(once[name], what) / of for once in took] for name in ways}
+        for name, values in values_of.items():
             show(f'{name}, {"CPU time" if what == "cpu" else "time"}', values)
-        *others, last = map(median, found.values())
+        *others, last = map(median, values_of.values())
         print('ratios of medians', *(f'{last / one:.2f}' for one in others))
 
 
@@ -121,25 +121,26 @@ def listing(rounds: int):
     suite = ('reframe', '-C', ROOT / 'reframe_settings/settings.py', '-c', ROOT / 'checks', '-R', '-l')
     # Set-up compiles the suite: here the first listing does
     environment = {name: value for name, value in os.environ.items() if name != 'PYTHONDONTWRITEBYTECODE'}
-    every = subprocess.run(  # those for which this system has nothing are made, too
+    every = subprocess.run(  # checks that have no case on this system are made, too
         [*map(str, suite), '--skip-system-check', '--skip-prgenv-check'], check=True, capture_output=True, text=True,
         env=environment,
     ).stdout  # fmt: skip
-    listed = re.findall(r'^(?:- | +\^)(\w+).* /(\w+)$', every, re.MULTILINE)  # one that others depend on several times
+    # A check may be listed several times, as a dependency
+    listed = re.findall(r'^(?:- | +\^)(\w+).* /(\w+)$', every, re.MULTILINE)
     variants = Counter(name for name, _ in set(listed))
     with tempfile.TemporaryDirectory() as folder:
-        one, all_of_them = Path(folder, 'one.py'), Path(folder, 'all.py')
-        one.write_text(plain_checks({'Plain': 1}))
+        single, all_of_them = Path(folder, 'one.py'), Path(folder, 'all.py')
+        single.write_text(plain_checks({'Plain': 1}))
         all_of_them.write_text(plain_checks(variants))
         ways = {
-            'plain ReFrame, one': ('reframe', '-c', one, '-l'),
+            'plain ReFrame, one': ('reframe', '-c', single, '-l'),
             f'plain ReFrame, {len(variants)} of {variants.total()} variants': ('reframe', '-c', all_of_them, '-l'),
             'all checks of the suite': suite,
         }
         compare_last(ways, rounds, 1, environment, Path(folder))
 
 
-# All 28 pairs of eight GPUs in four classes, as an MI250X node has them in kind
+# All 28 pairs of eight GPUs in four classes, similar to a node of MI250X
 NODE = """\
 {processor: {num_cpus: 128, num_cpus_per_core: 2, num_sockets: 2, num_numa_domains: 8,
 caches: {L2: {size: 1 MiB, num_cpus: 2}, L3: {size: 32 MiB, num_cpus: 16}}},
@@ -162,9 +163,9 @@ def wide_listing(rounds: int):
         clone = ScratchClone(Path(folder))
         clone.site_file.write_text(wide_site())
         ours = ('reframe', '-C', clone.root / 'reframe_settings/settings.py', '-c', clone.root / 'checks', '-R', '-l')
-        found = clone.run(*ours).stdout
-        lines = [line for line in found.splitlines() if line.startswith('- ')]
-        number = int(re.search(r'Found (\d+) check', found)[1])
+        listing_text = clone.run(*ours).stdout
+        lines = [line for line in listing_text.splitlines() if line.startswith('- ')]
+        number = int(re.search(r'Found (\d+) check', listing_text)[1])
         plain, config = Path(folder, 'plain.py'), Path(folder, 'config.py')
         plain.write_text(plain_checks({'Plain': number}))
         partitions = [
@@ -199,7 +200,7 @@ def added_per_case(rounds: int, cases: int = 20):
         compare_last(ways, rounds, cases, clone.environment(), clone.root)
 
 
-# Name -> case, feature, program, the file of its numbers, its launcher, its numbers by their patterns
+# Name -> case, feature, program, file of its numbers, launcher, name of a number -> pattern
 BY_HAND = {
     'hpcc': (
         'HPCC.*quick', 'hpcc', 'hpcc', 'hpccoutf.txt', 'mpirun', {
@@ -219,15 +220,15 @@ BY_HAND = {
 
 
 def by_hand_and_by_suite(what: str, rounds: int, options: list[str]):
-    """The job script of a case beside the same command by hand, as often as it has trials, on the same CPUs.
+    """Compare the job script of a case with the same command by hand, with as many trials, on the same CPUs.
 
-    `options`: of ReFrame, such as ``-S trials=5 -S trial_seconds=2``, which makes sizes smaller. The median of trials
-    counts.
+    `options`: options of ReFrame, such as ``-S trials=5 -S trial_seconds=2``, which makes sizes smaller. The median of
+    trials counts.
     """
     name, feature, program, output, launcher, patterns = BY_HAND[what]
     cpus = sorted(os.sched_getaffinity(0))
     root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
-    found: dict[str, tuple[list[float], list[float]]] = {metric: ([], []) for metric in patterns}
+    values_of: dict[str, tuple[list[float], list[float]]] = {metric: ([], []) for metric in patterns}
     with tempfile.TemporaryDirectory() as temporary:
         clone = ScratchClone(Path(temporary))
         machine = {key: value for key, value in detect_machine().items() if key in ('processor', 'memory_per_node')}
@@ -257,21 +258,21 @@ def by_hand_and_by_suite(what: str, rounds: int, options: list[str]):
                 subprocess.run(['bash', '-c', command], cwd=folder, env=environment, check=True, capture_output=True)
                 texts = [file.read_text() for file in folder.glob(f'*/*/{output}')]
                 assert len(texts) == trials, command
-                for metric, values in found.items():
+                for metric, values in values_of.items():
                     numbers = [float(re.search(patterns[metric], text, re.MULTILINE)[1]) for text in texts]
                     values[way].append(median(numbers))
                 looked = {str(one.watched) for file in folder.glob('*/*') for one in granted(file).values()}
-                numbers = [f'{metric} {values[way][-1]}' for metric, values in found.items()]
+                numbers = [f'{metric} {values[way][-1]}' for metric, values in values_of.items()]
                 print(number, ('suite', 'hand')[way], *numbers, *sorted(looked)[:1], flush=True)
                 shutil.rmtree(folder)
-    for metric, (suite, hand) in found.items():
+    for metric, (suite, hand) in values_of.items():
         show(f'{metric} by hand', hand, '')
         show(f'{metric} by the suite', suite, '')
         show_ratio(f'{what} {metric}', suite, hand)
 
 
 def show_ratio(what: str, ours: list[float], theirs: list[float]):
-    """The median of the ratios of all rounds, and between what it lies in 95 % of resampled rounds."""
+    """Print the median of the ratios of all rounds, and its interval in 95 % of resampled rounds."""
     ratios, draw = [a / b for a, b in zip(ours, theirs, strict=True)], random.Random(1)
     medians = sorted(median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
     print(f'{what:<32} ratio {median(ratios):.4f}, between {medians[50]:.4f} and {medians[-51]:.4f}')
@@ -281,13 +282,13 @@ TRIAD = r'^Triad\s+(\S+)'
 
 
 def by_hand(command: str, pattern: str, cwd: Path, **environment: str) -> float:
-    """The number that `pattern` finds in what a command prints, the stack's programs on PATH."""
+    """Return the number that `pattern` finds in the output of a command, run with the stack's programs on PATH."""
     activate = Installed('localhost', 'node', 'cpu').activation
-    said = subprocess.run(
+    printed = subprocess.run(
         ['bash', '-c', f'source {activate} && {command}'], cwd=cwd, env=os.environ | environment,
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    return float(re.search(pattern, said, re.MULTILINE)[1])
+    return float(re.search(pattern, printed, re.MULTILINE)[1])
 
 
 RANK = ROOT / 'checks/core/job/parts/rank.sh'
@@ -296,9 +297,9 @@ HPCC_INPUT = Path('/usr/share/doc/hpcc/examples/_hpccinf.txt')
 
 
 def watching(rounds: int):
-    """Three runs a round, in an order that changes: by hand, again by hand, and by rank.sh, on the same CPU.
+    """Compare three runs in each round, in changing order on the same CPU: by hand, again by hand, and by rank.sh.
 
-    One rank on one CPU: CPU seconds of the same work are much less disturbed by other load than its rate is.
+    There is one rank on one CPU: other load disturbs the CPU seconds of the same work much less than its rate.
     """
     cpu = str(min(os.sched_getaffinity(0)))
     root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMP_NUM_THREADS': '1'}
@@ -308,7 +309,7 @@ def watching(rounds: int):
         ),
         'hpcc': ('hpcc', {'HPL': r'^HPL_Tflops=(\S+)', 'STREAM triad': r'^StarSTREAM_Triad=(\S+)'}),
     }  # fmt: skip
-    found: dict[str, dict[str, list[float]]] = {}
+    values_of: dict[str, dict[str, list[float]]] = {}
     own = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -322,26 +323,26 @@ def watching(rounds: int):
                 for way, words in ways[number % 3 :] + ways[: number % 3]:
                     (folder / 'hpccoutf.txt').unlink(missing_ok=True)
                     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-                    said = subprocess.run(
+                    printed = subprocess.run(
                         shlex.split(words), cwd=folder, env=os.environ | root | {'PLUMBLINE_CPUS': cpu},
                         capture_output=True, text=True, check=True,
                     ).stdout  # fmt: skip
                     took = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-                    found.setdefault(f'{program} CPU time', {}).setdefault(way, []).append(1 / took)
-                    said += (folder / 'hpccoutf.txt').read_text() if program == 'hpcc' else ''
+                    values_of.setdefault(f'{program} CPU time', {}).setdefault(way, []).append(1 / took)
+                    printed += (folder / 'hpccoutf.txt').read_text() if program == 'hpcc' else ''
                     for what, pattern in patterns.items():
-                        value = float(re.search(pattern, said, re.MULTILINE)[1])
-                        found.setdefault(f'{program} {what}', {}).setdefault(way, []).append(value)
+                        value = float(re.search(pattern, printed, re.MULTILINE)[1])
+                        values_of.setdefault(f'{program} {what}', {}).setdefault(way, []).append(value)
                 time.sleep(0.1)  # for the last line of the looks
                 own += [one.watched.own / one.watched.ended for one in granted(folder).values() if one.watched.own]
-    for what, values in found.items():
+    for what, values in values_of.items():
         for way in ('again', 'rank.sh'):
             show_ratio(f'{what} {way}', values[way], values['hand'])
     print(f'CPU time of the looks: {median(own):.4%} of one core, at most {max(own):.4%}')
 
 
 def metering(rounds: int):
-    """By hand, again by hand, and by rank.sh beside a sampler that takes all of the 0.1 % of a core that it may."""
+    """Compare runs by hand, again by hand, and by rank.sh beside a sampler that uses the full 0.1 % of a core."""
     cpus = sorted(os.sched_getaffinity(0))
     command = f'likwid-bench -t peakflops_avx_fma -w N:{20 * len(cpus)}kB:{len(cpus)} -i 2500000'
     hand = f'taskset --cpu-list {",".join(map(str, cpus))} {command}'
@@ -381,7 +382,7 @@ int main(int count, char **words) {
 
 
 def looks(_: int):
-    """All programs at the same time, for a minute: sleeping threads cost as much to look at as busy ones."""
+    """Print the cost of looks at programs that all sleep for a minute; sleeping threads cost as much as busy ones."""
     with tempfile.TemporaryDirectory() as name:
         compiler = ['gcc', '-pthread', '-x', 'c', '-', '-o', f'{name}/sleeper']
         subprocess.run(compiler, input=SLEEPER, text=True, check=True)
@@ -393,9 +394,9 @@ def looks(_: int):
         for threads, folder, process in started:
             process.wait()
             time.sleep(0.2)
-            (one,) = granted(folder).values()
-            number, cost = len(one.watched.looks), one.watched.own / one.watched.ended
-            print(f'{threads:>4} threads: {number} looks, {one.watched.own * 1e3:.1f} ms, {cost:.4%} of one core')
+            (rank,) = granted(folder).values()
+            number, cost = len(rank.watched.looks), rank.watched.own / rank.watched.ended
+            print(f'{threads:>4} threads: {number} looks, {rank.watched.own * 1e3:.1f} ms, {cost:.4%} of one core')
 
 
 PROC_BIND = [None, 'true', 'close', 'spread', 'master']
@@ -403,8 +404,10 @@ PLACES = [None, 'cores', 'threads', 'sockets']
 
 
 def best_binding(rounds: int):
-    """The bindings of the suite and 20 random ones, 20 repetitions each: the highest mean of `rounds` runs, and the
-    highest run, which says more where the memory switches between two levels."""
+    """Compare the bindings of the suite with 20 random ones: the highest mean of `rounds` runs, and the highest run.
+
+    A run has 20 repetitions. The highest run says more if the memory switches between two levels.
+    """
     cpus = sorted(os.sched_getaffinity(0))
     choose = random.Random(1)
     ours = [

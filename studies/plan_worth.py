@@ -33,7 +33,7 @@ from postprocess.history.faults import faults  # noqa: E402
 from postprocess.history.plan import Look, Place, chances, choose  # noqa: E402
 
 SEED, NODES, SESSIONS, NIGHTS, SHARE = 20261124, 64, 10, 7, 0.1
-JOBS, LIKENESS, DOUBT = 9, 0.3, 1.88  # of the mean of a night; the normal deviate of 3 %
+JOBS, LIKENESS, DOUBT = 9, 0.3, 1.88  # jobs in the mean of a night and their correlation; the normal deviate of 3 %
 LIMIT = 5.83  # Student's t of one of 100 000 with 17 degrees of freedom: nine of the baseline, eight of the jobs
 
 
@@ -48,7 +48,7 @@ class Case(NamedTuple):
     quick: bool = False
 
 
-#: Seconds as docs/checks.md says what the checks may use; spreads as the checks state them, of others 2 %.
+#: Seconds: what the checks may use, from docs/checks.md. Spreads: as the checks state them, else 2 %.
 CASES = [
     Case('NodeSettings', '-', {'as_expected': 0.01}, 2, 1, True),
     Case('HPCC', 'size=quick', {'StarSTREAM_Triad': 0.03, 'StarDGEMM_Gflops': 0.02, 'HPL_Tflops': 0.02}, 275, 1, True),
@@ -118,7 +118,7 @@ class Site:
             self.known.append(known)
 
     def finds(self, fault) -> numpy.ndarray:
-        """Return which case finds a planted fault on which of the nights of a week, nights x cases."""
+        """Return which cases find a planted fault on each night of a week: array of bool, nights x cases."""
         random = self.random
         factor, bad, device = math.exp(random.normal(0, 0.35)), random.integers(NODES), random.integers(4)
         seen = numpy.zeros((NIGHTS, len(CASES)), bool)
@@ -143,7 +143,7 @@ class Site:
 
 
 def planned(site: Site) -> list[list[int]]:
-    """Return the cases of each night of a week, planned night by night."""
+    """Return the numbers of the cases of each night of a week, planned night by night."""
     nodes = max(case.nodes for case in CASES)
     minutes = SHARE * float(COST.sum()) / nodes / 60
     place = {look.place: number for number, look in enumerate(site.looks)}
@@ -156,14 +156,14 @@ def planned(site: Site) -> list[list[int]]:
 
 
 def at_random(random: numpy.random.Generator) -> list[list[int]]:
-    """Return random cases for each night that fit into the same node-hours."""
+    """Return the numbers of random cases for each night that fit into the same node-hours as a plan."""
     nights = []
     for _ in range(NIGHTS):
-        left, chosen = SHARE * float(COST.sum()), []
+        budget, chosen = SHARE * float(COST.sum()), []
         for number in random.permutation(len(CASES)).tolist():
-            if COST[number] <= left:
+            if COST[number] <= budget:
                 chosen.append(number)
-                left -= COST[number]
+                budget -= COST[number]
         nights.append(chosen)
     return nights
 
@@ -172,14 +172,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog='plan_worth', description=(__doc__ or '').splitlines()[0])
     parser.add_argument('sites', nargs='?', type=int, default=100)
     parser.add_argument('--seed', type=int, default=SEED)
-    given = parser.parse_args()
+    options = parser.parse_args()
     quick = [[number for number, case in enumerate(CASES) if case.quick]] * NIGHTS
     whole = [list(range(len(CASES)))] * NIGHTS
     ways = ('plan', 'random', 'quick', 'whole')
     tonight, week = ({way: numpy.zeros(len(faults())) for way in ways} for _ in range(2))
     cost = dict.fromkeys(ways, 0.0)
-    for number in range(given.sites):
-        random = numpy.random.default_rng([given.seed, number])
+    for number in range(options.sites):
+        random = numpy.random.default_rng([options.seed, number])
         site = Site(random)
         chosen = {'plan': planned(site), 'random': at_random(random), 'quick': quick, 'whole': whole}
         for way, nights in chosen.items():
@@ -190,11 +190,11 @@ def main() -> int:
                 looked = [bool(seen[night, cases].any()) for night, cases in enumerate(nights)]
                 tonight[way][place] += looked[0]
                 week[way][place] += any(looked)
-    print(f'{given.sites} sites, {len(CASES)} cases, {COST.sum() / 3600:.1f} node-hours; found in % of the sites')
+    print(f'{options.sites} sites, {len(CASES)} cases, {COST.sum() / 3600:.1f} node-hours; found in % of the sites')
     print(f'{"fault":28}' + ''.join(f'{way:>15}' for way in ways) + '   tonight / in a week')
     for place, fault in enumerate(faults()):
         cells = (
-            f'{100 * tonight[way][place] / given.sites:6.0f} /{100 * week[way][place] / given.sites:4.0f}'
+            f'{100 * tonight[way][place] / options.sites:6.0f} /{100 * week[way][place] / options.sites:4.0f}'
             for way in ways
         )
         print(f'{fault.name:28}' + ''.join(f'{cell:>15}' for cell in cells))
@@ -202,7 +202,7 @@ def main() -> int:
     for way in ways:
         same, within = (100 * of[way].sum() / total for of in (tonight, week))
         print(
-            f'{way:8} {100 * cost[way] / given.sites:5.1f} % of the node-hours: {same:5.1f} % of what a whole night '
+            f'{way:8} {100 * cost[way] / options.sites:5.1f} % of the node-hours: {same:5.1f} % of what a whole night '
             f'finds the same night, {within:5.1f} % within a week'
         )
     plans, wholes = week['plan'].sum(), week['whole'].sum()

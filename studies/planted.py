@@ -37,12 +37,12 @@ LAST = BEGAN  # the last night; one of the future would have a wrong clock
 BYTES = {'message_bytes': ('size', 'B')}
 PEAKS = {'STREAM': 307.2, 'Dgemm': 3379.2}  # of a node, in the unit of the check
 DIMS = {'OsuLatency': BYTES, 'OsuBandwidth': BYTES, 'NumaBandwidth': {'pair': ('pair', '')}}
-# Check, params, nodes, unit, and for each metric its mean and the factor that it has in that night
+# Check, params, nodes, unit, and metric -> (mean, factor in that night)
 Case = tuple[str, str, Sequence[str], str, dict[str, tuple[float, float]]]
 
 
 class Cause(NamedTuple):
-    """What is planted: `where` and `what` a card must name, by how many %, from which day on, and what changed."""
+    """A planted cause: `where` and `what` a card must name, the `change` in %, its first `day`, and what `changed`."""
 
     where: str
     what: str
@@ -52,7 +52,7 @@ class Cause(NamedTuple):
 
 
 def day(ago: int) -> str:
-    """Return the day of the session so many nights before the last."""
+    """Return the day of the session that was `ago` nights before the last one."""
     return f'{datetime.fromtimestamp(LAST - ago * DAY, timezone.utc):%Y-%m-%d}'
 
 
@@ -60,10 +60,10 @@ def store(
     folder: Path, nights: int, night: Callable[[int], Iterable[Case]], kernel: int = 0, scheduler: str = 'local',
     hot: str = '', referenced: bool = True,
 ) -> Workplace:  # fmt: skip
-    """Make a store; `night` returns the cases so many nights before the last.
+    """Make a store. `night`: returns the cases of the session so many nights before the last one.
 
-    `kernel`: how many nights have the new one; `hot`: a node that is throttled in the last three. `referenced`: whether
-    every metric has a baseline, of the mean that is planted.
+    `kernel`: how many nights have the new kernel. `hot`: a node that is throttled in the last three nights.
+    `referenced`: whether every metric has a baseline with its planted mean.
     """
     folder.mkdir(parents=True, exist_ok=True)
     work, rng, rows = Workplace(folder), random.Random(1), {}
@@ -95,7 +95,7 @@ def store(
 
 
 def year(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
-    """A cluster of 16 nodes: kernel -7 % six weeks ago, network +8 % in latency, a drift, and one slow node."""
+    """Make a year of 16 nodes: a new kernel (-7 %), latency +8 %, a drift, a slow node; return it with its causes."""
     nights, nodes = max(40, round(365 * scale)), [f'nid{i:06d}' for i in range(1, 17)]
     kernel, network, slow, drift = min(42, nights // 3), min(20, nights // 4), 4, nights // 2
     apps, sizes = range(max(12, round(387 * scale))), [2**i for i in range(23)]
@@ -129,7 +129,7 @@ def year(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
 
 
 def fleet(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
-    """A fleet of 1200 nodes, 20 on a switch, three of them slow since three nights, the first by heat."""
+    """Make 20 nights of 1200 nodes, three of them slow for three nights, the first by heat; return them with causes."""
     nodes = [f'cn{i:04d}' for i in range(1, max(60, round(1200 * scale)) + 1)]
     slow = {nodes[round(share * len(nodes))]: factor for share, factor in ((0.1, 0.92), (0.4, 0.88), (0.9, 0.94))}
 
@@ -146,7 +146,7 @@ def fleet(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
 
 
 def night(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
-    """A night of 1000 metrics in 100 cases, after 29 good ones; one benchmark is 9 % slower."""
+    """Make 30 nights of 1000 metrics in 100 cases; in the last, a benchmark is 9 % slower; return it with its cause."""
 
     def night(ago: int) -> Iterator[Case]:
         for k in range(max(10, round(100 * scale))):
@@ -157,7 +157,7 @@ def night(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
 
 
 def first(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
-    """The first night of 8 nodes, of which one is 12 % slower: what was measured beside the peaks, and no verdict."""
+    """Make the first night of 8 nodes, one of them 12 % slower, without references; return it with its cause."""
     nodes = [f'nid{i:06d}' for i in range(1, max(5, round(8 * scale)) + 1)]
 
     def night(ago: int) -> Iterator[Case]:
@@ -172,10 +172,11 @@ def first(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
 
 
 def overlap(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
-    """64 nodes on four switches: causes that share nodes, nights and series, judged on each of the last 12 nights.
+    """Make 30 nights of 64 nodes on four switches with causes that share nodes, nights and series; return causes, too.
 
-    A kernel takes 7 % of memory bandwidth everywhere; a node loses half of all it measures beside that; three other
-    nodes 8 % of one series; the jobs of a switch 15 %; a curve is 8 % slower; one case of 60 loses 9 % tonight.
+    The last 12 nights are judged. A new kernel takes 7 % of memory bandwidth on all nodes. A node also loses half of
+    all its numbers, three other nodes lose 8 % of one series, the jobs of a switch 15 %. A curve is 8 % slower, and one
+    case of 60 loses 9 % in the last night.
     """
     nodes = [f'cn{i:03d}' for i in range(1, 65)]
     switch = {node: i // 16 for i, node in enumerate(nodes)}

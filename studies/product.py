@@ -37,7 +37,7 @@ FLOOR, CAP = (-math.log1p(-share) for share in (DEFAULT_FLOOR, DEFAULT_CAP))
 
 
 class Product:
-    """The rule of the product; `budget`: further jobs as a share of the cases, None for the default."""
+    """The rule of the product. `budget`: further jobs as a share of the cases; None: the default of the product."""
 
     budget: float | None = None
     looks: ndarray | None = None
@@ -55,15 +55,15 @@ class Product:
         self.rng = numpy.random.default_rng(1)
 
     def share(self, n: float) -> float:
-        """Return the budget for a baseline of `n` sessions."""
+        """Return the budget of a night, as a share of the cases, for a baseline of `n` sessions."""
         return METHOD.budget[n >= METHOD.many] if self.budget is None else self.budget
 
     def pairs(self, rng: Generator) -> Collection[int]:
-        """Return cases at random, as many as the budget has."""
+        """Return cases at random, on average as many as the budget allows."""
         return numpy.flatnonzero(rng.random(self.layout.cases) < self.share(1)).tolist()
 
     def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
-        """Keep the baseline of `record propose`."""
+        """Keep the baseline that `record propose` computes from these sessions."""
         of = self.layout
         there = numpy.isfinite(first)
         looks = [{}] * len(first) if self.looks is None else [{0: numpy.exp(row)} for row in self.looks]
@@ -103,7 +103,7 @@ class Product:
         return limits(reference, Tolerance(usual_spread=self.layout.usual[row])).detectable or math.nan
 
     def night(self, first: ndarray, nodes: ndarray, run: Run) -> Night:
-        """Judge a night; further jobs run as they are asked for."""
+        """Judge a night, and run the further jobs that the rule asks for."""
         of, m = self.layout, len(first)
         tonight = numpy.full((m, 1, FURTHER + 1), math.nan)
         tonight[:, 0, 0] = first
@@ -159,7 +159,7 @@ class Product:
         chosen = highest(answer, groups)
         common = [Cause(groups.kinds[index], frozenset(judged[groups.members[index]].tolist())) for index in chosen]
         slow = [Cause('node', node=node) for node in answer.slow.loss]
-        explained = frozenset().union(*(one.members for one in common))
+        explained = frozenset().union(*(cause.members for cause in common))
         alone = [
             Cause('series', frozenset({place})) for place in numpy.flatnonzero(red).tolist() if place not in explained
         ]
@@ -167,6 +167,6 @@ class Product:
 
 
 class Small(Product):
-    """The same with the budget of later sessions from the first on."""
+    """The rule of the product with the budget of a baseline of many sessions from the first night on."""
 
     budget = METHOD.budget[1]

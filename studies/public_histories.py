@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read public histories of benchmark results, and score change points against those that people marked in them.
 
-`public_series.py` studies them. Nothing of them is part of this repository: docs/public-series.md lists their
-addresses, licences and commits.
+`public_series.py` studies these histories. No data of them is part of this repository: docs/public-series.md lists
+their addresses, licences and commits.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy
 from numpy import ndarray
 
 SEED = 20261123
-FEWEST, MOST = 100, 100  # values of a series; series of a history, drawn by chance
-MARGIN = 5  # values by which a date may differ from the true one, and within which a loss should be found
+FEWEST, MOST = 100, 100  # least values of a series; most series of a history, drawn by chance
+MARGIN = 5  # values by which a date may differ from the true one, and in which a loss should be found
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class History:
 
 
 def tcpd(folder: Path) -> History:
-    """Read the Turing Change Point Dataset: the series of one dimension whose values are all there and above 0."""
+    """Read the Turing Change Point Dataset: the series of one dimension without missing values and above 0."""
     marked = json.loads((folder / 'annotations.json').read_text())
     series, labels = {}, {}
     for path in sorted(folder.glob('datasets/*/*.json')):
@@ -47,7 +47,7 @@ def tcpd(folder: Path) -> History:
 
 
 def tigerbeetle(folder: Path) -> History:
-    """Read the series of Tigerbeetle from the test of Otava that holds it."""
+    """Read the series of Tigerbeetle from the test of Otava that contains it."""
     for node in ast.walk(ast.parse((folder / 'tests/tigerbeetle_test.py').read_text())):
         if isinstance(node, ast.FunctionDef) and node.name == '_get_series':
             values = ast.literal_eval(next(line.value for line in node.body if isinstance(line, ast.Return)))
@@ -57,13 +57,13 @@ def tigerbeetle(folder: Path) -> History:
 
 def legion(folder: Path) -> History:
     """Read the run times of Legion's applications, a series for each host, branch and command line."""
-    found = []
+    times = []
     for path in folder.glob('measurements/*/*.json'):
         told = json.loads(path.read_text())
         of = told['metadata']
         name = ' '.join([of['benchmark'], of.get('host', ''), of.get('branch', ''), *of['argv']])
-        found.append((name, of['date'], float(told['measurements']['time_seconds'])))
-    return History('Legion', by_date(found))
+        times.append((name, of['date'], float(told['measurements']['time_seconds'])))
+    return History('Legion', by_date(times))
 
 
 def lance(folder: Path) -> History:
@@ -75,11 +75,11 @@ def lance(folder: Path) -> History:
 
 
 def asv(folder: Path) -> History:
-    """Read the times of an asv repository, by date of commit, in the environment that has most results."""
+    """Read the run times of an asv repository by date of commit, from the environment with the most results."""
     by_environment = defaultdict(list)
     for path in sorted(folder.glob('results/*/*-*.json')):
         by_environment[path.parent.name, path.name.partition('-')[2]].append(path)
-    found = []
+    times = []
     for path in max(by_environment.values(), key=len):
         told = json.loads(path.read_text())
         for name, result in told['results'].items():
@@ -88,12 +88,12 @@ def asv(folder: Path) -> History:
             values = values[0] if told['version'] > 1 and values else values
             for place, value in enumerate(values if isinstance(values, list) else [values]):
                 if '.time_' in name and value is not None:
-                    found.append((f'{name} {place}', told['date'], value))
-    return History(folder.name, by_date(found))
+                    times.append((f'{name} {place}', told['date'], value))
+    return History(folder.name, by_date(times))
 
 
 def by_date(times: list[tuple[str, object, float]]) -> dict[str, ndarray]:
-    """Return the series of (name, date, run time): `MOST` of those with `FEWEST` values and some noise."""
+    """Return the series in rows (name, date, run time) by name: at most `MOST`, with `FEWEST` values and some noise."""
     series = defaultdict(list)
     for name, _, time in sorted(times, key=lambda row: (row[0], str(row[1]))):
         if math.isfinite(time) and time > 0:
@@ -104,7 +104,7 @@ def by_date(times: list[tuple[str, object, float]]) -> dict[str, ndarray]:
     return {str(name): long[name] for name in sorted(drawn)}
 
 
-#: Folder of the clone -> its reader, and where it is from
+#: Folder of a clone -> (its reader, its address)
 REPOSITORIES: dict[str, tuple[Callable[[Path], History], str]] = {
     'TCPD': (tcpd, 'https://github.com/alan-turing-institute/TCPD'),
     'otava': (tigerbeetle, 'https://github.com/apache/otava'),
@@ -116,37 +116,40 @@ REPOSITORIES: dict[str, tuple[Callable[[Path], History], str]] = {
 
 
 def noise(logs: ndarray) -> float:
-    """Return the standard deviation about the level, from the median of the absolute differences of neighbors."""
+    """Return the standard deviation about the level, from the median of absolute differences between neighbors."""
     return float(numpy.median(abs(numpy.diff(logs)))) / 0.6745 / math.sqrt(2)
 
 
 def read(folder: Path) -> dict[str, History]:
-    """Return the histories of the clones in `folder`, and tell which are absent."""
-    found = {}
+    """Return the histories of the clones in `folder`; print which clones are absent."""
+    histories = {}
     for name, (reader, address) in REPOSITORIES.items():
         if (folder / name).is_dir():
-            found[name] = reader(folder / name)
+            histories[name] = reader(folder / name)
         else:
             print(f'{folder / name}: no such folder; git clone {address}')
-    return found
+    return histories
 
 
 # Scores
 
 
 def matched(true: set[int], told: set[int]) -> list[int]:
-    """Return by how many values each true change point was missed that was told within `MARGIN`, none told twice."""
-    left, found = set(told), []
+    """Return, for each true change point that was reported within `MARGIN` values, the distance in values.
+
+    Each reported place counts for one change point only.
+    """
+    unmatched, distances = set(told), []
     for place in sorted(true):
-        near = min(left, key=lambda of: (abs(of - place), of), default=None)
+        near = min(unmatched, key=lambda of: (abs(of - place), of), default=None)
         if near is not None and abs(near - place) <= MARGIN:
-            left.remove(near)
-            found.append(abs(near - place))
-    return found
+            unmatched.remove(near)
+            distances.append(abs(near - place))
+    return distances
 
 
 def precision_recall(labels: Sequence[set[int]], told: set[int]) -> tuple[float, float]:
-    """Return precision against all people's marks and recall as their mean, as van den Burg and Williams define them.
+    """Return precision against the marks of all people, and the mean recall over people (van den Burg and Williams).
 
     The first value counts as a change point of everyone (arXiv:2003.06222, section 3.2).
     """
@@ -157,7 +160,7 @@ def precision_recall(labels: Sequence[set[int]], told: set[int]) -> tuple[float,
 
 
 def covering(labels: Sequence[set[int]], told: set[int], n: int) -> float:
-    """Return how well the segments told cover those of each person, 0 to 1, as the mean over people (same source)."""
+    """Return how well the reported segments cover those of each person, 0 to 1, the mean over people (same source)."""
 
     def segments(places: set[int]) -> list[set[int]]:
         ends = sorted({0, *places, n})

@@ -44,7 +44,7 @@ except ImportError:
 
 BASE = 20  # values of a baseline
 HEALTHY, LOST = 20, 20  # values of a window after its baseline, before and after the planted loss
-RERUNS = 8  # next values that stand for further jobs of a night
+RERUNS = 8  # following values that stand for further jobs of a night
 WINDOW = BASE + HEALTHY + LOST + RERUNS
 WEEK = 5  # values after each of which a change-point method runs again
 LOSSES = (0.03, 0.05, 0.10)
@@ -53,17 +53,18 @@ QUIET = (0.0, 0.02, 0.05)  # borders of the noise of the series that losses are 
 YEAR = 365
 
 Series = Sequence[ndarray]  # of one site: logarithms of performance
-Detector = Callable[[Series], list[list[int]]]  # -> the places of each series that it reports
-Rule = Callable[[Series, Series], ndarray]  # baselines, values since -> which of the last values it reports
+Detector = Callable[[Series], list[list[int]]]  # -> the places that it reports in each series
+Rule = Callable[[Series, Series], ndarray]  # baselines, later values -> for which series it reports the last value
 
 
 # Detectors
 
 
 def online(rule: Rule, anew: bool, late: int, site: Series) -> list[list[int]]:
-    """Report value by value: a series' first `BASE` values are its baseline, and if `anew` those from each alarm on.
+    """Return the alarms that `rule` raises value by value; the first `BASE` values of a series are its baseline.
 
-    `late`: by how many values the rule's answer comes after the value that it is about.
+    `anew`: after an alarm, the next `BASE` values become the baseline. `late`: by how many values the answer of the
+    rule comes after the value that it is about.
     """
     alarms: list[list[int]] = [[] for _ in site]
     begin = [0] * len(site)
@@ -82,16 +83,16 @@ def online(rule: Rule, anew: bool, late: int, site: Series) -> list[list[int]]:
 def plumbline(baselines: Series, jobs: ndarray) -> tuple[ndarray, ndarray]:
     """Return which series `plumbline compare` reports tonight, and which it runs again; `jobs`: as in `night.judge`.
 
-    None of those whose baseline has two levels: `plumbline record` withholds them.
+    Series whose baseline has two levels are never reported, as `plumbline record` withholds them.
     """
     levels = estimate([Values(numpy.exp(logs), numpy.arange(BASE)) for logs in baselines])
     sessions = numpy.stack(list(baselines))
-    one = numpy.ones(len(sessions))
+    ones = numpy.ones(len(sessions))
     baseline = Baseline(
         mean=numpy.array([logs[level.used].mean() for logs, level in zip(baselines, levels, strict=True)]),
         variance=numpy.array([level.variance for level in levels]), df=numpy.array([level.df for level in levels]),
-        n=numpy.array([float(level.used.sum()) for level in levels]), prior=one * DEFAULT_SPREAD**2,
-        assumed=one < 1, floor=-numpy.log1p(-DEFAULT_FLOOR) * one, cap=-numpy.log1p(-DEFAULT_CAP) * one, weight=one,
+        n=numpy.array([float(level.used.sum()) for level in levels]), prior=ones * DEFAULT_SPREAD**2,
+        assumed=ones < 1, floor=-numpy.log1p(-DEFAULT_FLOOR) * ones, cap=-numpy.log1p(-DEFAULT_CAP) * ones, weight=ones,
         sessions=sessions, second=numpy.full(sessions.shape, numpy.nan),
     )  # fmt: skip
     cases = numpy.arange(len(sessions))  # each series is a case of its own, on one node
@@ -102,7 +103,7 @@ def plumbline(baselines: Series, jobs: ndarray) -> tuple[ndarray, ndarray]:
 
 
 def as_nights(since: Series) -> ndarray:
-    """Return values of one job a night as `night.judge` takes them: M x W x J, the last night in the last column."""
+    """Return values of one job a night in the form of `night.judge`: series x nights x jobs, the last night last."""
     jobs = numpy.full((len(since), max(map(len, since)), FURTHER + 1), numpy.nan)
     for row, logs in zip(jobs, since, strict=True):
         row[len(row) - len(logs) :, 0] = logs
@@ -110,14 +111,15 @@ def as_nights(since: Series) -> ndarray:
 
 
 def without_reruns(baselines: Series, since: Series) -> ndarray:
-    """Return what `plumbline compare` reports of one job a night that never runs again."""
+    """Return for which series `plumbline compare` reports the last value, with one job a night and no further jobs."""
     return plumbline(baselines, as_nights(since))[0]
 
 
 def with_reruns(baselines: Series, since: Series) -> ndarray:
-    """Return what `plumbline compare` reports where the last `RERUNS` values are further jobs of the night before them.
+    """Return which series `plumbline compare` reports, with the last `RERUNS` values as further jobs.
 
-    They count where that night's own value would have made the case run again, or was reported.
+    The value before them is that of the night. The further jobs count only if this value was reported, or would have
+    made the case run again.
     """
     answer = numpy.zeros(len(since), bool)
     enough = numpy.flatnonzero([len(logs) > RERUNS for logs in since])
@@ -132,26 +134,26 @@ def with_reruns(baselines: Series, since: Series) -> ndarray:
 
 
 def three_deviations(baselines: Series, since: Series) -> ndarray:
-    """Return where the last value is more than 3 standard deviations from the mean of the baseline."""
+    """Return for which series the last value is more than 3 standard deviations from the mean of the baseline."""
     base = numpy.exp(numpy.stack(list(baselines)))
     last = numpy.exp([logs[-1] for logs in since])
     return abs(last - base.mean(axis=1)) > 3 * base.std(axis=1, ddof=1)
 
 
 def five_percent(baselines: Series, since: Series) -> ndarray:
-    """Return where the last value is more than 5 % from the mean of the baseline."""
+    """Return for which series the last value is more than 5 % from the mean of the baseline."""
     base = numpy.exp(numpy.stack(list(baselines))).mean(axis=1)
     return abs(numpy.exp([logs[-1] for logs in since]) / base - 1) > 0.05
 
 
 def plumbline_trend(site: Series) -> list[list[int]]:
-    """Return the steps that `plumbline trend` dates in each series, and the beginning of its drift."""
-    found, _ = changes(site, [DEFAULT_FLOOR] * len(site))
-    return [sorted({*of.steps, *([of.drift.begin] if of.drift else [])}) for of in found]
+    """Return for each series the places of the steps, and of the beginning of a drift, that `plumbline trend` dates."""
+    changed, _ = changes(site, [DEFAULT_FLOOR] * len(site))
+    return [sorted({*of.steps, *([of.drift.begin] if of.drift else [])}) for of in changed]
 
 
 def otava(magnitude: float, site: Series) -> list[list[int]]:
-    """Return the change points of Otava with the defaults of its command line and this `--magnitude`."""
+    """Return the change points that Otava finds with the defaults of its command line and this `--magnitude`."""
     return [list(_otava(tuple(numpy.exp(logs).tolist()), magnitude)) for logs in site]
 
 
@@ -162,7 +164,7 @@ def _otava(values: tuple[float, ...], magnitude: float) -> tuple[int, ...]:
 
 
 def weekly(dated: Detector, site: Series) -> list[list[int]]:
-    """Report when a method that dates changes is run again every `WEEK` values and finds one that was not known."""
+    """Return when a method that dates changes, run every `WEEK` values, finds a change that was not known."""
     alarms: list[list[int]] = [[] for _ in site]
     known: list[list[int]] = [[] for _ in site]
     for end in range(BASE + WEEK, max(map(len, site)) + 1, WEEK):
@@ -175,7 +177,7 @@ def weekly(dated: Detector, site: Series) -> list[list[int]]:
 
 
 def nothing(site: Series) -> list[list[int]]:
-    """Report nothing: what a detector must beat."""
+    """Return no place for any series: the result that a detector must beat."""
     return [[] for _ in site]
 
 
@@ -189,12 +191,12 @@ LATE = {'Plumbline, compare, with reruns': RERUNS}
 DATED: dict[str, Detector] = {'Plumbline, trend': plumbline_trend}
 if compute_change_points is not None:
     DATED |= {'Otava': partial(otava, 0.0), 'Otava, from 2 %': partial(otava, 0.02)}
-#: Whole series are known to what dates changes; a rule's baseline is recorded anew after each of its alarms
+#: Detectors on whole series: methods that date changes see all values; a rule gets a new baseline after each alarm
 WHOLE: dict[str, Detector] = {
     **DATED,
     **{name: partial(online, rule, True, LATE.get(name, 0)) for name, rule in RULES.items()},
 }
-#: Value by value; a rule keeps its baseline
+#: Detectors that see value by value; a rule keeps its baseline
 ARRIVING: dict[str, Detector] = {
     **{name: partial(weekly, dated) for name, dated in DATED.items()},
     **{name: partial(online, rule, False, LATE.get(name, 0)) for name, rule in RULES.items()},
@@ -204,7 +206,7 @@ ARRIVING: dict[str, Detector] = {
 
 
 def with_interval(hits: Sequence[float], of: Sequence[float], digits: int = 2) -> str:
-    """Return ``0.61 [0.52-0.70]``: the ratio of two sums and its 95 % interval, series drawn again 2000 times."""
+    """Return the ratio of two sums and its 95 % interval, from 2000 draws of the series: ``0.61 [0.52-0.70]``."""
     over, under = numpy.array(hits, float), numpy.array(of, float)
     drawn = numpy.random.default_rng(SEED).integers(len(over), size=(2000, len(over)))
     low, high = numpy.quantile(over[drawn].sum(axis=1) / under[drawn].sum(axis=1), (0.025, 0.975))
@@ -212,7 +214,7 @@ def with_interval(hits: Sequence[float], of: Sequence[float], digits: int = 2) -
 
 
 def share(hits: int, n: int) -> str:
-    """Return ``61 [52-70]``: a share in % and its 95 % interval after Wilson."""
+    """Return a share in % and its 95 % interval after Wilson: ``61 [52-70]``."""
     if not n:
         return '-'
     z, p = 1.96, hits / n
@@ -232,7 +234,7 @@ def print_table(title: str, *rows: Sequence[str]) -> None:
 
 
 def labelled(history: History) -> None:
-    """Print what each detector makes of series whose changes people marked; every series is a site of its own."""
+    """Print the scores of each detector on series whose changes people marked; every series is a site of its own."""
     rows = [['detector', 'precision', 'recall', 'F1', 'covering', 'median date error']]
     for name, detector in {**WHOLE, 'nothing is reported': nothing}.items():
         scores, missed = [], []
@@ -242,8 +244,8 @@ def labelled(history: History) -> None:
             f1 = 2 * precision * recall / (precision + recall)
             scores.append((precision, recall, f1, covering(labels, told, len(logs))))
             missed += matched(set.union(*labels), told)
-        one = [1.0] * len(scores)
-        cells = [with_interval(column, one) for column in zip(*scores, strict=True)]
+        ones = [1.0] * len(scores)
+        cells = [with_interval(column, ones) for column in zip(*scores, strict=True)]
         rows.append([name, *cells, f'{numpy.median(missed):g} (of {len(missed)} found)' if missed else '-'])
     n = sum(map(len, history.series.values()))
     print_table(f'{history.name}: {len(history.series)} series, {n} values, changes marked by people', *rows)
@@ -261,7 +263,11 @@ def one_series(history: History) -> None:
 
 @dataclass
 class Count:
-    """What one detector did in windows: alarms of each series in `values` without a loss, and losses by size found."""
+    """The result of one detector in windows.
+
+    `alarms`: alarms of each series without a loss; `values`: the number of its values. `found`: size of a loss -> for
+    each such loss, how many values later it was found.
+    """
 
     alarms: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     values: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -269,7 +275,7 @@ class Count:
 
 
 def windows(history: History, rounds: int) -> Iterator[tuple[list[str], list[ndarray], ndarray]]:
-    """Yield, each round, a window of every quiet series at a place drawn by chance, and which of them lose."""
+    """Yield, for each round, names and windows of all quiet series, from places drawn by chance, and which lose."""
     rng = numpy.random.default_rng(SEED)
     names = [name for name, logs in history.series.items() if noise(logs) < QUIET[-1]]
     for _ in range(rounds if names else 0):
@@ -279,7 +285,7 @@ def windows(history: History, rounds: int) -> Iterator[tuple[list[str], list[nda
 
 
 def planted(histories: Sequence[History], rounds: int) -> None:
-    """Print which losses planted into real noise each detector finds, and its alarms where nothing changed."""
+    """Print for each detector the share of losses that it finds, planted into real noise, and its false alarms."""
     kinds = [f'noise {100 * low:g} to {100 * high:g} %' for low, high in pairwise(QUIET)]
     counts = {(name, kind): Count() for name in ARRIVING for kind in kinds}
     rng = numpy.random.default_rng(SEED)
@@ -316,13 +322,16 @@ def planted(histories: Sequence[History], rounds: int) -> None:
 
 
 def first_alarm(told: Sequence[int], healthy: Sequence[int]) -> int:
-    """Return the values from the planted loss to its first alarm that the healthy window lacks, else `WINDOW`."""
+    """Return how many values after the planted loss the first alarm came; `WINDOW` if none came.
+
+    Alarms that the same window without the loss has, too, do not count.
+    """
     after = [place - BASE - HEALTHY for place in told if place >= BASE + HEALTHY and place not in healthy]
     return min(after, default=WINDOW)
 
 
 def as_they_are(histories: Sequence[History]) -> None:
-    """Print how often each detector reports a change in whole histories, whose true changes nobody marked."""
+    """Print how often each detector reports a change in whole histories whose true changes are not known."""
     rows = [['detector', *(history.name for history in histories)]]
     told: Mapping[str, list[str]] = {name: [] for name in WHOLE}
     for history in histories:
@@ -337,22 +346,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('folder', type=Path)
     parser.add_argument('--rounds', type=int, default=10, help='windows of each series (default: %(default)s)')
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if compute_change_points is None:
         print('Otava is left out: pip install apache-otava')
-    found = read(given.folder)
+    histories = read(arguments.folder)
     rows = [['history', 'series', 'values', 'median noise', 'series with noise below 5 %']]
-    for history in found.values():
+    for history in histories.values():
         each = [noise(logs) for logs in history.series.values()]
         n, quiet = sum(map(len, history.series.values())), sum(of < QUIET[-1] for of in each)
         rows.append([history.name, str(len(each)), str(n), f'{100 * numpy.median(each):.1f} %', str(quiet)])
     print_table('Histories', *rows)
-    for history in found.values():
+    for history in histories.values():
         if history.labels:
             (labelled if len(history.series) > 1 else one_series)(history)
-    if unlabelled := [history for history in found.values() if not history.labels]:
+    if unlabelled := [history for history in histories.values() if not history.labels]:
         as_they_are(unlabelled)
-        planted(unlabelled, given.rounds)
+        planted(unlabelled, arguments.rounds)
 
 
 if __name__ == '__main__':

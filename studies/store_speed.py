@@ -37,24 +37,24 @@ METRICS = ('copy', 'triad', 'latency')
 
 
 def timed(name: str, *words: object, work: Workplace, goal: str = '') -> None:
-    """Runs ``plumbline WORDS`` and prints its wall and CPU time, the most memory it had, and its exit code."""
+    """Run ``plumbline WORDS``; print its wall and CPU time, its most memory, and its exit code."""
     options = [f'--results={work.results}'] + ([f'--references={work.sites}'] if words[0] != 'ingest' else [])
     run(name, [sys.executable, '-m', 'plumbline', *map(str, words), *options], goal)
 
 
 def run(name: str, command: list[str], goal: str) -> None:
-    told = subprocess.run(
+    launched = subprocess.run(
         [sys.executable, '-c', LAUNCHER, *command], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    seconds, cpu, memory, code = map(float, told.stdout.split())
-    if 'Traceback' in told.stderr:
-        raise RuntimeError(told.stderr)
+    seconds, cpu, memory, code = map(float, launched.stdout.split())
+    if 'Traceback' in launched.stderr:
+        raise RuntimeError(launched.stderr)
     print(
         f'{name:<32} {seconds:7.2f} s ({cpu:6.2f} s CPU) {memory:6.0f} MB   exit code {code:.0f}   {goal}', flush=True
     )
 
 
-# A process counts the memory of the one that started it, so a small one starts it.
+# The memory of a process counts that of the process that started it, so a small process starts the command.
 LAUNCHER = """
 import os, sys, time
 began = time.perf_counter()
@@ -66,8 +66,8 @@ print(time.perf_counter() - began, cpu, used.ru_maxrss / 1024, code)
 
 
 def night_report(night: int, cases: int, trials: int, rng: random.Random, nodes: int = 4) -> dict:
-    """A session of so many cases; a case has a level of its own, a night moves it by 1 %, a trial by 0.5 %."""
-    found = []
+    """Return the run report of a session of `cases` cases: levels vary by 1 % from night to night, trials by 0.5 %."""
+    entries = []
     for number in range(cases):
         values = {}
         for i, name in enumerate(METRICS):
@@ -77,10 +77,10 @@ def night_report(night: int, cases: int, trials: int, rng: random.Random, nodes:
             values[name] = metric(samples, 'us' if lower else 'GB/s', 'lower' if lower else 'higher')
         provenance = {'kernel': '6.1.0', 'binary_sha256': 'ab' * 32, 'governor': 'performance', 'cpu_model': 'CPU'}
         node = f'n{number % nodes}'
-        found.append(
+        entries.append(
             case(f'Check{number // 20}', f'number={number % 20}', values, nodes=(node,), provenance=provenance)
         )
-    return report(*found, uuid=f'{night:08x}', mode='nightly', began=FIRST + night * DAY)
+    return report(*entries, uuid=f'{night:08x}', mode='nightly', began=FIRST + night * DAY)
 
 
 def night(work: Workplace, scale: float) -> None:
@@ -117,7 +117,7 @@ def year(work: Workplace, scale: float) -> None:
 
 
 def big_night(store: Store, number: int, nodes: int, cases: int, metrics: int, trials: int, rng) -> None:
-    """A session of a fleet straight into the store: each case on each node."""
+    """Write a session of a fleet straight into the store: each case on each node."""
     session = f'{number:08x}'
     n_cases, n_metrics = nodes * cases, nodes * cases * metrics
     node = pa.array([f'n{i:04}' for i in range(nodes)])
@@ -126,8 +126,8 @@ def big_night(store: Store, number: int, nodes: int, cases: int, metrics: int, t
     values = 100 * (1 + 0.01 * rng.standard_normal(n_metrics))
 
     def table(of: str, rows: int, /, **columns) -> pa.Table:
-        given = {'schema': pa.repeat(SCHEMA, rows), 'session': pa.repeat(session, rows), **columns}
-        arrays = [given[field.name] if field.name in given else pa.nulls(rows, field.type) for field in TABLES[of]]
+        stated = {'schema': pa.repeat(SCHEMA, rows), 'session': pa.repeat(session, rows), **columns}
+        arrays = [stated[field.name] if field.name in stated else pa.nulls(rows, field.type) for field in TABLES[of]]
         return pa.table(arrays, names=TABLES[of].names).cast(TABLES[of])
 
     started = pa.array([int((FIRST + number * DAY) * 1e6)]).cast(pa.timestamp('us'))
@@ -169,7 +169,7 @@ def big_night(store: Store, number: int, nodes: int, cases: int, metrics: int, t
 
 
 def fleet(work: Workplace, scale: float) -> None:
-    """1000 nodes, each with 20 cases of 20 metrics and 5 trials a night: 2 million samples."""
+    """Measure a fleet of 1000 nodes, each with 20 cases of 20 metrics and 5 trials: 2 million samples a night."""
     store, rng = Store(work.results), numpy.random.default_rng(1)
     done = len(store.sessions(SITE))
     for nights in (12, 25, 50):
@@ -191,11 +191,11 @@ def main() -> None:
     parser.add_argument('what', choices=('night', 'year', 'fleet'))
     parser.add_argument('--folder', type=Path)
     parser.add_argument('--scale', type=float, default=1.0)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or Path(temporary)
+        folder = arguments.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        globals()[given.what](Workplace(folder), given.scale)
+        globals()[arguments.what](Workplace(folder), arguments.scale)
 
 
 if __name__ == '__main__':

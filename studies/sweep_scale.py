@@ -87,7 +87,7 @@ def sweep(clone: ScratchClone, title: str, *selection: str, rounds: int = 1):
     measured('ci/node-sweep', clone, 'ci.node_sweep', *words)
     (part,) = clone.results.glob('reports/parts/*.json')
     (whole,) = clone.results.glob('reports/*Z.json')
-    (case,) = (one for one in json.loads(part.read_text())['runs'][0]['testcases'] if not one['fixture'])
+    (case,) = (entry for entry in json.loads(part.read_text())['runs'][0]['testcases'] if not entry['fixture'])
     print(f'  {"of it ReFrame reading":26} {case["time_sanity"]:8.1f} s   {len(case["record"]["swept"])} places')
     for path in (part, whole, clone.results / 'reframe.db', clone.results / 'report.html'):
         print(f'  {path.name:26} {path.stat().st_size / 1e6:8.1f} MB')
@@ -98,7 +98,7 @@ def sweep(clone: ScratchClone, title: str, *selection: str, rounds: int = 1):
 
 
 def measured(name: str, clone: ScratchClone, *words: str):
-    """Runs a module, and prints its wall and CPU time and the most memory that it or one of those it started had."""
+    """Run a module; print its wall and CPU time, and the most memory of its processes."""
     log = clone.results.parent / 'log'
     environment = clone.environment() | {'PATH': f'{clone.binary.parent}:{clone.environment()["PATH"]}'}
     began = time.monotonic()
@@ -115,7 +115,7 @@ def measured(name: str, clone: ScratchClone, *words: str):
 
 
 def srun(words: list[str]):
-    """A step of Slurm: of the pairs of ranks of a place, or of the places of a round."""
+    """Stand in for srun: run the ranks of a place, or the first place of a round, copied for the other places."""
     command = words[words.index('bash') :]
     if 'PLUMBLINE_PLACE' in os.environ:
         for rank, node in enumerate(os.environ['PLUMBLINE_PLACE'].split(',')):

@@ -34,7 +34,7 @@ from postprocess.statistics.changepoints import FALSE_STEPS, SHORTEST, Found, ch
 
 SEED = 20261121
 SITE = 100  # metrics of a site; their CVs are log-normal about 1 %, a factor of 2 at one standard deviation
-JUDGED = 20  # of those: of the CV that the table names
+JUDGED = 20  # metrics of a site that have the CV that the table names
 NIGHTS = (20, 40, 60, 90, 180)
 BEFORE = (15, 60, 175)  # nights before a step
 LOSSES = (0.03, 0.05)
@@ -43,7 +43,8 @@ SMALL = (60, 0.03, 0.05)  # nights before a step, its CV and its loss
 LATER = (10, 20, 30, 60)  # nights after a step that is small beside the noise
 FLEETS = (64, 256, 1024)
 PAST = (4, 10, 30)  # healthy nights of a fleet
-SPREAD, RUN, NIGHT = 0.03, 0.01, 0.01  # of healthy nodes, of runs on a node (log-normal as above), and of a whole night
+# CV between healthy nodes, of runs on a node (log-normal as above), and of whole nights
+SPREAD, RUN, NIGHT = 0.03, 0.01, 0.01
 SLOW = 4  # nodes that lost 5 %, whose runs have a CV of 1 %
 LASTING = 4  # nights within which they should be found
 Noise = Callable[[Generator, tuple[int, ...]], numpy.ndarray]
@@ -52,8 +53,8 @@ Noise = Callable[[Generator, tuple[int, ...]], numpy.ndarray]
 def best_possible(step: tuple[int, float, float], after: int, is_correlated: bool) -> float:
     """Return the power of a test that knows place, direction and noise, at the same chance of a false step at a site.
 
-    The generalized least squares estimate of the step in AR(1) noise has the precision of independent values: of each
-    value without phi times the one before.
+    The generalized least squares estimate of the step in AR(1) noise is as precise as with independent values, which
+    are each value minus phi times the value before.
     """
     before, cv, loss = step
     phi = 0.5 if is_correlated else 0.0
@@ -67,7 +68,7 @@ def best_possible(step: tuple[int, float, float], after: int, is_correlated: boo
     return normal.cdf(-math.log1p(-loss) / error - needed)
 
 
-# Noise: standard normal but for what the name says, along the last axis, which is time
+# Noise: standard normal, except for what the name of the function says, along the last axis, which is time
 
 
 def normal(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
@@ -75,12 +76,12 @@ def normal(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
 
 
 def skewed(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
-    """One night of twenty is 3 to 10 standard deviations slow."""
+    """Return noise in which one night of twenty is 3 to 10 standard deviations slow."""
     return rng.standard_normal(shape) - (rng.random(shape) < 0.05) * rng.uniform(3, 10, shape)
 
 
 def correlated(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
-    """AR(1) with 0.5: each night is half like the one before; the reruns are further steps of the same series."""
+    """Return AR(1) noise with 0.5: half of the deviation of a night remains in the next night."""
     values = rng.standard_normal(shape)
     for night in range(1, shape[-1]):
         values[..., night] = 0.5 * values[..., night - 1] + math.sqrt(0.75) * values[..., night]
@@ -91,7 +92,7 @@ NOISES = {'normal': normal, 'skewed': skewed, 'AR(1) 0.5': correlated}
 
 
 def site(rng: numpy.random.Generator, draw: Noise, nights: int) -> numpy.ndarray:
-    """Logarithms of the values of a site: metric x night, the first ones of a CV of 1 %."""
+    """Return the logarithms of the values of a site, metric x night; the first `JUDGED` metrics have a CV of 1 %."""
     cv = 0.01 * 2 ** rng.standard_normal((SITE, 1))
     cv[:JUDGED] = 0.01
     return numpy.log1p((cv * draw(rng, (SITE, nights))).clip(-0.9))
@@ -172,7 +173,7 @@ def trend(trials: int) -> None:
 
 
 def runs(rng: numpy.random.Generator, draw: Noise, nodes: int, past: int, slow: int, lasting: int) -> numpy.ndarray:
-    """Performance of a fleet, node x night; the first `slow` nodes lost 5 % in the last `lasting` nights."""
+    """Return the performance of a fleet, node x night; the first `slow` nodes lose 5 % in the last `lasting` nights."""
     spread = RUN * 2 ** rng.standard_normal((nodes, 1))
     spread[:slow] = RUN
     performance = SPREAD * rng.standard_normal((nodes, 1)) + spread * draw(rng, (nodes, past + lasting))
@@ -182,7 +183,7 @@ def runs(rng: numpy.random.Generator, draw: Noise, nodes: int, past: int, slow: 
 
 
 def fleets(trials: int, nodes: int) -> int:
-    """Return of how many fleets a cell is made."""
+    """Return the number of simulated fleets for a cell of the table."""
     return max(trials * 64 // nodes, trials // 4, 1)
 
 
@@ -225,7 +226,7 @@ def fleet(trials: int) -> None:
 
 
 def flagged(performance: numpy.ndarray) -> tuple[set[int], bool]:
-    """The nodes flagged in the last night, and whether the system is."""
+    """Return the nodes that are flagged in the last night, and whether the system is flagged."""
     names = [str(node) for node in range(len(performance))]
     series = SeriesId('cpu', 'system', 'Check', (), 'triad')
     tolerance = Tolerance(DEFAULT_FLOOR, DEFAULT_CAP)
@@ -237,8 +238,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('what', choices=('trend', 'fleet'))
     parser.add_argument('--trials', type=int, default=400)
-    given = parser.parse_args()
-    globals()[given.what](given.trials)
+    arguments = parser.parse_args()
+    globals()[arguments.what](arguments.trials)
 
 
 if __name__ == '__main__':

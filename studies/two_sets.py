@@ -34,9 +34,9 @@ LOST = numpy.arange(0, METRICS, 20)  # the metrics that lose performance
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sets of `jobs` jobs a side of a site of metrics, whose jobs of one side are correlated by `rho`.
+    """Two sets of `jobs` jobs each on a site; the jobs of one set are correlated by `rho`.
 
-    `recorded`: sessions of the site's baseline, 0 without one. `loss` of the metrics `LOST` on the second side.
+    `recorded`: sessions of the site's baseline, 0 without one. `loss`: of the metrics `LOST` in the second set.
     """
 
     jobs: int
@@ -67,11 +67,11 @@ def compare(pair: Pair, number: int) -> ndarray:
             SeriesId('', '', '', (), ''), Quantity('', 'higher'), 1.0, None, pair.recorded or 1, 'baseline', '', **known
         )
         changes.append(Shifted(metric, shift_between(*sides, LIKENESS_OF_JOBS), Tolerance(), row))
-    found = numpy.zeros(METRICS, bool)
+    regressed = numpy.zeros(METRICS, bool)
     for change, certain in zip(changes, certainties(changes), strict=True):
         least = max(float(quantile(CERTAIN, certain.df)) * certain.error, -math.log1p(-DEFAULT_FLOOR))
-        found[change.place] = change.loss > least
-    return found
+        regressed[change.place] = change.loss > least
+    return regressed
 
 
 PAIRS = {
@@ -83,12 +83,14 @@ PAIRS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--sites', type=int, default=20, help='simulated for each row (default: %(default)s)')
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     healthy = ~numpy.isin(numpy.arange(METRICS), LOST)
     print('| jobs | healthy metrics that regress % | -5 % found % |\n|---|---|---|')
     for name, pair in PAIRS.items():
-        found = numpy.array([compare(pair, number) for number in range(given.sites)])
-        print(f'| {name} | {100 * found[:, healthy].mean():.1f} | {100 * found[:, LOST].mean():.1f} |', flush=True)
+        regressed = numpy.array([compare(pair, number) for number in range(arguments.sites)])
+        print(
+            f'| {name} | {100 * regressed[:, healthy].mean():.1f} | {100 * regressed[:, LOST].mean():.1f} |', flush=True
+        )
 
 
 if __name__ == '__main__':

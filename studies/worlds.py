@@ -36,18 +36,18 @@ from numpy.random import Generator
 
 HERE = Path(__file__).resolve().parent
 SEED = 20261123
-PARTITIONS = 5  # the last of so many equal parts of a site is its second partition
+PARTITIONS = 5  # a site has so many equal parts; the last one is its second partition
 CHANGES = 3  # the night on which an upgrade comes, series are renamed, a partition goes away
 AWAY = 5  # nights that a partition is away
-ANEW = 3  # sessions after an upgrade from which it is recorded anew
-LOW = math.log(0.85)  # the second level of a series with two
+ANEW = 3  # sessions after an upgrade that become the new baseline
+LOW = math.log(0.85)  # the lower level of a series with two levels
 NOISES = (
     'normal', 'gamma', 'heavy', 'slow jobs', 'slow nights, half', 'slow nights, all', 'AR(1)', 'common', 'weekly',
     'spread',
     'steps', 'alike', 'levels 0.1', 'levels 0.5', 'recorded', 'recorded, a tenth',
 )  # fmt: skip
 RECORDED = HERE.parent / 'tests/outputs/virtual-machine-series.txt'
-#: What the checks state as usual for the metrics that were recorded, by a part of their names; the first that fits.
+#: The usual spreads that checks state for the recorded metrics: part of the name -> spread; the first that fits counts.
 STATED = {
     'flops': 0.01,
     'DGEMM': 0.01,
@@ -64,8 +64,9 @@ STATED = {
 def recorded() -> tuple[list[ndarray], ndarray]:
     """Return the series that were recorded on a virtual machine, and the spreads that checks state for such metrics.
 
-    The logarithm of performance about its median, in the order of the jobs; HPC Challenge's come last. Without
-    RandomAccess, which fell to a fifth in two of 22 runs: beyond the cap, a loss at any time.
+    A series has the logarithms of performance about their median, in the order of the jobs; series of HPC Challenge
+    come last. RandomAccess is left out: it fell to a fifth in two of 22 runs, which is a loss beyond the cap at any
+    time.
     """
     values: dict[str, list[float]] = {}
     with RECORDED.open(newline='', encoding='utf-8') as stream:
@@ -79,10 +80,10 @@ def recorded() -> tuple[list[ndarray], ndarray]:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a rule knows of a site: arrays of M series, and the number of `nodes`.
+    """What a rule knows about a site: arrays with an element for each of its M series, and the number of `nodes`.
 
-    `case`, `environ`, `partition`: numbers from 0; a case lies in one environ, an environ in one partition. `usual`:
-    stated standard deviation of the logarithm of a session's value.
+    `case`, `environ`, `partition`: their numbers, from 0; a case lies in one environ, an environ in one partition.
+    `usual`: stated standard deviation of the logarithm of a session's value.
     """
 
     case: ndarray
@@ -103,7 +104,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause of losses: of what `kind`, of which series, or of which node. `id`: of its incident, where it has one.
+    """One cause of losses. `members`: its series. `node`: its node, -1 if it has none. `id`: of its incident, if any.
 
     Kinds: ``series``, ``case``, ``environ``, ``partition``, ``site``, ``node``; one series of one node is both.
     """
@@ -114,23 +115,23 @@ class Cause:
     id: str = ''
 
     def is_of(self, planted: Cause) -> bool:
-        """Return True if this tells the `planted` cause: same kind and node, three quarters of the series the same."""
+        """Return True if this cause matches the `planted` one: same kind and node, three quarters of the series."""
         both, either = self.members & planted.members, self.members | planted.members
         alike = self.kind == 'node' or 4 * len(both) >= 3 * len(either)
         return self.kind == planted.kind and self.node == planted.node and alike
 
 
-#: Run a further job of a case tonight, on a node or on any but those to avoid; return the values of its series, and the
-#: node. Raises ValueError where no node is left.
+#: A function that runs a further job of a case tonight, on a given node or on any node except those to avoid, and
+#: returns the values of its series and the node. Raises ValueError if no node is left.
 Run = Callable[..., tuple[ndarray, int]]
 
 
 @dataclass(frozen=True)
 class Night:
-    """What a rule says after a night: `red` series, groups and nodes make it red; arrays of M.
+    """What a rule says after a night, which is red if a series in `red`, a group or a node is. Arrays of M series.
 
-    `loss` as a logarithm with its 95 % interval, NaN where none is told. `suspected`: nodes that are shown without a
-    red night. `incidents`: those that are open after this night.
+    `loss`, `low`, `high`: the loss as a logarithm with its 95 % interval, NaN if the rule tells none. `suspected`:
+    nodes that are shown and do not make the night red. `incidents`: the incidents that are open after this night.
     """
 
     red: ndarray
@@ -144,14 +145,14 @@ class Night:
 
     @property
     def is_red(self) -> bool:
-        """Whether the night is red."""
+        """True if the night is red."""
         return bool(self.red.any() or self.groups or self.nodes)
 
 
 class Rule(Protocol):
     """A rule for verdicts on one site. Values are logarithms, NaN where there is none; nodes -1.
 
-    `looks`: further jobs of the first session, M x `World.looks`, where it has some.
+    `looks`: values of the further jobs of the first session, M x `World.looks`; None without such jobs.
     """
 
     looks: ndarray | None
@@ -160,9 +161,9 @@ class Rule(Protocol):
         """Return the cases that run twice in a session of the baseline."""
 
     def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
-        """Take sessions as the baseline: first jobs, M x n, and their nodes, C x n; second jobs likewise.
+        """Take n sessions as the baseline: M x n values of the first jobs on C x n nodes; second jobs likewise.
 
-        `renewed`: M, the series whose baseline begins here; what was before them counts no longer.
+        `renewed`: which of the M series get a new baseline here; their earlier sessions no longer count.
         """
 
     def night(self, first: ndarray, nodes: ndarray, run: Run) -> Night:
@@ -171,11 +172,12 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Loss:
-    """A planted loss: share `size` of the performance of what `of` names, with that `cv` where given.
+    """A planted loss: what `of` names loses the share `size` of its performance. `cv`: new CV of the series, if given.
 
-    `of`: ``series`` (4, in 4 cases), ``steady`` (the one that varies least), ``unrelated`` (12), ``case``,
-    ``first case``, ``environ``, ``most`` (three quarters of the site, up to `worst`), ``node``, ``series on a node``.
-    From night `start` until `stop`, of every `every` nights on the first `on`; with `drift`, `size` more each night.
+    `of`: ``series`` (4, in 4 cases), ``steady`` (the one that varies least), ``unrelated`` (12), ``case``, ``first
+    case``, ``environ``, ``most`` (three quarters of the site, up to `worst`), ``node``, ``series on a node``. The loss
+    is there from night `start` until `stop`, on the first `on` of every `every` nights; with `drift` it grows by `size`
+    each night.
     """
 
     of: str
@@ -189,19 +191,20 @@ class Loss:
     drift: bool = False
 
     def on_night(self, night: int) -> bool:
-        """Return True if it is there on a night."""
+        """Return True if the loss is there on a night."""
         return self.start <= night < self.stop and (night - self.start) % self.every < self.on
 
 
 @dataclass(frozen=True)
 class World:
-    """What its sites have in common.
+    """The common properties of simulated sites.
 
-    `m` series in cases of `size`, environs of alternately so many cases; `n` sessions of the baseline; `cv` log-normal
-    by `factor`, stated as `usual`; `kinds`: CV and `usual` of each part of the series in their place. `effects`: sd of
-    the lasting effects of nodes on each series, `offsets`: of those on all series alike, in units of the CV. `missing`:
-    share of cases without a value, `closed`: of nights without a session. `upgrade`: log step of an environ, which is
-    recorded anew. `skipped`: nights that are not counted. `looks`: further jobs of each case in the first session.
+    `m`: series, in cases of `size` series; `environ`: cases of an environ, in turn. `n`: sessions of the baseline.
+    `cv`: median CV of the series, log-normal by `factor`; `usual`: the stated one. `kinds`: instead, (CV, usual) of
+    each equal part of the series. `effects`: sd of the lasting effects of nodes on each series; `offsets`: sd of their
+    effects on all series alike; both in units of the CV. `missing`: share of cases without a value. `closed`: share of
+    nights without a session. `upgrade`: logarithmic step of an environ, which is then recorded anew. `skipped`: first
+    nights that do not count. `looks`: further jobs of each case in the first session.
     """
 
     noise: str = 'normal'
@@ -232,7 +235,7 @@ class World:
 
 
 class Site:
-    """Site `number` of a world: `first` begins a night, in order from ``-n`` on; `job` runs a case again tonight."""
+    """Site `number` of a world. `first` begins a night, in order from night ``-n``; `job` runs a case again tonight."""
 
     def __init__(self, world: World, name: str, number: int):
         self.world, self._seed = world, (SEED, zlib.crc32(name.encode()), number)
@@ -257,7 +260,8 @@ class Site:
                 self.cv[sorted(set().union(*(cause.members for cause in causes)))] = loss.cv
         self.upgraded = numpy.flatnonzero(environ == 1)
         self.step = world.upgrade * (-1) ** number
-        self.renamed = numpy.arange(4) * (m // 4) // world.size * world.size  # those that end; the next ones begin
+        # Series that end; the series after each begins
+        self.renamed = numpy.arange(4) * (m // 4) // world.size * world.size
         self.night, self._last = -world.n - 1, rng.standard_normal(m)
 
     def _stream(self, *key: int) -> Generator:
@@ -306,14 +310,14 @@ class Site:
         return night < 0 or self._stream(3, night).random() >= self.world.closed
 
     def first(self, night: int) -> tuple[ndarray, ndarray]:
-        """Begin a night: return the values of its first jobs, M, and the node of each case, C; NaN and -1 for none."""
+        """Begin a night: return the values of its first jobs, M, and the node of each case, C; NaN and -1 if none."""
         world, layout = self.world, self.layout
         rng = self._stream(1, night + world.n)
         self.night, m = night, world.m
         self._jobs: dict[int, int] = {}
-        self._common = rng.standard_normal(m)  # what all jobs of tonight share
+        self._common = rng.standard_normal(m)  # noise that all jobs of tonight share
         self._factor = math.exp(math.log(1.5) * rng.standard_normal() - math.log(1.5) ** 2)
-        self._time = rng.random()  # of the recorded series, as a share
+        self._time = rng.random()  # place in the recorded series, as a share of its length
         self._slow = (rng.random(m) < 0.05) * rng.uniform(3, 10, m)
         self._low = numpy.zeros(m)
         if world.noise.startswith('levels'):
@@ -334,10 +338,10 @@ class Site:
         number = self._jobs[case] = self._jobs.get(case, 0) + 1
         rng = self._stream(2, self.night + self.world.n, case, number)
         if node is None:
-            left = numpy.setdiff1d(numpy.arange(self.world.nodes), list(avoid))
-            if not len(left):
+            nodes_left = numpy.setdiff1d(numpy.arange(self.world.nodes), list(avoid))
+            if not len(nodes_left):
                 raise ValueError(f'case {case}: no node is left of {self.world.nodes} without {sorted(avoid)}')
-            node = int(left[rng.integers(len(left))])
+            node = int(nodes_left[rng.integers(len(nodes_left))])
         part = self.layout.series(case)
         return self._values(rng, part, numpy.full(part.stop - part.start, node), first=False), node
 
@@ -350,14 +354,14 @@ class Site:
         return numpy.where(self._absent[part], numpy.nan, values)
 
     def _noise(self, rng: Generator, part: slice, first: bool) -> ndarray:
-        """Return the noise of one job of the series in standard deviations: of all at once, or of one case."""
+        """Return the noise of one job in standard deviations, for the series in `part`: all, or those of a case."""
         kind, k = self.world.noise, part.stop - part.start
         if kind.startswith('recorded'):
-            # neighbouring jobs of the record are neighbouring jobs of a night; smoothed, as there are few
+            # neighbouring jobs of the record are jobs of one night; smoothed by noise, as there are few
             job = 0 if first else self._jobs[int(self.layout.case[part.start])]
             of = recorded()[0][part]
-            values = [one[(int(self._time * len(one)) + job) % len(one)] for one in of]
-            return numpy.array(values) + 0.25 * numpy.array([one.std() for one in of]) * rng.standard_normal(k)
+            values = [logs[(int(self._time * len(logs)) + job) % len(logs)] for logs in of]
+            return numpy.array(values) + 0.25 * numpy.array([logs.std() for logs in of]) * rng.standard_normal(k)
         if kind == 'gamma':  # skewed to the bad side
             return -(rng.standard_gamma(4, k) - 4) / 2
         if kind == 'heavy':
@@ -395,7 +399,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Tonight:
-    """A night that was played: what the rule said, how many further jobs it ran, whether an incident is new."""
+    """A simulated night: what the rule said, how many further jobs it ran, whether an incident is new."""
 
     number: int
     said: Night
@@ -405,19 +409,19 @@ class Tonight:
 
 @dataclass
 class Played:
-    """What came of a site: its nights that count."""
+    """The results of a site. `nights`: the nights that count."""
 
     site: Site
     nights: list[Tonight] = field(default_factory=list)
     noticed: float = math.nan  # the loss that half of the series notice by the rule's own account
 
     def night_of(self, shows: Callable[[Night], bool]) -> float:
-        """Return in which of the nights the rule first shows something, from 1 on; infinity if never."""
-        return next((place for place, one in enumerate(self.nights, 1) if shows(one.said)), math.inf)
+        """Return the number, from 1, of the first night for which `shows` is true; infinity if there is none."""
+        return next((place for place, tonight in enumerate(self.nights, 1) if shows(tonight.said)), math.inf)
 
 
 def play(world: World, name: str, number: int, make: Callable[[Layout], Rule]) -> Played:
-    """Record the baseline of a site and play its nights."""
+    """Record the baseline of site `number` by a rule, simulate its nights, and return the results."""
     site = Site(world, name, number)
     rule, layout, played = make(site.layout), site.layout, Played(site)
     columns: list[tuple[ndarray, ...]] = []
@@ -447,11 +451,11 @@ def play(world: World, name: str, number: int, make: Callable[[Layout], Rule]) -
             jobs += 1
             return site.job(case, node, avoid)
 
-        said = rule.night(first.copy(), nodes.copy(), run)
-        new = [one for one in said.incidents if not known & _keys(one)]
-        known |= set().union(*map(_keys, said.incidents))
+        answer = rule.night(first.copy(), nodes.copy(), run)
+        new = [incident for incident in answer.incidents if not known & _keys(incident)]
+        known |= set().union(*map(_keys, answer.incidents))
         if night >= world.skipped:
-            played.nights.append(Tonight(night, said, jobs, bool(new)))
+            played.nights.append(Tonight(night, answer, jobs, bool(new)))
         if world.upgrade and night >= CHANGES:
             nothing = numpy.full(world.m, numpy.nan), numpy.full(layout.cases, -1)
             columns.append((numpy.where(renewed, first, numpy.nan), nodes, *nothing))
@@ -468,7 +472,7 @@ def _stacked(columns: Sequence[tuple[ndarray, ...]]) -> list[ndarray]:
 
 
 def _keys(cause: Cause) -> set[object]:
-    """Return what makes a cause a known one: its id or, without, a series or node that was in another."""
+    """Return the keys by which a cause is known: its id, else its node, else its series."""
     if cause.id:
         return {cause.id}
     return {('node', cause.node)} if cause.kind == 'node' else set(cause.members)
@@ -478,7 +482,7 @@ def _keys(cause: Cause) -> set[object]:
 
 
 def wilson(hits: float, n: int) -> str:
-    """``0.1 [0.0-0.5]``: a share in % and its 95 % interval; ``-`` of nothing."""
+    """Return a share in % and its 95 % interval, ``0.1 [0.0-0.5]``; ``-`` if `n` is 0."""
     if not n:
         return '-'
     z, share = 1.96, hits / n
@@ -496,48 +500,48 @@ def _by(found: Sequence[float], night: int) -> str:
 
 
 def _jobs(sites: Sequence[Played]) -> str:
-    """Return further jobs in % of the cases, over all nights."""
-    return f'{100 * numpy.mean([one.jobs / site.site.layout.cases for site in sites for one in site.nights]):.1f}'
+    """Return the mean number of further jobs of a night, in % of the cases."""
+    return f'{100 * numpy.mean([night.jobs / site.site.layout.cases for site in sites for night in site.nights]):.1f}'
 
 
 def healthy(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of a site without losses in the nights that count."""
-    nights = [one for site in sites for one in site.nights]
-    shown = [len({*one.said.nodes, *one.said.suspected}) for one in nights]
+    """Return the cells of the table of sites without losses in the nights that count."""
+    nights = [night for site in sites for night in site.nights]
+    shown = [len({*night.said.nodes, *night.said.suspected}) for night in nights]
     return [
         _share([site.nights[0].said.is_red for site in sites]),
-        _share([one.said.is_red for site in sites for one in site.nights[1:]]),
-        _share([one.new for one in nights]), f'{numpy.mean(shown):.3g}', _jobs(sites),
+        _share([night.said.is_red for site in sites for night in site.nights[1:]]),
+        _share([night.new for night in nights]), f'{numpy.mean(shown):.3g}', _jobs(sites),
     ]  # fmt: skip
 
 
 def first_nights(sites: Sequence[Played]) -> list[str]:
-    """Return the loss that half of the series notice, and the cells of a site without losses."""
+    """Return the loss in % that half of the series notice, and the cells of :func:`healthy`."""
     return [f'{100 * numpy.median([site.noticed for site in sites]):.0f}', *healthy(sites)]
 
 
 def losses(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of series that lose, each for itself."""
-    found, told, biases = [], [], []
+    """Return the cells of the table of series that lose, each by itself."""
+    first_red, told, biases = [], [], []
     for site in sites:
-        for cause in (one for causes in site.site.lost for one in causes if one.kind == 'series'):
+        for cause in (tonight for causes in site.site.lost for tonight in causes if tonight.kind == 'series'):
             (place,) = cause.members
             night = site.night_of(lambda said, place=place: bool(said.red[place]))
-            found.append(night)
+            first_red.append(night)
             if night == math.inf:
                 continue
-            one = site.nights[int(night) - 1]
-            if math.isfinite(one.said.loss[place]):
-                true = -site.site.change(one.number, numpy.full(site.site.world.m, cause.node))[place]
-                told.append(one.said.low[place] <= true <= one.said.high[place])
-                biases.append(one.said.loss[place] / true - 1)
+            tonight = site.nights[int(night) - 1]
+            if math.isfinite(tonight.said.loss[place]):
+                true = -site.site.change(tonight.number, numpy.full(site.site.world.m, cause.node))[place]
+                told.append(tonight.said.low[place] <= true <= tonight.said.high[place])
+                biases.append(tonight.said.loss[place] / true - 1)
     bias = f'{100 * numpy.median(biases):+.1f}' if biases else '-'
     last = len(sites[0].nights)
-    return [_by(found, 1), _by(found, 3), f'{_by(found, last)} ({last})', _share(told), bias, _jobs(sites)]
+    return [_by(first_red, 1), _by(first_red, 3), f'{_by(first_red, last)} ({last})', _share(told), bias, _jobs(sites)]
 
 
 def together(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of a group of series that loses: found where one of them, or a group with them, is red."""
+    """Return the cells of a group of series that loses; it is found if one of them, or a group with one, is red."""
 
     def shows(site: Played) -> Callable[[Night], bool]:
         members = set().union(*(cause.members for causes in site.site.lost for cause in causes))
@@ -545,29 +549,29 @@ def together(sites: Sequence[Played]) -> list[str]:
             bool(said.red[sorted(members)].any()) or any(members & group.members for group in said.groups)
         )
 
-    found = [site.night_of(shows(site)) for site in sites]
-    return [_by(found, 1), _by(found, 3), _jobs(sites)]
+    first_shown = [site.night_of(shows(site)) for site in sites]
+    return [_by(first_shown, 1), _by(first_shown, 3), _jobs(sites)]
 
 
 def slowed(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of a fault: found where the night is red."""
-    found = [site.night_of(lambda said: said.is_red) for site in sites]
-    return [_by(found, 1), _by(found, 2), _jobs(sites)]
+    """Return the cells of sites with a loss, which is found if the night is red."""
+    first_red = [site.night_of(lambda said: said.is_red) for site in sites]
+    return [_by(first_red, 1), _by(first_red, 2), _jobs(sites)]
 
 
 def nodes(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of a node that loses: named, shown, others named or shown, what else is red."""
+    """Return the cells of a node that loses: how often it is named or shown, other nodes are, and what else is red."""
     named, shown, wrong, others, besides, bad = [], [], 0, 0, [], []
     for site in sites:
         node = site.site.lost[0][0].node
         named.append(site.night_of(lambda said, node=node: node in said.nodes))
         shown.append(site.night_of(lambda said, node=node: node in {*said.nodes, *said.suspected}))
-        for one in site.nights:
-            wrong += len(set(one.said.nodes) - {node})
-            others += len(set(one.said.suspected) - {node})
-            besides.append(bool(one.said.red.any() or one.said.groups))
-            if site.site.planted(one.number):
-                bad.append(node in one.said.nodes)
+        for night in site.nights:
+            wrong += len(set(night.said.nodes) - {node})
+            others += len(set(night.said.suspected) - {node})
+            besides.append(bool(night.said.red.any() or night.said.groups))
+            if site.site.planted(night.number):
+                bad.append(node in night.said.nodes)
     return [
         _by(named, 1), _by(named, 3), _by(shown, 1), _share(bad), f'{wrong} and {others} of {len(besides)}',
         _share(besides), _jobs(sites),
@@ -575,35 +579,37 @@ def nodes(sites: Sequence[Played]) -> list[str]:
 
 
 def causes(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of the first night of planted causes: incidents, those that are as planted, series."""
+    """Return the cells of the first night of planted causes: incidents, causes told as planted, red series."""
     counts, told, exact, lost, false, all_healthy = [], [], [], [], 0, 0
     for site in sites:
-        said, planted = site.nights[0].said, site.site.planted(site.nights[0].number)
-        counts.append(len(said.incidents))
-        hits = [any(one.is_of(cause) for one in said.incidents) for cause in planted]
+        answer, planted = site.nights[0].said, site.site.planted(site.nights[0].number)
+        counts.append(len(answer.incidents))
+        hits = [any(incident.is_of(cause) for incident in answer.incidents) for cause in planted]
         told += hits
-        exact.append(all(hits) and len(said.incidents) == len(planted))
+        exact.append(all(hits) and len(answer.incidents) == len(planted))
         members = set().union(*(cause.members for cause in planted))
-        in_groups = set().union(*(group.members for group in said.groups))
-        lost += [bool(said.red[place]) or place in in_groups for place in members]
-        false += int(said.red.sum() - said.red[sorted(members)].sum())
-        all_healthy += len(said.red) - len(members)
+        in_groups = set().union(*(group.members for group in answer.groups))
+        lost += [bool(answer.red[place]) or place in in_groups for place in members]
+        false += int(answer.red.sum() - answer.red[sorted(members)].sum())
+        all_healthy += len(answer.red) - len(members)
     return [f'{numpy.mean(counts):.2f}', _share(told), _share(exact), _share(lost), f'{false} of {all_healthy}']
 
 
 def courses(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of losses that come and go or grow: their series on bad nights, early and late, and the rest."""
+    """Return the cells of losses that come and go or grow: incidents, red series on bad nights, red good nights."""
     ids, red, late, told, good, first = [], [], [], [], [], []
     for site in sites:
         members = sorted(set().union(*(cause.members for causes in site.site.lost for cause in causes)))
-        bad = [one for one in site.nights if site.site.planted(one.number)]
-        red.append(numpy.concatenate([one.said.red[members] for one in bad]))
-        late.append(numpy.concatenate([one.said.red[members] for one in bad[-max(len(bad) // 4, 1) :]]))
-        ids.append(len(set().union(*(_keys(cause) for one in site.nights for cause in one.said.incidents if cause.id))))
-        good += [one.said.is_red for one in site.nights if not site.site.planted(one.number)]
-        for one in bad:
-            true = -site.site.change(one.number, numpy.zeros(site.site.world.m))[members]
-            told += (one.said.loss[members] / true - 1)[one.said.red[members]].tolist()
+        bad = [night for night in site.nights if site.site.planted(night.number)]
+        red.append(numpy.concatenate([night.said.red[members] for night in bad]))
+        late.append(numpy.concatenate([night.said.red[members] for night in bad[-max(len(bad) // 4, 1) :]]))
+        ids.append(
+            len(set().union(*(_keys(cause) for night in site.nights for cause in night.said.incidents if cause.id)))
+        )
+        good += [night.said.is_red for night in site.nights if not site.site.planted(night.number)]
+        for night in bad:
+            true = -site.site.change(night.number, numpy.zeros(site.site.world.m))[members]
+            told += (night.said.loss[members] / true - 1)[night.said.red[members]].tolist()
         first += [site.night_of(lambda said, place=place: bool(said.red[place])) for place in members]
     bias = f'{100 * numpy.median(told):+.1f}' if told else '-'
     return [
@@ -614,7 +620,7 @@ def courses(sites: Sequence[Played]) -> list[str]:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: what its rows answer, its heads and its rows by name."""
+    """A table. `cells`: computes the cells of a row. `heads`: of the columns. `rows`: name -> world."""
 
     title: str
     cells: Callable[[Sequence[Played]], list[str]]
@@ -635,7 +641,7 @@ def _pools() -> Iterator[tuple[str, World]]:
 
 
 def _fault(loss: float) -> World:
-    """Return a world whose case loses 10 % for one night and is repaired; two nights later four series lose."""
+    """Return a world in which a case loses 10 % for one night; a night after its repair four series lose `loss`."""
     past = Loss('case', 0.1, start=1, stop=2)
     return World(losses=(past, Loss('series', loss, 0.01, start=3)), skipped=3, nights=6)
 
@@ -768,7 +774,7 @@ TABLES = (
 
 
 def rule_of(words: str) -> Callable[[Layout], Rule]:
-    """Return the rule ``NAME`` of the file ``FILE.py:NAME``."""
+    """Return the rule `NAME` of a file, from words such as ``FILE.py:NAME``."""
     path, _, name = words.rpartition(':')
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     assert spec and spec.loader, f'{words}: expected FILE.py:NAME'
@@ -785,10 +791,10 @@ def main() -> None:
     parser.add_argument(
         '--rule', default=f'{HERE / "product.py"}:Product', metavar='FILE.py:NAME', help='callable that takes a layout'
     )
-    given = parser.parse_args()
-    make = rule_of(given.rule)
+    arguments = parser.parse_args()
+    make = rule_of(arguments.rule)
     for table in TABLES:
-        rows = {name: world for name, world in table.rows.items() if given.only in f'{table.title}: {name}'}
+        rows = {name: world for name, world in table.rows.items() if arguments.only in f'{table.title}: {name}'}
         if rows:
             print(
                 f'\n{table.title}\n\n| world | sites | {" | ".join(table.heads)} |\n'
@@ -796,7 +802,7 @@ def main() -> None:
                 + '|'
             )
         for name, world in rows.items():
-            count = max(given.sites * 400 // max(world.m, 400), 1)
+            count = max(arguments.sites * 400 // max(world.m, 400), 1)
             sites = [play(world, name, number, make) for number in range(count)]
             print(f'| {name} | {count} | {" | ".join(table.cells(sites))} |', flush=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The statistics: arrays in, arrays out, in logarithms of performance.
+"""The statistics: arrays in, arrays out. All values are logarithms of performance.
 
-Never here: the store, names of series, sentences.
+This room does not read the store, knows no names of series, and writes no sentences.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Estimate what M series should be tonight: level, spread, correlation of sessions and jobs, slow sessions.
+"""Estimate what M series should be tonight: level, spread, correlation of sessions and jobs, share of slow sessions.
 
-Values are the logarithm of performance: higher is better, and a difference is a loss. All estimates use first jobs, an
-unselected sample, and pairs of jobs of one night; none uses tonight's losses.
+Values are the logarithm of performance: higher is better, and a difference of two values is a loss. All estimates use
+first jobs, which nothing selects, and pairs of jobs of one night. No estimate uses tonight's losses.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from postprocess.statistics.distributions import deviate, fit_prior, inliers, sc
 from postprocess.statistics.method import METHOD
 
 _ENOUGH_SERIES = 20  # fewest series for an estimate over a site
-_ENOUGH_VALUES = 200  # fewest values of baselines for an estimate of the tail of slow sessions
-_MOST_DF = 30.0  # most degrees of freedom of the spread of a kind of metric
+_ENOUGH_VALUES = 200  # fewest values of all baselines together for an estimate of the tail of slow sessions
+_MOST_DF = 30.0  # upper bound of the degrees of freedom of an assumed variance
 _SAME_LEVEL = 2.0  # standard errors within which later sessions are at the level of the baseline
-_CLIP = 6.0  # standard deviations at which a value of a level is cut
+_CLIP = 6.0  # standard deviations from the mean at which a later session is cut, before it changes the level
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What M series should be: arrays of M.
+    """What M series should be; each field is an array of length M, or M x N.
 
-    `mean` of the logarithm of performance over `n` sessions; `variance` of one session about it, with `df` degrees of
-    freedom. `prior`: the usual variance of its kind of metric; where `assumed`, the variance is this prior. `floor`:
-    logarithm of the smallest loss that matters; `cap`: of the largest that may be noise. `weight`: 1, or less for one
-    of many points of a curve. `sessions`: M x N first jobs of the sessions of the baseline, and `second`, a further job
-    of the same session; not a number where they are not known.
+    `mean`: mean logarithm of performance over `n` sessions. `variance`: variance of one session about the mean, with
+    `df` degrees of freedom. `prior`: the usual variance of the series' kind of metric; where `assumed` is True,
+    `variance` is the prior. `floor` and `cap`: logarithm of the smallest loss that matters, and of the largest that may
+    be noise. `weight`: 1, or less for a series that is one of many points of a curve. `sessions`: M x N first jobs of
+    the sessions of the baseline. `second`: M x N second jobs of the same sessions. Both are NaN where a job is not
+    known.
     """
 
     mean: ndarray
@@ -49,28 +50,28 @@ class Baseline:
 
     @cached_property
     def sd(self) -> ndarray:
-        """The standard deviation of one session."""
+        """The standard deviation of one session of each series."""
         return numpy.sqrt(self.variance)
 
     @property
     def shares(self) -> ndarray:
-        """The share of each series in the false alarms of a night."""
+        """The share of the false alarms of a night that each series may cause; the shares add up to 1."""
         return self.weight / self.weight.sum()
 
     def deviations(self, values: ndarray, cut: float = math.inf) -> ndarray:
-        """Return M x ... values in standard deviations above the mean, not beyond `cut`; NaN where there is none."""
+        """Return `values`, M x ..., in standard deviations above the mean, cut at +/- `cut`; NaN stays NaN."""
         shape = (-1, *[1] * (values.ndim - 1))
         return numpy.clip((values - self.mean.reshape(shape)) / self.sd.reshape(shape), -cut, cut)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A baseline with the estimates from all series of the site together.
+    """A baseline, and what all series of the site together say about sessions and jobs.
 
-    `phi`: correlation of neighbouring sessions; `rho`: correlation of the jobs of one night; `g`: variance of each
-    mean, in units of the variance of one session. `tail`: deviations of the sessions of all baselines below their
-    means, in standard deviations, ascending. `lasting`: the share of slow sessions times the share of these that last
-    into a further job, if that is too large for further jobs to confirm a loss; else 0.
+    `phi`: correlation of neighbouring sessions. `rho`: correlation of the jobs of one night. `g`: variance of the mean
+    of each series, in units of the variance of one session. `tail`: how far each session of all baselines is below its
+    mean, in standard deviations, ascending. `lasting`: the share of slow sessions times the share of slow sessions that
+    are still slow in a further job, if both are too large for further jobs to confirm a loss; else 0.
     """
 
     baseline: Baseline
@@ -83,28 +84,35 @@ class Expected:
     def deviate(
         self, loss: ndarray, v: ndarray | float, squares: ndarray | float = 0.0, more: ndarray | float = 0.0
     ) -> ndarray:
-        """Return the normal deviate of losses. `v`: their variance in units of the variance of one session.
+        """Return the normal deviate of each loss; `v`: variance of the losses in units of the variance of one session.
 
         `squares`: sum of squares of the jobs about their own mean, with `more` degrees of freedom.
         """
-        of = self.baseline
-        return deviate(loss / self.error(v, squares, more), of.df + more)
+        baseline = self.baseline
+        return deviate(loss / self.error(v, squares, more), baseline.df + more)
 
     def error(self, v: ndarray | float, squares: ndarray | float = 0.0, more: ndarray | float = 0.0) -> ndarray:
-        """Return the standard error of losses with variance `v`, including that of the mean of the baseline."""
-        of = self.baseline
-        return numpy.sqrt((of.df * of.variance + squares) / (of.df + more) * (v + self.g))
+        """Return the standard error of losses; it includes the error of the mean of the baseline.
+
+        Parameters as in `deviate`.
+        """
+        baseline = self.baseline
+        return numpy.sqrt((baseline.df * baseline.variance + squares) / (baseline.df + more) * (v + self.g))
 
     @cached_property
     def worst(self) -> float:
-        """The worst session of all baselines, in standard deviations below its mean; 0 where few are known."""
+        """How far the worst session of all baselines is below its mean, in standard deviations.
+
+        0 if few sessions are known.
+        """
         return float(self.tail[-1]) if len(self.tail) >= _ENOUGH_VALUES else 0.0
 
     @cached_property
     def skew(self) -> float:
         """The skewness of the sessions of all baselines towards low performance, at least 0.
 
-        Deviations are cut as in a window; 0 if few are known.
+        Deviations are cut as in a window. 0 if few sessions are known, or if the skewness is below three standard
+        errors.
         """
         if len(self.tail) < _ENOUGH_VALUES:
             return 0.0
@@ -114,7 +122,7 @@ class Expected:
         return float(skew) if skew > 3 * math.sqrt(6 / len(below)) else 0.0
 
     def usual(self, z: ndarray) -> ndarray:
-        """Return deviates of single jobs, reduced to what the share of such values among all baselines justifies."""
+        """Return the deviates `z` of single jobs, reduced to what the share of such values in all baselines allows."""
         n = len(self.tail)
         if n < _ENOUGH_VALUES:
             return z
@@ -124,32 +132,33 @@ class Expected:
         return numpy.minimum(z, shares[places].reshape(z.shape))
 
     def is_at_level(self, values: ndarray) -> ndarray:
-        """Return which of M x W values are at a lower level that already occurs in the baseline of the series.
+        """Return True for each of M x W values at a low level that already occurs in the baseline of its series.
 
-        Example: a second mode of the machine. The level is one session far below the mean, or several less far below.
+        Example: a second mode of the machine. A low level is one session far below the mean, or several sessions less
+        far.
         """
-        of, (far, less_far, near) = self.baseline, METHOD.level
-        z = of.deviations(of.sessions)
+        baseline, (far, less_far, near) = self.baseline, METHOD.level
+        z = baseline.deviations(baseline.sessions)
         there = numpy.isfinite(z)
         low = there & (z < -less_far)
         low &= (low.sum(axis=1, keepdims=True) > 1) | (z < -far)
-        sessions = numpy.where(low, of.sessions, numpy.nan)
+        sessions = numpy.where(low, baseline.sessions, numpy.nan)
         known = low.any(axis=1)
         if not known.any():
             return numpy.zeros(values.shape, bool)
         bounds = numpy.full((2, len(known)), numpy.nan)
         bounds[:, known] = numpy.nanmin(sessions[known], axis=1), numpy.nanmax(sessions[known], axis=1)
-        margin = near * of.sd
+        margin = near * baseline.sd
         return (values >= (bounds[0] - margin)[:, None]) & (values <= (bounds[1] + margin)[:, None])
 
 
 def expect(baseline: Baseline, first: ndarray) -> Expected:
-    """Return what to expect of the series; `first`: M x W first jobs of the sessions since, tonight last."""
+    """Return what to expect of each series; `first`: M x W first jobs of sessions after the baseline, tonight last."""
     baseline = _with_accepted_sessions(_with_fitted_spread(baseline, first), first)
     phi = _likeness_of_sessions(baseline, first)
     g = error_of_mean(phi, baseline.n)
     n = numpy.maximum(baseline.n, 2)
-    shown = n * (1 - error_of_mean(phi, n)) / (n - 1)  # the share of the variance that correlated sessions show
+    shown = n * (1 - error_of_mean(phi, n)) / (n - 1)  # share of the variance that correlated sessions show
     baseline = replace(baseline, variance=numpy.where(baseline.assumed, 1, 1 / shown) * baseline.variance)
     z = baseline.deviations(baseline.sessions)
     known = (baseline.n >= METHOD.short)[:, None] & numpy.isfinite(z)
@@ -160,16 +169,17 @@ def expect(baseline: Baseline, first: ndarray) -> Expected:
 
 
 def error_of_mean(phi: float, n: ndarray) -> ndarray:
-    """Return the variance of the mean of `n` sessions, in variances of one session: the sum of phi^|i-j| / n^2."""
+    """Return the variance of the mean of `n` sessions, in units of one session's variance: sum of phi^|i-j| / n^2."""
     return (n + 2 * phi / (1 - phi) * (n - (1 - phi**n) / (1 - phi))) / n**2
 
 
 def _with_fitted_spread(baseline: Baseline, first: ndarray) -> Baseline:
     """Return the baseline with assumed variances fitted to the site.
 
-    All series together show the common factor by which the priors of their kinds are wrong here, and how much series
-    differ (`fit_prior`). A single session shows it after its median, a loss in common, is removed; three or more show
-    it by their variances. The factor of the variance is held between 1/9 and 100.
+    `fit_prior` finds from all series with an assumed variance a common factor by which their priors are wrong, and how
+    much the series differ. A series with up to two later sessions contributes its change of tonight, without the median
+    change of all series; a series with more contributes the variance of its sessions. The factor is held between 1/9
+    and 100.
     """
     unknown = baseline.assumed
     if unknown.sum() < _ENOUGH_SERIES:
@@ -189,10 +199,10 @@ def _with_fitted_spread(baseline: Baseline, first: ndarray) -> Baseline:
 
 
 def _with_accepted_sessions(baseline: Baseline, first: ndarray) -> Baseline:
-    """Return the baseline extended by later sessions that are older than all windows, up to 30 in total.
+    """Return the baseline extended by later sessions that are older than all windows, up to 30 sessions in total.
 
-    Uses first jobs without outliers, and only if their mean is within `_SAME_LEVEL` standard errors of the accepted
-    one: the level must follow neither a drift nor an intermittent fault.
+    It takes first jobs without outliers, and only where their mean is within `_SAME_LEVEL` standard errors of the
+    accepted mean: the level must follow neither a drift nor an intermittent fault.
     """
     there = numpy.isfinite(first)
     older = there & (there[:, ::-1].cumsum(axis=1)[:, ::-1] > METHOD.windows[-1])
@@ -225,19 +235,19 @@ def _with_accepted_sessions(baseline: Baseline, first: ndarray) -> Baseline:
 
 
 def _scale_of_tonight(expected: Expected, tonight: ndarray) -> float:
-    """Return the factor by which tonight's first values scatter more than usual, at least 1."""
+    """Return the factor, at least 1, by which tonight's first jobs scatter more over the series than usual."""
     if len(tonight) < _ENOUGH_SERIES:
         return 1.0
     return scatter(-expected.deviate(expected.baseline.mean - tonight, 1.0))
 
 
 def _likeness_of_sessions(baseline: Baseline, first: ndarray) -> float:
-    """Return phi from the lag-1 products of the baseline's sessions, or of those since where they are not known.
+    """Return phi, the correlation of neighbouring sessions, from the lag-1 products of each series.
 
-    The ratio of the products to the squares, as the median of all series, so that a lasting loss in some of them has no
-    influence. Deviations from a mean of n sessions are negatively correlated, so the ratio is compared with tr1(C S C)
-    / tr(C S C), where S = phi^|i-j|, C = I - 1/n and tr1 sums the first off-diagonal. Less than three standard errors
-    count as none.
+    Uses the sessions of the baselines, or the later sessions where these are not known. The estimate is the median over
+    all series of lag-1 products / squares, so a lasting loss in some series does not change it. Deviations from a mean
+    of n sessions are negatively correlated, so the ratio is compared with tr1(C S C) / tr(C S C), where S = phi^|i-j|,
+    C = I - 1/n and tr1 sums the first off-diagonal. Return 0 if phi is less than three standard errors.
     """
     sessions = baseline.sessions[:, numpy.isfinite(baseline.sessions).any(axis=0)]
     if sessions.shape[1] < 4:
@@ -259,6 +269,7 @@ def _likeness_of_sessions(baseline: Baseline, first: ndarray) -> float:
 
 
 def _lag_ratio(n: int, phi: float) -> float:
+    """Return tr1(C S C) / tr(C S C) of `_likeness_of_sessions` for `n` sessions with correlation `phi`."""
     s = phi ** abs(numpy.subtract.outer(numpy.arange(n), numpy.arange(n)))
     centre = numpy.eye(n) - 1 / n
     centred = centre @ s @ centre
@@ -266,16 +277,17 @@ def _lag_ratio(n: int, phi: float) -> float:
 
 
 def _alike(baseline: Baseline, z: ndarray, known: ndarray) -> tuple[float, float]:
-    """Return rho and `Expected.lasting` from the pairs of jobs of the baseline's sessions; `z`: of its first jobs.
+    """Return rho and `Expected.lasting` from the pairs of jobs of the baselines' sessions.
 
-    rho is the regression slope of the second job on the first. The choice of cases that run twice depends on the first
-    job alone, so it does not bias the slope. Some pairs were chosen at random while the baseline was recorded.
+    `z`: deviations of the first jobs, M x N; `known`: True where they count. rho is the regression slope of the second
+    job on the first. Whether a case ran twice depends on the first job alone, so it does not bias the slope. Some pairs
+    were chosen at random while the baseline was recorded.
     """
     assumed, weight = METHOD.alike
     other = baseline.deviations(baseline.second)
     pairs = known & numpy.isfinite(other)
-    one, two = (numpy.clip(of[pairs], -METHOD.cut[0], METHOD.cut[0]) for of in (z, other))
-    rho = ((one * two).sum() + assumed * weight) / ((one**2).sum() + weight)
+    firsts, seconds = (numpy.clip(deviations[pairs], -METHOD.cut[0], METHOD.cut[0]) for deviations in (z, other))
+    rho = ((firsts * seconds).sum() + assumed * weight) / ((firsts**2).sum() + weight)
     least, share, lasting = METHOD.slow
     values = z[known]
     slow_share = ((values < -least).mean() - (values > least).mean()) if len(values) else 0.0

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find steps and drift in series of values, and which of them are statistically significant.
+"""Find steps and drifts in series of values, and decide which of them are statistically significant.
 
-Candidates are the borders of the segmentation with the least cost (`levels`). One counts if it reaches the floor of its
-series and the test of its two levels, controlled over all series of the site, is significant.
+Candidates for steps are the borders of the segmentation with the least cost (`levels`). A step counts if it is at least
+as large as the floor of its series and if the test of its two levels, controlled over all series of the site, is
+significant.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from postprocess.statistics.baseline import error_of_mean
 from postprocess.statistics.distributions import MAD_OF_NORMAL, false_discovery_rates
 
 SHORTEST = 5  # values of a segment: a step is found at its fifth value
-FALSE_STEPS = 0.007  # chance of any false step at a site without one; with several, share of steps that are false
-FALSE_DRIFTS = 0.003  # chance of any false drift at a site without one
+FALSE_STEPS = 0.007  # chance of a false step at a site without steps; at others, share of its steps that are false
+FALSE_DRIFTS = 0.003  # chance of a false drift at a site without drifts
 _WEEK = 7  # values whose median is one point of the drift test
 _WEEKS = 8  # fewest points of a drift test
-_SLOPE = 1.3  # standard error of the slope used here in that of least squares of normal values, by simulation
+_SLOPE = 1.3  # standard error of the Theil-Sen slope / that of the least-squares slope, for normal values (simulated)
 _SERIES_AT_ONCE = 128  # as many as the processor's cache holds
-_LEVELS = 128
+_LEVELS = 128  # most levels that a segment can have
 _FAR = 3  # standard deviations from the level at which a value is cut
 
 
 class Drift(NamedTuple):
-    """A change that lasts until the last value: the level `was` up to the place `begin`, then a slope to `became`."""
+    """A change that lasts until the last value: level `was` up to index `begin`, then a slope to level `became`."""
 
     begin: int
     was: float
@@ -42,7 +43,7 @@ class Drift(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """What changed in a series: `steps`, the places of the first values of new levels, and the drift since the last."""
+    """What changed in a series: `steps`, the indices of the first values of new levels, and the drift after them."""
 
     steps: list[int]
     drift: Drift | None = None
@@ -50,10 +51,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Control:
-    """Estimates from all series of a site that the tests of a change in one series use.
+    """Estimates from all series of a site that the test of a change in one series uses.
 
     `likeness`: correlation of neighboring values. `far`: share of the values that are far from their level. `series`:
-    how many there are. `chance`: largest p of a step that counts, to be divided by the places that it could have.
+    number of series. `chance`: largest p of a step that counts, before it is divided by the places where a step could
+    be.
     """
 
     likeness: float
@@ -63,7 +65,7 @@ class Control:
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom that a value contributes to the variance."""
+        """Degrees of freedom that one value contributes to the variance."""
         return (1 - self.likeness**2) / (1 + self.likeness**2)
 
 
@@ -72,30 +74,31 @@ def changes(
 ) -> tuple[list[Found], Control]:
     """Return the steps and the drift of each series of a site, and the estimates from all series that the tests used.
 
-    `series`: logarithms of values, of any lengths. `floors`: the smallest loss or gain of each that counts, a share.
-    `control`: that of all series, where these are only some. No level is shorter than 5 values.
+    `series`: logarithms of values; lengths may differ. `floors`: the smallest loss or gain of each series that counts,
+    a share. `control`: the estimates from all series of the site, if `series` are only some of them. A level has at
+    least 5 values.
     """
     least = [-math.log1p(-floor) for floor in floors]
     rests = [_Rest(values, ends) for values, ends in zip(series, _candidates(series, least), strict=True)]
     if control is None:
         control = _controlled(rests, least)
-    found = []
+    all_changes = []
     for rest, floor in zip(rests, least, strict=True):
         kept, _ = _reduced(rest, floor, control)
-        found.append(_with_drift(rest.values, floor, kept.ends, control))
-    return found, control
+        all_changes.append(_with_drift(rest.values, floor, kept.ends, control))
+    return all_changes, control
 
 
 # Candidates
 
 
 def _candidates(series: Sequence[ndarray], least: Sequence[float]) -> list[list[int]]:
-    """Return the places where a new level of a series begins.
+    """Return for each series the indices where a new level begins.
 
     The levels minimize the sum of absolute deviations plus (ln n)^1.5 for each step, in units of the noise (what PELT
-    finds with an L1 cost; Killick et al., JASA 107 (2012) 1590).
+    finds with an L1 cost; Killick et al., JASA 107 (2012) 1590). A series of fewer than 10 values has none.
     """
-    found: list[list[int]] = [[] for _ in series]
+    begins: list[list[int]] = [[] for _ in series]
     lengths = defaultdict(list)
     for i, values in enumerate(series):
         if len(values) >= 2 * SHORTEST:
@@ -107,14 +110,14 @@ def _candidates(series: Sequence[ndarray], least: Sequence[float]) -> list[list[
             # without noise, as in a constant series, a step below the floor would cost as much as one above it
             scale = numpy.maximum(noise(values), numpy.array([least[i] for i in chosen]) / 20)
             for i, ends in zip(chosen, levels(values / scale[:, None], math.log(n) ** 1.5), strict=True):
-                found[i] = ends
-    return found
+                begins[i] = ends
+    return begins
 
 
 def noise(values: ndarray) -> ndarray:
     """Return the standard deviation of each row about its level, from the median of its absolute first differences.
 
-    Steps hardly influence it.
+    Steps change it little.
     """
     return numpy.median(abs(numpy.diff(values)), axis=1) / MAD_OF_NORMAL / math.sqrt(2)
 
@@ -122,11 +125,11 @@ def noise(values: ndarray) -> ndarray:
 def levels(scaled: ndarray, penalty: float) -> list[list[int]]:
     """Return the segments of each row with the least absolute deviations from their medians plus `penalty` a step.
 
-    A segment is the place where it begins; the first one is left out. Dynamic programming over the levels that a
-    segment can have, which are the values of its row (of a long one 128 of them, evenly by rank): ``best[j]`` is the
-    least cost of the first j values, ``running[q]`` that of the first j when the last segment is at level q. All rows
-    are computed side by side. ruptures' Pelt(model="l1", min_size=5, jump=1) finds the same in a second for a series of
-    a year, too long for thousands of them.
+    A segment is given by the index where it begins; the first segment is left out. Dynamic programming over the levels
+    that a segment can have: the values of its row, or in a long row 128 of them, evenly by rank. ``best[j]`` is the
+    least cost of the first j values; ``running[q]`` is the least cost of the first j values if the last segment is at
+    level q. All rows are computed side by side. ruptures' Pelt(model="l1", min_size=5, jump=1) finds the same, but
+    takes a second for a series of a year: too long for thousands of series.
     """
     rows, n = scaled.shape
     scaled = scaled.astype(numpy.float32)
@@ -162,6 +165,7 @@ def levels(scaled: ndarray, penalty: float) -> list[list[int]]:
 
 
 def _trace(came_from: list[int]) -> list[int]:
+    """Return the begins of the segments after the first, from the begin of the last segment before each place."""
     ends, j = [], came_from[-1]
     while j:
         ends.append(j)
@@ -173,10 +177,10 @@ def _trace(came_from: list[int]) -> list[int]:
 
 
 class _Rest:
-    """The values of a series about its levels, which begin at `ends`.
+    """The values of a series, and their deviations from its levels, which begin at `ends`.
 
-    `means`: of the levels. `rest`: what is left of the values of each level without its mean, held within `_FAR`
-    standard deviations. `far`: how many values are beyond.
+    `means`: of the levels. `rest`: for each level, its values minus the mean, cut at `_FAR` standard deviations. `far`:
+    number of values that were cut.
     """
 
     def __init__(self, values: ndarray, ends: Sequence[int]):
@@ -194,20 +198,20 @@ class _Rest:
 
     @property
     def places(self) -> int:
-        """Where a step could be."""
+        """The number of places where a step could be."""
         return max(len(self.values) - 2 * SHORTEST + 1, 1)
 
     @property
     def squares(self) -> float:
-        """The sum of the squares of all rests."""
+        """The sum of the squares of all deviations."""
         return sum(float(part @ part) for part in self.rest)
 
 
 def _controlled(rests: Sequence[_Rest], least: Sequence[float]) -> Control:
-    """Return the steps of all series, with the false discovery rate controlled over all of them.
+    """Return the estimates from all series, with the false discovery rate of steps controlled over all series.
 
-    r, the correlation of neighbors, is corrected for what subtracting the levels took of it. p of a series is that of
-    its least certain step times the number of places that a step could have (Benjamini and Hochberg over series).
+    The correlation of neighbors is corrected for the part that subtracting the levels takes away. p of a series is p of
+    its least certain step times the number of places where a step could be (Benjamini and Hochberg over series).
     """
     long = [(rest, floor) for rest, floor in zip(rests, least, strict=True) if len(rest.values) >= 2 * SHORTEST]
     rests = [rest for rest, _ in long]
@@ -225,16 +229,16 @@ def _controlled(rests: Sequence[_Rest], least: Sequence[float]) -> Control:
     for rest, floor in long:
         kept, largest = _reduced(rest, floor, control)
         p.append(largest * kept.places)
-    every = numpy.array(p)
-    accepted = every[false_discovery_rates(every) <= FALSE_STEPS]
+    all_p = numpy.array(p)
+    accepted = all_p[false_discovery_rates(all_p) <= FALSE_STEPS]
     return replace(control, chance=max([FALSE_STEPS / len(rests), *accepted.tolist()]))
 
 
 def _reduced(rest: _Rest, floor: float, control: Control) -> tuple[_Rest, float]:
-    """Remove steps, the worst first, until each reaches `floor` and is not by chance.
+    """Remove steps, the worst first, until each step is at least `floor` and not by chance.
 
-    The worst step is the smallest one below the floor, else the one with the largest p. Returns that p, too (1 without
-    a step).
+    Return the rest and its largest p. The worst step is the smallest one if that is below the floor, else the one with
+    the largest p. p is 1 without a step.
     """
     while rest.ends:
         sizes = [abs(after - before) for before, after in pairwise(numpy.median(part) for part in rest.parts)]
@@ -249,10 +253,10 @@ def _reduced(rest: _Rest, floor: float, control: Control) -> tuple[_Rest, float]
 
 
 def _chances(rest: _Rest, floor: float, control: Control) -> list[float]:
-    """Return p of each step: the larger of p by Student's t between its levels and p of outlying sessions.
+    """Return p of each step: the larger of p by Student's t between its levels, and p that it is outlying sessions.
 
-    The second p is the chance that as many of a level's values lie on its side of the middle between both levels, if
-    each is there only as an outlier. Three slow sessions of five are no new level.
+    The second p is the chance that as many values of one level lie on its side of the middle between both levels, if
+    each of them is there as an outlier. So three slow sessions of five are no new level.
     """
     from scipy.special import bdtrc, stdtr  # takes a tenth of a second
 
@@ -261,15 +265,15 @@ def _chances(rest: _Rest, floor: float, control: Control) -> list[float]:
     sd = max(math.sqrt(rest.squares / freedom), floor / 20)
     df = max(freedom * control.freedom, 1)
     far = max(control.far, rest.far / len(rest.values))
-    found = []
+    chances = []
     for i, (before, after) in enumerate(pairwise(rest.means)):
         change, middle = after - before, (before + after) / 2
         p = 2 * float(stdtr(df, -abs(change) / sd / math.sqrt(variances[i] + variances[i + 1])))
         for part, side in ((rest.parts[i], -change), (rest.parts[i + 1], change)):
             there = int((side * (part - middle) > 0).sum())
             p = max(p, float(bdtrc(there - 1, len(part), far)))
-        found.append(p)
-    return found
+        chances.append(p)
+    return chances
 
 
 def medians(values: ndarray, ends: Sequence[int]) -> list[float]:
@@ -281,14 +285,17 @@ def medians(values: ndarray, ends: Sequence[int]) -> list[float]:
 
 
 def drift_in(values: ndarray, floor: float) -> Drift | None:
-    """Return the drift of a series that is known to have changed by at least `floor`, a share; None for steps."""
+    """Return the drift of a series that is known to have changed by at least `floor`, a share.
+
+    None if it changed in steps.
+    """
     least = -math.log1p(-floor)
     (ends,) = _candidates([values], [least])
     return _with_drift(values, least, ends, Control(0.0, 0.0, 1)).drift
 
 
 def _with_drift(values: ndarray, floor: float, ends: list[int], control: Control) -> Found:
-    """Return a drift that begins at one of the steps, if it fits better than the steps after it."""
+    """Return the steps `ends`, or the first of them and then a drift, if a drift fits better than the later steps."""
     for n, first in enumerate([0, *ends]):
         rest, after = values[first:], [end - first for end in ends[n:]]
         if len(rest) >= 2 * SHORTEST and (after or _drifts(rest, floor, control)):
@@ -300,9 +307,9 @@ def _with_drift(values: ndarray, floor: float, ends: list[int], control: Control
 
 
 def _drifts(values: ndarray, floor: float, control: Control) -> bool:
-    """Return True for a series without steps whose weekly medians drift by at least `floor`.
+    """Return True if the weekly medians of a series without steps drift by at least `floor`.
 
-    The slope is that of Theil and Sen, and differs from 0 by Student's t.
+    The slope is that of Theil and Sen; Student's t decides whether it differs from 0.
     """
     weeks = len(values) // _WEEK
     if weeks < _WEEKS:
@@ -328,10 +335,10 @@ def _drifts(values: ndarray, floor: float, control: Control) -> bool:
 def hinge(values: ndarray) -> tuple[int, ndarray]:
     """Return the index where a level becomes a slope, and the fitted line: least squares with distant values cut.
 
-    The slope lasts for twice the shortest level at least. Hudson, JASA 61 (1966) 1097.
+    The slope lasts at least twice as long as the shortest level. Hudson, JASA 61 (1966) 1097.
     """
     n = len(values)
-    last = numpy.arange(n - 2 * SHORTEST + 1)  # of the level
+    last = numpy.arange(n - 2 * SHORTEST + 1)  # candidates for the last value of the level
     lasts = (n - 1 - last).astype(float)
     mean_x = lasts * (lasts + 1) / 2 / n
     squares = lasts * (lasts + 1) * (2 * lasts + 1) / 6 - n * mean_x**2
@@ -349,7 +356,7 @@ def hinge(values: ndarray) -> tuple[int, ndarray]:
 
 
 def _is_line(values: ndarray, line: ndarray, ends: Sequence[int]) -> bool:
-    """Return True if a line describes the values better than levels that begin at `ends`."""
+    """Return True if `line` describes the values better than levels that begin at `ends`."""
     off_line = abs(values - line).sum()
     off_steps = sum(abs(part - numpy.median(part)).sum() for part in numpy.split(values, ends))
     return bool(off_line <= off_steps + math.log(len(values)) ** 1.5 * float(noise(values[None])[0]) * (len(ends) - 1))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Choose looks that find most within a budget: rotation first, then cost-aware greedy cover.
+"""Choose looks that find the most faults within a budget: rotation first, then a cost-aware greedy cover.
 
-`found`: looks x faults, the chance that a look finds a fault if it is there. What a set of looks finds of a fault,
-1 - prod(1 - found), is monotone and submodular in the set, and so is the weighted sum over faults.
+`found`: array looks x faults, the chance that a look finds a fault that is there. The chance that a set of looks finds
+a fault, 1 - prod(1 - found), is monotone and submodular in the set, and so is its weighted sum over faults.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ def covered(found: ndarray, looks: Sequence[int]) -> ndarray:
 
 
 def most_found(found: ndarray, weight: ndarray, cost: ndarray, budget: float, first: Sequence[int] = ()) -> list[int]:
-    """Return the looks that are chosen after those of `first`, in the order of their choice.
+    """Return the looks to add to those of `first`, in the order of their choice.
 
-    The better of the lazy greedy by gain per cost and the best single look: without `first` at least (1 - 1/e) / 2 of
-    the best that fits into `budget` (Leskovec et al., KDD 2007). `cost` must be above 0. A look that gains nothing is
-    not chosen.
+    `weight`: of each fault. `cost`: of each look, above 0, in the unit of `budget`. The result is the better of two:
+    the lazy greedy choice by gain per cost, and the best single look. Without `first` it reaches at least (1 - 1/e) / 2
+    of the best that fits into `budget` (Leskovec et al., KDD 2007). A look that gains nothing is not chosen.
     """
     start = 1 - covered(found, first)
     left, room, chosen = start.copy(), budget, []
     alone = found @ (weight * start)
     queue = [(-gain / cost[look], look) for look, gain in enumerate(alone.tolist()) if look not in set(first)]
     heapq.heapify(queue)
-    while queue:  # a gain only shrinks, so a look whose gain of now is still the largest is the best
+    while queue:  # gains only shrink: if the present gain of a look is still the largest, it is the best
         _, look = heapq.heappop(queue)
         if cost[look] > room:
             continue
@@ -51,7 +51,7 @@ def most_found(found: ndarray, weight: ndarray, cost: ndarray, budget: float, fi
 
 
 def at_most(found: ndarray, weight: ndarray, cost: ndarray, budget: float, looks: Sequence[int]) -> float:
-    """Return a bound that no set of looks within `budget` exceeds, from the gains beyond `looks` (Leskovec et al.)."""
+    """Return a bound of what any looks within `budget` find, from the gains beyond `looks` (Leskovec et al.)."""
     left = 1 - covered(found, looks)
     gains = found @ (weight * left)
     gains[list(looks)] = 0.0
@@ -63,9 +63,9 @@ def at_most(found: ndarray, weight: ndarray, cost: ndarray, budget: float, looks
 def due(left: ndarray, cost: ndarray, value: ndarray, budget: float) -> list[int]:
     """Return the looks that rotation needs tonight, the most urgent first, as far as `budget` suffices.
 
-    `left`: nights until each look is due, 1 or less: tonight; of the equally urgent those of most `value` for their
-    cost come first. Those due tonight may take the whole budget. Of the others as many as the least constant rate that
-    meets all dates needs, in at most half of it.
+    `left`: nights until each look is due; 1 or less means tonight. Of equally urgent looks, those with more `value` per
+    `cost` come first. Looks that are due tonight may take the whole budget. Other looks get the least constant rate of
+    cost per night that meets all dates, and at most half of the budget.
     """
     order = numpy.lexsort((-value / cost, left))
     nights = numpy.maximum(left[order], 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Statistics of distributions on arrays: normal deviates, variances of many series, outliers.
 
-Of scipy only what a comparison of sets of jobs or of nodes needs is imported, and when it is called: `scipy.special`
-takes 0.16 s, half of what numpy, DuckDB and Arrow take together, and `plumbline compare` runs in 0.7 s.
+`scipy.special` is imported only inside the functions that compare sets of jobs or nodes: its import takes 0.16 s, half
+as long as numpy, DuckDB and Arrow together, and `plumbline compare` runs in 0.7 s.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numpy import ndarray
 
 from plumbline.limits import PRIOR_DF
 
-OUTLYING = 4.0  # median absolute deviations, each scaled to the standard deviation of a normal distribution
-MAD_OF_NORMAL = 0.6744898
-ENOUGH_METRICS = 10  # fewest series whose variances tell how much variances differ
+OUTLYING = 4.0  # distance of an outlier, in median absolute deviations scaled to a normal standard deviation
+MAD_OF_NORMAL = 0.6744898  # median absolute deviation of the standard normal distribution
+ENOUGH_METRICS = 10  # fewest series from which to estimate how much variances differ
 _NORMAL = NormalDist()
 
 
 def deviate(t: ndarray, df: ndarray) -> ndarray:
-    """Return the normal deviate with the tail of Student's t (Wallace, Ann. Math. Statist. 30 (1959) 1124).
+    """Return the normal deviate with the same tail as Student's t (Wallace, Ann. Math. Statist. 30 (1959) 1124).
 
     Its error is at most 1.2 % from 4 degrees of freedom on.
     """
@@ -30,7 +30,7 @@ def deviate(t: ndarray, df: ndarray) -> ndarray:
 
 
 def student(z: ndarray | float, df: ndarray) -> ndarray:
-    """Return Student's t with the tail of a normal deviate: the inverse of `deviate`."""
+    """Return Student's t with the same tail as a normal deviate: the inverse of `deviate`."""
     return numpy.copysign(1, z) * numpy.sqrt(df * numpy.expm1((z * (8 * df + 3) / (8 * df + 1)) ** 2 / df))
 
 
@@ -40,26 +40,26 @@ def upper(p: float) -> float:
 
 
 def uppers(p: ndarray) -> ndarray:
-    """Return `upper` of each element; computes each different value once."""
+    """Return `upper` of each element of `p`; each different value is computed once."""
     values, places = numpy.unique(p, return_inverse=True)
     return numpy.array([upper(float(value)) for value in values])[places].reshape(p.shape)
 
 
 def below_selected(z: ndarray, least: ndarray) -> ndarray:
-    """Return how far below a normal deviate its 95 % interval ends, if only those above `least` are reported.
+    """Return how far below each normal deviate its 95 % interval ends, if only deviates above `least` are reported.
 
     At the lower end theta, one of 40 reported values is as large: (1 - F(z - theta)) / (1 - F(least - theta)) = 0.025.
-    It is 1.96 far above `least`, and up to 8 close to it.
+    The distance is 1.96 for a deviate far above `least`, and up to 8 for one close to it.
     """
-    found = numpy.full(z.shape, 1.96)
+    distances = numpy.full(z.shape, 1.96)
     for place in numpy.flatnonzero(z < least + 4).tolist():
         near, far, bar = 1.96, 8.0, min(float(least[place]), float(z[place]) - 1e-3) - float(z[place])
         for _ in range(30):
             middle = (near + far) / 2
             share = math.erfc(middle / math.sqrt(2)) / math.erfc((middle + bar) / math.sqrt(2))
             near, far = (middle, far) if share > 0.025 else (near, middle)
-        found[place] = near
-    return found
+        distances[place] = near
+    return distances
 
 
 def tail(z: ndarray) -> ndarray:
@@ -75,7 +75,7 @@ def chance(deviations: ndarray, df: ndarray) -> ndarray:
 
 
 def quantile(share: float, df: ndarray | float) -> ndarray:
-    """Return the quantile of Student's t with `df` degrees of freedom below which a `share` lies."""
+    """Return the value below which a `share` of Student's t with `df` degrees of freedom lies."""
     from scipy.special import stdtrit
 
     return stdtrit(df, share)
@@ -84,8 +84,8 @@ def quantile(share: float, df: ndarray | float) -> ndarray:
 def inliers(logs: ndarray) -> ndarray:
     """Return True for each logarithm within 4 scaled MAD of the median along the last axis; False for NaN.
 
-    If more than a fifth would be dropped, all values stay: they are a second level of the machine, not outliers, and a
-    limit without them would fail every other session.
+    If more than a fifth of the values would be dropped, all stay: they are then a second level of the machine, not
+    outliers, and a limit without them would fail every other session.
     """
     there = numpy.isfinite(logs)
     centre = numpy.nan_to_num(numpy.nanmedian(logs, axis=-1, keepdims=True))
@@ -96,12 +96,12 @@ def inliers(logs: ndarray) -> ndarray:
 
 
 def moderate(variances: ndarray, df: ndarray, prior: ndarray | float | None = None) -> tuple[ndarray, ndarray]:
-    """Return variances of many series and their degrees of freedom, shrunk towards a common value.
+    """Return the variances of many series and their degrees of freedom, shrunk towards a common value.
 
-    Each becomes (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, at most those of all series together; d0
-    and s0^2 as `fit_prior` finds them. The more the series differ in their spread and the more sessions a series has,
-    the less it changes. `prior`: the usual variances of their kinds, of which s0^2 is a common factor; fewer than
-    `ENOUGH_METRICS` series are shrunk towards the prior itself.
+    Each variance becomes (d0 s0^2 + d s^2) / (d0 + d), with d0 + d degrees of freedom, at most those of all series
+    together; `fit_prior` gives d0 and s0^2. A variance changes less, the more the spreads of the series differ and the
+    more sessions the series has. `prior`: the usual variance of each series' kind of metric; s0^2 is then a factor of
+    it. Fewer than `ENOUGH_METRICS` series are shrunk towards the prior itself.
     """
     ratios = variances / (1.0 if prior is None else prior)
     own = ratios > 0  # a variance of 0 says nothing about the prior
@@ -119,10 +119,10 @@ def moderate(variances: ndarray, df: ndarray, prior: ndarray | float | None = No
 def fit_prior(variances: ndarray, df: ndarray) -> tuple[float, float]:
     """Return d0 and s0^2 of the distribution of true variances, from estimates above 0 with `df` degrees of freedom.
 
-    Empirical Bayes: they follow a scaled inverse chi-square distribution with d0 degrees of freedom about s0^2, both
-    fitted by the moments of the logarithms (Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004) 3, section 6.2). d0 is
-    infinite where they differ no more than by chance; fewer than `ENOUGH_METRICS` of them say nothing, and give
-    `PRIOR_DF` and 1.
+    Empirical Bayes: the true variances follow a scaled inverse chi-square distribution with d0 degrees of freedom about
+    s0^2, both fitted by the moments of the logarithms (Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004) 3, section 6.2).
+    d0 is infinite if the estimates differ no more than by chance. Fewer than `ENOUGH_METRICS` estimates give `PRIOR_DF`
+    and 1.
     """
     half, variances = df[variances > 0] / 2, variances[variances > 0]
     if len(variances) < ENOUGH_METRICS:
@@ -137,7 +137,7 @@ def fit_prior(variances: ndarray, df: ndarray) -> tuple[float, float]:
 
 
 def digamma(x: ndarray) -> ndarray:
-    """Return the digamma function of x > 0: six steps of its recurrence, its series (Abramowitz and Stegun, 6.3)."""
+    """Return the digamma function of x > 0: six steps of the recurrence, then a series (Abramowitz and Stegun, 6.3)."""
     lower = sum(1 / (x + step) for step in range(6))
     x = x + 6
     return numpy.log(x) - 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6) - lower
@@ -151,7 +151,7 @@ def trigamma(x: ndarray) -> ndarray:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Return x > 0 with trigamma(x) = `value`: linear between points 1 % apart, of logarithms, which are nearly so."""
+    """Return x > 0 with trigamma(x) = `value`, by linear interpolation of logarithms between points 1 % apart."""
     return math.exp(float(numpy.interp(-math.log(value), -numpy.log(_TRIGAMMAS), numpy.log(_POINTS))))
 
 
@@ -160,10 +160,10 @@ _TRIGAMMAS = trigamma(_POINTS)
 
 
 def scatter(z: ndarray) -> float:
-    """Return the factor by which values (higher is better) scatter more than normal deviates, at least 1.
+    """Return the factor, at least 1, by which values (higher is better) scatter more than normal deviates.
 
-    The smaller of two estimates: from the quartiles, and from the better quarter of the values, which holds even if
-    half of the series lost performance.
+    It is the smaller of two estimates: from the quartiles, and from the better quarter of the values, which is right
+    even if half of the series lost performance.
     """
     low, high, highest = numpy.quantile(z, [0.25, 0.75, 0.9])
     scale = min((high - low) / 1.349, (highest - high) / 0.607)
@@ -171,11 +171,11 @@ def scatter(z: ndarray) -> float:
 
 
 def false_discovery_rates(p: ndarray) -> ndarray:
-    """Return Benjamini and Hochberg's adjusted p-values: of all flags up to q, a share q is expected to be false.
+    """Return Benjamini and Hochberg's adjusted p-values: of all values up to q, a share q is expected to be false.
 
-    The same as scipy.stats.false_discovery_control, whose import takes longer than a comparison.
+    The result is that of scipy.stats.false_discovery_control, whose import takes longer than a comparison.
     """
-    order = numpy.argsort(p)[::-1]  # from the largest
+    order = numpy.argsort(p)[::-1]  # the largest first
     scaled = p[order] * len(p) / numpy.arange(len(p), 0, -1)
     adjusted = numpy.empty(len(p))
     adjusted[order] = numpy.minimum(numpy.minimum.accumulate(scaled), 1)

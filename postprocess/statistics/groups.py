@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge losses that series have in common: the mean deviation of first jobs raises the doubt, further jobs decide.
+"""Judge losses that series have in common: the mean deviation of first jobs raises a doubt, further jobs decide.
 
-A loss of 2 % in each of 20 series is significant, although each one is within its noise.
+A loss of 2 % in each of 20 series is significant, although each one is within the noise of its series.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from postprocess.statistics.baseline import Expected
 from postprocess.statistics.distributions import ENOUGH_METRICS, deviate, fit_prior, student, upper
 from postprocess.statistics.method import METHOD
 
-_ALIKE, _DF = 0.5, 4.0  # assumed correlation of the series of a group, and its weight against recorded sessions
-_MOST_DF = 200.0
+_ALIKE, _DF = 0.5, 4.0  # assumed correlation of the series of a group, and its weight in degrees of freedom
+_MOST_DF = 200.0  # upper bound of the degrees of freedom of a fitted prior
 _CLIPPED = 0.8  # variance of a normal deviate that is cut at 2
-_LOOKS = (2, 4)  # numbers of further jobs of the group's cases at which to decide
-#: How many times the loss in common a series has lost that has a cause of its own.
+_LOOKS = (2, 4)  # numbers of further jobs of the group's cases after which to decide
+#: A series that lost more than this many times the loss in common has a cause of its own.
 MORE = 3
 
 
@@ -33,7 +33,10 @@ class Groups:
     members: Sequence[ndarray] = ()
 
     def mean(self, values: ndarray) -> ndarray:
-        """Return the mean of each group along the first axis of `values`; not a number where half of it has none."""
+        """Return the mean of each group along the first axis of `values`.
+
+        NaN unless more than half of its series have a number.
+        """
         together = numpy.concatenate(self.members)
         starts = numpy.cumsum([0, *map(len, self.members[:-1])])
         there = numpy.isfinite(values)
@@ -49,18 +52,19 @@ class Groups:
 
     @property
     def alike(self) -> ndarray:
-        """The number of groups of the same kind, for each group."""
+        """The number of groups that are of the same kind as each group."""
         kinds = list(self.kinds)
         return numpy.array([kinds.count(kind) for kind in kinds], dtype=float)
 
 
 @dataclass
 class InCommon:
-    """The groups that lost, by index, with their losses; and the cases that should run for undecided groups.
+    """The groups that lost, by index, with their losses; and the cases that should run again for undecided groups.
 
-    `loss` is the median of the losses of their series by further jobs, with its 95 % interval `low` to `high`, all
-    logarithms. `wanted`: case -> number of further jobs that it should have. `healthy`: case -> further jobs that ran
-    for groups without a loss.
+    `red`: indices of the groups that lost. `loss`: index -> (loss, low, high), logarithms: the median loss of the
+    group's series by further jobs, and its 95 % interval. `p`: index -> chance of such a loss without a cause.
+    `wanted`: case -> number of further jobs that it should have. `healthy`: case -> number of further jobs that ran for
+    groups without a loss.
     """
 
     red: list[int] = field(default_factory=list)
@@ -70,7 +74,10 @@ class InCommon:
     healthy: dict[int, int] = field(default_factory=dict)
 
     def tell(self, index: int, p: float, losses: ndarray, half: float, sd: ndarray) -> None:
-        """Note a group whose series lost `losses`; `half` of the interval in standard deviations `sd`."""
+        """Note a group whose series lost `losses`.
+
+        `half`: half of the 95 % interval, in units of the standard deviations `sd`.
+        """
         loss, half = float(numpy.nanmedian(losses)), half * float(numpy.median(sd))
         self.red.append(index)
         self.p[index], self.loss[index] = p, (loss, loss - half, loss + half)
@@ -86,30 +93,33 @@ def judge_groups(
     kinds: int = 1,
     asking: float = 1.0,
 ) -> InCommon:
-    """Return the losses that groups have in common, and the further jobs that they ask for.
+    """Return the losses that groups have in common, and the further jobs that undecided groups need.
 
-    `nights`: M x W x J jobs, tonight last, the first one of a night first; `case` of each series; `red`: series that
-    lost by themselves; `order`: of the cases, drawn for this session: the first ones of a group run for it; `kinds`: of
-    groups, and of nodes, that share the false alarms; `asking`: how many of the usual questions may be asked.
+    `nights`: M x W x J jobs, tonight last, the first job of a night first. `case`: number of the case of each series.
+    `red`: True for series that lost by themselves. `order`: rank of each case, drawn for this session; the cases of a
+    group with the lowest ranks run for it. `kinds`: number of kinds of groups, and of nodes, that share the false
+    alarms. `asking`: how many of the usual questions may be asked.
     """
-    found = InCommon()
+    in_common = InCommon()
     if not groups.members:
-        return found
-    of, cut = expected.baseline, METHOD.cut[1]
+        return in_common
+    baseline, cut = expected.baseline, METHOD.cut[1]
     losses = _losses(expected, nights[:, -1], numpy.arange(len(red)))
-    # two nights in a row: in a single night some of many series are far below their means by chance
-    before = of.mean - nights[:, -2, 0] if nights.shape[1] > 1 else numpy.zeros(len(red))
-    far = red | ((losses > cut * of.sd) & (before > cut * of.sd))
+    # on two nights in a row: on a single night some of many series are far below their means by chance
+    before = baseline.mean - nights[:, -2, 0] if nights.shape[1] > 1 else numpy.zeros(len(red))
+    far = red | ((losses > cut * baseline.sd) & (before > cut * baseline.sd))
     groups = replace(groups, members=[_without_own_causes(part, losses, far) for part in groups.members])
     recorded = (
-        groups.mean(of.deviations(of.sessions, cut)) if of.sessions.shape[1] else numpy.zeros((len(groups.members), 0))
+        groups.mean(baseline.deviations(baseline.sessions, cut))
+        if baseline.sessions.shape[1]
+        else numpy.zeros((len(groups.members), 0))
     )
     n = numpy.isfinite(recorded).sum(axis=1)
     centre = numpy.nansum(recorded, axis=1) / numpy.maximum(n, 1)
     variance, df = _spread(groups, recorded, centre, n)
     g = groups.mean(expected.g)
     jobs = nights[:, -1]
-    first = groups.mean(of.deviations(nights[..., 0], cut))
+    first = groups.mean(baseline.deviations(nights[..., 0], cut))
     z = deviate((centre - first[:, -1]) / numpy.sqrt(variance * (1 + g)), df)
     lasting = _lasting(expected, centre[:, None] - first, variance * numpy.ones(len(g)), df, g)
     asks = numpy.fmax(numpy.nan_to_num(z, nan=-9.0), lasting) > [
@@ -124,36 +134,36 @@ def judge_groups(
         of_group = variance[index], df[index], float(g[index])
         state = _decide(expected, jobs[own], own, len(part), of_group, level)
         if isinstance(state, int) and (alone := max(float(z[index]), float(lasting[index]))) > upper(level):
-            # no further job says otherwise: a mean of many series, each cut, has no tail of slow jobs
+            # no further job is needed: a mean of many series, each of them cut, has no tail of slow jobs
             half = 1.96 * float(numpy.sqrt(variance[index] * (1 + g[index])))
             if _shared(expected, jobs, part, part, red):
-                found.tell(
-                    index, 0.5 * math.erfc(alone / 2**0.5), _losses(expected, jobs[part], part), half, of.sd[part]
+                in_common.tell(
+                    index, 0.5 * math.erfc(alone / 2**0.5), _losses(expected, jobs[part], part), half, baseline.sd[part]
                 )
         if isinstance(state, int):
-            found.wanted |= {int(one): max(state, found.wanted.get(int(one), 0)) for one in chosen}
+            in_common.wanted |= {int(number): max(state, in_common.wanted.get(int(number), 0)) for number in chosen}
         elif state is None or not _shared(expected, jobs, part, own, red):
             ran = int(numpy.isfinite(jobs[own, 1:]).sum(axis=1).max())
-            found.healthy |= {int(one): ran for one in chosen}
+            in_common.healthy |= {int(number): ran for number in chosen}
         else:
             p, half = state
-            found.tell(index, p, _losses(expected, jobs[own], own), half, of.sd[own])
-    return found
+            in_common.tell(index, p, _losses(expected, jobs[own], own), half, baseline.sd[own])
+    return in_common
 
 
 def _decide(
     expected: Expected, jobs: ndarray, own: ndarray, size: int, of_group: tuple[float, float, float], level: float
 ) -> tuple[float, float] | int | None:
-    """Return p and half of the 95 % interval of a loss in common, in standard deviations; or the number of further jobs
-    needed to decide; or None without a loss.
+    """Return (p, half of the 95 % interval) of a loss, or the number of further jobs needed, or None without a loss.
 
-    `jobs`: of the series `own`, a part of a group of `size`.
+    `jobs`: of the series `own`, which are a part of a group of `size` series. `of_group`: variance of the group's mean,
+    its degrees of freedom and g. `level`: p below which a loss counts. The interval is in standard deviations.
     """
     variance, df, g = of_group
-    of, rho, cut = expected.baseline, expected.rho, METHOD.cut[1]
-    sd, mean = of.sd[own][:, None], of.mean[own][:, None]
+    baseline, rho, cut = expected.baseline, expected.rho, METHOD.cut[1]
+    sd, mean = baseline.sd[own][:, None], baseline.mean[own][:, None]
     variance = variance + _CLIPPED * (1 / len(own) - 1 / size)
-    recorded = numpy.clip((of.sessions[own] - mean) / sd, -cut, cut)
+    recorded = numpy.clip((baseline.sessions[own] - mean) / sd, -cut, cut)
     centre = float(numpy.nanmean(recorded)) if numpy.isfinite(recorded).any() else 0.0
     values = numpy.clip((jobs[:, 1:] - mean) / sd, -cut, cut)
     for k in _LOOKS:
@@ -173,9 +183,10 @@ def _decide(
 
 
 def _lasting(expected: Expected, losses: ndarray, variance: ndarray, df: ndarray, g: ndarray) -> ndarray:
-    """Return the largest normal deviate of the windows of groups x W losses of first jobs, tonight last.
+    """Return the largest normal deviate over all windows of each group.
 
-    Each deviate is reduced for the number of windows, so that the largest one is as likely as a single test.
+    `losses`: groups x W of first jobs, tonight last. The largest deviate is reduced for the number of windows, so that
+    it is as likely as one of a single test.
     """
     best = numpy.full(len(losses), -math.inf)
     apart = abs(numpy.subtract.outer(numpy.arange(losses.shape[1]), numpy.arange(losses.shape[1])))
@@ -190,7 +201,7 @@ def _lasting(expected: Expected, losses: ndarray, variance: ndarray, df: ndarray
 
 
 def _losses(expected: Expected, jobs: ndarray, own: ndarray) -> ndarray:
-    """Return the loss of each series from its further jobs, or from its first job if none ran."""
+    """Return the loss of each of the series `own`: the median of its further jobs, or its first job if no other ran."""
     ran = numpy.isfinite(jobs[:, 1:]).any(axis=1)
     further = numpy.full(len(own), numpy.nan)
     further[ran] = numpy.nanmedian(jobs[ran, 1:5], axis=1)
@@ -198,9 +209,9 @@ def _losses(expected: Expected, jobs: ndarray, own: ndarray) -> ndarray:
 
 
 def _without_own_causes(part: ndarray, losses: ndarray, far: ndarray) -> ndarray:
-    """Return the series of a group without the few that are far below their means and lost much more than the rest.
+    """Return the series of a group without the few that are far below their means and lost much more than the others.
 
-    Cut or not, they would move the mean as if all had lost something.
+    Even if cut, these few would move the mean as if all series had lost something.
     """
     others = part[~far[part]]
     if 2 * len(others) <= len(part):
@@ -209,7 +220,7 @@ def _without_own_causes(part: ndarray, losses: ndarray, far: ndarray) -> ndarray
 
 
 def _shared(expected: Expected, jobs: ndarray, part: ndarray, own: ndarray, red: ndarray) -> bool:
-    """Return True if the loss is shared by the series of a group, not limited to a few of them."""
+    """Return True if the series of a group share the loss, False if only a few of them lost."""
     losses = _losses(expected, jobs[own], own)
     middle = float(numpy.nanmedian(losses))
     if middle <= float(numpy.median(expected.baseline.floor[part])) / 2:
@@ -219,9 +230,9 @@ def _shared(expected: Expected, jobs: ndarray, part: ndarray, own: ndarray, red:
 
 
 def _spread(groups: Groups, recorded: ndarray, centre: ndarray, n: ndarray) -> tuple[ndarray, ndarray]:
-    """Return the variance of the mean of each group, for correlated series, and its degrees of freedom.
+    """Return the variance of the mean of each group, and its degrees of freedom; the series of a group are correlated.
 
-    Fitted among the groups of a kind where there are enough of them.
+    Where a kind has enough groups, the prior is fitted to the groups of this kind.
     """
     prior = _ALIKE + (1 - _ALIKE) / groups.sizes
     squares = numpy.nansum((recorded - centre[:, None]) ** 2, axis=1)

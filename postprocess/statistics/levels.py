@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Estimate the level of a series and its spread between sessions, with outliers dropped and two levels told apart."""
+"""Estimate the level of a series and its spread between sessions; drop outliers, and tell two levels apart."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from plumbline.limits import DEFAULT_FLOOR, DEFAULT_SPREAD
 from postprocess.statistics.distributions import ENOUGH_METRICS, inliers, moderate
 from postprocess.statistics.method import METHOD
 
-_ENOUGH_SESSIONS = 5  # from which an outlier is told from usual variation
-_APART = 12.0  # least distance of two levels, in standard deviations inside them
-_LEAST_SPREAD = 0.25  # of the usual spread: printed values are rounded, and may be equal
+_ENOUGH_SESSIONS = 5  # fewest sessions in which to look for outliers and second levels
+_APART = 12.0  # least gap between two levels, in standard deviations of the values inside them
+_LEAST_SPREAD = 0.25  # least spread as a part of the usual one: printed values are rounded, and may be equal
 
 
 @dataclass(frozen=True)
 class Level:
     """The level of one series: which of its values count, and how much a further value would vary.
 
-    `used`: True for each value that counts. `variance` of the logarithm of one session's value with `df` degrees of
-    freedom, both None with one session. `usual`: the spread that is usual for such a value here, as far as further jobs
-    show it. `levels`: the means and sessions of both levels, the worse first, where there are two; then only the values
-    of the worse count. `switched`: the session in which the second level began, if the series stayed there; else None.
-    `worse`: where jobs of one session were at both levels, the mean of those at the worse one, of each session that
-    counts; then `levels` have jobs in place of sessions.
+    `used`: True for each value that counts. `dropped`: number of outliers. `variance`: of the logarithm of one
+    session's value, with `df` degrees of freedom; both None with one session. `usual`: the spread that is usual for
+    such a value here, if there are further jobs. `levels`: where the series has two levels, (mean, number of sessions)
+    of each, the worse first; then only values of the worse level count. `switched`: the session in which the second
+    level began, if the series stayed there; else None. `worse`: where jobs of one session were at both levels, the mean
+    of the jobs at the worse level, for each session that counts; the numbers in `levels` are then of jobs, not of
+    sessions.
     """
 
     used: ndarray
@@ -43,10 +44,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Values:
-    """The values of one series, above 0, with the number of their session each, in the order of the sessions.
+    """The values of one series, above 0, and the number of the session of each value, in the order of the sessions.
 
-    `sign`: 1 where higher is better. `usual`: the spread that is usual for its kind of metric. `floor`: the smallest
-    loss that matters. `looks`: the values of further jobs of a session, which nothing chose, by its number.
+    `sign`: 1 where higher is better, else -1. `usual`: the usual spread of the kind of metric. `floor`: the smallest
+    loss that matters. `looks`: number of a session -> values of its further jobs, which no earlier value selected.
     """
 
     values: ndarray
@@ -57,30 +58,31 @@ class Values:
     looks: Mapping[int, ndarray] = field(default_factory=dict)
 
     def jobs(self) -> list[ndarray]:
-        """Return all jobs of each session that has further ones."""
+        """Return for each session with further jobs the values of all its jobs."""
         return [numpy.append(self.values[self.sessions == night], more) for night, more in self.looks.items()]
 
 
 def estimate(series: Sequence[Values]) -> list[Level]:
-    """Return the level of each series, with spreads corrected for dropped outliers and shrunk towards usual ones.
+    """Return the level of each series.
 
-    `moderate` finds from all series how far what is usual for their kinds holds at this site. Where several nodes ran
-    in a session, all their values count for the spread, and the sessions for the degrees of freedom. What is usual is
-    at least what further jobs within a session show (`_usual`).
+    Its spread is corrected for dropped outliers and shrunk towards the usual spread. `moderate` finds from all series
+    how far the usual spreads hold at this site. Where several nodes ran in a session, all their values count for the
+    spread, but only sessions count for the degrees of freedom. The usual spread is at least what further jobs within a
+    session show (`_usual`).
     """
-    levels = [_level(of) for of in series]
+    levels = [_level(recorded) for recorded in series]
     spreads = _usual(series, levels)
-    if any(of.looks for of in series):
+    if any(recorded.looks for recorded in series):
         levels = [replace(level, usual=float(here)) for level, here in zip(levels, spreads, strict=True)]
     narrowed = _share_by_chance(levels)
     known, variances, degrees, usual = [], [], [], []
-    for place, (of, level, here) in enumerate(zip(series, levels, spreads, strict=True)):
-        sessions = len(numpy.unique(of.sessions[level.used]))
+    for place, (recorded, level, here) in enumerate(zip(series, levels, spreads, strict=True)):
+        sessions = len(numpy.unique(recorded.sessions[level.used]))
         if sessions < 2:
             continue
         factor, fewer = _correction(level.dropped / len(level.used), narrowed)
         known.append(place)
-        values = of.values[level.used] if level.worse is None else level.worse
+        values = recorded.values[level.used] if level.worse is None else level.worse
         variances.append(numpy.log(values).var(ddof=1) * factor)
         degrees.append(max((sessions - 1) / fewer, 1.0))
         usual.append(here**2)
@@ -92,19 +94,20 @@ def estimate(series: Sequence[Values]) -> list[Level]:
 
 
 def _usual(series: Sequence[Values], levels: Sequence[Level]) -> ndarray:
-    """Return the spread that is usual for a session's value of each series.
+    """Return the usual spread of a session's value for each series.
 
-    That of its kind, unless further jobs of a session show more: they have `METHOD.alike` of the variance in common, so
-    what differs between them is the rest of it. Moderated over the series, which also tells it of those without further
-    jobs. Of minutes it is the least that sessions differ by.
+    It is the spread of the kind of metric, unless further jobs of a session show more: jobs of a session have
+    `METHOD.alike` of the variance in common, so they differ by the rest of it. The result is moderated over the series,
+    and so gives a spread to series without further jobs. Jobs minutes apart vary the least, so it is a lower bound for
+    sessions.
     """
-    stated = numpy.array([of.usual for of in series]) ** 2
+    stated = numpy.array([values.usual for values in series]) ** 2
     squares, df = numpy.zeros(len(series)), numpy.zeros(len(series))
-    for place, (of, level) in enumerate(zip(series, levels, strict=True)):
-        for jobs in of.jobs():
+    for place, (values, level) in enumerate(zip(series, levels, strict=True)):
+        for jobs in values.jobs():
             logs = numpy.log(jobs)
             if level.levels:
-                logs = logs[_is_worse(jobs, of.sign, level)]
+                logs = logs[_is_worse(jobs, values.sign, level)]
             if len(logs) > 1:
                 squares[place] += ((logs - logs.mean()) ** 2).sum()
                 df[place] += len(logs) - 1
@@ -116,22 +119,23 @@ def _usual(series: Sequence[Values], levels: Sequence[Level]) -> ndarray:
 
 
 def _is_worse(values: ndarray, sign: int, level: Level) -> ndarray:
-    """Return which values are nearer to the worse of two levels."""
+    """Return True for each value that is nearer to the worse of two levels."""
     border = numpy.sqrt(level.levels[0][0] * level.levels[1][0])
     return sign * values < sign * border
 
 
 def _level(of: Values) -> Level:
+    """Return the level of one series, without its spread: the worse of two levels, or the values without outliers."""
     logs = numpy.log(of.values)
     sessions, first = numpy.unique(of.sessions, return_index=True)
     means = numpy.add.reduceat(logs, first) / numpy.diff([*first, len(logs)])
     performance = of.sign * means
     if (border := _border(performance, of)) is not None:
         low = performance < border
-        found = tuple((math.exp(means[side].mean()), int(side.sum())) for side in (low, ~low))
+        two_levels = tuple((math.exp(means[side].mean()), int(side.sum())) for side in (low, ~low))
         changes = numpy.flatnonzero(low[1:] != low[:-1])
         switched = int(sessions[changes[0] + 1]) if len(changes) == 1 else None
-        return Level(numpy.isin(of.sessions, sessions[low]), levels=found, switched=switched)
+        return Level(numpy.isin(of.sessions, sessions[low]), levels=two_levels, switched=switched)
     if (within := _within_a_session(of, sessions)) is not None:
         return within
     if len(sessions) < _ENOUGH_SESSIONS:
@@ -141,7 +145,10 @@ def _level(of: Values) -> Level:
 
 
 def _within_a_session(of: Values, sessions: ndarray) -> Level | None:
-    """Return the worse of two levels that the jobs of one session were at; None where there are no two."""
+    """Return the level from the worse of two levels between which jobs of one session differ; None without two levels.
+
+    Also None if a session has several values.
+    """
     borders = (_border(of.sign * numpy.log(jobs), of) for jobs in of.jobs())
     border = next((found for found in borders if found is not None), None)
     if border is None or len(sessions) < len(of.values):
@@ -160,10 +167,11 @@ def _within_a_session(of: Values, sessions: ndarray) -> Level | None:
 
 
 def _border(performance: ndarray, of: Values) -> float | None:
-    """Return a value between two levels of at least two sessions each; None where there are no two.
+    """Return a value between two levels of at least two sessions each; None without two levels.
 
-    The gap must exceed 12 standard deviations inside the levels, more with fewer than ten sessions: less than one of a
-    thousand series with normal, skewed or autocorrelated noise has such a gap (tests/postprocess/test_levels.py).
+    The gap must exceed 12 standard deviations inside the levels, and more with fewer than ten sessions: of series with
+    normal, skewed or autocorrelated noise, less than one of a thousand has such a gap
+    (tests/postprocess/test_levels.py).
     """
     ordered = numpy.sort(performance)
     n = len(ordered)
@@ -182,10 +190,10 @@ def _border(performance: ndarray, of: Values) -> float | None:
 
 
 def _share_by_chance(levels: Sequence[Level]) -> float:
-    """Return the share of the series with dropped values that would lose values by chance under normal noise.
+    """Return which share of the series with dropped values lose values by normal noise alone, as expected.
 
-    0.12 (5/n)^0.62 of the series of n values lose some (simulated). With fewer than 10 series nothing shows that more
-    than chance is at work.
+    Of series with n values, 0.12 (5/n)^0.62 lose some (simulated). Fewer than 10 series cannot show that more than
+    chance is at work: then 1.
     """
     sizes = numpy.array([len(level.used) for level in levels if len(level.used) >= _ENOUGH_SESSIONS])
     hit = sum(level.dropped > 0 for level in levels)
@@ -195,11 +203,12 @@ def _share_by_chance(levels: Sequence[Level]) -> float:
 
 
 def _correction(dropped: float, by_chance: float) -> tuple[float, float]:
-    """Return the factor of a variance, and the divisor of its degrees of freedom, that correct for dropped values.
+    """Return two corrections for dropped values: the factor of a variance, and the divisor of its degrees of freedom.
 
-    `dropped`: their share of the values. The variance of normal values that 4 scaled median absolute deviations cut is
-    too small by 1 + 12 q + 20 q^2, and as uncertain as if it had 1 + 5 q times fewer degrees of freedom (simulated for
-    5 to 60 values). If more values are dropped than chance explains, most were outliers, and the correction is smaller.
+    `dropped`: share q of the values that was dropped. If 4 scaled median absolute deviations cut normal values, their
+    variance is too small by 1 + 12 q + 20 q^2, and as uncertain as with 1 + 5 q times fewer degrees of freedom
+    (simulated for 5 to 60 values). `by_chance`: share of the series that chance explains; the others had outliers, so
+    the correction is smaller.
     """
     narrower = 1 / (1 + 12 * dropped + 20 * dropped**2)
     return 1 / (by_chance * narrower + 1 - by_chance), 1 + 5 * dropped * by_chance

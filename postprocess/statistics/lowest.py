@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lowest value that a healthy node may show: of its own earlier values, or of its peers'."""
+"""The lowest value that a healthy node may show, from its own earlier values or those of its peers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy
 
 from postprocess.statistics.distributions import student, upper
 
-FALSE_DRAINS = 1e-4  # of healthy checks
+FALSE_DRAINS = 1e-4  # share of healthy checks that fail
 FLOOR = 0.05  # smallest loss that drains: an update of kernel or firmware may cost a few percent
-OWN = 50  # earlier checks of the node from which on it is compared with itself
-WIDEST = 0.2  # largest loss that must be waited for; where only more is found, nothing is judged
-PEERS = 8  # other nodes from which on it is compared with them
-_FOUND = 2.33 + 0.7  # deviates: 99 % are below the first; the best of eight looks is above a single one by the second
+OWN = 50  # fewest earlier checks of a node for a comparison with itself
+WIDEST = 0.2  # a metric is judged only if a loss of this size is found
+PEERS = 8  # fewest other nodes for a comparison with them
+_FOUND = 2.33 + 0.7  # 99 % of normal deviates are below 2.33; the best of eight looks is 0.7 above a single one
 
 
 @dataclass(frozen=True)
 class Lowest:
-    """`level` and `limit` in the unit of the metric; `notices`: the smallest loss that is found in 99 of 100 checks.
+    """The limit of one metric: `level` and `limit` in its unit.
 
-    `limit` is 0 where earlier values scatter too much, as where a machine has two levels.
+    `notices`: the smallest loss that 99 of 100 checks find. `limit` is 0 if earlier values scatter too much, for
+    example on a machine with two levels.
     """
 
     level: float
@@ -32,12 +33,12 @@ class Lowest:
 
 
 def lowest(own: Sequence[float], peers: Sequence[Sequence[float]], series: int) -> Lowest | None:
-    """Return the limit for a metric that is better higher, of `series` judged at once; None without enough values.
+    """Return the limit of a metric for which higher is better; None without enough values.
 
-    `own`: one value of each earlier healthy check of this node; `peers`: the same of other nodes. The limit is the
-    prediction limit of a further value: level - t s sqrt(1 + 1/n) on the log scale, with Student's t at
-    `FALSE_DRAINS` / `series`, and at least `FLOOR` below the level. All values count for s, outliers too: each is a
-    check that was low for a while although nothing was wrong.
+    `own`: one value of each earlier healthy check of this node. `peers`: the same for each other node. `series`: number
+    of metrics that are judged at once. The limit is the prediction limit of a further value: level - t s sqrt(1 + 1/n)
+    on the log scale, with Student's t at `FALSE_DRAINS` / `series`, and at least `FLOOR` below the level. All values
+    count for s, outliers too: each is a check that was low for a while although nothing was wrong.
     """
     if len(own) >= OWN:
         logs = numpy.log(own)

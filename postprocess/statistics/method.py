@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All constants of the method that judges a night, each with its meaning and its effect."""
+"""All constants of the method that judges a night, each with its meaning and the effect of a change."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 
 def _constant(value: Any, meaning: str, moves: str) -> Any:
+    """Return a field with default `value` and its `meaning`; `moves` says what another value would change."""
     return field(default=value, metadata={'meaning': meaning, 'moves': moves})
 
 
 @dataclass(frozen=True)
 class Method:
-    """The constants. docs/tolerances.md prints this table, and docs/verdicts.md explains the steps."""
+    """The constants of the method. docs/tolerances.md prints this table, and docs/verdicts.md explains the steps."""
 
     false: float = _constant(
         0.03,
@@ -114,10 +115,10 @@ class Method:
 
     def table(self) -> Iterator[dict[str, str]]:
         """Yield for each constant its name, value, meaning and effect."""
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for constant in fields(self):
+            value = getattr(self, constant.name)
             text = ', '.join(f'{each:g}' for each in value) if isinstance(value, tuple) else f'{value:g}'
-            yield {'constant': one.name, 'value': text, **one.metadata}
+            yield {'constant': constant.name, 'value': text, **constant.metadata}
 
 
 METHOD = Method()

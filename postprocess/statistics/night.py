@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge all series of a session together: which lost performance, and which cases should run again.
+"""Judge all series of a session together: which series lost performance, and which cases should run again.
 
-First jobs raise doubts, further jobs decide: the number that raised a doubt never counts as evidence for it. The steps
-are derived in docs/verdicts.md; `METHOD` holds the constants, and `studies/worlds.py` measures how often the answer is
-wrong. Everything here is arithmetic on arrays of M series, whose values are the logarithm of performance.
+First jobs raise doubts and further jobs decide: a number that raised a doubt never counts as evidence for the loss.
+docs/verdicts.md derives the steps, `METHOD` holds the constants, and `studies/worlds.py` measures how often the answer
+is wrong. All values here are arrays over M series, in logarithms of performance.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from postprocess.statistics.nodes import Pool, Slow, judge_nodes
 
 _TONIGHT, _LASTING, _ = (METHOD.false * share for share in METHOD.shares)
 _HERE = 2  # further jobs that decide whether a series lost on one node only
-#: Further jobs of a case that turns out to be healthy, in the mean.
+#: Mean number of further jobs of a case that turns out to be healthy.
 A_CASE = 2.0
-_AT_MOST = 1.4  # times the budget: the most further jobs in a night with many cases that are not cleared soon
-#: A budget with which one case runs the four further jobs that decide: the least of a site, however few cases it has.
+_AT_MOST = 1.4  # most further jobs of a night / budget, on a night when many cases are not cleared soon
+#: The smallest budget of a site, however few its cases: one case can run the four further jobs that decide.
 ONE_CASE = 4 / _AT_MOST
-_SURE = 3.0  # normal deviate of further jobs from which more jobs run regardless of the budget
+_SURE = 3.0  # normal deviate of the further jobs of a case above which more of them run regardless of the budget
 _LARGE = -math.log1p(-METHOD.large[0])
 
 
 class More(NamedTuple):
-    """Further jobs of a case: on the node `on`, or where that is -1 on none of the nodes `avoid`."""
+    """Further jobs of a case: on the node `on`; if `on` is -1, on any node except those in `avoid`."""
 
     case: int
     jobs: int
@@ -52,12 +52,12 @@ class More(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer for M series: arrays of M.
+    """The answer for M series; the fields are arrays of length M.
 
-    `red`: lost performance. `waits`: in doubt, with too few further jobs to decide. `p`: the chance of a healthy series
-    to look so bad; `q` the same among all series. `loss` over the last `window` sessions, with its 95 % interval `low`
-    to `high`; losses are logarithms. `more`: the jobs that should run now. `left_out`: case in doubt for which the
-    budget was too small -> largest loss of a first job.
+    `red`: lost performance. `waits`: in doubt, with too few further jobs to decide. `p`: the chance that a healthy
+    series looks so bad; `q`: the same among all series. `loss`: logarithm, over the last `window` sessions, with the 95
+    % interval `low` to `high`. `more`: the jobs that should run now. `left_out`: case in doubt that the budget leaves
+    out -> largest loss of its first jobs.
     """
 
     red: ndarray
@@ -76,10 +76,10 @@ class Answer:
 
 
 def judge(baseline: Baseline, jobs: ndarray, pool: Pool, groups: Groups | None = None, budget: float = 0.0) -> Answer:
-    """Judge the last session of `jobs`: M x W x J values, not a number where there is none; all series have it.
+    """Judge the last session of `jobs`, M x W x J values, NaN where a job did not run.
 
-    `groups`: series that are also judged by what they have in common. `budget`: how many further jobs of cases that
-    turn out to be healthy may run tonight.
+    All series have the last session. `groups`: sets of series that are also judged together. `budget`: number of
+    further jobs that may run tonight for cases that turn out to be healthy.
     """
     groups = groups or Groups()
     expected = expect(baseline, jobs[..., 0])
@@ -104,7 +104,12 @@ def judge(baseline: Baseline, jobs: ndarray, pool: Pool, groups: Groups | None =
 
 
 class _Night:
-    """The tests of single series. `asked`: in doubt; `waits`: further jobs still wanted; `red`: it lost."""
+    """The tests of single series: arrays of M.
+
+    `asked`: in doubt. `waits`: number of further jobs that are still wanted. `last`: index in `METHOD.looks` of the
+    last test, or -1. `tonight`, `lasting`, `there`: lost by tonight's further jobs, over a window, or only on the node
+    of the first job. `red`: any of these three.
+    """
 
     def __init__(self, expected: Expected, nights: Nights, pool: Pool, slow: Slow):
         self.expected, self.nights, self.pool, self.slow = expected, nights, pool, slow
@@ -121,8 +126,8 @@ class _Night:
         self.early = list(before.windows(self.begun))
         self.suspicion, self.doubt = self._doubt(self.z1), self._doubt(expected.usual(self.z1))
         node = pool.node[pool.case]
-        on_slow = numpy.isin(node, list(slow.loss)) & (node >= 0)  # that explains what it measured
-        #: cases whose node is in doubt wait for what others show there
+        on_slow = numpy.isin(node, list(slow.loss)) & (node >= 0)  # the slow node explains the loss of the series
+        #: cases whose node is in doubt wait until other cases have run on that node
         self.on_hold = numpy.isin(pool.node, list(slow.wanted)) & (pool.node >= 0)
         lasts = self._lasting(self.early)[0]
         self.asked = (self.suspicion > upper(METHOD.doubt)) & ~on_slow & ~lasts & ~self.at_level
@@ -142,34 +147,34 @@ class _Night:
         self.red = self.tonight | self.lasting | self.there
 
     def _doubt(self, z1: ndarray) -> ndarray:
-        """Return the doubt about each series as a normal deviate: the larger one of tonight and of the windows."""
+        """Return the doubt about each series as a normal deviate: the larger of `z1` and that of the windows."""
         least = METHOD.near * self.of.floor
         doubt = numpy.where(self.first_loss > least, z1, -math.inf)
-        for _, found in self.early:
-            doubt = numpy.maximum(doubt, numpy.where(self.z1 > 0.5, found.z, -math.inf) - 0.3)
+        for _, stretch in self.early:
+            doubt = numpy.maximum(doubt, numpy.where(self.z1 > 0.5, stretch.z, -math.inf) - 0.3)
         doubt = numpy.where(self.is_large | (self.first_loss > self.of.cap), numpy.maximum(doubt, 3.0), doubt)
         # a curve of k points is in doubt k times as often, so z^2 falls by 2 ln k
         return numpy.where(doubt > 0, numpy.sqrt(numpy.maximum(doubt**2 + 2 * numpy.log(self.of.weight), 0)), doubt)
 
     @property
     def surest(self) -> ndarray:
-        """Return the largest normal deviate of a loss in the further jobs of each case; -inf if none ran."""
+        """The largest normal deviate of a loss in the further jobs of each case; -inf if no further job ran."""
         rows = numpy.arange(len(self.last))
         z = numpy.where(self.asked & (self.last >= 0), self.looks.z[numpy.maximum(self.last, 0), rows], -math.inf)
-        found = numpy.full(self.pool.cases, -math.inf)
-        numpy.maximum.at(found, self.pool.case, z)
-        return found
+        largest = numpy.full(self.pool.cases, -math.inf)
+        numpy.maximum.at(largest, self.pool.case, z)
+        return largest
 
     @property
     def strong(self) -> ndarray:
-        """Which series need no budget: they are beyond every value of the baselines of the site."""
+        """True for each series that needs no budget: it is worse than any value of the baselines of the site."""
         factor = METHOD.worst if self.expected.lasting else 1.0  # further jobs of one night are then weaker evidence
         beyond = self.z1 > max(factor * self.expected.worst + 1, METHOD.slow[0])
         return beyond | self.is_large | (self.first_loss > self.of.cap)
 
     def _decide(self, shown: Looks, asked: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-        """Return which of the series `asked` lost, the further jobs that each still needs, and its last test."""
-        of, least = self.of, METHOD.near * self.of.floor
+        """Return which series of `asked` lost, the further jobs that each needs, and the place of its last test."""
+        baseline, least = self.of, METHOD.near * self.of.floor
         alive, sure = asked.copy(), numpy.zeros(len(asked), bool)
         waits, last = numpy.zeros(len(asked), int), numpy.full(len(asked), -1)
         together = self._with_what_asked(shown, asked)
@@ -182,43 +187,43 @@ class _Night:
                 lost = (z > self.red_at) & (loss > least)
                 if k == METHOD.looks[-1]:
                     lost |= together & (loss > least)
-                size = numpy.maximum(_LARGE, METHOD.large[1] * of.sd)
-                lost |= (of.n < METHOD.short) & (loss > size) & (z > upper(METHOD.large[2]))
+                size = numpy.maximum(_LARGE, METHOD.large[1] * baseline.sd)
+                lost |= (baseline.n < METHOD.short) & (loss > size) & (z > upper(METHOD.large[2]))
                 sure |= looked & lost
-            sure |= looked & (loss > of.cap)
-            alive = looked & ~sure & (z > upper(METHOD.go_on)) & (loss > 0.4 * of.floor)
+            sure |= looked & (loss > baseline.cap)
+            alive = looked & ~sure & (z > upper(METHOD.go_on)) & (loss > 0.4 * baseline.floor)
         return sure, waits, last
 
     def _with_what_asked(self, shown: Looks, asked: ndarray) -> ndarray:
         """Return which series lost by eight further jobs, against a reference that includes the first jobs.
 
-        Mean and variance are sufficient, and what chose a series is ancillary to them, so that choosing is independent
-        of this test (Basu's theorem): it is one of as many as were asked.
+        Mean and variance are sufficient, and the choice of series is ancillary to them. So the choice is independent of
+        this test (Basu's theorem), and the test is corrected only for the number of series asked.
         """
-        of, first = self.of, self.nights.first
+        baseline, first = self.of, self.nights.first
         width = first.shape[1]
         recent = (numpy.arange(width) >= width - self.begun[:, None]) & numpy.isfinite(first)
         n, more = 1 / self.expected.g, recent.sum(axis=1)
         values = numpy.where(recent, first, 0.0)
-        mean = (n * of.mean + values.sum(axis=1)) / (n + more)
+        mean = (n * baseline.mean + values.sum(axis=1)) / (n + more)
         squares = numpy.where(recent, (first - mean[:, None]) ** 2, 0.0).sum(axis=1)
-        df = of.df + more
-        variance = (of.df * of.variance + n * (of.mean - mean) ** 2 + squares) / df
+        df = baseline.df + more
+        variance = (baseline.df * baseline.variance + n * (baseline.mean - mean) ** 2 + squares) / df
         k, rho = METHOD.looks[-1], self.expected.rho
-        # the night shifts all jobs alike: by the share rho of the first job's deviation
+        # a night shifts all its jobs alike: the expected shift is rho times the deviation of the first job
         usual = mean + rho * (first[:, -1] - mean)
         v = rho * (1 - rho) + (1 - rho) * 0.149 + 1 / (n + more)
         error = numpy.sqrt((df * variance + shown.squares[-1]) / (df + k - 1) * v)
-        z = deviate((usual - of.mean + shown.loss[-1]) / error, df + k - 1)
-        return shown.there[-1] & (z > upper(_TONIGHT / 2 / max(float((of.weight * asked).sum()), 1.0)))
+        z = deviate((usual - baseline.mean + shown.loss[-1]) / error, df + k - 1)
+        return shown.there[-1] & (z > upper(_TONIGHT / 2 / max(float((baseline.weight * asked).sum()), 1.0)))
 
     def _alone(self) -> ndarray:
-        """Return which series lost although too few further jobs ran: they are far beyond what single jobs do here."""
+        """Return which series lost although too few further jobs ran: they are far worse than any single job here."""
         shown = numpy.where(
             self.last < 0, math.inf, self.looks.z[numpy.maximum(self.last, 0), numpy.arange(len(self.last))]
         )
         undecided = self.asked & (self.waits > 0) & (shown > upper(METHOD.go_on))
-        # no further job contradicts, so decide over all series by Benjamini and Hochberg's method
+        # no further job contradicts the loss, so decide over all series by Benjamini and Hochberg's method
         p = tail(self.z1) / self.of.shares / len(self.z1)
         beyond = (false_discovery_rates(p) < _TONIGHT / 4) & (self.z1 > self.expected.worst + 1)
         beyond &= self.first_loss > METHOD.near * self.of.floor
@@ -227,9 +232,9 @@ class _Night:
     def _on_its_node(self, node: ndarray) -> tuple[ndarray, ndarray, ndarray]:
         """Return which series lost only on the node of their first job, how much, and the jobs wanted on that node.
 
-        For series that are red by their first job and cleared by jobs on other nodes, two further jobs on that node
-        decide, each of which must be red by itself. Usual differences between nodes are smaller, and three slow jobs in
-        a row are unlikely by chance.
+        Applies to series that are red by their first job and cleared by jobs on other nodes. Two further jobs on the
+        first node decide; each must be red by itself. Usual differences between nodes are smaller, and three slow jobs
+        in a row are unlikely by chance.
         """
         by_chance = uppers(numpy.cbrt(_TONIGHT / 4 * self.of.shares))
         far = self.asked & (self.z1 > self.red_at) & (self.expected.usual(self.z1) > by_chance) & (node >= 0)
@@ -239,15 +244,15 @@ class _Night:
         count = numpy.isfinite(values).sum(axis=0)
         least = numpy.nan_to_num(self.of.mean - numpy.fmax.reduce(values, axis=0))
         lost = far & (count >= _HERE) & (self.expected.deviate(least, 1.0) > self.red_at)
-        # what is told is the mean of the two, as of other further jobs
+        # the reported loss is the mean of the two jobs, as for other further jobs
         loss = self.of.mean - numpy.nansum(values, axis=0) / numpy.maximum(count, 1)
         return lost, loss, numpy.where(far & (count < _HERE), _HERE - count, 0)
 
     def _agreed(self, sure: ndarray) -> ndarray:
         """Return which losses are confirmed by enough sessions in a row.
 
-        One session is enough, unless slow sessions of this site last into further jobs and the loss is within their
-        range.
+        One session is enough, unless slow sessions of this site last into further jobs and the loss is as small as
+        theirs.
         """
         if not self.expected.lasting:
             return numpy.ones(len(sure), bool)
@@ -264,35 +269,36 @@ class _Night:
         return agreed | (self.first_loss > METHOD.worst * self.expected.worst * self.of.sd)
 
     def _lasting(self, windows: list[tuple[int, Stretch]]) -> tuple[ndarray, ndarray, Stretch]:
-        """Return which series lost over a window that tonight's first job shows, too.
+        """Return which series lost over a window of sessions and in tonight's first job.
 
-        Also returns the sessions of the shortest such window, and its loss; for a drift, the present loss.
+        Return also the length in sessions of the shortest such window of each series, and the loss in that window.
         """
         m = len(self.red_at)
         length, lost = numpy.zeros(m, int), numpy.zeros(m, bool)
         best = Stretch(numpy.full(m, -math.inf), numpy.zeros(m), numpy.ones(m), numpy.ones(m))
-        for sessions, found in windows:
+        for sessions, stretch in windows:
             if self.expected.lasting and sessions < 4:
                 continue
-            is_red = (found.z > self.lasting_at) & (self.z1 > upper(METHOD.shown))
+            is_red = (stretch.z > self.lasting_at) & (self.z1 > upper(METHOD.shown))
             first = is_red & ~lost
             lost |= is_red
             length = numpy.where(first, sessions, length)
-            best = Stretch(*(numpy.where(first, new, old) for new, old in zip(found, best, strict=True)))
+            best = Stretch(*(numpy.where(first, new, old) for new, old in zip(stretch, best, strict=True)))
         return lost, length, best
 
     def told(self) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray]:
-        """Return p, sessions, loss, and how far below and above it its 95 % interval ends.
+        """Return p, number of sessions, loss, and how far its 95 % interval reaches below and above the loss.
 
-        They are those of tonight's further jobs, unless none ran or a window alone decided; else of the shortest red
-        window; else of the first job. The interval of a red loss accounts for the selection of large ones.
+        The numbers are from tonight's further jobs, unless none ran or only a window decided; else from the shortest
+        red window; else from the first job. The interval of a red loss takes into account that only large losses are
+        reported.
         """
-        of, rows = self.of, numpy.arange(len(self.red))
+        baseline, rows = self.of, numpy.arange(len(self.red))
         z, window, loss = self.z1, numpy.ones(len(rows), int), self.first_loss
-        error, df = self.expected.error(1.0), of.df
+        error, df = self.expected.error(1.0), baseline.df
         ran = (self.last >= 0) & (self.tonight | ~self.lasting)
         by_window = self.lasting & ~ran
-        place = numpy.maximum(self.looks.there.sum(axis=0) - 1, 0)  # of all that ran, not only of those that decided
+        place = numpy.maximum(self.looks.there.sum(axis=0) - 1, 0)  # all jobs that ran, not only those that decided
         for chosen, source, length in (
             (ran, (self.looks.z[place, rows], self.looks.loss[place, rows], self.looks.error[place, rows],
                    self.looks.df[place, rows]), 1),
@@ -303,34 +309,34 @@ class _Night:
             )
             window = numpy.where(chosen, length, window)
         v = self.expected.rho + (1 - self.expected.rho) / _HERE
-        there = self.expected.deviate(self.loss_there, v), self.loss_there, self.expected.error(v), of.df
+        there = self.expected.deviate(self.loss_there, v), self.loss_there, self.expected.error(v), baseline.df
         z, loss, error, df = (
             numpy.where(self.there, new, old) for new, old in zip(there, (z, loss, error, df), strict=True)
         )
         bar = numpy.where(by_window, self.lasting_at, self.red_at)
         is_told = by_window | (ran & self.tonight)
         below = below_selected(deviate(loss / error, df), numpy.where(is_told, bar, -math.inf))
-        least = METHOD.near * of.floor  # a smaller loss never counts
+        least = METHOD.near * baseline.floor  # a smaller loss never counts
         half = student(1.96, df) * error
         lower = numpy.maximum(numpy.minimum(loss - half, least), loss - student(below, df) * error)
         return tail(z), window, loss, loss - lower, half
 
     def improved(self) -> ndarray:
-        """Return which series are better than the baseline, by tonight alone or by a window."""
+        """Return which series are better than the baseline, tonight or over a window."""
         better = (-self.z1 > self.red_at) & (-self.first_loss > self.of.floor)
         full = Stretches(self.expected, self.nights)
         width = self.nights.jobs.shape[1]
         for length in (length for length in METHOD.windows if length <= width):
-            found = full.of(width - length, width)
-            better |= (-found.z > self.lasting_at) & (-found.loss > self.of.floor) & numpy.isfinite(found.z)
+            stretch = full.of(width - length, width)
+            better |= (-stretch.z > self.lasting_at) & (-stretch.loss > self.of.floor) & numpy.isfinite(stretch.z)
         return better & ~self.red
 
 
 def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], dict[int, float]]:
-    """Return the jobs that should run now, and the cases in doubt that the budget leaves out, with their loss.
+    """Return the jobs that should run now, and the cases in doubt that the budget leaves out, each with its loss.
 
-    Nodes and groups in doubt come first, then cases in the order of their doubt. Jobs of healthy and of undecided cases
-    use the budget; those of confirmed losses do not.
+    Nodes and groups in doubt come first, then cases, the largest doubt first. Jobs of healthy and of undecided cases
+    use the budget; jobs of confirmed losses do not.
     """
     pool, cases = night.pool, night.pool.cases
     ran = numpy.zeros(cases, int)
@@ -364,10 +370,10 @@ def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], d
     of_common = common.wanted.keys() | common.healthy.keys()
     healthy = [case for case in numpy.flatnonzero(ran).tolist() if not confirmed[case] and case not in of_common]
     spent += sum(int(ran[case]) for case in healthy)
-    # a case whose further jobs so far do not clear it will mostly run all of them
+    # a case that its further jobs have not cleared yet will mostly run all of them
     planned: float = spent + sum(METHOD.looks[-1] - int(ran[case]) for case in healthy if goes_on[case])
     most = math.inf if night.expected.lasting else _SURE
-    # first cases with further jobs, the surest loss first; then the others, the largest doubt first
+    # first the cases that already have further jobs, the surest loss first; then the others, the largest doubt first
     for case in numpy.lexsort((-worst, -sure, ran == 0)).tolist():
         if not goes_on[case] or night.on_hold[case]:
             continue
@@ -383,9 +389,9 @@ def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], d
 
 
 def highest(answer: Answer, groups: Groups) -> list[int]:
-    """Return the groups that show causes: they lost as a group, or most of their series lost by themselves.
+    """Return the indices of the groups that show causes: they lost as a group, or most of their series lost alone.
 
-    The widest come first; a further group must share less than half of its series with them.
+    The largest group comes first. Another group counts if less than half of its series are in groups already chosen.
     """
     red = set(answer.common.red)
     for index, part in enumerate(groups.members):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The jobs of M series in the last sessions, tests of stretches of sessions, and the end of a loss."""
+"""The jobs of M series in the last sessions, tests of stretches of sessions, and where a loss ended."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from postprocess.statistics.baseline import Expected
 from postprocess.statistics.distributions import deviate
 from postprocess.statistics.method import METHOD
 
-FURTHER = METHOD.looks[-1]  # jobs of a case in a session beside the first
+FURTHER = METHOD.looks[-1]  # most further jobs of a case in a session
 _STRETCHES = (1, 3, 8)  # lengths in sessions of losses that are searched for
-#: Variance of the mean of the middle half of k normal values, in units of theirs (by simulation).
+#: Number k of normal values -> variance of the mean of their middle half / variance of one value (simulated).
 _MIDDLE = {1: 1.0, 2: 0.5, 4: 0.298, 8: 0.149}
 
 
 class Stretch(NamedTuple):
-    """The test of some sessions in a row, for M series: arrays of M.
+    """The test of some sessions in a row, for M series; the fields are arrays of length M.
 
-    `z`: the normal deviate of their mean, each session cut at 3 standard deviations; `loss` without the cut, with its
-    standard `error` and `df` degrees of freedom.
+    `z`: normal deviate of the mean loss, each session cut at 3 standard deviations. `loss`: mean loss without the cut,
+    with its standard `error` and `df` degrees of freedom.
     """
 
     z: ndarray
@@ -37,17 +37,17 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Nights:
-    """The last sessions of M series, tonight last: M x W x J values of `jobs`, not a number where there is none.
+    """The last sessions of M series, tonight last: `jobs`, M x W x J values, NaN where no job ran.
 
-    The first job of a session is an unselected sample, the others ran because of it. A series' sessions without a value
-    are left out, so that windows count sessions that have it.
+    The first job of a session is an unselected sample; its result decides whether further jobs run. Sessions in which a
+    series has no value are left out for this series, so a window counts only sessions with a value.
     """
 
     jobs: ndarray
 
     @classmethod
     def of(cls, jobs: ndarray) -> Nights:
-        """Return the nights of values whose columns are the sessions of the site."""
+        """Return the nights of `jobs`, M x sessions of the site x J."""
         most = METHOD.windows[-1] + 1
         if numpy.isfinite(jobs[:, -most:, 0]).all():
             return cls(jobs[:, -most:])
@@ -56,27 +56,27 @@ class Nights:
 
     @property
     def first(self) -> ndarray:
-        """The value of the first job, M x W."""
+        """The values of the first jobs, M x W."""
         return self.jobs[..., 0]
 
     @cached_property
     def k(self) -> ndarray:
-        """The number of jobs, M x W; 0 where a series has no such session."""
+        """The number of jobs of each session, M x W; 0 where a series has no such session."""
         return numpy.isfinite(self.jobs).sum(axis=-1)
 
     @cached_property
     def mean(self) -> ndarray:
-        """The mean of the jobs, M x W; 0 where there is none."""
+        """The mean of the jobs of each session, M x W; 0 where no job ran."""
         return numpy.nansum(self.jobs, axis=-1) / numpy.maximum(self.k, 1)
 
     @cached_property
     def squares(self) -> ndarray:
-        """The sum of squared deviations of the jobs from their mean, M x W."""
+        """The sum of squared deviations of the jobs of each session from their mean, M x W."""
         return numpy.nansum((self.jobs - self.mean[..., None]) ** 2, axis=-1)
 
     @cached_property
     def only_first(self) -> Nights:
-        """These nights without the further jobs of tonight."""
+        """The nights without tonight's further jobs."""
         jobs = self.jobs.copy()
         jobs[:, -1, 1:] = numpy.nan
         return Nights(jobs)
@@ -85,8 +85,8 @@ class Nights:
 class Looks(NamedTuple):
     """What the first k further jobs of one session show, for each k of `METHOD.looks`: arrays of looks x M.
 
-    `there`: whether so many ran. `loss`: that of the middle half of them, with its standard `error` and `df`; `squares`
-    about their mean.
+    `there`: True where k further jobs ran. `loss`: mean loss of the middle half of them, with its standard `error` and
+    `df`. `squares`: sum of squares of the jobs about their mean.
     """
 
     there: ndarray
@@ -98,8 +98,8 @@ class Looks(NamedTuple):
 
 
 def looks(expected: Expected, jobs: ndarray) -> Looks:
-    """Return what the further jobs of a session show; `jobs`: M x J, the first one of the session before them."""
-    of, rho = expected.baseline, expected.rho
+    """Return what the further jobs of a session show; `jobs`: M x J, with the first job of the session in column 0."""
+    baseline, rho = expected.baseline, expected.rho
     further = numpy.full((len(jobs), FURTHER), numpy.nan)
     further[:, : jobs.shape[1] - 1] = packed(jobs[:, 1:])
     rows = []
@@ -109,14 +109,14 @@ def looks(expected: Expected, jobs: ndarray) -> Looks:
         some = numpy.where(there[:, None], some, 0.0)
         middle = numpy.sort(some, axis=1)[:, k // 4 : max(k - k // 4, 1)].mean(axis=1)
         squares = ((some - some.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) / (1 - rho)
-        v, loss = rho + (1 - rho) * _MIDDLE[k], of.mean - middle
+        v, loss = rho + (1 - rho) * _MIDDLE[k], baseline.mean - middle
         z = numpy.where(there, expected.deviate(loss, v, squares, k - 1), 0.0)
-        rows.append((there, z, loss, expected.error(v, squares, k - 1), of.df + k - 1, squares))
+        rows.append((there, z, loss, expected.error(v, squares, k - 1), baseline.df + k - 1, squares))
     return Looks(*map(numpy.array, zip(*rows, strict=True)))
 
 
 def packed(values: ndarray) -> ndarray:
-    """Return M x J values with the missing ones moved to the end of each row."""
+    """Return M x J values with each row's NaN moved to the end."""
     there = numpy.isfinite(values)
     if (there[:, 1:] <= there[:, :-1]).all():
         return values
@@ -124,22 +124,22 @@ def packed(values: ndarray) -> ndarray:
 
 
 class Stretches:
-    """The stretches of the last sessions, with how much each session weighs."""
+    """The stretches of the last sessions, and the weight of each session."""
 
     def __init__(self, expected: Expected, nights: Nights):
         self.expected, self.nights = expected, nights
-        of, rho = expected.baseline, expected.rho
+        baseline, rho = expected.baseline, expected.rho
         there = nights.k > 0
-        #: a session of k jobs has the variance rho + (1 - rho) / k
+        #: a session of k jobs has the variance rho + (1 - rho) / k, in units of that of one job
         self.precision = numpy.where(there, 1 / (rho + (1 - rho) / numpy.maximum(nights.k, 1)), 0.0)
-        self.loss = numpy.where(there, of.mean[:, None] - nights.mean, 0.0)
-        most = METHOD.cut[0] * of.sd[:, None]
+        self.loss = numpy.where(there, baseline.mean[:, None] - nights.mean, 0.0)
+        most = METHOD.cut[0] * baseline.sd[:, None]
         self._cut = numpy.clip(self.loss, -most, most)
         self._within = nights.squares / (1 - rho)
         self._sessions = there.sum(axis=1)
 
     def of(self, begin: int, end: int) -> Stretch:
-        """Return what the sessions from `begin` to before `end`, places of columns, show; z is -inf where one lacks."""
+        """Return what the sessions in columns `begin` to `end` - 1 show; z is -inf for series that lack one of them."""
         part = slice(begin, end)
         total = self.precision[:, part].sum(axis=1)
         weight = self.precision[:, part] / numpy.maximum(total, 1e-9)[:, None]
@@ -154,28 +154,28 @@ class Stretches:
         more = numpy.maximum(self.nights.k[:, part].sum(axis=1) - 1, 0)
         whole = self._sessions >= self.loss.shape[1] - begin
         z = self.expected.deviate(cut, v, squares, more)
-        # a mean of few skewed values is skewed: the first term of Cornish and Fisher's expansion, of which the cut has
-        # taken half already (by simulation)
+        # a mean of few skewed values is skewed: subtract the first term of Cornish and Fisher's expansion, halved,
+        # because the cut has removed the other half already (by simulation)
         z = z - numpy.maximum(z**2 - 1, 0) * self.expected.skew / 12 / math.sqrt(end - begin)
         z = numpy.where(whole, z, -math.inf)
         loss = (weight * self.loss[:, part]).sum(axis=1)
         return Stretch(z, loss, self.expected.error(v, squares, more), self.expected.baseline.df + more)
 
     def begun(self, red: ndarray) -> ndarray:
-        """Return how many of the last sessions follow the last loss that is over; all where there is none.
+        """Return how many of the last sessions come after the last loss that ended; all sessions if no loss ended.
 
-        It was a stretch whose mean is red by itself, and the sessions after it are 20 to 1 likelier without its loss:
-        their log likelihood ratio, the sum of loss (loss / 2 - theirs) / variance, is above log 20.
-        By Ville's inequality that happens to a lasting loss with a chance of 1 in 20.
+        The loss was a stretch whose mean is red by itself, and the sessions after it are 20 times likelier without the
+        loss than with it: the log likelihood ratio, the sum of loss (loss / 2 - session's loss) / variance, is above
+        log 20. By Ville's inequality, that happens to a loss that still lasts with a chance of 1 in 20.
         """
-        of, width = self.expected.baseline, self.loss.shape[1]
+        baseline, width = self.expected.baseline, self.loss.shape[1]
         sessions = numpy.full(len(red), width)
-        losses = numpy.maximum(self.loss, -METHOD.cut[0] * of.sd[:, None])
+        losses = numpy.maximum(self.loss, -METHOD.cut[0] * baseline.sd[:, None])
         weight = self.precision[:, ::-1].cumsum(axis=1)[:, ::-1]
         total = (self.precision * losses)[:, ::-1].cumsum(axis=1)[:, ::-1]
-        variance = math.log(METHOD.over) * of.variance
+        variance = math.log(METHOD.over) * baseline.variance
         for place in range(1, width):
-            # the largest loss of a session before it, for few series can have been red then
+            # a quick bound, the largest loss of a session before: only few series can have been red before this place
             worst = losses[:, max(place - _STRETCHES[-1], 0) : place].max(axis=1)
             rows = numpy.flatnonzero(worst * (worst / 2 * weight[:, place] - total[:, place]) > variance)
             if not len(rows):
@@ -188,9 +188,10 @@ class Stretches:
         return sessions
 
     def since(self, window: ndarray) -> ndarray:
-        """Return how many of the last `window` sessions of each series follow the largest change within them.
+        """Return how many of the last `window` sessions of each series come after the largest change within the window.
 
-        A change counts from 3.5 standard errors of the difference between the sessions before and after it.
+        A change counts from 3.5 standard errors of the difference between the sessions before and after it. Without a
+        change it is the whole window.
         """
         variance, width = self.expected.baseline.variance, self.loss.shape[1]
         sessions, best = window.copy(), numpy.full(len(window), 3.5)
@@ -210,9 +211,12 @@ class Stretches:
         return sessions
 
     def windows(self, begun: ndarray) -> Iterator[tuple[int, Stretch]]:
-        """Yield each window that ends tonight; z is -inf where it reaches back before `begun` or shows too little."""
+        """Yield (length, stretch) of each window that ends tonight.
+
+        z is -inf for a series whose loss is too small, or whose window begins before the last `begun` sessions.
+        """
         width, least = self.loss.shape[1], METHOD.near * self.expected.baseline.floor
         for length in (length for length in METHOD.windows if length <= width):
-            found = self.of(width - length, width)
-            counts = (begun >= length) & (found.loss > least)
-            yield length, found._replace(z=numpy.where(counts, found.z, -math.inf))
+            stretch = self.of(width - length, width)
+            counts = (begun >= length) & (stretch.loss > least)
+            yield length, stretch._replace(z=numpy.where(counts, stretch.z, -math.inf))

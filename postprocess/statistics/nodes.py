@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge the nodes of a pool, where each case runs on any of them.
+"""Judge the nodes of a pool, where each case may run on any node.
 
-The cases of tonight on a node ask, others that run there decide.
-
-A lasting effect of a node on one series made its first job slow once and would again: it cannot confirm itself.
+The first jobs of tonight's cases on a node raise a doubt; other cases that then run on the node decide. A lasting
+effect of the node on one series made the first job slow and would make the next job slow too, so that series cannot
+confirm the doubt.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from postprocess.statistics.baseline import Expected
 from postprocess.statistics.distributions import MAD_OF_NORMAL, upper
 from postprocess.statistics.method import METHOD
 
-_FEWEST = 2  # other cases that decide where there are no more
-_FEW = 20  # sessions of cases that say too little of their spread, and cases that say it tonight
-_ALIKE = 0.5  # correlation of the series of a case where no sessions show it
+_FEWEST = 2  # fewest other cases that can decide
+_FEW = 20  # with fewer recorded sessions, the spread of tonight's cases counts, if there are at least so many cases
+_ALIKE = 0.5  # assumed correlation of the series of a case
 
 
 class NodeJob(NamedTuple):
-    """A further job that ran on a node because the node is in doubt: its case, and its values of M series."""
+    """A further job of `case` that ran on `node` because the node is in doubt; `values`: of M series."""
 
     node: int
     case: int
@@ -35,11 +35,12 @@ class NodeJob(NamedTuple):
 
 @dataclass(frozen=True)
 class Pool:
-    """Where the jobs ran. `case`: of each of M series; `cases`: their number.
+    """Where the jobs ran.
 
-    `node`: of the first job of each case tonight, -1 where it is several or not known; `before`: cases x N, the same of
-    the sessions of the baseline. `jobs`: those that ran because of a node. `order`: of the cases, drawn for the
-    session.
+    `case`: the case of each of M series. `cases`: number of cases. `node`: the node of tonight's first job of each
+    case, -1 if the job had several nodes or its node is not known. `before`: cases x N, the same for the sessions of
+    the baseline. `order`: rank of each case, drawn for the session. `jobs`: the jobs that ran because a node is in
+    doubt.
     """
 
     case: ndarray
@@ -57,9 +58,10 @@ class Pool:
 
 @dataclass
 class Slow:
-    """What the pool shows: the nodes that lost performance, each with `loss`, its 95 % interval and p.
+    """What the pool shows about its nodes.
 
-    `wanted`: the cases that should run on each node in doubt; `healthy`: jobs that ran on nodes without a loss.
+    `loss`: node that lost performance -> (loss, low, high, p), with the 95 % interval low to high. `wanted`: node in
+    doubt -> cases that should run on it. `healthy`: number of further jobs that ran on nodes without a loss.
     """
 
     loss: dict[int, tuple[float, float, float, float]] = field(default_factory=dict)
@@ -68,18 +70,18 @@ class Slow:
 
 
 def judge_nodes(expected: Expected, first: ndarray, pool: Pool, kinds: int, asking: float = 1.0) -> Slow:
-    """Return which nodes are slow.
+    """Return which nodes are slow, and which cases should run on nodes in doubt.
 
-    `first`: the first jobs of M series tonight; `kinds`: of groups judged beside them; `asking`: how many of the usual
-    questions may be asked.
+    `first`: tonight's first jobs of M series. `kinds`: number of kinds of groups and nodes that share the false alarms.
+    `asking`: how many of the usual questions may be asked.
     """
-    found = Slow()
+    slow = Slow()
     there = pool.node >= 0
     nodes, count = numpy.unique(pool.node[there], return_counts=True)
     if len(nodes) < 2:
-        return found
-    of, cut = expected.baseline, METHOD.cut[1]
-    recorded = _by_case(pool, of.deviations(of.sessions, cut))
+        return slow
+    baseline, cut = expected.baseline, METHOD.cut[1]
+    recorded = _by_case(pool, baseline.deviations(baseline.sessions, cut))
     n = numpy.isfinite(recorded).sum(axis=1)
     centre = numpy.nansum(recorded, axis=1) / numpy.maximum(n, 1)
     rest = recorded - centre[:, None]
@@ -89,8 +91,8 @@ def judge_nodes(expected: Expected, first: ndarray, pool: Pool, kinds: int, aski
     variance = (4 * prior + squares) / (4 + df)
     g = float(expected.g.mean())
     offset = _offsets(pool, rest, variance)
-    tonight = _by_case(pool, of.deviations(first[:, None], cut))[:, 0] - centre
-    if df < _FEW and (known := numpy.isfinite(tonight)).sum() >= _FEW:  # most nodes are as they should be
+    tonight = _by_case(pool, baseline.deviations(first[:, None], cut))[:, 0] - centre
+    if df < _FEW and (known := numpy.isfinite(tonight)).sum() >= _FEW:  # most nodes are healthy
         own = tonight[known]
         variance = (float(numpy.median(abs(own - numpy.median(own)))) / MAD_OF_NORMAL) ** 2 / (1 + g)
     for node, k in zip(nodes.tolist(), count.tolist(), strict=True):
@@ -103,27 +105,29 @@ def judge_nodes(expected: Expected, first: ndarray, pool: Pool, kinds: int, aski
         jobs = {job.case: job for job in pool.jobs if job.node == node and pool.node[job.case] != node}
         if len(others) < _FEWEST:
             continue
-        if left := [case for case in others.tolist() if case not in jobs]:
-            found.wanted[node] = left
+        if wanted := [case for case in others.tolist() if case not in jobs]:
+            slow.wanted[node] = wanted
             continue
         values = numpy.array([job.values for job in jobs.values()])
-        losses = of.mean - values
-        by_job = [float(numpy.nanmean(of.deviations(job.values, cut)[pool.case == case])) for case, job in jobs.items()]
+        losses = baseline.mean - values
+        by_job = [
+            float(numpy.nanmean(baseline.deviations(job.values, cut)[pool.case == case])) for case, job in jobs.items()
+        ]
         deviations = numpy.array(by_job) - centre[list(jobs)]
         z = (usual - float(deviations.mean())) / math.sqrt(variance * (1 + g) / len(jobs) + error)
         middle = float(numpy.nanmedian(losses))
         if z > upper(METHOD.false * METHOD.shares[2] / kinds / len(nodes)) and middle > METHOD.near * float(
-            numpy.median(of.floor)
+            numpy.median(baseline.floor)
         ):
             p = 0.5 * math.erfc(z / math.sqrt(2))
-            found.loss[node] = (*_size(of.variance, losses), p)
+            slow.loss[node] = (*_size(baseline.variance, losses), p)
         else:
-            found.healthy += len(jobs)
-    return found
+            slow.healthy += len(jobs)
+    return slow
 
 
 def _size(variance: ndarray, losses: ndarray) -> tuple[float, float, float]:
-    """Return the mean of jobs x M losses, each weighted by its precision, with its 95 % interval."""
+    """Return the mean of jobs x M losses, weighted by the precision of each series, and its 95 % interval."""
     there = numpy.isfinite(losses)
     weight = numpy.where(there, 1 / variance, 0.0)
     total = float(weight.sum())
@@ -134,20 +138,21 @@ def _size(variance: ndarray, losses: ndarray) -> tuple[float, float, float]:
 
 
 def _by_case(pool: Pool, values: ndarray) -> ndarray:
-    """Return the mean of the series of each case of M x N values, cases x N; not a number where it has none."""
-    found = numpy.full((pool.cases, values.shape[1]), numpy.nan)
+    """Return the mean over the series of each case, cases x N, of M x N values; NaN where a case has no value."""
+    means = numpy.full((pool.cases, values.shape[1]), numpy.nan)
     for column in range(values.shape[1]):
         there = numpy.isfinite(values[:, column])
         count = numpy.bincount(pool.case[there], minlength=pool.cases)
         total = numpy.bincount(pool.case[there], values[there, column], minlength=pool.cases)
-        found[:, column] = numpy.where(count > 0, total / numpy.maximum(count, 1), numpy.nan)
-    return found
+        means[:, column] = numpy.where(count > 0, total / numpy.maximum(count, 1), numpy.nan)
+    return means
 
 
 def _offsets(pool: Pool, rest: ndarray, variance: float) -> dict[int, tuple[float, float]]:
-    """Return by how much each node usually differs in all cases, and the variance of that.
+    """Return for each node by how much it usually differs, over all cases, and the variance of this difference.
 
-    The mean on a node in the sessions of the baseline, drawn to 0 as far as the means of all nodes scatter by chance.
+    It is the mean on the node in the sessions of the baseline, shrunk to 0 as far as the means of all nodes scatter by
+    chance.
     """
     if pool.before.shape != rest.shape:
         return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Decide from pairs of values whether performance was lost, looking again after each further pair."""
+"""Decide from pairs of values whether performance was lost; look again after each further pair."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from numpy import ndarray
 from postprocess.statistics import distributions
 
 _FEWEST = 3  # pairs before the first look
-_FALSE = 0.01  # chance that any of all series is told as changed without a change
+_FALSE = 0.01  # chance that, without a change, any of all series is reported as changed
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of one series in the order in which they were measured.
+    """The pairs of one series, in the order in which they were measured.
 
-    `losses`: the logarithm of the performance that was lost from one value of a pair to the other. `quiet`: False for a
-    pair whose CPUs were busy with something else. `smallest`: the logarithm of the loss that matters. `least`: the
-    smallest standard deviation of a loss that is believed, as printed numbers are rounded.
+    `losses`: logarithm of the performance lost from the first value of each pair to the second. `quiet`: False for a
+    pair whose CPUs were busy with other work. `smallest`: logarithm of the smallest loss that matters. `least`: lower
+    bound of the standard deviation of a loss, because printed numbers are rounded.
     """
 
     losses: ndarray
@@ -33,11 +33,12 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the pairs of a series tell. `word`: ``regressed``, ``improved``, ``ok``, or ``open`` where they do not.
+    """What the pairs of a series show.
 
-    `loss` is the mean logarithm of the performance lost, `low` and `high` its 95 % interval, `error` its standard error
-    with `df` degrees of freedom, `p` the chance of such a loss without a change. `pairs` is their number when it was
-    decided. All are not a number with fewer than two pairs.
+    `word`: ``regressed``, ``improved``, ``ok``, or ``open`` if they do not decide. `loss`: mean logarithm of the
+    performance lost, with its 95 % interval `low` to `high`, its standard `error` and `df` degrees of freedom. `p`: the
+    chance of such a loss without a change. `pairs`: number of pairs that were used. With fewer than two pairs all
+    numbers but `pairs` are NaN.
     """
 
     word: str = 'open'
@@ -51,31 +52,31 @@ class Decision:
 
 
 def decide(series: Sequence[Pairs]) -> list[Decision]:
-    """Return what is decided of each series at the first look that decides it, else what the last one shows.
+    """Return for each series the decision of the first look that decides, else what the last look shows.
 
-    One that lost or gained for certain and more than matters has changed: Student's t of all its pairs, for all series
-    and looks together wrong in 1 of 100 comparisons without a change. The k-th look, after k + 2 pairs, may use
-    1/k(k+1) of that, which adds up to 1. A loss needs so many pairs that a metric with two levels, at each half of the
-    time, rarely makes all of them alike: n pairs with chance 2/4^n. A series is ok if the 95 % interval of its quiet
-    pairs excludes a loss that matters; of those that lost just as much as matters, one of ten is told as ok
-    (tests/postprocess/test_pairs.py).
+    A series has changed if it lost or gained more than matters, by Student's t of all its pairs. Over all series and
+    looks, 1 of 100 comparisons without a change reports one. The k-th look, after k + 2 pairs, may use 1/k(k+1) of that
+    chance; these shares add up to 1. A loss also needs so many pairs that a metric with two levels, each half of the
+    time, rarely makes all pairs alike: n pairs are alike with chance 2/4^n. A series is ok if the 95 % interval of its
+    quiet pairs excludes a loss that matters. Of series that lost exactly the smallest loss that matters, one of ten is
+    reported as ok (tests/postprocess/test_pairs.py).
     """
-    found = [Decision(pairs=len(of.losses)) for of in series]
+    decisions = [Decision(pairs=len(of.losses)) for of in series]
     for count in range(2, max((len(of.losses) for of in series), default=0) + 1):
-        places = [i for i, of in enumerate(series) if found[i].word == 'open' and len(of.losses) >= count]
+        places = [i for i, of in enumerate(series) if decisions[i].word == 'open' and len(of.losses) >= count]
         first = [Pairs(series[i].losses[:count], series[i].quiet[:count], series[i].smallest, series[i].least)
                  for i in places]  # fmt: skip
         for place, decision in zip(places, _look(first, len(series)), strict=True):
-            found[place] = decision
-    return found
+            decisions[place] = decision
+    return decisions
 
 
 def _look(series: Sequence[Pairs], all_series: int) -> list[Decision]:
-    """Return what the first pairs of each series decide; `all_series` are judged together."""
+    """Return what all given pairs of each series show; `all_series`: number of series that share the false alarms."""
     errors, dfs = _errors(series, [numpy.ones(len(of.quiet), bool) for of in series])
     quiet_errors, quiet_dfs = _errors(series, [of.quiet for of in series])
-    fewest = max(_FEWEST, math.ceil(math.log(2 * all_series / _FALSE, 4)))  # pairs that are not alike by chance
-    found = []
+    fewest = max(_FEWEST, math.ceil(math.log(2 * all_series / _FALSE, 4)))  # fewer pairs may all be alike by chance
+    decisions = []
     for i, of in enumerate(series):
         n = len(of.losses)
         loss, error, df = float(of.losses.mean()), errors[i], dfs[i]
@@ -91,14 +92,14 @@ def _look(series: Sequence[Pairs], all_series: int) -> list[Decision]:
             elif of.quiet.sum() >= _FEWEST:
                 most = float(distributions.quantile(0.975, quiet_dfs[i])) * quiet_errors[i]
                 word = 'ok' if of.losses[of.quiet].mean() + most <= of.smallest else 'open'
-        found.append(Decision(word, loss, loss - half, loss + half, error, df, p, n))
-    return found
+        decisions.append(Decision(word, loss, loss - half, loss + half, error, df, p, n))
+    return decisions
 
 
 def _errors(series: Sequence[Pairs], used: Sequence[ndarray]) -> tuple[list[float], list[float]]:
-    """Return the standard error of the mean loss of each series over its `used` pairs, and its degrees of freedom.
+    """Return the standard error of the mean loss of each series over its `used` pairs, and the degrees of freedom.
 
-    Of ten series or more the variances are moderated together. Not a number of fewer than two pairs.
+    The variances of ten or more series are moderated together. NaN with fewer than two pairs.
     """
     errors, dfs = [math.nan] * len(series), [math.nan] * len(series)
     known = [i for i, there in enumerate(used) if there.sum() > 1]

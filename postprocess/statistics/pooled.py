@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The loss that several series of a night, or several nights of a series, tell together."""
+"""The loss that several series of a night, or several nights of a series, show together."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 
 import numpy
 
-_SURE = 0.9  # chance that the errors are no more alike than is assumed
+_SURE = 0.9  # chance that the errors are at most as correlated as assumed
 
-Told = tuple[float, tuple[float, float] | None]  # a loss, a share of the performance, and its 95 % interval
+Told = tuple[float, tuple[float, float] | None]  # a loss as a share of the performance, and its 95 % interval
 
 
 def pooled(told: Sequence[Told], alike: float | None = None) -> Told:
-    """Return the mean of several losses with its 95 % interval, weighted by the inverse of their variances.
+    """Return the mean of several losses, weighted by the inverse of their variances, with its 95 % interval.
 
-    Their errors are not independent: nights share the error of the reference, series that of the session and of its
-    jobs. `alike`: the correlation; None: the largest that their scatter allows, for errors that are alike scatter less
-    than their intervals say. Losses that differ by more than their intervals widen that of the mean. A loss without an
-    interval counts only where none has one.
+    The errors of the losses are not independent: nights share the error of the reference, series share the errors of
+    the session and of its jobs. `alike`: correlation of the errors; None: the largest one that the scatter allows,
+    because correlated errors scatter less than their intervals. Losses that differ by more than their intervals widen
+    the interval of the mean. A loss without an interval counts only if fewer than two have one.
     """
     known = [(-math.log1p(-loss), _error(of)) for loss, of in told if of and loss < 1 and max(of) < 1]
     if len(known) < 2:
@@ -43,6 +43,6 @@ def pooled(told: Sequence[Told], alike: float | None = None) -> Told:
 
 
 def _error(interval: tuple[float, float]) -> float:
-    """Return the standard error of a logarithm from the 95 % interval of a loss."""
+    """Return the standard error of the logarithm of a loss from its 95 % interval."""
     low, high = interval
     return (math.log1p(-low) - math.log1p(-high)) / 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Levels and spreads of the nodes of a series, which slow nodes and sessions do not move."""
+"""Levels and spreads of the nodes of a series, estimated so that slow nodes and slow sessions do not change them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from plumbline.limits import Tolerance
 from postprocess.statistics.baseline import error_of_mean
 from postprocess.statistics.distributions import MAD_OF_NORMAL, moderate
 
-FEWEST_SESSIONS = 4  # accepted ones of a node that tell its own level and spread
-FEW, LARGE = 16, 0.15  # values that say so little of their spread that only such a loss counts
-_FALL = 0.001  # chance of a fall among the accepted sessions of a node that did not fall
-_HEAVY = 0.15  # least weight of the tails, as 1 / df: so few values cannot show that there is none
-# Ratio of the 95 % to the 75 % quantile of Student's t by 1 / df: how heavy the tails of a distribution are
+FEWEST_SESSIONS = 4  # fewest accepted sessions of a node for a level and spread of its own
+FEW, LARGE = 16, 0.15  # with fewer values than FEW, their spread is uncertain: only losses of at least LARGE count
+_FALL = 0.001  # chance that a fall is found among the accepted sessions of a node that did not fall
+_HEAVY = 0.15  # lower bound of the weight of the tails, as 1 / df: few values cannot show that there are no tails
+# (95 % quantile / 75 % quantile of Student's t, 1 / df): how heavy the tails of a distribution are
 _TAILS = ((2.44, 0.0), (2.60, 0.1), (2.77, 0.2), (3.08, 0.333), (3.58, 0.5), (6.31, 1.0))
 
 
 class Levels:
-    """The own level of each node, the spread `sd` of its runs with `df` degrees of freedom, from `n` steady sessions.
+    """The level and the spread of the runs of each node.
 
-    `phi`: correlation of neighboring sessions.
+    `own`: the level. `sd`: the spread, with `df` degrees of freedom. `n`: number of steady sessions behind both. `phi`:
+    correlation of neighboring sessions.
     """
 
     def __init__(self, left: ndarray, accepted: ndarray, steady: ndarray, floor: float):
@@ -47,16 +48,16 @@ class Levels:
             self._below = numpy.sort((rest / self.sd[:, None])[accepted & enough[:, None]])
 
     def share_below(self, deviations: ndarray) -> ndarray:
-        """Return the share of all accepted values, in spreads of their nodes, that are below each of `deviations`."""
+        """Return the share of all accepted values below each of `deviations`, in spreads of a node from its level."""
         return numpy.searchsorted(self._below, deviations) / max(len(self._below), 1)
 
 
 def two_way(performance: ndarray, accepted: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """Return what is left without each node's own level and the fleet's level of each session, and both levels.
+    """Return the rest of `performance` without both levels, each node's level, and the fleet's level of each session.
 
-    `accepted`: the values that a node's level is the median of; without any, the rest of its row is NaN. Where some
-    nodes have enough of them, the fleet's levels come from those first: one session of a node does not separate its
-    level from that of the session.
+    `performance`: nodes x sessions. `accepted`: True for the values whose median is a node's level; a node without any
+    has NaN. If some nodes have enough accepted values, the first estimate of the fleet's levels uses only these nodes:
+    one session of a node does not separate the level of the node from that of the session.
     """
     columns = until_last(accepted)
     chosen, past = accepted[:, columns], performance[:, columns]
@@ -65,23 +66,25 @@ def two_way(performance: ndarray, accepted: ndarray) -> tuple[ndarray, ndarray, 
     if not few.all():
         own[few] = numpy.nan
     fleet = median(past - own[:, None], axis=0, better=True)
-    own = median(numpy.where(chosen, past - fleet, numpy.nan), axis=1)  # again: it may have been away
+    own = median(
+        numpy.where(chosen, past - fleet, numpy.nan), axis=1
+    )  # again, now without the levels of the sessions in which the node ran
     apart = performance - own[:, None]
     fleet = median(apart, axis=0, better=True)
     return apart - fleet, own, fleet
 
 
 def after_fall(left: ndarray, accepted: ndarray, floor: float) -> ndarray:
-    """Return True for the values of each row after its mean fell by at least `floor`: no level to keep.
+    """Return True for the values of each row after its mean fell by at least `floor`: then its level is lost.
 
-    The fall is where Student's t between the accepted values before and after it is largest.
+    The fall is where Student's t between the accepted values before it and after it is largest.
     """
     from scipy.special import stdtrit
 
-    found = numpy.zeros(left.shape, bool)
+    fallen = numpy.zeros(left.shape, bool)
     past = until_last(accepted)
     if past.stop < FEWEST_SESSIONS + 2:
-        return found
+        return fallen
     accepted = accepted[:, past]
     values = numpy.where(accepted, left[:, past], 0.0)
     n, total = accepted.cumsum(axis=1), values.cumsum(axis=1)
@@ -91,7 +94,7 @@ def after_fall(left: ndarray, accepted: ndarray, floor: float) -> ndarray:
     possible &= fall >= floor
     rows = numpy.flatnonzero(possible.any(axis=1))
     if not len(rows):
-        return found
+        return fallen
     values, n, total, fall, possible = values[rows], n[rows], total[rows], fall[rows], possible[rows]
     every, after = n[:, -1:], n[:, -1:] - n
     with numpy.errstate(divide='ignore', invalid='ignore'):
@@ -100,8 +103,8 @@ def after_fall(left: ndarray, accepted: ndarray, floor: float) -> ndarray:
         t = numpy.where(possible, fall / numpy.sqrt(within * (1 / n + 1 / after)), -numpy.inf)
     fell = t.max(axis=1) > -stdtrit(every[:, 0] - 2, _FALL)
     place = t.argmax(axis=1)
-    found[rows] = (numpy.arange(left.shape[1]) > place[:, None]) & fell[:, None]
-    return found
+    fallen[rows] = (numpy.arange(left.shape[1]) > place[:, None]) & fell[:, None]
+    return fallen
 
 
 def until_last(accepted: ndarray) -> slice:
@@ -111,7 +114,7 @@ def until_last(accepted: ndarray) -> slice:
 
 
 def _correlation(rest: ndarray, n: ndarray) -> float:
-    """Return the correlation of neighboring sessions of a node from those of all, corrected for their own levels."""
+    """Return the correlation of neighboring sessions of a node, corrected for the subtraction of its own level."""
     squares = (rest**2).sum()
     lost = len(n) / n.sum()
     r = (rest[:, 1:] * rest[:, :-1]).sum() / squares if squares else 0.0
@@ -120,9 +123,9 @@ def _correlation(rest: ndarray, n: ndarray) -> float:
 
 
 def bound_of(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
-    """Return the distance below the median of `values` that a healthy one exceeds with chance `p`.
+    """Return the distance below the median of `values` that a healthy value exceeds with chance `p`.
 
-    With a tolerance, at least its floor; of few values `LARGE`.
+    With a tolerance it is at least the floor; with a tolerance and fewer than `FEW` values, also at least `LARGE`.
     """
     from scipy.special import stdtrit
 
@@ -134,8 +137,8 @@ def bound_of(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
 def scale_of(values: ndarray) -> tuple[float, float]:
     """Return the spread of values around their median, and its degrees of freedom, for Student's t.
 
-    It is the median absolute deviation, as uncertain as the standard deviation of 0.37 n. How heavy the tails are comes
-    from the better half: the worse one holds the slow nodes.
+    The spread is the median absolute deviation, which is as uncertain as the standard deviation of 0.37 n values. The
+    weight of the tails is estimated from the better half, because the worse half holds the slow nodes.
     """
     from scipy.special import stdtrit
 
@@ -153,9 +156,10 @@ def scale_of(values: ndarray) -> tuple[float, float]:
 
 
 def median(values: ndarray, axis: int = 0, better: bool = False) -> ndarray:
-    """Return the median of the finite values; NaN where there is none.
+    """Return the median of the finite values along `axis`; NaN without any.
 
-    `better`: of the two in the middle of an even number the larger one: that of the healthy where half are slow.
+    `better`: of an even number of values, return the larger of the two in the middle: where half of the nodes are slow,
+    it is the value of a healthy one.
     """
     if not values.shape[axis]:
         return numpy.full(numpy.delete(values.shape, axis), numpy.nan)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A session judged: what it measured, by which reference, with which verdict; baselines proposed and retired.
+"""Judge a session: what it measured, against which reference, with which verdict; propose and retire baselines.
 
-Never here: what several verdicts have as their cause (`incidents`), or how they are shown (`views`).
+Other rooms find the common cause of several verdicts (`incidents`) and show them (`views`).
 """

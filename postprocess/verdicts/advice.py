@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell what to do where little is judged, where checks have changed, and where more sessions would narrow limits."""
+"""Say what to do next: where few series have references, checks have changed, or more sessions would narrow limits."""
 
 from __future__ import annotations
 
@@ -18,21 +18,30 @@ from postprocess.verdicts.measured import failure, last_runs
 from postprocess.verdicts.selection import command_of
 from postprocess.verdicts.verdict import Verdict
 
-_NAMED = 5  # things without a reference
-_FEWEST_BETTER = 3  # metrics
-_CHANGES = ('kernel', 'driver', 'stack_lock', 'library_libmpi', 'library_libmpich')  # that may make all faster
-_LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
-_NOTICEABLE = 0.75  # part of the noticeable loss that more sessions should reach
+_NAMED = 5  # most places without a reference that a hint names
+_FEWEST_BETTER = 3  # fewest better series for a hint
+_CHANGES = (
+    'kernel',
+    'driver',
+    'stack_lock',
+    'library_libmpi',
+    'library_libmpich',
+)  # facts that may speed up all series
+_LENGTHS = (3, 5, 10, 20, 30)  # numbers of sessions of a baseline that are tried
+_NOTICEABLE = 0.75  # more sessions are advised if they lower the noticeable loss to this part of it
 
 
 def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
-    """Return what to do next where something could not be judged. `command`: returns one as it is to be typed."""
+    """Return hints on what to do next if something could not be judged.
+
+    `command`: makes a full command line of its argument.
+    """
     measured = _measured(series)
     judged = sum(row.reference is not None for row in measured)
     ran = [case for case in last_runs(case for case in cases if not case.fixture) if case.result != 'skip']
     lost = sum(bool(failure(case)) for case in ran)
     but = f'{lost} of {count(len(ran), "case")} of this session failed or did not end'
-    if not judged and lost and (2 * lost >= len(ran) or not measured):  # what was not measured cannot be recorded
+    if not judged and lost and (2 * lost >= len(ran) or not measured):  # a baseline cannot hold what was not measured
         again = f'repair them, measure again, then {command("record propose")}.'
         return [f'There is no baseline yet, and {but}: {again}']
     if measured and not judged and (busy := sum(bool(busy_beside(case)) for case in ran)):
@@ -55,36 +64,41 @@ def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable
 
 
 def few_judged(series: Sequence[Verdict]) -> bool:
-    """Return True if at most half of what was measured has a reference."""
+    """Return True if at most half of the measured series have a reference."""
     measured = _measured(series)
     return bool(measured) and 2 * sum(row.reference is not None for row in measured) <= len(measured)
 
 
 def _measured(series: Sequence[Verdict]) -> list[Verdict]:
+    """Return the series with a value, without the informational ones."""
     return [row for row in series if row.value is not None and row.verdict != 'informational']
 
 
 def _unguarded(measured: Sequence[Verdict]) -> list[str]:
-    """Return the partitions, environs and checks without any reference; if a wider one has none, only that."""
+    """Return the places (partition, environ or check) without any reference, each with its number of metrics.
+
+    A check without a reference is counted at the widest place without one.
+    """
     unguarded: dict[str, int] = {}
     known = {place for row in measured if row.reference is not None for place in _places(row)}
     for row in measured:
         if row.reference is None and (place := next((widest for widest in _places(row) if widest not in known), None)):
             unguarded[place] = unguarded.get(place, 0) + 1
-    told = [f'{place} ({count(n, "metric")})' for place, n in unguarded.items()]
-    return told if len(told) <= _NAMED else [*told[:_NAMED], f'and {len(told) - _NAMED} more']
+    places = [f'{place} ({count(n, "metric")})' for place, n in unguarded.items()]
+    return places if len(places) <= _NAMED else [*places[:_NAMED], f'and {len(places) - _NAMED} more']
 
 
 def _places(row: Verdict) -> tuple[str, str, str]:
+    """Return the partition, environ and check of a series in words, the widest place first."""
     id = row.id
     environ = f'environ {id.environ} of partition {id.partition}'
     return f'partition {id.partition}', environ, f'{id.check} with {environ}'
 
 
 def retiring(verdicts: Sequence[Verdict], cases: Iterable[CaseRow], recorded: Iterable[Reference]) -> tuple[int, str]:
-    """Return (baseline series that no job measured although none failed, patterns that retire them).
+    """Return (number of baseline series that no job measured although none failed, the command that retires them).
 
-    `recorded`: all rows of the references. The patterns are those of `command_of`; empty without such series.
+    `recorded`: all rows of the references. The command is from `command_of`; it is empty without such series.
     """
     failed = {case.id for case in cases if not case.fixture and failure(case)}
     gone = {
@@ -118,7 +132,7 @@ def changed_checks(series: Sequence[Verdict], cases: Sequence[CaseRow], command:
 
 
 def improved(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
-    """Return a sentence if most of the judged series are better than their references, with what changed since."""
+    """Return a sentence if most judged series are better than their references; it names what changed since then."""
     judged = [row for row in series if row.reference is not None and row.value is not None]
     better = [row for row in judged if row.verdict == 'improved']
     if len(better) < _FEWEST_BETTER or 2 * len(better) <= len(judged):
@@ -139,9 +153,9 @@ def improved(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Calla
 
 
 def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> str:
-    """Return the median noticeable loss, and how many more sessions would lower it; empty without rows.
+    """Return a sentence: the median noticeable loss, and how many more sessions would lower it; empty without rows.
 
-    `command`: the one that records them.
+    `command`: the command that records these sessions.
     """
     if not rows:
         return ''
@@ -162,7 +176,7 @@ def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> 
 def narrowing(rows: Sequence[tuple[Reference, Tolerance]]) -> tuple[int, int | None]:
     """Return (sessions in the baseline, sessions needed to notice losses a quarter smaller, or None).
 
-    One or two sessions do not show how much metrics vary: three are always better, whatever is assumed until then.
+    One or two sessions do not show how much metrics vary, so for them the answer is at least three sessions.
     """
     n = sessions_of([row for row, _ in rows])
     now = _noticed(rows, n)
@@ -179,14 +193,14 @@ def sessions_of(rows: Sequence[Reference]) -> int:
 
 
 def _noticed(rows: Sequence[tuple[Reference, Tolerance]], n: int) -> float | None:
-    """Return the median noticeable loss with at least `n` sessions behind each row; None if it is unknown."""
+    """Return the median noticeable loss if each row had at least `n` sessions; None if it is unknown."""
     losses = [limits(_of_sessions(row, tolerance, n), tolerance).detectable for row, tolerance in rows]
     known = [loss for loss in losses if loss is not None]
     return median(known) if known else None
 
 
 def _of_sessions(row: Reference, tolerance: Tolerance, n: int) -> Reference:
-    """Return a row as it would be with `n` sessions and the same spread."""
+    """Return the row as it would be with `n` sessions and the same spread."""
     if row.n is None or row.n >= n:
         return row
     spread, df = spread_of(row)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Propose rows of ``baseline.csv`` from sessions, and withhold what needs a reason from a person."""
+"""Propose rows of ``baseline.csv`` from sessions, and withhold rows for which a person must give a reason."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ from postprocess.verdicts.objections import (
     worse,
 )  # fmt: skip
 
-_NAMED = 30  # sessions that a row names beside its first
+_NAMED = 30  # most sessions that a row names besides its first
 _NOTHING = 'holds nothing that can be recorded'
 _BEFORE = 'is from before the baseline in force'
-#: Beside the baseline.csv of a site: the rows that were taken out of it.
+#: Name of the file, next to the baseline.csv of a site, with the rows that were taken out of the baseline.
 RETIRED = 'retired.csv'
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """A proposed row beside the row of the same series that it replaces.
+    """A proposed row, and the row of the same series that it replaces.
 
-    `objections`: what speaks against it, so that a reason is needed. `withheld`: True if a reason is needed and none
-    was given.
+    `objections`: reasons against the row, for which a person must give a reason. `withheld`: True if a reason is needed
+    and was not given.
     """
 
     new: Reference
@@ -75,7 +75,7 @@ class Replacement:
 
     @property
     def what(self) -> str:
-        """``withheld``, ``new``, ``changed`` or ``same``."""
+        """The state of the row: ``withheld``, ``new``, ``changed`` or ``same``."""
         if self.withheld:
             return 'withheld'
         if self.old is None:
@@ -94,9 +94,10 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The request. `named`: the sessions were chosen by name. `although`: the reason to record doubtful rows.
+    """The request for a proposal.
 
-    `epoch`: name of a planned change of the machine just before these sessions.
+    `named`: the sessions were chosen by name. `although`: the reason to record doubtful rows. `epoch`: name of a
+    planned change of the machine just before these sessions.
     """
 
     named: bool = False
@@ -106,13 +107,13 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed rows of a site, withheld ones too, and what was refused.
+    """The proposed rows of a site, including withheld ones, and what was refused.
 
-    `taken`: the sessions that the rows were computed from. `left_out`: session -> objections to its jobs, or why none
-    was used. `unusable`: sessions without anything to record; only named ones, or all if there is no row. `doubted`:
-    more could be recorded with a reason. `evidence`: the archives of the newest job behind each row. `ended`: series
-    that the newest session of their case no longer measures, and the first session without them. `in_force`: the series
-    that have a row.
+    `taken`: the sessions that the rows were computed from. `left_out`: session -> objections to its jobs, or why no job
+    was used. `unusable`: sessions without anything to record, if they were named or there is no row at all. `doubted`:
+    with a reason, more could be recorded. `evidence`: the archives of the newest job behind each row. `ended`: series
+    that the newest session of their case no longer measures -> the first session without them. `in_force`: the series
+    that have a row in the baseline.
     """
 
     site: str
@@ -128,7 +129,7 @@ class Proposal:
 
     @property
     def complete(self) -> bool:
-        """True if all that was asked for is proposed."""
+        """True if everything that was asked for is proposed."""
         return not (self.unusable or self.doubted) and any(not row.withheld for row in self.rows)
 
 
@@ -139,14 +140,13 @@ def propose(
     wanted: Wanted = Wanted(),
     accused: Accused | None = None,
 ) -> Proposal:
-    """Return new baseline rows from `sessions`, beside those below `root`.
+    """Return new baseline rows from `sessions`, together with the rows in force below `root`.
 
     If sessions were not named, a series uses the jobs without objections, beginning with the first session of its row
-    in force. A value is the mean of the trials of one job; n counts sessions, and the spread is that between sessions.
-    A row of one session has no spread: its limits follow from the usual spread that its check states. Of a series with
-    two levels the worse one is proposed. A series that its case no longer measures is not proposed.
-
-    Raises InputError where the sessions are of several sites, SiteError where a file of the site is wrong.
+    in force. A value is the mean of the trials of one job; n counts sessions, and the spread is the spread between
+    sessions. A row of one session has no spread of its own: its limits follow from the usual spread that its check
+    states. Of a series with two levels the worse level is proposed. A series that its case no longer measures is not
+    proposed. Raises InputError if the sessions are of several sites, SiteError if a file of the site is wrong.
     """
     chosen = sorted({one.session: one for one in sessions}.values(), key=lambda one: (one.started, one.session))
     sites = sorted({session.site for session in chosen})
@@ -158,7 +158,7 @@ def propose(
 
 
 class _Recorder:
-    """Turn measurements into rows; collects `refused` and `doubted` of the proposal on the way."""
+    """Turns measurements into rows; collects `refused` and `doubted` of the proposal on the way."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class _Recorder:
         self.published = load_references(self.site, root).published
         self.in_force = {row.id: row for row in read_baseline(self.site, root)}
         self.retired = {row.id: retired_at(row) for row in read_retired(self.site, root)}
-        # an epoch explains what was an incident of the case in its first sessions
+        # an epoch explains an incident of the case in the first sessions of that epoch
         explained = {(row.id.case, name) for row in self.in_force.values() if row.epoch for name in row.sessions}
         self.doubts = {
             job: doubt
@@ -185,6 +185,7 @@ class _Recorder:
         self.doubted = False
 
     def proposal(self) -> Proposal:
+        """Return the proposal from all sessions."""
         of_site = [one for one in self.store.sessions(self.site) if not is_ahead(one.started)] or self.sessions
         ended = read_ended(self.store, of_site)
         measured = read_candidates(self.store, self.sessions)
@@ -193,15 +194,15 @@ class _Recorder:
         }
         measured = [of for of in measured if of.id not in ended]
         groups = groupby(measured, key=lambda of: of.id)
-        found = [of for of in (self.choose(list(group)) for _, group in groups) if of is not None]
-        levels = estimate([self.values(of) for of in found])
+        chosen = [of for of in (self.choose(list(group)) for _, group in groups) if of is not None]
+        levels = estimate([self.values(of) for of in chosen])
         facts = Facts(self.store, self.sessions)
-        rows = [self.replacement(of, level, facts) for of, level in zip(found, levels, strict=True)]
-        taken = sorted({night for of in found for night in of.nights.tolist()})
-        left_out = self.left_out(measured, found, taken)
+        rows = [self.replacement(of, level, facts) for of, level in zip(chosen, levels, strict=True)]
+        taken = sorted({night for of in chosen for night in of.nights.tolist()})
+        left_out = self.left_out(measured, chosen, taken)
         strict = self.wanted.named or not rows
         empty = [name for name, why in left_out.items() if strict and why == _NOTHING]
-        newest = {_jobs(of)[-1] for of in found}
+        newest = {_jobs(of)[-1] for of in chosen}
         return Proposal(
             self.site, rows, self.refused + read_unmeasured(self.store, self.sessions),
             [self.sessions[night] for night in taken], left_out, empty,
@@ -210,29 +211,31 @@ class _Recorder:
         )  # fmt: skip
 
     def choose(self, group: list[Candidate]) -> Candidate | None:
-        """Return the jobs of a series that count; None, and a refusal is noted, if none does."""
-        of = group[0]
-        if not self.wanted.named and (since := self.since(of.id)):
-            of = of.only(numpy.array([self.sessions[night].started >= since for night in of.nights]))
-        if not len(of.values):
+        """Return the jobs of a series that count; if none counts, note a refusal and return None."""
+        candidate = group[0]
+        if not self.wanted.named and (since := self.since(candidate.id)):
+            candidate = candidate.only(
+                numpy.array([self.sessions[night].started >= since for night in candidate.nights])
+            )
+        if not len(candidate.values):
             return None
-        good = numpy.array([job not in self.doubts for job in _jobs(of)])
+        good = numpy.array([job not in self.doubts for job in _jobs(candidate)])
         if not good.all() and not (self.wanted.although and (self.wanted.named or not good.any())):
             self.doubted |= self.wanted.named or not good.any()
             if not good.any():
-                first = self.doubts[_jobs(of)[0]]
+                first = self.doubts[_jobs(candidate)[0]]
                 cause = f'{count(len(good), "job")}, none good enough for a baseline: {first}'
-                self.refused.append(Refusal(of.id, cause))
+                self.refused.append(Refusal(candidate.id, cause))
                 return None
-            of = of.only(good)
+            candidate = candidate.only(good)
         units = () if self.sessions[-1].is_of_another_suite else UNITS
-        if cause := _unusable([of, *group[1:]], units):
-            self.refused.append(Refusal(of.id, cause))
+        if cause := _unusable([candidate, *group[1:]], units):
+            self.refused.append(Refusal(candidate.id, cause))
             return None
-        return of
+        return candidate
 
     def since(self, of: SeriesId) -> datetime | None:
-        """Return when the baseline of a series begins: at the first session of its row, or after a retired row."""
+        """Return when the baseline of a series begins: at the first session of its row, or after it was retired."""
         old = self.in_force.get(of)
         if old is None:
             return self.retired.get(of)
@@ -242,20 +245,22 @@ class _Recorder:
         day = old.facts.get('dates', '')[:10] or (old.recorded_at if old.epoch else '')
         try:
             return datetime.fromisoformat(day) if day else None
-        except ValueError:  # a row that was written by hand
+        except ValueError:  # someone wrote the row by hand
             return None
 
     def values(self, of: Candidate) -> Values:
+        """Return the values of a candidate with its usual spread and floor."""
         tolerance = self.tolerance(of)
         nights = set(of.nights.tolist())
         looks = {night: values for night, values in of.looks.items() if night in nights}
         return Values(of.values, of.nights, of.quantity.sign, tolerance.usual_spread, tolerance.floor, looks)
 
     def tolerance(self, of: Candidate) -> Tolerance:
+        """Return the tolerance of a candidate: what the site states, else what its check states."""
         return tolerance_for(self.policy, of.id, **of.stated)
 
     def replacement(self, of: Candidate, level: Level, facts: Facts) -> Replacement:
-        """Return the row of a series beside the one in force, with what speaks against it."""
+        """Return the proposed row of a series, the row in force, and the objections to the proposed row."""
         old, tolerance, wanted = self.in_force.get(of.id), self.tolerance(of), self.wanted
         used = of.only(level.used)
         if level.worse is not None:
@@ -265,28 +270,28 @@ class _Recorder:
         if self.alternates(level):
             new = replace(new, note=f'{new.note}; {both_levels(level, of.quantity.unit)}')
         if old and (wanted.epoch or (old.epoch and (old.spread_n or 0) > (new.n or 0))):
-            new = _with_spread_of(new, old)  # a change of level does not change how much a metric varies
+            new = _with_spread_of(new, old)  # the level has changed, but not how much the metric varies
         new = replace(new, epoch=wanted.epoch or (old.epoch if old else ''))
-        found = doubtful_jobs(used, self.doubts)
+        objections = doubtful_jobs(used, self.doubts)
         if not self.alternates(level):
-            found += two_levels(level, of.quantity.unit, self.sessions)
-        found += slow_loss(used, tolerance, self.sessions)
-        found += worse(new, None if wanted.epoch else old, self.published.find(of.id), tolerance)
+            objections += two_levels(level, of.quantity.unit, self.sessions)
+        objections += slow_loss(used, tolerance, self.sessions)
+        objections += worse(new, None if wanted.epoch else old, self.published.find(of.id), tolerance)
         accepted = (old.facts.get('although', '') if old else '').partition(': ')
-        due = [one for one in found if one.kind not in LASTING or one.kind not in accepted[0].split(',')]
+        due = [one for one in objections if one.kind not in LASTING or one.kind not in accepted[0].split(',')]
         withheld = bool(due) and not wanted.although
-        if found and not withheld:
+        if objections and not withheld:
             why = part(wanted.although if due else accepted[2])
-            kinds = ','.join(sorted({one.kind for one in found}))
-            note = '; '.join([new.note, *(one.why for one in found), f'although: {why}'])
+            kinds = ','.join(sorted({one.kind for one in objections}))
+            note = '; '.join([new.note, *(one.why for one in objections), f'although: {why}'])
             new = replace(new, note=note, provenance=f'although={kinds}: {why}; {new.provenance}')
         old_limits = limits(old, tolerance) if old else None
         return Replacement(new, limits(new, tolerance), old, old_limits, tolerance, tuple(due), withheld)
 
     def alternates(self, level: Level) -> bool:
-        """Return True if a machine goes to and fro between two levels by itself: no change that a person can explain.
+        """Return True if a machine alternates between two levels by itself, so that no person can explain the change.
 
-        Seen within one session, or on an undescribed machine between sessions.
+        That is so if jobs of one session are at both levels, or sessions of an undescribed machine are.
         """
         to_and_fro = bool(level.levels) and level.switched is None
         return to_and_fro and (level.worse is not None or self.site == UNDESCRIBED)
@@ -294,7 +299,7 @@ class _Recorder:
     def left_out(
         self, measured: Sequence[Candidate], found: Sequence[Candidate], taken: Sequence[int]
     ) -> dict[str, str]:
-        """Return by session why some or all of its jobs are not in `found`."""
+        """Return session -> why some or all of its jobs are not in `found`."""
         doubts: dict[int, list[Doubt]] = {}
         used = {job for of in found for job in _jobs(of)} if self.doubts else set()
         for job, doubt in self.doubts.items():
@@ -311,27 +316,28 @@ class _Recorder:
 
 
 def _jobs(of: Candidate) -> list[tuple[int, int]]:
+    """Return the (session, case) of each job of a candidate."""
     return list(zip(of.nights.tolist(), of.cases.tolist(), strict=True))
 
 
 def _unusable(group: Sequence[Candidate], units: Collection[str]) -> str:
-    """Return why the values of a series cannot be a reference, once for each unit; empty if they can.
+    """Return why the values of a series cannot be a reference; empty if they can.
 
-    `units`: those that it may have; none: any.
+    `group`: one candidate for each unit and direction of the series. `units`: allowed units; empty: any.
     """
-    of = group[0]
+    candidate = group[0]
     if len(group) > 1:
-        found = '; '.join(f'{one.quantity.unit}, {one.quantity.better} is better' for one in group)
-        return f'its unit or direction differs between the sessions: {found}'
-    if units and of.quantity.unit not in units:
-        return f'unit {of.quantity.unit!r} is none of {", ".join(units)}'
-    if not float(digits(float(of.values.min()))) > 0:
-        return f'mean {of.values.min():.6g}: a reference must be above 0'
+        quantities = '; '.join(f'{one.quantity.unit}, {one.quantity.better} is better' for one in group)
+        return f'its unit or direction differs between the sessions: {quantities}'
+    if units and candidate.quantity.unit not in units:
+        return f'unit {candidate.quantity.unit!r} is none of {", ".join(units)}'
+    if not float(digits(float(candidate.values.min()))) > 0:
+        return f'mean {candidate.values.min():.6g}: a reference must be above 0'
     return ''
 
 
 def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mapping[str, Sequence[str]]) -> Reference:
-    """Return the row of the jobs of a series, which ran in `sessions`."""
+    """Return the baseline row of a series from its jobs, which ran in `sessions`."""
     jobs, trials = summarize(of.values.tolist()), float(of.std[0])
     nodes = sorted({node for names in set(of.nodes) for node in names.split(',') if node})
     first, last = (session.day for session in (sessions[0], sessions[-1]))
@@ -367,6 +373,7 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
 
 
 def _with_spread_of(new: Reference, old: Reference) -> Reference:
+    """Return the row `new` with the spread of the row `old`, if both have the same unit and direction."""
     spread, df = spread_of(old)
     if spread is None or old.quantity != new.quantity:
         return new
@@ -374,12 +381,12 @@ def _with_spread_of(new: Reference, old: Reference) -> Reference:
 
 
 def part(text: str) -> str:
-    """Return `text` without the separators of a provenance."""
+    """Return `text` without the separators of a provenance, so that it can be a part of one."""
     return text.replace(';', ',')
 
 
 def read_baseline(site: str, root: Path | None = None) -> list[Reference]:
-    """Return the rows of the ``baseline.csv`` of a site; none where there is no file. Raises SiteError."""
+    """Return the rows of the ``baseline.csv`` of a site; no rows if there is no file. Raises SiteError."""
     path = site_file(site, FILES['baseline'], root)
     return read_references(path, 'baseline') if path.exists() else []
 
@@ -391,15 +398,15 @@ def read_retired(site: str, root: Path | None) -> list[Reference]:
 
 
 def retired_at(row: Reference) -> datetime | None:
-    """Return when a row was retired; None where its provenance does not tell it."""
+    """Return when a row was retired; None if its provenance does not say it."""
     try:
         return datetime.fromisoformat(row.facts.get('retired', ''))
-    except ValueError:  # a row that was edited by hand
+    except ValueError:  # someone edited the row by hand
         return None
 
 
 def digits(value: object) -> str:
-    """Format a value for the file: numbers with six significant digits, nothing for None."""
+    """Return a value as text for the file: numbers with six significant digits, nothing for None."""
     if value is None:
         return ''
     return f'{value:.6g}' if isinstance(value, float) else str(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read from the store what may go into a baseline, and what speaks against it."""
+"""Read from the store the values that may go into a baseline, and the doubts about them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from postprocess.results.tables import reached_its_end
 from postprocess.verdicts.health import LOADS, disturbances
 from postprocess.verdicts.measured import measured, smallest_mode
 
-#: The binary that ran, in the provenance of a case.
+#: Name of the fact in the provenance of a case that identifies the binary that ran.
 BINARY = 'binary_sha256'
-#: What else of the provenance of its cases is kept with a baseline, as possible causes of a later difference.
+#: The facts of the provenance of cases that are kept with a baseline, as possible causes of a later difference.
 FACTS = (BINARY, 'check_code', 'stack_lock', 'kernel', 'driver', 'library_libmpi', 'library_libmpich')
 #: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
 NODE = "array_to_string(list_sort(nodes), ',')"
-#: The cases of sessions with a hash of their names, and the names of each hash. Grouping by hashes, made once for each
-#: case, takes half the time of grouping by names; 64 bits are enough to tell them apart.
+#: The cases of sessions with a hash of their names, and the names of each hash. Each case is hashed once. Grouping by
+#: hashes takes half the time of grouping by names; 64 bits are enough to tell cases apart.
 CASES = f"""own AS (
         SELECT night, case_id, round, name, tags, {NODE} AS node, hash("partition", environ, "check", params) AS "case"
         FROM cases WHERE NOT fixture
@@ -36,9 +36,9 @@ CASES = f"""own AS (
         FROM cases WHERE NOT fixture GROUP BY ALL
     )"""
 _LISTS = {'nights': numpy.int32, 'cases': numpy.int32, 'values': numpy.float64, 'std': numpy.float64}
-# A row a series and unit; lists with an element a job. Of a case that ran again in its session the first job counts:
-# a case runs again because its first value was bad, and the mean of both would be too good and vary too little. Of a
-# curve, every point is recorded, though its check names few of them as a metric of their own.
+# One row for each series and unit; its lists have one element for each job. If a case ran again in a session, only the
+# first job counts: the case ran again because its first value was bad, so the mean of both would be too good and vary
+# too little. Every point of a curve is recorded, although its check names only few points as metrics of their own.
 _SERIES = f"""
     WITH {CASES}, jobs AS (
         SELECT metrics.*, own."case", own.round, own.node, own.tags FROM metrics JOIN own USING (night, case_id)
@@ -90,7 +90,7 @@ _GOOD = ' OR '.join(
     for phase in ('', 'performance')
     if reached_its_end(result, phase or None)
 )
-# Every run of the cases that left something unmeasured in some run
+# All runs of each case that failed to measure something in one of its runs
 _UNMEASURED = """
     SELECT * FROM {table} SEMI JOIN (
         SELECT DISTINCT night, again.case_id FROM cases AS again JOIN (
@@ -102,8 +102,8 @@ _UNMEASURED = """
     ) USING (night, case_id)
     ORDER BY night, case_id
 """
-# The series that their case declared (or judged) and did not in its last complete run, each with the first night
-# without it. A curve counts as judged if one of its points is.
+# The series that a case once declared (or judged), but not in its last complete run; each with the first night without
+# it. A curve counts as judged if one of its points is judged.
 _ENDED = """
     WITH own AS (
         SELECT night, case_id, hash("partition", environ, "check", params) AS "case" FROM cases
@@ -125,10 +125,11 @@ _ENDED = """
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """The values of one series, an element of each array a job: its session, a place among those read, and its case.
+    """The values of one series; each array has one element for each job.
 
-    `std`: of the trials of the job, not a number where there is one. `stated`: what the check states of its tolerance.
-    `looks`: the values of further jobs of a session, which nothing chose, by its place.
+    `nights`: index of the job's session in the sessions read. `cases`: its `case_id`. `std`: of the trials of the job,
+    NaN with one trial. `stated`: floor and usual spread as the check states them. `looks`: index of a session -> values
+    of further jobs, which no earlier value selected.
     """
 
     id: SeriesId
@@ -143,14 +144,17 @@ class Candidate:
     looks: Mapping[int, ndarray] = field(default_factory=dict)
 
     def only(self, chosen: ndarray) -> Candidate:
-        """Return the jobs where `chosen` is True, or those at these places."""
+        """Return the candidate with the jobs for which `chosen` is True, or with the jobs at the indices `chosen`."""
         arrays = {name: getattr(self, name)[chosen] for name in ('nights', 'cases', 'values', 'std', 'nodes')}
         return replace(self, **arrays)
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why the numbers of a job should not become a baseline. `night`: the index of its session among those read."""
+    """A reason why the numbers of a job should not become a baseline.
+
+    `night`: index of the session in the sessions read. `node`: the doubtful node, or empty.
+    """
 
     night: int
     case_id: int
@@ -164,7 +168,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A series that cannot be recorded, and in which sessions; no sessions if the cause concerns all together."""
+    """A series that cannot be recorded, and the sessions concerned; no sessions if the cause concerns all of them."""
 
     id: SeriesId
     cause: str
@@ -172,7 +176,7 @@ class Refusal:
 
 
 def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate]:
-    """Return what the sessions measured, sorted by series; in several units where it has several."""
+    """Return what the sessions measured, sorted by series; one candidate for each unit and direction of a series."""
     table = store.query(_SERIES, sessions)
     if not table.num_rows:
         return []
@@ -196,12 +200,12 @@ def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate
     return sorted(found, key=lambda of: (of.id, of.quantity))
 
 
-#: Session -> node, or a case as text -> why its numbers are doubtful.
+#: Session -> (node, or case as text) -> why the numbers of this node or case are doubtful.
 Accused = Mapping[str, Mapping[str, str]]
 
 
 def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> dict[tuple[int, int], Doubt]:
-    """Return what speaks against jobs, by session and case: the load of their nodes, or an incident."""
+    """Return (session, case) of each doubtful job -> the doubt: the load of its nodes, or an incident."""
     busy = [f'coalesce(loads[{i}] > {most}, false)' for i, (most, _) in enumerate(LOADS.values(), 1)]
     rows = store.query(_BUSY.format(where=f"contains(provenance, 'load_beside') AND ({' OR '.join(busy)})"), sessions)
     doubts = {}
@@ -222,31 +226,32 @@ def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> 
 
 
 def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
+    """Return the doubt about the job of a row of the table `cases`."""
     return Doubt(row['night'], row['case_id'], CaseId.from_row(row), row['node'], why)
 
 
 def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
-    """Return each series that some session has not measured, once for each cause."""
+    """Return the series that at least one session failed to measure, one refusal for each cause."""
     nights: dict[int, tuple[list[Any], list[Any]]] = {}
     for place, table in enumerate(('cases', 'metrics')):
         for row in store.query(_UNMEASURED.format(table=table, good=_GOOD), sessions).to_pylist():
             nights.setdefault(row['night'], ([], []))[place].append(row)
-    found: dict[tuple[SeriesId, str], list[str]] = {}
+    refusals: dict[tuple[SeriesId, str], list[str]] = {}
     for night, (cases, metrics) in sorted(nights.items()):
         for row in measured(typed(CaseRow, cases), typed(MetricRow, metrics)):
             if row.status != 'measured':
-                found.setdefault((row.id, f'{row.status}: {row.cause}'), []).append(sessions[night].session)
-    return [Refusal(of, cause, tuple(names)) for (of, cause), names in found.items()]
+                refusals.setdefault((row.id, f'{row.status}: {row.cause}'), []).append(sessions[night].session)
+    return [Refusal(of, cause, tuple(names)) for (of, cause), names in refusals.items()]
 
 
 def read_ended(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, Session]:
-    """Return the series that their case no longer declares or judges, each with the first session without it."""
+    """Return series -> first session without it, for each series that its case no longer declares or judges."""
     rows = store.query(_ENDED.format(good=_GOOD), sessions).to_pylist()
     return {SeriesId.from_row(row): sessions[row['night']] for row in rows}
 
 
 class Facts:
-    """What the jobs of each case ran on in each session: the provenance that is kept with a baseline."""
+    """The facts of the provenance of each case in each session that are kept with a baseline."""
 
     def __init__(self, store: Store, sessions: Sequence[Session]):
         paths = [f'$.{name}' for name in FACTS]
@@ -271,7 +276,7 @@ class Facts:
 
 
 def evidence_of(store: Store, sessions: Sequence[Session], jobs: Collection[tuple[int, int]]) -> list[str]:
-    """Return the archives of what the benchmarks wrote in `jobs`, pairs of session and case."""
+    """Return the archives of what the benchmarks of `jobs` wrote; `jobs`: (session, case)."""
     if not jobs:
         return []
     nights, cases = ([int(one) for one in ones] for ones in zip(*sorted(jobs), strict=True))
@@ -282,7 +287,7 @@ def evidence_of(store: Store, sessions: Sequence[Session], jobs: Collection[tupl
 
 
 def _dictionary(texts: pa.Array) -> tuple[ndarray, ndarray]:
-    """Return the different texts of an array, and for each element the place of its text."""
+    """Return the different texts of an array, and for each element the index of its text."""
     encoded = texts.dictionary_encode()
     return numpy.array(encoded.dictionary.to_pylist(), object), encoded.indices.to_numpy(zero_copy_only=False)
 

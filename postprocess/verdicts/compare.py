@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge a session: an outer join of what it measured with what it should have measured."""
+"""Judge a session: join what it measured with what it should have measured."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
 def judge_session(store: Store, session: Session, root: Path | None = None, reruns: Sequence[Path] = ()) -> Comparison:
     """Judge `session` by the references of its site below `root`.
 
-    `reruns`: run reports of the same cases, run again; one that is given twice counts once. Raises SiteError for a
-    wrong file of the site, InputError for a store or report that cannot be read, or a report of another site.
+    `reruns`: run reports of the same cases, run again; a report that is given twice counts once. Raises SiteError if a
+    file of the site is wrong, InputError if the store or a report cannot be read or a report is of another site.
     """
     cases = store.cases(session)
     rows = measured(cases, store.metrics(session))
@@ -74,27 +74,28 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = problems_of(session, cases, rows)
     command = partial(store.command, site=session.site, root=root)
-    found = Comparison(
+    comparison = Comparison(
         session, None, worst_first(verdicts), problems, common=common, again=tuple(again), left_out=left_out
     )
     n, retire = retiring(verdicts, cases, lookup.exact.values())
-    told = hints(found.series, cases, command) + changed_checks(found.series, cases, command)
-    told += improved(found.series, cases, command)
+    sentences = hints(comparison.series, cases, command) + changed_checks(comparison.series, cases, command)
+    sentences += improved(comparison.series, cases, command)
     if retire:
-        told.append(
+        sentences.append(
             f'Nothing measured {count(n, "metric")} of the baseline, and no job of theirs failed. What is gone for '
             f'good: {command(retire)}.'
         )
-    return replace(found, hints=told, retire=retire)
+    return replace(comparison, hints=sentences, retire=retire)
 
 
 def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Measured]:
-    """Return the rows; a series that its check no longer judges, but did when it was recorded, becomes missing.
+    """Return the rows; a series becomes missing if its check judged it when it was recorded and no longer does.
 
-    A curve is judged at all its recorded points as long as its check judges one of them.
+    All recorded points of a curve are judged as long as the check judges one of them.
     """
 
     def curve(row: Measured) -> tuple[Any, ...]:
+        """Return what the points of one curve have in common."""
         return row.case_id, row.id.metric, *(name for name, _ in row.id.dims)
 
     recorded = {id for id, reference in lookup.exact.items() if reference.sessions}
@@ -108,13 +109,13 @@ def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Meas
 
 
 def not_judged(row: Measured) -> Measured:
-    """Return, as missing, a series whose check no longer judges it although its reference was recorded when it did."""
+    """Return the series as missing, because its check judged it when its reference was recorded and no longer does."""
     why = 'its check judges it no longer, as it did for the reference: see size_cut in the provenance'
     return replace(row, jobs=tuple(replace(job, summary=NOTHING, status='missing', cause=why) for job in row.jobs))
 
 
 def lost_number(verdict: Verdict, row: Measured) -> Verdict:
-    """Return the verdict of a series of which a job lost its number; those of its other jobs do not replace it."""
+    """Return the verdict of a series; a job without a valid number makes it bad, even if other jobs have a number."""
     if not row.lost or verdict.verdict in BAD:
         return verdict
     lost = row.lost[0]
@@ -122,7 +123,7 @@ def lost_number(verdict: Verdict, row: Measured) -> Verdict:
 
 
 def of_its_own_test(verdict: Verdict, case: CaseRow) -> Verdict:
-    """Return, as failed, a series that nothing judges and whose test in another suite failed against its reference."""
+    """Return the verdict as failed if only another suite has a reference, and its test failed against it."""
     why = case.fail_reason or ''
     named = re.search(rf'(?<![\w.-]){re.escape(verdict.id.metric)}=', why)
     if verdict.verdict != 'no_reference' or case.fail_phase != 'performance' or ('=' in why and not named):
@@ -131,9 +132,9 @@ def of_its_own_test(verdict: Verdict, case: CaseRow) -> Verdict:
 
 
 def with_spread(reference: Reference, own: References) -> Reference:
-    """Return the row with the spread between sessions of a series: the site's `own` if `reference` has none.
+    """Return the row that tells how much a series varies between sessions: the site's `own` if `reference` does not.
 
-    The std of a row of one session is that of its nodes.
+    The std of a row of one session is not used: it is the std between nodes.
     """
     if reference.kind == 'session':
         reference = replace(reference, std=None)
@@ -151,12 +152,11 @@ def _as_a_whole(
     cases: list[CaseRow],
     share: float | None,
 ) -> tuple[list[Verdict], list[Common], list[Again], str]:
-    """Judge the series of a session together; return their verdicts, losses in common, the jobs that should run.
+    """Judge the series of a session together; return verdicts, losses in common, jobs that should run, and a sentence.
 
-    The last item is a sentence on the jobs that the budget was too small for.
-
-    `candidates`: places in `verdicts` with what is known of each; a series with two references is there twice. `share`:
-    further jobs a night as a share of the cases, as the site states it.
+    The sentence says which doubts the budget left out. `candidates`: (index in `verdicts`, what is known of the
+    series); a series with two references is there twice. `share`: further jobs a night as a share of the cases, if the
+    site states it.
     """
     if not candidates:
         return verdicts, [], [], ''
@@ -166,34 +166,35 @@ def _as_a_whole(
     jobs = gather.with_tonight(earlier.since, rows)
     curves = gather.curves_of(rows, gather.sizes_of(cases))
     groups, names = gather.groups_of(rows, curves)
-    of = gather.cases_of(store, session, rows, earlier.sessions)
+    where = gather.cases_of(store, session, rows, earlier.sessions)
     baseline = gather.baseline_of(rows, earlier.recorded, gather.weights_of(rows, curves))
     if share is None:
         share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
-    # rounded at random, so that small sites have it in the mean; what is most in doubt is decided on any night
-    budget = share * len(of.ids) + 2 * night.A_CASE * (_draw(session.session) - 0.5)
+    # rounded at random, so that small sites have this share in the mean; one case can be decided on any night
+    budget = share * len(where.ids) + 2 * night.A_CASE * (_draw(session.session) - 0.5)
     budget = max(budget, night.ONE_CASE) if share else 0.0
-    found = night.judge(baseline, jobs, of.pool, groups, budget)
+    answer = night.judge(baseline, jobs, where.pool, groups, budget)
     verdicts, decided = list(verdicts), set()
-    for index in numpy.argsort(~found.red, kind='stable'):  # with two references, the one that is missed decides
+    for index in numpy.argsort(~answer.red, kind='stable'):  # of two references, one that the series missed decides
         place, row = places[index], rows[index]
         if place not in decided:
             decided.add(place)
-            verdicts[place] = _decided(verdicts[place], row, found, int(index))
-    common = _in_common(found, groups, names, rows) + _slow_nodes(found, of, rows)
-    for one in common:
+            verdicts[place] = _decided(verdicts[place], row, answer, int(index))
+    common = _in_common(answer, groups, names, rows) + _slow_nodes(answer, where, rows)
+    for loss in common:
         for place in places:
-            if verdicts[place].verdict == 'ok' and one.holds(verdicts[place]):
-                verdicts[place] = replace(verdicts[place], verdict='warning', cause=str(one))
-    return verdicts, common, _further_jobs(found, of, cases), _left_out(found, share)
+            if verdicts[place].verdict == 'ok' and loss.holds(verdicts[place]):
+                verdicts[place] = replace(verdicts[place], verdict='warning', cause=str(loss))
+    return verdicts, common, _further_jobs(answer, where, cases), _left_out(answer, share)
 
 
 def _draw(text: str) -> float:
-    """Return a number between 0 and 1 that follows from a text."""
+    """Return a number from 0 to 1 that depends only on `text`."""
     return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16) / 16**12
 
 
 def _further_jobs(found: night.Answer, of: gather.Cases, cases: list[CaseRow]) -> list[Again]:
+    """Return the jobs of the answer that should run now, with the names that ReFrame knows."""
     known = {case.case_id: case for case in cases}
     again = []
     for more in found.more:
@@ -206,7 +207,7 @@ def _further_jobs(found: night.Answer, of: gather.Cases, cases: list[CaseRow]) -
 
 
 def _left_out(found: night.Answer, share: float) -> str:
-    """Return a sentence on the doubts that a larger budget would have settled."""
+    """Return a sentence on the cases in doubt for which the budget was too small; empty without any."""
     if not found.left_out:
         return ''
     most = -100 * math.expm1(-max(found.left_out.values()))
@@ -218,7 +219,7 @@ def _left_out(found: night.Answer, share: float) -> str:
 
 
 def _pairs(session: Session, cases: list[CaseRow], judged: Collection[int]) -> list[Again]:
-    """Return random cases without a reference to run twice, which shows the correlation of the jobs of a night.
+    """Return random cases without a reference that should run twice, to show the correlation of the jobs of a night.
 
     Their number is a share of the cases, so a small site has none; cases that already ran twice count.
     """
@@ -249,6 +250,7 @@ def _decided(verdict: Verdict, row: gather.ReferencedSeries, found: night.Answer
 
 
 def _cause(verdict: Verdict, row: gather.ReferencedSeries, what: str) -> str:
+    """Return the cause of a verdict in words: value, expected value, loss with its interval, and `what` follows."""
     reference, jobs = row.reference, row.measured.measuring
     low, high = verdict.interval or (0.0, 0.0)
     loss = f'{100 * verdict.loss:.1f} %' if verdict.loss and verdict.loss > 0 else 'nothing'
@@ -265,9 +267,9 @@ def _cause(verdict: Verdict, row: gather.ReferencedSeries, what: str) -> str:
 def _in_common(
     found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.ReferencedSeries]
 ) -> list[Common]:
-    """Return the losses that groups of series share, the widest first, one for each distinct cause.
+    """Return the losses that groups of series share, the largest group first, one loss for each distinct cause.
 
-    Groups most of whose series regressed by themselves are left out: incidents show what these share.
+    A group is left out if most of its series regressed by themselves: incidents show what these series share.
     """
     common = []
     for index in night.highest(found, groups):
@@ -280,7 +282,7 @@ def _in_common(
 
 
 def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[gather.ReferencedSeries]) -> list[Common]:
-    """Return the nodes that lost performance, as losses in common of the cases that ran on them."""
+    """Return the nodes that lost performance, each as a loss in common of the series measured on it."""
     common = []
     for node, (*sizes, p) in found.slow.loss.items():
         loss, low, high = (-math.expm1(-size) for size in sizes)
@@ -290,7 +292,7 @@ def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[gather.Ref
 
 
 def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) -> list[Measured]:
-    """Return the series of a session with the jobs of run reports of the same cases; each report counts once."""
+    """Return the series of a session with added jobs from run reports of the same cases; each report counts once."""
     known = {session.session}
     for number_of, path in enumerate(reruns, 1):
         report = read_report(path, session.site)
@@ -306,9 +308,9 @@ def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) 
         rows = [
             replace(row, jobs=(*row.jobs, *(
                 replace(job, round=number_of, case_id=row.case_id)
-                for found in again.get(row.id, ()) if row.status == 'measured'
-                if row.id not in several or set(found.nodes) == set(row.nodes)
-                for job in found.jobs
+                for rerun in again.get(row.id, ()) if row.status == 'measured'
+                if row.id not in several or set(rerun.nodes) == set(row.nodes)
+                for job in rerun.jobs
             )))
             for row in rows
         ]  # fmt: skip
@@ -316,9 +318,9 @@ def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) 
 
 
 def site_policy(session: Session, root: Path | None = None) -> dict[str, Any]:
-    """Return the tolerances of a ``site.yaml``: below `root`, or the suite's where `root` holds only references.
+    """Return the tolerances in the ``site.yaml`` of the session's site below `root`, else in the suite's own file.
 
-    Where only another suite has measured, a site needs no such file. Raises InputError, SiteError.
+    A site where only another suite measured needs no such file. Raises InputError, SiteError.
     """
     site = session.site
     path = site_folder(site, root) / 'site.yaml'
@@ -332,9 +334,9 @@ def site_policy(session: Session, root: Path | None = None) -> dict[str, Any]:
 
 
 def verdict_of(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str) -> Verdict:
-    """Return the verdict of one series by the first of `rules`, as far as it needs no other series.
+    """Return the verdict of one series by the first of `rules`, as far as no other series is needed.
 
-    A number with a reference of this machine is `ok` for now: the session as a whole decides.
+    A number with a reference of this machine is `ok` for now: all series of the session together decide.
     """
     reference, bound = rules[0] if rules else (None, None)
     verdict, cause, value, sign = row.status, row.cause, row.value, row.quantity.sign
@@ -365,7 +367,8 @@ def not_measured(
 ) -> list[Verdict]:
     """Return the verdict `missing` for each reference that the session should have measured and did not.
 
-    It should have measured those of the cases that ran, and, where it ran a whole mode, the baselines of that mode.
+    It should have measured the references of the cases that ran. If it ran a whole mode, it should also have measured
+    the baselines of that mode.
     """
     keys = {row.id for row in rows}
     cases = [case for case in cases if not case.fixture]
@@ -374,6 +377,7 @@ def not_measured(
     modes = MODES[: MODES.index(session.mode) + 1] if whole_mode else ()
 
     def in_mode(row: Reference) -> bool:
+        """Return True if a session of this mode should have measured the row."""
         partition = session.partition in (None, row.id.partition)
         return row.mode in modes and row.kind not in KINDS_OF_FILE['published'] and partition
 
@@ -396,4 +400,5 @@ def not_measured(
 
 
 def _origin(row: Reference) -> str:
+    """Return the kind and source of a reference."""
     return f'{row.kind}, {row.source}'

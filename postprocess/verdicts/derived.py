@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Derive figures from the numbers of one session: scaling, rooflines, balance. Each with its formula and source.
+"""Derive figures from the numbers of one session: scaling, rooflines, balance; each with its formula and source.
 
 The check states which metric is used for which figure: `figures` of :class:`plumbline.record.Record`.
 """
@@ -19,7 +19,7 @@ from plumbline.units import UNITS
 from postprocess.results.rows import CaseRow
 from postprocess.text import count, named, number
 
-#: The name of the figure value / physical peak.
+#: Name of the figure that is a value / the physical peak.
 OF_PEAK = 'share of the peak'
 _SCALING = {'weak': 'Gustafson 1988, doi:10.1145/42411.42415', 'strong': 'Amdahl 1967, doi:10.1145/1465482.1465560'}
 _ROOFLINE = 'Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785'
@@ -27,7 +27,10 @@ _ROOFLINE = 'Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785'
 
 @dataclass(frozen=True)
 class Derived:
-    """A figure of a partition and environ. `what`: such as ``parallel efficiency``; `of`: what it is of, and where."""
+    """A derived figure of a partition and environ; `what`: its name, such as ``parallel efficiency``.
+
+    `of`: case or metric.
+    """
 
     partition: str
     environ: str
@@ -40,7 +43,7 @@ class Derived:
 
 
 class _Row(NamedTuple):
-    """A number of the session, and the figures that its check says follow from it."""
+    """A number of the session, and the figures for which its check uses it."""
 
     id: SeriesId
     value: float  # in its unit
@@ -50,19 +53,19 @@ class _Row(NamedTuple):
 
     @property
     def base(self) -> float:
-        """The value in its base unit."""
+        """The value in the base unit of its unit, such as Flop/s for GFlop/s."""
         return self.value * UNITS[self.unit]
 
     @property
     def case(self) -> str:
-        """Check and params."""
+        """The check and params as text."""
         return f'{self.id.check} {to_text(self.id.params)}'
 
 
 def derived(rows: Iterable[Any], cases: Iterable[CaseRow]) -> list[Derived]:
-    """Return the figures that follow from the numbers of a session, partition by partition.
+    """Return the figures that follow from the numbers of a session, sorted by partition and environ.
 
-    `rows`: each with id, quantity, value and nodes, such as a Measured or a Verdict. `cases`: the rows of that table.
+    `rows`: with id, quantity, value and nodes, such as Measured or Verdict. `cases`: the session's rows of the table.
     """
     stated: dict[CaseId, Any] = {case.id: json.loads(case.figures or '{}') for case in cases}
     places: dict[tuple[str, str], list[_Row]] = defaultdict(list)
@@ -86,7 +89,7 @@ _Figure = tuple[str, str, float, str, str, str]
 
 
 def _of_peaks(rows: Sequence[_Row]) -> Iterator[_Figure]:
-    """Yield the share of the physical peak for each metric of a check, from the case that comes closest."""
+    """Yield the share of the physical peak for each metric of a check, from the case with the largest share."""
     closest: dict[tuple[str, str], tuple[float, _Row]] = {}
     for row in rows:
         if peak := row.figures.get('peak'):
@@ -99,7 +102,7 @@ def _of_peaks(rows: Sequence[_Row]) -> Iterator[_Figure]:
 
 
 def _scaling(rows: Sequence[_Row]) -> Iterator[_Figure]:
-    """Yield speed-up and parallel efficiency against the fewest nodes that were measured, on nodes of the same set."""
+    """Yield speed-up and parallel efficiency against the smallest number of nodes, if possible of the same set."""
     rates: dict[tuple[str, Pairs], dict[int, list[_Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if 'scaling' in row.figures:
@@ -108,7 +111,7 @@ def _scaling(rows: Sequence[_Row]) -> Iterator[_Figure]:
             rates[row.id.check, tuple(params_of_row.items())][nodes].append(row)
     for (check, params), by_nodes in sorted(rates.items()):
         stated = next(iter(by_nodes.values()))[0].figures
-        if 'one_node' in stated:  # params of the one-node case that solves the same problem
+        if 'one_node' in stated:  # the params of the one-node case that solves the same problem
             alone = tuple((dict(params) | stated['one_node']).items())
             by_nodes = {**by_nodes, 1: rates.get((check, alone), {}).get(1, [])}
         few = min(n for n, own in by_nodes.items() if own)
@@ -125,7 +128,7 @@ def _scaling(rows: Sequence[_Row]) -> Iterator[_Figure]:
 
 
 def _sparse_of_dense(rows: Sequence[_Row]) -> Iterator[_Figure]:
-    """Yield the rate of a sparse solver as a share of that of a dense one, on as many nodes and of the same size."""
+    """Yield the rate of a sparse solver / the rate of a dense solver, for the same number of nodes and size."""
     best: dict[str, dict[tuple[str, str], _Row]] = {'dense': {}, 'sparse': {}}
     for row in rows:
         if solver := row.figures.get('solver'):
@@ -144,7 +147,7 @@ def _sparse_of_dense(rows: Sequence[_Row]) -> Iterator[_Figure]:
 
 
 def _of_roofline(rows: Sequence[_Row]) -> Iterator[_Figure]:
-    """Yield the share of min(P, I x B) that programs of one node reach; P, B: the best rates of the session."""
+    """Yield the share of min(P, I x B) that programs of one node reach; P and B are the best rates of the session."""
     peak, bandwidth = (
         max((row.base for row in rows if row.figures.get('roof') == roof), default=0.0)
         for roof in ('flops', 'bandwidth')
@@ -156,7 +159,7 @@ def _of_roofline(rows: Sequence[_Row]) -> Iterator[_Figure]:
         intensity = row.figures.get('intensity')
         if intensity == 'high':
             at, share = 'I > P / B', row.base / peak
-        elif isinstance(intensity, str):  # the metric that gives its bytes
+        elif isinstance(intensity, str):  # the name of the metric with the bytes that were moved
             moved = next(
                 (other.base for other in rows if other.id.metric == intensity and other.id.case == row.id.case), None
             )
@@ -171,7 +174,7 @@ def _of_roofline(rows: Sequence[_Row]) -> Iterator[_Figure]:
 
 
 def _balance(rows: Sequence[_Row]) -> Iterator[_Figure]:
-    """Yield how evenly the parts of a node work: mean / longest time of equal work."""
+    """Yield how evenly the parts of a node work: mean time / longest time of equal work."""
     times: dict[tuple[str, str, tuple[str, ...]], list[float]] = defaultdict(list)
     for row in rows:
         if part := row.figures.get('balance'):
@@ -184,8 +187,8 @@ def _balance(rows: Sequence[_Row]) -> Iterator[_Figure]:
 
 
 def _under_caps(rows: Sequence[_Row]) -> Iterator[_Figure]:
-    """Yield the power cap of the least energy for the same work, and what it saves against the highest cap."""
-    work: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # work per J, by cap
+    """Yield the power cap with the least energy for the same work, and the energy saved against the highest cap."""
+    work: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # (case, unit) -> cap in W -> work per J
     for row in rows:
         if param := row.figures.get('capped'):
             params = dict(row.id.params)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gather the inputs of the judgement of a session: references, earlier sessions, and groups of series."""
+"""Gather the inputs for judging a session: references, earlier sessions, and groups of series."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from postprocess.statistics.nodes import NodeJob, Pool
 from postprocess.text import named
 from postprocess.verdicts.measured import Measured
 
-_SESSIONS = 2 * METHOD.windows[-1]  # that are read: not every session has every series
-_EXACT = 10**6  # sessions assumed behind a published number without its own error: it is taken as exact
-_FEWEST = 3  # series of a group, and points of a range of a curve
+_SESSIONS = 2 * METHOD.windows[-1]  # last sessions that are read: not every session has every series
+_EXACT = 10**6  # assumed sessions behind a published number without an error: the number is taken as exact
+_FEWEST = 3  # fewest series of a group, and fewest points of a range of a curve
 
 
 @dataclass(frozen=True)
 class ReferencedSeries:
-    """A series that was measured, and one of the references that it is judged by.
+    """A measured series, and one of the references that it is judged by.
 
-    `bound`: the limits of that reference. `spread`: the row with its spread, another one if a published number states
-    none.
+    `bound`: the limits of the reference. `spread`: the row that states how much the series varies: the reference, or
+    another row if the reference is a published number without a spread.
     """
 
     measured: Measured
@@ -51,11 +51,11 @@ class ReferencedSeries:
 
     @property
     def sign(self) -> int:
-        """1 where higher is better."""
+        """1 where higher is better, else -1."""
         return self.reference.quantity.sign
 
     def performance(self, value: float) -> float:
-        """Return the logarithm of performance; values that are not above 0 count as a tiny positive one."""
+        """Return the logarithm of performance; a value that is not above 0 counts as a tiny positive one."""
         return self.sign * math.log(max(value, 1e-9 * self.reference.mean))
 
     @property
@@ -65,10 +65,10 @@ class ReferencedSeries:
 
 
 def on_own_nodes(rows: Sequence[ReferencedSeries], recorded: ndarray) -> list[ReferencedSeries]:
-    """Return the rows; a series that several nodes measured gets the level and spread of its node in the baseline.
+    """Return the rows; a series measured on several nodes gets the recorded level and spread of its own node.
 
-    A lasting difference of a node from the others is not a loss of tonight, so the reference is moved by it, unless it
-    is beyond the limit or known from fewer than three sessions. `recorded`: rows x N x jobs.
+    A lasting difference between nodes is not a loss of tonight, so the reference is moved by it. It stays if the
+    difference is beyond the limit or known from fewer than three sessions. `recorded`: rows x N x jobs.
     """
     several, moved_rows = _on_several_nodes(rows), list(rows)
     recorded_on = numpy.isfinite(recorded[..., 0]).sum(axis=1)
@@ -78,7 +78,9 @@ def on_own_nodes(rows: Sequence[ReferencedSeries], recorded: ndarray) -> list[Re
             of_series.setdefault((row.measured.id, row.reference.mean), []).append(place)
     for places in of_series.values():
         first = recorded[places, :, 0]
-        first = numpy.where(inliers(first), first, numpy.nan)  # a loss while the baseline was recorded is no level
+        first = numpy.where(
+            inliers(first), first, numpy.nan
+        )  # a loss while the baseline was recorded is not part of the level
         n = numpy.isfinite(first).sum(axis=1)
         level = numpy.nanmean(first, axis=1)
         df = float((n - 1).sum())
@@ -90,7 +92,10 @@ def on_own_nodes(rows: Sequence[ReferencedSeries], recorded: ndarray) -> list[Re
 
 
 def _moved(row: ReferencedSeries, more: float, sd: float, df: float, sessions: int) -> ReferencedSeries:
-    """Return a row whose node differs by `more` from the others, the logarithm of performance."""
+    """Return the row with its reference moved by `more`, the difference of its node in the logarithm of performance.
+
+    `sd`, `df`: spread of a session on the node, and its degrees of freedom; `sessions`: number behind `more`.
+    """
     old = row.reference
     mean = old.mean * math.exp(row.sign * more)
     if row.sign * mean <= row.sign * row.bound.bad:
@@ -103,22 +108,23 @@ def _moved(row: ReferencedSeries, more: float, sd: float, df: float, sessions: i
 
 
 def _on_several_nodes(rows: Sequence[ReferencedSeries]) -> set[SeriesId]:
+    """Return the series that several of the rows have."""
     return {id for id, number in Counter(row.measured.id for row in rows).items() if number > 1}
 
 
 def baseline_of(rows: Sequence[ReferencedSeries], recorded: ndarray, weights: ndarray) -> Baseline:
-    """Return the references of `rows` as arrays; `recorded`: the jobs of the sessions that they come from."""
+    """Return the references of `rows` as arrays; `recorded`: the jobs of the sessions behind the references."""
     spreads = [expected_spread(row.spread, row.tolerance) for row in rows]
     variance, df, assumed = (numpy.array(column) for column in zip(*spreads, strict=True))
     prior = numpy.where(assumed, variance, [row.tolerance.prior for row in rows])
-    # the mean of values is above that of their logarithms by half of the variance
+    # the logarithm of the mean of values is above the mean of their logarithms by half of the variance
     mean = [
         row.sign * (math.log(row.reference.mean) - variance_of_row / 2 * (not unknown))
         for row, variance_of_row, unknown in zip(rows, variance, assumed, strict=True)
     ]
     return Baseline(
         mean=numpy.array(mean),
-        variance=numpy.maximum(variance, prior / 16),  # recorded values may be equal, as they are printed
+        variance=numpy.maximum(variance, prior / 16),  # printed values are rounded, so recorded values may be equal
         df=df,
         n=numpy.array([float(row.reference.n or _EXACT) for row in rows]),
         prior=prior,
@@ -132,7 +138,7 @@ def baseline_of(rows: Sequence[ReferencedSeries], recorded: ndarray, weights: nd
 
 
 def with_tonight(since: ndarray, rows: Sequence[ReferencedSeries]) -> ndarray:
-    """Return the jobs of sessions `since` the baseline and after them those of this one, rows x W x jobs."""
+    """Return rows x W x jobs: the jobs of the sessions `since` the baseline, and then the jobs of this session."""
     tonight = [row.jobs[:MOST_JOBS] for row in rows]
     jobs = numpy.full((len(rows), since.shape[1] + 1, max(since.shape[2], *map(len, tonight))), numpy.nan)
     jobs[:, :-1, : since.shape[2]] = since
@@ -143,8 +149,11 @@ def with_tonight(since: ndarray, rows: Sequence[ReferencedSeries]) -> ndarray:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The jobs of earlier sessions: `recorded`, those of the baselines, rows x N x jobs, of which `sessions` are N
-    sessions; `since`, those since, rows x W x jobs."""
+    """The jobs of earlier sessions.
+
+    `recorded`: jobs of the N `sessions` of the baselines, rows x N x jobs. `since`: jobs of the sessions after them,
+    rows x W x jobs.
+    """
 
     sessions: Sequence[Session]
     recorded: ndarray
@@ -152,17 +161,17 @@ class Earlier:
 
 
 def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSeries]) -> Earlier:
-    """Return the jobs of earlier sessions.
+    """Return the jobs of the sessions before `last`.
 
-    The sessions of a baseline are those that its provenance names; later ones begin with the day on which the row was
-    recorded. A case that several nodes ran in one session is followed on each node.
+    The sessions of a baseline are named in its provenance; later sessions begin with the day on which the row was
+    recorded. A case that ran on several nodes in one session is followed on each node.
     """
     earlier = [session for session in store.history(last) if session.session != last.session]
     names = numpy.array([session.short_name for session in earlier], str)
     days = numpy.array([session.day for session in earlier], str)
 
     @cache
-    def parts(named: frozenset[str], day: str) -> ndarray:  # 1: of the baseline; 2: since
+    def parts(named: frozenset[str], day: str) -> ndarray:  # 1: session of the baseline; 2: later session
         return numpy.where(numpy.isin(names, [*named]), 1, 2 * (days >= day))
 
     which = numpy.array([parts(row.reference.sessions, row.reference.recorded_at) for row in rows])
@@ -186,9 +195,9 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSerie
 
 @dataclass(frozen=True)
 class Cases:
-    """The cases of some rows: `ids` of their first jobs in the session, and the `pool`.
+    """The cases of some rows: `ids`, the `case_id` of the first job of each case, and the `pool` of nodes.
 
-    `names`: of the nodes that its numbers stand for.
+    `names`: the node names that the numbers in `pool` stand for.
     """
 
     ids: list[int]
@@ -197,7 +206,7 @@ class Cases:
 
 
 def cases_of(store: Store, session: Session, rows: Sequence[ReferencedSeries], sessions: Sequence[Session]) -> Cases:
-    """Return where the jobs of `rows` ran; `sessions`: those of the baselines.
+    """Return where the jobs of `rows` ran; `sessions`: the sessions of the baselines.
 
     Cases of a node sweep, and cases on several nodes, stay on their nodes; the comparison of nodes judges these.
     """
@@ -224,10 +233,10 @@ def cases_of(store: Store, session: Session, rows: Sequence[ReferencedSeries], s
     if len(names) > 1 and sessions:
         known = {str(row.measured.id.case): number_of[row.measured.case_id] for row in rows}
         table = store.query(_NODES, sessions).to_pylist()
-        for found in table:
-            place = known.get(str(CaseId.from_row(found)))
+        for row_of_node in table:
+            place = known.get(str(CaseId.from_row(row_of_node)))
             if place is not None:
-                before[place, found['night']] = names.get(found['node'], -1)
+                before[place, row_of_node['night']] = names.get(row_of_node['node'], -1)
     pool = Pool(
         case,
         len(ids),
@@ -248,8 +257,8 @@ _NODES = """
 def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSeries]) -> ndarray:
     """Return the performance of each job, rows x sessions x jobs; NaN where there is no number.
 
-    There is room for at least two jobs, and for the most that ran: room for the maximum would take 2 GB with a thousand
-    nodes.
+    The last dimension is the largest number of jobs that ran, at least 2. With the allowed maximum, a thousand nodes
+    would take 2 GB.
     """
     several = _on_several_nodes(rows)
     all_series: dict[tuple[Any, ...], int] = {}
@@ -286,21 +295,21 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSe
     )
     values = numpy.full((len(wanted), len(sessions), 2), numpy.nan)
     if found.num_rows:
-        # not by to_numpy, which imports pandas: that takes longer than the query
+        # not with to_numpy, which imports pandas: the import takes longer than the query
         series, night, value = (
             numpy.frombuffer(found[name].combine_chunks().buffers()[1], kind, found.num_rows)
             for name, kind in (('place', 'i8'), ('night', 'i8'), ('mean', 'f8'))
         )
         begins = numpy.flatnonzero(numpy.diff(series, prepend=-1) | numpy.diff(night, prepend=-1))
         job = numpy.arange(len(series)) - numpy.repeat(begins, numpy.diff([*begins, len(series)]))
-        kept = job < MOST_JOBS
-        values = numpy.full((*values.shape[:2], max(int(job[kept].max()) + 1, 2)), numpy.nan)
-        values[series[kept], night[kept], job[kept]] = numpy.log(value[kept])
+        used = job < MOST_JOBS
+        values = numpy.full((*values.shape[:2], max(int(job[used].max()) + 1, 2)), numpy.nan)
+        values[series[used], night[used], job[used]] = numpy.log(value[used])
     return values[place] * numpy.array([row.sign for row in rows])[:, None, None]
 
 
 def sizes_of(cases: Iterable[CaseRow]) -> dict[int, frozenset[str]]:
-    """Return the dims of each case that are a size, by `case_id`: along them a metric is a curve."""
+    """Return `case_id` -> the dims that are a size; along such a dim a metric is a curve."""
     return {
         case.case_id: frozenset(
             name for name, dim in json.loads(case.dims or '{}').items() if dim.get('kind') == 'size'
@@ -310,7 +319,7 @@ def sizes_of(cases: Iterable[CaseRow]) -> dict[int, frozenset[str]]:
 
 
 def curves_of(rows: Sequence[ReferencedSeries], sizes: dict[int, frozenset[str]]) -> dict[tuple[Any, ...], list[int]]:
-    """Return the indices of the rows of each curve, by size; `sizes` as `sizes_of` returns them."""
+    """Return curve -> indices of its rows, ascending by size; `sizes` as `sizes_of` returns them."""
     curves: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
     for index, row in enumerate(rows):
         id = row.measured.id
@@ -323,7 +332,7 @@ def curves_of(rows: Sequence[ReferencedSeries], sizes: dict[int, frozenset[str]]
 
 
 def weights_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], list[int]]) -> ndarray:
-    """Return the weight of each row: the points of a curve count as one metric, unless its check names them."""
+    """Return the weight of each row: 1, or 1 / points for a point of a curve that the check does not name itself."""
     weights = numpy.ones(len(rows))
     for points in curves.values():
         for index in points:
@@ -333,7 +342,10 @@ def weights_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], l
 
 
 def groups_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
-    """Return the groups of rows that share a place or check, by name; of groups with equal members only the widest."""
+    """Return the groups of rows that share a place or check, and their names.
+
+    Of groups with equal members only the widest.
+    """
     groups: dict[tuple[str, str], list[int]] = {}
     cases = Counter(id for id, _ in {(row.measured.id.case, row.measured.case_id) for row in rows})
     for index, row in enumerate(rows):
@@ -342,22 +354,24 @@ def groups_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], li
     sets = [(kind, where, points) for (kind, where), points in sorted(groups.items(), key=lambda item: _order(item[0]))]
     for key, points in curves.items():
         sets += [('curve', _range(rows, key, part), part) for part in _ranges(points)]
-    kept: dict[tuple[int, ...], tuple[str, str]] = {}
+    named: dict[tuple[int, ...], tuple[str, str]] = {}
     for kind, where, points in sets:
         if len(points) >= _FEWEST:
-            kept.setdefault(tuple(points), (kind, where))
-    members = [numpy.array(points) for points in kept]
-    return Groups([kind for kind, _ in kept.values()], members), [where for _, where in kept.values()]
+            named.setdefault(tuple(points), (kind, where))
+    members = [numpy.array(points) for points in named]
+    return Groups([kind for kind, _ in named.values()], members), [where for _, where in named.values()]
 
 
 _KINDS = ('partition', 'environ', 'check', 'case', 'link_class', 'node')
 
 
 def _order(key: tuple[str, str]) -> tuple[int, str]:
+    """Return the key that sorts groups from the widest kind to the narrowest, then by name."""
     return _KINDS.index(key[0]), key[1]
 
 
 def _commons(measured: Measured, is_swept: bool) -> Iterable[tuple[str, str]]:
+    """Yield (kind, name) of each group that a series belongs to; `is_swept`: its case ran on several nodes."""
     series = measured.id
     yield 'partition', series.partition
     yield 'environ', f'{series.partition}/{series.environ}'
@@ -371,7 +385,7 @@ def _commons(measured: Measured, is_swept: bool) -> Iterable[tuple[str, str]]:
 
 
 def _ranges(points: list[int]) -> Iterable[list[int]]:
-    """Yield the whole curve, and the stretches of a half and a quarter of it that overlap by half."""
+    """Yield the whole curve, then its halves and its quarters, each overlapping the next by half."""
     length = len(points)
     while length >= _FEWEST:
         step = max(length // 2, 1)
@@ -380,6 +394,7 @@ def _ranges(points: list[int]) -> Iterable[list[int]]:
 
 
 def _range(rows: Sequence[ReferencedSeries], key: tuple[Any, ...], part: list[int]) -> str:
+    """Return the name of a range of a curve: case, metric, and first and last size."""
     case, _, metric, others, size, _ = key
     first, last = (dict(rows[index].measured.id.dims)[size] for index in (part[0], part[-1]))
     more = f' {to_text(others)}' if others else ''

@@ -17,20 +17,23 @@ from postprocess.results.rows import CaseRow
 from postprocess.text import number
 from postprocess.verdicts.verdict import Verdict
 
-#: Facts that ``parts/load.sh`` records of a node: name, the highest value on a quiet node, the meaning of more.
+#: Facts that ``parts/load.sh`` records on a node: name -> (highest value on a quiet node, meaning of a higher value).
 LOADS = {
     'load_beside': (0.5, '{} CPUs were busy beside the benchmark, expected at most 0.5'),
     'cpu_steal': (2.0, 'the hypervisor took {} % of the CPU time, expected at most 2 %'),
     'clock_throttled': (0.0, 'heat lowered the clock {} times'),
 }
-_SLOW = 0.95  # of the clock of other nodes in the same cases: a lower one is reported
-# ``checks/core/job/parts/health.sh`` records a count, and on which devices
+_SLOW = 0.95  # a clock below this part of the clock of other nodes in the same cases is reported
+# the form in which ``checks/core/job/parts/health.sh`` records a count and the devices that counted
 _FAULT = re.compile(r'([0-9]+)(?: on (.+))?')
-_CLOCKS = ('clock_in_run', 'clock_at_end')  # the first that any node recorded is used: an idle CPU may have a low clock
+_CLOCKS = (
+    'clock_in_run',
+    'clock_at_end',
+)  # the first fact that any node recorded is used: an idle CPU may have a low clock
 
 
 class Health:
-    """The health of the nodes of a session, of its rows of the table `cases`."""
+    """The health of the nodes of a session, from the session's rows of the table `cases`."""
 
     def __init__(self, cases: Iterable[CaseRow]):
         self._cases = cases
@@ -44,10 +47,10 @@ class Health:
         return by_case
 
     def of(self, cases: Collection[CaseId], nodes: Collection[str]) -> dict[str, str]:
-        """Return ``1.9 GHz against 2.6, thermal throttle +412`` of each of `nodes` that was slowed in `cases`: what it
-        counted, and what took its CPUs from the benchmark.
+        """Return node -> text such as ``1.9 GHz against 2.6, thermal throttle +412`` for each node that was slowed.
 
-        The clock is compared with the median of the other nodes that ran the same cases, or of all other nodes if there
+        The text has the clock, the counters, and what took CPU time from the benchmark, in `cases` on `nodes`. The
+        clock is compared with the median of the other nodes that ran the same cases, or with all other nodes if there
         are none. CPU time that is also lost on those nodes explains nothing.
         """
         facts: dict[str, list[Mapping[str, str]]] = defaultdict(list)
@@ -59,30 +62,35 @@ class Health:
         sentences = {}
         for node in nodes:
             others = beside or facts.keys() - {node}
-            said = counted(facts[node]) + _disturbed(facts[node], [facts[other] for other in others])
+            reasons = counted(facts[node]) + _disturbed(facts[node], [facts[other] for other in others])
             known = [clocks[other] for other in others if other in clocks]
             if known and node in clocks and clocks[node] < _SLOW * median(known):
-                said.insert(0, f'{clocks[node] / 1000:.3g} GHz against {median(known) / 1000:.3g}')
-            if said:
-                sentences[node] = ', '.join(said)
+                reasons.insert(0, f'{clocks[node] / 1000:.3g} GHz against {median(known) / 1000:.3g}')
+            if reasons:
+                sentences[node] = ', '.join(reasons)
         return sentences
 
     def in_cause(self, verdict: Verdict) -> Verdict:
-        """Return the verdict; the cause of a loss begins with the counters of its nodes."""
-        said = self.of([verdict.id.case], verdict.nodes) if verdict.verdict == 'regressed' else {}
-        if not said:
+        """Return the verdict; the cause of a regressed series begins with what slowed its nodes."""
+        reasons = self.of([verdict.id.case], verdict.nodes) if verdict.verdict == 'regressed' else {}
+        if not reasons:
             return verdict
-        return replace(verdict, cause='; '.join([*(f'{node}: {words}' for node, words in said.items()), verdict.cause]))
+        return replace(
+            verdict, cause='; '.join([*(f'{node}: {words}' for node, words in reasons.items()), verdict.cause])
+        )
 
 
 def facts_by_node(nodes: Sequence[str], provenance: str | None, health: str | None) -> dict[str, Mapping[str, str]]:
-    """Return the provenance and counters of each node of a case, from its row; provenance is that of its first node."""
+    """Return node -> provenance and counters of a case, from its row.
+
+    The provenance is known of the first node only.
+    """
     first = {node: json.loads(provenance or '{}') for node in nodes[:1]}
     return first | json.loads(health or '{}')
 
 
 def _clocks(facts: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> dict[str, int]:
-    """Return the lowest clock of each node in MHz, over its jobs that recorded this fact."""
+    """Return node -> lowest clock in MHz over its jobs that recorded the fact `name`."""
     known = {
         node: [int(facts_of_job[name]) for facts_of_job in own if facts_of_job.get(name, '').isdecimal()]
         for node, own in facts.items()
@@ -91,13 +99,13 @@ def _clocks(facts: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> dict
 
 
 def disturbances(loads: Mapping[str, float | None]) -> list[str]:
-    """Return a sentence for each of `LOADS` that is more than on a quiet node."""
+    """Return a sentence for each load in `loads` that is higher than on a quiet node."""
     known = ((value, LOADS[name]) for name, value in loads.items() if value is not None)
     return [why.format(number(value)) for value, (most, why) in known if value > most]
 
 
 def _disturbed(facts: Sequence[Mapping[str, str]], others: Iterable[Sequence[Mapping[str, str]]]) -> list[str]:
-    """Return what took more CPU time on a node than on others. `counted`: whether its heat is already described."""
+    """Return a sentence for each load that took more CPU time on a node than on `others`."""
     beyond = {}
     for name in ('load_beside', 'cpu_steal'):
         elsewhere = [value for other in others if (value := _worst(other, name)) is not None]
@@ -108,17 +116,17 @@ def _disturbed(facts: Sequence[Mapping[str, str]], others: Iterable[Sequence[Map
 
 
 def busy_beside(case: CaseRow) -> list[str]:
-    """Return a sentence for each load that took CPU time from a case on any of its nodes."""
+    """Return a sentence for each load that took CPU time from a case, on any of its nodes."""
     return _disturbed([*facts_by_node(case.nodes, case.provenance, case.health).values()], ())
 
 
 def _worst(facts: Sequence[Mapping[str, str]], name: str) -> float | None:
-    """Return the highest value that the jobs of a node recorded of a load."""
+    """Return the highest value of the load `name` that the jobs of a node recorded; None if no job recorded it."""
     return max((number_in(facts_of_job[name]) or 0.0 for facts_of_job in facts if name in facts_of_job), default=None)
 
 
 def counted(facts: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return what a node counted in its jobs, such as ``thermal throttle +412``, most often first."""
+    """Return what a node counted in its jobs, such as ``thermal throttle +412``, the largest count first."""
     totals: dict[str, int] = defaultdict(int)
     devices: dict[str, dict[str, None]] = defaultdict(dict)
     for name, value in ((name, value) for facts_of_job in facts for name, value in facts_of_job.items()):

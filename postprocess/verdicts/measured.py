@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collect what a session measured and failed to measure, without looking at references."""
+"""Collect what a session measured and failed to measure; references are not used here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from postprocess.results.tables import NEEDED_FAILED, reached_its_end
 
 
 def pool(summaries: Iterable[Summary]) -> Summary:
-    """Return the summary of all samples together; None in place of extremes where a group has none."""
+    """Return the summary of all samples together; min and max are None if they are unknown in one of the summaries."""
     groups = [group for group in summaries if group.n]
     if len(groups) == 1:
         return groups[0]
@@ -39,16 +39,17 @@ def pool(summaries: Iterable[Summary]) -> Summary:
 
 
 def mean_of(summary: Summary) -> float:
-    """Return the mean of at least one sample; not a number without any."""
+    """Return the mean of the samples; NaN without samples."""
     return math.nan if summary.mean is None else summary.mean
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one job measured of a series; `status` is that of `postprocess.results.tables.status_of`.
+    """What one job measured of a series.
 
-    `round`: 0 for the first run of the case in its session, 1 for the next. `cause`: why it is not ``measured``.
-    `ended`: whether the case came to its end. `purpose`: ``node`` where it ran because its node is in doubt.
+    `status`: as `postprocess.results.tables.status_of` returns it. `round`: 0 for the first run of the case in its
+    session, 1 for the next. `cause`: why the status is not ``measured``. `ended`: True if the case came to its end.
+    `purpose`: ``node`` if the job ran because its node is in doubt.
     """
 
     round: int
@@ -62,16 +63,16 @@ class Job:
 
     @property
     def value(self) -> float:
-        """The mean of the samples; not a number without any."""
+        """The mean of the samples; NaN without samples."""
         return mean_of(self.summary)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One series of one case of a session, in all `jobs` of the case; metric ``*`` stands for a case without any.
+    """One series of one case of a session, from all `jobs` of the case; metric ``*`` stands for a case without metrics.
 
-    A series that is not `judged` is judged only if a reference names it. `stated`: what the check states of its
-    tolerance, for `plumbline.limits.tolerance_for`.
+    A series with `judged` False is judged only if a reference names it. `stated`: floor and usual spread as the check
+    states them, for `plumbline.limits.tolerance_for`.
     """
 
     id: SeriesId
@@ -83,57 +84,58 @@ class Measured:
 
     @cached_property
     def measuring(self) -> tuple[Job, ...]:
-        """The jobs that measured it, in the order in which they ran."""
+        """The jobs with status ``measured``, in the order in which they ran."""
         return tuple(job for job in self.jobs if job.status == 'measured')
 
     @cached_property
     def _first(self) -> Job:
+        """The first job that measured the series, or the first job of all."""
         return (self.measuring or self.jobs)[0]
 
     @property
     def lost(self) -> tuple[Job, ...]:
-        """The jobs that ended without a valid number. Numbers of other jobs do not replace theirs."""
+        """The jobs that came to their end without a valid number."""
         return tuple(job for job in self.jobs if job.ended and job.status in ('missing', 'invalid'))
 
     @cached_property
     def summary(self) -> Summary:
-        """The summary of the samples of the jobs that measured it on `nodes`."""
+        """The summary of all samples that were measured on `nodes`."""
         here = [job.summary for job in self.measuring if set(job.nodes) == set(self.nodes)]
         return pool(here) if self.status == 'measured' else self._first.summary
 
     @property
     def case_id(self) -> int:
-        """The case in the session whose job measured it first."""
+        """The `case_id` of the first job that measured the series."""
         return self._first.case_id
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes of that job."""
+        """The nodes of the first job that measured the series."""
         return self._first.nodes
 
     @property
     def status(self) -> str:
-        """What became of it: that of `postprocess.results.tables.status_of`."""
+        """The status of the first job that measured the series, from `postprocess.results.tables.status_of`."""
         return self._first.status
 
     @property
     def cause(self) -> str:
-        """Why it is not ``measured``."""
+        """Why the status is not ``measured``."""
         return self._first.cause
 
     @cached_property
     def value(self) -> float:
-        """The mean of the samples; not a number without any."""
+        """The mean of the samples; NaN without samples."""
         return mean_of(self.summary)
 
 
 def smallest_mode(tags: list[str]) -> str:
-    """The first of the modes among a case's tags; empty without any."""
+    """Return the smallest mode among the tags of a case; empty without any."""
     return next((mode for mode in MODES if mode in tags), '')
 
 
 def failure(case: CaseRow) -> str | None:
-    """Return why no number of a case counts; None if it ended normally, or failed only against references."""
+    """Return why the numbers of a case do not count; None if it ended normally, or failed only against references."""
     if reached_its_end(case.result, case.fail_phase):
         return None
     if case.result == 'abort':
@@ -148,7 +150,7 @@ def failure(case: CaseRow) -> str | None:
 
 
 def is_not_for_this_place(case: CaseRow) -> bool:
-    """Return whether a test of another suite skipped itself: it is lost only where a reference names it."""
+    """Return True if a test of another suite skipped itself: then it is missing only if a reference names it."""
     return case.result == 'skip' and not case.benchmark
 
 
@@ -194,6 +196,7 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
 
 
 def _of_case(case: CaseRow) -> tuple[str, ...]:
+    """Return what identifies a case over its runs."""
     return case.partition, case.environ, case.name
 
 
@@ -211,7 +214,7 @@ def runs_of(cases: Iterable[CaseRow]) -> Iterable[list[CaseRow]]:
 
 
 def _failure_of(case: CaseRow, broken: Mapping[tuple[str, str], str | None]) -> str | None:
-    """Return why no number of a case counts, with the fault of its stack."""
+    """Return why the numbers of a case do not count; if its stack is broken, the reason of the stack."""
     if case.result == NEEDED_FAILED and (why := broken.get((case.partition, case.environ))):
         return f'not run: its stack {case.environ} {why}'
     return failure(case)
@@ -237,6 +240,7 @@ def _job(case: CaseRow, row: MetricRow | None, failed: str | None) -> Job:
 
 
 def _cause(row: MetricRow, failed: str | None) -> str:
+    """Return why the status of a row is not ``measured``; empty if it is."""
     if row.status == 'invalid':
         return row.invalid or ''
     if row.status == 'missing':

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find objections to recording a series, for which a person must give a reason."""
+"""Find objections to recording a series; to record it anyway, a person must give a reason."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from postprocess.statistics.levels import Level
 from postprocess.text import count, number
 from postprocess.verdicts.candidates import Candidate, Doubt
 
-#: Kinds of objections that stay true, so that a reason once accepted holds for the next baseline, too.
+#: Kinds of objections that stay true: a reason that was accepted once also holds for the next baseline.
 LASTING = ('levels', 'published')
-#: The chance that a row of an unchanged machine is called worse.
+#: Chance of an objection to a row although the machine has not changed.
 CHANCE = 0.001
-_FEWEST_SESSIONS = 5  # that show a slow loss
+_FEWEST_SESSIONS = 5  # fewest sessions in which to look for a slow loss
 
 
 @dataclass(frozen=True)
 class Objection:
-    """Why a row should not be recorded. `kind`: ``jobs``, ``levels``, ``slow_loss``, ``in_force`` or ``published``."""
+    """A reason not to record a row; `kind`: ``jobs``, ``levels``, ``slow_loss``, ``in_force`` or ``published``."""
 
     kind: str
     why: str
 
 
 def doubtful_jobs(used: Candidate, doubts: Mapping[tuple[int, int], Doubt]) -> list[Objection]:
-    """Return the doubts about the jobs behind a row of the baseline."""
+    """Return one objection with all doubts about the jobs behind a row; none without doubts."""
     jobs = zip(used.nights.tolist(), used.cases.tolist(), strict=True) if doubts else ()
     doubts_of_jobs = [doubts[job] for job in jobs if job in doubts]
     return [Objection('jobs', summary_of(doubts_of_jobs))] if doubts_of_jobs else []
 
 
 def summary_of(doubts: Sequence[Doubt]) -> str:
-    """Return the first doubt, and how many jobs there are more."""
+    """Return the first doubt in words, and the number of further jobs in doubt."""
     more = count(len(doubts) - 1, 'job')
     return f'{doubts[0]}, and {more} more' if doubts[1:] else str(doubts[0])
 
 
 def two_levels(level: Level, unit: str, sessions: Sequence[Session]) -> list[Objection]:
-    """Return both levels of a series that has two."""
+    """Return an objection if a series has two levels; it names both."""
     if not level.levels:
         return []
     why = both_levels(level, unit)
@@ -67,7 +67,7 @@ def both_levels(level: Level, unit: str) -> str:
 
 
 def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]) -> list[Objection]:
-    """Return a sentence if a straight line through the sessions falls by more than the floor and more than chance."""
+    """Return an objection if a line through the sessions falls by more than the floor and more than by chance."""
     nights, place = numpy.unique(used.nights, return_inverse=True)
     if len(nights) < _FEWEST_SESSIONS:
         return []
@@ -75,7 +75,7 @@ def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]
     time = numpy.linspace(-0.5, 0.5, len(nights))
     slope = time @ values / (time @ time)
     rest = values - values.mean() - slope * time
-    alike = max(rest[1:] @ rest[:-1], 0.0) / max(rest @ rest, 1e-30)  # neighbouring sessions
+    alike = max(rest[1:] @ rest[:-1], 0.0) / max(rest @ rest, 1e-30)  # correlation of neighbouring sessions
     error = math.sqrt(rest @ rest / (len(nights) - 2) / (time @ time) * (1 + alike) / (1 - alike))
     lost = -used.quantity.sign * slope
     if lost <= max(-math.log1p(-tolerance.floor), float(quantile(1 - CHANCE, numpy.array(len(nights) - 2))) * error):
@@ -87,7 +87,10 @@ def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]
 def worse(
     new: Reference, in_force: Reference | None, published: Reference | None, tolerance: Tolerance
 ) -> list[Objection]:
-    """Return the references of this machine that a new row misses by more than the floor and more than chance."""
+    """Return an objection for each reference of this machine that is better than the new row by more than chance.
+
+    The difference must also be above the floor.
+    """
     spread, df = new.spread or tolerance.usual_spread, new.df or PRIOR_DF
     objections = []
     for kind, row, name in (('in_force', in_force, 'in force'), ('published', published, 'published')):

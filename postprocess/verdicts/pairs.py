@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare two states that were measured in turn: each session of one with the session of the other beside it."""
+"""Compare two states that were measured in turn: each session of the first state with one session of the second."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 from postprocess.verdicts.windows import in_words, session_reference, undecided_in, usable
 
-_LEAST_SPREAD = 0.25  # of what is usual for the kind of metric: printed numbers are rounded, and may be equal
+_LEAST_SPREAD = 0.25  # least spread as a part of the usual one: printed numbers are rounded, and may be equal
 
 
 @dataclass
 class _Series:
-    """What the sessions of each state measured of a series, and what each pair of jobs on the same nodes lost.
+    """What the sessions of both states measured of a series.
 
-    `quiet`: whether nothing kept the CPUs of a pair busy beside it.
+    `losses`: logarithm of the performance lost in each pair of jobs on the same nodes. `quiet`: True for a pair whose
+    CPUs did no other work.
     """
 
     before: list[Measured] = field(default_factory=list)
@@ -45,12 +46,12 @@ class _Series:
 def compare_pairs(
     store: Store, pairs: Sequence[tuple[Session, Session]], smallest: float, root: Path | None = None
 ) -> Comparison:
-    """Judge how each series changed in `pairs` of a session before and one after a change, measured in turn.
+    """Judge how each series changed in `pairs`: a session before and a session after a change, measured in turn.
 
-    `smallest`: the share of performance, above 0, from which on a loss matters, if the check does not state a larger
-    one. A series that the pairs neither clear nor convict is a `warning`. Raises InputError.
+    `smallest`: share of performance, above 0; a smaller loss does not matter. If the check states a larger floor, that
+    counts. A series that the pairs neither clear nor convict is a `warning`. Raises InputError.
     """
-    found: dict[SeriesId, _Series] = {}
+    all_series: dict[SeriesId, _Series] = {}
     rows: list[Measured] = []
     cases: list[CaseRow] = []
     problems = []
@@ -60,19 +61,21 @@ def compare_pairs(
             own = store.cases(session)
             sides.append((measured(own, store.metrics(session)), own))
             problems += problems_of(session, own, sides[-1][0])
-        _add(found, *sides)
+        _add(all_series, *sides)
         rows += sides[1][0]
         cases += sides[1][1]
     newest = pairs[-1][1]
-    source = f'sessions {", ".join(before.short_name for before, _ in pairs)}'
-    references = {of: session_reference(good, source) for of, one in found.items() if (good := usable(one.before))}
+    source = f'sessions {", ".join(before.session[:8] for before, _ in pairs)}'
+    references = {
+        of: session_reference(good, source) for of, series in all_series.items() if (good := usable(series.before))
+    }
     verdicts = []
     asked: list[tuple[int, Pairs]] = []
-    for of, one in found.items():
-        if not one.after:
+    for of, series in all_series.items():
+        if not series.after:
             continue
-        bad = next((row for row in one.after if row.status != 'measured' or row.lost), None)
-        row, reference = bad or one.after[-1], references.get(of)
+        bad = next((row for row in series.after if row.status != 'measured' or row.lost), None)
+        row, reference = bad or series.after[-1], references.get(of)
         if reference and not row.judged:
             row = compare.not_judged(row)
         tolerance = replace(tolerance_for({}, of, **row.stated), cap=1.0)
@@ -84,16 +87,18 @@ def compare_pairs(
         if reference and verdicts[-1].verdict == 'ok':
             least = _LEAST_SPREAD * math.sqrt(2) * tolerance.usual_spread
             asked.append((len(verdicts) - 1, Pairs(
-                numpy.array(one.losses), numpy.array(one.quiet, bool), -math.log1p(-tolerance.floor), least
+                numpy.array(series.losses), numpy.array(series.quiet, bool), -math.log1p(-tolerance.floor), least
             )))  # fmt: skip
         elif reference is None and row.judged and row.status == 'measured':
             verdicts[-1] = replace(verdicts[-1], verdict='warning', cause='cannot tell: not measured before the change')
     for (place, of_series), decision in zip(asked, decide([of_series for _, of_series in asked]), strict=True):
-        verdicts[place] = _verdict(verdicts[place], found[verdicts[place].id], of_series, decision)
+        verdicts[place] = _verdict(verdicts[place], all_series[verdicts[place].id], of_series, decision)
     verdicts += compare.not_measured(References(references.values()), rows, cases, newest, {})
     scope = f'{newest.site}, {len(pairs)} pairs of sessions before and after the change'
-    told = list({str(problem): problem for problem in problems}.values())
-    return Comparison(newest, pairs[-1][0], worst_first(verdicts), told, scope, undecided=undecided_in(verdicts))
+    unique_problems = list({str(problem): problem for problem in problems}.values())
+    return Comparison(
+        newest, pairs[-1][0], worst_first(verdicts), unique_problems, scope, undecided=undecided_in(verdicts)
+    )
 
 
 def _add(
@@ -101,12 +106,12 @@ def _add(
     before: tuple[list[Measured], list[CaseRow]],
     after: tuple[list[Measured], list[CaseRow]],
 ) -> None:
-    """Add what a pair of sessions measured."""
+    """Add what a pair of sessions measured to `found`."""
     jobs: list[dict[SeriesId, dict[str, list[Job]]]] = [{}, {}]
     for side, (rows, _) in zip(jobs, (before, after), strict=True):
         for row in rows:
-            one = found.setdefault(row.id, _Series())
-            (one.before if side is jobs[0] else one.after).append(row)
+            series = found.setdefault(row.id, _Series())
+            (series.before if side is jobs[0] else series.after).append(row)
             for job in (job for good in usable([row]) for job in good.measuring if job.value > 0):
                 side.setdefault(row.id, {}).setdefault(','.join(sorted(job.nodes)), []).append(job)
     busy = [{case.case_id for case in cases if busy_beside(case)} for _, cases in (before, after)]
@@ -122,7 +127,7 @@ def _add(
 
 
 def _verdict(verdict: Verdict, series: _Series, pairs: Pairs, decision: Decision) -> Verdict:
-    """Return the verdict of a series that was measured on both sides."""
+    """Return the verdict of a series that was measured on both sides, from the decision on its pairs."""
     if decision.pairs < 2:
         return replace(verdict, verdict='warning', cause=f'cannot tell: {_paired(pairs)}')
     low, high = (-math.expm1(-loss) for loss in (decision.low, decision.high))
@@ -140,8 +145,8 @@ def _verdict(verdict: Verdict, series: _Series, pairs: Pairs, decision: Decision
         loss=-math.expm1(-decision.loss), interval=(low, high), window=decision.pairs,
     )  # fmt: skip
     if decision.word == 'open':
-        said = f'cannot tell: {in_words(low)} to {in_words(high)} (95 % interval, {how})'
-        return replace(judged, verdict='warning', cause=said)
+        cause_open = f'cannot tell: {in_words(low)} to {in_words(high)} (95 % interval, {how})'
+        return replace(judged, verdict='warning', cause=cause_open)
     if decision.word != 'regressed':
         return replace(judged, verdict=decision.word)
     unit = verdict.quantity.unit
@@ -153,14 +158,15 @@ def _verdict(verdict: Verdict, series: _Series, pairs: Pairs, decision: Decision
 
 
 def _before(series: _Series, verdict: Verdict) -> Reference:
-    """Return the reference of the series with the mean of the logarithms before the change, of which losses are."""
-    assert verdict.reference is not None  # nosec B101  for the type checker: only what has one was asked
+    """Return the reference of the series with its mean before the change: the geometric mean, to which losses refer."""
+    assert verdict.reference is not None  # nosec B101  for the type checker: only series with a reference were asked
     logs = [math.log(row.value) for row in usable(series.before)]
     summary = summarize([math.exp(value) for value in logs])
     return replace(verdict.reference, mean=math.exp(fmean(logs)), std=summary.std, n=summary.n)
 
 
 def _paired(pairs: Pairs) -> str:
+    """Return the number of pairs in words, and how many of them had busy CPUs."""
     n, busy = len(pairs.losses), int((~pairs.quiet).sum())
-    said = f'{count(n, "pair")} of jobs'
-    return f'{said}, {busy} of them beside busy CPUs' if busy else said
+    text = f'{count(n, "pair")} of jobs'
+    return f'{text}, {busy} of them beside busy CPUs' if busy else text

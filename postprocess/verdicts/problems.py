@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find what went wrong in a session outside its series: messages that `ci` stored, and failed cases."""
+"""Find what went wrong in a session outside its series: problems that `ci` stored, and failed cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from postprocess.results.store import Session
 from postprocess.text import count
 from postprocess.verdicts.measured import Measured, failure, last_runs
 
-# The messages of `ci` on a session that was cut short, an ended allocation of a node sweep, and a lost node
+# The sentences of `ci` on a session that was cut short, on a part of a node sweep that was ended, and on a lost node
 _STORED = {
     'cut short': re.compile(r'the session did not come to its end: .*'),
     'part ended': re.compile(r'the measurement of \d+ nodes? was ended: (?P<why>.*)'),
@@ -29,9 +29,9 @@ _STORED = {
 class Problem:
     """A sentence on what went wrong, with its facts as data.
 
-    `kind`: ``cut short``, ``part ended``, ``node lost``, ``not measured`` (nothing of the session), ``fixture``,
-    ``case``, or ``session`` for all others. `partition`, `environ`, `node`: where, as far as it is of one. `why` a part
-    of a node sweep ended.
+    `kind`: ``cut short``, ``part ended``, ``node lost``, ``not measured`` (nothing in the session was), ``fixture``,
+    ``case``, or ``session`` for all others. `partition`, `environ`, `node`: the place, if the problem has one. `why`:
+    why a part of a node sweep was ended.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Problem:
 
 
 def stored(text: str) -> Problem:
-    """Parse a stored sentence into a problem; no other code parses sentences."""
+    """Return the problem that a stored sentence describes; no other code parses sentences."""
     for kind, pattern in _STORED.items():
         if match := pattern.fullmatch(text):
             return Problem(text, kind, **match.groupdict(''))
@@ -54,10 +54,10 @@ def stored(text: str) -> Problem:
 
 
 def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measured]) -> list[Problem]:
-    """Return what went wrong outside the series of a session. `rows`: what it measured."""
+    """Return what went wrong in a session outside its series; `rows`: what it measured."""
     problems = [stored(text) for text in session.problems]
-    told = any(problem.kind == 'cut short' for problem in problems)
-    if session.expected is not None and session.expected != session.ran and not told:
+    is_cut_short = any(problem.kind == 'cut short' for problem in problems)
+    if session.expected is not None and session.expected != session.ran and not is_cut_short:
         problems.append(Problem(f'{count(session.expected, "case")} expected, {session.ran} ran'))
     if not session.ran:
         problems.append(Problem('no case ran'))
@@ -73,7 +73,7 @@ def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measu
         at = f'of {case.partition} with {case.environ}'
         if case.fixture and (failed := failure(case) or reason):
             problems.append(Problem(f'fixture {case.name} {at}: {failed}', 'fixture', *where))
-        # The performance phase fails because of metrics, which show it themselves, or for another reason
+        # The performance phase failed: because of metrics, which have verdicts of their own, or for another reason
         elif (
             failure(case) is None
             and reason

@@ -23,7 +23,7 @@ _COLUMNS = (*COLUMNS, *RECORDED)
 
 @dataclass(frozen=True)
 class Accepted:
-    """What a proposal changed in the file at `path`: its rows, and how many rows are new, changed and as before."""
+    """What an accepted proposal changed in the file at `path`: its rows, and how many are new, changed and kept."""
 
     path: Path
     rows: list[Reference]
@@ -33,14 +33,14 @@ class Accepted:
 
 
 def proposal_file(results: Path, site: str) -> Path:
-    """Return where the proposed rows of a site wait."""
+    """Return the path of the proposed rows of a site."""
     return results / 'proposals' / f'{site}.csv'
 
 
 def save(proposal: Proposal, results: Path) -> Path | None:
-    """Write the rows that are not withheld to ``<results>/proposals/<site>.csv`` and return it.
+    """Write the rows that are not withheld to ``<results>/proposals/<site>.csv`` and return the path.
 
-    None, and no file, also not that of an earlier proposal, where there is no such row.
+    Without such a row, return None and remove the file of an earlier proposal.
     """
     path = proposal_file(results, proposal.site)
     rows = [row.new for row in proposal.rows if not row.withheld]
@@ -53,9 +53,10 @@ def save(proposal: Proposal, results: Path) -> Path | None:
 
 
 def accept(results: Path, site: str | None, root: Path | None) -> Accepted:
-    """Merge the proposal for `site`, or the only one, into its ``baseline.csv`` below `root`; then remove the proposal.
+    """Merge the proposal for `site` into its ``baseline.csv`` below `root`, then remove the proposal.
 
-    Raises InputError where there is no such proposal or site, SiteError where one of the files is wrong.
+    `site` None: the site of the only proposal. Raises InputError if there is no such proposal or site, SiteError if one
+    of the files is wrong.
     """
     proposals = {path.stem: path for path in sorted((results / 'proposals').glob('*.csv'))}
     if site is None and len(proposals) == 1:
@@ -92,7 +93,7 @@ def accept(results: Path, site: str | None, root: Path | None) -> Accepted:
 
 
 def to_baseline(rows: Iterable[Reference]) -> str:
-    """Return the text of a ``baseline.csv``, sorted by series so that git shows only what changed."""
+    """Return the text of a ``baseline.csv``, sorted by series so that git shows only changed rows."""
     in_order = sorted(rows, key=lambda row: row.id)
     return to_csv(({name: digits(value) for name, value in row.to_row().items()} for row in in_order), _COLUMNS)
 

@@ -20,7 +20,10 @@ from postprocess.verdicts.selection import selected
 
 @dataclass(frozen=True)
 class Retired:
-    """What was taken out of the file at `path`, and how many rows it has now. `proposed`: rows of the proposal."""
+    """The rows that were taken out of the file at `path`; `left`: rows it still has.
+
+    `proposed`: rows taken out of a proposal.
+    """
 
     path: Path
     rows: list[Reference]
@@ -31,8 +34,8 @@ class Retired:
 def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Path | None, now: datetime) -> Retired:
     """Move the rows that any of `patterns` selects from ``baseline.csv`` to ``retired.csv``; `now` in UTC.
 
-    A proposal that waits loses them, too. Raises InputError where a pattern selects no row or `why` is empty, SiteError
-    where a file is wrong.
+    They are also taken out of a proposal that is not accepted yet. Raises InputError if a pattern selects no row or
+    `why` is empty, SiteError if a file is wrong.
     """
     if not why.strip():
         raise InputError('--why: expected a reason, found an empty text')
@@ -50,7 +53,7 @@ def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Pa
                 'or a series as `plumbline compare --coverage` prints it; * stands for any text'
             )
     gone = {row.id: row for row in rows if selected(patterns, row.id)}
-    kept = [row for row in rows if row.id not in gone]
+    remaining = [row for row in rows if row.id not in gone]
     why, time = ' '.join(part(why).split()), f'{now:%Y-%m-%dT%H:%M:%S}'
     before = {row.id: row for row in read_retired(site, root)}
     noted = {
@@ -60,23 +63,23 @@ def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Pa
         )
         for id, row in gone.items()
     }  # fmt: skip
-    texts = {path.parent / RETIRED: to_baseline((before | noted).values()), path: to_baseline(kept)}
+    texts = {path.parent / RETIRED: to_baseline((before | noted).values()), path: to_baseline(remaining)}
     for place, text in texts.items():
         validate(text, place)
-    for place, text in texts.items():  # first where they are kept
+    for place, text in texts.items():  # first the file of retired rows, so that none is lost
         write_text(place, text)
     return Retired(
-        path, sorted(gone.values(), key=lambda row: row.id.sort_key), len(kept), _drop(results, site, patterns)
+        path, sorted(gone.values(), key=lambda row: row.id.sort_key), len(remaining), _drop(results, site, patterns)
     )
 
 
 def _drop(results: Path, site: str, patterns: Sequence[str]) -> int:
-    """Take the selected rows out of a proposal; return how many there were."""
+    """Take the selected rows out of the proposal of a site; return how many there were."""
     path = proposal_file(results, site)
     rows = read_references(path, 'baseline') if path.exists() else []
-    kept = [row for row in rows if not selected(patterns, row.id)]
-    if rows and not kept:
+    remaining = [row for row in rows if not selected(patterns, row.id)]
+    if rows and not remaining:
         path.unlink()
-    elif len(kept) < len(rows):
-        write_text(path, to_baseline(kept))
-    return len(rows) - len(kept)
+    elif len(remaining) < len(rows):
+        write_text(path, to_baseline(remaining))
+    return len(rows) - len(remaining)

@@ -10,13 +10,13 @@ from fnmatch import fnmatchcase
 from plumbline.identity import SeriesId
 from plumbline.renames import every_id
 
-_SHOWN = 3  # patterns of a command
+_SHOWN = 3  # most patterns in a command
 
 
 def selected(patterns: Iterable[str], series: SeriesId) -> bool:
-    """Return True if a shell pattern matches the check, check and metric, or the whole name of the series.
+    """Return True if a shell pattern matches the check, the check and metric, or the whole name of the series.
 
-    The names from before a rename match, too.
+    Names that the series had before it was renamed match, too.
     """
     texts = {
         text
@@ -33,9 +33,9 @@ def selected(patterns: Iterable[str], series: SeriesId) -> bool:
 
 
 def command_of(gone: Collection[SeriesId], others: Collection[SeriesId]) -> str:
-    """Return the command that retires the rows of some series and of none of the `others`, in few patterns.
+    """Return the command that retires the series `gone` and none of the `others`, with as few patterns as possible.
 
-    It is without ``plumbline`` and its options; of more than three patterns it has the first.
+    It has no ``plumbline`` and no options of it. If it needs more than three patterns, it has the first three.
     """
     patterns: list[str] = []
     for series in sorted(gone):

@@ -21,7 +21,7 @@ VERDICTS = (
 )  # fmt: skip
 BAD = frozenset(('regressed', 'missing', 'failed', 'invalid'))
 #: What a loss in a series would cause: a failure; a warning, because the reference is of another machine; or nothing,
-#: because there is no reference, because it is no longer measured, or because it is informational.
+#: because the series has no reference, is no longer measured, or is informational.
 STANDINGS = ('gated', 'elsewhere', 'no_reference', 'vanished', 'informational')
 _LEAST_FIRST = ('vanished', 'no_reference', 'elsewhere', 'gated', 'informational')
 _COMPARED = frozenset(('regressed', 'warning', 'improved', 'ok'))
@@ -29,13 +29,13 @@ _COMPARED = frozenset(('regressed', 'warning', 'improved', 'ok'))
 
 @dataclass(frozen=True)
 class Verdict:
-    """One series of one job, judged. Metric ``*`` stands for a case that names none.
+    """One judged series of one job. Metric ``*`` stands for a case that names no metric.
 
-    `reference` and `limits` are None where there is nothing to compare with. `nodes` and `case_id` are those of the
-    first job that measured it, `session` is where its numbers come from. `loss`: share of the performance that was lost
-    against the reference over the last `window` sessions, below 0 where it gained; `interval`: its 95 % interval.
-    `p`: the chance that a healthy series looks so bad, corrected for the number of windows. `q`: `p` adjusted for the
-    number of series; 0 for a loss above the cap.
+    `reference` and `limits` are None if there is nothing to compare with. `nodes` and `case_id`: of the first job that
+    measured the series. `session`: where its numbers come from. `loss`: share of the performance that was lost against
+    the reference over the last `window` sessions, below 0 for a gain; `interval`: its 95 % interval. `p`: the chance
+    that a healthy series looks so bad, corrected for the number of windows. `q`: `p` adjusted for the number of series;
+    0 for a loss above the cap.
     """
 
     verdict: str
@@ -62,38 +62,39 @@ class Verdict:
 
     @property
     def _same_quantity(self) -> bool:
+        """True if the reference has the unit and direction of the series."""
         return self.reference is not None and self.quantity == self.reference.quantity
 
     @property
     def expected(self) -> float | None:
-        """The mean of the reference; None without one in the unit and direction of the series."""
+        """The mean of the reference; None without a reference in the unit and direction of the series."""
         return self.reference.mean if self.reference and self._same_quantity else None
 
     @property
     def limit(self) -> float | None:
-        """The worst value that is still ok; None where `expected` is."""
+        """The worst value that is still ok; None where `expected` is None."""
         return self.limits.bad if self.limits and self._same_quantity else None
 
     @property
     def ratio(self) -> float | None:
-        """Value / expected; None where the two were not compared."""
+        """Value / expected value; None if they were not compared."""
         if self.verdict not in _COMPARED or self.value is None or self.reference is None:
             return None
         return self.value / self.reference.mean
 
     @property
     def deviation(self) -> float | None:
-        """How far the value is from the expected one, in %."""
+        """The difference of the value from the expected value, in %; None if they were not compared."""
         return None if self.ratio is None else 100 * (self.ratio - 1)
 
     @property
     def worse_by(self) -> float:
-        """The deviation in the bad direction in %, for sorting; 0 where there is none."""
+        """The deviation in the bad direction in %, for sorting; 0 without a deviation."""
         return -self.quantity.sign * (self.deviation or 0.0)
 
     @property
     def standing(self) -> str:
-        """Which of `STANDINGS` the series has."""
+        """The standing of the series, one of `STANDINGS`."""
         if self.limits and self.value is None:
             return 'vanished'
         if self.verdict == 'informational':
@@ -102,17 +103,17 @@ class Verdict:
 
     @property
     def detectable(self) -> float:
-        """The loss that its limit notices; 0 where that is not known."""
+        """The smallest loss that the limit notices, a share; 0 if it is not known."""
         return (self.limits and self.limits.detectable) or 0.0
 
 
 @dataclass(frozen=True)
 class Common:
-    """A loss that several series share, though each may be too small to be seen alone.
+    """A loss that several series share, though it may be too small to be seen in one series.
 
-    `kind`: ``partition``, ``environ``, ``check``, ``link_class``, ``node`` or ``curve``; `where` names it. `loss` is
-    the median of theirs, with its 95 % `interval`; `p`: the chance that healthy ones look so bad, corrected for the
-    number of groups.
+    `kind`: ``partition``, ``environ``, ``check``, ``link_class``, ``node`` or ``curve``; `where`: its name. `loss`:
+    median loss of the series, with its 95 % `interval`. `p`: the chance that healthy series look so bad, corrected for
+    the number of groups.
     """
 
     kind: str
@@ -124,10 +125,11 @@ class Common:
 
     @cached_property
     def _members(self) -> frozenset[SeriesId]:
+        """The series of the group, for fast look-up."""
         return frozenset(self.series)
 
     def holds(self, verdict: Verdict) -> bool:
-        """Return True if a series may share the loss: it is in the group and may have lost half of it."""
+        """Return True if a series may share the loss: it is in the group and may have lost at least half as much."""
         healthy = verdict.interval is not None and verdict.interval[1] < self.loss / 2
         return verdict.id in self._members and (self.kind != 'node' or self.where in verdict.nodes) and not healthy
 
@@ -141,9 +143,9 @@ class Common:
 
 @dataclass(frozen=True)
 class Again:
-    """Further `jobs` of a case that should run now: on the node `on` if given, else on other nodes than `not_on`.
+    """Further `jobs` of a case that should run now: on the node `on` if given, else on nodes not in `not_on`.
 
-    `case_id` of its first job; `partition`, `environ` and `name` as ReFrame has them. `why`: in words.
+    `case_id`: of its first job. `partition`, `environ`, `name`: as in ReFrame. `why`: the reason in words.
     """
 
     case_id: int
@@ -158,13 +160,13 @@ class Again:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All verdicts of a session, worst first, and what went wrong outside its series.
+    """All verdicts of a session, the worst first, and what went wrong outside its series.
 
-    `scope` names what is compared where that is more than one session on either side. `common`: losses that series
-    share. `again`: the jobs that should run before the answer is final. `left_out`: a sentence on the doubts that the
-    budget of further jobs was too small for. `hints`: what to do next. `retire`: the command that retires the baseline
-    of series that nothing measured, without ``plumbline`` and its options. `undecided`: number of series of which a
-    comparison of sessions cannot tell whether they lost performance.
+    `scope`: what is compared, if it is more than one session on a side. `common`: losses that series share. `again`:
+    jobs that should run before the answer is final. `left_out`: a sentence on the doubts for which the budget of
+    further jobs was too small. `hints`: what to do next. `retire`: the command that retires the baseline of series that
+    no job measured, without ``plumbline`` and its options. `undecided`: number of series for which a comparison of
+    sessions cannot tell whether they lost performance.
     """
 
     session: Session
@@ -181,7 +183,7 @@ class Comparison:
 
     @cached_property
     def series(self) -> list[Verdict]:
-        """The verdict of each series, that of its worst job; all counts of metrics use it."""
+        """The worst verdict of each series; all counts of metrics use these."""
         worst: dict[SeriesId, Verdict] = {}
         for row in self.verdicts:
             worst.setdefault(row.id, row)
@@ -189,35 +191,35 @@ class Comparison:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many series got each verdict, from worst to best, without verdicts that none got."""
-        found = Counter(row.verdict for row in self.series)
-        return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+        """Verdict -> number of series, from the worst verdict to the best; verdicts of no series are left out."""
+        numbers = Counter(row.verdict for row in self.series)
+        return {verdict: numbers[verdict] for verdict in VERDICTS if numbers[verdict]}
 
     @property
     def headline(self) -> str:
-        """``2 regressed, 1 missing, 40 ok``."""
+        """The counts as text: ``2 regressed, 1 missing, 40 ok``."""
         return _counted(self.counts)
 
     @cached_property
     def guarded(self) -> list[Verdict]:
-        """The series by standing, the least guarded first, then by the loss that they notice."""
+        """The series sorted by standing, the least guarded first, then by the loss they notice, the largest first."""
         rows = [row for row in self.series if row.id.metric != '*']
         return sorted(rows, key=lambda row: (_LEAST_FIRST.index(row.standing), -row.detectable))
 
     @property
     def standings(self) -> dict[str, int]:
-        """How many series have each standing, without standings that none has."""
-        found = Counter(row.standing for row in self.guarded)
-        return {name: found[name] for name in STANDINGS if found[name]}
+        """Standing -> number of series; standings of no series are left out."""
+        numbers = Counter(row.standing for row in self.guarded)
+        return {name: numbers[name] for name in STANDINGS if numbers[name]}
 
     @property
     def coverage(self) -> str:
-        """The standings as ``180 gated, 9 no reference``."""
+        """The standings as text: ``180 gated, 9 no reference``."""
         return _counted(self.standings)
 
     @property
     def guard(self) -> str:
-        """How many series are gated, and what losses they notice within one session."""
+        """Sentences that say how many series are gated, and which losses they notice within one session."""
         text = f'{self.coverage}.'
         if noticed := sorted(row.detectable for row in self.guarded if row.standing == 'gated' and row.detectable):
             half, every = (f'{100 * loss:.1f} %' for loss in (noticed[len(noticed) // 2], noticed[-1]))
@@ -229,13 +231,16 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 if a series, a group of series or the session itself failed; else 3 if a comparison cannot tell, else 0."""
+        """1 if a series, a group of series or the session itself failed; else 3 if the comparison cannot tell.
+
+        Else 0.
+        """
         failed = self.problems or self.common or not BAD.isdisjoint(self.counts)
         return 1 if failed else 3 if self.undecided else 0
 
     @property
     def word(self) -> str:
-        """``FAILED``, ``INCONCLUSIVE`` or ``OK``."""
+        """The exit code as a word: ``FAILED``, ``INCONCLUSIVE`` or ``OK``."""
         return {0: 'OK', 1: 'FAILED', 3: 'INCONCLUSIVE'}[self.exit_code]
 
     @property
@@ -245,9 +250,10 @@ class Comparison:
 
 
 def _counted(counts: dict[str, int]) -> str:
+    """Return counts as text, such as ``2 regressed, 1 missing``."""
     return ', '.join(f'{n} {name.replace("_", " ")}' for name, n in counts.items()) or 'no metric'
 
 
 def worst_first(verdicts: list[Verdict]) -> list[Verdict]:
-    """Return the verdicts sorted by kind, deviation and name."""
+    """Return the verdicts sorted by verdict, deviation and name, the worst first."""
     return sorted(verdicts, key=lambda row: (VERDICTS.index(row.verdict), -row.worse_by, row.id.sort_key))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare two sessions, or two spans of days: paired where the same nodes ran on both sides."""
+"""Compare two sessions, or two spans of days; nodes that ran on both sides are paired."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from postprocess.verdicts.measured import Measured, mean_of, measured, measured_
 from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
-CERTAIN = 0.995  # one-sided: 0.5 % of healthy series change as much
+CERTAIN = 0.995  # one-sided quantile: 0.5 % of healthy series change as much
 
-_TOO_WIDE = 0.2  # a comparison that cannot exclude such a loss is inconclusive
+_TOO_WIDE = 0.2  # a comparison that cannot exclude a loss of this size is inconclusive
 
 
 def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
-    """Return one session by the beginning of its uuid or ``latest``, or all that started in the days ``FROM..TO``.
+    """Return the session whose uuid begins with `name`, the ``latest``, or all that started in the days ``FROM..TO``.
 
-    Days are UTC, both included. Raises InputError where there is no such session.
+    Days are UTC, both included. Raises InputError if there is no such session.
     """
     if '..' not in name:
         return [store.find(name, site)]
@@ -42,19 +42,19 @@ def sessions_named(store: Store, name: str, site: str | None = None) -> list[Ses
     except ValueError:
         raise InputError(f'{name}: expected two days such as 2026-11-01..2026-11-30') from None
     newest = store.find('latest', site)
-    found = [one for one in store.sessions(newest.site) if first <= one.started.date() <= last]
-    if not found:
+    sessions = [one for one in store.sessions(newest.site) if first <= one.started.date() <= last]
+    if not sessions:
         raise InputError(f'{store.folder}: no session started in the days {name}')
-    return found
+    return sessions
 
 
 @dataclass(frozen=True)
 class Shift:
     """The change of a series from one set of jobs to another.
 
-    `ratio` of the values after to those before, of which `before` and `after` are the summaries over jobs. `variance`:
-    of the logarithm of one job, with `df` degrees of freedom, 0 with one job on each side. The variance of the
-    logarithm of the ratio is `factor` times that. `how` says what was compared.
+    `before`, `after`: summaries over the jobs. `ratio`: values after / values before. `variance`: of the logarithm of
+    one job, with `df` degrees of freedom; 0 with one job on each side. `factor`: variance of the logarithm of the ratio
+    / `variance`. `how`: what was compared, in words.
     """
 
     before: Summary
@@ -69,11 +69,11 @@ class Shift:
 def shift_between(
     before: Mapping[str, Sequence[Summary]], after: Mapping[str, Sequence[Summary]], rho: float = 0.0
 ) -> Shift:
-    """Return the change of a series from the summaries of its jobs by node; means must be > 0.
+    """Return the change of a series from summaries of its jobs, node -> jobs; means must be > 0.
 
-    The unit is the job. Paired where at least two nodes ran on both sides: differences between nodes cancel. Else the
-    jobs of one side against those of the other, on the common node if there is one. `rho`: the correlation of the jobs
-    of one side, which cannot be estimated from them.
+    If at least two nodes ran on both sides, they are paired, so that differences between nodes cancel. Else the jobs of
+    one side are compared with those of the other, on the common node if there is one. `rho`: correlation of the jobs of
+    one side, which cannot be estimated from them.
     """
     both = sorted(before.keys() & after.keys())
     if len(both) > 1:
@@ -103,11 +103,11 @@ def shift_between(
 def compare_windows(
     store: Store, before: Sequence[Session], after: Sequence[Session], root: Path | None = None
 ) -> Comparison:
-    """Judge how each series changed from the sessions `before` to those `after`.
+    """Judge how each series changed from the sessions `before` to the sessions `after`.
 
-    It regressed if the 99 % interval of the ratio lies wholly on the bad side of 1 and the loss is more than the floor
-    of the site's policy. The unit is the job: how much jobs differ comes from the jobs of both sides, the baseline of
-    the site, the other series, and what is usual for the kind of metric. Raises InputError where the sessions are of
+    A series regressed if the 99 % interval of the ratio lies wholly on the bad side of 1 and the loss is more than the
+    floor of the site's policy. How much single jobs differ is estimated from the jobs of both sides, the baseline of
+    the site, the other series, and the usual spread of the kind of metric. Raises InputError if the sessions are of
     several sites.
     """
     sites = sorted({session.site for session in (*before, *after)})
@@ -120,7 +120,7 @@ def compare_windows(
     references = {key: session_reference(good, source) for key, group in old.items() if (good := usable(group))}
     cases = store.cases(newest)
     latest = measured(cases, store.metrics(newest))
-    # in earlier sessions only valid numbers count
+    # only in the newest session a missing number is bad; in earlier ones only valid numbers count
     bad = {row.id: row for row in latest if row.status != 'measured' or row.lost}
     verdicts, changes = [], []
     for key, group in new.items():
@@ -135,8 +135,8 @@ def compare_windows(
         if reference and good and verdicts[-1].verdict == 'ok':
             shift = shift_between(_by_node(usable(old[key])), _by_node(good), _likeness(before, after))
             changes.append(Shifted(len(verdicts) - 1, shift, tolerance, compare.with_spread(reference, own)))
-    for change, found in zip(changes, certainties(changes), strict=True):
-        verdicts[change.place] = _verdict(verdicts[change.place], change, found)
+    for change, certainty in zip(changes, certainties(changes), strict=True):
+        verdicts[change.place] = _verdict(verdicts[change.place], change, certainty)
     rows = [row for group in new.values() for row in group]
     verdicts += compare.not_measured(References(references.values()), rows, cases, newest, policy)
     problems = problems_of(newest, cases, latest)
@@ -145,19 +145,22 @@ def compare_windows(
 
 
 def undecided_in(verdicts: Sequence[Verdict]) -> int:
-    """Return of how many series a comparison could not tell: nothing else makes a warning of it."""
+    """Return the number of series for which a comparison of sessions could not tell: only these have a warning."""
     return sum(one.verdict == 'warning' for one in verdicts)
 
 
 def _likeness(before: Sequence[Session], after: Sequence[Session]) -> float:
-    """Return the correlation of the jobs of a side: jobs of one day share the conditions of the day."""
+    """Return the assumed correlation of the jobs of a side: jobs of one day share the conditions of the day."""
     spans = (max(one.started for one in side) - min(one.started for one in side) for side in (before, after))
     return LIKENESS_OF_JOBS if max(spans) < timedelta(days=1) else 0.0
 
 
 @dataclass(frozen=True)
 class Shifted:
-    """The change of the series at `place` in the verdicts; `spread`: the row that tells how much it varies."""
+    """The change of the series at index `place` of the verdicts.
+
+    `spread`: the row that tells how much the series varies.
+    """
 
     place: int
     shift: Shift
@@ -172,7 +175,10 @@ class Shifted:
 
 @dataclass(frozen=True)
 class Certainty:
-    """The standard error of the logarithm of a change, and the chance of such a loss without any change."""
+    """The standard `error` of the logarithm of a change with `df` degrees of freedom, and the chance of such a loss.
+
+    `p`: the chance of such a loss without any change; `q`: `p` adjusted for the number of series.
+    """
 
     error: float
     df: float
@@ -183,10 +189,10 @@ class Certainty:
 def certainties(changes: Sequence[Shifted]) -> list[Certainty]:
     """Return the certainty of each change, estimated from all changes together.
 
-    The variance of a job is that of the recorded baseline, pooled with that of the compared jobs; without a baseline
-    the latter, drawn to the other series and to what is usual for the kind of metric (`moderate`); with one job on each
-    side the usual variance, fitted to the changes of all series about their median. If all series scatter more than
-    that explains, all standard errors grow accordingly.
+    The variance of a job is the one of the recorded baseline, pooled with the one of the compared jobs. Without a
+    baseline it is the variance of the compared jobs, shrunk towards the other series and the usual variance of the kind
+    of metric (`moderate`). With one job on each side it is the usual variance, fitted to the changes of all series
+    about their median. If all series scatter more than that explains, all standard errors grow accordingly.
     """
     if not changes:
         return []
@@ -212,12 +218,13 @@ def certainties(changes: Sequence[Shifted]) -> list[Certainty]:
         error *= distributions.scatter(distributions.deviate(-loss / error, df))
     p = distributions.chance(loss / error, df)
     return [
-        Certainty(*map(float, one)) for one in zip(error, df, p, distributions.false_discovery_rates(p), strict=True)
+        Certainty(*map(float, numbers))
+        for numbers in zip(error, df, p, distributions.false_discovery_rates(p), strict=True)
     ]
 
 
 def _verdict(verdict: Verdict, change: Shifted, found: Certainty) -> Verdict:
-    """Return the verdict of a series that was measured on both sides."""
+    """Return the verdict of a series that was measured on both sides, from its change and the certainty of it."""
     shift, sign, floor = change.shift, verdict.quantity.sign, change.tolerance.floor
     most, t975 = (float(distributions.quantile(share, found.df)) for share in (CERTAIN, 0.975))
     loss = max(-math.expm1(-most * found.error), floor)
@@ -251,34 +258,34 @@ def _verdict(verdict: Verdict, change: Shifted, found: Certainty) -> Verdict:
 
 
 def in_words(loss: float) -> str:
-    """Return ``gain of 5 %`` or ``loss of 5 %``."""
+    """Return a loss, a share, as text: ``gain of 5 %`` or ``loss of 5 %``."""
     return f'{"loss" if loss > 0 else "gain"} of {100 * abs(loss):.0f} %'
 
 
 def by_series(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, list[Measured]]:
-    """Return what sessions measured, by series."""
-    found: dict[SeriesId, list[Measured]] = {}
+    """Return series -> what each of the sessions measured."""
+    series: dict[SeriesId, list[Measured]] = {}
     for session in sessions:
         for row in measured_in(store, session):
-            found.setdefault(row.id, []).append(row)
-    return found
+            series.setdefault(row.id, []).append(row)
+    return series
 
 
 def usable(group: Sequence[Measured]) -> list[Measured]:
-    """Return what can be compared: numbers above 0 that the check judges."""
+    """Return the rows that can be compared: measured numbers above 0 that the check judges."""
     return [row for row in group if row.status == 'measured' and row.judged and row.value > 0]
 
 
 def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
-    """Return for each set of nodes a summary of each of its jobs."""
-    found: dict[str, list[Summary]] = {}
+    """Return nodes, joined by commas -> summaries of the jobs that ran on them."""
+    summaries: dict[str, list[Summary]] = {}
     for job in (job for row in rows for job in row.measuring if job.value > 0):
-        found.setdefault(','.join(sorted(job.nodes)), []).append(job.summary)
-    return found
+        summaries.setdefault(','.join(sorted(job.nodes)), []).append(job.summary)
+    return summaries
 
 
 def session_reference(rows: Sequence[Measured], source: str) -> Reference:
-    """Return what was measured before as a reference."""
+    """Return a reference made from the rows that were measured before."""
     first, summary = rows[0], summarize([row.value for row in rows])
     return Reference(
         id=first.id, quantity=first.quantity, mean=mean_of(summary), std=summary.std, n=summary.n,
@@ -287,6 +294,7 @@ def session_reference(rows: Sequence[Measured], source: str) -> Reference:
 
 
 def _named(sessions: Sequence[Session]) -> str:
+    """Return the sessions in words: the only session with its time, or their number and first and last day."""
     first, last = sessions[0], sessions[-1]
     if len(sessions) == 1:
         return f'session {first.session} of {first.started:%Y-%m-%d %H:%M} UTC'

@@ -111,7 +111,7 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
         if not undecided:
             break
         if change.exit_code == 1 and not arguments.to_the_end:
-            print(f'plumbline: worse; of {count(len(left), "case")} other metrics are undecided, see --to-the-end')
+            print(f'plumbline: worse; of {count(len(undecided), "case")} other metrics are undecided, see --to-the-end')
             break
         took = time.monotonic() - began
         if time.monotonic() + took > deadline:

@@ -77,7 +77,7 @@ class Reference:
     @cached_property
     def sessions(self) -> frozenset[str]:
         """The sessions that the row was computed from, by their first 8 characters, if `provenance` names them."""
-        return frozenset(name.strip()[:8] for name in self.facts.get('sessions', '').split(',')) - {''}
+        return frozenset(short_name(name.strip()) for name in self.facts.get('sessions', '').split(',')) - {''}
 
     @property
     def has_two_levels(self) -> bool:

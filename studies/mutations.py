@@ -46,7 +46,7 @@ NOT_COPIED = ('.git', '.venv', '.mypy_cache', '.ruff_cache', '.hypothesis', '__p
 class Room(NamedTuple):
     """A folder of the product and the files of tests that must notice a change in it.
 
-    `tests` take seconds; `further` tests run jobs, commands or many nights, and are tried if the first notice nothing.
+    `tests` take seconds; `further` run jobs, commands or many nights, and are tried where the first notice nothing.
     """
 
     sources: str
@@ -80,7 +80,7 @@ _TEXTS = (ast.List, ast.Tuple, ast.JoinedStr, ast.ListComp, ast.Dict, ast.Set)
 
 
 class Change(NamedTuple):
-    """A change that replaces the bytes from `start` to `end` of a file. `kind`: the kind of change, for sampling."""
+    """Replace the bytes from `start` to `end` of a file. `kind`: of which only a part can be drawn."""
 
     file: str
     line: int
@@ -108,18 +108,18 @@ def changes_of(file: str, text: str) -> list[Change]:
     starts = [0]
     for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    changes = []
+    found = []
     for node in _code_in(ast.parse(text)):
         for place, kind, after in _variants(node):
             start = starts[place.lineno - 1] + place.col_offset
             end = starts[place.end_lineno - 1] + place.end_col_offset
             before = text.encode()[start:end].decode()
-            changes.append(Change(file, place.lineno, start, end, kind, before, after))
-    return sorted(changes, key=lambda change: (change.start, change.end, change.after))
+            found.append(Change(file, place.lineno, start, end, kind, before, after))
+    return sorted(found, key=lambda change: (change.start, change.end, change.after))
 
 
 def _code_in(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a syntax tree that are neither types nor texts for people."""
+    """Yield the nodes that are neither types nor texts for people."""
     yield node
     for name, value in ast.iter_fields(node):
         if name in ('annotation', 'returns', 'type_comment'):
@@ -147,7 +147,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _variants(node: ast.AST) -> Iterator[tuple[ast.expr, str, str]]:
-    """Yield each change at a node: the expression to replace, the kind of the change, and the new text."""
+    """Yield which expression is replaced, the kind of the change, and the text in its place."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         for other in _COMPARISONS[type(node.ops[0])]:
             yield node, 'comparison', _with(node, ops=[other()])
@@ -179,7 +179,7 @@ def _with(node: ast.expr, **fields: object) -> str:
 
 
 def _joins_texts(node: ast.BinOp) -> bool:
-    """Return True if an operand is a text or a list, for which the other operator raises an error at once."""
+    """Return True where an operand is a text or a list, with which the other operator is an error at once."""
     return any(
         isinstance(side, _TEXTS) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
         for side in (node.left, node.right)
@@ -199,7 +199,7 @@ def _other_constants(value: object) -> Iterator[tuple[str, str]]:
 
 
 def sources_of(room: Room) -> list[str]:
-    """Return the source files of a room."""
+    """Return the files of a room."""
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / room.sources).glob('*.py'))
 
 
@@ -217,22 +217,22 @@ def table() -> str:
 
 
 def sample(rooms: dict[str, Room], number: int, seed: int) -> dict[str, list[Change]]:
-    """Return `number` changes by room, drawn evenly from the rooms and, within a room, from the kinds of change."""
-    draw, undrawn = random.Random(seed), {}
+    """Return so many changes by room, as many of each room and, of a room, of each kind as there are."""
+    draw, left = random.Random(seed), {}
     for name, room in rooms.items():
         kinds: dict[str, list[Change]] = defaultdict(list)
         for file in sources_of(room):
             for change in changes_of(file, (ROOT / file).read_text(encoding='utf-8')):
                 kinds[change.kind].append(change)
-        undrawn[name] = kinds
+        left[name] = kinds
     chosen: dict[str, list[Change]] = {name: [] for name in rooms}
-    while number and (order := [name for name, kinds in undrawn.items() if kinds]):
+    while number and (order := [name for name, kinds in left.items() if kinds]):
         draw.shuffle(order)
         for name in order[:number]:
-            kinds = undrawn[name]
+            kinds = left[name]
             kind = draw.choice(sorted(kinds))
             chosen[name].append(kinds[kind].pop(draw.randrange(len(kinds[kind]))))
-            undrawn[name] = {name_of_kind: of for name_of_kind, of in kinds.items() if of}
+            left[name] = {one: of for one, of in kinds.items() if of}
             number -= 1
     return chosen
 
@@ -264,33 +264,36 @@ class Checkout:
         ordered = sorted(tests, key=lambda name: not first or first not in (self.root / name).read_text('utf-8'))
         # Without bytecode, each run compiles all tests anew, in 15 s
         own = ('PYTEST_', 'COV_', 'COVERAGE', 'PLUMBLINE', 'RFM_', 'TESTS_CACHE', 'PYTHONDONTWRITEBYTECODE')
-        # A cache of its own, so that no run finds what another one detected; a pipe would stay open while a process is
-        # left
-        with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile('w+') as output:
-            variables = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+        # What one change detects of this machine, no other one may find; a pipe would stay open while a process is left
+        with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile('w+') as printed:
+            kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
             command = [
                 sys.executable, '-m', 'pytest', '-x', '-q', '-p', 'no:cacheprovider', f'--hypothesis-seed={self.seed}',
                 *ordered,
             ]  # fmt: skip
             running = subprocess.Popen(
-                command, cwd=self.root, env=variables | {'PYTHONPATH': str(self.root), 'TESTS_CACHE': cache},
-                stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                command, cwd=self.root, env=kept | {'PYTHONPATH': str(self.root), 'TESTS_CACHE': cache}, stdout=printed,
+                stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
             try:
                 code = running.wait(limit)
             except subprocess.TimeoutExpired:
                 os.killpg(running.pid, signal.SIGKILL)
                 running.wait()
-                return f'the tests took longer than {limit:.0f} s'
-            output.seek(0)
-            # Lines in which pytest names failures; libraries may print more after them
-            named = [line for line in output if line.startswith(('E  ', 'FAILED ', 'ERROR '))]
-            return '\n'.join(line.rstrip() for line in named[-20:]) or f'pytest ended with {code}' if code else ''
+                return Failure('', f'the tests took longer than {limit:.0f} s')
+            printed.seek(0)
+            # What pytest names; libraries may say more behind it
+            lines = [line.rstrip() for line in printed if line.startswith(('E  ', 'FAILED ', 'ERROR '))]
+        if not code:
+            return None
+        names = [match[1] for line in lines if (match := _FAILED.match(line))]
+        return Failure(names[0] if names else '', '\n'.join(lines[-20:]) or f'pytest ended with {code}')
 
     def survives(self, change: Change, limits: Sequence[float] = LIMITS) -> bool:
         """Return True if all tests pass with the change, which is then undone.
 
-        `limits`: seconds for the tests of the room, and for its further tests.
+        `limits`: seconds for the tests of the room, and for its further ones. Raises RuntimeError if the test that
+        fails also does without the change.
         """
         path = self.root / change.file
         text = path.read_bytes()
@@ -307,23 +310,19 @@ class Checkout:
 
     @staticmethod
     def _write(path: Path, text: bytes) -> None:
-        """Write a module and remove its compiled files, which may be as old and as long as the new text."""
+        """Write a module; what is compiled of it may be as old, and as long."""
         path.write_bytes(text)
         for compiled in path.parent.glob(f'__pycache__/{path.stem}.*.pyc'):
             compiled.unlink()
 
 
 def try_room(name: str, room: Room, changes: list[Change], folder: Path, seed: int) -> list[Change]:
-    """Return the changes of a room that survive. Raises RuntimeError if its tests fail without a change."""
+    """Return the changes of a room that survive. Raises RuntimeError where a test fails without any."""
     checkout = Checkout(folder, room, seed)
-    seconds = []
-    for tests in (room.tests, room.further):
-        began = time.monotonic()
-        if tests and (failure := checkout.fails(tests)):
-            raise RuntimeError(f'{name}: expected its tests to pass without a change, found\n{failure}')
-        seconds.append(time.monotonic() - began)
-    limits = [3 * taken + 30 for taken in seconds]
-    survivors = [change for change in changes if checkout.survives(change, limits)]
+    try:
+        survivors = [change for change in changes if checkout.survives(change)]
+    except RuntimeError as reason:
+        raise RuntimeError(f'{name}: {reason}') from None
     killed = len(changes) - len(survivors)
     print(f'{name:24} {len(changes):4} changes {killed:4} killed {len(survivors):4} survived', flush=True)
     for change in survivors:
@@ -337,18 +336,18 @@ def main() -> int:
     parser.add_argument('--seed', type=int, default=0, help='which of all (0)')
     parser.add_argument('--room', action='append', choices=ROOMS, metavar='ROOM', help='of this room only; repeatable')
     parser.add_argument('--rooms', action='store_true', help='list the rooms with the tests of each, and end')
-    arguments = parser.parse_args()
-    if arguments.rooms:
+    given = parser.parse_args()
+    if given.rooms:
         print(table())
         return 0
-    rooms = {name: room for name, room in ROOMS.items() if not arguments.room or name in arguments.room}
-    chosen = {name: changes for name, changes in sample(rooms, arguments.changes, arguments.seed).items() if changes}
+    rooms = {name: room for name, room in ROOMS.items() if not given.room or name in given.room}
+    chosen = {name: changes for name, changes in sample(rooms, given.changes, given.seed).items() if changes}
     tried, survived, failed = 0, 0, False
     with tempfile.TemporaryDirectory(prefix='mutations-') as folder:
         Path(folder).chmod(0o711)  # the accounts of a scheduler that tests start read the copy, too
         for name, changes in chosen.items():
             try:
-                survived += len(try_room(name, rooms[name], changes, Path(folder), arguments.seed))
+                survived += len(try_room(name, rooms[name], changes, Path(folder), given.seed))
                 tried += len(changes)
             except RuntimeError as reason:
                 print(reason, file=sys.stderr)

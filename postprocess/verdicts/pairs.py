@@ -65,7 +65,7 @@ def compare_pairs(
         rows += sides[1][0]
         cases += sides[1][1]
     newest = pairs[-1][1]
-    source = f'sessions {", ".join(before.session[:8] for before, _ in pairs)}'
+    source = f'sessions {", ".join(before.short_name for before, _ in pairs)}'
     references = {
         of: session_reference(good, source) for of, series in all_series.items() if (good := usable(series.before))
     }

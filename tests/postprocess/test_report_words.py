@@ -6,16 +6,18 @@ from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy
 import pytest
 from rows import each_row
 
-from plumbline.identity import CaseId, Quantity
+from plumbline.errors import InputError
+from plumbline.identity import CaseId, Quantity, to_text
 from plumbline.limits import Limits
 from plumbline.record import Summary
 from plumbline.references import Reference
 from postprocess.incidents.incident import Incident, Scope, Value
 from postprocess.incidents.known import Known, Seen
-from postprocess.report import cards, charts, junit, plots, printed, tables
+from postprocess.report import cards, charts, details, junit, pictures, plots, printed, site_data, site_nodes, tables
 from postprocess.results.excerpts import Wanted
 from postprocess.verdicts.verdict import Verdict
 
@@ -303,3 +305,193 @@ def test_a_document_of_junit_counts_its_test_cases():
         'cpu/system STREAM size=big copy', triad, f'{triad} on n1', f'{triad} on n1 job 2', 'cpu/system STREAM',
     ]  # fmt: skip
     assert [one.get('name') for one in root[1]] == ['problem 1', 'problem 2']
+
+
+# Histories
+
+
+def test_a_picture_of_a_history_has_its_limits_band_crosses_and_days():
+    # a day is a pixel, from 52 on; 105 is at the top, 8, and 70 at the bottom, 220
+    times = [86400 * day for day in (0, 90, 179, 576)]
+    past = {
+        'at': [0, 1, 2, 3], 'history': [100.0, 98.0, 80.0, 96.0], 'limit': 95.0, 'expected': 100.0, 'bad': 70.0,
+        'low': [98.0, 97.0, None, 95.0], 'high': [102.0, 99.0, None, None], 'changes': [(1, 'kernel')],
+        'name': 'triad', 'unit': 'GB/s',
+    }  # fmt: skip
+    plot = pictures._past(past, times)
+    (line,) = plot.lines
+    assert (line.label, plot.title, plot.unit, plot.since) == (
+        'median of the nodes',
+        'triad',
+        'GB/s',
+        [(142, 'kernel')],
+    )
+    assert [x for x, _ in plot.x_ticks] == [52, 142, 628], 'a tick needs 90 pixels'
+    assert line.path == 'M52 38 142 50 231 159 628 63' and line.ideal == 'M52 38 628 38'
+    assert line.limits == 'M52 69 628 69 628 8 52 8' and line.band == 'M52 50 142 56 142 44 52 26'
+    assert line.bad == plots.crosses([(231, 159), (628, 220)])
+    bare = {'at': [0, 3], 'history': [1.0, 3.0], 'changes': [], 'name': 'x', 'unit': '', 'expected': 9.0}
+    (line,) = pictures._past(bare, times).lines
+    assert (line.label, line.path, line.limits, line.ideal, line.bad, line.band) == (
+        'measured', 'M52 220 628 8', '', '', '', ''
+    )  # fmt: skip
+
+
+@each_row(('value', 'ends', 'inside'), [
+    (90.0, (95.0, 105.0), False), (95.0, (95.0, 105.0), True), (200.0, (95.0, 105.0), True),
+    (110.0, (105.0, 95.0), False), (105.0, (105.0, 95.0), True), (1.0, (105.0, 95.0), True),
+])  # fmt: skip
+def test_a_value_is_inside_on_the_good_side_of_its_limit(value, ends, inside):
+    assert pictures._inside(value, ends) is inside
+
+
+def past(values, of=TRIAD, sessions=None):
+    sessions = range(len(values)) if sessions is None else sessions
+    return stub(
+        series=of, quantity=Quantity('GB/s', 'higher'), values=numpy.array(values), sessions=numpy.array(sessions)
+    )
+
+
+def a_digest(histories=(), changes=None, n=4, **fields):
+    sessions = [
+        stub(session=f's{i}', site='demo', day=f'2026-11-0{i + 1}', started=datetime(2026, 11, i + 1),
+             report='r/run.json', report_sha256='0123456789abcdef')
+        for i in range(n)
+    ]  # fmt: skip
+    trend = None if changes is None else stub(changes=changes(sessions))
+    return stub(histories=histories, sessions=sessions, trend=trend, **fields)
+
+
+def test_a_history_of_three_sessions_is_told_with_its_changes():
+    def changes(sessions):
+        return [
+            stub(series=of, quantity=Quantity('GB/s', 'higher'), change=-3.1, since=sessions[2], with_it=with_it)
+            for of, with_it in ((TRIAD, ('kernel 6.1 -> 6.6', 'x')), (TRIAD, ()), (COPY, ()))
+        ]
+
+    def told(kind='ok', values=(1.0, 2.0, 3.00049), bands=None, case_id=1, nodes=('n1',), **fields):
+        series = [charts.Judged(7, [verdict(kind, case_id=case_id)])]
+        found = details._histories(series, {1: stub(nodes=nodes)}, bands or {}, a_digest([past(values)], changes))
+        return found.get(7)
+
+    assert told(values=(1.0, 2.0)) is None and told(values=(1.0, 2.0, 1e200)) is None
+    found = told()
+    assert (found['at'], found['history']) == ([0, 1, 2], [1.0, 2.0, 3.0]) and not {'bad', 'low', 'node'} & {*found}
+    assert found['changes'] == [(2, '-3.1 % 3 Nov, kernel 6.1 -> 6.6'), (2, '-3.1 % 3 Nov')]
+    assert 'GB/s, higher is better' in found['told'] and 'of the jobs' in found['told'] and 'n = 1 ' in found['told']
+    assert told('regressed')['bad'] == 90.0 and 'node' not in told('regressed')
+    ends = numpy.array([1.0, 2.0, numpy.nan, 4.0])
+    band = {7: stub(low=ends, high=10 * ends)}
+    found = told('regressed', bands=band)
+    assert (found['low'], found['high'], found['node']) == ([1.0, 2.0, None], [10.0, 20.0, None], 'n1')
+    assert 'of the nodes' in found['told'] and 'node' not in told('ok', bands=band)
+    assert 'node' not in told('regressed', bands=band, nodes=('n1', 'n2'))
+    assert 'node' not in told('regressed', bands=band, case_id=None)
+    other = details._histories([], {}, {}, a_digest([past((1.0, 2.0, 3.0))]))
+    assert other == {}
+
+
+def test_changes_of_one_session_and_direction_are_one_and_drifts_one_of_a_case():
+    def changes(sessions):
+        return [
+            stub(kind=kind, since=sessions[at], with_it=(), series=of, change=change, quantity='q')
+            for kind, at, of, change in (
+                ('step', 1, TRIAD, -1.0), ('step', 1, COPY, -2.0), ('step', 1, TRIAD, 1.0), ('step', 2, TRIAD, -1.0),
+                ('drift', 1, TRIAD, -1.0), ('drift', 3, COPY, -1.0),
+            )
+        ]  # fmt: skip
+
+    found = details.alike(a_digest(changes=changes), {(TRIAD, 'q'): 4})
+    assert [one.ids for one in found] == [[4, None], [4], [4], [4, None]] and details.alike(a_digest(), {}) == []
+    assert [change.change for change in found[0].changes] == [-1.0, -2.0]
+
+
+def test_the_source_of_a_picture_names_site_sessions_and_report():
+    sessions = a_digest().sessions
+    several, one = details.source(sessions), details.source(sessions[:1])
+    assert all('Site demo' in told and 'run.json (sha256 0123456789ab)' in told for told in (several, one))
+    assert 's0 to s3' in several and 's0 of 2026-11-01' in one and ' to ' not in one
+
+
+def test_details_of_a_metric_tell_its_worst_job_beside_what_was_expected():
+    rows = [verdict('regressed', case_id=i, value=80.0 + i, loss=0.2, interval=(0.1, 0.3), window=2, p=0.01, q=0.02)
+            for i in range(22)]  # fmt: skip
+    found = details._metric(charts.Judged(7, rows), {(0, 'triad', to_text(())): {'n1': '80 80'}})
+    assert (len(found['jobs']), found['more']) == (20, 2) and found['jobs'][0] == ['regressed', 0, {'n1': '80 80'}]
+    assert found['jobs'][1] == ['regressed', 1, {}] and (found['limit'], found['expected']) == (95.0, 100.0)
+    # the median of 80 to 101
+    told = found['facts']
+    assert '80 GB/s' in told['Measured'] and 'n = 1, 80 to 80: ' in told['Measured'] and 'is 90.5' in told['Measured']
+    assert '100 ± 1 GB/s, n = 3' in told['Expected'] and '95' in told['Limit']
+    assert all(words in told['Change'] for words in ('-20.0 %', '20.0 %', '10.0 to 30.0 %', '2 sessions', 'q = 0.02'))
+    well = details._metric(charts.Judged(7, [verdict('ok', p=0.5, q=0.5)]), {})
+    assert 'q =' not in well['facts']['Change'] and 'median' not in well['facts']['Measured'] and 'more' not in well
+    no = Verdict('missing', TRIAD, Quantity('GB/s', 'higher'), cause='gone')
+    assert details._metric(charts.Judged(7, [no]), {}) == {
+        'name': 'STREAM size=big triad', 'unit': 'GB/s', 'where': 'cpu/system', 'verdict': 'missing', 'cause': 'gone',
+    }  # fmt: skip
+
+
+# A published site
+
+
+@each_row(('value', 'shown'), [
+    (None, None), (1e200, None), (float('nan'), None), (0.0, 0), (2.0, 2), (123456.0, 123500), (-0.123456, -0.1235),
+])  # fmt: skip
+def test_numbers_of_a_published_site_have_four_digits(value, shown):
+    found = site_data.short(value)
+    assert found == shown and type(found) is type(shown)
+
+
+def test_data_of_a_published_site_are_read_again_or_refused_with_the_way_out(tmp_path):
+    file = tmp_path / 'nodes.js'
+    assert site_data.site_content(file, tmp_path) is None
+    with file.open('wb') as stream:
+        site_data.write({'schema': 1, 'a': [1.5, None]}, stream)
+    assert file.read_text() == 'plumbline({"schema":1,"a":[1.5,null]})\n'
+    assert site_data.site_content(file, tmp_path) == {'schema': 1, 'a': [1.5, None]}
+    for text, says in (
+        ('plumbline({"schema":2})\n', 'schema 2.*update'),
+        ('x', 'remove'),
+        ('plumbline([])\n', 'remove'),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=says):
+            site_data.site_content(file, tmp_path)
+
+
+def test_nodes_that_incidents_named_get_a_file_each(tmp_path):
+    def known_on(id, *days, nodes=('n10', 'n2'), day=''):
+        shown = {f's{i}': Seen(f'2026-11-{i:02}T00:00:00', *of) for i, of in days}
+        where = Scope('site', nodes=nodes)
+        return Known(id, Incident('NODE', where, 'loss', (), (), nodes, day=day), shown)
+
+    nodes = site_nodes.Nodes(tmp_path)
+    bad, well = (('n2',), ()), ((), ('n2',))
+    assert nodes._name([known_on('a', (3, bad), (4, well), (5, bad))]) == {'n2'}
+    assert nodes._nodes == {'n2': {'incidents': {'a': ['2026-11-03', '2026-11-05', 2]}, 'file': 0}}
+    later = [known_on('b', (6, (('n10', 'n2'), ())), day='2026-11-01'), known_on('c', (7, (('',), ())), nodes=('n3',))]
+    assert nodes._name(later) == {'n3', 'n10'}
+    assert nodes._nodes['n2']['incidents']['b'] == ['2026-11-01', '2026-11-06', 1]
+    assert [nodes._nodes[name]['file'] for name in ('n2', 'n3', 'n10')] == [0, 1, 2]
+    assert nodes._nodes['n3']['incidents'] == {'c': ['2026-11-07', '2026-11-07', 1]}
+    assert sorted(file.name for file in nodes.files()) == ['node-0.js', 'node-1.js', 'node-2.js', 'nodes.js']
+
+    def add(name, epoch, typical=1.23456, of=TRIAD):
+        row = stub(typical=typical, furthest=None, series=of, counted='')
+        nodes._add(name, stub(session=f's{epoch}', epoch=epoch), row, {TRIAD: 5})
+
+    add('n2', 20)
+    assert nodes._files['n2']['rows'] == {'s20': [1.235, None, 5, '']}
+    kept = {'incidents', 'file'}
+    assert {key: of for key, of in nodes._nodes['n2'].items() if key not in kept} == {
+        'at': 20, 'typical': 1.235, 'series': 5,
+    }  # fmt: skip
+    add('n2', 10, 9.0)
+    assert nodes._nodes['n2']['typical'] == 1.235 and nodes._files['n2']['rows']['s10'][0] == 9, (
+        'older than what is shown'
+    )
+    add('n2', 20, 8.0, None)
+    assert (nodes._nodes['n2']['typical'], 'series' in nodes._nodes['n2'], nodes._nodes['n2']['file']) == (8, False, 0)
+    add('n7', 5)
+    assert nodes._nodes['n7'] == {'at': 5, 'typical': 1.235, 'series': 5} and 'n7' not in nodes._files

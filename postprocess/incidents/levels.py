@@ -161,7 +161,7 @@ def _turned(values: ndarray, spread: float) -> int | None:
     def explained(lines: ndarray) -> ndarray:
         """Return the sum of squares that each falling line explains."""
         lines = lines - lines.mean(axis=1, keepdims=True)
-        return numpy.minimum(lines @ (values - values.mean()), 0) ** 2 / (lines**2).sum(axis=1)
+        return numpy.minimum(lines @ values, 0) ** 2 / (lines**2).sum(axis=1)
 
     if not len(slopes):
         return None

@@ -10,7 +10,10 @@ from run_reports import verdict_of
 
 from plumbline.identity import Quantity, SeriesId
 from postprocess.history.fleet import Event, Fleet
-from postprocess.history.fleet_events import add_events
+from postprocess.history.fleet_events import _covers, _leave_out, add_events, add_problems
+from postprocess.incidents.draft import Draft
+from postprocess.incidents.incident import Scope
+from postprocess.verdicts.problems import Problem
 
 TRIAD = SeriesId('cpu', 'system', 'STREAM', (), 'triad')
 
@@ -81,3 +84,47 @@ def test_where_an_event_is():
     assert (of_place.kind, of_place.where.nodes, of_place.where.place) == ('FABRIC', (), 'rack 1')
     same = drafts_of(event(), event(change=-30.0, evidence=('hot',)))
     assert len(same) == 1 and len(same[0].evidence) == 2 and same[0].evidence[1].endswith('the other nodes; hot')
+
+
+def draft(sort='loss', nodes=(), partition='cpu', series=(TRIAD,), environ='', **more):
+    return Draft('SYSTEM', Scope('s', partition, environ, nodes=nodes), sort, series=set(series), **more)
+
+
+@each_row(('of', 'nodes', 'covers'), [
+    (draft(nodes=('n1', 'n2')), ('n1',), True), (draft(nodes=('n2',)), ('n1',), False), (draft(), ('n1',), False),
+    (draft('failure', ('n1',)), ('n1',), False), (draft(), (), True), (draft(nodes=('n1',)), (), False),
+    (draft(partition='gpu'), (), False), (draft(series=(replace(TRIAD, metric='copy'),)), (), False),
+    (draft('failure'), (), False),
+])  # fmt: skip
+def test_a_loss_of_the_same_nodes_or_series_covers_an_event(of, nodes, covers):
+    assert _covers(of, event(), nodes) is covers
+
+
+def test_what_stands_out_on_a_node_is_left_out_of_the_losses_of_all():
+    rows = [replace(verdict_of(of, 80), nodes=nodes) for of, nodes in (
+        (TRIAD, ('n1',)), (TRIAD, ('n2',)), (TRIAD, ('n1', 'n2')), (TRIAD, ()), (replace(TRIAD, check='Osu'), ('n1',)),
+    )]  # fmt: skip
+    of_all, of_node, failed = draft(rows=rows), draft(nodes=('n1',), rows=rows), draft('failure', rows=rows)
+    alone = draft(rows=rows[:1])
+    _leave_out([of_all, of_node, failed, alone], 'STREAM', {'n1'})
+    assert (of_all.rows, of_node.rows, failed.rows) == (rows[1:], rows, rows)
+    assert alone.rows == rows[:1], 'a series has no other row'
+    assert _leave_out([of_all], 'STREAM', {'n1', 'n2'}) is None and of_all.rows == [*rows[3:]]
+
+
+@each_row(('problem', 'drafts', 'evidence', 'new'), [
+    (Problem('x'), [], [], ('CASE', ())), (Problem('x', 'node lost', 'cpu', node='n1'), [], [], ('NODE', ('n1',))),
+    (Problem('x', 'not measured'), [draft('failure')], ['x'], None),
+    (Problem('x', 'not measured'), [draft()], [], ('CASE', ())),
+    (Problem('x', 'fixture', 'cpu', 'system'), [draft('failure', environ='system')], ['x'], None),
+    (Problem('x', 'fixture', 'cpu', 'system'), [draft('failure', environ='gcc')], [], ('CASE', ())),
+    (Problem('x', 'session', 'cpu', 'system'), [draft('failure', environ='system')], [], ('CASE', ())),
+    (Problem('x', 'not measured'), [draft('failure', cause='x')], [], None),
+])  # fmt: skip
+def test_a_problem_is_told_of_what_it_broke_or_is_an_incident_of_its_own(problem, drafts, evidence, new):
+    drafts = [replace(one, evidence=[]) for one in drafts]
+    before = len(drafts)
+    add_problems(drafts, [problem], SimpleNamespace(session=SimpleNamespace(site='s')))
+    assert [line for one in drafts[:before] for line in one.evidence] == evidence
+    assert [(one.kind, one.where.nodes) for one in drafts[before:]] == ([new] if new else [])
+    assert all((one.sort, one.cause) == ('session', 'x') for one in drafts[before:])

@@ -3,20 +3,36 @@
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from types import SimpleNamespace as stub
 
 import numpy
 import pytest
 from rows import each_row
 
-from plumbline.grouping import Named
+from plumbline.errors import InputError
+from plumbline.grouping import Group, Named
 from plumbline.identity import CaseId, Quantity
 from plumbline.record import NOTHING, Summary
-from postprocess.incidents import accused, alike, background, division, failures, healing, known, levels
+from postprocess.incidents import (
+    accused,
+    alike,
+    background,
+    corrections,
+    division,
+    failures,
+    healing,
+    known,
+    ledger,
+    levels,
+    losses,
+)  # fmt: skip
 from postprocess.incidents.correction import Began, Correction, Selection, Was, from_dict
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value
 from postprocess.incidents.known import Acknowledged, Known, Seen
+from postprocess.incidents.provenance import ALL as ALL_NODES
+from postprocess.incidents.provenance import Difference, Provenance, difference
 from postprocess.results.rows import CaseRow
 from postprocess.verdicts.verdict import Verdict
 
@@ -921,3 +937,337 @@ def test_next_steps_look_at_the_nodes_run_again_compare_and_retire():
     assert steps(**changed, **anywhere) == ['git log -p -- spack_envs/site/gcc']
     assert steps(**changed, where=Scope('site', 'cpu')) == steps(**changed | {'of_stack': False}, **anywhere) == []
     assert steps(**changed | {'kind': 'SYSTEM'}, **anywhere) == []
+
+
+def test_each_job_is_told_beside_what_was_expected():
+    def job(value, node, status='measured'):
+        return stub(value=value, nodes=(node,), status=status)
+
+    def told(*jobs, **fields):
+        return a_background()._values(verdict(jobs=jobs, value=77.0, **fields))
+
+    reference = stub(mean=100.0, std=2.0, kind='baseline', quantity=Quantity('GB/s', 'higher'))
+    assert '77 GB/s' in told() and 'run again' not in told() and '(' not in told()
+    of = told(job(80.0, 'n1'), job(0.0, 'n9', 'invalid'), job(81.0, 'n2'), job(82.0, 'n2'), reference=reference)
+    assert ': 80 GB/s on n1, run again: 81, 82 GB/s on n2; expected 100 ± 2 GB/s (baseline)' in of and 'n9' not in of
+
+
+def test_a_failed_job_is_told_with_its_state_and_a_cause_that_is_not_told_yet():
+    one = case(result='fail', job_id='7', job_state='TIMEOUT', fail_reason='late')
+    said = a_background()._job(one, 'other')
+    assert all(words in said for words in ('STREAM size=big', 'job 7 on n1', 'state TIMEOUT', ': late'))
+    assert ': late' not in a_background()._job(one, 'failed: late')
+    assert 'state' not in a_background()._job(one._replace(job_state=None), '')
+
+
+def test_a_few_cases_are_named_for_reframe_and_many_by_their_checks():
+    def named(check, param):
+        return case(check, params=f'size={param}', name=f'{check} %size={param} %build.variant=x')
+
+    ran = [named('STREAM', param) for param in 'abcd'] + [named('Osu', 'a')]
+    of = a_background(cases=ran)
+    assert of._names(draft(cases={one.id for one in ran[:3]})) == [f'STREAM%size={param}' for param in 'abc']
+    assert of._names(draft(cases={one.id for one in ran})) == ['Osu', 'STREAM']
+    assert of._names(draft(cases={replace(ran[0].id, params=()), OSU.case})) == ['Osu', 'STREAM']
+    assert background.name_of(ran[0]) == 'STREAM%size=a'
+
+
+def test_cases_run_again_by_the_nightly_or_by_the_command_of_their_suite():
+    ours = stub(is_of_another_suite=False, mode='quick', site='demo')
+    for mode, partition, nodes, has in (
+        ('quick', 'cpu', ('n1', 'n2'), ('--mode quick', '--system=demo:cpu ', 'nodelist=n1,n2', '^STREAM')),
+        ('', '', (), ('--system=demo ',)),
+    ):
+        said = background.again(stub(**vars(ours) | {'mode': mode}), partition, ['STREAM', 'Osu'], nodes)
+        assert all(words in said for words in has) and ('nodelist' in said) == bool(nodes)
+        assert ('--mode' in said) == bool(mode)
+    assert background.again(stub(is_of_another_suite=True, cmdline=''), 'cpu', ['STREAM']) == ''
+
+
+# What changed with it
+
+
+def facts(**values):
+    return {name: (value,) for name, value in values.items()}
+
+
+@each_row(('before', 'after', 'fact'), [
+    ([facts(kernel='1')], [facts(kernel='2')], ['kernel']),
+    ([facts(kernel='1')] * 2, [facts(kernel='2')] * 2, ['kernel']),
+    ([facts(kernel='1')], [facts(kernel='1')], []), ([facts(kernel='1'), facts(kernel='3')], [facts(kernel='2')], []),
+    ([facts(kernel='1')], [facts(kernel='2'), facts(kernel='1')], []), ([], [facts(kernel='2')], []),
+    ([facts(kernel='1')], [], []), ([facts()], [facts(kernel='2')], ['kernel']),
+    ([facts(a='1', b='1')], [facts(a='2', b='2')], ['a', 'b']),
+])  # fmt: skip
+def test_a_fact_changed_where_it_was_constant_before_and_after(before, after, fact):
+    assert [one.fact for one in difference(before, after)] == fact
+
+
+def test_a_node_is_unlike_others_that_agree():
+    def unlike(mine, *theirs):
+        nodes = {'n1': facts(kernel=mine), ALL_NODES: facts(kernel='9')}
+        nodes |= {f'n{i}': facts(kernel=value) for i, value in enumerate(theirs, 2)}
+        return Provenance({(CASE, 3): nodes}).unlike(CASE, 3, 'n1')
+
+    assert unlike('2', '1', '1') == [Difference('kernel', ('1',), ('2',), True)]
+    assert unlike('2', '1') == unlike('1', '1', '1') == unlike('2', '1', '3') == []
+
+
+def test_what_changed_is_what_most_cases_show_and_software_what_all_show_and_nowhere_else():
+    kernel, stack, governor = (Difference(name, ('1',), ('2',)) for name in ('kernel', 'stack', 'governor'))
+    gone = Difference('driver', ('1',), ())
+
+    def changed(bad, well=(), sort='loss', nodes=(), of_all=(), unlike=()):
+        told = {str(i): list(of) for i, of in enumerate([*bad, *well])} | {ALL_NODES: list(of_all)}
+        read = stub(change=lambda case, before, after, node: told[node], unlike=lambda case, n, node: list(unlike))
+        cases = [(CASE, str(i)) for i in range(len(told) - 1)]
+        of = draft(sort=sort, where=Scope('site', 'cpu', nodes=nodes))
+        own = cases[: len(bad)], cases[len(bad) :]
+        return a_background()._changed(read, of, *own, range(1), range(1, 2))
+
+    assert changed([[kernel], [kernel]]) == ((kernel,), True)
+    assert changed([[kernel], [stack]]) == ((kernel, stack), False), 'half of the cases'
+    assert changed([[kernel], [governor], [governor]]) == ((governor,), False)
+    assert changed([[kernel]], [[kernel]]) == ((kernel,), False), 'healthy ones have it, too'
+    assert changed([[governor]]) == ((governor,), False) and changed([[gone]]) == ((), False)
+    assert changed([[kernel]], sort='failure') == ((kernel,), False)
+    assert changed([[]], of_all=[kernel]) == ((kernel,), True), 'the case ran on other nodes before'
+    # of a node only what did not change everywhere, or what others do not have
+    assert changed([[kernel, stack]], nodes=('n1',), of_all=[kernel]) == ((stack,), True)
+    assert changed([[kernel]], nodes=('n1',), of_all=[kernel], unlike=[governor]) == ((governor,), False)
+
+
+# Losses by cause
+
+
+def job(value, *nodes, status='measured'):
+    return stub(value=value, nodes=nodes, status=status)
+
+
+@each_row(('jobs', 'nodes', 'elsewhere'), [
+    # a loss of 20 %: slow below 90
+    ([job(80.0, 'n1', 'n2'), job(89.0, 'n1', 'n3')], ('n1',), False),
+    ([job(80.0, 'n1', 'n2'), job(91.0, 'n2', 'n3')], ('n1',), True),
+    ([job(80.0, 'n1', 'n2'), job(100.0, 'n4', 'n3')], ('n1', 'n2'), True),
+    ([job(80.0, 'n1'), job(80.0, 'n2')], (), False),
+    ([job(80.0, 'n1'), job(100.0, 'n1')], (), False), ([job(80.0, 'n7')], ('n1',), False),
+    ([job(99.0, 'n7'), job(99.0, 'n8')], ('n1',), False),
+    ([job(80.0, 'n7'), job(99.0, 'n8', status='invalid')], ('n1',), False),
+])  # fmt: skip
+def test_guilty_are_the_nodes_that_all_slow_jobs_share_and_no_fast_one_has(jobs, nodes, elsewhere):
+    reference = stub(mean=100.0, quantity=Quantity('GB/s', 'higher'))
+    row = verdict(loss=0.2, jobs=tuple(jobs), reference=reference)
+    assert losses._guilty(row, 1, 1) == (nodes, elsewhere)
+    assert losses._guilty(replace(row, loss=None), 1, 1) == (('n1',), False)
+    assert losses._guilty(replace(row, reference=None), 1, 1) == (('n1',), False)
+
+
+def test_of_a_series_of_many_nodes_a_node_is_guilty_where_at_most_half_are_slow():
+    row = verdict()
+    assert losses._guilty(row, 4, 2) == (('n1',), True) and losses._guilty(row, 4, 3) == ((), False)
+    assert losses._guilty(verdict(nodes=()), 4, 1) == ((), False)
+
+
+def test_rows_within_limits_are_in_doubt_above_half_of_the_loss_elsewhere():
+    bad = [verdict(loss=0.1), verdict(loss=0.3), verdict(loss=0.2)]
+    half = [verdict('ok', loss=loss) for loss in (0.1, 0.11, None)] + [verdict('ok', COPY, loss=0.5)]
+    assert losses._doubtful([*bad, *half], bad) == [half[1]] and losses._doubtful(half, [verdict(loss=-0.1)]) == []
+
+
+def test_what_lost_much_more_than_its_group_has_a_further_cause_unless_it_is_a_node():
+    bad = [verdict(loss=loss, interval=(low, 0.99)) for loss, low in ((0.1, 0.05), (0.1, 0.05), (0.6, 0.5), (0.2, 0.1))]
+    group = Group(('partition', 'cpu'), (0, 1, 2, 3))
+    assert losses._lost_more(group, bad) == {2}
+    assert losses._lost_more(group, [replace(row, interval=None) for row in bad]) == set()
+    for kind in ('job', 'node', 'connection', 'device'):
+        assert losses._lost_more(Group((kind, 'n1'), (0, 1, 2, 3)), bad) == set()
+    assert losses._lost_more(Group(('partition', 'cpu'), (2,)), bad) == set()
+
+
+def a_place(several=True, places=()):
+    of = {node: set(places) for node in ('n1', 'n2')}
+    return stub(
+        session=stub(site='site'), several=lambda partition: several, places=of,
+        places_of=lambda nodes: set().union(*(of.get(node, set()) for node in nodes)),
+    )  # fmt: skip
+
+
+def test_the_scopes_of_a_loss_are_named_the_narrowest_first():
+    no = stub(changes=lambda case, nodes: ['x'] if case == CASE else [])
+    wide = [
+        ('case', CASE), ('check', 'cpu', 'system', 'STREAM'), ('family', 'cpu', 'system', 'STREAM'),
+        ('environ', 'cpu', 'system'), ('partition', 'cpu'), ('software', 'x'),
+    ]  # fmt: skip
+    places = [('place', 'rack r1', 'cpu', 'system', 'STREAM'), ('place', 'rack r1')]
+    night = a_place(places=['rack r1'])
+    row = verdict()
+    assert losses._loss_keys(row, night, no, ('n1',), False) == [*wide, ('node', 'n1'), *places]
+    assert losses._loss_keys(row, night, no, ('n1',), True) == [('job', 'n1'), ('node', 'n1'), *places]
+    assert losses._loss_keys(row, a_place(False), no, ('n1',), False) == wide
+    assert losses._loss_keys(row, a_place(False), no, ('n1',), True) == []
+    assert losses._loss_keys(row, night, no, (), False) == [*wide, *places]
+    fabric = [('fabric', *key[1:]) for key in places]
+    pair = verdict(nodes=('n1', 'n2'))
+    assert losses._loss_keys(pair, night, no, ('n1', 'n2'), False) == [
+        *wide, ('connection', 'n1'), ('connection', 'n2'), *fabric,
+    ]  # fmt: skip
+    part = verdict(of=replace(TRIAD, dims=(('domain', '2'), ('link_class', 'A'), ('pair', '0-3'))))
+    found = losses._loss_keys(part, a_place(False), stub(changes=lambda case, nodes: []), ('n1',), False)
+    assert found[5:] == [
+        ('link', 'cpu', 'A'), ('device', 'cpu', 'n1', 'domain 2'), ('device', 'cpu', 'n1', 'device 0'),
+        ('device', 'cpu', 'n1', 'device 3'),
+    ]  # fmt: skip
+    assert not [key for key in losses._loss_keys(part, night, no, ('n1', 'n2'), False) if key[0] == 'device']
+    named = losses._loss_keys(part, night, no, (), True)
+    assert named[:2] == [('job',), ('device', 'cpu', '', 'domain 2')]
+
+
+@each_row(('key', 'kind', 'where', 'nodes'), [
+    (('node', 'n1'), 'NODE', {'nodes': ('n1',)}, {'n1'}), (('connection', 'n2'), 'NODE', {'nodes': ('n2',)}, {'n2'}),
+    (('job', 'n10', 'n9'), 'FABRIC', {'nodes': ('n9', 'n10')}, {'n9', 'n10'}),
+    (('job', 'n1'), 'NODE', {'nodes': ('n1',)}, {'n1'}),
+    (('device', 'cpu', 'n1', 'gpu 2'), 'DEVICE', {'nodes': ('n1',), 'device': 'gpu 2'}, {'n1', 'n2'}),
+    (('device', 'cpu', '', 'gpu 2'), 'DEVICE', {'device': 'gpu 2'}, {'n1', 'n2'}),
+    (('link', 'cpu', 'A'), 'FABRIC', {'link_class': 'A'}, {'n1', 'n2'}),
+    (('place', 'rack r1'), 'NODE', {'nodes': ('n2',), 'place': 'rack r1'}, {'n1', 'n2'}),
+    (('fabric', 'rack r1'), 'FABRIC', {'place': 'rack r1'}, {'n1', 'n2'}),
+    (('fabric', 'rack r9'), 'FABRIC', {'place': 'rack r9'}, {'n1', 'n2'}),
+    (('partition', 'cpu'), 'SYSTEM', {}, {'n1', 'n2'}),
+    (('environ', 'cpu', 'system'), 'SYSTEM', {'environ': 'system'}, {'n1', 'n2'}),
+    (('software', 'x'), 'SOFTWARE', {'environ': 'system'}, {'n1', 'n2'}),
+    (('case', CASE), 'CASE', {'environ': 'system'}, {'n1', 'n2'}),
+])  # fmt: skip
+def test_the_scope_of_a_group_becomes_that_of_its_draft(key, kind, where, nodes):
+    rows = [verdict(), verdict(of=COPY)]
+    made = losses._loss_draft(Group(key, (0, 1)), rows, {'n2'}, a_place(places=['rack r1']))
+    assert (made.kind, made.where, made.nodes) == (kind, Scope('site', 'cpu', **where), nodes)
+    assert (made.sort, made.series, made.cases, made.rows) == ('loss', {TRIAD, COPY}, {CASE}, rows)
+
+
+def test_a_case_that_several_jobs_show_is_of_the_system():
+    rows, key = [verdict(), verdict(case_id=2)], Group(('case', CASE), (0, 1))
+    assert losses._loss_draft(key, rows, set(), a_place()).kind == 'SYSTEM'
+    assert losses._loss_draft(key, rows[:1], set(), a_place(several=False)).kind == 'SYSTEM'
+    assert losses._loss_draft(Group(('place', 'rack r1'), (0,)), rows, set(), a_place()).where.nodes == ('n1',)
+
+
+def common(kind, where='x', loss=0.1, holds=lambda row: True):
+    return stub(kind=kind, where=where, loss=loss, interval=(0.05, 0.15), holds=holds)
+
+
+def test_a_loss_in_common_is_of_its_series_but_those_that_lost_much_more():
+    rows = [verdict(loss=0.1, interval=(0.05, 0.15)), verdict(loss=0.6, interval=(0.5, 0.7)), verdict(),
+            verdict(loss=0.3)]  # fmt: skip
+    night = stub(comparison=stub(verdicts=rows))
+    assert losses._shared(common('check'), night) == [rows[0], rows[3]]
+    assert losses._shared(common('node'), night) == [rows[0], rows[1], rows[3]]
+    assert losses._shared(common('check', holds=lambda row: row.loss == 0.3), night) == [rows[3]]
+
+
+@each_row(('kind', 'of', 'where'), [
+    ('node', 'NODE', {'nodes': ('x',)}), ('link_class', 'FABRIC', {'link_class': 'A'}), ('partition', 'SYSTEM', {}),
+    ('check', 'SYSTEM', {'environ': 'system'}), ('curve', 'SYSTEM', {'environ': 'system'}),
+])  # fmt: skip
+def test_a_loss_in_common_has_the_scope_of_its_kind(kind, of, where):
+    rows = [verdict(of=replace(id, dims=(('link_class', 'A'),)), nodes=nodes)
+            for id, nodes in ((TRIAD, ('n1',)), (COPY, ('n2',)))]  # fmt: skip
+    made = losses._common_draft(common(kind), rows, a_place())
+    assert (made.kind, made.where, made.nodes) == (of, Scope('site', 'cpu', **where), {'n1', 'n2'})
+    assert (made.loss, made.interval, len(made.evidence)) == (0.1, (0.05, 0.15), 1)
+
+
+# Corrected dates
+
+
+SESSIONS = [stub(session=f's{i}', day=f'2026-11-0{i}', started=datetime(2026, 11, i, 2)) for i in range(1, 6)]
+
+
+@each_row(('text', 'session', 'day'), [
+    ('2026-11-01', 's1', '2026-11-01'), ('2026-11-05', 's5', '2026-11-05'), ('2026-11-03', 's3', '2026-11-03'),
+    ('s4', 's4', '2026-11-04'), ('2026-10-31', None, 'before'), ('2026-11-06', None, 'after'), ('s', None, 'several'),
+    ('x', None, 'neither'), ('', None, 'neither'),
+])  # fmt: skip
+def test_a_day_or_session_from_which_an_incident_is_dated(text, session, day):
+    if session is None:
+        with pytest.raises(InputError, match=day):
+            corrections._since(SESSIONS, text)
+    else:
+        found, of = corrections._since(SESSIONS, text)
+        assert (found.session, of) == (session, day)
+    gap = [SESSIONS[0], SESSIONS[4]]
+    assert corrections._since(gap, '2026-11-02') == (SESSIONS[4], '2026-11-02')
+
+
+@each_row(('text', 'sessions'), [('2026-11-01', 3), ('2026-11-03', 1), ('2026-11-04', None), ('s2', 2)])
+def test_a_dated_incident_has_the_sessions_until_it_was_found(monkeypatch, tmp_path, text, sessions):
+    one = replace(
+        in_ledger(incident(kind='SOFTWARE', changed=('kernel',))), seen={'s2': seen(2, *WELL), 's3': seen(3, *BAD)}
+    )
+    written = []
+    monkeypatch.setattr(ledger, 'find', lambda results, id, site: ('site', one))
+    monkeypatch.setattr(ledger, 'write', lambda *given: written.append(given[2:]))
+    monkeypatch.setattr(corrections, 'Store', lambda results: stub(sessions=lambda name: SESSIONS))
+    if sessions is None:
+        with pytest.raises(InputError, match='2026-11-03'):
+            corrections.date_it(tmp_path, 'abc123', text, 'seen')
+        assert not written
+    else:
+        dated = corrections.date_it(tmp_path, 'abc123', text, 'seen')
+        assert (dated.dated.sessions, dated.incident.sessions) == (sessions, sessions)
+        assert (dated.incident.kind, dated.incident.changed) == ('NODE', ()) and written == [([one], [dated])]
+
+
+def test_a_part_of_a_loss_begins_where_its_own_series_fell(monkeypatch):
+    one = in_ledger(days=[BAD, BAD, WELL, BAD, WELL])
+    asked = []
+
+    def begins(level, loss, last):
+        asked.append((loss, last))
+        return 1
+
+    monkeypatch.setattr(corrections, 'began', begins)
+    monkeypatch.setattr(corrections, 'levels', lambda store, sessions, of: {'abc123': None})
+    part = corrections._begun(one, None, SESSIONS)
+    assert asked == [(0.0, 3)], 'up to the last session that shows it'
+    assert (part.incident.since, part.incident.day, part.incident.sessions) == ('s2', '2026-11-02', 1)
+    assert list(part.seen) == ['s2', 's3', 's4', 's5']
+    monkeypatch.setattr(corrections, 'levels', lambda store, sessions, of: {})
+    assert corrections._begun(one, None, SESSIONS) is one
+
+
+def test_sessions_are_in_doubt_from_the_first_that_an_incident_shows_until_it_healed(monkeypatch, tmp_path):
+    def doubts(*of, epoch=''):
+        monkeypatch.setattr(ledger, 'read_ledger', lambda results, site: of)
+        on = [stub(**vars(session), site='site') for session in SESSIONS]
+        return {session: names for session, names in ledger.accused(tmp_path, on, epoch).items() if names}
+
+    lasting = replace(in_ledger(), seen={'s3': seen(3, *BAD), 's4': seen(4, *WELL)})
+    found = doubts(lasting)
+    assert {session: list(names) for session, names in found.items()} == {name: ['n1'] for name in ('s3', 's4', 's5')}
+    assert 'abc123' in found['s3']['n1'] and 'not healed' in found['s3']['n1']
+    closed = in_ledger(days=[BAD, WELL, WELL], closes_after=2)
+    assert {session: list(names) for session, names in doubts(closed).items()} == {'s1': ['n1']}
+    assert 'not healed' not in doubts(closed)['s1']['n1']
+    since = replace(lasting, incident=incident(since='s1'))
+    assert set(doubts(since)) == {'s1', 's3', 's4', 's5'}
+    assert doubts(lasting, epoch='x') == {} and doubts(replace(lasting, seen={'s0': seen(3, *BAD)}), epoch='x')
+    of_all = replace(in_ledger(incident(nodes=(), where=Scope('site'))), seen={'s3': seen(3, ('',))})
+    assert list(doubts(of_all)['s3']) == [str(CASE)]
+    assert 's3' not in doubts(replace(of_all, incident=incident('failure', nodes=(), where=Scope('site'))))
+
+
+def test_a_merged_incident_counts_the_sessions_of_its_parts():
+    one = in_ledger(incident(since='s2', day='2026-11-02', sessions=4), [])
+    parts = [
+        replace(one, id='a', seen={'s3': seen(3, ('n1',)), 's4': seen(4, (), ('n1',))}),
+        replace(one, id='b', incident=incident(nodes=('n2',), day='2026-11-04'),
+                seen={'s2': seen(2, ('n2',)), 's4': seen(4, ('n2',))}),
+    ]  # fmt: skip
+    whole = known.of_parts(in_ledger(), parts)
+    assert list(whole.seen) == ['s2', 's3', 's4'] and whole.first == 's2'
+    assert (whole.incident.since, whole.incident.day, whole.incident.sessions) == ('s2', '2026-11-02', 3)
+    assert whole.ids == {'abc123', 'a', 'b'} and whole.leaves == tuple(parts) and len(whole.told) == 2
+    # n1 was bad once and is healthy once, 5 - 1; n2 was bad in two of two: (1/4) ** 4 = 0.004
+    assert whole.unhealed == ['n1', 'n2'] and whole.closes_in == 4
+    unseen = known.of_parts(in_ledger(), [replace(part, seen={}) for part in parts])
+    assert unseen.seen == {} and len(unseen.parts) == 2

@@ -256,12 +256,12 @@ class Night:
 
     def _retry(self, session: PlannedSession, content: Content, cases: list[Case]) -> None:
         """Run cases again that failed before they measured, or that a killed ReFrame did not run."""
-        ended = {case_of(case) for case in cases_in(content) if case['result'] != 'abort'}
+        known = {case_of(case) for case in cases_in(content)}
         lost = {case_of(case): case for case in failed(content)}
-        wanted = dict.fromkeys([*lost, *(case for case in cases if case not in ended)], ())
+        wanted = [*lost, *(case for case in cases if case not in known)]
         if wanted:
             print(f'plumbline: runs {count(len(wanted), "failed case")} once more', flush=True)
-            session.run_again(content, wanted, self.deadline, '-retry')
+            session.run_again(content, dict.fromkeys(wanted, ()), self.deadline, '-retry')
         for case in {*lost} - {case_of(case) for case in failed(content)}:
             why = (one_line(lost[case]['fail_reason']) or lost[case]['result'])[:200]
             print(f'plumbline: {lost[case]["display_name"]} passed when it ran again; before: {why}', flush=True)

@@ -66,6 +66,7 @@ class Called:
 
         def run(night, site, results):
             print('what a night prints')
+            assert night.arguments.selection == [] and not night.needs_attention and not night._told_to_end
             night.needs_attention, night.summary = attention, results
             night.outcome = SimpleNamespace(hints=['record a baseline']) if judged else None
             return code
@@ -313,6 +314,19 @@ def test_a_killed_night_is_resumed_with_the_cases_that_are_left(world, capsys):
     assert world.ran == [[B]] and world.judged[0][0] == session and world.stored == []
     assert [one['display_name'] for one in world.judged[0][1]['runs'][0]['testcases']] == ['a', 'b']
     assert 'resumes the session of killed: 1 of them are done' in capsys.readouterr().out
+
+
+def test_a_killed_night_of_minutes_goes_on_with_what_was_chosen_then(world, capsys):
+    session = killed(world)
+    selection = module.replace(WHOLE, narrowed_by=('minutes=7',))
+    session.recorded = selection.recorded
+    module.planned.record(session, world.cases, {B: 'as it was planned'})
+    session.journal.write_text(json.dumps(case('b')) + '\n')
+    session.remember()
+    world.chosen, world.entries = {A: 'another plan'}, [case('b')]
+    night_of(world, '--minutes=7')._measure(WHOLE)
+    assert world.ran == [] and 'nightly: 1 case of 2 in 7 minutes' in capsys.readouterr().out
+    assert 'as it was planned' in world.judged[0][0].recorded['plumbline_plan']
 
 
 def test_where_all_had_ended_nothing_runs(world):

@@ -3,11 +3,14 @@
 
 import http.server
 import os
+import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from rows import each_row
 
 from ci import cleanup, notify
 from ci.outcome import Outcome
@@ -133,3 +136,86 @@ def test_a_clock_that_was_set_forward_costs_no_fresh_log(tmp_path):
     cleanup.tidy(tmp_path, 90, 3)
     assert sorted(path.stem for path in (tmp_path / 'logs').iterdir()) == ['2', '3', '4', '5', '6']
     assert sorted(path.name for path in (tmp_path / 'nightly-stage').iterdir()) == ['2', '3', '4', '5', '6']
+
+
+class Messages:
+    """apprise that takes every address and keeps titles and bodies."""
+
+    def __init__(self, monkeypatch):
+        self.sent = []
+        taken = SimpleNamespace(
+            add=lambda address: True, notify=lambda title, body: self.sent.append((title, body)) or True
+        )
+        monkeypatch.setitem(sys.modules, 'apprise', SimpleNamespace(Apprise=lambda: taken))
+
+
+@each_row('age, is_sent', [(None, False), (0, True), (1, False), (-1, True)])
+def test_only_a_summary_of_this_run_is_sent(age, is_sent, tmp_path, monkeypatch):
+    """One that is older than the run by `age` seconds, or None, is of a run before it."""
+    messages, summary = Messages(monkeypatch), tmp_path / 'summary.txt'
+    summary.write_text('FAILED')
+    os.utime(summary, (1000, 1000))
+    notify.notify(['a', 'b'], None if age is None else summary, 1000 + (age or 0))
+    assert [body == 'FAILED' for _, body in messages.sent] == [is_sent] * 2
+    assert is_sent or 'ended with an error' in messages.sent[0][1]
+    summary.unlink()
+    notify.notify(['a'], summary, 0)
+    assert 'ended with an error' in messages.sent[-1][1]
+
+
+def test_without_an_outcome_the_site_is_not_as_it_was(monkeypatch):
+    messages = Messages(monkeypatch)
+    monkeypatch.setenv('PLUMBLINE_SITE', 'demo')
+    notify.notify(['a'], None, 0)
+    assert messages.sent[0][0] == 'plumbline: demo is not as it was'
+    notify.notify([], None, 0)
+    assert len(messages.sent) == 1
+
+
+@each_row(
+    'states, code, title',
+    [
+        ([], 0, 'demo is as it was'), ([], 1, 'demo is not as it was'), (['closed'], 0, 'demo is as it was'),
+        (['open'], 1, 'demo: NODE n5'), (['closed', 'open'], 0, 'demo: NODE n5'),
+        (['open'] * 3, 1, 'demo: NODE n5 and 2 more'),
+    ],
+)  # fmt: skip
+def test_the_title_is_what_to_act_on_first(states, code, title):
+    incidents = [{'state': state, 'kind': 'NODE', 'where': 'n5'} for state in states]
+    assert of_incidents(incidents=incidents, exit_code=code).title == title
+
+
+def test_a_value_of_a_label_is_escaped_for_prometheus(tmp_path):
+    path = tmp_path / 'plumbline.prom'
+    incident = of_incidents().incidents[0] | {'where': 'a\\b "c"\nd', 'loss': 1.0}
+    notify.write_prometheus(path, of_incidents(incidents=[incident, incident | {'state': 'closed'}]), 0)
+    found = {family.name: family.samples for family in text_string_to_metric_families(path.read_text())}
+    assert [sample.labels['where'] for sample in found['plumbline_incident_loss']] == ['a\\b "c"\nd']
+    assert path.stat().st_mode & 0o777 == 0o644, 'node_exporter is another user'
+
+
+@each_row('days, kept', [(90, [0, 6]), (7, [0, 6]), (3, [0, 2])])
+def test_stages_are_kept_for_a_week_at_most_and_logs_for_the_days(days, kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(cleanup, 'LAST', 0)
+    ages = (0, 2, 4, 6, 8, 89, 91)
+    for age in ages:
+        (tmp_path / f'nightly-stage/{age}').mkdir(parents=True, exist_ok=True)
+        (tmp_path / f'nightly-stage/{age}/out').touch()
+        (tmp_path / 'logs').mkdir(exist_ok=True)
+        (tmp_path / f'logs/{age}').touch()
+        for path in (tmp_path / f'nightly-stage/{age}', tmp_path / f'logs/{age}'):
+            os.utime(path, (time.time() - age * 86400, time.time() - age * 86400))
+    cleanup.tidy(tmp_path, days, 1)
+    stages = sorted(int(path.name) for path in (tmp_path / 'nightly-stage').iterdir())
+    assert stages == [age for age in ages if age <= kept[1]] and stages[0] == kept[0]
+    assert sorted(int(path.name) for path in (tmp_path / 'logs').iterdir()) == [age for age in ages if age < days]
+
+
+@each_row('more, rotated', [(0, False), (1, True)])
+def test_a_performance_log_is_rotated_above_20_mib(more, rotated, tmp_path):
+    path = tmp_path / 'perflogs/a.log'
+    path.parent.mkdir(exist_ok=True)
+    with path.open('w') as stream:
+        stream.truncate(20 * 1024 * 1024 + more)
+    cleanup.tidy(tmp_path, 90, 1)
+    assert path.exists() != rotated

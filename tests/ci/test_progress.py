@@ -99,3 +99,101 @@ def test_where_one_job_runs_at_a_time_a_case_begins_when_the_one_before_it_ends(
         progress.follow(line)
     took = [line.partition(' in ')[2].partition(',')[0] for line in capsys.readouterr().out.splitlines()]
     assert took == ['30 s', '12 s', '48 s']
+
+
+@each_row(
+    'took, cases, at_once, elapsed, expected',
+    [
+        ({}, 2, 1.0, 20, 2.0), ({}, 2, 3.0, 80, 1.0), ({}, 2, 3.0, 0, 3.0),
+        (dict.fromkeys('wxyz', 1.0), 2, 3.0, 20, 3.0), (dict.fromkeys('wx', 1.0), 2, 3.0, 20, 2.0),
+    ],
+)  # fmt: skip
+def test_how_many_jobs_run_at_once_is_learned_from_half_of_the_cases_at_least(took, cases, at_once, elapsed, expected):
+    """Two cases of 20 s each took `elapsed` seconds; `took`: what is known of other ones."""
+    seconds = Seconds(dict(took), at_once=at_once)
+    seconds.learn(dict.fromkeys([A, B][:cases], 20.04), elapsed)
+    assert round(seconds.at_once, 1) == expected and seconds.took['aa s:p+e'] == 20.0
+
+
+@each_row(
+    'took, budgets, words',
+    [
+        ({'aa s:p+e': 60.0}, {'bb': 60.0}, 'about 2 min by their last jobs or budgets'),
+        ({'aa s:p+e': 60.0, 'bb s:p+e': 60.0}, {}, 'about 2 min by their last jobs'),
+        ({}, {'aa': 120.0}, 'about 2 min by their budgets'), ({}, {}, ''), ({'aa s:q+e': 60.0}, {}, ''),
+    ],
+)  # fmt: skip
+def test_what_the_estimate_is_made_of_is_told(took, budgets, words):
+    assert Seconds(took, budgets).words_for([A, B]) == words
+
+
+def told(progress, monkeypatch, capsys, *lines, then=()):
+    """The last line that is printed after lines of (seconds, text), `then` a sign of life."""
+    now = time.monotonic()
+    progress.started = progress._moved = now
+    for later, line in lines:
+        monkeypatch.setattr('time.monotonic', lambda seconds=later: now + seconds)
+        progress.follow(line)
+    for later, what in then:
+        monkeypatch.setattr('time.monotonic', lambda seconds=later: now + seconds)
+        progress._say(what)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_clock_shows_hours_minutes_and_seconds(monkeypatch, capsys):
+    (line,) = told(Progress(Seconds()), monkeypatch, capsys, then=[(7384.9, 'waits')])
+    assert line == '  02:03:04 [0/0] waits'
+
+
+@each_row('at, left', [(0, '5 min'), (30, '4 min 30 s'), (200, '3 min')])
+def test_what_the_first_case_ran_is_no_longer_left_but_no_more_than_it_should_take(at, left, monkeypatch, capsys):
+    """A of 2 min runs, B of 3 min waits."""
+    progress = Progress(Seconds(budgets={'aa': 120.0, 'bb': 180.0}))
+    lines = (0, RUN.format('A', 'aa')), (0, RUN.format('B', 'bb'))
+    (line,) = told(progress, monkeypatch, capsys, *lines, then=[(at, 'waits')])
+    assert line.endswith(f'[0/2] waits; about {left} left')
+
+
+@each_row('budget, left', [(60.0, '3 min'), (61.0, '5 min 54 s')])
+def test_how_slow_the_cases_were_counts_from_a_minute_on(budget, left, monkeypatch, capsys):
+    """A took 120 s; B should take 3 min: 120 / 61 times as long are 354 s."""
+    progress = Progress(Seconds(budgets={'aa': budget, 'bb': 180.0}))
+    lines = (0, RUN.format('A', 'aa')), (0, RUN.format('B', 'bb')), (120, OK.format(1, 2, 'A', 'aa'))
+    (line,) = told(progress, monkeypatch, capsys, *lines)
+    assert line.endswith(f'; about {left} left')
+
+
+def test_a_case_of_which_nothing_is_expected_has_its_time_and_no_other_words(monkeypatch, capsys):
+    lines = (0, RUN.format('A', 'aa')), (7, OK.format(1, 1, 'A', 'aa').replace('      OK', '    FAIL'))
+    assert told(Progress(Seconds()), monkeypatch, capsys, *lines) == ['  00:00:07 [1/1] FAIL  A @s:p+e in 7 s']
+    ended = OK.format(3, 4, 'B', 'bb').replace('      OK', '   XFAIL')
+    assert told(Progress(Seconds()), monkeypatch, capsys, (1, ended)) == ['  00:00:01 [3/4] XFAIL B @s:p+e']
+
+
+@each_row('ran, late', [(209, False), (211, True)])
+def test_a_case_is_late_a_minute_after_one_and_a_half_times_its_time(ran, late, monkeypatch):
+    """100 s expected: 150 s and a minute."""
+    progress, now = Progress(Seconds(budgets={'aa': 100.0})), time.monotonic()
+    progress._waiting = {A: ('A', now), B: ('B', now), ('cc', 's:p+e'): ('C', None)}
+    monkeypatch.setattr('time.monotonic', lambda: now + ran)
+    assert bool(progress._late(A)) == late and progress._late(B) == progress._late(('cc', 's:p+e')) == ''
+
+
+@each_row(
+    'lines, total',
+    [([RUN.format('A', 'aa'), RUN.format('B', 'bb')], 2), ([OK.format(3, 9, 'B', 'bb'), RUN.format('A', 'aa')], 9),
+     ([OK.format(3, 3, 'B', 'bb'), RUN.format('A', 'aa')], 4), ([RUN.format('A', 'aa'), 'else'], 1)],
+)  # fmt: skip
+def test_how_many_cases_there_are(lines, total):
+    progress = Progress(Seconds())
+    for line in lines:
+        progress.follow(line)
+    assert progress._total == total
+
+
+@each_row('at_once, began', [(None, 3), ({'s:p': 2}, 2), ({'s:q': 1}, 3)])
+def test_as_many_cases_begin_as_run_at_the_same_time(at_once, began):
+    progress = Progress(Seconds(), at_once=at_once)
+    for name in ('aa', 'bb', 'cc'):
+        progress.follow(RUN.format(name, name))
+    assert sum(when is not None for _, when in progress._waiting.values()) == began

@@ -5,6 +5,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from rows import each_row
 
 from ci import rerun as module
 from ci.rerun import complete, look_again, rerun
@@ -192,3 +193,68 @@ def test_a_described_site_and_one_with_a_baseline_need_no_look(monkeypatch):
     assert look(Looks(monkeypatch), ran_for(2, 'A', 'a'), site='mycluster') == []
     assert look(Looks(monkeypatch, [SimpleNamespace(kind='baseline')]), ran_for(2, 'A', 'a')) == []
     assert look(Looks(monkeypatch, [SimpleNamespace(kind='published')]), ran_for(2, 'A', 'a')) != []
+
+
+def test_nothing_looks_again_when_the_time_is_over_or_nothing_ran(monkeypatch, capsys):
+    session = Looks(monkeypatch)
+    content = {'runs': [{'testcases': [ran_for(2, 'A', 'a')]}]}
+    look_again(session, content, SimpleNamespace(name='localhost'), time.monotonic() - 1)
+    assert look(session) == [] and capsys.readouterr().out == ''
+
+
+def test_no_case_looks_more_than_eight_times(monkeypatch):
+    """1 s and 3 s for ReFrame: 22 times in a minute and a half."""
+    assert look(Looks(monkeypatch), ran_for(1, 'A', 'a', trials=1)) == [('-look8', 8, 'look', ['a'])]
+
+
+@each_row('seconds, times', [(87.0, 1), (87.1, 0), (42.0, 2), (42.1, 1), (27.0, 3)])
+def test_looks_fill_a_minute_and_a_half(seconds, times, monkeypatch):
+    """Each takes 3 s more than its trial: 90 s, 45 s twice, 30 s three times."""
+    found = look(Looks(monkeypatch), ran_for(seconds, 'A', 'a', trials=1))
+    assert sum(one[1] for one in found) == times
+
+
+def test_a_case_without_a_time_or_number_of_trials(monkeypatch):
+    assert look(Looks(monkeypatch), ran_for(None, 'A', 'a'), ran_for(0, 'B', 'b')) == []
+    assert look(Looks(monkeypatch), ran_for(80, 'A', 'a', trials=0)) == [('-look1', 1, 'look', ['a'])]
+    one_is_judged = {'m': {'judged': False}, 'n': {'judged': True}}
+    assert look(Looks(monkeypatch), ran_for(80, 'A', 'a', metrics=one_is_judged)) == [('-look1', 1, 'look', ['a'])]
+
+
+def test_of_two_cases_of_a_check_in_different_places_both_look(monkeypatch, capsys):
+    here, there = ran_for(37, 'A', 'a'), ran_for(37, 'A', 'b') | {'environ': 'f'}
+    assert look(Looks(monkeypatch), here, there) == [('-look1', 1, 'look', ['a', 'b'])]
+    assert '2 further short jobs of 2 cases' in capsys.readouterr().out
+
+
+@each_row(
+    'free, not_on, options',
+    [
+        (('n1', 'n2'), ('n1',), ['--exclude=n1']), (('n1',), ('n1',), []), (('n2',), (), []), ((), (), []),
+        (('n1', 'n2', 'n3'), ('n1', 'n2'), ['--exclude=n1,n2']),
+    ],
+)  # fmt: skip
+def test_a_further_job_avoids_nodes_where_enough_others_are_free(free, not_on, options, monkeypatch):
+    assert Doubts(monkeypatch, [again(1, not_on=not_on)], free=free).rerun()[0][3] == [options]
+
+
+def test_a_case_of_another_scheduler_and_one_that_is_not_in_the_session(monkeypatch, capsys):
+    elsewhere = Doubts(monkeypatch, [again(1, on='n1')])
+    monkeypatch.setattr(module, 'slurm_partitions', lambda site: [])
+    assert elsewhere.rerun() == [('-rerun1', 1, 'node', [[]])]
+    unknown = Again(8, 'p', 'e', 'another', 1, '', ())
+    assert Doubts(monkeypatch, [unknown, again(2)]).rerun()[0] == ('-rerun1', 1, '', [])
+    assert '3 further jobs of 2 cases' in capsys.readouterr().out
+
+
+@each_row('partitions, options', [(['p'], ['--nodelist=n1,n2']), (['q'], []), ([], [])])
+def test_trials_that_are_left_run_on_the_nodes_of_the_first_job(partitions, options, monkeypatch):
+    monkeypatch.setattr(module, 'slurm_partitions', lambda site: [SimpleNamespace(name=name) for name in partitions])
+    first = case() | {'record': {'job': {'nodes': ['n1', 'n2']}}}
+    assert module._on_their_nodes([first], SITE) == {('hash', 's:p+e'): options}
+
+
+def test_a_job_that_ran_nothing_is_the_last_one(capsys):
+    jobs = Jobs()
+    (problem,) = complete(jobs, session_of(case(4, 5)), SITE, time.monotonic() + 60)
+    assert jobs.asked == [('-part2', 4)] and 'job 2' in capsys.readouterr().out and 'HPL' in problem

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a job itself names as bad, such as the node ladder: nodes, their rails, pairs, and what lies between nodes."""
+"""What a job itself names as bad, as the node ladder does: nodes, their rails, pairs, and what lies between nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from postprocess.results.rows import CaseRow
 from postprocess.text import named
 from postprocess.verdicts.verdict import Verdict
 
-_OF_NODES = ('settings', 'loopback', 'node', 'group')
+_OF_NODES = ('settings', 'loopback', 'node', 'group')  # kinds whose cause is the nodes themselves
 
 
 def names_in(case: CaseRow) -> list[Named]:
@@ -27,7 +27,7 @@ def names_in(case: CaseRow) -> list[Named]:
 
 
 def scope_of(site: str, partition: str, named: Named) -> Scope:
-    """Return the scope of what is named: nodes, a rail as a part of its node, or a place such as a pair or uplink."""
+    """Return the scope of what a job named: nodes, a rail of a node, or a place such as a pair or an uplink."""
     where = Scope(site, partition, nodes=named.nodes)
     if named.kind == 'rail':
         return Scope(
@@ -37,22 +37,28 @@ def scope_of(site: str, partition: str, named: Named) -> Scope:
 
 
 def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], night: JudgedSession) -> Iterator[Draft]:
-    """Yield a draft for each thing that a case names. `rows`: its verdicts; `passed`: nodes on which it then passed."""
+    """Yield a draft for each thing that a case names as bad.
+
+    `rows`: the verdicts of the case. `passed`: nodes on which it passed when it ran again.
+    """
     id = case.id
     job = f'{id.check} {to_text(id.params)}: job {case.job_id} on {named(case.nodes)}: {case.fail_reason}'
     again = [f'passed when it ran again on {named(passed)}'] if passed else []
-    for one in names_in(case):
-        where = scope_of(night.session.site, id.partition, one)
-        kind = 'NODE' if one.kind in _OF_NODES else 'DEVICE' if where.device else 'FABRIC'
+    for accusation in names_in(case):
+        where = scope_of(night.session.site, id.partition, accusation)
+        kind = 'NODE' if accusation.kind in _OF_NODES else 'DEVICE' if where.device else 'FABRIC'
         series = {row.id for row in rows} or {id.series('*')}
         yield Draft(
-            kind, where, 'failure', list(rows), cases={id}, series=series, nodes=set(one.nodes), cause=one.text,
+            kind, where, 'failure', list(rows), cases={id}, series=series, nodes=set(accusation.nodes), cause=accusation.text,
             evidence=[job, *again], named=True,
         )  # fmt: skip
 
 
 def accuses(case: CaseRow, incident: Incident, node: str) -> bool | None:
-    """Return whether a case names the `node` or place of an incident as bad; None if it names nothing."""
+    """Return True if a case names the scope of an incident, at `node`; False if it names others.
+
+    None if it names nothing.
+    """
     wanted = incident.where.device, incident.where.place
     scopes = [scope_of(incident.where.site, case.partition, named) for named in names_in(case)]
     if not scopes:

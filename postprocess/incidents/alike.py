@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes that lost equally in one session, with one cause: they lie together, or are half of all nodes."""
+"""Find nodes that lost about equally in one session from one cause: they share a place, or are half of all nodes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from postprocess.incidents.draft import Draft, JudgedSession
 from postprocess.incidents.known import WORSE, Known, likeness
 from postprocess.statistics.pooled import pooled
 
-_FEWEST = 3  # nodes: two may be slow by chance
-_BY_CHANCE = 0.01  # that so many of some slow nodes lie at one of the places of the site
+_FEWEST = 3  # fewest nodes with one cause: two may be slow by chance
+_BY_CHANCE = 0.01  # largest chance at which slow nodes at one place of the site have the place as their cause
 
 
 def joined(drafts: Sequence[Draft], known: Sequence[Known], night: JudgedSession) -> list[Draft]:
-    """Return the drafts; those of nodes with one cause are merged into one, of a place such as a rack or of no place.
+    """Return the drafts; drafts of nodes with one cause become one draft, of a place such as a rack or of no place.
 
-    A node that is `known` to be slow of its own stays so.
+    A node that is `known` to be slow by itself keeps its own draft.
     """
     of_nodes = [one for one in drafts if one.kind == 'NODE' and _is_of_a_node(one) and not _is_known(one, known)]
     together: list[Draft] = []
@@ -28,23 +28,25 @@ def joined(drafts: Sequence[Draft], known: Sequence[Known], night: JudgedSession
         own = [one for one in of_nodes if one.where.partition == part]
         together += _of_partition(own, night.nodes[part], night)
     taken = {node for one in together for node in one.nodes}
-    left = [one for one in drafts if not (one in of_nodes and one.nodes <= taken)]
-    return [*left, *together]
+    others = [one for one in drafts if not (one in of_nodes and one.nodes <= taken)]
+    return [*others, *together]
 
 
 def _is_of_a_node(one: Draft) -> bool:
+    """Return True if a draft is a loss of one whole node."""
     return one.sort == 'loss' and len(one.where.nodes) == 1 and not (one.where.device or one.where.place)
 
 
 def _is_known(one: Draft, known: Sequence[Known]) -> bool:
-    made = one.finish()
+    """Return True if an incident in the ledger already has the loss of this node."""
+    incident = one.finish()
     leaves = (leaf.incident for of in known for leaf in of.leaves)
-    return any(leaf.where.nodes == one.where.nodes and likeness(leaf, made) for leaf in leaves)
+    return any(leaf.where.nodes == one.where.nodes and likeness(leaf, incident) for leaf in leaves)
 
 
 def _of_partition(drafts: Sequence[Draft], measured: set[str], night: JudgedSession) -> list[Draft]:
-    """Return the drafts of nodes of a partition that have one cause. `measured`: the nodes that ran tonight."""
-    found = []
+    """Return a draft for each cause in common of the drafts of a partition; `measured`: its nodes that ran tonight."""
+    joint = []
     alike = _alike(drafts)
     slow = {node for one in alike for node in one.where.nodes}
     places = sorted(night.places_of(slow))
@@ -52,15 +54,15 @@ def _of_partition(drafts: Sequence[Draft], measured: set[str], night: JudgedSess
         there = {node for node in measured if place in night.places.get(node, ())}
         own = slow & there
         if len(own) >= _FEWEST and _chance(len(own), len(there), len(slow), len(measured)) * len(places) < _BY_CHANCE:
-            found.append(_one([one for one in alike if own.issuperset(one.where.nodes)], place))
+            joint.append(_one([one for one in alike if own.issuperset(one.where.nodes)], place))
             slow -= own
     if len(slow) >= _FEWEST and 2 * len(slow) >= len(measured):
-        found.append(_one([one for one in alike if slow.issuperset(one.where.nodes)], ''))
-    return found
+        joint.append(_one([one for one in alike if slow.issuperset(one.where.nodes)], ''))
+    return joint
 
 
 def _alike(drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts whose loss is near the usual one, in checks in which most of the drafts lost."""
+    """Return the drafts whose loss is close to the median loss, and whose checks most of these drafts share."""
     losses = [one.finish().loss or 0.0 for one in drafts]
     if not losses:
         return []
@@ -71,12 +73,13 @@ def _alike(drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _chance(own: int, there: int, slow: int, measured: int) -> float:
-    """Return the chance that of `slow` nodes among `measured` at least `own` lie at a place that has `there` nodes."""
+    """Return the chance that at least `own` of `slow` nodes are at a place that has `there` of the `measured` nodes."""
     ways = sum(math.comb(there, n) * math.comb(measured - there, slow - n) for n in range(own, min(there, slow) + 1))
     return ways / math.comb(measured, slow)
 
 
 def _one(drafts: Sequence[Draft], place: str) -> Draft:
+    """Return one draft for several drafts with one cause, at `place` if that is given."""
     first = max(drafts, key=lambda one: one.finish().severity)
     nodes = {node for one in drafts for node in one.where.nodes}
     rows = [row for one in drafts for row in one.rows]

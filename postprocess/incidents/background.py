@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is known about an incident: when it began, what changed then, the evidence, and the commands to run next."""
+"""The background of an incident: when it began, what changed then, the evidence, and the commands to run next."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 
 #: Sessions in which the beginning of an incident is looked for.
 BACK = 400
-_AROUND = 3  # sessions before and after its beginning whose provenance is compared
-_SERIES = 20  # cases and nodes of an incident, the worst, whose provenance is read
-_SHOWN = 3  # series, cases and archives in the evidence
+_AROUND = 3  # sessions before and after the beginning of an incident whose provenance is compared
+_SERIES = 20  # most cases, and most nodes, of an incident whose provenance is read
+_SHOWN = 3  # most series, cases and archives in the evidence
 WELL = ('ok', 'improved')
-# The first session that shows an incident, by its `number`, of those before the last without a healthy one after it.
-# `wanted`: its cases and nodes.
+# For each incident, by its `number`: the first session that shows it after the last healthy one; the last session is
+# left out. `wanted`: the cases and nodes of the incidents.
 _FIRST_FAILURE = """
     WITH seen AS (
         SELECT number, cases.night AS night,
@@ -47,7 +47,10 @@ _FIRST_FAILURE = """
 
 
 class Background:
-    """What a session and those before it tell of its incidents. `sessions`: up to this one, the last."""
+    """What a session and the sessions before it show about its incidents.
+
+    `sessions`: up to this session, which is the last.
+    """
 
     def __init__(self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[CaseRow]):
         self.store, self.sessions, self.comparison = store, list(sessions)[-BACK:], comparison
@@ -58,15 +61,15 @@ class Background:
     def add(self, drafts: Sequence[Draft], begun: Callable[[Incident], str]) -> list[Incident]:
         """Return the finished drafts with beginning, changes, evidence and next steps.
 
-        `begun`: the session in which an incident began, as a person said; empty where nobody did.
+        `begun`: returns the session in which an incident began if a person said so, else an empty text.
         """
-        found = [draft.finish() for draft in drafts]
+        incidents = [draft.finish() for draft in drafts]
         places = {session.session: place for place, session in enumerate(self.sessions)}
-        by_itself = self._begins(drafts, found)
-        begins = [places.get(begun(one), place) for one, place in zip(found, by_itself, strict=True)]
+        by_itself = self._begins(drafts, incidents)
+        begins = [places.get(begun(one), place) for one, place in zip(incidents, by_itself, strict=True)]
         changes = self._changes(drafts, begins)
         done = []
-        for draft, incident, begin, (changed, follows) in zip(drafts, found, begins, changes, strict=True):
+        for draft, incident, begin, (changed, follows) in zip(drafts, incidents, begins, changes, strict=True):
             since = self.sessions[begin]
             kind = 'SOFTWARE' if follows and incident.kind in ('SYSTEM', 'NODE', 'FABRIC', 'CASE') else incident.kind
             if kind == 'SOFTWARE' and not follows:
@@ -83,18 +86,18 @@ class Background:
     # Since when
 
     def _begins(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[int]:
-        """Return the place of the session since which each incident is seen, without a healthy one between."""
+        """Return for each incident the index of the session since which no session was healthy."""
         last = len(self.sessions) - 1
         known = levels(self.store, self.sessions, {str(i): [one] for i, one in enumerate(found)})
         others = beside(self.store, self.sessions, {str(i): one for i, one in enumerate(found)})
-        # what all nodes lost on another day is none of a node
+        # a loss of all nodes on another day is not part of the incident of a node
         known |= {i: level for i, level in others.items() if shows(level, found[int(i)].loss or 0.0, last)}
         losses = {int(i): began(level, found[int(i)].loss or 0.0, last) for i, level in known.items()}
         begins = self._failed_first(drafts) | losses
         return [begins.get(i, last) for i in range(len(found))]
 
     def _failed_first(self, drafts: Sequence[Draft]) -> dict[int, int]:
-        """Return the place of the first session of each failure, by the place of its draft."""
+        """Return index of a draft -> index of the first session that shows its failure."""
         wanted = [row for i, draft in enumerate(drafts) if draft.failed for row in _failed_cases(i, draft)]
         if len(self.sessions) < 2 or not wanted:
             return {}
@@ -105,7 +108,7 @@ class Background:
     # What changed
 
     def _changes(self, drafts: Sequence[Draft], begins: Sequence[int]) -> list[tuple[tuple[Difference, ...], bool]]:
-        """Return what changed when each incident began, and whether it is software that changed just there."""
+        """Return what changed when each incident began, and True if a change of software explains it."""
         asked = []
         for draft, begin in zip(drafts, begins, strict=True):
             own = {row.id for row in draft.rows}
@@ -118,58 +121,69 @@ class Background:
         return [self._changed(provenance, *one) for one in asked]
 
     def _ran(self, rows: Sequence[Verdict], failed: Sequence[CaseRow]) -> list[tuple[CaseId, str]]:
-        """Return cases with the nodes that they ran on."""
-        found = {(row.id.case, ','.join(sorted(row.nodes))): None for row in rows if row.nodes}
-        found |= {(case.id, ','.join(sorted(case.nodes))): None for case in failed if case.nodes}
-        return list(found)[:_SERIES]
+        """Return the cases of rows and failed jobs, each with the nodes on which it ran, joined by commas."""
+        cases = {(row.id.case, ','.join(sorted(row.nodes))): None for row in rows if row.nodes}
+        cases |= {(case.id, ','.join(sorted(case.nodes))): None for case in failed if case.nodes}
+        return list(cases)[:_SERIES]
 
     def _changed(
         self, provenance: Provenance, draft: Draft, bad: Sequence[tuple[CaseId, str]],
         well: Sequence[tuple[CaseId, str]], before: range, after: range,
     ) -> tuple[tuple[Difference, ...], bool]:  # fmt: skip
+        """Return what changed for most of the `bad` cases, and True if software changed for all of them and no others.
+
+        `bad`, `well`: cases with a loss and without, each with its nodes. `before`, `after`: indices of the sessions
+        compared.
+        """
+
         def changes(case: CaseId, node: str) -> list[Difference]:
+            """Return what changed for a case.
+
+            For a node only what did not change for all nodes, else how it differs from others.
+            """
             found = provenance.change(case, before, after, node)
             if draft.where.nodes:
                 found = [one for one in found if one not in provenance.change(case, before, after, ALL)]
                 return found or provenance.unlike(case, len(self.sessions) - 1, node)
-            return found or provenance.change(case, before, after, ALL)  # the case ran on other nodes before
+            return found or provenance.change(case, before, after, ALL)  # for a case that ran on other nodes before
 
-        said = Counter(one for case, node in bad for one in changes(case, node) if one.now)
+        counts = Counter(one for case, node in bad for one in changes(case, node) if one.now)
         elsewhere = {one for case, node in well for one in changes(case, node)}
-        changed = tuple(one for one, n in said.items() if 2 * n >= len(bad))
-        follows = any(one.of_software and said[one] == len(bad) and one not in elsewhere for one in changed)
+        changed = tuple(one for one, n in counts.items() if 2 * n >= len(bad))
+        follows = any(one.of_software and counts[one] == len(bad) and one not in elsewhere for one in changed)
         return changed, follows and draft.sort == 'loss'
 
     # Evidence
 
     def _evidence(self, draft: Draft, incident: Incident) -> list[str]:
+        """Return the lines of evidence: health, values or failed jobs, the same series elsewhere, what is healthy."""
         rows = sorted(draft.rows, key=lambda row: -row.worse_by)
         if incident.loss is not None and len({row.nodes for row in rows}) > 1 and not draft.where.nodes:
-            told = incident.loss  # what is usual there first: the worst of many nodes may have a cause beside it
-            rows.sort(key=lambda row: abs((row.loss or 0.0) - told))
-        said = self._health(draft, incident)
+            usual = incident.loss  # the usual loss first: the worst of many nodes may have a further cause
+            rows.sort(key=lambda row: abs((row.loss or 0.0) - usual))
+        lines = self._health(draft, incident)
         if draft.sort == 'loss':
-            said += [self._values(row) for row in rows[:_SHOWN]]
+            lines += [self._values(row) for row in rows[:_SHOWN]]
         elif draft.failed:
-            said += [draft.cause] if '; ' in draft.cause else []  # the incident is named by the first part
+            lines += [draft.cause] if '; ' in draft.cause else []  # the name of the incident has only the first part
             ran = [case for case in draft.failed if case.job_id and case.nodes]
-            said += [self._job(case, draft.cause) for case in ran[:_SHOWN]]
+            lines += [self._job(case, draft.cause) for case in ran[:_SHOWN]]
             more = len(ran) - _SHOWN
-            said += [f'and {count(more, "other job")} that failed'] if more > 0 else []
+            lines += [f'and {count(more, "other job")} that failed'] if more > 0 else []
         if rows and draft.sort == 'loss' and (siblings := self._siblings(rows[0], draft.nodes)):
-            said.append(siblings)
+            lines.append(siblings)
         if (draft.rows or draft.failed) and (healthy := self._healthy(draft)):
-            said.append(healthy)
-        return said
+            lines.append(healthy)
+        return lines
 
     def _health(self, draft: Draft, incident: Incident) -> list[str]:
-        """Return ``HPL -9.0 % on n17: 1.9 GHz against 2.6, thermal throttle +412`` of each node that was slowed."""
+        """Return for each slowed node a line: ``HPL -9.0 % on n17: 1.9 GHz against 2.6, thermal throttle +412``."""
         nodes = sorted(set(draft.where.nodes) or draft.nodes, key=natural)
         what = f'{incident.series[0].check} {incident.size}'.strip() if incident.series else ''
-        found = self.health.of(draft.cases, nodes)
-        said = [f'{what} on {node}: {words}'.lstrip() for node, words in found.items()]
-        more = len(said) - _SHOWN
-        return said[:_SHOWN] + [f'{count(more, "other node")} counted faults or were busy'] * (more > 0)
+        health = self.health.of(draft.cases, nodes)
+        lines = [f'{what} on {node}: {words}'.lstrip() for node, words in health.items()]
+        more = len(lines) - _SHOWN
+        return lines[:_SHOWN] + [f'{count(more, "other node")} counted faults or were busy'] * (more > 0)
 
     def _archives(self, draft: Draft) -> tuple[str, ...]:
         """Return the archives with the output of the worst cases."""
@@ -178,50 +192,50 @@ class Background:
         return tuple(dict.fromkeys([case.evidence for case in cases if case.evidence][:_SHOWN]))
 
     def _values(self, row: Verdict) -> str:
-        """Return what each job measured of a series, beside what was expected."""
+        """Return what each job measured of a series, and what was expected."""
         unit, jobs = row.quantity.unit, [job for job in row.jobs if job.status == 'measured']
         again: dict[str, list[str]] = defaultdict(list)
         for job in jobs[1:]:
             again[_on(job.nodes)].append(number(job.value))
-        said = f'{quantity(jobs[0].value, None, unit)}{_on(jobs[0].nodes)}' if jobs else quantity(row.value, None, unit)
+        text = f'{quantity(jobs[0].value, None, unit)}{_on(jobs[0].nodes)}' if jobs else quantity(row.value, None, unit)
         if again:
-            said += ', run again: ' + '; '.join(f'{", ".join(found)} {unit}{nodes}' for nodes, found in again.items())
+            text += ', run again: ' + '; '.join(f'{", ".join(values)} {unit}{nodes}' for nodes, values in again.items())
         expected = quantity(row.expected, row.reference.std if row.reference else None, unit)
         source = f' ({row.reference.kind})' if row.reference else ''
-        return f'{_of_case(row.id.case)} {row.id.name}: {said}; expected {expected}{source}'
+        return f'{_of_case(row.id.case)} {row.id.name}: {text}; expected {expected}{source}'
 
     def _job(self, case: CaseRow, cause: str) -> str:
-        """Return which job failed, and why unless that is what the incident says already."""
+        """Return which job failed, and why if the incident does not already say it in `cause`."""
         where = f' on {named(case.nodes)}'
         state = f', state {case.job_state}' if case.job_state else ''
         why = case.fail_reason or case.result
-        said = f'{case.check} {case.params}: job {case.job_id}{where}{state}'
-        return said if why in cause else f'{said}: {why}'
+        text = f'{case.check} {case.params}: job {case.job_id}{where}{state}'
+        return text if why in cause else f'{text}: {why}'
 
     def _siblings(self, row: Verdict, nodes: set[str]) -> str:
         """Return the range of the values of the same series on nodes without a loss."""
         others = [
-            one
-            for one in self.comparison.verdicts
-            if one.id == row.id and one.value is not None and one.verdict in WELL and not nodes & set(one.nodes)
+            other
+            for other in self.comparison.verdicts
+            if other.id == row.id and other.value is not None and other.verdict in WELL and not nodes & set(other.nodes)
         ]
         if not others:
             return ''
-        values = [one.value for one in others if one.value is not None]
-        elsewhere = {node for one in others for node in one.nodes}
+        values = [other.value for other in others if other.value is not None]
+        elsewhere = {node for other in others for node in other.nodes}
         spread = f'{number(min(values))} to {quantity(max(values), None, row.quantity.unit)}'
         return f'{row.id.name} on {count(len(elsewhere), "other node")}: {spread}'
 
     def _healthy(self, draft: Draft) -> str:
-        """Return which other metrics of the same scope are as they should be."""
-        of = draft.where
+        """Return which other metrics in the scope of a draft are healthy."""
+        where = draft.where
         bad = {one.check for one in draft.series} | {one.check for one in draft.cases}
         there = [
             row
             for row in self.comparison.verdicts
             if row.id.check not in bad
-            and of.partition in ('', row.id.partition) and of.environ in ('', row.id.environ)
-            and (not of.nodes or set(of.nodes) & set(row.nodes))
+            and where.partition in ('', row.id.partition) and where.environ in ('', row.id.environ)
+            and (not where.nodes or set(where.nodes) & set(row.nodes))
         ]  # fmt: skip
         well = {row.id for row in there if row.verdict in WELL} - {row.id for row in there if row.verdict not in WELL}
         checks = sorted({one.check for one in well})
@@ -231,29 +245,30 @@ class Background:
     # Next steps
 
     def _next_steps(self, draft: Draft, incident: Incident, begin: int, of_stack: bool) -> Iterable[str]:
-        of = incident.where
-        nodes = of.nodes or (incident.nodes if len(incident.nodes) == 1 else ())
+        """Yield the commands to run next: inspect nodes, measure again, retire, compare, read changes of the stack."""
+        where = incident.where
+        nodes = where.nodes or (incident.nodes if len(incident.nodes) == 1 else ())
         few = nodes[:4]
-        if of.partition in self.slurm:
+        if where.partition in self.slurm:
             yield from (f'scontrol show node {shlex.quote(node)}' for node in few)
         names = self._names(draft)
-        on = few if of.partition in self.slurm else ()
+        on = few if where.partition in self.slurm else ()
         if names and incident.sort != 'session':
-            yield from filter(None, [again(self.sessions[-1], of.partition, names, on)])
+            yield from filter(None, [again(self.sessions[-1], where.partition, names, on)])
         if (
             self.comparison.retire
             and not draft.failed
             and any(row.verdict == 'missing' and row.case_id is None for row in draft.rows)
         ):
             yield f'plumbline {self.comparison.retire}'
-        if incident.sort == 'loss' and begin and not of.nodes:
+        if incident.sort == 'loss' and begin and not where.nodes:
             before, now = self.sessions[begin - 1], self.sessions[-1]
-            yield f'plumbline compare {before.short_name} {now.short_name}'
-        if incident.kind == 'SOFTWARE' and of.environ and of_stack:
-            yield f'git log -p -- {shlex.quote(f"spack_envs/{of.site}/{of.environ}")}'
+            yield f'plumbline compare {before.session[:8]} {now.session[:8]}'
+        if incident.kind == 'SOFTWARE' and where.environ and of_stack:
+            yield f'git log -p -- {shlex.quote(f"spack_envs/{where.site}/{where.environ}")}'
 
     def _names(self, draft: Draft) -> list[str]:
-        """Return the names of the cases; of the checks where they are many."""
+        """Return the names of the cases of a draft for ReFrame; only those of the checks if the cases are many."""
         names: dict[CaseId, str] = {}
         for case in self.cases:
             names[case.id] = own = name_of(case)
@@ -271,9 +286,9 @@ def name_of(case: CaseRow) -> str:
 
 
 def again(session: Session, partition: str, names: Sequence[str], nodes: Sequence[str] = ()) -> str:
-    """Return the command that runs the cases with these names, or beginnings of names, again; '' if unknown.
+    """Return the command that runs the cases with these names, or beginnings of names, again; '' if it is not known.
 
-    Those of another suite run again by the command that ran them. `nodes`: of Slurm.
+    Cases of another suite run again by the command that ran them. `nodes`: the nodes to ask Slurm for.
     """
     chosen = shlex.quote('|'.join(f'^{re.escape(name)}' for name in names))
     if session.is_of_another_suite:
@@ -286,7 +301,7 @@ def again(session: Session, partition: str, names: Sequence[str], nodes: Sequenc
 
 
 def _failed_cases(number: int, draft: Draft) -> Iterator[dict[str, Any]]:
-    """Yield the cases of an incident on each of its nodes."""
+    """Yield the cases of an incident on each of its nodes, with its `number`."""
     for case in sorted(draft.cases)[:_SERIES]:
         names = {'partition': case.partition, 'environ': case.environ, 'check': case.check}
         known = names | {'number': number, 'params': to_text(case.params)}
@@ -294,8 +309,10 @@ def _failed_cases(number: int, draft: Draft) -> Iterator[dict[str, Any]]:
 
 
 def _on(nodes: Sequence[str]) -> str:
+    """Return `` on n1``, or an empty text without nodes."""
     return f' on {named(nodes)}' if nodes else ''
 
 
 def _of_case(case: CaseId) -> str:
+    """Return the check and params of a case as text."""
     return f'{case.check} {to_text(case.params)}'

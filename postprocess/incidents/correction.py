@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a person corrected of incidents: several are one, a part is another one, it began on another day."""
+"""Corrections of incidents by a person: several are one, a part is another incident, or it began on another day."""
 
 from __future__ import annotations
 
@@ -14,46 +14,44 @@ from plumbline.renames import every_id
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of an incident is another one, by shell patterns: of cases and metrics, or of nodes.
-
-    An empty pattern selects all.
-    """
+    """The part of an incident that becomes another one, by shell patterns of cases and metrics, or of nodes."""
 
     case: str = ''
     metric: str = ''
     node: str = ''
 
     def takes(self, of: SeriesId, nodes: Iterable[str]) -> bool:
-        """Return True if the part holds a series that was measured on some nodes."""
+        """Return True if the patterns select a series that was measured on `nodes`."""
         return self.takes_series(of) and (not self.node or any(map(self.takes_node, nodes)))
 
     def takes_series(self, of: SeriesId) -> bool:
-        """Return True for the check, for check and params, or for the case, and for the metric with its dims or not.
+        """Return True if `case` matches the check, the check and params, or the case.
 
-        The names from before a rename count, too.
+        And `metric` the metric, with dims or not. Names that the series had before it was renamed count, too.
         """
         return any(
-            _matches(self.case, one.check, f'{one.check} {to_text(one.params)}', str(one.case))
-            and _matches(self.metric, one.metric, one.name)
-            for one in every_id(of)
+            _matches(self.case, id.check, f'{id.check} {to_text(id.params)}', str(id.case))
+            and _matches(self.metric, id.metric, id.name)
+            for id in every_id(of)
         )
 
     def takes_node(self, node: str) -> bool:
-        """Return True for each node where no pattern of nodes is given."""
+        """Return True if the pattern selects the node; without a pattern of nodes, all nodes are selected."""
         return _matches(self.node, node)
 
     def __str__(self) -> str:
-        """Return ``case Osu*, node n3``."""
+        """Return the patterns as text: ``case Osu*, node n3``."""
         return ', '.join(f'{name} {pattern}' for name, pattern in asdict(self).items() if pattern)
 
 
 def _matches(pattern: str, *texts: str) -> bool:
+    """Return True if a pattern is empty or matches one of `texts`."""
     return not pattern or pattern in texts or any(fnmatchcase(text, pattern) for text in texts)
 
 
 @dataclass(frozen=True)
 class Began:
-    """The day on which an incident began, the first session since then, and how many there were until it was found."""
+    """When an incident began: the day, the first session since then, and the number of sessions until it was found."""
 
     day: str
     session: str
@@ -62,7 +60,7 @@ class Began:
 
 @dataclass(frozen=True)
 class Was:
-    """What an incident was before a correction: what it said, the day and session in which it began, what changed."""
+    """An incident before a correction: its title, the day and session in which it began, and what changed then."""
 
     id: str
     said: str
@@ -73,9 +71,10 @@ class Was:
 
 @dataclass(frozen=True)
 class Correction:
-    """What was done to an incident (``merged``, ``split`` or ``dated``), why, who did it on which day (UTC).
+    """What a person did to an incident (``merged``, ``split`` or ``dated``), why, who it was, and on which day (UTC).
 
-    `before`: the incidents as they were. `made`: the incident that a part became. `part`: which part that is, in words.
+    `before`: the incidents before the correction. `made`: id of the incident that a part became. `part`: the part in
+    words.
     """
 
     what: str
@@ -87,7 +86,7 @@ class Correction:
     part: str = ''
 
     def says(self, id: str) -> str:
-        """Return in a sentence what the correction did to one of its incidents."""
+        """Return a sentence on what was done, from the view of the incident `id`."""
         first, *others = self.before
         if self.what == 'merged':
             which = f' with {", ".join(f"{one.id} ({one.said})" for one in others)}'
@@ -99,6 +98,6 @@ class Correction:
 
 
 def from_dict(values: Mapping[str, Any]) -> Correction:
-    """Return what `dataclasses.asdict` made. Raises KeyError or TypeError."""
+    """Return the correction that `dataclasses.asdict` converted. Raises KeyError or TypeError."""
     before = tuple(Was(**{**one, 'changed': tuple(one['changed'])}) for one in values['before'])
     return Correction(**{**values, 'before': before})

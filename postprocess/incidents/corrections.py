@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Correct incidents of the ledger: merge several, split one, tell when one began. The next sessions keep it so."""
+"""Correct incidents of the ledger: merge several, split one, or say when one began.
+
+Later sessions keep the correction.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count
 
 _SORTS = {'loss': 'a loss of performance', 'failure': 'a failure', 'session': 'a problem of a session'}
-_NAMED = 5  # cases, metrics or nodes in an error
+_NAMED = 5  # most cases, metrics or nodes that an error names
 
 
 def merge(results: Path, ids: Sequence[str], why: str, site: str | None = None) -> Known:
-    """Make the first of some incidents hold the others, and return it. Raises InputError."""
+    """Merge incidents into the first of them, and return it. Raises InputError."""
     why = ledger.reason(why)
     named = [ledger.find(results, id, site) for id in ids]
     known = [incident for _, incident in named]
@@ -58,17 +61,17 @@ def merge(results: Path, ids: Sequence[str], why: str, site: str | None = None) 
     whole = Known(first.id, first.incident, before=tuple(before), results=results, corrections=tuple(done))
     whole = of_parts(whole, parts)
     noted = [incident.acknowledged for incident in known]
-    if all(noted):  # else someone knows of a part of it alone
+    if all(noted):  # else someone acknowledged only a part of it
         last = min((incident for incident in noted if incident), key=lambda one: one.until)
-        said = '; '.join(dict.fromkeys(incident.why for incident in noted if incident))
-        last = replace(last, why=said, seen=whole.last_bad, series=len(whole.incident.series))
+        reasons = '; '.join(dict.fromkeys(incident.why for incident in noted if incident))
+        last = replace(last, why=reasons, seen=whole.last_bad, series=len(whole.incident.series))
         whole = replace(whole, acknowledged=last)
     ledger.write(results, name, known, [whole])
     return whole
 
 
 def split(results: Path, id: str, by: Selection, why: str, site: str | None = None) -> tuple[Known, Known]:
-    """Make a part of an incident one of its own; return that and what is left. Raises InputError."""
+    """Make a part of an incident an incident of its own; return the part and the rest. Raises InputError."""
     why = ledger.reason(why)
     if bool(by.node) == bool(by.case or by.metric):
         raise InputError('expected --case or --metric or both, or --node alone: which part becomes an incident')
@@ -82,19 +85,21 @@ def split(results: Path, id: str, by: Selection, why: str, site: str | None = No
         raise InputError(f'{by} takes {how_much} of incident {known.id}: expected a part of {_parts_in(known, by)}')
     store = Store(results)
     sessions = store.sessions(name)
-    taken = {one for other in ledger.read_ledger(results, name) for one in other.ids}
+    taken = {id_ for other in ledger.read_ledger(results, name) for id_ in other.ids}
     new = _new_id(f'{known.id} {by}', taken)
     correction = _correction('split', why, [known], new, str(by))
     inside = [replace(leaf, id=_new_id(f'{leaf.id} {by}', {*taken, new})) for leaf in sides[0]]
-    dates = [one for one in known.corrections if one.what == 'dated']  # the others are told by what is left
+    dates = [id_ for id_ in known.corrections if id_.what == 'dated']  # the rest keeps the other corrections
     part = _side(replace(known, id=new, corrections=(*dates, correction)), inside, store, sessions)
     rest = _side(replace(known, corrections=(*known.corrections, correction)), sides[1], store, sessions)
-    ledger.write(results, name, [known], [part, rest])  # without the correction of the rest, the part does not count
+    ledger.write(
+        results, name, [known], [part, rest]
+    )  # until the rest is written with the correction, the part does not count
     return part, rest
 
 
 def date_it(results: Path, id: str, day: str, why: str, site: str | None = None) -> Known:
-    """Note that an incident began on a day, or in a session, and return it. Raises InputError."""
+    """Note the day or session in which an incident began, and return the incident. Raises InputError."""
     why = ledger.reason(why)
     name, known = ledger.find(results, id, site)
     sessions = Store(results).sessions(name)
@@ -113,7 +118,10 @@ def date_it(results: Path, id: str, day: str, why: str, site: str | None = None)
 
 
 def _undated(incident: Incident) -> Incident:
-    """Return an incident without what changed when it seemed to begin; the next judged session looks again."""
+    """Return an incident without what changed when it seemed to begin.
+
+    The next judged session looks for changes again.
+    """
     kind = incident.kind
     if kind == 'SOFTWARE':
         kind = 'NODE' if incident.where.nodes else 'SYSTEM'
@@ -121,11 +129,13 @@ def _undated(incident: Incident) -> Incident:
 
 
 def _must_last(known: Known) -> None:
+    """Raise InputError if an incident is closed."""
     if known.closed:
         raise InputError(f'incident {known.id} was closed on {known.closed}: only those that last can be corrected so')
 
 
 def _correction(kind: str, why: str, known: Sequence[Known], made: str = '', part: str = '') -> Correction:
+    """Return the correction of `known` by the present user, today."""
     before = tuple(
         Was(
             incident.id,
@@ -140,7 +150,7 @@ def _correction(kind: str, why: str, known: Sequence[Known], made: str = '', par
 
 
 def _new_id(text: str, taken: set[str]) -> str:
-    """Return the id of a new incident; the same correction always gives the same id."""
+    """Return an unused id that depends only on `text` and the ids `taken`."""
     number = 0
     while (id := hashlib.sha256(f'{text} {number}'.encode(errors='replace')).hexdigest()[:ID_DIGITS]) in taken:
         number += 1
@@ -148,7 +158,7 @@ def _new_id(text: str, taken: set[str]) -> str:
 
 
 def _parts_in(known: Known, by: Selection) -> str:
-    """Return the names that a selection has to choose from."""
+    """Return the names among which a selection can choose."""
     series = sorted(known.incident.series, key=lambda series: series.sort_key)
     names = (
         known.incident.nodes if by.node
@@ -161,7 +171,7 @@ def _parts_in(known: Known, by: Selection) -> str:
 
 
 def _side(known: Known, leaves: Sequence[Known], store: Store, sessions: Sequence[Session]) -> Known:
-    """Return one of the two incidents that `known` was split into."""
+    """Return one of the two incidents into which `known` was split, from its `leaves`."""
     leaves = [leaf if known.dated or leaf.dated else _begun(leaf, store, sessions) for leaf in leaves]
     if len(leaves) == 1:
         side = replace(
@@ -177,7 +187,7 @@ def _side(known: Known, leaves: Sequence[Known], store: Store, sessions: Sequenc
 
 
 def _begun(known: Known, store: Store, sessions: Sequence[Session]) -> Known:
-    """Return a part of a loss that begins with the session in which its own series fell."""
+    """Return a part of a loss, beginning with the session in which its own series fell."""
     sessions = [entry for entry in sessions if started(entry) <= known.last_bad.started][-BACK:]
     level = levels(store, sessions, {known.id: [known.incident]})
     if not level:
@@ -191,7 +201,10 @@ def _begun(known: Known, store: Store, sessions: Sequence[Session]) -> Known:
 
 
 def _since(sessions: Sequence[Session], text: str) -> tuple[Session, str]:
-    """Return the first session since a day, or the one whose uuid begins so; and its day. Raises InputError."""
+    """Return the first session since a day, or the session whose uuid begins with `text`; and its day.
+
+    Raises InputError.
+    """
     try:
         day = date.fromisoformat(text).isoformat()
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Divide incidents as a person split them: drafts of tonight, and incidents of the ledger."""
+"""Separate the parts of incidents that a person split: in the drafts of tonight, and in known incidents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from postprocess.statistics.pooled import pooled
 
 
 def apart(drafts: Iterable[Draft], known: Sequence[Known]) -> list[Draft]:
-    """Return the drafts of a session; a draft that is like an incident which a person split becomes its parts."""
+    """Return the drafts of a session; a draft like an incident that a person split is split in the same way."""
     leaves = [leaf for one in known for leaf in one.leaves if leaf.only or leaf.without]
     divided = []
     for draft in drafts:
@@ -30,7 +30,7 @@ def apart(drafts: Iterable[Draft], known: Sequence[Known]) -> list[Draft]:
 
 
 def begun(known: Sequence[Known], incident: Incident) -> str:
-    """Return the session in which `incident` began, if a person dated an incident that it is like; else nothing."""
+    """Return the session in which an incident began, if a person dated a known incident like it; else an empty text."""
     for one in known:
         for leaf in one.leaves:
             dated = one.dated or leaf.dated
@@ -40,14 +40,15 @@ def begun(known: Sequence[Known], incident: Incident) -> str:
 
 
 def _parts_of(draft: Draft, by: Selection) -> list[Draft]:
+    """Return the two parts into which a selection divides a draft, or the draft if one part is empty."""
     inside, outside = (_part_of(draft, by, taken) for taken in (True, False))
     return [inside, outside] if inside and outside else [draft]
 
 
 def _part_of(draft: Draft, by: Selection, taken: bool) -> Draft | None:
-    """Return the part of a draft that a selection takes, or the part that it leaves; None if that part is empty.
+    """Return the part of a draft that a selection takes, or, with `taken` False, the rest; None if it is empty.
 
-    A failed job is where its verdicts are.
+    A failed job goes to the part with its verdicts.
     """
     rows = [row for row in draft.rows if by.takes(row.id, row.nodes) == taken]
     judged, own = {row.case_id for row in draft.rows}, {row.case_id for row in rows}
@@ -73,10 +74,11 @@ def _part_of(draft: Draft, by: Selection, taken: bool) -> Draft | None:
 
 
 def part_of(known: Known, by: Selection, taken: bool) -> Known | None:
-    """Return the part of a known incident that a selection takes, or the part that it leaves; None if it is empty.
+    """Return the part of a known incident that a selection takes, or, with `taken` False, the rest.
 
-    Its loss is that of its series in the last session that showed it. What the others lost is not known of a part, nor
-    which evidence is of it: the next session that is judged tells that.
+    None if it is empty. The incident has no parts of its own. The loss of the part is that of its series in the last
+    session that showed the incident. Its loss in other sessions, and which evidence belongs to it, are unknown until
+    the next session is judged.
     """
     incident = known.incident
     series = _series(incident.series, by, taken)
@@ -88,8 +90,8 @@ def part_of(known: Known, by: Selection, taken: bool) -> Known | None:
     if not any(entry.bad for entry in seen.values()):
         return None
     values = {id: value for id, value in incident.values.items() if id in series}
-    told = [(value.loss, value.interval) for value in values.values() if value.loss is not None and value.loss < 1]
-    loss, interval = pooled(told) if told and incident.sort == 'loss' else (None, None)
+    losses = [(value.loss, value.interval) for value in values.values() if value.loss is not None and value.loss < 1]
+    loss, interval = pooled(losses) if losses and incident.sort == 'loss' else (None, None)
     share = len(series) / len(incident.series) * len(nodes) / max(len(incident.nodes), 1)
     incident = replace(
         incident, kind=kind, where=where, series=series, nodes=nodes, values=values, loss=loss, interval=interval,
@@ -103,12 +105,12 @@ def part_of(known: Known, by: Selection, taken: bool) -> Known | None:
 
 
 def _series(series: Iterable[SeriesId], by: Selection, taken: bool) -> tuple[SeriesId, ...]:
-    """Return the series of a side; each node may have all of them."""
+    """Return the series of one part; after a selection of nodes, each part may have all series."""
     return tuple(id for id in series if by.node or by.takes_series(id) == taken)
 
 
 def _scope(kind: str, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> tuple[str, Scope]:
-    """Return the kind and scope of one of the two parts of an incident with this kind and scope."""
+    """Return the kind and scope of one part of an incident that has this kind and scope."""
     if not by.node:
         return kind, where
     if not taken:
@@ -120,16 +122,17 @@ def _scope(kind: str, where: Scope, nodes: Iterable[str], by: Selection, taken: 
 
 
 def _levels(levels: Iterable[NodeLevel], series: Iterable[SeriesId], nodes: Iterable[str]) -> list[NodeLevel]:
+    """Return the levels of the given series on the given nodes."""
     series, nodes = set(series), set(nodes)
     return [level for level in levels if level.series in series and level.node in nodes]
 
 
 def _seen(entry: Seen, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> Seen | None:
-    """Return what a session shows of one of the two parts, without a loss: that is known only of the whole."""
+    """Return what a session shows of one part; the loss of the part in that session is not known."""
     bad, healthy = entry.bad, entry.healthy
     if by.node and where.nodes:
         bad, healthy = (tuple(name for name in names if by.takes_node(name) == taken) for names in (bad, healthy))
-    elif by.node and taken:  # all of its nodes showed it
+    elif by.node and taken:  # all nodes of the part showed the incident
         own = tuple(sorted(nodes, key=natural))
         bad, healthy = own if bad else (), own if healthy and not bad else ()
     return Seen(entry.started, bad, healthy) if bad or healthy else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Incidents in the making, and the facts of one session that they are made from."""
+"""Incidents in the making, and what one session contributes to make them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 
 @dataclass
 class JudgedSession:
-    """The facts of one session: its cases, what they measured, and its verdicts."""
+    """One judged session: its cases, the nodes it used, and its verdicts; `before`: the earlier sessions."""
 
     store: Store
     comparison: Comparison
     before: Sequence[Session]
-    places: Mapping[str, set[str]]  # of each node, such as ``switch s3``
+    places: Mapping[str, set[str]]  # node -> its places, such as ``switch s3``
 
     def __post_init__(self) -> None:
         self.session = self.comparison.session
         self.cases = self.store.cases(self.session)
-        self.nodes: dict[str, set[str]] = defaultdict(set)  # of each partition
+        self.nodes: dict[str, set[str]] = defaultdict(set)  # partition -> its nodes that the session used
         for case in self.cases:
             self.nodes[case.partition] |= set(case.nodes)
 
@@ -38,26 +38,28 @@ class JudgedSession:
 
     @cached_property
     def all_places(self) -> set[str]:
+        """The places of all nodes."""
         return set().union(*self.places.values())
 
     def same_nodes(self, place: str, partition: str) -> tuple[str, ...]:
-        """Return the other places of just the nodes of a place that the session used."""
+        """Return the other places that have exactly the same nodes as `place`, of the nodes that the session used."""
         nodes: dict[str, set[str]] = defaultdict(set)
         for node in self.nodes[partition] or self.places:
-            for one in self.places.get(node, ()):
-                nodes[one].add(node)
-        return tuple(sorted(one for one in nodes if one != place and nodes[one] == nodes.get(place)))
+            for name in self.places.get(node, ()):
+                nodes[name].add(node)
+        return tuple(sorted(name for name in nodes if name != place and nodes[name] == nodes.get(place)))
 
     def places_of(self, nodes: Iterable[str]) -> set[str]:
+        """Return the places of `nodes`."""
         return {place for node in nodes for place in self.places.get(node, ())}
 
 
 @dataclass
 class Draft:
-    """An incident in the making: verdicts, or jobs that failed, with one cause.
+    """An incident in the making: verdicts, or failed jobs, with one cause.
 
-    `sort`: ``loss``, ``failure`` or ``session``. `nodes`: where it was seen. `certain`: False for what only the
-    comparison of nodes shows, the first time. `named`: by a job itself.
+    `sort`: ``loss``, ``failure`` or ``session``. `nodes`: where it was seen. `certain`: False for the first finding
+    that only the comparison of nodes shows. `named`: True if a job itself named it.
     """
 
     kind: str
@@ -78,7 +80,7 @@ class Draft:
     named: bool = False
 
     def finish(self) -> Incident:
-        """Return the incident, without what only its history tells."""
+        """Return the incident, without the facts that only its history shows."""
         checks = {id.check for id in self.series} | {id.check for id in self.cases}
         losses = {id: row.loss or 0.0 for id, row in self._worst.items()}
         by_loss = sorted(self.series, key=lambda series: (-losses.get(series, 0.0), series))
@@ -92,21 +94,25 @@ class Draft:
         )  # fmt: skip
 
     def _cost(self, loss: float | None) -> float:
+        """Return the sum of the losses, or the number of verdicts or jobs that failed."""
         if self.sort == 'loss':
-            told = sum(max(row.loss, 0.0) for row in self.rows if row.loss is not None)
-            return float(max(told, loss or 0.0))  # only the comparison of nodes may have seen it
+            total = sum(max(row.loss, 0.0) for row in self.rows if row.loss is not None)
+            return float(max(total, loss or 0.0))  # the comparison of nodes may be the only one to see the loss
         return float(max(len(self.rows), len(self.failed), 1))
 
     @property
     def _worst(self) -> dict[SeriesId, Verdict]:
-        """The verdict of each series, of several the one with the largest loss."""
+        """Series -> its verdict with the largest loss."""
         return {row.id: row for row in sorted(self.rows, key=lambda row: row.loss or 0.0)}
 
 
 def value_of(
     row: Verdict, expected: float | None = None, loss: float | None = None, interval: tuple[float, float] | None = None
 ) -> Value:
-    """Return what a series measured; `expected`, `loss` and `interval`: where they are not those of its reference."""
+    """Return what a series measured.
+
+    `expected`, `loss`, `interval`: given if they differ from those of its reference.
+    """
     against = (row.expected, row.loss, row.interval) if expected is None else (expected, loss, interval)
     return Value(row.quantity.unit, row.quantity.better, row.value, row.measured.n, *against)
 
@@ -114,13 +120,13 @@ def value_of(
 def pooled_loss(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:
     """Return the mean loss of several series with its 95 % interval; both None without any.
 
-    What one job measured has one error: that of its node, its session and its job.
+    The values of one job share one error: that of its node, its session and the job.
     """
-    told = [(row.loss, row.interval) for row in rows if row.loss is not None and row.loss < 1]
+    losses = [(row.loss, row.interval) for row in rows if row.loss is not None and row.loss < 1]
     alike = 1.0 if len({row.case_id for row in rows}) == 1 else None
-    return pooled(told, alike) if told else (None, None)
+    return pooled(losses, alike) if losses else (None, None)
 
 
 def only(names: set[str]) -> str:
-    """Return the only name of a set; empty if it has several."""
+    """Return the only name of a set; empty if there are several or none."""
     return next(iter(names)) if len(names) == 1 else ''

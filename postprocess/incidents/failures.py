@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What failed, is missing or invalid, by cause."""
+"""Group jobs that failed, and series that are missing or invalid, by cause."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from postprocess.text import named
 from postprocess.verdicts.measured import failure, is_not_for_this_place, runs_of
 from postprocess.verdicts.verdict import Verdict
 
-_NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # states of a job that its node has caused
+_NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # states of a job that are caused by its node
 _OF_SCHEDULER = ('PREEMPTED', 'CANCELLED', 'REQUEUED')
 _OF_LIMIT = '"counted_OOM_kills_of_its_memory_limit"'
 _BESIDES = re.compile(r'; (?:also: .*|all output: \S+)$')
 _WORST_FIRST = ('failed', 'missing', 'invalid')
 
-#: The advice on a failed case of a kind that never ran on real hardware.
+#: The note on a failed case of a check that never ran on real hardware.
 UNPROVEN = (
     'experimental: no such case had run for real when it was released; if the check is at fault, its authors need the '
     'output'
@@ -35,7 +35,10 @@ UNPROVEN = (
 
 @dataclass(frozen=True)
 class _Failed:
-    """A job that failed; `nodes`: where it and all further jobs of its case failed. `passed`: jobs that then passed."""
+    """A failed job; `nodes`: where it and all further jobs of its case failed.
+
+    `passed`: later jobs of the case that passed.
+    """
 
     case: CaseRow
     nodes: frozenset[str]
@@ -43,7 +46,7 @@ class _Failed:
 
     @property
     def of_node(self) -> bool:
-        """Whether its node is the cause: the case passed when it ran again, or Slurm says so."""
+        """True if its node is the cause: the case passed when it ran again, or Slurm says so."""
         return bool(self.passed) or self.case.job_state in _NODE_STATES
 
 
@@ -84,9 +87,9 @@ def failures(night: JudgedSession) -> Iterator[Draft]:
 
 
 def _ended_with(case: CaseRow, night: JudgedSession) -> str:
-    """Return why a case was ended with its session, as told by the session, else by the case; empty if it was not.
+    """Return why a case was ended together with its session, in the session's words if possible; empty if it was not.
 
-    A case that a node sweep could not run on a place has no job and is cancelled.
+    A case that a node sweep could not run at a place has no job and is cancelled.
     """
     why, problems = failure(case) or '', night.comparison.problems
     if case.result == 'abort':
@@ -101,9 +104,10 @@ def _ended_with(case: CaseRow, night: JudgedSession) -> str:
 def _ended_drafts(
     ended: dict[str, list[CaseRow]], rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: JudgedSession
 ) -> Iterator[Draft]:
-    """Yield a draft for each reason that ended cases with their session; such drafts have no node.
+    """Yield a draft for each reason that ended cases together with their session.
 
-    A session that was cut short includes what no case measured: it knows nothing of cases that did not begin.
+    Such drafts name no node as the cause. The draft of a session that was cut short includes all series that no case
+    measured: the session has no record of cases that did not begin.
     """
     began = {case.id for case in night.cases}
     missing = [row for (id, _), own in rows.items() if id not in began for row in own]
@@ -123,13 +127,13 @@ def _ended_drafts(
 
 
 def _of_its_node(case: CaseRow) -> bool:
-    """Return True if a case that then passed first failed because of its node, not of the scheduler."""
+    """Return True if the first run of a case that passed later failed because of its node, not of the scheduler."""
     of_node = case.job_state not in _OF_SCHEDULER and not _of_its_limit(case)
     return bool(case.nodes) and case.result == 'fail' and of_node
 
 
 def _of_its_limit(case: CaseRow) -> bool:
-    """Return True if a job reached its own memory limit, by cgroups or Slurm, and no node was short of memory.
+    """Return True if a job reached its own memory limit, by cgroups or Slurm, while no node was short of memory.
 
     Slurm reports the same state if the kernel killed a process of the job because the node was short of memory.
     """
@@ -138,7 +142,7 @@ def _of_its_limit(case: CaseRow) -> bool:
 
 
 def _failure_keys(one: _Failed, night: JudgedSession) -> list[Key]:
-    """Return the scopes that a job lies in."""
+    """Return the keys of the scopes in which a failed job lies."""
     case = one.case
     partition, environ, cause = case.partition, case.environ, _alike(failure(case) or '', case.nodes)
     keys: list[Key] = [('crash', partition, cause)]
@@ -155,7 +159,7 @@ def _failure_keys(one: _Failed, night: JudgedSession) -> list[Key]:
 
 
 def _alike(cause: str, nodes: Iterable[str]) -> str:
-    """Return the first cause without nodes, numbers and output folder, so that equal causes compare equal."""
+    """Return the first cause without node names, numbers and output folder, so that equal causes compare equal."""
     cause = _BESIDES.sub('', cause)
     for node in sorted(nodes, key=len, reverse=True):
         cause = re.sub(rf'\b{re.escape(node)}\b', 'NODE', cause)
@@ -166,6 +170,7 @@ def _failure_draft(
     group: Sequence[_Failed], healthy: Sequence[CaseRow],
     rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: JudgedSession,
 ) -> Draft:  # fmt: skip
+    """Return the draft for a group of failed jobs; `rows`: (case, case_id) -> verdicts without a number."""
     failed = [failure.case for failure in group]
     nodes = {node for case in failed for node in case.nodes}
     cases = {case.id for case in failed}
@@ -190,7 +195,7 @@ def _failure_draft(
 
 
 def _only_there(group: Sequence[_Failed], cases: set[CaseId], nodes: set[str], healthy: Sequence[CaseRow]) -> bool:
-    """Return True if jobs fail on `nodes` only: their cases pass on more others, or several fail on one."""
+    """Return True if jobs fail only on `nodes`: their cases pass on more others, or several cases fail on one node."""
     if {node for failure in group for node in failure.nodes} != nodes:  # a case failed on other nodes, too
         return False
     well = {node for case in healthy if case.id in cases for node in case.nodes}
@@ -201,9 +206,9 @@ def _only_there(group: Sequence[_Failed], cases: set[CaseId], nodes: set[str], h
 
 
 def _merged(drafts: list[Draft]) -> list[Draft]:
-    """Return the drafts, merged if they are of the same nodes, of a part of them, or of one place.
+    """Return the drafts; those of the same nodes, of a part of the nodes, or of one place are merged.
 
-    What a job named itself is not merged with failed jobs, since only another such job clears it.
+    A draft that a job itself named is not merged with failed jobs, because only another such job clears it.
     """
     merged: dict[tuple[object, ...], Draft] = {}
     for draft in drafts:
@@ -221,7 +226,7 @@ def _merged(drafts: list[Draft]) -> list[Draft]:
 
 
 def _without_numbers(night: JudgedSession, explained: set[int]) -> Iterator[Draft]:
-    """Yield a draft for what is missing or invalid in jobs that ended well, or that no case of the session measured."""
+    """Yield a draft for series that are missing or invalid in jobs that ended well, or that no case measured."""
     groups: dict[tuple[object, ...], list[Verdict]] = defaultdict(list)
     for row in night.comparison.verdicts:
         if row.verdict in _WORST_FIRST and id(row) not in explained:
@@ -243,12 +248,13 @@ def _without_numbers(night: JudgedSession, explained: set[int]) -> Iterator[Draf
 
 
 def _healthy_elsewhere(rows: Sequence[Verdict], night: JudgedSession) -> bool:
+    """Return True if one of the series is healthy in another job."""
     wanted = {row.id for row in rows}
     return any(row.id in wanted and row.verdict in ('ok', 'improved') for row in night.comparison.verdicts)
 
 
 def summary_of(failed: Sequence[CaseRow]) -> str:
-    """Return the most frequent cause of some failed jobs, in the words of one of them."""
+    """Return the most frequent cause of failed jobs, in the words of one of them, and the number of other causes."""
     alike: dict[str, list[str]] = defaultdict(list)
     for case in failed:
         alike[_alike(failure(case) or '', case.nodes)].append(failure(case) or '')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Decide whether a session shows a known incident as over or as still bad."""
+"""Decide whether a session shows that a known incident is over, or that it is still there."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference',
 
 
 def seen_again(known: Known, comparison: Comparison, cases: Sequence[CaseRow]) -> tuple[set[str], set[str]]:
-    """Return the nodes of an incident that a session shows as bad, and those that it shows as healthy.
+    """Return the nodes of an incident that a session shows to be bad, and the nodes that it shows to be healthy.
 
-    An empty name stands for an incident without nodes. Nodes that were not measured are in neither.
+    An empty name stands for an incident without nodes. Nodes that were not measured are in neither set.
     """
     incident = known.incident
     own = [row for row in comparison.verdicts if known.takes(row.id, row.nodes)]
@@ -40,9 +40,9 @@ def seen_again(known: Known, comparison: Comparison, cases: Sequence[CaseRow]) -
 
 
 def is_recorded(known: Known, comparison: Comparison) -> bool:
-    """Return True if a baseline was recorded from sessions that show the incident, which makes it the expected level.
+    """Return True if a baseline was recorded from sessions that show the incident, so that its level is now expected.
 
-    Never for incidents of nodes: such a session may have been recorded without these nodes.
+    Never for incidents of nodes: a baseline from such a session may have been recorded without these nodes.
     """
     wanted, bad = set(known.incident.series), {short_name(uuid) for uuid, seen in known.seen.items() if seen.bad}
     rows = (row for row in comparison.verdicts if row.id in wanted and row.reference)
@@ -51,9 +51,10 @@ def is_recorded(known: Known, comparison: Comparison) -> bool:
 
 
 def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Sequence[Verdict]) -> bool | None:
-    """Return True if healthy: within the limits of its references, and at the earlier level of the node.
+    """Return True if healthy: within the limits of the references, and back at the earlier level of the node.
 
-    `own`: the verdicts that may belong to the incident. `every`: those of all nodes.
+    False if still bad, None if too little was measured. `own`: verdicts that may belong to the incident. `every`: the
+    verdicts of all nodes.
     """
     wanted = set(incident.series)
     rows = [row for row in own if incident.holds(row.id, row.nodes) and (not node or node in row.nodes)]
@@ -69,7 +70,7 @@ def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Seque
 
 
 def _is_back(level: NodeLevel, verdicts: Sequence[Verdict], loss: float) -> bool | None:
-    """Return True if a node is back at its own level and at that relative to others; None if not measured."""
+    """Return True if a node is back at its earlier level, absolute and relative to the others; None if not measured."""
     values = {
         row.nodes[0]: row.value for row in verdicts if row.id == level.series and len(row.nodes) == 1 and row.value
     }
@@ -84,17 +85,18 @@ def _is_back(level: NodeLevel, verdicts: Sequence[Verdict], loss: float) -> bool
 
 
 def _of_failure(incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[CaseRow]) -> bool | None:
+    """Return True if the failure is over on `node`, False if it is still there, None if too little was measured."""
     if incident.named:
         return _of_named(incident, node, cases)
     if node:
         ran = [case for case in cases if node in case.nodes and not case.fixture]
         if any(failure(case) for case in ran if case.check in incident.checks):
             return False
-    wanted, of = set(incident.series), {series.case for series in incident.series if series.metric == '*'}
+    wanted, whole_cases = set(incident.series), {series.case for series in incident.series if series.metric == '*'}
     rows = [
         row
         for row in verdicts
-        if (row.id in wanted or row.id.case in of) and (not node or node in row.nodes or row.case_id is None)
+        if (row.id in wanted or row.id.case in whole_cases) and (not node or node in row.nodes or row.case_id is None)
     ]
     if any(row.verdict in _NO_NUMBER for row in rows):
         return False
@@ -106,7 +108,10 @@ def _of_failure(incident: Incident, node: str, verdicts: Sequence[Verdict], case
 
 
 def _of_named(incident: Incident, node: str, cases: Sequence[CaseRow]) -> bool | None:
-    """Return True if a job of its checks passed there, or names others; for a place, on two nodes."""
+    """Return True if a job of the incident's checks passed there or names other nodes.
+
+    For a place, on two of its nodes. False if a job names it again, None if no such job ran.
+    """
     own = [case for case in cases if case.check in incident.checks and not case.fixture]
     named = [(case, accuses(case, incident, node)) for case in own]
     there = [case for case, bad in named if bad is False or (bad is None and not failure(case))]

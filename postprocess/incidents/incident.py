@@ -16,19 +16,20 @@ from plumbline.identity import SeriesId, natural, to_text
 from plumbline.renames import check_today, today
 from postprocess.text import count, named
 
-#: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
-#: node; SOFTWARE: what changed in it explains the loss; CASE: one case, wherever it runs.
+#: SYSTEM: all nodes of a partition or environ; NODE: some nodes; FABRIC: what lies between nodes or devices; DEVICE: a
+#: part of a node; SOFTWARE: a loss that a change of software explains; CASE: one case, wherever it runs.
 INCIDENT_KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
-_CHECKS = 4  # further checks that are named
+_CHECKS = 4  # most further checks that a sentence names
 _Any = TypeVar('_Any')
 _TIMES = frozenset(('s', 'ms', 'us', 'ns'))
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an incident is; an empty field means all. `nodes`: those that are its cause, not all that show it.
+    """Where an incident is; an empty field means all.
 
-    `same_nodes`: further places with the same nodes as `place`, which no measurement can distinguish.
+    `nodes`: the nodes that are its cause, not all nodes that show it. `same_nodes`: further places with the same nodes
+    as `place`, which no measurement can distinguish from it.
     """
 
     site: str
@@ -53,13 +54,13 @@ class Scope:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The place and those with the same nodes."""
+        """The place and the other places with the same nodes."""
         return (self.place, *self.same_nodes)
 
 
 @dataclass(frozen=True)
 class NodeLevel:
-    """The value that a node should have in a series, and its ratio to the median of the other nodes, if any."""
+    """The value that a node should have in a series, and its ratio to the median of the other nodes, or None."""
 
     series: SeriesId
     node: str
@@ -70,9 +71,9 @@ class NodeLevel:
 
 @dataclass(frozen=True)
 class Value:
-    """The value of a series when an incident was seen last: the mean of `n` samples, beside the one `expected`.
+    """The value of a series when an incident was last seen: the mean of `n` samples, and the `expected` value.
 
-    `loss`: share of the performance, with its `interval`. What is not known is None.
+    `loss`: share of the performance, with its 95 % `interval`. Unknown fields are None.
     """
 
     unit: str
@@ -86,14 +87,15 @@ class Value:
 
 @dataclass(frozen=True)
 class Incident:
-    """What belongs together in one session. `sort`: ``loss`` of performance, ``failure`` or ``session``.
+    """The findings of one session that have one cause.
 
-    `series`: the worst first; `values`: of those that were judged. `nodes`: all that show it. `cause`: a sentence, of a
-    failure. `loss`: share of the performance, pooled over the series, with its `interval`. `cost`: the sum over series
-    and nodes, of which each that failed counts as lost. `since` and `day`: the
-    session in which it began, `sessions`: how many show it. `changed`: what changed then. `archives`: with the output
-    of the benchmark, relative to the results. `next_steps`: commands. `certain`: False for what only the comparison of
-    nodes shows; it counts when it is seen again. `named`: whether a job itself named it; only such a job clears it.
+    `sort`: ``loss`` of performance, ``failure`` or ``session``. `series`: the worst first; `values`: of the judged
+    ones. `nodes`: all nodes that show it. `cause`: a sentence, for a failure. `loss`: share of the performance, pooled
+    over the series, with its 95 % `interval`. `cost`: sum of the losses over series and nodes; each failed one counts
+    1. `since` and `day`: the session in which it began; `sessions`: how many sessions show it. `changed`: what changed
+    then. `archives`: with the output of the benchmarks, relative to the results. `next_steps`: commands. `levels`: the
+    values that nodes should have. `certain`: False if only the comparison of nodes shows it; then it counts when it is
+    seen again. `named`: True if a job itself named it; only such a job clears it.
     """
 
     kind: str
@@ -120,61 +122,62 @@ class Incident:
 
     @property
     def severity(self) -> float:
-        """Sort key by severity: incidents of the whole session first, then by cost."""
+        """Sort key: incidents of the whole session first, then by cost."""
         return math.inf if self.sort == 'session' else self.cost or self.loss or 1.0
 
     @property
     def own_nodes(self) -> tuple[str, ...]:
-        """The nodes that are its cause: those that it names, or the nodes of its place that show it."""
+        """The nodes that are its cause: the nodes of its scope, or the nodes of its place that show it."""
         return self.where.nodes or (self.nodes if self.where.place else ())
 
     @property
     def name(self) -> str:
-        """A short name: nodes, their part or what lies between them; for a case its check, for a session the cause."""
-        of = self.where
-        if of.nodes or of.device or of.link_class or of.place:
-            return str(of)
+        """A short name: the place in words; for a case its check, for a session the cause."""
+        where = self.where
+        if where.nodes or where.device or where.link_class or where.place:
+            return str(where)
         return self.checks[0] if self.checks else textwrap.shorten(self.cause, 40, placeholder=' ...')
 
     def holds(self, of: SeriesId, nodes: Iterable[str]) -> bool:
-        """Return True if it is of a series on some nodes."""
+        """Return True if the incident has this series, measured on one of its nodes."""
         return of in self._all_series and (not self.own_nodes or bool(set(self.own_nodes) & set(nodes)))
 
     @cached_property
     def _all_series(self) -> frozenset[SeriesId]:
+        """The series, for fast look-up."""
         return frozenset(self.series)
 
     @property
     def worst(self) -> tuple[float, float] | None:
-        """The loss of the series that lost most, with the lower end of its interval; None if unknown."""
+        """The series that lost most: (lower end of the interval of its loss, its loss); None if unknown."""
         losses = [(value.loss, value.interval) for value in self.values.values() if value.loss]
         loss, interval = max(losses, key=lambda known: known[0], default=(None, None))
         return None if loss is None else (interval[0] if interval else loss, loss)
 
     @property
     def title(self) -> str:
-        """Kind, place and what is wrong in one sentence."""
+        """Kind, scope and what is wrong, in one sentence."""
         return f'{self.kind} {self.where}: {self.what}'
 
     @property
     def what(self) -> str:
-        """Return what is wrong, and how much, in one sentence."""
+        """What is wrong, and by how much, in one sentence."""
         size = self.size + (f' ({self.range})' if self.range else '')
         return f'{size} in {self.subject}' if self.sort == 'loss' else self.subject
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether all its series are better if lower, such as times."""
+        """True if all its series are better if lower, such as times."""
         known = [self.values[of].better for of in self.series if of in self.values]
         return bool(known) and set(known) == {'lower'}
 
     def change(self, loss: float) -> float:
-        """Return the relative change of the values that corresponds to a loss of performance."""
+        """Return the relative change of the values that a loss of performance means; both are shares."""
         return 1 / (1 - min(loss, 0.999)) - 1 if self.lower_is_better else loss
 
     @property
     def size(self) -> str:
-        """Return by how much the values changed: ``7.0 % less``, ``8.0 % slower``; empty where it is not known."""
+        """By how much the values changed: ``7.0 % less``, ``8.0 % slower``; empty if it is not known."""
         if self.loss is None:
             return ''
         units = {self.values[of].unit for of in self.series if of in self.values}
@@ -184,7 +187,7 @@ class Incident:
 
     @property
     def range(self) -> str:
-        """Return the interval of `size`, with digits that tell its ends apart; empty where it is not known."""
+        """The interval of `size` in %, with enough digits to tell its ends apart; empty if it is not known."""
         if not self.interval:
             return ''
         sign = -1 if (self.loss or 0) < 0 else 1
@@ -194,7 +197,7 @@ class Incident:
 
     @property
     def subject(self) -> str:
-        """Return what a loss is in, or what failed and why."""
+        """The metrics that lost performance, or what failed and why."""
         if self.sort == 'session':
             return self.cause
         metrics = [of for of in self.series if of.metric != '*']
@@ -205,12 +208,12 @@ class Incident:
         beside += f' in {", ".join(others)} too' if 0 < len(others) <= _CHECKS else ''
         beside += f' of {len(others) + 1} checks' if len(others) > _CHECKS else ''
         if self.sort == 'failure':
-            cause, _, more = self.cause.partition('; ')  # all of it is in the evidence
+            cause, _, more = self.cause.partition('; ')  # the whole cause is in the evidence
             return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {cause}{" ..." if more else ""}'
         return f'{name} {worst.name if worst else ""}{beside}'
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; see :func:`from_dict`."""
+        """Return the incident as plain values for JSON; see :func:`from_dict`."""
         own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != 'values'}
         series = [of.to_row() | (vars(self.values[of]) if of in self.values else {}) for of in self.series]
         levels = [vars(level) | {'series': level.series.to_row()} for level in self.levels]
@@ -218,12 +221,13 @@ class Incident:
 
 
 def together(incidents: Sequence[Incident]) -> Incident:
-    """Merge incidents of one sort: the costliest one gets the series, nodes and evidence of all."""
+    """Return one incident for several of one sort: the costliest, with the series, nodes and evidence of all."""
     first, *others = ordered = sorted(incidents, key=lambda one: -one.severity)
     if not others:
         return first
 
     def every(of: Callable[[Incident], Iterable[_Any]]) -> tuple[_Any, ...]:
+        """Return the values that `of` returns for all incidents, each value once."""
         return tuple(dict.fromkeys(chain.from_iterable(map(of, ordered))))
 
     return replace(
@@ -236,13 +240,16 @@ def together(incidents: Sequence[Incident]) -> Incident:
 
 
 def from_dict(values: Mapping[str, Any]) -> Incident:
-    """Return what :meth:`Incident.to_dict` wrote, with today's names. Raises KeyError, TypeError or ValueError."""
+    """Return the incident that :meth:`Incident.to_dict` wrote, with today's names.
+
+    Raises KeyError, TypeError or ValueError.
+    """
     own = {name: frozen(value) for name, value in values.items()}
     rows = {today(SeriesId.from_row(row)): row for row in values['series']}
     numbers = {
         of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
         for of, row in rows.items()
-        if 'unit' in row  # the others were not judged
+        if 'unit' in row  # rows without a unit were not judged
     }
     levels = tuple(
         NodeLevel(**level | {'series': today(SeriesId.from_row(level['series']))}) for level in values['levels']

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An incident over the sessions of a site: what each session shows of it, and its state.
 
-Findings are stored by session, so judging a session again replaces its earlier findings. The state is computed from all
-of them.
+Findings are stored by session, so judging a session again replaces its earlier findings. The state is computed from the
+findings of all sessions.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from postprocess.results.store import Session, Store
 from postprocess.statistics.pooled import pooled
 from postprocess.text import count
 
-#: The chance that a closed incident is not over.
+#: Largest chance that a closed incident is not over.
 _NOT_OVER = Fraction(1, 100)
 #: The factor of the loss, or of the number of nodes, at which an acknowledged incident counts as new again.
 WORSE = 1.5
-#: Of an id.
+#: Number of digits of an id.
 ID_DIGITS = 6
-_PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # of a scope
-_BESIDE = 3  # places beside the first in the sentence on all
+_PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # fields of a scope that name a place
+_BESIDE = 3  # most further incidents that a sentence names
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What one session shows of an incident. `bad`, `healthy`: nodes, or one empty name if it has no nodes.
+    """What one session shows of an incident. `bad`, `healthy`: nodes, or one empty name if the incident has no nodes.
 
     `loss`, `interval`: pooled over all its series. `worst`: see `Incident.worst`.
     """
@@ -59,7 +59,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """Who acknowledged an incident, why and until when. `seen`: its state then, with so many `series`."""
+    """Who acknowledged an incident, why, and until which day.
+
+    `seen`: the entry of its last bad session then; `series`: the number of its series then.
+    """
 
     why: str
     until: str
@@ -70,7 +73,10 @@ class Acknowledged:
 
 
 class _Course(NamedTuple):
-    """The course of an incident on a node: `bad` of `of` sessions up to the last bad one, then `healthy` days."""
+    """The course of an incident on a node: `bad` of `of` sessions up to the last bad one.
+
+    `healthy`: days of those after it.
+    """
 
     bad: int
     of: int
@@ -80,10 +86,10 @@ class _Course(NamedTuple):
     def needed(self) -> int:
         """The number of healthy sessions in a row that a fault of this frequency shows with a chance below 1 %.
 
-        (1 - (b + 1) / (N + 2)) ** h < 0.01, with Laplace's estimate of how often it is bad: 5 after one bad session,
-        3 after five in a row, 10 for one that is bad in two sessions of five.
+        (1 - (b + 1) / (N + 2)) ** h < 0.01, with Laplace's estimate of the frequency from b bad of N sessions. That is
+        5 after one bad session, 3 after five bad sessions in a row, 10 after two bad sessions of five.
         """
-        chance = 1 - Fraction(self.bad + 1, self.of + 2)  # exact: a tenth, twice, is a hundredth
+        chance = 1 - Fraction(self.bad + 1, self.of + 2)  # exact, so that a tenth squared is not below a hundredth
         healthy = max(int(math.log(_NOT_OVER) / math.log(chance)) - 1, 1)
         while chance**healthy >= _NOT_OVER:
             healthy += 1
@@ -94,11 +100,10 @@ class _Course(NamedTuple):
 class Known:
     """An incident in the ledger of `results`: as its last bad session shows it, and what each session shows.
 
-    `closes_after`: healthy sessions that close it, for one whose level was recorded; 0: as many as its course requires.
-    `before`: ids of similar incidents that were closed before it was found, the latest first.
-
-    Corrections by a person: `parts`, merged incidents from which `incident` and `seen` are computed, see `of_parts`.
-    `only`, `without`: it has the series that all selections of the first and none of the second match. `dated`: when it
+    `closes_after`: healthy sessions that close it, if a person recorded its level; 0: as many as its course requires.
+    `before`: ids of similar incidents that were closed before it was found, the latest first. The other fields are
+    corrections by a person. `parts`: merged incidents, from which `incident` and `seen` are computed (`of_parts`).
+    `only`, `without`: it has the series that all selections of `only` and none of `without` match. `dated`: when it
     began.
     """
 
@@ -116,7 +121,7 @@ class Known:
     corrections: tuple[Correction, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.dated:  # a person's date overrides that of sessions
+        if self.dated:  # a person's date overrides the date found from sessions
             day, session, sessions = self.dated.day, self.dated.session, self.dated.sessions
             object.__setattr__(self, 'incident', replace(self.incident, day=day, since=session, sessions=sessions))
 
@@ -127,36 +132,36 @@ class Known:
 
     @property
     def told(self) -> list[Incident]:
-        """The incidents that make up `incident`: its open parts, or itself without parts."""
-        return [one.incident for one in _lasting(self.parts)] or [self.incident]
+        """The incidents that make up `incident`: its open parts, or `incident` itself without parts."""
+        return [part.incident for part in _lasting(self.parts)] or [self.incident]
 
     @property
     def ids(self) -> set[str]:
-        """Its id and those of the incidents that were merged into it."""
+        """Its id and the ids of the incidents that were merged into it."""
         return {self.id, *(one.id for one in self.parts)}
 
     def each(self, change: Callable[[Known], Known]) -> Known:
-        """Apply `change` to each of its parts, or to itself without parts; return the result."""
+        """Return the incident with `change` applied to each of its parts, or to itself without parts."""
         return of_parts(self, [change(one) for one in self.parts]) if self.parts else change(self)
 
     def of_sessions(self, wanted: Callable[[str, Seen], bool]) -> Known:
-        """Return the incident as only the `wanted` sessions show it."""
+        """Return the incident restricted to the sessions for which `wanted` (uuid, entry) is True."""
         return self.each(
             lambda one: replace(one, seen={uuid: seen for uuid, seen in one.seen.items() if wanted(uuid, seen)})
         )
 
     def takes(self, of: SeriesId, nodes: Iterable[str]) -> bool:
-        """Return True unless a person has split this series on these nodes off to another incident."""
+        """Return True unless a person has assigned this series on these nodes to another incident."""
         nodes = list(nodes)
         return all(by.takes(of, nodes) for by in self.only) and not any(by.takes(of, nodes) for by in self.without)
 
     def holds(self, of: SeriesId, nodes: Iterable[str]) -> bool:
-        """Return True if it is of a series on some nodes."""
+        """Return True if the incident has this series, measured on one of its nodes."""
         nodes = list(nodes)
         return any(one.incident.holds(of, nodes) and one.takes(of, nodes) for one in self.leaves)
 
     def likeness(self, tonight: Incident) -> float:
-        """Return its similarity to an incident of a session; 0 if they are different ones."""
+        """Return the similarity to an incident of a session; 0 if they are different incidents."""
         if self.parts:
             return max(one.likeness(tonight) for one in self.parts)
         if (self.only or self.without) and not any(self.takes(of, tonight.nodes) for of in tonight.series):
@@ -185,68 +190,73 @@ class Known:
 
     @property
     def is_new(self) -> bool:
-        """Whether the last session is the first that shows it, or shows it worse than when it was acknowledged."""
+        """True if the last session is the first that shows it, or the first that shows it worse than acknowledged."""
         before = replace(self, seen=dict(list(self.seen.items())[:-1]))
         return not before._bad or (bool(self.worse()) and not self.healthy_for and not before.worse())
 
     @property
     def closed(self) -> str:
-        """The day on which the incident was closed; empty while it is open."""
+        """The day on which it was closed; empty if it is not closed."""
         return '' if self.unhealed else max(one.healthy[of._needed(one) - 1] for of, _, one in self._courses)
 
     @property
     def unhealed(self) -> list[str]:
-        """The nodes, or one empty name, that have not been healthy for long enough."""
+        """The nodes, or one empty name, that have not been healthy for enough sessions."""
         return sorted({name for of, name, one in self._courses if len(one.healthy) < of._needed(one)}, key=natural)
 
     @property
     def closes_in(self) -> int:
-        """The number of further healthy sessions that close the incident."""
+        """The number of further healthy sessions that close it."""
         return max(0, *(of._needed(one) - len(one.healthy) for of, _, one in self._courses))
 
     @property
     def returned(self) -> bool:
-        """Whether the incident came back on a node after a healthy session there."""
+        """True if it came back on a node after a healthy session there."""
         return any(one.bad < one.of for _, _, one in self._courses)
 
     @property
     def course(self) -> str:
-        """Return ``intermittent: bad in 6 of 14 sessions``; empty if all sessions until it healed were bad."""
+        """The course in words: ``intermittent: bad in 6 of 14 sessions``.
+
+        Empty if no session between bad ones was healthy.
+        """
         return f'intermittent: bad in {len(self._bad)} of {count(len(self.seen), "session")}' if self.returned else ''
 
     @property
     def healthy_for(self) -> int:
-        """The number of healthy sessions since the incident was last bad."""
+        """The number of healthy sessions since it was last bad."""
         return next(i for i, one in enumerate(reversed(self.seen.values())) if one.bad)
 
     @property
     def _suspected(self) -> bool:
+        """True if it is not certain and only one session shows it."""
         return not self.incident.certain and len(self._bad) < 2
 
     @property
     def _courses(self) -> list[tuple[Known, str, _Course]]:
-        """The course of the incident, or of each of its parts, on each node; without nodes under an empty name."""
+        """(incident or part, node, course) for each node; without nodes, for one empty name."""
         if self.parts:
             return [course for one in self.parts for course in one._courses]
-        found: dict[str, _Course] = {}
+        courses: dict[str, _Course] = {}
         for one in self.seen.values():
             for name in one.bad:
-                before = found.get(name, _Course(0, 0))
-                if before.bad and len(before.healthy) >= self._needed(before):  # a new fault of a node that had healed
+                before = courses.get(name, _Course(0, 0))
+                if before.bad and len(before.healthy) >= self._needed(before):  # the node had healed: a new fault
                     before = _Course(0, 0)
-                found[name] = _Course(before.bad + 1, before.of + len(before.healthy) + 1)
+                courses[name] = _Course(before.bad + 1, before.of + len(before.healthy) + 1)
             for name in one.healthy:
-                if name in found and name not in one.bad:
-                    found[name] = found[name]._replace(healthy=(*found[name].healthy, one.day))
-        return [(self, name, course) for name, course in found.items()]
+                if name in courses and name not in one.bad:
+                    courses[name] = courses[name]._replace(healthy=(*courses[name].healthy, one.day))
+        return [(self, name, course) for name, course in courses.items()]
 
     def _needed(self, course: _Course) -> int:
+        """Return the number of healthy sessions that close it after a course."""
         if self.incident.sort == 'session' or self._suspected:
             return 1
         return self.closes_after or course.needed
 
     def worse(self) -> str:
-        """Return in what the incident is worse than when it was acknowledged; empty if it is not."""
+        """Return in words how it is worse than what was acknowledged; empty if it is not."""
         then, now = self.acknowledged, self.last_bad
         if then is None:
             return ''
@@ -264,7 +274,7 @@ class Known:
         return ''
 
     def state(self, day: str) -> str:
-        """Return the state of the incident, one of `STATES`, on a day (``2026-11-22``)."""
+        """Return its state on a day (``2026-11-22``), one of `STATES`."""
         if self.closed:
             return 'closed'
         if all(one.healthy for _, _, one in self._courses):
@@ -277,7 +287,7 @@ class Known:
 
 
 def started(session: Session) -> str:
-    """Return when a session started, as `Seen` has it."""
+    """Return when a session started, in the form of `Seen.started`."""
     return f'{session.started:%Y-%m-%dT%H:%M:%S}'
 
 
@@ -289,9 +299,9 @@ def of_parts(known: Known, parts: Sequence[Known]) -> Known:
     for one in shown:
         for uuid, seen in one.seen.items():
             rows.setdefault(uuid, []).append(seen)
-    whole = _in_order({uuid: _as_one(of) for uuid, of in rows.items()})
+    whole = _in_order({uuid: _as_one(entries) for uuid, entries in rows.items()})
     begun = min(shown, key=lambda one: one.incident.day)
-    # sessions that other parts showed before the first part was found belong to it, too
+    # sessions that showed other parts before the first part was found are counted already
     before = sum(bool(one.bad) for one in whole.values() if one.started < begun.seen[begun.first].started)
     now = replace(
         _at_all_places([one.incident for one in _lasting(parts)]), since=begun.incident.since, day=begun.incident.day,
@@ -301,17 +311,18 @@ def of_parts(known: Known, parts: Sequence[Known]) -> Known:
 
 
 def _shown(parts: Iterable[Known]) -> list[Known]:
+    """Return the parts that at least one session shows."""
     return [one for one in parts if any(seen.bad for seen in one.seen.values())]
 
 
 def _lasting(parts: Iterable[Known]) -> list[Known]:
-    """Return the parts that are not over; if all are over, all that were seen."""
+    """Return the parts that are not healed; if all are healed, all parts that were seen."""
     shown = _shown(parts)
     return [one for one in shown if one.unhealed] or shown
 
 
 def _at_all_places(incidents: Sequence[Incident]) -> Incident:
-    """Merge incidents of one sort into one at the place that they share."""
+    """Return one incident for several of one sort, at the place that they share."""
     if len(incidents) == 1:
         return incidents[0]
     now, scopes = together(incidents), [one.where for one in incidents]
@@ -321,8 +332,8 @@ def _at_all_places(incidents: Sequence[Incident]) -> Incident:
     kind = now.kind
     if len({one.kind for one in incidents}) > 1 or (kind == 'DEVICE' and not where.device):
         kind = 'NODE' if nodes else 'SYSTEM'
-    told = [(one.loss, one.interval) for one in incidents if one.loss is not None]
-    loss, interval = pooled(told) if told else (None, None)
+    losses = [(one.loss, one.interval) for one in incidents if one.loss is not None]
+    loss, interval = pooled(losses) if losses else (None, None)
     return replace(
         now, kind=kind, where=where, loss=loss, interval=interval, certain=any(one.certain for one in incidents),
         changed=tuple(dict.fromkeys(what for one in incidents for what in one.changed)),
@@ -330,18 +341,18 @@ def _at_all_places(incidents: Sequence[Incident]) -> Incident:
 
 
 def _as_one(rows: Sequence[Seen]) -> Seen:
-    """Merge the entries of a session on the parts of an incident."""
+    """Return one entry for the entries of one session on the parts of an incident."""
     bad = {name for one in rows for name in one.bad}
-    told = [(one.loss, one.interval) for one in rows if one.bad and one.loss is not None]
-    loss, interval = pooled(told) if told else (None, None)
+    losses = [(one.loss, one.interval) for one in rows if one.bad and one.loss is not None]
+    loss, interval = pooled(losses) if losses else (None, None)
     worst = max((one.worst for one in rows if one.worst), key=lambda of: of[1], default=None)
     healthy = {name for one in rows for name in one.healthy} - bad
     return Seen(rows[0].started, _sorted(bad), _sorted(healthy), loss, interval, worst)
 
 
-#: Return the nodes (or one empty name) of an incident that a session shows to be bad, and those to be healthy.
+#: Returns the nodes (or one empty name) of an incident that a session shows to be bad, and those that it shows healthy.
 Again = Callable[[Known], tuple[set[str], set[str]]]
-#: Return whether a person recorded the level of an incident as what is expected.
+#: Returns True if a person recorded the level of an incident as the expected level.
 Accepted = Callable[[Known], bool]
 
 
@@ -349,10 +360,10 @@ def ledger_after(
     known: Sequence[Known], session: Session, tonight: Sequence[Incident], again: Again, accepted: Accepted,
     results: Path,
 ) -> list[Known]:  # fmt: skip
-    """Return the incidents of the ledger after a session, which shows those of `tonight`; closed ones stay as they are.
+    """Return the incidents of the ledger after a session that shows the incidents `tonight`; closed ones do not change.
 
-    Earlier entries of the session are replaced. An incident of tonight is identified with a known one, or with a part
-    of it, if sort and scope are equal and they share checks; otherwise it is new.
+    Earlier entries of the session are replaced. An incident of tonight is the same as a known one, or as a part of it,
+    if sort and scope are equal and they share checks; otherwise it is new.
     """
     done, active = [], {}
     for one in known:
@@ -373,7 +384,7 @@ def ledger_after(
         found.setdefault(id, []).append(incident)
     for one in active.values():
         one = one.each(lambda leaf: _after(leaf, found.get(leaf.id, ()), session, again, accepted))
-        if one.seen:  # one that only this session had shown, and no longer does, is dropped
+        if one.seen:  # else only this session had shown it, and no longer does: it is dropped
             done.append(one)
     return done
 
@@ -381,7 +392,7 @@ def ledger_after(
 def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> bool:
     """Return True if `incident` has some of the nodes of `known`, but a cause of its own.
 
-    Either it lost significantly more, or tonight also shows the place of `known`, such as a rack.
+    That is so if it lost significantly more, or if tonight also shows the place of `known`, such as a rack.
     """
     if not set(incident.where.nodes) < set(known.where.nodes):
         return False
@@ -392,11 +403,12 @@ def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> 
 
 
 def _if_shown(known: Known) -> Known:
+    """Return an incident or part; without its entries if no session shows it as bad."""
     return known if _shown([known]) else replace(known, seen={})
 
 
 def _after(known: Known, tonight: Sequence[Incident], session: Session, again: Again, accepted: Accepted) -> Known:
-    """Return a known incident without parts after a session, which shows it as `tonight`."""
+    """Return a known incident without parts after a session that shows it as `tonight`."""
     if tonight:
         return _seen_again(known, tonight, session, again)
     if not known.seen:
@@ -416,7 +428,9 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: Session, aga
     if known.seen:
         old = known.incident
         _, healthy = again(known)
-        levels = {(level.series, level.node): level for level in (*now.levels, *old.levels)}  # the first ones count
+        levels = {
+            (level.series, level.node): level for level in (*now.levels, *old.levels)
+        }  # earlier levels override tonight's
         begun_before = old.day <= now.day
         now = replace(
             now, kind=old.kind if old.kind == 'SOFTWARE' else now.kind, levels=tuple(levels.values()),
@@ -428,15 +442,15 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: Session, aga
         healthy = set()
     seen = Seen(started(session), _sorted(bad), _sorted(healthy - bad), now.loss, now.interval, now.worst)
     known = replace(known, incident=now, seen=_in_order(known.seen | {session.session: seen}))
-    told = [(one.loss, one.interval) for one in known.seen.values() if one.bad and one.loss is not None]
-    if known.returned and told:  # the cost while it is present
-        loss, interval = pooled(told)
+    losses = [(one.loss, one.interval) for one in known.seen.values() if one.bad and one.loss is not None]
+    if known.returned and losses:  # the loss while the incident is present
+        loss, interval = pooled(losses)
         return replace(known, incident=replace(now, loss=loss, interval=interval))
     return known
 
 
 def likeness(known: Incident, tonight: Incident) -> float:
-    """Return the similarity of a known incident and one of tonight; 0 if they are different ones."""
+    """Return the similarity of a known incident and one of tonight; 0 if they are different incidents."""
     one, other = known.where, tonight.where
     if known.sort != tonight.sort or bool(one.nodes) != bool(other.nodes):
         return 0.0
@@ -461,7 +475,7 @@ def likeness(known: Incident, tonight: Incident) -> float:
 
 
 def _id(incident: Incident, session: Session, taken: set[str]) -> str:
-    """Return an id that is reproducible: the same incident gets it again when its first session is judged again."""
+    """Return an id that is reproducible: judging its first session again gives the incident the same id."""
     number = 0
     while True:
         text = f'{incident.where} {incident.sort} {incident.checks} {incident.cause} {session.session} {number}'
@@ -472,24 +486,27 @@ def _id(incident: Incident, session: Session, taken: set[str]) -> str:
 
 
 def _in_order(seen: dict[str, Seen]) -> dict[str, Seen]:
+    """Return the entries in the order of their sessions."""
     return dict(sorted(seen.items(), key=lambda item: (item[1].started, item[0])))
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names sorted with their numbers in order."""
     return tuple(sorted(names, key=natural))
 
 
 def until(known: Iterable[Known], session: Session) -> list[Known]:
-    """Return the incidents as they were known up to a session; without those that were found later."""
+    """Return the incidents as they were known up to `session`, without incidents that were found later."""
     last = started(session)
-    found = (one.of_sessions(lambda _, seen: seen.started <= last).each(_if_shown) for one in known)
-    return [one for one in found if one.seen]
+    earlier = (one.of_sessions(lambda _, seen: seen.started <= last).each(_if_shown) for one in known)
+    return [one for one in earlier if one.seen]
 
 
 def in_order(known: Iterable[Known], day: str) -> list[Known]:
-    """Return the incidents by state, the worst first, and those that were closed last first."""
+    """Return the incidents sorted by state, the worst first; of closed ones the last closed first."""
 
     def place(one: Known) -> tuple[Any, ...]:
+        """Return the sort key of an incident."""
         state = one.state(day)
         closed = -date.fromisoformat(one.closed).toordinal() if state == 'closed' else 0
         return STATES.index(state), closed, -one.incident.severity, one.id
@@ -500,7 +517,7 @@ def in_order(known: Iterable[Known], day: str) -> list[Known]:
 def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
     """Return a function that takes a series and nodes and returns the id of their incident, empty without one.
 
-    An incident of few nodes has precedence over one of more or of all; closed ones do not count.
+    An incident with nodes of its own has precedence over one with more nodes or without; closed ones do not count.
     """
     of_series: dict[SeriesId, list[Known]] = {}
     lasting = (one for one in known if not one.closed)
@@ -509,6 +526,7 @@ def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
             of_series.setdefault(of, []).append(one)
 
     def found(of: SeriesId, nodes: Sequence[str]) -> str:
+        """Return the id of the incident with this series on these nodes."""
         return next((one.id for one in of_series.get(of, ()) if one.holds(of, nodes)), '')
 
     return found
@@ -523,7 +541,7 @@ def last_day(known: Iterable[Known]) -> str:
 
 
 def since(known: Known, day: str) -> str:
-    """Return in words when an incident began and how it went on."""
+    """Return in words when an incident began and how it continued."""
     incident, noted, state = known.incident, known.acknowledged, known.state(day)
     lasts = f'in {count(known.sessions, "session")} since {incident.day}'
     is_new = known.sessions == 1 and not known.healthy_for and known.last_bad.day >= day
@@ -549,44 +567,44 @@ def since(known: Known, day: str) -> str:
 
 
 def corrected(known: Known) -> list[str]:
-    """Return what a person corrected, a sentence each, the first one first."""
+    """Return a sentence for each correction by a person, the oldest first."""
     return [one.says(known.id) for one in known.corrections]
 
 
 def lead(known: Sequence[Known], day: str) -> str:
-    """Return the failing incidents in one sentence, the costliest first; empty if their cards already say it."""
+    """Return the failing incidents in one sentence, the costliest first; empty if fewer than two are failing."""
     failing = [one for one in known if one.state(day) in FAILING]
     if len(failing) < 2:
         return ''
     first, *others = (one.incident for one in failing)
     on = f' on {count(len(first.nodes), "node")}' if len(first.nodes) > 1 and not first.where.nodes else ''
     changed = f', with {first.changed[0]}' if first.changed else ''
-    said = f'{first.where}: {first.what}{on}{changed}'
+    sentence = f'{first.where}: {first.what}{on}{changed}'
     beside = list(dict.fromkeys(one.name for one in others))[:_BESIDE]
     more = sum(one.name not in beside for one in others)
-    return f'{said}; besides {", ".join(beside)}' + (f' and {count(more, "other incident")}' if more else '')
+    return f'{sentence}; besides {", ".join(beside)}' + (f' and {count(more, "other incident")}' if more else '')
 
 
 def commands(known: Known, day: str) -> list[str]:
-    """Return the commands to run next; without measurements if everything is healthy."""
+    """Return the commands to run next; no measurements if everything is healthy."""
     state = known.state(day)
     measure = () if state in ('healing', 'closed') else known.incident.next_steps
-    found = [*measure, f'plumbline incidents show {known.id}']
+    steps = [*measure, f'plumbline incidents show {known.id}']
     if state in (*FAILING, 'suspected'):
-        found.append(f'plumbline incidents acknowledge {known.id} --why REASON --until DAY')
-    return [with_options(command, known.results, known.incident.where.site) for command in found]
+        steps.append(f'plumbline incidents acknowledge {known.id} --why REASON --until DAY')
+    return [with_options(command, known.results, known.incident.where.site) for command in steps]
 
 
 @lru_cache
 def _options(results: Path, site: str) -> str:
-    """Return the options of commands on a site: none where they are those of the checkout and its only site."""
+    """Return the options that a command on a site needs: none for the only site in the checkout's own results."""
     results = results.absolute()
     elsewhere = [f'--results {shlex.quote(str(results))}'] if results != ROOT / 'results' else []
     return ' '.join([*elsewhere, f'--site {shlex.quote(site)}'] if elsewhere or len(Store(results).sites()) > 1 else [])
 
 
 def with_options(command: str, results: Path, site: str) -> str:
-    """Return a command; one of ours gets the options that find the results of a site."""
+    """Return a command; if it is one of ours, with the options that find the results of a site."""
     options = _options(results, site)
     if not options or command.split()[0] not in ('plumbline', 'ci/nightly'):
         return command

@@ -14,17 +14,17 @@ from postprocess.results.store import Session
 #: Later sessions that are judged again for an incident that the late session shows.
 LATER = 14
 
-#: Return the nodes (or one empty name) of an incident that a session shows to be bad, and those to be healthy.
+#: Returns the nodes (or one empty name) of an incident that a session shows to be bad, and those that it shows healthy.
 Shows = Callable[[Session, Known], tuple[set[str], set[str]]]
 
 
 def enter(
     ledger: Sequence[Known], then: Sequence[Known], session: Session, later: Sequence[Session], shows: Shows
 ) -> tuple[list[Known], dict[str, str], list[str]]:
-    """Return the ledger with the findings of a late session, the changed ids, and what could not be examined.
+    """Return the ledger with the findings of a late session, old id -> new id, and notes on what was not examined.
 
-    `then`: its judged incidents, as known when it ran. `later`: the sessions since then, in order, of which the first
-    `LATER` are examined for the incidents of this session. An incident that a later session found keeps its id.
+    `then`: the incidents of the session, as known when it ran. `later`: the sessions after it, in order; the first
+    `LATER` of them are examined for the incidents of this session. An incident that a later session found keeps its id.
     """
     whole = {incident.id: incident for incident in ledger}
     ids: dict[str, str] = {}
@@ -64,14 +64,16 @@ def _put(whole: dict[str, Known], incident: Known) -> None:
 
 
 def _without(incident: Known, session: Session) -> Known:
+    """Return an incident without the entry of a session."""
     return incident.of_sessions(lambda uuid, _: uuid != session.session)
 
 
 def _with(known: Known, told: Known, session: Session) -> Known:
-    """Return a known incident with the entries of a session on it or its parts, taken from `told`."""
+    """Return a known incident with the entries of `session` on it or its parts, taken from `told`."""
     own = {leaf.id: leaf for leaf in told.leaves}
 
     def more(leaf: Known) -> Known:
+        """Return one part with its entry."""
         row = own[leaf.id].seen.get(session.session) if leaf.id in own else None
         return _with_rows(leaf, own[leaf.id].incident, {session.session: row}) if row else leaf
 
@@ -79,12 +81,15 @@ def _with(known: Known, told: Known, session: Session) -> Known:
 
 
 def _with_rows(known: Known, incident: Incident, rows: dict[str, Seen]) -> Known:
-    """Return a known incident with the entries `rows` of other sessions; `incident`: its form in the last of them."""
+    """Return a known incident with the entries `rows` of other sessions.
+
+    `incident`: its form in the last of these sessions.
+    """
     seen = dict(sorted((known.seen | rows).items(), key=lambda item: (item[1].started, item[0])))
     last = [uuid for uuid, entry in seen.items() if entry.bad][-1:]
-    told = incident if not known.seen or (last and last[0] in rows) else known.incident
+    newest = incident if not known.seen or (last and last[0] in rows) else known.incident
     first = min(known.incident, incident, key=lambda one: one.day)
-    return replace(known, seen=seen, incident=replace(told, since=first.since, day=first.day))
+    return replace(known, seen=seen, incident=replace(newest, since=first.since, day=first.day))
 
 
 def _followed(incident: Known, later: Sequence[Session], shows: Shows, whole: dict[str, Known]) -> Known:
@@ -103,11 +108,12 @@ def _followed(incident: Known, later: Sequence[Session], shows: Shows, whole: di
 
 
 def _before(known: Known, session: Session) -> Known:
+    """Return an incident with the entries before a session only."""
     return known.of_sessions(lambda _, seen: seen.started < started(session))
 
 
 def _joined(known: Known, before: Known, ids: set[str]) -> Known:
-    """Return an incident merged with its earlier form; one whose id is not in `ids` is unchanged."""
+    """Return an incident merged with its earlier form; an incident whose id is not in `ids` is unchanged."""
     if known.id not in ids:
         return known
     joined = _with_rows(known, before.incident, before.seen)
@@ -115,13 +121,13 @@ def _joined(known: Known, before: Known, ids: set[str]) -> Known:
 
 
 def _same_leaves(incident: Known, other: Known, session: Session) -> set[str]:
-    """Return the ids of those parts of an incident that `session` found and that were known as `one` before it."""
+    """Return the ids of the parts of `other` that `session` found, although `incident` was known before."""
     leaves = (leaf for leaf in other.leaves if leaf.seen and leaf.first == session.session)
     return {leaf.id for leaf in leaves if _same(incident, leaf, session)}
 
 
 def _same(incident: Known, other: Known, session: Session) -> bool:
-    """Return True if an incident that `session` found was known before it."""
+    """Return True if `other`, which `session` found, was known before it as `incident`."""
     judged = ledger_after(
         [incident], session, [other.incident], lambda _: (set(), set()), lambda _: False, incident.results
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ledger: a JSON file for each incident of a site, ``<results>/incidents/<site>/<id>.json``."""
+"""The ledger: one JSON file for each incident of a site, ``<results>/incidents/<site>/<id>.json``."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ _SCHEMA = 1
 def read_ledger(results: Path, site: str) -> list[Known]:
     """Return the incidents of a site, the first found first. Raises InputError for a file that cannot be used.
 
-    After an interrupted correction, the file to be removed and the file written too early are ignored.
+    After an interrupted correction, a file that was to be removed and a file that was written too early are ignored.
     """
-    found = [_read(results, path) for path in sorted(_folder(results, site).glob('*.json'))]
-    done = {(one.id, made) for one in found for made in one.corrections}
-    held = {id for one in found for id in one.ids - {one.id}}
+    incidents = [_read(results, path) for path in sorted(_folder(results, site).glob('*.json'))]
+    done = {(one.id, made) for one in incidents for made in one.corrections}
+    held = {id for one in incidents for id in one.ids - {one.id}}
     early = {
         made.made
         for id, made in done
-        if id == made.made and any(other.id == made.before[0].id and (other.id, made) not in done for other in found)
+        if id == made.made
+        and any(other.id == made.before[0].id and (other.id, made) not in done for other in incidents)
     }
-    found = [one for one in found if one.id not in held | early]
-    return sorted(found, key=lambda one: (one.seen[one.first].started, one.id))
+    incidents = [one for one in incidents if one.id not in held | early]
+    return sorted(incidents, key=lambda one: (one.seen[one.first].started, one.id))
 
 
 def write(results: Path, site: str, before: Sequence[Known], after: Sequence[Known]) -> None:
-    """Replace the files of the incidents that changed; remove those of incidents that are gone."""
+    """Replace the files of the incidents that changed; remove the files of incidents that no longer exist."""
     old = {one.id: one for one in before}
     for one in after:
         if old.pop(one.id, None) != one:
@@ -52,14 +53,14 @@ def write(results: Path, site: str, before: Sequence[Known], after: Sequence[Kno
 
 
 def was_judged(results: Path, session: Session) -> bool:
-    """Return True if the session in its present form was judged before. Raises InputError."""
+    """Return True if the session was judged before with the same reports. Raises InputError."""
     return f'{session.session} {session.runs}' in _judged(results, session.site)
 
 
 def note_judged(results: Path, session: Session) -> None:
     """Note that a session was judged. Raises InputError for a damaged file.
 
-    Where it cannot be written, the session is judged anew the next time.
+    If the file cannot be written, the session is judged again the next time.
     """
     judged = _judged(results, session.site)
     name = f'{session.session} {session.runs}'
@@ -69,7 +70,10 @@ def note_judged(results: Path, session: Session) -> None:
 
 
 def _judged(results: Path, site: str) -> set[str]:
-    """Return the judged sessions. A later report of a session, with cases that ran again, counts as not judged."""
+    """Return the judged sessions, as uuid and number of reports.
+
+    A session with a further report, of cases that ran again, counts as not judged.
+    """
     path = _judged_file(results, site)
     try:
         return set(path.read_text(encoding='utf-8').splitlines())
@@ -80,6 +84,7 @@ def _judged(results: Path, site: str) -> set[str]:
 
 
 def _judged_file(results: Path, site: str) -> Path:
+    """Return the path of the file that names the judged sessions of a site."""
     return results / 'judged' / f'{site}.txt'
 
 
@@ -90,27 +95,27 @@ def sites(results: Path) -> list[str]:
 
 
 def find(results: Path, id: str, site: str | None = None) -> tuple[str, Known]:
-    """Return the incident whose id, or that of a part, begins with `id`, and its site.
+    """Return the site and the incident for which its id, or the id of a part, begins with `id`.
 
-    Raises InputError unless exactly one matches.
+    Raises InputError unless exactly one incident matches.
     """
-    found = [
+    matching = [
         (name, one)
         for name in ([site] if site else sites(results))
         for one in read_ledger(results, name)
         if any(known.startswith(id) for known in one.ids)
     ]
-    if len(found) == 1 and id:
-        return found[0]
-    if found and id:
-        raise InputError(f'{id!r} is the beginning of several incidents: {", ".join(one.id for _, one in found)}')
+    if len(matching) == 1 and id:
+        return matching[0]
+    if matching and id:
+        raise InputError(f'{id!r} is the beginning of several incidents: {", ".join(one.id for _, one in matching)}')
     known = [one for name in sites(results) for incident in read_ledger(results, name) for one in incident.ids]
     guess = did_you_mean(id, known)
     raise InputError(f'{results / "incidents"}: no incident has the id {id!r}{guess}; `plumbline incidents` lists them')
 
 
 def acknowledge(results: Path, id: str, why: str, until: str, site: str | None = None) -> Known:
-    """Note why an incident may stay, and until which day. Raises InputError."""
+    """Note why an incident may stay, and until which day; return it. Raises InputError."""
     name, known = find(results, id, site)
     day = last_day(read_ledger(results, name))
     why = reason(why)
@@ -129,28 +134,31 @@ def acknowledge(results: Path, id: str, why: str, until: str, site: str | None =
 
 
 def reason(why: str) -> str:
-    """Return why a person does something, on one line. Raises InputError for an empty text."""
+    """Return the reason of a person on one line. Raises InputError for an empty text."""
     if not why.strip():
         raise InputError('--why: expected a reason, found an empty text')
     return ' '.join(why.split())
 
 
 def user() -> str:
-    """Return the name of the user; empty without one, as in a container."""
+    """Return the name of the user; empty if there is none, for example in a container."""
     with suppress(OSError, KeyError):
         return getpass.getuser()
     return ''
 
 
 def _folder(results: Path, site: str) -> Path:
+    """Return the folder with the incidents of a site."""
     return results / 'incidents' / site
 
 
 def _to_json(known: Known) -> str:
+    """Return the text of the file of an incident."""
     return json.dumps({'schema': _SCHEMA, **_to_dict(known)}, indent=1, ensure_ascii=False) + '\n'
 
 
 def _to_dict(known: Known) -> dict[str, Any]:
+    """Return an incident as plain values for JSON."""
     values: dict[str, Any] = {'id': known.id, 'incident': known.incident.to_dict()}
     values |= {'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}}
     values |= {'acknowledged': known.acknowledged and asdict(known.acknowledged), 'closes_after': known.closes_after}
@@ -163,13 +171,14 @@ def _to_dict(known: Known) -> dict[str, Any]:
 
 
 def _read(results: Path, path: Path) -> Known:
+    """Return the incident in a file. Raises InputError."""
     try:
         values = json.loads(path.read_text(encoding='utf-8'))
         later = values['schema'] > _SCHEMA
         known = None if later else _from_dict(results, values)
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
-    except InputError:  # of the table of renames: the file itself is right
+    except InputError:  # the table of renames is wrong, not this file
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InputError(f'{path}: not an incident of the ledger, or damaged ({error}): repair or remove it') from None
@@ -179,7 +188,7 @@ def _read(results: Path, path: Path) -> Known:
 
 
 def _from_dict(results: Path, values: Mapping[str, Any]) -> Known:
-    """Return what :func:`_to_dict` wrote. Raises AttributeError, KeyError, TypeError or ValueError."""
+    """Return the incident that :func:`_to_dict` wrote. Raises AttributeError, KeyError, TypeError or ValueError."""
     noted = values['acknowledged']
     return Known(
         values['id'], from_dict(values['incident']), {uuid: _seen(seen) for uuid, seen in values['seen'].items()},
@@ -194,6 +203,7 @@ def _from_dict(results: Path, values: Mapping[str, Any]) -> Known:
 
 
 def _seen(values: dict[str, Any]) -> Seen:
+    """Return an entry from its values in JSON."""
     return Seen(**{name: frozen(value) for name, value in values.items()})
 
 
@@ -201,7 +211,7 @@ def _seen(values: dict[str, Any]) -> Seen:
 
 
 class Entry(NamedTuple):
-    """A node, or several joined by commas, that stood out in a session. `how`: its incident."""
+    """A node, or several joined by commas, that stood out in a session; `how`: names its incident."""
 
     date: str
     session: str
@@ -211,21 +221,21 @@ class Entry(NamedTuple):
 
 
 def entries(results: Path, site: str) -> list[Entry]:
-    """Return the nodes that stood out, by session, the oldest first. Raises InputError for a file of no use."""
-    found = []
+    """Return the nodes that stood out, the oldest session first. Raises InputError for a file that cannot be used."""
+    nodes = []
     for one in read_ledger(results, site):
         for uuid, seen in one.seen.items():
-            found += [Entry(seen.day, uuid, node, one.incident.kind, f'incident {one.id}') for node in seen.bad if node]
-    return sorted(found)
+            nodes += [Entry(seen.day, uuid, node, one.incident.kind, f'incident {one.id}') for node in seen.bad if node]
+    return sorted(nodes)
 
 
 def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str, dict[str, str]]:
-    """Return the sessions that incidents cast doubt on: session -> node (case, without nodes) -> incident.
+    """Return the sessions that incidents make doubtful: session -> node (or case, if without nodes) -> incident.
 
-    An incident casts doubt on the sessions from its first bad one until it healed. An `epoch`, a planned change of the
-    machine, explains the incidents that began in these sessions.
+    An incident makes all sessions doubtful from its first bad one until it healed. An `epoch`, a planned change of the
+    machine, explains the incidents that began in `sessions`.
     """
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+    doubts: dict[str, dict[str, str]] = defaultdict(dict)
     own = {session.session for session in sessions}
     for site in {session.site for session in sessions}:
         for one in read_ledger(results, site):
@@ -239,5 +249,5 @@ def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str,
                 lasts = session.session == one.incident.since or f'{session.started:%Y-%m-%dT%H:%M:%S}' >= began
                 bad |= set(one.unhealed) if lasts and not one.closed else set()
                 names = bad - {''} | (cases if '' in bad else set())
-                found[session.session] = dict.fromkeys(names, what) | found[session.session]
-    return found
+                doubts[session.session] = dict.fromkeys(names, what) | doubts[session.session]
+    return doubts

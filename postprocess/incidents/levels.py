@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Follow the performance of an incident's series over the sessions, and find when it began to fall."""
+"""Follow the performance of the series of an incident over the sessions, and find when it began to fall."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from plumbline.identity import SeriesId
 from postprocess.incidents.incident import Incident, Value
 from postprocess.results.store import Session, Store
 
-_POOLED = 50  # most series and nodes of an incident that are read, spread evenly from the worst to the least
-_MEDIAN = 0.954  # size of the difference of two normal values, in their standard deviations
+_POOLED = 50  # most series, and most nodes, of an incident that are read, spread evenly from the worst to the least
+_MEDIAN = 0.954  # median absolute difference of two normal values, in their standard deviations
 _LEAST, _MOST = 0.01, 0.99  # losses outside this range are dated as if at its ends
-_SHARPEST = 6  # largest loss that is assumed, in units of the spread
-_ENDS = 8.0  # log likelihood of contrary sessions in between that ends a run
+_SHARPEST = 6  # largest assumed loss / spread
+_ENDS = 8.0  # log likelihood of contrary sessions that ends a run
 _SLOPE = 3  # least length of a drift in sessions
-_CLEAR = 4.0  # improvement in the sum of squares, in variances, that a slope needs over a step
-_FEWEST = 3  # fewest jobs on other nodes whose median a node is compared with
-# The median over series and nodes of their performance in each session, as a logarithm, beside the references; of a
-# series without one beside its own median. What a value and its case have in common is one condition, a tuple: as four,
-# the query takes twice the time with DuckDB 2.0.
+_CLEAR = 4.0  # a slope must explain a sum of squares larger by this many variances than a step does
+_FEWEST = 3  # fewest jobs on other nodes for a comparison with their median
+# For each session the median over series and nodes of the logarithm of performance / reference; a series without a
+# reference is compared with its own median. The join of values and cases is one condition on tuples: with four
+# conditions the query takes twice the time in DuckDB 2.0.
 _LEVELS = """
     WITH found AS (
         SELECT incident, cases.night AS night,
@@ -38,7 +38,7 @@ _LEVELS = """
     )
     SELECT incident, night, median(level) AS level FROM found GROUP BY ALL ORDER BY night
 """
-# The same beside the median of the other nodes in that session, where enough of them ran the series, each as above.
+# The same minus the median of the other nodes in that session, if enough of them ran the series.
 _BESIDE = f"""
     WITH every AS (
         SELECT incident, series, own, nodes, cases.night AS night,
@@ -56,13 +56,13 @@ _BESIDE = f"""
     WHERE list_has_any(nodes, own) GROUP BY ALL ORDER BY night
 """
 _Any = TypeVar('_Any')
-Levels = tuple[ndarray, ndarray]  # places of sessions, and the logarithm of the performance in each
+Levels = tuple[ndarray, ndarray]  # indices of sessions, and the logarithm of performance in each of them
 
 
 def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Sequence[Incident]]) -> dict[str, Levels]:
-    """Return for each incident, by key, its level in the sessions that measured it, pooled over its series.
+    """Return key of incidents -> their level in the sessions that measured them, pooled over their series.
 
-    Raises InputError where the store cannot be read.
+    Raises InputError if the store cannot be read.
     """
     rows = [
         (key, of, one.values.get(of), {'node': node})
@@ -75,9 +75,9 @@ def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Se
 
 
 def beside(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Incident]) -> dict[str, Levels]:
-    """Return the level of each loss of nodes relative to the other nodes, which distinguishes it from a loss of all.
+    """Return the level of each loss of nodes relative to the other nodes, which shows whether only these nodes lost.
 
-    Only sessions count in which enough other nodes ran the same. Raises InputError if the store cannot be read.
+    Only sessions in which enough other nodes ran the same series count. Raises InputError if the store cannot be read.
     """
     rows = [
         (key, of, one.values.get(of), {'own': list(one.own_nodes)})
@@ -94,7 +94,7 @@ def _by_incident(
     sql: str,
     rows: Sequence[tuple[str, SeriesId, Value | None, dict[str, Any]]],
 ) -> dict[str, Levels]:
-    """Return the result of a query by incident. `rows`: key of an incident, a series with its value, its nodes."""
+    """Return the result of a query for each incident; `rows`: (key of an incident, series, its value, its nodes)."""
     if not rows or not sessions:
         return {}
     wanted: dict[str, list[Any]] = {
@@ -103,24 +103,25 @@ def _by_incident(
     }  # fmt: skip
     columns = [of.to_row() | nodes for _, of, _, nodes in rows]
     wanted |= {name: [row[name] for row in columns] for name in columns[0]}
-    found: dict[str, list[tuple[int, float]]] = {}
+    points: dict[str, list[tuple[int, float]]] = {}
     for row in store.query(sql, sessions, wanted=wanted).to_pylist():
-        found.setdefault(row['incident'], []).append((row['night'], row['level']))
+        points.setdefault(row['incident'], []).append((row['night'], row['level']))
     return {
-        key: (numpy.array([night for night, _ in of]), numpy.array([at for _, at in of])) for key, of in found.items()
+        key: (numpy.array([night for night, _ in of]), numpy.array([at for _, at in of])) for key, of in points.items()
     }
 
 
 def _some(of: Sequence[_Any]) -> Sequence[_Any]:
+    """Return at most `_POOLED` of the values, evenly spread."""
     return of[:: -(-len(of) // _POOLED)] if of else of
 
 
 def began(level: Levels, loss: float, last: int) -> int:
-    """Return the session, of those up to `last`, in which a loss began, a share of the performance.
+    """Return the index of the session, up to `last`, in which a loss began; `loss`: a share of the performance.
 
-    A step begins with the first session of the last run in which the loss is more likely than none; a single session
-    that is slightly better does not end the run, healthy ones do. A drift begins where the level turned down, if a
-    slope describes this run and the healthy one before it better than a step does.
+    A step begins with the first session of the last run in which the loss is likelier than no loss. One session that is
+    slightly better does not end the run; healthy sessions do. A drift begins where the level turned down, if a slope
+    describes this run and the healthy run before it better than a step does.
     """
     nights, values = level
     nights, values = nights[nights <= last], values[nights <= last]
@@ -138,13 +139,13 @@ def began(level: Levels, loss: float, last: int) -> int:
 
 
 def shows(level: Levels, loss: float, last: int) -> bool:
-    """Return True if a loss is more likely than none at the level of the session `last`."""
+    """Return True if the loss is likelier than no loss at the level of the session with index `last`."""
     nights, values = level
     return bool((values[nights == last] < math.log1p(-min(max(loss, _LEAST), _MOST)) / 2).any())
 
 
 def _run(evidence: ndarray) -> int:
-    """Return the start of the final run with the most evidence; as much evidence against it ends the search."""
+    """Return the start of the final run with the most evidence; `_ENDS` of evidence against it ends the search."""
     sums = evidence[::-1].cumsum()
     best = numpy.maximum.accumulate(sums)
     ended = numpy.flatnonzero(best - sums > _ENDS)
@@ -153,7 +154,7 @@ def _run(evidence: ndarray) -> int:
 
 
 def _turned(values: ndarray, spread: float) -> int | None:
-    """Return the place where a slope to the end of the values begins; None if a step describes them equally well."""
+    """Return the start of a slope that lasts until the end; None if a step describes the values as well."""
     place = numpy.arange(len(values))
     steps = (place >= place[1:, None]).astype(float)
     slopes = numpy.maximum(place - place[:-_SLOPE, None], 0).astype(float)

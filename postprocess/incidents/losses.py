@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses of performance by cause: a node, a device, what lies between them, a check, an environ, a partition."""
+"""Group losses of performance by cause: a node, a device, what lies between them, a check, an environ, a partition."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from postprocess.statistics.groups import MORE
 from postprocess.verdicts.verdict import Common, Verdict
 
 _BEFORE = 3  # sessions whose provenance is compared with tonight's
-_FEW = 0.25  # weight of a healthy series against changed software, of which it may use an unchanged part
-_OF_CASE = ('check', 'curve')  # kinds of losses in common
-_OF_NODE = ('job', 'node', 'connection', 'device')  # kinds of scopes
+_FEW = 0.25  # weight of a healthy series as evidence against changed software: it may use an unchanged part of it
+_OF_CASE = ('check', 'curve')  # kinds of losses in common whose series belong to one check
+_OF_NODE = ('job', 'node', 'connection', 'device')  # kinds of scopes that belong to nodes
 _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
 _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
 
 
 def losses(night: JudgedSession) -> Iterator[Draft]:
-    """Yield a draft for each cause of what regressed, and of losses that several series have in common.
+    """Yield a draft for each cause of regressed series, and of losses that several series have in common.
 
-    First come losses in common, then scopes most of whose series regressed; the rest is assigned to its case. Two
-    losses of equal size need not have one cause.
+    Losses in common come first, then scopes most of whose series regressed; any other series is assigned to its case.
+    Two losses of equal size need not have one cause.
     """
     bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed']
     together: set[int] = set()
@@ -49,9 +49,9 @@ def losses(night: JudgedSession) -> Iterator[Draft]:
     scopes = [_loss_keys(row, night, software, *where_slow) for row, where_slow in zip(bad, guilty, strict=True)]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     groups = explain(scopes, well, {'software': _FEW})
-    besides: dict[Key, set[str]] = {}  # nodes that show the cause of a group and a cause of their own
+    besides: dict[Key, set[str]] = {}  # group -> nodes that show its cause and also a cause of their own
     if more := {place for group in groups for place in _lost_more(group, bad) if cases[bad[place].id] > 1}:
-        # it is slow on this node only, whatever others lost
+        # it counts as slow on this node only, whatever others lost
         for place in more:
             guilty[place] = bad[place].nodes, True
             scopes[place] = _loss_keys(bad[place], night, software, *guilty[place])
@@ -67,7 +67,7 @@ def losses(night: JudgedSession) -> Iterator[Draft]:
 
 
 def _doubtful(rows: Iterable[Verdict], bad: Iterable[Verdict]) -> list[Verdict]:
-    """Return the rows within limits for which the loss of their series on other nodes is more likely than none."""
+    """Return the rows within limits for which the loss of their series on other nodes is likelier than no loss."""
     losses: dict[SeriesId, list[float]] = defaultdict(list)
     for row in bad:
         losses[row.id].append(row.loss or 0.0)
@@ -78,9 +78,9 @@ def _doubtful(rows: Iterable[Verdict], bad: Iterable[Verdict]) -> list[Verdict]:
 
 
 def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
-    """Return the indices of a group's members that lost significantly more than most: they have a further cause.
+    """Return the members of a group that lost significantly more than most: they have a further cause.
 
-    For a node, everything counts as one cause.
+    A group of one node has one cause, so the result is empty.
     """
     if group.key[0] in _OF_NODE:
         return set()
@@ -91,26 +91,26 @@ def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
 def _apart(
     groups: Sequence[Group], more: set[int], scopes: Sequence[Sequence[Key]], well: Sequence[Sequence[Key]]
 ) -> list[Group]:
-    """Return the groups without their members `more`, and new groups that explain those."""
-    kept = [
+    """Return the groups without the members `more`, and new groups that explain these members."""
+    remaining = [
         Group(group.key, tuple(place for place in group.places if place not in more))
         for group in groups
         if more & set(group.places)
     ]
-    left = sorted(set(range(len(scopes))) - {place for group in kept for place in group.places})
-    again = explain([scopes[place] for place in left], well, {'software': _FEW})
-    return kept + [Group(group.key, tuple(left[place] for place in group.places)) for group in again]
+    unexplained = sorted(set(range(len(scopes))) - {place for group in remaining for place in group.places})
+    again = explain([scopes[place] for place in unexplained], well, {'software': _FEW})
+    return remaining + [Group(group.key, tuple(unexplained[place] for place in group.places)) for group in again]
 
 
 def _in_common(night: JudgedSession, bad: Sequence[Verdict]) -> Iterator[tuple[Common, list[Verdict]]]:
     """Yield the losses in common with distinct causes, each with its verdicts.
 
-    All that regressed in a job or curve belongs to a loss in common that covers most of it.
+    A regressed series of a job or curve belongs to the loss in common that covers most of the job or curve.
     """
     chosen: dict[Common, dict[int, Verdict]] = {}
-    for common in night.comparison.common:  # the first ones count
+    for common in night.comparison.common:  # earlier ones have precedence
         shared = {id(row): row for row in _shared(common, night)}
-        # Accept a part of a curve even if it is slightly less likely than its whole check
+        # a wider loss replaces the parts of curves that it contains
         parts = [other for other, own in chosen.items() if other.kind == 'curve' and own.keys() <= shared.keys()]
         others = {place for other, own in chosen.items() if other not in parts for place in own}
         if 2 * len(shared.keys() & others) < len(shared):
@@ -141,6 +141,7 @@ def _shared(common: Common, night: JudgedSession) -> list[Verdict]:
 
 
 def _common_draft(common: Common, rows: list[Verdict], night: JudgedSession) -> Draft:
+    """Return the draft of a loss in common."""
     where = Scope(night.session.site, only({row.id.partition for row in rows}), only({row.id.environ for row in rows}))
     kind = {'node': 'NODE', 'link_class': 'FABRIC'}.get(common.kind, 'SYSTEM')
     if common.kind == 'node':
@@ -156,7 +157,7 @@ def _common_draft(common: Common, rows: list[Verdict], night: JudgedSession) -> 
 
 
 class _Software:
-    """The software that changed tonight for the checks that fell short, by case and node."""
+    """The software that changed tonight for the checks that lost performance, by case and node."""
 
     def __init__(self, night: JudgedSession, cases: Iterable[CaseId]):
         checks = {case.check for case in cases}
@@ -168,6 +169,7 @@ class _Software:
         )
 
     def changes(self, case: CaseId, nodes: Iterable[str]) -> list[Difference]:
+        """Return the changes of software for a case on some nodes."""
         name = ','.join(sorted(nodes))
         return [
             difference
@@ -177,10 +179,10 @@ class _Software:
 
 
 def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
-    """Return the nodes that all slow jobs of a series share, and whether jobs on other nodes were fast.
+    """Return the nodes that all slow jobs of a series share, and True if jobs on other nodes were fast.
 
-    Without nodes, jobs on different nodes are slow. `cases`: in how many cases (one for each node of a sweep) the
-    series was measured, and in how many it is slow.
+    No nodes if jobs on different nodes are slow. `cases`, `slow_cases`: in how many cases (in a sweep, one for each
+    node) the series was measured, and in how many it is slow.
     """
     if cases > 1:
         return (row.nodes, True) if row.nodes and 2 * slow_cases <= cases else ((), False)
@@ -200,13 +202,14 @@ def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...],
 
 
 def _link_class(series: SeriesId) -> str:
+    """Return the link class of a series; empty without one."""
     return dict((*series.params, *series.dims)).get('link_class', '')
 
 
 def _loss_keys(
     row: Verdict, night: JudgedSession, software: _Software, nodes: Sequence[str], only_there: bool
 ) -> list[Key]:
-    """Return the scopes that contain a series, the narrowest first. `only_there`: other nodes are healthy."""
+    """Return the scopes that contain a series, the narrowest first; `only_there`: other nodes are healthy."""
     series = row.id
     place, pairs = (series.partition, series.environ), dict((*series.params, *series.dims))
     keys: list[Key] = []
@@ -224,20 +227,21 @@ def _loss_keys(
         named += [('device', part) for part in pairs.get('pair', '').split('-') if part]
         keys += [('device', series.partition, single, f'{name} {value}') for name, value in named]
     if night.several(series.partition):
-        # a node is slow by itself, or in its connection to others
+        # a single node is slow by itself, one of several nodes in its connection to others
         keys += [('node' if single else 'connection', node) for node in nodes]
         kind = 'place' if len(row.nodes) == 1 else 'fabric'
         for place_of_node in sorted(night.places_of(nodes or row.nodes)):
             keys += [
                 (kind, place_of_node, *place, series.check),
                 (kind, place_of_node),
-            ]  # one check alone, or whatever runs there
+            ]  # one check at this place, or all checks
         if only_there:
             keys.insert(0, ('job', *nodes))
     return keys
 
 
 def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: JudgedSession) -> Draft:
+    """Return the draft of a group of regressed series; `nodes`: the nodes that their slow jobs share."""
     kind, *names = group.key
     site = night.session.site
     partitions, environs = {row.id.partition for row in rows}, {row.id.environ for row in rows}
@@ -261,10 +265,11 @@ def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Judge
     if kind == 'partition':
         where = replace(where, environ='')
     if kind == 'case' and night.several(where.partition) and len({row.case_id for row in rows}) == 1:
-        return _of_rows('CASE', where, rows, seen)  # one job of many, and the others are healthy
+        return _of_rows('CASE', where, rows, seen)  # one job of many; the others are healthy
     return _of_rows('SOFTWARE' if kind == 'software' else 'SYSTEM', where, rows, seen)
 
 
 def _of_rows(kind: str, where: Scope, rows: list[Verdict], nodes: set[str]) -> Draft:
+    """Return the draft of a loss from its verdicts."""
     series = {row.id for row in rows}
     return Draft(kind, where, 'loss', rows, cases={id.case for id in series}, series=series, nodes=nodes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read the provenance of cases over sessions, and find differences between two times or two nodes."""
+"""Read the provenance of cases over sessions, and find differences between two times or between nodes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from postprocess.results.store import Session, Store
 from postprocess.text import one_line
 from postprocess.verdicts.candidates import NODE
 
-ALL = '*'  # in place of the name of a node: all of them together
-#: Facts that stay as they are until someone changes the machine, as shell patterns. All others, such as the load
-#: average, free memory, temperatures, and names of jobs, differ from session to session and explain nothing.
+ALL = '*'  # stands for all nodes together in place of the name of a node
+#: Shell patterns of facts on software, which do not change until someone changes the machine. Facts that match none of
+#: the patterns here, such as load average, free memory and names of jobs, vary with the session and explain nothing.
 SOFTWARE = (
     'stack', 'stack_*', 'binary', 'binary_*', 'package', 'library_*', 'kernel', 'driver*', '*_driver', 'firmware*',
     '*_firmware', 'microcode',
@@ -25,15 +25,15 @@ _SETTINGS = (
     'suite_version', 'check_code', 'site_file*', 'governor', 'smt_active', 'transparent_hugepages', 'cpu_model',
     'bios*', '*_version', 'numa_distances', 'nearest_numa_domain', 'hpl_dat',
 )  # fmt: skip
-#: All facts that are compared.
+#: Patterns of all facts that are compared.
 FACTS = SOFTWARE + _SETTINGS
-Facts = Mapping[str, tuple[str, ...]]  # each fact with the values it took, sorted
+Facts = Mapping[str, tuple[str, ...]]  # fact -> the values that it had, sorted
 _CASE = ('partition', 'environ', 'check', 'params', 'night')
 _COLUMNS = ', '.join(f'"{name}"' for name in _CASE)
 
 
 class Difference(NamedTuple):
-    """A fact that differs: `was`, earlier or on all other nodes, and `now`; empty if unknown."""
+    """A fact that differs: `now`, and `was`: earlier, or with `elsewhere` on all other nodes; empty if unknown."""
 
     fact: str
     was: tuple[str, ...]
@@ -42,26 +42,26 @@ class Difference(NamedTuple):
 
     @property
     def of_software(self) -> bool:
-        """Whether it is of the software that ran."""
+        """True if the fact describes the software that ran."""
         return matches(self.fact, SOFTWARE)
 
     def __str__(self) -> str:
-        """Return ``kernel: 6.1 -> 6.5`` or ``governor: powersave, elsewhere performance``."""
+        """Return the difference as text: ``kernel: 6.1 -> 6.5`` or ``governor: powersave, elsewhere performance``."""
         was, now = (' and '.join(values) or 'nothing' for values in (self.was, self.now))
         return f'{self.fact}: {now}, elsewhere {was}' if self.elsewhere else f'{self.fact}: {was} -> {now}'
 
 
 class Provenance:
-    """The facts of some cases in some sessions, by node; nodes are named as in ``series.by_node``, or `ALL`."""
+    """The facts of some cases in some sessions, by node; a node is named as in ``series.by_node``, or `ALL`."""
 
     def __init__(self, found: Mapping[tuple[CaseId, int], Mapping[str, Facts]]):
         self._found = found
 
     @classmethod
     def read(cls, store: Store, sessions: Sequence[Session], wanted: Iterable[tuple[CaseId, int]]) -> Provenance:
-        """Read the facts of `wanted`: cases, and places of sessions among `sessions`."""
+        """Read the facts of `wanted`: pairs of a case and an index in `sessions`."""
         wanted = list(wanted)
-        places = sorted({n for _, n in wanted})  # of the sessions to read, which are few of a year
+        places = sorted({n for _, n in wanted})  # only these few of all sessions are read
         at = {n: place for place, n in enumerate(places)}
         keys = sorted({(case.partition, case.environ, case.check, to_text(case.params), at[n]) for case, n in wanted})
         if not keys:
@@ -97,17 +97,18 @@ class Provenance:
         return difference(*sides)
 
     def unlike(self, case: CaseId, session: int, node: str) -> list[Difference]:
-        """Return the facts in which a node differs while all others agree."""
+        """Return the facts in which a node differs while all other nodes agree."""
         nodes = self._facts(case, session)
         others = [facts for name, facts in nodes.items() if name not in (node, ALL)]
-        found = []
+        differences = []
         for fact, mine in sorted(nodes.get(node, {}).items()):
             theirs = {facts.get(fact, ()) for facts in others}
             if len(theirs) == 1 and len(others) > 1 and mine not in theirs:
-                found.append(Difference(fact, theirs.pop(), mine, elsewhere=True))
-        return found
+                differences.append(Difference(fact, theirs.pop(), mine, elsewhere=True))
+        return differences
 
     def _facts(self, case: CaseId, session: int) -> Mapping[str, Facts]:
+        """Return node -> facts of a case in a session."""
         return self._found.get((case, session), {})
 
 
@@ -119,9 +120,9 @@ def matches(fact: str, patterns: tuple[str, ...]) -> bool:
 
 def difference(before: Sequence[Facts], after: Sequence[Facts]) -> list[Difference]:
     """Return the facts with one value in all of `before` and another in all of `after`; none if either is empty."""
-    found = []
+    differences = []
     for fact in sorted({fact for facts in (*before, *after) for fact in facts}) if before and after else ():
         old, new = ({facts.get(fact, ()) for facts in side} for side in (before, after))
         if len(old) == len(new) == 1 and old != new:
-            found.append(Difference(fact, old.pop(), new.pop()))
-    return found
+            differences.append(Difference(fact, old.pop(), new.pop()))
+    return differences

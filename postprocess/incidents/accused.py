@@ -49,8 +49,8 @@ def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], nig
         kind = 'NODE' if accusation.kind in _OF_NODES else 'DEVICE' if where.device else 'FABRIC'
         series = {row.id for row in rows} or {id.series('*')}
         yield Draft(
-            kind, where, 'failure', list(rows), cases={id}, series=series, nodes=set(accusation.nodes), cause=accusation.text,
-            evidence=[job, *again], named=True,
+            kind, where, 'failure', list(rows), cases={id}, series=series, nodes=set(accusation.nodes),
+            cause=accusation.text, evidence=[job, *again], named=True,
         )  # fmt: skip
 
 

@@ -263,7 +263,7 @@ class Background:
             yield f'plumbline {self.comparison.retire}'
         if incident.sort == 'loss' and begin and not where.nodes:
             before, now = self.sessions[begin - 1], self.sessions[-1]
-            yield f'plumbline compare {before.session[:8]} {now.session[:8]}'
+            yield f'plumbline compare {before.short_name} {now.short_name}'
         if incident.kind == 'SOFTWARE' and where.environ and of_stack:
             yield f'git log -p -- {shlex.quote(f"spack_envs/{where.site}/{where.environ}")}'
 

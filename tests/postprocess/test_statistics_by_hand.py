@@ -91,6 +91,8 @@ def test_the_middle_half_of_the_further_jobs_is_their_loss():
         assert found.df[place, 0] == 4 + k - 1
         assert found.z[place, 0] == approx(normal_of(found.loss[place, 0] / error, 4 + k - 1))
     assert found.z[2:, 1].tolist() == [0.0, 0.0]
+    fewer = looks(of, jobs[:, :4])
+    assert fewer.there.T.tolist() == [[True, True, False, False]] * 2 and fewer.z[:2] == approx(found.z[:2])
 
 
 def normal_of(t, df):

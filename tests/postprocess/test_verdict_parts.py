@@ -1,0 +1,478 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small parts of the verdicts, each function on its own: jobs, groups, health, rows of a baseline, what is retired."""
+
+import json
+import math
+from dataclasses import replace
+from datetime import datetime
+from types import SimpleNamespace
+
+import numpy
+import pytest
+from rows import each_row
+
+from plumbline.errors import InputError
+from plumbline.identity import CaseId, Quantity
+from plumbline.limits import Limits, Tolerance
+from plumbline.record import NOTHING, Summary
+from plumbline.references import Reference, read_references
+from postprocess.results.rows import CaseRow, MetricRow
+from postprocess.statistics.groups import Groups, InCommon
+from postprocess.statistics.levels import Level
+from postprocess.verdicts import baseline as rows_of_baseline
+from postprocess.verdicts import compare, gather, health, measured
+from postprocess.verdicts.baseline import Proposal, Replacement, Wanted
+from postprocess.verdicts.candidates import Candidate, Doubt
+from postprocess.verdicts.measured import Job, Measured
+from postprocess.verdicts.problems import problems_of, stored
+from postprocess.verdicts.proposals import to_baseline
+from postprocess.verdicts.retire import retire
+
+RATE = Quantity('GB/s', 'higher')
+STREAM = CaseId('cpu', 'system', 'STREAM', ())
+TRIAD = STREAM.series('triad', ())
+TOLERANCE = Tolerance(0.02, 1.0, 0.01)
+
+
+def case(case_id=1, check='STREAM', result='pass', round=0, nodes=('n1',), reason=None, **fields):
+    texts = dict.fromkeys(('trial_seconds', 'dims', 'draw', 'figures', 'placement', 'evidence', 'purpose'), '')
+    known = {'provenance': '{}', 'health': '{}', 'name': check, 'tags': [], 'fixture': False, 'benchmark': True}
+    return CaseRow(
+        case_id=case_id, partition='cpu', environ='system', check=check, params='-', result=result, round=round,
+        nodes=list(nodes), fail_reason=reason, **texts | known | fields,
+    )  # fmt: skip
+
+
+def metric(case_id=1, name='triad', mean=100.0, status='measured', **fields):
+    return MetricRow(case_id, name, '-', 'GB/s', 'higher', 1, status, mean=mean, min=mean, max=mean, **fields)
+
+
+def reference(of=TRIAD, mean=100.0, facts=None, **fields):
+    provenance = '; '.join(f'{name}={value}' for name, value in (facts or {}).items())
+    return Reference(of, RATE, mean, None, fields.pop('n', 3), 'baseline', 'session x', provenance=provenance, **fields)
+
+
+def job(status='measured', value=100.0, round=0, case_id=1, nodes=('n1',), ended=True, cause=''):
+    summary = Summary(1, value, None, value, value) if status == 'measured' else NOTHING
+    return Job(round, case_id, nodes, summary, status, cause, ended)
+
+
+def series(*jobs, of=TRIAD, **fields):
+    return Measured(of, RATE, 'quick', jobs or (job(),), **fields)
+
+
+def candidate(values=(1.0, 1.0), nights=None, of=TRIAD, quantity=RATE):
+    nights = numpy.arange(len(values)) if nights is None else numpy.array(nights)
+    return Candidate(
+        id=of, quantity=quantity, mode='quick', nights=nights, cases=10 + nights, values=numpy.array(values),
+        nodes=numpy.array(['n1'] * len(values)), std=numpy.full(len(values), math.nan), looks={},
+        stated={'floor': None, 'usual_spread': None},
+    )  # fmt: skip
+
+
+# Jobs of a session
+
+
+def test_a_case_that_runs_again_is_one_with_several_runs():
+    runs = [case(1), case(2), case(3, round=1), case(4, check='Osu'), case(5, check='Osu', round=2), case(6, round=1)]
+    assert [[one.case_id for one in group] for group in measured.runs_of(runs)] == [[1, 3, 6], [2], [4, 5]]
+    assert [one.case_id for one in measured.last_runs(runs)] == [6, 2, 5]
+    assert [len(group) for group in measured.runs_of([case(1, round=1)])] == [1]
+
+
+def test_the_series_of_a_session_with_their_jobs():
+    rows = [case(1, nodes=('n1', 'n2')), case(2, result='fail', reason='killed', fail_phase='run', round=1)]
+    (one,) = measured.measured(rows, [metric(1), metric(2, status='failed', mean=None)])
+    assert [(of.case_id, of.status, of.cause, of.ended, of.round) for of in one.jobs] == [
+        (1, 'measured', '', True, 0), (2, 'failed', 'failed in run: killed', False, 1),
+    ]  # fmt: skip
+    assert (one.value, one.status, one.nodes, one.case_id, one.lost) == (100.0, 'measured', ('n1', 'n2'), 1, ())
+    # a run that declares nothing, with and without an end
+    (one,) = measured.measured([rows[0], rows[1]._replace(result='pass', fail_reason=None)], [metric(1)])
+    assert one.jobs[1].ended and one.jobs[1].status == 'failed' and "'pass'" in one.jobs[1].cause
+    (one,) = measured.measured(rows, [metric(1)])
+    assert not one.jobs[1].ended and one.jobs[1].cause == 'failed in run: killed'
+
+
+@each_row(('row', 'names'), [
+    (case(), ['*']), (case(benchmark=False), []), (case(result='skip'), ['*']),
+    (case(result='skip', benchmark=False), []), (case(result='fail', benchmark=False, reason='x'), ['*']),
+    (case(benchmark=False, reason='failed to meet reference', result='fail', fail_phase='performance'), ['*']),
+])  # fmt: skip
+def test_a_case_without_a_series_stands_for_itself_where_something_is_lost(row, names):
+    assert [one.id.metric for one in measured.measured([row], [])] == names
+
+
+def test_a_failed_stack_is_the_cause_of_its_cases():
+    stack = case(1, check='Stack', fixture=True, result='fail', reason='no compiler', fail_phase='sanity')
+    (one,) = measured.measured([stack, case(2, result=measured.NEEDED_FAILED)], [])
+    assert 'stack system' in one.cause and 'no compiler' in one.cause
+    (one,) = measured.measured([case(1, check='Stack', fixture=True), case(2, result=measured.NEEDED_FAILED)], [])
+    assert 'stack' not in one.cause
+
+
+def test_jobs_that_ended_without_a_number_are_lost():
+    found = series(job('missing', ended=False), job('invalid', case_id=2), job(case_id=3, value=90.0), job('failed'))
+    assert [one.case_id for one in found.lost] == [2]
+    assert (found.value, found.case_id, [one.case_id for one in found.measuring]) == (90.0, 3, [3])
+    assert series(job('missing', cause='gone', case_id=7)).cause == 'gone'
+    # only jobs on the same nodes as the first are pooled
+    two = series(job(value=90.0), job(value=110.0, round=1), job(value=500.0, nodes=('n2',)))
+    assert two.value == 100.0 and two.summary.n == 2
+
+
+# Groups of series
+
+
+@each_row(('points', 'ranges'), [
+    (8, [(0, 8), (0, 4), (2, 6), (4, 8)]), (4, [(0, 4)]), (3, []), (0, []), (9, [(0, 9), (0, 4), (2, 6), (4, 8)]),
+])  # fmt: skip
+def test_stretches_of_a_curve_overlap_by_half(points, ranges):
+    fewest = gather._FEWEST
+    expected = [list(range(*part)) for part in ranges if part[1] - part[0] >= fewest]
+    found = list(gather._ranges(list(range(points))))
+    assert [part for part in found if len(part) >= 4] == expected
+    assert all(len(part) >= fewest for part in found)
+
+
+def test_series_share_what_their_names_say():
+    one = CaseId('gpu', 'cuda', 'Copies', (('link_class', 'nvlink'),)).series('rate', (('link_class', 'pcie'),))
+    found = dict.fromkeys(gather._commons(series(job(nodes=('n1',)), of=one), True))
+    assert list(found) == [
+        ('partition', 'gpu'), ('environ', 'gpu/cuda'), ('check', 'gpu/cuda Copies'), ('case', str(one.case)),
+        ('link_class', 'gpu nvlink'), ('link_class', 'gpu pcie'), ('node', 'n1'),
+    ]  # fmt: skip
+    for several, swept in ((('n1', 'n2'), True), (('n1',), False)):
+        kinds = [kind for kind, _ in gather._commons(series(job(nodes=several)), swept)]
+        assert kinds == ['partition', 'environ', 'check', 'case']
+    assert [gather._order((kind, 'b'))[0] for kind in ('partition', 'environ', 'check', 'case', 'link_class', 'node')
+            ] == [0, 1, 2, 3, 4, 5]  # fmt: skip
+
+
+def test_of_equal_groups_only_the_widest_is_judged():
+    ids = [
+        CaseId('cpu', 'system', check, ()).series(f'm{i}', ()) for check in ('A', 'B') for i in range(gather._FEWEST)
+    ]
+    rows = [SimpleNamespace(measured=series(of=of)) for of in ids]
+    groups, names = gather.groups_of(rows, {})
+    assert list(zip(groups.kinds, names, strict=True)) == [
+        ('partition', 'cpu'), ('check', 'cpu/system A'), ('check', 'cpu/system B'),
+    ]  # fmt: skip
+    assert [part.tolist() for part in groups.members] == [
+        [*range(2 * gather._FEWEST)], [*range(gather._FEWEST)], [*range(gather._FEWEST, 2 * gather._FEWEST)],
+    ]  # fmt: skip
+    groups, _ = gather.groups_of(rows[: gather._FEWEST - 1], {})
+    assert not groups.members
+
+
+# Health
+
+
+def test_provenance_is_of_the_first_node_and_counters_of_each():
+    found = health.facts_by_node(['n1', 'n2'], '{"kernel": "6.1"}', '{"n2": {"health_ecc": "1"}}')
+    assert found == {'n1': {'kernel': '6.1'}, 'n2': {'health_ecc': '1'}}
+    assert health.facts_by_node(['n1', 'n2'], None, None) == {'n1': {}} and health.facts_by_node([], '{}', None) == {}
+
+
+def test_the_highest_load_and_the_lowest_clock_of_several_jobs_count():
+    jobs = [{'load_beside': '0.2', 'clock_in_run': '2600'}, {'load_beside': '0.9', 'clock_in_run': '1900'}, {}]
+    assert health._worst(jobs, 'load_beside') == 0.9 and health._worst(jobs, 'cpu_steal') is None
+    assert health._worst([{'cpu_steal': 'x'}], 'cpu_steal') == 0.0
+    assert health._clocks({'n1': jobs, 'n2': [{'clock_in_run': 'fast'}]}, 'clock_in_run') == {'n1': 1900}
+
+
+@each_row(('own', 'others', 'said'), [
+    ('0.51', [], True), ('0.5', [], False), ('0.9', ['0.3', '0.5', '0.1'], True), ('0.8', ['0.3', '0.5', '0.1'], False),
+])  # fmt: skip
+def test_load_counts_beyond_that_of_other_nodes(own, others, said):
+    elsewhere = [[{'load_beside': value}] for value in others]
+    assert bool(health._disturbed([{'load_beside': own}], elsewhere)) is said
+
+
+@each_row(('clock', 'others', 'words'), [
+    ('1900', ['2600', '2500', '2700'], '1.9 GHz against 2.6'), ('2469', ['2600'], '2.47 GHz against 2.6'),
+    ('2470', ['2600'], None), ('1900', [], None),
+])  # fmt: skip
+def test_a_clock_below_95_percent_of_the_others_is_told(clock, others, words):
+    cases = [case(1, nodes=('n0',), provenance=json.dumps({'clock_in_run': clock}))]
+    cases += [case(i, nodes=(f'n{i}',), provenance=json.dumps({'clock_in_run': of})) for i, of in enumerate(others, 1)]
+    assert health.Health(cases).of([cases[0].id], ['n0']) == ({'n0': words} if words else {})
+
+
+# What went wrong in a session
+
+
+def session(problems=(), expected=2, ran=2, mode='quick'):
+    return SimpleNamespace(problems=problems, expected=expected, ran=ran, mode=mode)
+
+
+@each_row(('of', 'cases', 'rows', 'kinds'), [
+    (session(), [], [series()], []), (session(expected=3), [], [series()], ['session']),
+    (session(expected=None), [], [series()], []), (session(ran=0, expected=0), [], [], ['session']),
+    (session(), [], [series(job('failed'))], ['not measured']), (session(), [], [], ['not measured']),
+    (session(), [], [series(job('failed')), series()], []),
+    (session(mode='hourly'), [], [series()], ['session']), (session(mode=None), [], [series()], []),
+    (session(['x', 'x']), [], [series()], ['session']),
+    (session(), [case(2, fixture=True, result='fail', reason='x')], [series()], ['fixture']),
+    (session(), [case(2, fixture=True)], [series()], []),
+    # a case that failed shows it by its series, one that ended with another reason does not
+    (session(), [case(2, result='fail', reason='x', fail_phase='run')], [series()], []),
+    (session(), [case(2, result='fail', reason='x', fail_phase='performance')], [series()], ['case']),
+    (session(), [case(2, result='fail', reason='failed to meet reference: x', fail_phase='performance')], [series()],
+     []),
+    (session(), [case(1, result='fail', reason='x', fail_phase='performance')], [series(), series(job('missing'))], []),
+    (session(), [case(1, result='fail', reason='x', fail_phase='performance')], [series()], ['case']),
+])  # fmt: skip
+def test_what_went_wrong_outside_the_series(of, cases, rows, kinds):
+    assert [problem.kind for problem in problems_of(of, cases, rows)] == kinds
+
+
+def test_a_lost_node_is_read_from_its_sentence():
+    found = stored('n3 booted at 2026-11-02T03:04:05, while the session ran')
+    assert (found.kind, found.node, found.partition) == ('node lost', 'n3', '')
+    assert stored('something else').kind == 'session'
+
+
+# Rows of a baseline
+
+
+@each_row(('old', 'new', 'what', 'percent'), [
+    (None, reference(), 'new', None), (reference(), reference(), 'same', 0.0),
+    (reference(), reference(mean=110.0), 'changed', 10.0),
+    (reference(mean=80.0), reference(mean=60.0), 'changed', -25.0),
+    (reference(), reference(n=4), 'changed', 0.0), (reference(), reference(spread=0.1, df=3.0), 'changed', 0.0),
+    (reference(), replace(reference(), note='other'), 'same', 0.0),
+    (replace(reference(), quantity=Quantity('MB/s', 'higher')), reference(), 'changed', None),
+])  # fmt: skip
+def test_a_proposed_row_beside_the_one_in_force(old, new, what, percent):
+    limits = Limits(95.0, 105.0, 0.05, '')
+    found = Replacement(new, limits, old, old and limits, TOLERANCE)
+    assert found.what == what and replace(found, withheld=True).what == 'withheld'
+    assert found.difference == (None if percent is None else pytest.approx(percent))
+
+
+@each_row(('rows', 'unusable', 'doubted', 'complete'), [
+    ([False], [], False, True), ([True], [], False, False), ([True, False], [], False, True), ([], [], False, False),
+    ([False], ['x'], False, False), ([False], [], True, False),
+])  # fmt: skip
+def test_a_proposal_is_complete_where_all_that_was_asked_for_is_in_it(rows, unusable, doubted, complete):
+    some = [SimpleNamespace(withheld=withheld) for withheld in rows]
+    assert Proposal('s', some, [], [], {}, unusable, doubted, []).complete is complete
+
+
+@each_row(('group', 'units', 'says'), [
+    ([candidate()], ('GB/s',), ''), ([candidate()], ('MB/s', 's'), 'GB/s'), ([candidate()], (), ''),
+    ([candidate((1e-3, 0.0))], (), '0'), ([candidate((-1.0,))], (), '-1'), ([candidate((1e-9,))], (), ''),
+    ([candidate(), candidate(quantity=Quantity('s', 'lower'))], (), 'lower'),
+])  # fmt: skip
+def test_values_that_can_be_no_reference(group, units, says):
+    found = rows_of_baseline._unusable(group, units)
+    assert (says in found and bool(found)) if says else found == ''
+
+
+@each_row(('value', 'text'), [(None, ''), (1234.5678, '1234.57'), (3, '3'), ('x', 'x'), (1e-7, '1e-07')])
+def test_numbers_of_a_file_have_six_digits(value, text):
+    assert rows_of_baseline.digits(value) == text
+
+
+def test_a_row_keeps_its_spread_through_a_change_of_level():
+    new, old = reference(mean=90.0), reference(spread=0.03, df=7.0, spread_n=9)
+    assert [getattr(rows_of_baseline._with_spread_of(new, old), name) for name in ('mean', 'spread', 'df', 'spread_n')
+            ] == [90.0, 0.03, 7.0, 9]  # fmt: skip
+    assert rows_of_baseline._with_spread_of(new, replace(old, spread_n=None)).spread_n == 3
+    other = replace(old, quantity=Quantity('s', 'lower'))
+    assert rows_of_baseline._with_spread_of(new, other) is new
+
+
+def test_when_a_row_was_retired_is_in_its_provenance():
+    when = datetime(2026, 11, 2, 3, 4, 5)
+    assert rows_of_baseline.retired_at(reference(facts={'retired': '2026-11-02T03:04:05'})) == when
+    assert rows_of_baseline.retired_at(reference(facts={'retired': 'soon'})) is None
+    assert rows_of_baseline.retired_at(reference()) is None and rows_of_baseline.part('a;b;c') == 'a,b,c'
+
+
+NIGHTS = [
+    SimpleNamespace(
+        session=f'night{n:03}xyz', short_name=f'night{n:03}', started=datetime(2026, 11, n), is_of_another_suite=False
+    )
+    for n in range(1, 5)
+]
+
+
+def recorder(in_force=None, retired=None, doubts=None, named=False, site='cluster'):
+    of = object.__new__(rows_of_baseline._Recorder)
+    of.sessions, of.wanted, of.site, of.doubts = NIGHTS, Wanted(named), site, doubts or {}
+    of.in_force, of.retired = {TRIAD: in_force} if in_force else {}, retired or {}
+    of.refused, of.doubted = [], False
+    return of
+
+
+@each_row(('old', 'since'), [
+    (None, None), (reference(facts={'sessions': 'night003, night002'}), datetime(2026, 11, 2)),
+    (reference(facts={'sessions': 'earlier', 'dates': '2026-10-03..2026-10-09'}), datetime(2026, 10, 3)),
+    (reference(recorded_at='2026-10-09'), None),
+    (reference(recorded_at='2026-10-09', epoch='kernel'), datetime(2026, 10, 9)),
+    (reference(recorded_at='2026-10-09', epoch='kernel', facts={'dates': '2026-10-03'}), datetime(2026, 10, 3)),
+    (reference(facts={'dates': 'long ago'}), None),
+])  # fmt: skip
+def test_a_baseline_begins_at_the_first_session_of_its_row(old, since):
+    assert recorder(old).since(TRIAD) == since
+
+
+def test_a_retired_series_begins_when_it_was_retired():
+    assert recorder(retired={TRIAD: datetime(2026, 11, 3)}).since(TRIAD) == datetime(2026, 11, 3)
+
+
+@each_row(('levels', 'switched', 'worse', 'site', 'alternates'), [
+    (2, None, [1.0], 'cluster', True), (2, None, None, 'cluster', False), (2, 3, [1.0], 'cluster', False),
+    (0, None, [1.0], 'cluster', False), (2, None, None, rows_of_baseline.UNDESCRIBED, True),
+    (2, 3, None, rows_of_baseline.UNDESCRIBED, False),
+])  # fmt: skip
+def test_a_machine_that_goes_to_and_fro_between_levels(levels, switched, worse, site, alternates):
+    of = Level(numpy.ones(1, bool), levels=((90.0, 1), (100.0, 2))[:levels], switched=switched,
+               worse=None if worse is None else numpy.array(worse))  # fmt: skip
+    assert recorder(site=site).alternates(of) is alternates
+
+
+def test_jobs_that_count_for_a_baseline():
+    doubt = Doubt(1, 11, STREAM, '', 'busy')
+    of = recorder(reference(facts={'sessions': 'night002'}), doubts={(1, 11): doubt})
+    assert of.choose([candidate((1.0, 2.0, 3.0, 4.0))]).values.tolist() == [3.0, 4.0] and not of.doubted
+    # sessions that were named count before the row begins, and a doubt among them is told
+    of = recorder(reference(facts={'sessions': 'night002'}), doubts={(1, 11): doubt}, named=True)
+    assert of.choose([candidate((1.0, 2.0, 3.0, 4.0))]).values.tolist() == [1.0, 3.0, 4.0] and of.doubted
+    of = recorder(doubts={(1, 11): doubt})
+    assert of.choose([candidate((2.0,), [1])]) is None and of.doubted and len(of.refused) == 1
+    assert recorder(reference(facts={'sessions': 'night004'})).choose([candidate()]) is None
+
+
+def test_why_jobs_are_left_out():
+    doubts = {(0, 10): Doubt(0, 10, STREAM, '', 'busy'), (2, 12): Doubt(2, 12, STREAM, '', 'hot')}
+    of = recorder(doubts=doubts)
+    every = candidate((1.0, 2.0, 3.0), [0, 1, 2])
+    found = of.left_out([every], [candidate((1.0, 3.0), [0, 2])], [0, 2])
+    assert list(found) == ['night002xyz', 'night004xyz']
+    assert found['night002xyz'] == rows_of_baseline._BEFORE and found['night004xyz'] == rows_of_baseline._NOTHING
+    found = of.left_out([every], [candidate((2.0,), [1])], [1, 2])
+    assert 'busy' in found['night001xyz'] and not found['night001xyz'].startswith('in part')
+    assert found['night003xyz'].startswith('in part') and 'hot' in found['night003xyz']
+    named = recorder(named=True).left_out([every], [], [])
+    assert set(named.values()) == {rows_of_baseline._NOTHING}
+
+
+# Losses in common
+
+
+@each_row(('red', 'told'), [([], True), ([0, 1, 2], True), ([0, 1, 2, 3], False)])
+def test_a_loss_in_common_is_told_unless_most_of_it_regressed(red, told):
+    rows = [SimpleNamespace(measured=series(of=STREAM.series(f'm{i}', ()))) for i in range(4)]
+    common = InCommon(red=[0], loss={0: (0.1, 0.05, 0.2)}, p={0: 0.01})
+    answer = SimpleNamespace(common=common, red=numpy.isin(numpy.arange(4), red))
+    found = compare._in_common(answer, Groups(['check'], [numpy.arange(4)]), ['STREAM'], rows)
+    assert [(one.kind, one.where, len(one.series), one.p) for one in found] == (
+        [('check', 'STREAM', 4, 0.01)] if told else []
+    )
+    for one in found:
+        assert (one.loss, *one.interval) == pytest.approx([1 - math.exp(-size) for size in (0.1, 0.05, 0.2)])
+
+
+def test_a_slow_node_is_a_loss_of_what_ran_on_it():
+    rows = [SimpleNamespace(measured=series(job(nodes=nodes), of=STREAM.series(f'm{i}', ())))
+            for i, nodes in enumerate((('n1',), ('n2',), ('n1', 'n2')))]  # fmt: skip
+    answer = SimpleNamespace(slow=SimpleNamespace(loss={1: (0.1, 0.05, 0.2, 0.01)}))
+    (found,) = compare._slow_nodes(answer, SimpleNamespace(names=['n1', 'n2']), rows)
+    assert (found.kind, found.where, [of.metric for of in found.series]) == ('node', 'n2', ['m1', 'm2'])
+    assert found.loss == pytest.approx(1 - math.exp(-0.1)) and found.p == 0.01
+
+
+def test_further_jobs_are_asked_for_by_case():
+    more = [SimpleNamespace(case=1, jobs=2, on=-1, avoid=(0,)), SimpleNamespace(case=0, jobs=1, on=1, avoid=())]
+    of = SimpleNamespace(ids=[4, 7], names=['n1', 'n2'])
+    found = compare._further_jobs(SimpleNamespace(more=more), of, [case(4), case(7, check='Osu')])
+    assert [(one.case_id, one.name, one.jobs, one.on, one.not_on) for one in found] == [
+        (7, 'Osu', 2, '', ('n1',)), (4, 'STREAM', 1, 'n2', ()),
+    ]  # fmt: skip
+    assert found[1].why.startswith('n2') and not found[0].why.startswith('n')
+
+
+def test_doubts_that_no_budget_was_left_for_are_told_with_the_largest_loss():
+    assert compare._left_out(SimpleNamespace(left_out={}), 0.08) == ''
+    said = compare._left_out(SimpleNamespace(left_out={1: 0.01, 2: 0.1}), 0.08)
+    assert '8 %' in said and '2 cases' in said and '9.5 %' in said
+    assert 0 <= compare._draw('a') < 1 and compare._draw('a') != compare._draw('b')
+
+
+def test_what_a_check_no_longer_judges_is_missing():
+    recorded, other = reference(facts={'sessions': 'night001'}), reference()
+    for judged, row, status in ((False, recorded, 'missing'), (True, recorded, 'measured'), (False, other, 'measured')):
+        (found,) = compare.without_judgement([series(judged=judged)], SimpleNamespace(exact={TRIAD: row}))
+        assert found.status == status
+    # a curve of which another point is judged goes on
+    points = [STREAM.series('rate', (('size', str(size)),)) for size in (1, 2)]
+    exact = {points[0]: reference(points[0], facts={'sessions': 'night001'})}
+    rows = [series(of=points[0], judged=False), series(of=points[1])]
+    assert [one.status for one in compare.without_judgement(rows, SimpleNamespace(exact=exact))] == ['measured'] * 2
+    rows = [series(of=points[0], judged=False), series(of=STREAM.series('lag', (('size', '2'),)))]
+    assert [one.status for one in compare.without_judgement(rows, SimpleNamespace(exact=exact))] == [
+        'missing', 'measured',
+    ]  # fmt: skip
+
+
+# Rows that are retired
+
+
+@pytest.fixture
+def site(tmp_path):
+    """The root of a site with rows of two metrics, and the results with a proposal of one of them."""
+    folder, results = tmp_path / 'sites/cluster', tmp_path / 'results'
+    folder.mkdir(parents=True)
+    (results / 'proposals').mkdir(parents=True)
+    rows = [
+        replace(reference(STREAM.series(name, ())), std=1.0, recorded_at='2026-11-01') for name in ('copy', 'triad')
+    ]
+    (folder / 'baseline.csv').write_text(to_baseline(rows))
+    (results / 'proposals/cluster.csv').write_text(to_baseline(rows[:1]))
+    return tmp_path / 'sites', results
+
+
+NOW = datetime(2026, 11, 2, 3, 4, 5)
+
+
+def test_retired_rows_move_to_a_file_beside_the_baseline(site):
+    root, results = site
+    found = retire(results, 'cluster', ['STREAM copy'], ' gone;  for good ', root, NOW)
+    assert ([row.id.metric for row in found.rows], found.left, found.proposed) == (['copy'], 1, 1)
+    assert [row.id.metric for row in read_references(root / 'cluster/baseline.csv', 'baseline')] == ['triad']
+    (row,) = read_references(root / 'cluster/retired.csv', 'baseline')
+    assert row.facts['retired'] == '2026-11-02T03:04:05' and row.note == 'retired 2026-11-02: gone, for good'
+    assert not (results / 'proposals/cluster.csv').exists()
+    again = retire(results, 'cluster', ['*'], 'x', root, NOW)
+    assert ([row.id.metric for row in again.rows], again.left, again.proposed) == (['triad'], 0, 0)
+    assert len(read_references(root / 'cluster/retired.csv', 'baseline')) == 2
+
+
+def test_a_proposal_keeps_the_rows_that_are_not_retired(site):
+    root, results = site
+    rows = (root / 'cluster/baseline.csv').read_text()
+    (results / 'proposals/cluster.csv').write_text(rows)
+    assert retire(results, 'cluster', ['STREAM triad'], 'x', root, NOW).proposed == 1
+    assert [row.id.metric for row in read_references(results / 'proposals/cluster.csv', 'baseline')] == ['copy']
+    (results / 'proposals/cluster.csv').write_text(kept := (results / 'proposals/cluster.csv').read_text() + '\n')
+    (root / 'cluster/baseline.csv').write_text(rows)
+    assert retire(results, 'cluster', ['STREAM triad'], 'x', root, NOW).proposed == 0
+    assert (results / 'proposals/cluster.csv').read_text() == kept
+
+
+@each_row(('patterns', 'why', 'of_site', 'names'), [
+    (['STREAM copy'], ' ', 'cluster', '--why'), (['STREAM copy'], 'x', 'clusterr', 'clusterr'),
+    (['STREAM copy', 'Osu'], 'x', 'cluster', 'Osu'),
+])  # fmt: skip
+def test_what_cannot_be_retired(tmp_path, patterns, why, of_site, names):
+    folder = tmp_path / 'sites/cluster'
+    folder.mkdir(parents=True, exist_ok=True)
+    text = to_baseline([replace(reference(STREAM.series('copy', ())), std=1.0, recorded_at='2026-11-01')])
+    (folder / 'baseline.csv').write_text(text)
+    (folder / 'site.yaml').touch()
+    with pytest.raises(InputError, match=names):
+        retire(tmp_path / 'results', of_site, patterns, why, tmp_path / 'sites', NOW)
+    assert (folder / 'baseline.csv').read_text() == text

@@ -4,15 +4,17 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy
 import pytest
 from rows import each_row
 from run_reports import verdict_of
 
 from plumbline.identity import Quantity, SeriesId
-from postprocess.history.fleet import Event, Fleet
+from postprocess.history.fleet import Event, Fleet, _drain, _lately, _left_out, drain, write_drain
 from postprocess.history.fleet_events import _covers, _leave_out, add_events, add_problems
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Scope
+from postprocess.incidents.ledger import Entry
 from postprocess.verdicts.problems import Problem
 
 TRIAD = SeriesId('cpu', 'system', 'STREAM', (), 'triad')
@@ -128,3 +130,54 @@ def test_a_problem_is_told_of_what_it_broke_or_is_an_incident_of_its_own(problem
     assert [line for one in drafts[:before] for line in one.evidence] == evidence
     assert [(one.kind, one.where.nodes) for one in drafts[before:]] == ([new] if new else [])
     assert all((one.sort, one.cause) == ('session', 'x') for one in drafts[before:])
+
+
+SESSIONS = [SimpleNamespace(session=f's{i}', day=f'2026-11-0{i}') for i in range(1, 6)]
+
+
+@each_row(('session', 'of', 'node', 'drained'), [
+    ('s4', {}, 'n1', True), ('s3', {}, 'n1', True), ('s2', {}, 'n1', False), ('s5', {}, 'n1', False),
+    ('s4', {'kind': 'FABRIC'}, 'n1', False), ('s4', {}, 'n2', False), ('s4', {'where': 'n1,n2'}, 'n1,n2', False),
+])  # fmt: skip
+def test_a_node_that_stood_out_in_one_of_the_two_sessions_before_is_to_be_drained(session, of, node, drained):
+    found = _drain([event(**of)], [Entry('2026-11-04', session, node, 'NODE', 'x')], SESSIONS)
+    assert set(found) == ({'n1'} if drained else set())
+    if drained:
+        assert '2026-11-05' in found['n1'] and 'STREAM triad -20.0 %' in found['n1']
+
+
+def test_the_commands_that_drain_are_written_in_the_order_of_the_nodes(tmp_path):
+    def fleet(**drain):
+        return SimpleNamespace(drain=drain, session=SimpleNamespace(site='s', day='2026-11-05'))
+
+    assert write_drain(fleet(), tmp_path) is None and not list(tmp_path.iterdir())
+    path = write_drain(fleet(n2='b', n1='a'), tmp_path)
+    assert path == tmp_path / 'proposals/drain-s-2026-11-05.txt'
+    assert path.read_text() == f'{drain("n1", "a")}\n{drain("n2", "b")}\n'
+    assert "NodeName='a b'" in drain('a b', 'x') and "Reason='plumbline x'" in drain('a b', 'x')
+
+
+def a_table(*before, tonight=4):
+    """Return a table of nodes that ran in `before` of the three sessions before tonight, and in none before these."""
+    ran = numpy.full((len(before), 9), numpy.nan)
+    for row, n in zip(ran, before, strict=True):
+        row[-1 - n : -1] = 1.0
+    ran[:tonight, -1] = 1.0
+    return SimpleNamespace(nodes=[f'n{i}' for i in range(len(before))], performance=ran)
+
+
+def test_nodes_that_ran_lately_are_those_of_two_of_three_sessions_before():
+    assert _lately([a_table(0, 1, 2, 3)]) == {'n2', 'n3'}
+    assert _lately([a_table(3, 3, 3, 3, tonight=3)]) == set(), 'too few ran tonight to be compared'
+    early = a_table(3, 3, 3, 3)
+    early.performance[:, :-1] = numpy.roll(early.performance[:, :-1], -3, axis=1)
+    assert _lately([early]) == set(), 'four sessions ago and earlier'
+    pair = a_table(3, 3, 3, 3)
+    pair.nodes[0] = 'n1,n2'
+    assert _lately([pair, a_table(0, 0, 0, 0)]) == {'n1', 'n2', 'n3'}
+
+
+def test_metrics_of_fewer_than_four_nodes_are_counted():
+    assert _left_out([a_table(1, 1, 1, 1)]) == []
+    (said,) = _left_out([a_table(1, 1, 1, 1), a_table(1, 1, 1, 1, tonight=3), a_table(1, 1, 1)])
+    assert said.startswith('2 metrics') and '4 nodes' in said

@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 
 from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
+from postprocess import node_check
 from postprocess.cli import app
-from postprocess.node_check import take_looks
+from postprocess.node_check import Outcome, take_looks
 from postprocess.results import node_checks
 from postprocess.statistics.lowest import lowest
 
@@ -334,3 +335,53 @@ def test_settings_alone_load_no_library_of_arrays(tmp_path):
     words = [sys.executable, '-c', script, str(tmp_path)]
     answer = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     assert answer.stdout == '[]\n'
+
+
+@pytest.mark.parametrize(
+    ('cpus', 'beside', 'runs'), [(100, 1.9, True), (100, 2.1, False), (2, 0.2, True), (2, 0.3, False)]
+)
+def test_others_may_use_two_percent_of_the_cpus_or_a_quarter_of_one(monkeypatch, tmp_path, cpus, beside, runs):
+    monkeypatch.setattr(node_check, 'processor_of', lambda node: {'num_cpus': cpus, 'model': 'x'})
+    monkeypatch.setattr(benchmarks, 'node_of', lambda processor, gpus: None)
+    monkeypatch.setattr(benchmarks, 'installed', lambda node: ([], ['likwid']))
+    monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: beside)
+    monkeypatch.setattr(node_check.time, 'sleep', lambda seconds: None)
+    found = Outcome('n1')
+    node_check._measure(found, tmp_path, {'devices': {}, 'repeats': {}}, 'cpu')
+    assert (bool(found.done), bool(found.undecided)) == (runs, not runs) and found.lacking[0] == 'likwid'
+
+
+def test_a_look_keeps_the_most_devices_that_were_ever_seen(monkeypatch, tmp_path):
+    counts, asked, before = tmp_path / 'n1.counts', [], {'gpus': 4, 'dimms': 2}
+    monkeypatch.setattr(looks, 'devices', lambda: ({'gpus': 3, 'dimms': 4, 'ports': 1}, []))
+    monkeypatch.setattr(looks, 'lost', lambda devices, unread, before: ['a GPU'])
+    monkeypatch.setattr(looks, 'settings_faults', lambda expects: ['smt'])
+    monkeypatch.setattr(looks, 'counters', lambda path, gpus: (asked.append(gpus), ('a 1\nb 2\n', []))[1])
+    monkeypatch.setattr(looks, 'growth', lambda facts: (['ecc'], ['warm']))
+    found = Outcome('n1')
+    node_check._look(found, [('smt', 'off')], before, counts)
+    assert before == {'gpus': 4, 'dimms': 4, 'ports': 1} and counts.read_text() == 'a 1\nb 2\n' and asked == [True]
+    assert [what for what, _ in found.faults] == ['settings', 'devices', 'counters'] and len(found.notes) == 1
+    assert found.done == ['1 settings', '3 facts of devices', '2 counters'] and not found.undecided
+
+    def unreadable(*_):
+        raise ValueError('no')
+
+    for name in ('devices', 'settings_faults', 'counters'):
+        monkeypatch.setattr(looks, name, unreadable)
+    found = Outcome('n1')
+    node_check._look(found, [], {'gpus': 0}, counts)
+    assert len(found.undecided) == 3 and not found.faults
+    node_check._look(found, 'no site', {}, counts)
+    assert found.lacking == ['settings (no site)']
+
+
+@pytest.mark.parametrize(('fields', 'code', 'begin', 'has'), [
+    ({'done': ['2 rates']}, 0, 'OK:', 'n1: 2 rates'), ({'undecided': ['x']}, 3, 'UNKNOWN:', 'not known: x'),
+    ({'faults': [('hpl', 'slow'), ('ecc', 'grew')], 'undecided': ['x']}, 1, 'ERROR:', 'hpl: slow; ecc: grew'),
+    ({'notes': ['warm'], 'lacking': ['a', 'b']}, 0, 'OK:', 'warning: warm; not measured: a, b'),
+])  # fmt: skip
+def test_the_outcome_of_a_check_is_one_line_and_a_code(fields, code, begin, has):
+    found = Outcome('n1', **fields)
+    assert found.exit_code == code and found.line.startswith(begin) and has in found.line
+    assert bool(found.reason) == (code == 1)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rows import each_row
@@ -14,8 +15,10 @@ from rows import each_row
 from ci import planned
 from ci import session as module
 from ci.process import Ended, Process, end_processes, owner_of
+from ci.progress import Seconds
 from ci.session import PlannedSession, Selection, add_runs, case_of, failed
 from plumbline import settings
+from plumbline.errors import InputError
 from postprocess.history.unfinished import unfinished
 
 WORDS = ('-n', 'two words')
@@ -227,3 +230,191 @@ def test_status_knows_a_session_that_is_not_stored_yet(session):
     assert found and (found.ended, found.expected, found.runs) == (1, session.expected, False)
     session.forget()
     assert unfinished(results, 's') is None
+
+
+# What ReFrame answers
+
+
+@pytest.fixture
+def reframe(monkeypatch):
+    """What ReFrame prints, its calls, and the file of budgets that its checks write."""
+    found = SimpleNamespace(out='', err='', called=[], budgets='')
+
+    def run(words, *, env=None, **options):
+        found.called.append((words, env))
+        if env and found.budgets:
+            Path(env[settings.BUDGETS.name]).write_text(found.budgets)
+        return subprocess.CompletedProcess(words, 1, found.out, found.err)
+
+    monkeypatch.setattr(Selection, '_checks', ([Path('checks/a.py')], ['b.py: is not valid Python']))
+    monkeypatch.setattr(module.subprocess, 'run', run)
+    return found
+
+
+def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(reframe):
+    reframe.out = (
+        '- STREAM %x=1 /1a2b @s:p+e\n    ^build ~s:p+e /ffff @s:p+e\n'
+        '\x1b[31m  ^ Needed /3c @s:q+e\x1b[0m\n- no hash @s:p\n'
+        'Concretized 2 test case(s)\n'
+    )
+    reframe.err, reframe.budgets = 'WARNING: skipping test file c.py: no module\n', '1a2b 57\n'
+    selection = Selection('s', 'quick', WORDS)
+    cases, problems = selection.list_cases({'A': 'b'})
+    assert cases == {('1a2b', 's:p+e'): 'STREAM %x=1', ('3c', 's:q+e'): 'Needed'}
+    assert problems == ['b.py: is not valid Python', 'ReFrame: skipping test file c.py: no module']
+    ((words, environment),) = reframe.called
+    assert words[-1] == '-lC' and '-cchecks/a.py' in words and environment['A'] == 'b'
+    assert selection.budgets == {'1a2b': 60.0}
+
+
+@each_row(
+    'out, err, said',
+    [
+        ('', '', 'no output'), ('first\nlast\n', '', ': last'),
+        ('x\n', 'ERROR: no such site\nmore\n', 'ERROR: no such site'), ('', '\x1b[31mERROR\x1b[0m: red\n', ': ERROR: red'),
+    ],
+)  # fmt: skip
+def test_a_reframe_that_cannot_list_is_quoted(out, err, said, reframe):
+    reframe.out, reframe.err = out, err
+    with pytest.raises(InputError, match=f'{said}$'):
+        Selection('s', 'quick').list_cases()
+
+
+def test_why_checks_cannot_run_is_told_by_feature_or_mode(reframe):
+    checks = [
+        {'name': 'HPL %x=1', 'requires': 'hpl cpu', 'tags': ['quick', 'nightly']},
+        {'name': 'HPL %x=2', 'requires': 'hpl', 'tags': ['quick']},
+        {'name': 'GEMM', 'requires': 'gemm hpl', 'tags': ['quick']},
+        {'name': 'OSU', 'requires': 'osu', 'tags': ['nightly', 'acceptance']},
+        {'name': 'STREAM', 'requires': 'cpu', 'tags': ['quick']}, {'name': 'Own', 'requires': None, 'tags': ['quick']},
+    ]  # fmt: skip
+    reframe.out = f'a banner\n{json.dumps(checks, indent=2)}'.replace('[\n  {', '[\n{')
+    found = Selection('s', 'quick', WORDS).lacking({'cpu'})
+    assert list(found.values()) == [['OSU'], ['GEMM'], ['GEMM', 'HPL']]
+    assert [lack.feature for lack in found] == ['', 'gemm', 'hpl']
+    assert 'acceptance, nightly' in next(iter(found)).what
+    assert not [word for word in reframe.called[0][0] if word.startswith('--mode')]
+    reframe.out = 'no list'
+    assert Selection('s', 'quick').lacking(()) == {}
+
+
+@each_row('words, distributes', [((), False), (('--distribute',), True), (('--dist=all',), True), (('-n', 'a'), False)])
+def test_a_selection_that_makes_a_case_for_each_node(words, distributes):
+    assert Selection('s', 'quick', words).distributes == distributes
+
+
+def test_checks_of_nodes_run_first_and_files_without_checks_or_sense_are_left_out(monkeypatch, tmp_path):
+    for name, text in {
+        'a/gpu': '@rfm.simple_test\nclass A: pass', 'node/z': '@simple_test\nclass Z: pass', 'core/base': 'x = 1',
+        'b/wrong': 'x = 1\ny =\n', 'c/own': '    # @rfm.simple_test\n',
+    }.items():  # fmt: skip
+        path = tmp_path / f'checks/{name}.py'
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    monkeypatch.setattr(module, 'ROOT', tmp_path)
+    files, (problem,) = Selection('s', 'quick')._checks
+    assert [path.stem for path in files] == ['z', 'gpu'] and 'wrong.py:2: ' in problem
+
+
+# What a session keeps
+
+
+def test_a_session_is_resumed_within_20_hours_and_not_before_it_began(session, monkeypatch):
+    same = Selection('s', 'quick', WORDS, ('node_sweep',))
+    for later, can in ((0, True), (-1, False), (71999, True), (72000, False)):
+        monkeypatch.setattr(module.time, 'time', lambda seconds=later: session.started + seconds)
+        assert session.can_resume(same) == can
+    monkeypatch.undo()
+    session.recorded = session.recorded | {'more': 'x'}
+    assert session.can_resume(same)
+
+
+def test_the_options_and_files_of_a_part_that_runs_more_than_once(session, monkeypatch):
+    command, variables = run(session, monkeypatch, times=3)
+    assert '--reruns=2' in command and settings.CASES.name not in variables
+    command, variables = run(session, monkeypatch, {('1a', 's:p+e'): ()}, times=1, variables={'PLUMBLINE_X': 'y'})
+    assert not [word for word in command if word.startswith('--reruns')] and variables['PLUMBLINE_X'] == 'y'
+    assert json.loads(Path(variables[settings.CASES.name]).read_text())['trials'] == {}
+
+
+@each_row('why, said, printed', [('', 'cancelled 2', False), ('no time', 'cancelled 2', True), ('no time', '', False)])
+def test_jobs_of_a_run_that_was_ended_are_cancelled(why, said, printed, session, monkeypatch, capsys):
+    monkeypatch.setattr(Process, 'wait', lambda _: Ended(why=why))
+    monkeypatch.setattr(module, 'cancel_jobs_below', lambda folder: said)
+    session.run(0)
+    assert ('plumbline: cancelled 2' in capsys.readouterr().out) == printed
+
+
+def test_what_cases_took_is_kept_where_they_measured(session, tmp_path):
+    cases = [
+        case('a', time_run=5.0), case('b', 'fail', time_run=6.0), case('c', 'xfail', time_run=7.0), case('d'),
+        case('e ~f', time_run=8.0), case('f', time_run=None),
+    ]  # fmt: skip
+    session.remember_seconds({'runs': [{'testcases': cases}, {'testcases': [case('a', time_run=99.0)]}]}, 12.0)
+    assert Seconds.read(tmp_path).took == {'hash-a s:p+e': 5.0, 'hash-c s:p+e': 7.0}
+
+
+@each_row('written, further, ran', [(False, [], False), (True, [], True), (True, [case('a')], True)])
+def test_a_part_counts_as_run_if_it_left_a_report(written, further, ran, session, monkeypatch):
+    def end(_, *given, **more):
+        assert given == (7.0, wanted, '-retry') and more == {'times': 2, 'trials': None}
+        if written:
+            session.part('-retry').parent.mkdir(parents=True, exist_ok=True)
+            session.part('-retry').write_text(json.dumps({'runs': [{'testcases': further}]}))
+
+    wanted = {('hash-a', 's:p+e'): ()}
+    monkeypatch.setattr(PlannedSession, 'run', end)
+    content = {'runs': [{'testcases': [case('a', 'fail')]}]}
+    assert session.run_again(content, wanted, 7.0, '-retry', 2, purpose='look') == ran
+    assert len(content['runs']) == 1 + len(further) and session.report.exists() == ran
+    if further:
+        (added,) = content['runs'][1]['testcases']
+        assert (added['run_index'], added['plumbline_purpose']) == (1, 'look')
+    session.report.unlink(missing_ok=True)
+
+
+@each_row(
+    'results, jobs, said',
+    [
+        (['pass'], 0, '1 of 2 cases'), (['pass', 'fail'], 0, '2 of 2 cases'),
+        (['pass', 'abort'], 0, '1 of 2 cases'), (['abort'] * 2, 2, '0 of 2 cases, while n0, n1 ran'),
+        (['abort'] * 3, 3, 'while n0, n1, n2 ran'), (['abort'] * 5, 5, 'while n0, n1, n2 ran and 2 more'),
+        (['abort'] * 4, 1, 'while n0 ran'),
+    ],
+)  # fmt: skip
+def test_a_session_that_was_cut_short_says_after_how_many_cases(results, jobs, said):
+    cases = [case(f'n{n}', result, jobid='7' if n < jobs else None) for n, result in enumerate(results)]
+    content = {'runs': [{'testcases': [*cases, case('x ~f', 'abort')]}]}
+    sentence = module.cut_short(content, 'no time', 2)
+    assert sentence.endswith(said) and 'no time' in sentence
+    assert ['no time' in str(one['fail_reason']) for one in cases] == [result == 'abort' for result in results]
+
+
+@each_row(
+    'record, left, said', [({'trials_not_run': '3', 'trials_left_out': 'why'}, 3, 'why'), ({}, 0, ''), (None, 0, '')]
+)
+def test_trials_that_did_not_run(record, left, said):
+    entry = case('a', record=None if record is None else {'provenance': record})
+    assert (module.trials_not_run(entry), module.left_out(entry)) == (left, said)
+
+
+@each_row(
+    'result, phase, lost',
+    [
+        ('pass', None, False), ('xfail', 'performance', False), ('xpass', None, False), ('fail', 'performance', False),
+        ('fail', 'sanity', True), ('fail', None, True), ('abort', None, True),
+    ],
+)  # fmt: skip
+def test_a_case_that_did_not_measure(result, phase, lost):
+    content = {'runs': [{'testcases': [case('a', result, fail_phase=phase), case('x ~f', 'fail')]}]}
+    assert bool(failed(content)) == lost
+
+
+def test_partitions_without_a_queue_run_as_many_jobs_as_the_site_allows_or_eight(monkeypatch):
+    entries = {'own': {'scheduler': 'local'}, 'few': {'scheduler': 'local', 'max_jobs': 2}, 'q': {'scheduler': 'slurm'}}
+    site = SimpleNamespace(
+        name='s', partitions={name: SimpleNamespace(name=name, entry=entry) for name, entry in entries.items()}
+    )
+    monkeypatch.setattr(module, 'name_of_this_site', lambda: 's')
+    monkeypatch.setattr(module, 'load_site', lambda name: site)
+    assert module._most_at_once() == {'s:own': 8, 's:few': 2}

@@ -118,3 +118,140 @@ def test_jobs_that_wait_are_told_with_slurms_reason(monkeypatch, tmp_path):
     assert said == 'Licenses of 10, 11, 12, 13, 14 and 2 more; JobHeldUser of 20'
     monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: None)  # where there is no Slurm
     assert slurm_nodes.waiting_below(tmp_path) == ''
+
+
+def partition(scheduler='slurm', *access):
+    return SimpleNamespace(name='p', entry={'scheduler': scheduler} | ({'access': list(access)} if access else {}))
+
+
+@each_row(
+    'access, queue',
+    [
+        ([], None), (['-p compute'], 'compute'), (['--partition=a', '-A me'], 'a'), (['-A me', '-pb'], 'b'),
+        (['--part c'], None), (['-C "a b" -p d'], 'd'),
+    ],
+)  # fmt: skip
+def test_the_queue_is_read_from_the_options_of_the_partition(access, queue, monkeypatch):
+    asked = []
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: asked.append(words))
+    assert slurm_nodes.slurm_queue(partition('slurm', *access)) == queue
+    assert slurm_nodes.nodes_of(partition('slurm', *access), '%N') == []
+    assert asked[0][4:] == (('--partition', queue) if queue else ())
+
+
+def test_a_node_of_several_partitions_is_told_once_with_all_fields(monkeypatch):
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: 'n1|idle|a|b\nn1|idle|a|b\nn2|mixed||x|y\nn3|idle||\n')
+    assert slurm_nodes.nodes_of(partition(), '%N|%T|%u|%E') == [
+        ('n1', 'idle', 'a', 'b'), ('n2', 'mixed', '', 'x|y'), ('n3', 'idle', '', ''),
+    ]  # fmt: skip
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: 'n1|idle\nn2|mixed\nn3|idle*\nn4|idle\n')
+    assert slurm_nodes.free_nodes(partition()) == ['n1', 'n4']
+
+
+def test_only_slurm_is_asked(monkeypatch):
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: pytest.fail('Slurm was asked'))
+    site = SimpleNamespace(partitions={'p': partition('local'), 'q': partition('pbs')})
+    assert slurm_nodes.Nodes.now(site) == slurm_nodes.Nodes([], {})
+    site.partitions['r'] = partition('slurm')
+    assert [one.entry['scheduler'] for one in slurm_nodes.slurm_partitions(site)] == ['slurm']
+
+
+@each_row(
+    'state, undecided, planned',
+    [
+        ('idle*', True, False), ('unknown', True, False), ('down', False, False), ('down*', False, False),
+        ('fail', False, False), ('inval', False, False), ('drained', False, True), ('draining*', False, True),
+        ('maint', False, True), ('reserved', False, True),
+    ],
+)  # fmt: skip
+def test_the_states_of_nodes_that_take_no_jobs(state, undecided, planned):
+    node = slurm_nodes.NodeOut('n1', 'p', state, '')
+    assert (node.undecided, not node.problem) == (undecided, planned)
+    assert str(node) == f'n1 of p is {state}'
+    assert not node.problem or 'not drained' in node.problem
+
+
+def test_a_node_is_waited_for_half_a_minute(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: 'n1|idle*|Unknown|none\n')
+    monkeypatch.setattr(slurm_nodes.time, 'monotonic', lambda: now[0])
+    monkeypatch.setattr(slurm_nodes.time, 'sleep', lambda seconds: now.__setitem__(0, now[0] + seconds))
+    assert len(slurm_nodes.nodes_out(SITE)) == 1 and now[0] == 31
+
+
+@each_row(
+    'user, reason, by_slurm',
+    [
+        ('slurm', 'whatever', True), ('bob', 'Not responding', False), ('root', 'Not responding', True),
+        ('root', 'new disk', False), ('Unknown', 'gres/gpu count too low (3 < 4)', True),
+        ('Unknown', 'gpu count is odd', False),
+    ],
+)  # fmt: skip
+def test_who_drained_a_node(user, reason, by_slurm, monkeypatch):
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: 'SlurmUser = slurm(64030)\n')
+    assert slurm_nodes.is_of_slurm(user, reason) == by_slurm
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: None)
+    assert not slurm_nodes.is_of_slurm('slurm', 'whatever'), 'its name is not known'
+
+
+class Queue:
+    """The jobs in Slurm's queue below folders; `scancel` empties it after `seconds`, unless Slurm does not answer."""
+
+    def __init__(self, monkeypatch, jobs, seconds=1.0, answers=True):
+        self.jobs, self.seconds, self.answers, self.now, self.end, self.cancelled = (
+            jobs,
+            seconds,
+            answers,
+            0.0,
+            None,
+            (),
+        )
+        monkeypatch.setattr(slurm_nodes, 'ask', self.ask)
+        monkeypatch.setattr(slurm_nodes.time, 'monotonic', lambda: self.now)
+        monkeypatch.setattr(slurm_nodes.time, 'sleep', lambda seconds: setattr(self, 'now', self.now + seconds))
+
+    def ask(self, program, *words):
+        if program == 'scancel':
+            self.cancelled, self.end = words, self.now + self.seconds
+            return '' if self.answers else None
+        left = {} if self.end is not None and self.now >= self.end else self.jobs
+        return ''.join(f'{job}|{where}\n' for job, where in left.items())
+
+
+@each_row('seconds, waited', [(0, 0.0), (1, 1.0), (59.7, 60.0), (999, 60.0)])
+def test_cancelled_jobs_are_waited_for_a_minute_at_most(seconds, waited, monkeypatch, tmp_path):
+    queue = Queue(monkeypatch, {'7': f'{tmp_path}/a/b', '8': f'{tmp_path}', '9': f'{tmp_path}x/a'}, seconds)
+    assert slurm_nodes.jobs_below(tmp_path) == ['7', '8']
+    said = slurm_nodes.cancel_jobs_below(tmp_path)
+    assert said.startswith('cancelled 2 jobs') and said.endswith(': 7 8')
+    assert queue.cancelled == ('7', '8') and queue.now == waited
+
+
+def test_jobs_that_cannot_be_cancelled_are_told_and_twenty_are_named(monkeypatch, tmp_path):
+    jobs = {f'{number}': f'{tmp_path}/a' for number in range(10, 31)}
+    queue = Queue(monkeypatch, jobs, answers=False)
+    said = slurm_nodes.cancel_jobs_below(tmp_path)
+    assert said.startswith('could not cancel 21 jobs') and said.endswith(' 28 29') and queue.now == 0
+    assert len(queue.cancelled) == 21
+    assert slurm_nodes.cancel_jobs_below(tmp_path / 'b') == ''
+
+
+@each_row('jobs, said', [(5, '1, 2, 3, 4, 5'), (6, '1, 2, 3, 4, 5 and 1 more'), (1, '1')])
+def test_five_jobs_are_named(jobs, said):
+    assert slurm_nodes._some_jobs([f'{number}' for number in range(1, jobs + 1)]) == said
+
+
+def test_slurm_is_asked_without_the_formats_of_a_user(monkeypatch):
+    given = []
+    monkeypatch.setenv('SINFO_FORMAT', 'x')
+    monkeypatch.setenv('SQUEUE_SORT', 'x')
+    monkeypatch.setenv('SLURM_CONF', 'x')
+    monkeypatch.setattr(slurm_nodes, 'output_of', lambda command, env: given.append(env) or 'said')
+    assert slurm_nodes.ask('sinfo') == 'said'
+    assert not {'SINFO_FORMAT', 'SQUEUE_SORT'} & {*given[0]} and given[0]['SLURM_CONF'] == 'x'
+
+    def absent(command, env):
+        raise ValueError('not found')
+
+    monkeypatch.setattr(slurm_nodes, 'output_of', absent)
+    assert slurm_nodes.ask('sinfo') is None

@@ -1,9 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command lines of ci/: options of ReFrame before --, and what an unknown word was meant to be."""
 
-import pytest
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
 
-from ci.command import add_common_options, new_parser
+import pytest
+from rows import each_row
+
+from ci import command
+from ci.command import add_common_options, duration, new_parser, positive
+from ci.outcome import CrashError
+from plumbline import settings
+from plumbline.errors import InputError, SiteError
+from plumbline.stacks.install import StackError
 
 
 def parser():
@@ -46,3 +58,110 @@ def test_the_end_of_a_description_is_told_below_the_options():
     assert (found.prog, found.description) == ('ci/night', 'Run a night.')
     assert found.epilog == 'Exit code 1 while an incident is open.'
     assert new_parser('x', 'One line.').epilog is None
+
+
+@each_row('text, seconds', [('90m', 5400), ('1h30m', 5400), ('2d', 172800), ('7s', 7)])
+def test_durations(text, seconds):
+    assert duration(text) == seconds
+
+
+@each_row('text', ['', 'soon', '8', '-1h'])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=text):
+        duration(text)
+
+
+@each_row('text, number', [('1', 1), ('12', 12), ('0', None), ('-1', None), ('1.5', None), ('x', None), ('', None)])
+def test_positive_numbers(text, number):
+    if number:
+        assert positive(text) == number
+        return
+    with pytest.raises(argparse.ArgumentTypeError, match='1 or more'):
+        positive(text)
+
+
+def test_only_a_parser_of_reframes_options_tells_of_them(capsys):
+    with pytest.raises(SystemExit):
+        new_parser('release', 'A release.').parse_args(['--nothing-like-it'])
+    assert 'ReFrame' not in capsys.readouterr().err
+
+
+def fails_with(error):
+    def work():
+        raise error
+
+    return work
+
+
+@each_row(
+    'error, code, said',
+    [
+        (InputError('a file'), 2, 'a file'), (SiteError('a key'), 2, 'a key'), (StackError('a stack'), 2, 'a stack'),
+        (CrashError('a step'), 1, 'a step'), (OSError(28, 'No space left', '/full'), 1, '/full: No space left'),
+        (OSError(28, 'No space left'), 1, '/results: No space left'),
+    ],
+)  # fmt: skip
+def test_an_error_is_a_line_and_an_exit_code(error, code, said, capsys):
+    assert command.exit_code_of(fails_with(error), lambda: Path('/results')) == code
+    assert capsys.readouterr().err == f'plumbline: {said}\n'
+
+
+def test_the_exit_code_of_work_and_other_errors_pass():
+    assert command.exit_code_of(lambda: 7, Path.cwd) == 7
+    with pytest.raises(KeyError):
+        command.exit_code_of(fails_with(KeyError('x')), Path.cwd)
+
+
+@each_row('given, before, chosen', [('a', None, 'a'), (None, 'b', 'b'), ('a', 'b', 'a'), (None, None, 'by host')])
+def test_the_site_is_passed_on_to_what_is_started(given, before, chosen, monkeypatch):
+    name = settings.SITE.name
+    monkeypatch.setenv(name, before or '')
+    monkeypatch.setattr(command, 'name_of_this_site', lambda: os.environ[name] or 'by host')
+    assert command.choose_site(given) == os.environ[name] == chosen
+
+
+def test_work_gets_the_site_and_the_locked_results(monkeypatch, tmp_path):
+    """The results directory is given relative to where the command was started."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(settings.RESULTS.name, 'elsewhere')
+    cleaned, chosen = [], []
+    monkeypatch.setattr(command, 'usable', lambda root: None)
+    monkeypatch.setattr(command, 'choose_sites', chosen.append)
+    monkeypatch.setattr(command, 'choose_site', lambda name: name)
+    monkeypatch.setattr(command, 'load_site', lambda name: f'site {name}')
+    monkeypatch.setattr(command, '_clean_up_after_a_kill', cleaned.append)
+
+    def work(site, results):
+        assert (site, results) == ('site s', tmp_path / 'here') and cleaned == [results]
+        with pytest.raises(InputError, match='another nightly run'), command._lock(results):
+            pass
+        return 6
+
+    assert command.run(argparse.Namespace(results='here', sites=None, site='s'), work) == 6 and chosen == []
+    assert command.run(argparse.Namespace(results='here', sites='mine', site='s'), lambda *_: 0) == 0
+    assert chosen == ['mine']
+
+
+@each_row('left, said, lines', [(0, '', 0), (2, '', 1), (0, 'cancelled 3 jobs', 1), (2, 'cancelled 3 jobs', 2)])
+def test_what_a_killed_run_left_is_ended_and_told(left, said, lines, monkeypatch, capsys, tmp_path):
+    asked = []
+    monkeypatch.setattr(command, 'end_processes', lambda results: left)
+    monkeypatch.setattr(command, 'cancel_jobs_below', lambda folder: asked.append(folder) or said)
+    command._clean_up_after_a_kill(tmp_path)
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == lines and asked == [tmp_path / 'nightly-stage']
+    assert not left or 'ended 2 processes' in printed[0]
+    assert not said or printed[-1].endswith(said)
+
+
+@each_row('broken', [True, False])
+def test_what_is_silenced_is_printed_if_something_is_broken(broken, monkeypatch, capfd):
+    with open(1, 'w', closefd=False) as stdout:
+        monkeypatch.setattr(sys, 'stdout', stdout)
+        with command.Silence() as silence:
+            print('ours', flush=True)
+            subprocess.run(['echo', 'of a child'], check=True)
+            silence.is_broken = broken
+        print('after')
+    assert capfd.readouterr().out == ('ours\nof a child\n' if broken else '') + 'after\n'
+    assert command.Silence.is_broken, 'where it is not told, nothing may be lost'

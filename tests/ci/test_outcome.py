@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ci import command, outcome
 from ci.session import cut_short
 from ci.sweep import part_ended
-from plumbline.errors import InputError
+from plumbline.errors import InputError, SiteError
 from postprocess.verdicts import problems
 
 
@@ -124,3 +125,133 @@ def test_what_is_said_of_an_ended_session_is_read_again_as_what_it_is():
         part = problems.stored(part_ended(nodes, 'job 5 ended in state CANCELLED'))
         assert (part.kind, part.why) == ('part ended', 'job 5 ended in state CANCELLED')
     assert problems.stored('something else: was ended: x').kind == 'session'
+
+
+def test_what_a_look_back_shows_is_printed_with_the_faults_apart(capsys):
+    look = outcome.LookBack(['a node', 'a trend'], ['no page'], True)
+    assert look.show() == ['plumbline: a node\n', 'plumbline: a trend\n', 'plumbline: no page\n']
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ('plumbline: a node\nplumbline: a trend\n', 'plumbline: no page\n')
+
+
+@pytest.mark.parametrize('error', [InputError('x'), SiteError('x'), OSError('x'), outcome.CrashError('x')])
+def test_neither_the_page_nor_the_publication_loses_the_verdict(error, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(outcome, '_look_back', fail)
+    monkeypatch.setattr(outcome, '_publish', fail)
+    assert outcome.look_back('results', 'uuid') == outcome.LookBack([], ['the page was not written: x'], False)
+    assert outcome.publish('results', 's', 'pages') == ([], 'x')
+    monkeypatch.setattr(outcome, '_publish', lambda *given: list(given))
+    assert outcome.publish('results', 's', 'pages') == (['results', 's', 'pages'], '')
+    monkeypatch.setattr(outcome, '_look_back', lambda *given: given)
+    assert outcome.look_back('results', 'uuid') == ('results', 'uuid')
+
+
+def test_what_a_part_of_the_night_is_given_and_returns(monkeypatch):
+    """Functions of the steps themselves, without a process of their own."""
+    from postprocess.readers import ingest
+    from postprocess.report import publish
+    from postprocess.results import store
+
+    given = []
+    monkeypatch.setattr(store, 'Store', lambda results: f'store of {results}')
+    monkeypatch.setattr(ingest, 'ingest', lambda *words: given.append(words) or iter(['one', 'two']))
+    assert outcome.store.__wrapped__('r', 'report', 7, ['a problem'], 's') == ['one', 'two']
+    assert given == [('store of r', ['report'], 's', 7, ('a problem',))]
+    monkeypatch.setattr(ingest, 'ingest', lambda *words: iter(['one', InputError('a file is cut')]))
+    with pytest.raises(InputError, match='a file is cut'):
+        outcome.store.__wrapped__('r', 'report', 7, [])
+    monkeypatch.setattr(publish, 'publish', lambda *words: [f'{words}'])
+    assert outcome._publish.__wrapped__('r', 's', 'pages') == ["published: ('store of r', 's', 'pages')"]
+
+
+def test_a_night_is_planned_for_the_places_that_may_run(monkeypatch):
+    from postprocess.history import plan
+    from postprocess.results import store
+
+    chosen, given = SimpleNamespace(place=('p', 'e', 'a')), []
+    monkeypatch.setattr(store, 'Store', lambda results: results)
+
+    def planned(*words, places):
+        given.append((words, {tuple(place): seconds for place, seconds in places.items()}))
+        return SimpleNamespace(chosen=[chosen], reason=lambda look: 'never measured')
+
+    monkeypatch.setattr(plan, 'plan', planned)
+    places = {('p', 'e', 'a'): 3.0, ('p', 'e', 'b'): 4.0}
+    assert outcome.plan.__wrapped__('r', 's', 5.0, 2, places) == {('p', 'e', 'a'): 'never measured'}
+    assert given == [(('r', 's', 5.0, 2), places)]
+
+    def unknown(*words, places):
+        raise plan.NothingKnown('no night yet')
+
+    monkeypatch.setattr(plan, 'plan', unknown)
+    assert outcome.plan.__wrapped__('r', 's', 5.0, 2, places) == 'no night yet'
+
+
+def test_cases_in_doubt_are_those_of_the_judged_session(monkeypatch):
+    from postprocess.results import store
+    from postprocess.verdicts import compare
+
+    monkeypatch.setattr(store, 'Store', lambda results: SimpleNamespace(find=lambda uuid: f'session {uuid}'))
+    monkeypatch.setattr(compare, 'judge_session', lambda store, session: SimpleNamespace(again=(session,)))
+    assert outcome.in_doubt.__wrapped__('r', 'u') == ('session u',)
+
+
+def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch):
+    from postprocess.results import store
+    from postprocess.verdicts import pairs
+    from postprocess.views import verdicts
+
+    cases = [SimpleNamespace(id=number, partition='p', environ='e', name=name) for number, name in enumerate('abc')]
+    asked, given = [], []
+
+    def cases_of(session):
+        asked.append(session)
+        return cases
+
+    def compare_pairs(store, sessions, smallest):
+        given.append((sessions, smallest))
+        told = [('ok', 0), ('warning', 1), ('warning', 1), ('regressed', 2)]
+        rows = [SimpleNamespace(verdict=verdict, id=SimpleNamespace(case=number)) for verdict, number in told]
+        return SimpleNamespace(verdicts=rows, exit_code=1)
+
+    monkeypatch.setattr(store, 'Store', lambda results: SimpleNamespace(find=str.upper, cases=cases_of))
+    monkeypatch.setattr(pairs, 'compare_pairs', compare_pairs)
+    monkeypatch.setattr(verdicts, 'comparison', lambda found: SimpleNamespace(render=lambda form: f'a {form}'))
+    found = outcome.compare_pairs.__wrapped__('r', [('a', 'b'), ('c', 'd')], 0.05)
+    assert found == outcome.Change('a table', 1, frozenset({('p', 'e', 'b')}))
+    assert given == [([('A', 'B'), ('C', 'D')], 0.05)] and asked == ['B']
+
+
+def test_when_each_node_was_measured_last(monkeypatch):
+    from postprocess.results import store
+
+    sessions = [SimpleNamespace(started=f'night {number}') for number in range(3)]
+    rows = [{'node': 'n1', 'night': 2}, {'node': 'n2', 'night': 0}]
+    found = SimpleNamespace(
+        sites=lambda: ['s'], find=lambda *words: words, history=lambda session, days: sessions * (days == 60),
+        query=lambda sql, given: SimpleNamespace(to_pylist=lambda: rows * (given == sessions)),
+    )  # fmt: skip
+    monkeypatch.setattr(store, 'Store', lambda results: found)
+    assert outcome.last_looks.__wrapped__('r', 's') == {'n1': 'night 2', 'n2': 'night 0'}
+    assert outcome.last_looks.__wrapped__('r', 'another') == {}
+
+
+@pytest.mark.parametrize(('is_new', 'absent', 'told'), [(False, [], False), (True, [], True), (False, ['n1'], True)])
+def test_a_page_with_something_new_needs_attention(is_new, absent, told, monkeypatch):
+    from postprocess.report import page
+    from postprocess.results import check
+
+    written = []
+    found = SimpleNamespace(faults=['no trend'], absent=absent)
+    monkeypatch.setattr(outcome, '_answer_on', lambda results, uuid: ('a store', found))
+    monkeypatch.setattr(page, 'write_page', lambda *given: written.append(given) or SimpleNamespace(
+        lines=('a node',), is_new=is_new
+    ))  # fmt: skip
+    monkeypatch.setattr(check, 'part', lambda store, seconds: [f'{store} {seconds:g}'])
+    look = outcome._look_back.__wrapped__(Path('r'), 'u')
+    assert written == [(Path('r/report.html'), 'a store', found)]
+    assert (look.lines, look.needs_attention) == (['a node'], told)
+    assert look.faults[0] == 'no trend' and 'a store 5' in look.faults[1]

@@ -271,7 +271,8 @@ def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(reframe):
     'out, err, said',
     [
         ('', '', 'no output'), ('first\nlast\n', '', ': last'),
-        ('x\n', 'ERROR: no such site\nmore\n', 'ERROR: no such site'), ('', '\x1b[31mERROR\x1b[0m: red\n', ': ERROR: red'),
+        ('x\n', 'ERROR: no such site\nmore\n', 'ERROR: no such site'),
+        ('', '\x1b[31mERROR\x1b[0m: red\n', ': ERROR: red'),
     ],
 )  # fmt: skip
 def test_a_reframe_that_cannot_list_is_quoted(out, err, said, reframe):

@@ -31,7 +31,7 @@ def test_a_loss_is_a_share_or_percent(text, share):
     assert loss(text) == pytest.approx(share, rel=1e-12)
 
 
-@each_row('text', ['0', '0%', '1', '100%', '-5%', '5', 'much', '%', 'nan'])
+@each_row('text', ['0', '0%', '1', '1.0', '100%', '-5%', '5', 'much', '%', 'nan'])
 def test_what_is_no_loss_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match=text):
         loss(text)
@@ -176,4 +176,4 @@ def test_the_site_and_its_results_are_those_of_the_command(monkeypatch, tmp_path
     )
     assert module.main() == 3
     ((site, arguments, results),) = called
-    assert (site.name, arguments.after, results) == ('s', 'x', tmp_path)
+    assert (site.name, arguments.after, arguments.selection, results) == ('s', 'x', [], tmp_path)

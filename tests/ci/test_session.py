@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 from rows import each_row
 
 from ci import planned
+from ci import process as of_process
 from ci import session as module
 from ci.process import Ended, Process, end_processes, owner_of
 from ci.progress import Seconds
@@ -419,3 +421,102 @@ def test_partitions_without_a_queue_run_as_many_jobs_as_the_site_allows_or_eight
     monkeypatch.setattr(module, 'name_of_this_site', lambda: 's')
     monkeypatch.setattr(module, 'load_site', lambda name: site)
     assert module._most_at_once() == {'s:own': 8, 's:few': 2}
+
+
+# A process that runs
+
+
+def clocked(monkeypatch, *offsets):
+    values = list(offsets)
+    monkeypatch.setattr(of_process, '_clock_offset', lambda: values.pop(0))
+
+
+@each_row('change, words', [(0, ''), (60, ''), (-60, ''), (61, 'forward by 61 s'), (-61, 'back by 61 s')])
+def test_a_clock_that_was_set_by_more_than_a_minute_is_told(change, words, session, monkeypatch):
+    clocked(monkeypatch, 1000.0, 1000.0 + change)
+    ended = Process(['true'], session.log, Path(session.results), time.monotonic() + 60, {}).wait()
+    assert ended.code == 0 and len(ended.warnings) == bool(words)
+    assert not words or words in ended.warnings[0]
+
+
+@each_row(
+    'command, code, why',
+    [('exit 3', 3, ''), ('kill -SEGV $$', -11, 'SIGSEGV'), ('echo "WARNING: skipping test file a.py"', 0, '')],
+)
+def test_how_a_process_ended(command, code, why, session):
+    ended = Process(['sh', '-c', command], session.log, Path(session.results), time.monotonic() + 60, {'A': 'b'}).wait()
+    assert ended.code == code and why in ended.why and bool(ended.why) == bool(why)
+    assert ended.warnings == (['ReFrame: skipping test file a.py'] if 'echo' in command else [])
+    assert (ended.told_to_end, ended.by_signal) == (False, False)
+
+
+@each_row('lines, found', [
+    (['skipping test file x: y'], 1), (['WARNING: failed to save the report: z'], 1), (['failed to open a file'], 0),
+    (['cp: No space left on device'], 1), (['run session stopped: SIGINT'], 1), (['all ok'], 0),
+    (['skipping evaluation of performance variable a: b', 'other', 'failed to write results: c'], 2),
+])  # fmt: skip
+def test_lines_of_reframe_that_make_a_session_incomplete(lines, found):
+    assert len(of_process.troubles(lines)) == found
+
+
+class Running:
+    """A process that runs, and what is sent to it."""
+
+    def __init__(self):
+        self.sent, self.code = [], None
+
+    def poll(self):
+        return self.code
+
+    def send_signal(self, number):
+        self.sent.append(number)
+
+
+@pytest.fixture
+def running(session, monkeypatch):
+    """A process that runs, with what is sent to it later as (seconds, signal)."""
+    found = Process(['true'], session.log, Path(session.results), 0.0, {})
+    found._process, found.later, found.swept = Running(), [], []
+    monkeypatch.setenv(settings.GRACE.name, '40')
+    monkeypatch.setattr(of_process, '_later', lambda seconds, call, number: found.later.append((seconds, number)))
+    monkeypatch.setattr(of_process, 'end_processes', found.swept.append)
+    return found
+
+
+@each_row('waiting, by_signal, why', [
+    ('', False, 'no time'), ('Priority of 7', False, 'no time; jobs waited in the queue: Priority of 7'),
+    ('Priority of 7', True, 'no time'),
+])  # fmt: skip
+def test_a_process_is_asked_to_end_then_told_then_killed(waiting, by_signal, why, running):
+    running._process.sent.clear(), running.later.clear()
+    running._ended = Ended()
+    running.progress.waits = lambda: waiting
+    running.end('no time', by_signal)
+    assert running._ended == Ended(0, why, True, by_signal)
+    assert running._process.sent == [signal.SIGINT]
+    assert running.later == [(20, signal.SIGTERM), (40, signal.SIGKILL)]
+    running.end('again', by_signal)
+    assert running._ended.why == why and len(running._process.sent) == 1
+
+
+def test_a_process_that_has_ended_is_not_told(running):
+    running._process.code = 0
+    running.end('no time')
+    running._send(signal.SIGKILL)
+    running._process = None
+    running.end('no time')
+    running._send(signal.SIGKILL)
+    assert not running._ended.why and running.later == running.swept == []
+
+
+def test_a_second_interrupt_kills_and_other_signals_are_named(running, capsys):
+    running._told(signal.SIGINT, None)
+    assert running._ended.by_signal and running._process.sent == [signal.SIGINT] and running.swept == []
+    assert 'interrupted' in capsys.readouterr().out
+    running._told(signal.SIGINT, None)
+    assert running._process.sent == [signal.SIGINT, signal.SIGKILL] and len(running.swept) == 1
+    running._send(signal.SIGTERM)
+    assert running._process.sent[-1] == signal.SIGTERM and len(running.swept) == 1
+    running._ended = Ended()
+    running._told(signal.SIGHUP, None)
+    assert 'SIGHUP' in running._ended.why and running._ended.by_signal and running._ended.told_to_end

@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+from rows import each_row
 from test_session import case
 
 from ci import sweep as module
@@ -125,3 +126,87 @@ def test_a_node_sweep_is_kept_for_resumption(sweep, tmp_path):
     (tmp_path / STATE).write_text('{"command": ["reframe"], "done": []}')
     assert Sweep.unfinished(tmp_path) is None
     assert module.is_missing(None)
+
+
+@each_row(
+    'entry_of, nodes', [(None, 1), ({}, 1), ({'num_nodes': None}, 1), ({'num_nodes': 2}, 2), ({'num_nodes': '2'}, 2)]
+)
+def test_how_many_nodes_a_case_runs_on(entry_of, nodes):
+    assert module.nodes_of_place(entry_of) == nodes
+
+
+@each_row('age, can', [(0, True), (RESUMABLE - 5, True), (RESUMABLE + 5, False), (-100, False)])
+def test_a_sweep_is_resumed_within_20_hours(age, can, sweep, tmp_path):
+    assert not sweep.can_resume(SELECTION, tmp_path / 'nowhere')
+    sweep.remember(tmp_path)
+    os.utime(tmp_path / STATE, (time.time() - age, time.time() - age))
+    assert sweep.can_resume(SELECTION, tmp_path) == can
+
+
+def test_breaches_of_a_node_are_of_the_performance_and_faults_of_the_sanity(sweep, tmp_path):
+    """Of many faults three are named."""
+    slow = record('n2') | {'breaches': ['rate: 1 < 5']}
+    wrong = record('n3', code=1, state='FAILED', faults=['a', 'b', 'c', 'd']) | {'breaches': ['rate: 1 < 5']}
+    sweep.cases = {ONE: 'one'}
+    add(sweep, tmp_path, sweep.nodes, entry('one', record('n1'), slow, wrong))
+    content, missing = sweep.content()
+    found = {one['job_nodelist'][0]: one for one in content['runs'][0]['testcases']}
+    assert [found[name]['fail_phase'] for name in sweep.nodes] == [None, 'performance', 'sanity'] and missing == []
+    assert [found[name]['fail_reason'] for name in sweep.nodes] == [None, 'n2: rate: 1 < 5', 'n3: a; b; c']
+    assert [found[name]['result'] for name in sweep.nodes] == ['pass', 'fail', 'fail']
+    assert found['n3']['display_name'] == 'one %.nid=n3' and found['n3']['unique_name'] == 'one_n3'
+    assert (found['n3']['job_state'], found['n3']['jobid'], found['n3']['scheduler']) == ('FAILED', '7', 'slurm')
+    assert 'faults' not in found['n3']['record'] and 'swept' not in found['n3']['record']
+
+
+@each_row(
+    'code, state, why, is_missing',
+    [
+        (None, 'NODE_FAIL', '', False), (None, 'NODE_FAIL', 'ended', True), (137, 'FAILED', 'ended', True),
+        (143, 'FAILED', 'ended', True), (130, 'FAILED', 'ended', True), (1, 'FAILED', 'ended', False),
+        (137, 'FAILED', '', False), (None, 'CANCELLED', '', True), (0, 'COMPLETED', 'ended', False),
+    ],
+)  # fmt: skip
+def test_what_was_killed_with_its_allocation_can_be_resumed(code, state, why, is_missing, sweep, tmp_path):
+    sweep.cases, sweep.nodes, sweep.parts = {ONE: 'one'}, ['n1'], []
+    faults = [] if code == 0 else ['it ended']
+    add(sweep, tmp_path, ['n1'], entry('one', record('n1', code=code, state=state, faults=faults)), why=why)
+    content, missing = sweep.content()
+    assert missing == [(ONE, ('n1',))] * is_missing
+    ((result, reason),) = rows(content).values()
+    assert result == ('pass' if code == 0 else 'fail') and (reason == 'n1: ended') == (is_missing and bool(why))
+
+
+@each_row('result, is_missing', [('abort', True), ('pass', True), ('fail', False), ('error', False)])
+def test_a_case_that_failed_before_it_reached_a_node_is_not_resumed(result, is_missing, sweep, tmp_path):
+    sweep.cases, sweep.nodes, sweep.parts = {ONE: 'one'}, ['n1'], []
+    add(sweep, tmp_path, ['n1'], entry('one', result=result, fail_phase='setup', fail_reason='no stack'))
+    content, missing = sweep.content()
+    assert missing == [(ONE, ('n1',))] * is_missing
+    (found,) = content['runs'][0]['testcases']
+    assert (found['fail_phase'], found['job_state']) == (('run', 'CANCELLED') if is_missing else ('setup', 'FAILED'))
+    assert found['result'] == ('fail' if is_missing else result)
+    assert found['fail_reason'] == ('n1: ReFrame ended without it' if is_missing else 'n1: no stack')
+
+
+def test_trials_that_were_left_out_are_a_problem_of_the_sweep(sweep, tmp_path):
+    short = record('n1')
+    short['provenance'] = {'trials_left_out': '4 of 5 trials'}
+    sweep.cases, sweep.nodes = {ONE: 'one'}, ['n1', 'n2']
+    add(sweep, tmp_path, sweep.nodes, entry('one', short, record('n2')))
+    content, _ = sweep.content()
+    (problem,) = sweep.problems(content)
+    assert 'one: 4 of 5 trials' in problem
+
+
+def test_the_session_began_with_its_first_allocation_and_holds_what_is_no_case(sweep, tmp_path):
+    sweep.cases, sweep.nodes = {ONE: 'one'}, ['n1', 'n2']
+    add(sweep, tmp_path, ['n1'], entry('one', record('n1')), entry('build ~s:p+e'))
+    sweep.parts[0].session.started = 5.0
+    add(sweep, tmp_path, ['n2'], entry('one', record('n2')))
+    content, _ = sweep.content()
+    assert content['session_info']['time_start_unix'] == 5.0
+    assert [one['display_name'] for one in content['runs'][0]['testcases']] == [
+        'build ~s:p+e', 'one %.nid=n1', 'one %.nid=n2',
+    ]  # fmt: skip
+    assert len(content['runs']) == 1

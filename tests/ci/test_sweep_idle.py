@@ -42,6 +42,9 @@ def test_it_refuses_where_its_job_would_not_end_for_a_user(monkeypatch, said, fo
 def test_waiting_users_can_be_accepted_a_suspended_benchmark_cannot(monkeypatch):
     require(monkeypatch, CONFIG.format('CANCEL', 'preempt/partition_prio'))
     require(monkeypatch, CONFIG.format('OFF', 'preempt/none'), users_may_wait=True)
+    for mode in ('SUSPEND', 'GANG'):
+        with pytest.raises(InputError, match=mode):
+            require(monkeypatch, CONFIG.format(mode, 'preempt/qos'))
     with pytest.raises(InputError, match='SUSPEND'):
         require(monkeypatch, CONFIG.format('SUSPEND,GANG', 'preempt/qos'), users_may_wait=True)
 
@@ -200,4 +203,4 @@ def test_the_exit_code_of_a_command_is_that_of_its_sweep(command, name, monkeypa
     monkeypatch.setattr(command, name, lambda *given: made.append(given) or SimpleNamespace(run=lambda: 3))
     monkeypatch.setattr(command.command, 'run', lambda arguments, work: work(arguments.site, tmp_path))
     assert command.main() == 3
-    assert (made[0][0], made[0][2]) == ('s', tmp_path)
+    assert (made[0][0], made[0][1].selection, made[0][2]) == ('s', [], tmp_path)

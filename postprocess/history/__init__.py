@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Many sessions of a site: trends, nodes that stand out, the digest of a session, where a site stands.
+"""Many sessions of a site: trends, nodes that stand out, the digest of a session, and where a site stands.
 
-Judges each session once and hands the answer on. Never here: tables and sentences for the screen.
+This room judges each session once and hands the answer on. It writes no tables or sentences for the screen.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge a session once and keep the answer: its verdicts, its incidents and those of the ledger."""
+"""Judge a session once and keep the answer: its verdicts, its incidents and the incidents of the ledger."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def answer(
     store: Store, name: str = 'latest', site: str | None = None, root: Path | None = None, reruns: Sequence[Path] = (),
     late: bool = True,
 ) -> Digest:  # fmt: skip
-    """Return the digest of the session whose uuid begins with `name`, see `Store.find`, `judge_session` and `digest`.
+    """Return the digest of the session whose uuid begins with `name`; see `Store.find`, `judge_session` and `digest`.
 
-    That of the newest session of a site is kept, and returned until a file that it follows from changes. Raises
+    The digest of the newest session of a site is kept, and returned until one of its input files changes. Raises
     InputError and SiteError.
     """
     if not reruns and (kept_answer := _kept(store, name, site, root)):
@@ -33,7 +33,7 @@ def answer(
     kept_answer = digest(store, judge_session(store, session, root, reruns), root, late)
     if newest and not reruns and not kept_answer.faults and os.access(results, os.W_OK):
         after = kept.state(results, session.site, root)
-        # otherwise another process changed a file meanwhile, and the answer may belong to either state
+        # else another process has changed a file meanwhile, and the answer may belong to either state
         if after.inputs == before.inputs and _of_ledger(results, session, kept_answer.day) == kept_answer.known:
             kept_answer.kept = True
             kept.write(results, session.site, kept.Head(session.session, after), kept_answer)
@@ -41,7 +41,7 @@ def answer(
 
 
 def _kept(store: Store, name: str, site: str | None, root: Path | None) -> Digest | None:
-    """Return the kept answer on a session, if none of its inputs changed."""
+    """Return the kept answer on a session; None if one of its inputs changed or no answer is kept."""
     results, sites = store.folder.parent, [site] if site else store.sites()
     if len(sites) != 1 or (head := kept.head(results, sites[0])) is None or name not in ('latest', head.session):
         return None
@@ -54,6 +54,7 @@ def _kept(store: Store, name: str, site: str | None, root: Path | None) -> Diges
 
 
 def _of_ledger(results: Path, session: Session, day: str) -> list[Known]:
+    """Return the incidents of the ledger that an answer shows: those not closed, and those that the session shows."""
     known = [
         incident
         for incident in ledger.read_ledger(results, session.site)

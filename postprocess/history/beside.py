@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare each node with the others that measured the same, by session, and read its counters."""
+"""Compare each node with the others that measured the same series in the same session, and read its counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from postprocess.history.nodes import FEWEST_NODES
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.health import counted, facts_by_node
 
-# How far the value of each node is from the median of the nodes that measured the same series alone, in % of it
+# Difference in % of each node's value from the median of the nodes that each measured the same series alone
 _LEVELS = f"""
     WITH alone AS (
         SELECT night, "partition", environ, "check", params, metric, metrics.dims AS dims, nodes[1] AS node,
@@ -40,9 +40,10 @@ _COUNTED = """
 
 @dataclass(frozen=True)
 class Beside:
-    """A node in one session: `typical`, the median of its metrics; `furthest`, the worst, that of `series`.
+    """A node in one session, compared with the median of the nodes.
 
-    Both in % relative to the median of the nodes; None if too few others measured the same. `counted`: errors and heat.
+    `typical`: median difference of its metrics; `furthest`: the worst difference, of the metric `series`. Both in %;
+    None if too few other nodes measured the same. `counted`: its errors and heat in words.
     """
 
     typical: float | None
@@ -54,25 +55,25 @@ class Beside:
 def beside(
     store: Store, sessions: Sequence[Session], nodes: Collection[str] | None = None
 ) -> dict[tuple[int, str], Beside]:
-    """Return each node of each session that it ran in, by the place of the session and its name.
+    """Return (index of a session, node) -> the node compared with the others in this session.
 
-    `nodes`: only these. Raises InputError where the store cannot be read.
+    `nodes`: only these. Raises InputError if the store cannot be read.
     """
     only = '' if nodes is None else ' SEMI JOIN wanted USING (node)'
     wanted = {'wanted': {'node': sorted(nodes or ())}}
-    said = _counted(store, sessions)
+    counters = _counted(store, sessions)
     by_node = {}
     for row in store.query(_LEVELS.format(wanted=only), sessions, **wanted).to_pylist():
         key = row['night'], row['node']
         series = SeriesId.from_row(row['series']) if row['series'] else None
-        by_node[key] = Beside(row['typical'], row['furthest'], series, said.get(key, ''))
+        by_node[key] = Beside(row['typical'], row['furthest'], series, counters.get(key, ''))
     return by_node
 
 
 def _counted(store: Store, sessions: Sequence[Session]) -> dict[tuple[int, str], str]:
-    """Return the counters of each node in each session that are not zero."""
+    """Return the counters of each node in each session in words, without zeros."""
     facts: dict[tuple[int, str], list[Mapping[str, str]]] = defaultdict(list)
     for case in store.query(_COUNTED, sessions).to_pylist():
         for node, own in facts_by_node(case['nodes'], case['provenance'], case['health']).items():
             facts[case['night'], node].append(own)
-    return {key: ', '.join(said) for key, own in facts.items() if (said := counted(own))}
+    return {key: ', '.join(words) for key, own in facts.items() if (words := counted(own))}

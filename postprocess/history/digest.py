@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The digest of a session: its verdicts as incidents, the nodes that stand out and what is new in the history."""
+"""The digest of a session: its verdicts as incidents, the nodes that stand out, and what is new in the history."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Comparison
 
-_FLEET_DAYS = 30  # before the session, that tell a node's own level
+_FLEET_DAYS = 30  # days before the session that show a node's own level
 _NEW_FOR = 3 * SHORTEST  # sessions after a step during which its first detection still counts as new
-_LINES = 5  # of changes
-_MOST_DRAINED = 2  # nodes of one cause that are drained: if there are more, the cause is elsewhere
+_LINES = 5  # most lines on new changes
+_MOST_DRAINED = 2  # most nodes with one cause that are proposed for draining: with more, the cause is not in the nodes
 _UNJUDGED = {'no_reference', 'informational'}
 
 
@@ -49,13 +49,12 @@ _UNJUDGED = {'no_reference', 'informational'}
 class Digest:
     """The outcome of a session.
 
-    `known`: its incidents, the open ones of the ledger and those that it closed, the most urgent first. `fleet` and
-    `trend` are None where they could not be made; `faults` says why, a sentence each. `drain`: the file that proposes
-    to drain nodes; `busy`: how many cases ran on nodes that had other work or were throttled. `notes`: a sentence for
-    each thing that could not be entered into the ledger. `kept`: whether it was stored for the next command.
-
-    The rest is of `add_history`, over `sessions`: `before`, the days on which a node stood out earlier; `new`, changes
-    for the worse that the session before did not show yet.
+    `known`: the open incidents of the ledger and those that the session closed, the most urgent first. `fleet` and
+    `trend` are None if they could not be made; `faults` says why, one sentence each. `drain`: the file that proposes to
+    drain nodes. `busy`: how many cases ran on nodes that had other work or were throttled. `notes`: a sentence for each
+    thing that could not be entered into the ledger. `kept`: True if it was stored for the next command. `add_history`
+    fills the other fields, over `sessions`: `before`, node -> earlier days on which it stood out; `new`: changes for
+    the worse that were not yet known after the session before.
     """
 
     comparison: Comparison
@@ -78,12 +77,12 @@ class Digest:
         return self.comparison.session.day
 
     def of_state(self, *states: str) -> list[Known]:
-        """Return the incidents that have one of these states on the day of the session."""
+        """Return the incidents that have one of the `states` on the day of the session."""
         return [incident for incident in self.known if incident.state(self.day) in states]
 
     @property
     def absent(self) -> list[str]:
-        """The nodes that were measured lately, and not in this session, though others were."""
+        """The nodes that were measured in recent sessions, but not in this one, though other nodes were."""
         return self.fleet.absent if self.fleet else []
 
     @property
@@ -93,7 +92,7 @@ class Digest:
 
     @property
     def doubts(self) -> list[str]:
-        """Reasons why a person should look although nothing failed, a few words each."""
+        """Reasons why a person should look although nothing failed, each in a few words."""
         warnings = self.comparison.counts.get('warning', 0)
         return [*self.beside_counts, *([count(warnings, 'warning')] if warnings else [])]
 
@@ -116,12 +115,12 @@ class Digest:
 
     @property
     def word(self) -> str:
-        """``FAILED``, ``OK``, or ``NEEDS A LOOK`` where nothing failed and yet there are `doubts`."""
+        """The outcome in one word: ``FAILED``, ``OK``, or ``NEEDS A LOOK`` if nothing failed but there are `doubts`."""
         return 'FAILED' if self.exit_code else 'NEEDS A LOOK' if self.doubts else 'OK'
 
     @property
     def standing(self) -> str:
-        """``3 incidents open, 1 new, 1 intermittent, 1 acknowledged``; empty without any."""
+        """The incidents by state: ``3 incidents open, 1 new, 1 intermittent, 1 acknowledged``; empty without any."""
         is_open = self.of_state(*FAILING)
         kinds = (
             (sum(incident.is_new for incident in is_open), 'new'),
@@ -136,11 +135,11 @@ class Digest:
 
     @property
     def headline(self) -> str:
-        """``2 incidents open, 1 new, 1 acknowledged; 95 regressed, 305 ok``."""
+        """Incidents and verdicts: ``2 incidents open, 1 new, 1 acknowledged; 95 regressed, 305 ok``."""
         return '; '.join(filter(None, (self.standing, self.comparison.headline)))
 
     def lines(self) -> Iterator[str]:
-        """Yield sentences on absent nodes and nodes to drain, on each new change, and the notes."""
+        """Yield the notes, and sentences on absent nodes, on nodes to drain and on new changes."""
         yield from self.notes
         if self.absent:
             yield f'not measured in this session, and lately they were: {named(self.absent)}'
@@ -157,10 +156,10 @@ class Digest:
 
 
 def digest(store: Store, comparison: Comparison, root: Path | None = None, late: bool = True) -> Digest:
-    """Make the digest of a session that was judged, and keep it in the ledger.
+    """Make the digest of a judged session, and enter its incidents into the ledger.
 
-    The digest of the newest session of its site is kept; with `late`, also that of an older session that was never
-    judged. Raises InputError where the store cannot be read.
+    They are entered for the newest session of a site; with `late`, also for an older session that was never judged.
+    Raises InputError if the store cannot be read.
     """
     session, results = comparison.session, store.folder.parent
     made = Digest(comparison)
@@ -182,7 +181,7 @@ def digest(store: Store, comparison: Comparison, root: Path | None = None, late:
 
 
 def _without_places(drain: Mapping[str, str], known: Sequence[Known]) -> dict[str, str]:
-    """Return the nodes to drain, without those whose rack or switch, or half of all nodes, is slow with them."""
+    """Return the nodes to drain, without those whose whole rack or switch, or half of all nodes, is slow with them."""
     shared = [
         incident.incident
         for incident in known
@@ -194,9 +193,9 @@ def _without_places(drain: Mapping[str, str], known: Sequence[Known]) -> dict[st
 
 
 def add_history(digest: Digest, store: Store, root: Path | None = None, days: int = 90) -> None:
-    """Examine the history of every series over so many `days`, and on which of them nodes stood out.
+    """Add the history to a digest: changes of every series over the last `days`, and the days on which nodes stood out.
 
-    Raises InputError where the store cannot be read.
+    Raises InputError if the store cannot be read.
     """
     session = digest.comparison.session
     digest.sessions = store.history(session, days)
@@ -211,7 +210,10 @@ def add_history(digest: Digest, store: Store, root: Path | None = None, days: in
 
 
 def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool, late: bool) -> None:
-    """Add the incidents of the session to those of the ledger; keep them where it is the newest, or judged `late`."""
+    """Add the incidents of the session to those of the ledger.
+
+    Write the ledger if the session is the `newest` or `late`.
+    """
     session, results = digest.comparison.session, store.folder.parent
     try:
         before = ledger.read_ledger(results, session.site)
@@ -228,7 +230,7 @@ def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool
     )  # fmt: skip
     if keep and not newest:
         whole, after = _entered(digest, store, root, before, after)
-    if keep:  # otherwise other processes may read it
+    if keep:  # else the ledger is only read
         try:
             ledger.write(results, session.site, before, whole)
             ledger.note_judged(results, session)
@@ -241,26 +243,28 @@ def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool
 def _entered(
     digest: Digest, store: Store, root: Path | None, before: Sequence[Known], then: Sequence[Known]
 ) -> tuple[list[Known], list[Known]]:
-    """Return the ledger with the findings of a late session, and its own incidents with the ids of the ledger."""
+    """Return the ledger with the findings of a late session, and the session's incidents with the ledger's ids."""
     session = digest.comparison.session
     of_site = store.sessions(session.site)
     later = of_site[[incident.session for incident in of_site].index(session.session) + 1 :]
 
     @cache
     def judged(uuid: str) -> tuple[Comparison, list[Any]]:
+        """Return the comparison and the cases of a later session."""
         session = next(session for session in later if session.session == uuid)
         return judge_session(store, session, root), store.cases(session)
 
     def shows(at: Session, known: Known) -> tuple[set[str], set[str]]:
+        """Return the bad and the healthy nodes of an incident in a later session."""
         return seen_again(known, *judged(at.session))
 
     whole, ids, notes = enter(before, then, session, later, shows)
     digest.notes += notes
-    kept = {incident.id: incident for incident in whole}
+    by_id = {incident.id: incident for incident in whole}
     own: dict[str, Known] = {}
     for incident in then:
         if incident.id in ids:
-            same = kept[ids[incident.id]]
+            same = by_id[ids[incident.id]]
             incident = replace(incident, id=same.id, acknowledged=same.acknowledged, corrections=same.corrections)
         own[incident.id] = (
             of_parts(own[incident.id], (*own[incident.id].leaves, *incident.leaves)) if incident.id in own else incident
@@ -271,10 +275,12 @@ def _entered(
 def _incidents(digest: Digest, store: Store, root: Path | None, known: Sequence[Known]) -> list[Incident]:
     """Return the incidents of the session, from its verdicts, failed jobs, nodes and problems; the worst first.
 
-    Their division and beginning follow the corrections of the similar incidents in `known`.
+    A person's corrections of similar incidents in `known` decide how they are divided and when they began.
     """
     comparison, sessions = digest.comparison, store.history(digest.comparison.session)
-    places = {} if digest.fleet is None else locations(comparison.session.site, root)  # None: they may be wrong
+    places = (
+        {} if digest.fleet is None else locations(comparison.session.site, root)
+    )  # without a comparison of nodes the table of places may be wrong
     night = JudgedSession(store, comparison, sessions[:-1], places)
     drafts = [*failures(night), *losses(night)]
     if digest.fleet is not None:
@@ -286,12 +292,12 @@ def _incidents(digest: Digest, store: Store, root: Path | None, known: Sequence[
         if draft.where.place:
             same = night.same_nodes(draft.where.place, draft.where.partition)
             draft.where = replace(draft.where, same_nodes=same)
-    made = Background(store, sessions, comparison, night.cases).add(drafts, partial(begun, lasting))
-    return sorted(made, key=lambda one: (-one.severity, one.where.partition, one.checks))
+    incidents = Background(store, sessions, comparison, night.cases).add(drafts, partial(begun, lasting))
+    return sorted(incidents, key=lambda one: (-one.severity, one.where.partition, one.checks))
 
 
 def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, list[str]]:
-    """Return the earlier days on which each node stood out."""
+    """Return node -> the earlier days on which it stood out."""
     known = {session.session for session in sessions[:-1]}
     days: dict[str, list[str]] = {}
     for entry in entries:
@@ -301,20 +307,21 @@ def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dic
 
 
 def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | None) -> list[Change]:
-    """Return the recent changes for the worse that the session before had not found."""
+    """Return the recent changes for the worse that were not yet found in the session before."""
     places = {session.session: place for place, session in enumerate(found.sessions)}
     by_series = {(history.series, history.quantity): history for history in histories}
 
     def settled(step: Change) -> bool:
         """Return True if the date of the step is certain.
 
-        Three bad sessions are at first found as a level of five, dated two sessions early.
+        Three bad sessions are at first found as a level of five sessions, dated two sessions too early.
         """
         history = by_series[step.series, step.quantity]
         first = math.log(history.values[history.sessions == places[step.session.session]][0])
         return step.sessions <= _NEW_FOR and abs(first - math.log(step.became)) < abs(first - math.log(step.was))
 
     def worse(changes: list[Change]) -> list[Change]:
+        """Return the changes for the worse whose date is certain."""
         return [change for change in changes if change.change < 0 and (change.kind == 'drift' or settled(change))]
 
     new = worse(found.changes)
@@ -331,6 +338,7 @@ def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | 
         known.setdefault(key, []).append(places[change.session.session])
 
     def seen(change: Change) -> bool:
+        """Return True if the change was found in the session before, too."""
         others = known.get((change.series, change.quantity, change.kind), [])
         place = places[change.session.session]
         return any(change.kind == 'drift' or abs(other - place) < SHORTEST for other in others)
@@ -339,7 +347,7 @@ def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | 
 
 
 def _of_changes(changes: Sequence[Change]) -> str:
-    """Return a sentence on changes of one kind, day and check; it names the first, which is the worst."""
+    """Return a sentence on changes of one kind, day and check; it describes the first change, which is the worst."""
     worst = changes[0]
     change = f'{percent(100 * (worst.became / worst.was - 1))} in {_metrics(worst.series, len(changes))}'
     values = f'{number(worst.was)} to {number(worst.became)} {worst.quantity.unit}'
@@ -348,5 +356,6 @@ def _of_changes(changes: Sequence[Change]) -> str:
 
 
 def _metrics(worst: SeriesId, n: int) -> str:
+    """Return the name of a metric, and the number of further ones."""
     others = f' and {count(n - 1, "other metric")}' if n > 1 else ''
     return f'{worst.what}{others}'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find what stands out in a session: nodes, connections between nodes, software or the whole system."""
+"""Find what stands out in a session: nodes, connections between nodes, software, or the whole system."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ from postprocess.statistics.distributions import quantile
 from postprocess.statistics.spread import LARGE
 from postprocess.text import count, percent
 
-_BEFORE = 3  # sessions whose provenance and nodes are compared with those of the last
+_BEFORE = 3  # earlier sessions whose provenance and nodes are compared with those of the last session
 _LATELY = 2  # sessions before the last: a node that also stood out in one of them is proposed for draining
-Places = Mapping[str, set[str]]  # of each node, such as ``switch s3``
+Places = Mapping[str, set[str]]  # node -> its places, such as ``switch s3``
 
 
 @dataclass(frozen=True)
 class Event:
-    """What stands out. `kind`: SYSTEM, NODE, FABRIC or SOFTWARE; `where`: a node, nodes, a place or a partition.
+    """One thing that stands out.
 
-    `series`: the worst of the `count` series that show it; `change`: of its performance, in %; `how`: what it was
-    compared with. `evidence`: further facts; `changes`: of its provenance. `sessions`: the last ones over which the
-    change is the mean. `part`: of its node that alone shows it, such as ``device 3``. `interval`: of the share of the
-    performance that was lost, 95 %; None where it is not known.
+    `kind`: SYSTEM, NODE, FABRIC or SOFTWARE; `where`: a node, nodes, a place or a partition. `series`: the worst of the
+    `count` series that show it. `change`: of its performance, in %, the mean over the last `sessions` sessions. `how`:
+    what it was compared with. `evidence`: further facts. `changes`: differences in provenance. `part`: the only part of
+    the node that shows it, such as ``device 3``. `interval`: 95 % interval of the share of performance that was lost;
+    None if it is not known.
     """
 
     kind: str
@@ -58,7 +59,7 @@ class Event:
 
     @property
     def of_value(self) -> float:
-        """The change of the values themselves, in %: a time grows as performance falls."""
+        """The change of the values themselves, in %: a time grows when performance falls."""
         if self.quantity.better == 'higher':
             return self.change
         return 100 * (1 / (1 + max(self.change, -99.9) / 100) - 1)
@@ -66,10 +67,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The findings in a session of `nodes` nodes, compared over `sessions` sessions.
+    """The findings of a session on `nodes` nodes, compared over `sessions` sessions.
 
-    `drain`: node -> reason of the proposal to drain it. `left_out`: what was not compared. `absent`: nodes that lately
-    ran the single-node series of this session, but not in this session.
+    `drain`: node -> reason of the proposal to drain it. `left_out`: what was not compared. `absent`: nodes that ran the
+    single-node series in recent sessions, but not in this one.
     """
 
     session: Session
@@ -82,9 +83,9 @@ class Fleet:
 
 
 def fleet(store: Store, last: Session, days: int, results: Path, root: Path | None = None) -> Fleet:
-    """Compare the nodes of the session `last` with those of so many days before it, and with the accepted ones.
+    """Compare the nodes of the session `last` with those of the `days` before it, and with the accepted sessions.
 
-    Raises InputError for a store, ledger or location table that cannot be read, SiteError for a file of the site.
+    Raises InputError if the store, ledger or location table cannot be read, SiteError if a file of the site is wrong.
     """
     baselines = References(row for row in load_references(last.site, root).rows if row.kind == 'baseline')
     sessions, accepted = _with_accepted(store.history(last), store.history(last, days), baselines)
@@ -93,16 +94,16 @@ def fleet(store: Store, last: Session, days: int, results: Path, root: Path | No
     before = [entry for entry in ledger.entries(results, last.site) if entry.session in earlier]
     cases = store.cases(last)
     compared = sessions
-    if _most_nodes(cases) < FEWEST_NODES:  # only parts of a node are compared, which needs this session alone
+    if _most_nodes(cases) < FEWEST_NODES:  # only the parts of a node are compared, which needs no other session
         compared, accepted = sessions[-1:], set()
     places = {session.session: place for place, session in enumerate(compared)}
     histories, nodes = by_node(store, compared, root)
-    found = until(node_tables(histories, nodes, len(compared)), len(compared) - 1, len(compared))
+    tables = until(node_tables(histories, nodes, len(compared)), len(compared) - 1, len(compared))
     flagged = {(entry.node, places[entry.session]) for entry in before if entry.session in places}
-    flags, systems = outliers(found, recorded(baselines), flagged, accepted)
+    flags, systems = outliers(tables, recorded(baselines), flagged, accepted)
     measured = {
         node
-        for table in found
+        for table in tables
         for node, value in zip(table.nodes, table.performance[:, -1], strict=True)
         if numpy.isfinite(value)
     }
@@ -110,8 +111,8 @@ def fleet(store: Store, last: Session, days: int, results: Path, root: Path | No
     events = _with_software(store, sessions, events)
     single = {node for names in measured for node in names.split(',')}
     ran = {node for case in cases for node in case.nodes}
-    absent = sorted(_lately(found) - ran, key=natural)
-    return Fleet(last, len(single), len(sessions), events, _drain(events, before, sessions), _left_out(found), absent)
+    absent = sorted(_lately(tables) - ran, key=natural)
+    return Fleet(last, len(single), len(sessions), events, _drain(events, before, sessions), _left_out(tables), absent)
 
 
 def _most_nodes(cases: Sequence[CaseRow]) -> int:
@@ -126,7 +127,7 @@ def _most_nodes(cases: Sequence[CaseRow]) -> int:
 def _with_accepted(
     every: Sequence[Session], sessions: Sequence[Session], baselines: References
 ) -> tuple[list[Session], set[int]]:
-    """Return the sessions with those whose levels are accepted, in order, and the places of the baseline's.
+    """Return the sessions together with the accepted ones, in order, and the indices of the sessions of the baseline.
 
     Accepted are the sessions that the baseline was recorded from, or the first ones if the store has none of these.
     """
@@ -140,16 +141,17 @@ def _with_accepted(
 
 
 def recorded(baselines: References) -> Recorded:
-    """Return the look-up of the performance that the baselines of a site expect."""
+    """Return a function that returns the performance that the baselines of a site expect of a series."""
 
     def found(table: NodeTable) -> tuple[float, float] | None:
+        """Return (expected performance, performance at the limit), logarithms; None without a baseline that gates."""
         row = baselines.find(table.series)
         if row is None or row.mismatch(table.quantity):
             return None
         bound = limits(row, table.tolerance)
         if not bound.gates:
             return None
-        # 1 % of healthy values of a single node are beyond it, so several sessions decide
+        # 1 % of the healthy values of a single node are beyond this limit, so several sessions decide
         least = -math.log1p(-table.tolerance.floor)
         loss = max(float(quantile(0.99, bound.df)) * bound.sd, least) if bound.sd and bound.df else least
         level = table.quantity.sign * math.log(row.mean)
@@ -159,6 +161,7 @@ def recorded(baselines: References) -> Recorded:
 
 
 def _event(kind: str, where: str, flags: Sequence[Flag], *evidence: str) -> Event:
+    """Return the event of some flags; it describes the worst of them."""
     worst = min(flags, key=lambda flag: flag.loss)
     number = len({(flag.series, flag.quantity) for flag in flags})
     change = 100 * math.expm1(worst.loss)
@@ -172,7 +175,7 @@ def _event(kind: str, where: str, flags: Sequence[Flag], *evidence: str) -> Even
 
 
 def _system_events(systems: Iterable[Flag]) -> list[Event]:
-    """Return an event for each partition."""
+    """Return one event for each partition whose whole fleet stands out."""
     groups = defaultdict(list)
     for flag in systems:
         groups[flag.series.partition].append(flag)
@@ -185,7 +188,7 @@ def _system_events(systems: Iterable[Flag]) -> list[Event]:
 
 
 def _node_events(flags: Iterable[Flag], measured: Iterable[str], located: Places) -> list[Event]:
-    """Return an event for each node, and for each scope that explains slow jobs over several nodes."""
+    """Return one event for each node, and one for each scope that explains slow jobs over several nodes."""
     by_node: dict[str, list[Flag]] = defaultdict(list)
     for flag in flags:
         by_node[flag.node].append(flag)
@@ -208,14 +211,14 @@ def _node_events(flags: Iterable[Flag], measured: Iterable[str], located: Places
 
 
 def _scopes(names: str, located: Places) -> list[Key]:
-    """Return the scopes that may make a job over several nodes slow: their connections, a node, a place."""
+    """Return the scopes that may make a job over several nodes slow: its connections, a node, or a place."""
     nodes = sorted(names.split(','))
     places = sorted({place for node in nodes for place in located.get(node, ())})
     return [('job', names), *(('node', node) for node in nodes), *(('place', place) for place in places)]
 
 
 def _with_software(store: Store, sessions: Sequence[Session], events: list[Event]) -> list[Event]:
-    """Return the events with the changed provenance of their worst series; software makes them SOFTWARE."""
+    """Return the events with the changed provenance of their worst series; events with a change become SOFTWARE."""
     last = len(sessions) - 1
     before = range(max(last - _BEFORE, 0), last)
     wanted = [(event.series.case, session) for event in events for session in (*before, last)]
@@ -236,7 +239,7 @@ def _with_software(store: Store, sessions: Sequence[Session], events: list[Event
 
 
 def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, str]:
-    """Return the nodes that stand out now and in one of the two sessions before, with the reason."""
+    """Return node -> reason, for nodes that stand out now and in one of the two sessions before."""
     lately = {session.session for session in sessions[-1 - _LATELY : -1]}
     flagged = {entry.node for entry in before if entry.session in lately}
     day = sessions[-1].day
@@ -248,7 +251,7 @@ def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Se
 
 
 def _lately(measured: Sequence[NodeTable]) -> set[str]:
-    """Return the nodes that ran today's single-node series in most of the sessions before."""
+    """Return the nodes that ran today's single-node series in most of the sessions just before."""
     return {
         node
         for table in measured
@@ -261,6 +264,7 @@ def _lately(measured: Sequence[NodeTable]) -> set[str]:
 
 
 def _left_out(measured: Sequence[NodeTable]) -> list[str]:
+    """Return a sentence on the metrics of too few nodes; nothing without such metrics."""
     few = [table for table in measured if numpy.isfinite(table.performance[:, -1]).sum() < FEWEST_NODES]
     if not few:
         return []
@@ -268,7 +272,10 @@ def _left_out(measured: Sequence[NodeTable]) -> list[str]:
 
 
 def write_drain(fleet: Fleet, results: Path) -> Path | None:
-    """Write the proposal as commands for a person to run; return its path, None without a proposal."""
+    """Write the proposal to drain nodes, as commands for a person to run.
+
+    Return its path, or None without a proposal.
+    """
     if not fleet.drain:
         return None
     path = results / 'proposals' / f'drain-{fleet.session.site}-{fleet.session.day}.txt'
@@ -277,5 +284,5 @@ def write_drain(fleet: Fleet, results: Path) -> Path | None:
 
 
 def drain(node: str, reason: str) -> str:
-    """Return the command of Slurm that drains a node."""
+    """Return Slurm's command that drains a node."""
     return f'scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={shlex.quote(f"plumbline {reason}")}'

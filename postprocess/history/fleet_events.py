@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turn the comparison of nodes, and problems outside the series of a session, into incidents."""
+"""Turn the findings of the comparison of nodes, and problems outside the series of a session, into incidents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from postprocess.text import percent
 from postprocess.verdicts.problems import Problem
 from postprocess.verdicts.verdict import Verdict
 
-#: Loss of performance from which an event is certain when it is seen for the first time.
+#: An event with at least this loss of performance is certain when it is seen for the first time.
 CERTAIN = 0.1
 
 
@@ -25,8 +25,8 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: JudgedSession) -> None:
         of_place = event.where in night.all_places
         of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
         nodes = () if of_place or of_system else tuple(event.where.split(','))
-        said = f'{percent(event.of_value)} in {event.series.check} {event.series.name}, compared with {event.how}'
-        evidence = ['; '.join([said, *event.evidence])]
+        sentence = f'{percent(event.of_value)} in {event.series.check} {event.series.name}, compared with {event.how}'
+        evidence = ['; '.join([sentence, *event.evidence])]
         same = next((draft for draft in drafts if _covers(draft, event, nodes)), None)
         if same:
             same.evidence += evidence
@@ -55,6 +55,7 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: JudgedSession) -> None:
 
 
 def _covers(draft: Draft, event: Event, nodes: Sequence[str]) -> bool:
+    """Return True if a draft already has the loss of an event on `nodes`, or of the whole system without nodes."""
     if draft.sort != 'loss':
         return False
     if nodes:
@@ -64,7 +65,7 @@ def _covers(draft: Draft, event: Event, nodes: Sequence[str]) -> bool:
 
 
 def _leave_out(drafts: Sequence[Draft], check: str, nodes: set[str]) -> None:
-    """Remove the losses of a check on nodes that stand out from the drafts of losses of all nodes."""
+    """Remove the losses of a check on nodes that stand out from the drafts of losses that no node causes."""
     for draft in drafts:
         if draft.sort == 'loss' and not draft.where.nodes:
             rows = [
@@ -75,7 +76,7 @@ def _leave_out(drafts: Sequence[Draft], check: str, nodes: set[str]) -> None:
 
 
 def _system_of_nodes(fleet: Fleet) -> list[Event]:
-    """Return the events; if most nodes stand out equally in a check, one event of the system replaces theirs."""
+    """Return the events; if most nodes stand out in the same check, one event of the system replaces their events."""
     groups: dict[tuple[object, ...], list[Event]] = defaultdict(list)
     for event in fleet.events:
         of_node = event.kind == 'NODE' and ',' not in event.where
@@ -91,7 +92,7 @@ def _system_of_nodes(fleet: Fleet) -> list[Event]:
 
 
 def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list[NodeLevel]:
-    """Return the expected values of nodes in the worst series of an event, absolute and relative to other nodes."""
+    """Return the value that a node should have in the worst series of an event, and its ratio to the other nodes."""
     if len(nodes) != 1:
         return []
     values = {
@@ -105,7 +106,7 @@ def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list
 
 
 def add_problems(drafts: list[Draft], problems: Sequence[Problem], night: JudgedSession) -> None:
-    """Create drafts for problems outside the series; a broken stack is added to the cases that needed it."""
+    """Add a draft for each problem outside the series; a broken stack becomes evidence for the cases that needed it."""
     for problem in problems:
         failures = [draft for draft in drafts if draft.sort == 'failure']
         if any(draft.cause == problem.text for draft in failures):  # the problem is already the cause of these failures

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find nodes that stand out in a session: against their own past, the fleet, and equal parts of a node."""
+"""Find nodes that stand out in a session: against their own past, the other nodes, or the equal parts of a node."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from postprocess.statistics.distributions import MAD_OF_NORMAL, OUTLYING, chance
 from postprocess.text import count
 
 FEWEST_NODES = 4  # fewest nodes that are compared with each other
-ACCEPTED = 20  # first sessions of a node that define its accepted level
-FALSE_NODES = 0.04  # expected nodes flagged in a session of healthy nodes
-FALSE_SYSTEMS = 0.05  # share of the series flagged for the whole system that are false
-WHOLE = '*'  # in place of a node: the whole fleet
-#: Last sessions whose mean is compared with the accepted level, and the share of the false nodes that each may cause:
-#: one session finds what is large, several find what is small and lasts.
+ACCEPTED = 20  # most first sessions of a node that define its accepted level
+FALSE_NODES = 0.04  # expected number of nodes flagged in a session of healthy nodes
+FALSE_SYSTEMS = 0.05  # largest expected share of false ones among the series flagged for the whole system
+WHOLE = '*'  # stands for the whole fleet in place of the name of a node
+#: Number of last sessions whose mean is compared with the accepted level -> share of the false nodes that it may cause.
+#: One session shows large losses, several show small losses that last.
 WINDOWS = {1: 0.25, 2: 0.15, 4: 0.5, 7: 0.1}
 #: Dims and params that name one of several equal parts of a node. Parts are comparable if only their numbers differ, as
-#: ``socket0`` and ``socket1``; pairs of GPUs within a link class.
+#: in ``socket0`` and ``socket1``; pairs of GPUs are comparable within a link class.
 PARTS = ('device', 'domain', 'layout')
 PAIR, LINK_CLASS = 'pair', 'link_class'
 
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """The performance (`History.performance`) of a series: a row a node, a column a session, NaN without a value.
+    """The performance (`History.performance`) of a series: one row a node, one column a session, NaN without a value.
 
     The last column is the session to be judged.
     """
@@ -52,9 +52,9 @@ class NodeTable:
 class Flag:
     """A series in which a node stands out.
 
-    `node`: its name, several of one job joined by commas, or `WHOLE`. `loss`: of performance, logarithm, below 0, the
-    mean over the last so many `sessions`, `error`: half of its 95 % interval. `how`: what it was compared with. `part`:
-    of the node, such as ``device 3``.
+    `node`: its name, several nodes of one job joined by commas, or `WHOLE`. `loss`: logarithm of performance, below 0,
+    the mean over the last `sessions` sessions; `error`: half of its 95 % interval. `how`: what it was compared with.
+    `part`: of the node, such as ``device 3``.
     """
 
     series: SeriesId
@@ -67,32 +67,32 @@ class Flag:
     error: float = math.nan
 
 
-#: Return the performance that the baseline of a series expects, and that at its limit; None without a baseline.
+#: Returns (performance that the baseline of a series expects, performance at its limit); None without a baseline.
 Recorded = Callable[[NodeTable], tuple[float, float] | None]
 
 
 def node_tables(histories: Iterable[History], nodes: Sequence[str], sessions: int) -> list[NodeTable]:
-    """Return a table of so many sessions for each history; its nodes are places in `nodes`."""
-    found = []
+    """Return for each history a table with `sessions` columns; the nodes of a history are indices in `nodes`."""
+    tables = []
     for history in histories:
         there = numpy.zeros(len(nodes), bool)  # much faster than numpy.unique
         there[history.nodes] = True
         own, rows = numpy.flatnonzero(there).tolist(), (there.cumsum() - 1)[history.nodes]
         table = numpy.full((len(own), sessions), numpy.nan)
         table[rows, history.sessions] = performance = history.performance
-        if numpy.isfinite(table).sum() < len(performance):  # a node that ran a case more than once
+        if numpy.isfinite(table).sum() < len(performance):  # a node ran a case more than once
             cells: dict[tuple[int, int], list[float]] = defaultdict(list)
             for row, session, value in zip(rows, history.sessions, performance, strict=True):
                 cells[row, session].append(value)
             for cell, values in cells.items():
                 table[cell] = numpy.median(values)
         names = [nodes[place] for place in own]
-        found.append(NodeTable(history.series, history.quantity, history.tolerance, names, table))
-    return found
+        tables.append(NodeTable(history.series, history.quantity, history.tolerance, names, table))
+    return tables
 
 
 def until(measured: Iterable[NodeTable], session: int, before: int) -> list[NodeTable]:
-    """Return the tables that have `session`, cut so that it is the last, with up to `before` sessions before it."""
+    """Return the tables with values in `session`, cut to this session and up to `before` sessions before it."""
     return [
         replace(table, performance=table.performance[:, max(session - before, 0) : session + 1])
         for table in measured
@@ -108,9 +108,9 @@ def outliers(
 ) -> tuple[list[Flag], list[Flag]]:
     """Return the nodes that stand out in the last session, and the series in which the whole fleet does.
 
-    The level that a node should keep is that of its accepted sessions: those of the baseline (columns in `accepted`)
-    where it ran in enough of them, else its first ones, up to a fall. A session in which it was `flagged` (node and
-    column) does not count, so a node that stays slow stays flagged.
+    A node should keep the level of its accepted sessions. These are the sessions of the baseline (columns in
+    `accepted`) if the node ran in enough of them, else its first sessions, in both cases up to a fall. Sessions in
+    which the node was `flagged` (node, column) do not count, so a node that stays slow stays flagged.
     """
     large = [table for table in measured if numpy.isfinite(table.performance[:, -1]).sum() >= FEWEST_NODES]
     families = list(siblings(measured))
@@ -121,7 +121,7 @@ def outliers(
     for table in large:
         fleet = _Fleet(table, p, recorded(table), _cells(table, flagged), accepted)
         own = list(fleet.flags())
-        if len(own) > fleet.there / 2:  # if more than half are flagged, it is not a matter of single nodes
+        if len(own) > fleet.there / 2:  # if more than half are flagged, the cause is not in single nodes
             own = [replace(own[0], node=WHOLE, loss=float(numpy.median([flag.loss for flag in own])), error=math.nan)]
             whole.append((own[0], table.tolerance, 0.0))
         else:
@@ -141,10 +141,11 @@ def _cells(table: NodeTable, flagged: Collection[tuple[str, int]]) -> tuple[list
 
 
 class _Fleet:
-    """The nodes of one series in the last session, each beside its accepted level and the others.
+    """The nodes of one series in the last session, compared with their accepted levels and with the other nodes.
 
-    `accepted`: which values tell the level of their node. `left`: performance without the node's level and that of the
-    fleet in each session; NaN for a node without a level. `levels`: of the fleet, a session each.
+    `accepted`: True for values that show the level of their node. `left`: performance minus the node's level and the
+    fleet's level in each session; NaN for a node without a level. `own`: level of each node. `levels`: the fleet's
+    level in each session. `steady`: accepted values without slow runs.
     """
 
     def __init__(
@@ -165,14 +166,14 @@ class _Fleet:
         self.left, self.own, self.levels = spread.two_way(table.performance, self.accepted)
         self.accepted &= ~spread.after_fall(self.left, self.accepted, self.floor)
         self._reject_unlike(~reviewed)
-        # a randomly slow run counts for the frequency of such runs, not for level and spread
+        # a randomly slow run counts for the frequency of slow runs, not for level and spread
         past = spread.until_last(self.accepted)
         apart = numpy.where(self.accepted[:, past], abs(self.left[:, past]), numpy.nan)
         self.steady = self.accepted.copy()
         self.steady[:, past] &= apart <= OUTLYING / MAD_OF_NORMAL * spread.median(apart, axis=1)[:, None]
 
     def _reject_unlike(self, nodes: ndarray) -> None:
-        """Remove the level of each of `nodes` whose level is far below that of the others."""
+        """Accept no value of those of `nodes` whose level is far below the others: they were always slow."""
         known = numpy.isfinite(self.own)
         if known.sum() >= FEWEST_NODES:
             apart = self.own - numpy.median(self.own[known])
@@ -180,7 +181,10 @@ class _Fleet:
             self.accepted[nodes & known & (apart < -bound)] = False
 
     def flags(self) -> Iterator[Flag]:
-        """Yield the nodes below their own level. A node with few accepted sessions is also compared with the others."""
+        """Yield the nodes that are below their own level.
+
+        Nodes with few accepted sessions are also compared with the others.
+        """
         sessions = self.accepted.sum(axis=1)
         loss, window, error = self._below_own(sessions)
         for i in numpy.flatnonzero(window).tolist():
@@ -192,23 +196,24 @@ class _Fleet:
             yield from self._new(new, sessions)
 
     def _flag(self, i: int, loss: float, how: str, error: float, sessions: int = 1) -> Flag:
+        """Return the flag of the node in row `i`."""
         table = self.table
         return Flag(table.series, table.quantity, table.nodes[i], float(loss), how, sessions, error=float(error))
 
     def _below_own(self, sessions: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-        """Return the loss of each node against its accepted level, over how many sessions, 0 where it is none, and the
-        half of its 95 % interval.
+        """Return for each node its loss against the accepted level, its number of sessions, and half its 95 % interval.
 
-        Student's t of the mean of the last sessions, with the node's own spread, moderated over the nodes, and the
-        correlation of neighboring sessions. p is at least the chance of so many randomly slow runs, as the accepted
-        sessions of all nodes show them. The last session itself must show half of the floor.
+        The number of sessions is 0 without a significant loss. Student's t of the mean of the last sessions, with the
+        node's own spread, moderated over the nodes, and the correlation of neighboring sessions. p is at least the
+        chance of so many randomly slow runs, as frequent as in the accepted sessions of all nodes. The last session
+        alone must lose at least half of the floor.
         """
         from scipy.special import bdtrc, stdtr, stdtrit
 
         loss, window = numpy.zeros(len(sessions)), numpy.zeros(len(sessions), int)
         half = numpy.full(len(sessions), numpy.nan)
         last = numpy.arange(self.finite.shape[1])[-max(WINDOWS) :][None].repeat(len(sessions), axis=0)
-        if not self.finite[:, last[0]].all():  # those in which a node ran
+        if not self.finite[:, last[0]].all():  # take the last sessions in which the node ran
             last = numpy.argsort(self.finite, axis=1, kind='stable')[:, -max(WINDOWS) :]
         recent = numpy.take_along_axis(self.left, last, axis=1)
         judged = self.finite[:, -1] & (sessions >= spread.FEWEST_SESSIONS)
@@ -221,33 +226,33 @@ class _Fleet:
                 numpy.put_along_axis(before, last[:, -size:], False, axis=1)
             if levels is None or before is not self.steady:
                 levels = spread.Levels(self.left, self.accepted, before, self.floor)
-            means = recent[:, -size:].mean(axis=1)  # NaN of fewer sessions
+            means = recent[:, -size:].mean(axis=1)  # NaN with fewer sessions
             change = means - levels.own
-            of = numpy.flatnonzero(judged & (change < -self.floor) & (recent[:, -1] - levels.own < -self.floor / 2))
-            of = of[levels.n[of] >= spread.FEWEST_SESSIONS]
-            if not len(of):
+            rows = numpy.flatnonzero(judged & (change < -self.floor) & (recent[:, -1] - levels.own < -self.floor / 2))
+            rows = rows[levels.n[rows] >= spread.FEWEST_SESSIONS]
+            if not len(rows):
                 continue
             error = error_of_mean(levels.phi, numpy.array(float(size)))
-            change, sd, df = change[of], levels.sd[of], levels.df[of]
-            if size > 1:  # the last sessions tell of the spread, too
+            change, sd, df = change[rows], levels.sd[rows], levels.df[rows]
+            if size > 1:  # the last sessions also show the spread
                 further = size * (1 - error)
-                squares = recent[of, -size:].var(axis=1) * size
+                squares = recent[rows, -size:].var(axis=1) * size
                 sd, df = numpy.sqrt((df * sd**2 + squares) / (df + further)), df + further
-            of_change = sd * numpy.sqrt(error + error_of_mean(levels.phi, levels.n[of]))
+            of_change = sd * numpy.sqrt(error + error_of_mean(levels.phi, levels.n[rows]))
             p = stdtr(df, change / of_change)
             low = change / 2 if size > 1 else change
-            lows = (recent[of, -size:] - levels.own[of, None] <= low[:, None]).sum(axis=1)
+            lows = (recent[rows, -size:] - levels.own[rows, None] <= low[:, None]).sum(axis=1)
             p = numpy.maximum(p, bdtrc(lows - 1, size, levels.share_below(low / sd))) / share
-            slow = p < best[of]
-            best[of[slow]], loss[of[slow]], window[of[slow]] = p[slow], change[slow], size
-            half[of[slow]] = (of_change * stdtrit(df, 0.975))[slow]
+            slow = p < best[rows]
+            best[rows[slow]], loss[rows[slow]], window[rows[slow]] = p[slow], change[slow], size
+            half[rows[slow]] = (of_change * stdtrit(df, 0.975))[slow]
         return loss, window, half
 
     def _new(self, new: ndarray, sessions: ndarray) -> Iterator[Flag]:
-        """Yield those of the `new` nodes that are below their few sessions, the other nodes or the recorded limit."""
+        """Yield the `new` nodes that are below their own few sessions, below the other nodes or the recorded limit."""
         now = self.table.performance[:, -1]
         apart = now - spread.median(now)
-        p = self.p / 2  # of two comparisons
+        p = self.p / 2  # for each of two comparisons
         beside = spread.bound_of(apart[numpy.isfinite(apart)], p, self.table.tolerance)
         moved = self.left[:, -1] / numpy.sqrt(1 + 1 / numpy.maximum(sessions, 1))
         moved[sessions == 0] = numpy.nan
@@ -268,9 +273,13 @@ class _Fleet:
                 yield self._flag(i, apart[i], 'the limit against the recorded baseline', half)
 
     def whole(self) -> _Whole | None:
-        """Return the loss of the fleet's level against its accepted sessions or the recorded baseline."""
+        """Return the loss of the whole fleet against its accepted sessions or the recorded baseline.
+
+        None without either.
+        """
 
         def whole(loss: float, how: str, p: float) -> _Whole:
+            """Return the flag of the fleet, with tolerance and p."""
             return Flag(self.table.series, self.table.quantity, WHOLE, loss, how), self.table.tolerance, p
 
         accepted = (self.accepted.sum(axis=0) > 0) & numpy.isfinite(self.levels)
@@ -288,7 +297,7 @@ class _Fleet:
 
 
 def _half(values: ndarray) -> float:
-    """Return half of the 95 % interval of one value around the median of all; NaN if there are too few values."""
+    """Return half of the 95 % interval of one value around the median of all; NaN with too few values."""
     from scipy.special import stdtrit
 
     if len(values) < FEWEST_NODES:
@@ -297,14 +306,14 @@ def _half(values: ndarray) -> float:
     return scale * float(stdtrit(df, 0.975)) or math.nan
 
 
-# Siblings: the like parts of a node
+# Siblings: the equal parts of a node
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """One quantity of the like parts of a node in the last session: a row a node, a column a part.
+    """One quantity of the equal parts of nodes in the last session; `performance`: one row a node, one column a part.
 
-    `names` of the parts, such as ``device 3``.
+    `names`: of the parts, such as ``device 3``.
     """
 
     parts: list[NodeTable]
@@ -314,7 +323,7 @@ class Family:
 
 
 def siblings(measured: Iterable[NodeTable]) -> Iterator[Family]:
-    """Yield the series that measure the like parts of a node (see `PARTS`): they differ in nothing else."""
+    """Yield the series that measure equal parts of a node (see `PARTS`): they differ only in the name of the part."""
     groups: dict[tuple[Any, ...], dict[str, NodeTable]] = defaultdict(dict)
     for table in measured:
         series = table.series
@@ -323,7 +332,7 @@ def siblings(measured: Iterable[NodeTable]) -> Iterator[Family]:
             if name in PARTS or (name == PAIR and linked):
                 alike = value.rstrip('0123456789') if name in PARTS else ''
                 rest = replace(series, params=_without_name(series.params, name), dims=_without_name(series.dims, name))
-                if alike != value:  # it has a number
+                if alike != value:  # the name has a number
                     groups[rest, table.quantity, name, alike][value] = table
                 break
     for (_, _, name, _), members in groups.items():
@@ -338,18 +347,19 @@ def siblings(measured: Iterable[NodeTable]) -> Iterator[Family]:
 
 
 def _without_name(pairs: Pairs, name: str) -> Pairs:
+    """Return the pairs without the one called `name`."""
     return tuple(pair for pair in pairs if pair[0] != name)
 
 
 def _beyond_siblings(family: Family, p: float) -> Iterator[Flag]:
-    """Yield the parts below the others of their node, further than such parts differ in all nodes together."""
+    """Yield the parts that are below the other parts of their node by more than parts usually differ in all nodes."""
     performance, tolerance = family.performance, family.parts[0].tolerance
     others = [spread.median(numpy.delete(performance, column, axis=1), axis=1) for column in range(len(family.parts))]
     apart = performance - numpy.stack(others, axis=1)
     if len(family.nodes) >= FEWEST_NODES:
         apart = apart - spread.median(apart, axis=0)  # the first device may be slower in every node
     measured = numpy.isfinite(apart)
-    # of two or three, one that is slow makes up the spread
+    # with two or three parts, one slow part would determine the spread
     several = apart[measured] if measured.sum() >= FEWEST_NODES else numpy.zeros(1)
     bound, half = spread.bound_of(several, p, tolerance), _half(several)
     for row, column in zip(*numpy.nonzero(apart < -bound), strict=True):
@@ -362,11 +372,11 @@ def _beyond_siblings(family: Family, p: float) -> Iterator[Flag]:
 
 # The whole system
 
-_Whole = tuple[Flag, Tolerance, float]  # of a loss, and the chance of one as large in a healthy system
+_Whole = tuple[Flag, Tolerance, float]  # a loss, its tolerance, and the chance of such a loss in a healthy system
 
 
 def _systems(wholes: list[_Whole]) -> list[Flag]:
-    """Return the losses of at least the floor that are, adjusted for the number of series, not by chance."""
+    """Return the losses of at least the floor that are significant, adjusted for the number of series."""
     if not wholes:
         return []
     rates = false_discovery_rates(numpy.array([p for *_, p in wholes]))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Choose the cases of tonight that find most faults per node-second, and tell what is not covered.
+"""Choose the cases of tonight that find the most faults per node-second, and say what they do not cover.
 
-The chance that a case finds a class of faults is that of its best series, by the spread and the limits that judge it,
-times the share of the nodes that it looks at. Cases that rotation needs come first.
+The chance that a case finds a class of faults is the chance of its best series, from the spread and the limits that
+judge the series, times the share of the nodes that the case runs on. Cases that rotation needs come first.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from postprocess.statistics.method import METHOD
 from postprocess.text import count
 from postprocess.verdicts.compare import site_policy, with_spread
 
-DAYS = 90  # of the history that is read
-LONGEST = 28  # days between two looks at a case
-WEEK = 7  # nights
-_SMALLEST = 0.001  # chance of a find that counts
-_NAMED = 3  # classes of faults in the reason of a case
+DAYS = 90  # days of the history that is read
+LONGEST = 28  # most days between two looks at a case
+WEEK = 7  # nights that are planned ahead
+_SMALLEST = 0.001  # smallest chance of a find that counts
+_NAMED = 3  # most classes of faults in the reason of a case
 _BESIDES = 3.0  # seconds of a job besides its trials
 _CASES = """
     SELECT cases."partition", cases.environ, name, "check", params, max(night) AS last, max(len(nodes)) AS nodes,
@@ -55,11 +55,11 @@ _NODES = """
 
 
 class NothingKnown(InputError):
-    """Nothing was measured yet, or nothing that was has a reference: only a whole night helps."""
+    """Nothing was measured yet, or no measured series has a reference: only whole nights help."""
 
 
 class Place(NamedTuple):
-    """A case as ReFrame names it."""
+    """A case, as ReFrame names it."""
 
     partition: str
     environ: str
@@ -67,7 +67,10 @@ class Place(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The chance that one look finds a class of faults; `series`: the one that shows it, None for the check itself."""
+    """The chance that one look finds a class of faults.
+
+    `series`: the series that shows it, None for the check itself.
+    """
 
     chance: float
     series: SeriesId | None = None
@@ -75,9 +78,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Look:
-    """A case that may run: on how many `nodes`, for how many `seconds`, `age` days after it ran last.
+    """A case that may run on `nodes` nodes for `seconds`; `age`: days since it last ran.
 
-    `found`: by the name of the class of faults. Of a case that never ran, `age` is infinite and nothing else is known.
+    `found`: class of faults -> chance to find it. For a case that never ran, `age` is infinite and only `place` and
+    `seconds` are known.
     """
 
     place: Place
@@ -89,14 +93,14 @@ class Look:
 
     @property
     def cost(self) -> float:
-        """Its node-seconds."""
+        """Its cost in node-seconds."""
         return max(self.nodes * self.seconds, 1e-3)
 
 
 class Coverage(NamedTuple):
-    """The chance that a fault of a class is found tonight, by the whole night, and within a week of such nights.
+    """The chance to find a fault of a class tonight, in a whole night, and within a week of nights such as tonight.
 
-    `measured`: whether any case can find it.
+    `measured`: True if any case can find it.
     """
 
     fault: Fault
@@ -108,11 +112,11 @@ class Coverage(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The cases of tonight: `chosen`, with why each was. `rotation`: how many of them, the first ones, are due.
+    """The cases of tonight: `chosen`, of which the first `rotation` are due by rotation.
 
-    `budget` in node-seconds. `share`: of the best possible within the budget, at least. `late`: cases that must wait
-    longer than `longest` days, as the budget is too small. `too_long`: cases longer than the whole budget. `unguarded`:
-    series without a reference that judges them.
+    `budget`: in node-seconds. `share`: what they find / the best possible within the budget, at least. `late`: cases
+    that must wait longer than `longest` days, because the budget is too small. `too_long`: cases that do not fit into
+    the budget. `unguarded`: number of series that no reference judges.
     """
 
     site: str
@@ -137,22 +141,22 @@ class Plan:
 
 
 def look_finds(look: Look) -> str:
-    """Return the classes of faults that a look finds, with how surely and by which series, the surest first."""
-    told = sorted(look.found.items(), key=lambda item: -item[1].chance)
+    """Return the classes of faults that a look finds, each with its chance and series, the surest first."""
+    finds = sorted(look.found.items(), key=lambda item: -item[1].chance)
     words = [
-        f'{name} {chance:.2f}' + (f' ({series.name})' if series else '') for name, (chance, series) in told[:_NAMED]
+        f'{name} {chance:.2f}' + (f' ({series.name})' if series else '') for name, (chance, series) in finds[:_NAMED]
     ]
-    return ', '.join(words) + (f' and {len(told) - _NAMED} more' if len(told) > _NAMED else '')
+    return ', '.join(words) + (f' and {len(finds) - _NAMED} more' if len(finds) > _NAMED else '')
 
 
 def plan(
     store: Store, site: str | None, minutes: float, nodes: int | None = None, longest: int = LONGEST,
     places: Mapping[Place, float] | None = None, root: Path | None = None,
 ) -> Plan:  # fmt: skip
-    """Return what to run tonight in `minutes` on so many `nodes`, by default as many as the largest case has.
+    """Return what to run tonight in `minutes` on `nodes` nodes; None: as many as the largest case has.
 
-    `places`: the cases that ReFrame would run, with the seconds that one that never ran should take; by default those
-    of the store. Raises NothingKnown; InputError where no case fits into the time.
+    `places`: cases that ReFrame would run -> seconds to assume for a case that never ran; None: the cases of the store.
+    Raises NothingKnown; InputError if no case fits into the time.
     """
     if not store.sites() or (site and site not in store.sites()):
         raise NothingKnown(f'{store.folder}: holds no session of {site or "any site"}, so no night can be planned')
@@ -174,7 +178,7 @@ def choose(
     looks: Sequence[Look], site: str, minutes: float, nodes: int | None = None, longest: int = LONGEST,
     unguarded: int = 0,
 ) -> Plan:  # fmt: skip
-    """Return the plan of a night that may run `looks`. Raises InputError where none fits into the time."""
+    """Return the plan of a night that may run `looks`. Raises InputError if none fits into the time."""
     nodes = nodes or max(look.nodes for look in looks)
     limit, budget = 60 * minutes, 60 * minutes * nodes
     fits = [look for look in looks if look.nodes <= nodes and look.seconds <= limit]
@@ -187,16 +191,16 @@ def choose(
     columns = _columns(looks)
     weight = numpy.array([1 / sum(fault is one for one, _ in columns) for fault, _ in columns])
     found, cost = _matrix(fits, columns), numpy.array([look.cost for look in fits])
-    left = numpy.array([longest - look.age for look in fits])
-    late = left <= 1
+    waiting = numpy.array([longest - look.age for look in fits])
+    late = waiting <= 1
     nights, rotation = [], []
     for _ in range(WEEK):
-        first = due(left, cost, found @ weight, budget)
+        first = due(waiting, cost, found @ weight, budget)
         looked = [*first, *most_found(found, weight, cost, budget - float(cost[first].sum()), first)]
         rotation.append(len(first))
         nights.append(looked)
-        left -= 1
-        left[looked] = longest - 1
+        waiting -= 1
+        waiting[looked] = longest - 1
     chosen = nights[0]
     late[chosen] = False
     tonight, weekly = covered(found, chosen), covered(found, [*chain(*nights)])
@@ -216,7 +220,7 @@ def choose(
 
 
 def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tuple[list[Look], int]:
-    """Return what each case of the sessions can find, and how many series nothing judges."""
+    """Return what each case of the sessions can find, and the number of series that no reference judges."""
     site, today = sessions[-1].site, now()
     lookup, policy = load_references(site, root), site_policy(sessions[-1], root)
     parts = {row['partition']: row['n'] for row in store.query(_NODES, sessions).to_pylist()}
@@ -234,8 +238,8 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
         ]
         unguarded += not bounds
         nodes = cases[place]['nodes'] or 1
-        for name, one in chances(series, bounds, nodes, parts.get(series.partition, 1)).items():
-            found[place][name] = max(one, found[place].get(name, one), key=lambda each: each.chance)
+        for name, find in chances(series, bounds, nodes, parts.get(series.partition, 1)).items():
+            found[place][name] = max(find, found[place].get(name, find), key=lambda each: each.chance)
     ages = [(today - session.started).total_seconds() / 86400 for session in sessions]
     return [
         Look(
@@ -246,28 +250,29 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
 
 
 def chances(series: SeriesId, bounds: Sequence[Limits], nodes: int, of_nodes: int) -> dict[str, Found]:
-    """Return the classes of faults that a series shows, which a case measures on `nodes` of the partition's `of_nodes`.
+    """Return the classes of faults that a series shows, measured on `nodes` of the `of_nodes` nodes of its partition.
 
-    `bounds`: the limits that judge it; a check may also show a fault by failing for that reason.
+    `bounds`: the limits that judge the series. A check may also show a fault by failing because of it (`shown_by`).
     """
-    told = {}
+    finds = {}
     for fault in faults():
         share = 1.0 if fault.where == 'site' else min(nodes / of_nodes, 1.0)
         loss = fault.of(series, nodes > 1)
         chance = share * max((bound.chance(loss) for bound in bounds), default=0.0) if loss else 0.0
         if series.check in fault.shown_by:
-            told[fault.name] = Found(share)
+            finds[fault.name] = Found(share)
         elif chance > _SMALLEST:
-            told[fault.name] = Found(chance, series)
-    return told
+            finds[fault.name] = Found(chance, series)
+    return finds
 
 
 def _place_of(row: Mapping[str, Any]) -> Place:
+    """Return the case of a row."""
     return Place(row['partition'], row['environ'], row['name'])
 
 
 def _with_later(reference: Reference, logs: Sequence[float]) -> Reference:
-    """Return the reference with the spread of the sessions of the store where that is larger than its own."""
+    """Return the reference, with the spread of the sessions in the store if that is larger than its own."""
     values = numpy.array(logs)
     values = values[inliers(values)]
     if len(values) < METHOD.short:
@@ -279,7 +284,10 @@ def _with_later(reference: Reference, logs: Sequence[float]) -> Reference:
 
 
 def _columns(looks: Collection[Look]) -> list[tuple[Fault, str]]:
-    """Return the classes of faults, those of one device once for each device that cases name."""
+    """Return (class of faults, device): one for each class.
+
+    For a class on devices one for each device that cases name.
+    """
     names: dict[str, set[str]] = {fault.name: set() for fault in faults()}
     for look in looks:
         for name in look.found:
@@ -292,11 +300,12 @@ def _columns(looks: Collection[Look]) -> list[tuple[Fault, str]]:
 
 
 def _device_of(look: Look) -> str:
+    """Return the device that a case measures; empty without one."""
     return dict(look.case.params).get('device', '') if look.case else ''
 
 
 def _matrix(looks: Sequence[Look], columns: Sequence[tuple[Fault, str]]) -> ndarray:
-    """Return the chance that each look finds the faults of `columns`, looks x columns."""
+    """Return the chance that each look finds the faults of each of `columns`, looks x columns."""
     rows = [
         [
             look.found[fault.name].chance if fault.name in look.found and _device_of(look) in ('', device) else 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The histories of a site's series over its sessions, read from the store."""
+"""The histories of the series of a site over its sessions, read from the store."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from postprocess.results.store import Session, Store
 from postprocess.verdicts.candidates import CASES, NODE, lists_in
 from postprocess.verdicts.compare import site_policy
 
-_SESSIONS = 90  # as many as the page of all sessions shows beside a comparison
-_LEVELS = 10  # and one more for each side that is compared
+_SESSIONS = 90  # fewest sessions of a course, as on the page of all sessions
+_LEVELS = 10  # spans of a course; each side that is compared may add one
 _LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
-# A row a series: its names, the floor of its last session, and lists. Histories are of logarithms, so only values above
-# zero count, and of first jobs: a further one ran because of the first, and says nothing of usual levels and spreads.
+# One row for each series: its names, the floor in its last session, and lists. Histories use logarithms, so only values
+# above zero count. Only first jobs count: a further job ran because of the first one, so it does not show the usual level
+# and spread.
 _HISTORIES = f"""
     WITH {CASES}, firsts AS (
         SELECT night, name, metric AS of_metric, metrics.dims AS of_dims, min(round) AS first
@@ -47,7 +48,8 @@ _HISTORIES = f"""
 class History:
     """The values of a series: in ``sessions[i]``, the median over its cases or, with `nodes`, that on ``nodes[i]``.
 
-    A session is a place among the sessions that were asked for, a node one in the list that comes with the histories.
+    `sessions`: indices in the sessions that were asked for. `nodes`: indices in the list that is returned with the
+    histories.
     """
 
     series: SeriesId
@@ -59,14 +61,14 @@ class History:
 
     @property
     def performance(self) -> ndarray:
-        """Natural logarithm of the values, negated where lower is better: a loss is always a fall."""
+        """Natural logarithm of the values, negated where lower is better, so that a loss is always a fall."""
         return self.quantity.sign * numpy.log(self.values)
 
 
 def by_session(store: Store, sessions: Sequence[Session], root: Path | None = None) -> list[History]:
-    """Return the history of each series, its values medians over all nodes, in the order of the sessions."""
-    found = store.query(_HISTORIES.format(nodes='', numbers=''), sessions)
-    return [_medians(history) for history in _histories(found, sessions, root)]
+    """Return the history of each series, in the order of the sessions; a value is the median over all nodes."""
+    table = store.query(_HISTORIES.format(nodes='', numbers=''), sessions)
+    return [_medians(history) for history in _histories(table, sessions, root)]
 
 
 def by_node(store: Store, sessions: Sequence[Session], root: Path | None = None) -> tuple[list[History], list[str]]:
@@ -75,19 +77,19 @@ def by_node(store: Store, sessions: Sequence[Session], root: Path | None = None)
         f'SELECT DISTINCT {NODE} AS node FROM cases WHERE NOT fixture AND len(nodes) > 0 ORDER BY node', sessions
     )
     names = nodes['node'].to_pylist()
-    found = store.query(
+    table = store.query(
         _HISTORIES.format(nodes=', list(number::INT) AS nodes', numbers=' JOIN numbers USING (node)'),
         sessions,
         numbers={'node': names, 'number': list(range(len(names)))},
     )
-    return _histories(found, sessions, root), names
+    return _histories(table, sessions, root), names
 
 
 @dataclass(frozen=True)
 class Course:
-    """The levels of series from a few sessions to the next: medians over each of the `spans` of sessions.
+    """The levels of series over consecutive `spans` of sessions: the median over each span.
 
-    `marks`: the spans that begin with a session that is compared. A level is None where no session has a value.
+    `marks`: indices of the spans that begin with a compared session. A level is None if no session has a value.
     """
 
     spans: list[Sequence[Session]]
@@ -96,9 +98,9 @@ class Course:
 
 
 def course(store: Store, sides: Sequence[Sequence[Session]], root: Path | None = None) -> Course:
-    """Return the levels of each series up to the later of two sides of a comparison: at least the last 90 sessions.
+    """Return the levels of each series up to the later of two compared sides, over at least the last 90 sessions.
 
-    They are at most 12. Raises InputError where the store cannot be read.
+    There are at most 12 levels. Raises InputError if the store cannot be read.
     """
     every = store.sessions(sides[0][0].site)
     places = {session.session: place for place, session in enumerate(every)}
@@ -118,10 +120,12 @@ def course(store: Store, sides: Sequence[Sequence[Session]], root: Path | None =
 
 
 def _histories(table: pa.Table, sessions: Sequence[Session], root: Path | None) -> list[History]:
-    """Return a history for each row: its names and facts, then lists of numbers. Sorted by series."""
+    """Return one history for each row of the table, sorted by series."""
     if not table.num_rows:
         return []
-    described = (site_folder(sessions[-1].site, root) / 'site.yaml').exists()  # other sites have the defaults
+    described = (
+        site_folder(sessions[-1].site, root) / 'site.yaml'
+    ).exists()  # sites that are not described have the default tolerances
     policy = site_policy(sessions[-1], root) if described else {}
     lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
     columns = [lists_in(table[name], kind) for name, kind in lists.items()]
@@ -134,7 +138,7 @@ def _histories(table: pa.Table, sessions: Sequence[Session], root: Path | None) 
 
 
 def _medians(history: History) -> History:
-    """Return the history in the order of the sessions, with one value for each."""
+    """Return the history in the order of the sessions, with one value, the median, for each session."""
     order = numpy.argsort(history.sessions, kind='stable')
     sessions, values = history.sessions[order], history.values[order]
     if not (sessions[1:] > sessions[:-1]).all():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell where a site stands: its stacks, last session, baseline and incidents, and what to do next."""
+"""Say where a site stands: its stacks, last session, baseline and incidents, and what to do next."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def standing(store: Store, name: str, root: Path | None = None) -> Standing:
 
 
 def _described(store: Store, name: str, root: Path | None) -> Standing:
-    """Return what is known of a site without its sessions; of one that only another suite measured, by its last one."""
+    """Return what is known of a site without judging its sessions.
+
+    A site that only another suite measured is described by its last session.
+    """
     sessions = store.sessions(name)
     if sessions and sessions[-1].is_of_another_suite and not (site_folder(name, root) / 'site.yaml').exists():
         partitions = {case.partition for case in store.cases(sessions[-1])}
@@ -65,7 +68,10 @@ def _described(store: Store, name: str, root: Path | None) -> Standing:
 
 
 def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
-    """Return what a person has to do after the session of a digest, with the command; or that there is nothing."""
+    """Return what a person has to do after the session of a digest, with the command.
+
+    Or that there is nothing to do.
+    """
     site = digest.comparison.session.site
     if is_open := digest.of_state(*FAILING):
         command = with_options(f'plumbline incidents show {is_open[0].id}', is_open[0].results, site)
@@ -96,10 +102,10 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
 
 
 def _since(sessions: Sequence[Session], rows: Sequence[Reference]) -> int:
-    """Return how many whole sessions began after the last one that a baseline was recorded from."""
+    """Return how many complete sessions began after the last session that a baseline was recorded from."""
     behind = frozenset().union(*(row.sessions for row in rows))
     day = max(row.recorded_at for row in rows)
-    last = max((session.started for session in sessions if session.short_name in behind), default=None)
-    if last is None:  # recorded in another store, or written by hand
+    last = max((session.started for session in sessions if session.session[:8] in behind), default=None)
+    if last is None:  # the baseline was recorded in another store, or written by hand
         last = datetime.fromisoformat(f'{day}T23:59:59') if day else datetime.min
     return sum(session.started > last and not session.narrowed_by for session in sessions)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find when a series changed: steps and drift in its history, and what else changed at that time."""
+"""Find since when a series is different: steps and drift in its history, and what changed at that time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _AROUND = 3  # sessions before and after a step whose provenance is compared
 class Change:
     """A change in the history of a series. `kind`: ``step`` or ``drift``; `change`: of the performance, in %.
 
-    A step is between the sessions `before` and `session`, from the level `was` to `became`, in the unit of `quantity`,
-    which has lasted for `sessions` of them. A drift began at `before` and lasts until `session`.
+    A step is between the sessions `before` and `session`, from the level `was` to the level `became`, which has lasted
+    for `sessions` sessions. A drift began at `before` and lasts until `session`. Levels are in the unit of `quantity`.
     `with_it`: what changed in the provenance at the step.
     """
 
@@ -41,15 +41,15 @@ class Change:
 
     @property
     def since(self) -> Session:
-        """The first session of a step, the session that a drift began at."""
+        """The first session of a step, or the session at which a drift began."""
         return self.session if self.kind == 'step' else self.before
 
 
 @dataclass(frozen=True)
 class Trend:
-    """What changed at a site between its sessions, the worst first, and what was left out and why.
+    """The changes of a site between its sessions, the worst first, and what was left out and why.
 
-    `control`: what the tests took from all series together.
+    `examined`: number of series. `control`: estimates from all series that the tests used.
     """
 
     site: str
@@ -60,7 +60,7 @@ class Trend:
     control: Control
 
     def recent(self, sessions: int) -> list[Change]:
-        """Return the changes for the worse in the last so many sessions, and the drift for the worse that lasts."""
+        """Return the steps for the worse in the last `sessions` sessions, and the drifts for the worse, which last."""
         last = {session.session for session in self.sessions[-sessions:]}
         return [c for c in self.changes if c.change < 0 and (c.kind == 'drift' or c.session.session in last)]
 
@@ -69,11 +69,10 @@ def trend(
     store: Store, sessions: Sequence[Session], root: Path | None = None, histories: list[History] | None = None,
     control: Control | None = None,
 ) -> Trend:  # fmt: skip
-    """Find the changes in the history of a site. `histories`: what :func:`by_session` returns, where known already.
+    """Find the changes in the history of a site; `histories`: from :func:`by_session`, if they are known already.
 
-    `control`: that of the trend of all series, where the histories are only some of them.
-
-    Raises InputError where the store cannot be read.
+    `control`: from the trend of all series, if `histories` are only some of them. Raises InputError if the store cannot
+    be read.
     """
     sessions = list(sessions)
     histories, left_out = _one_unit(by_session(store, sessions, root) if histories is None else histories)
@@ -82,14 +81,14 @@ def trend(
         few = f'{count(len(short), "metric")} with fewer than {2 * SHORTEST} sessions'
         left_out.append(f'{few}, such as {short[0].series}')
     long = [one for one in histories if len(one.sessions) >= 2 * SHORTEST]
-    of, control = changes([one.performance for one in long], [one.tolerance.floor for one in long], control)
-    found = [change for one, own in zip(long, of, strict=True) for change in _changes(one, own, sessions)]
-    found = sorted(_with_provenance(store, sessions, found), key=lambda change: change.change)
-    return Trend(sessions[-1].site, sessions, len(long), found, left_out, control)
+    all_found, control = changes([one.performance for one in long], [one.tolerance.floor for one in long], control)
+    all_changes = [change for one, own in zip(long, all_found, strict=True) for change in _changes(one, own, sessions)]
+    all_changes = sorted(_with_provenance(store, sessions, all_changes), key=lambda change: change.change)
+    return Trend(sessions[-1].site, sessions, len(long), all_changes, left_out, control)
 
 
 def _one_unit(histories: list[History]) -> tuple[list[History], list[str]]:
-    """Return the histories in the unit and direction that each series has now, and what was left out by that."""
+    """Return the histories in the present unit and direction of each series, and sentences on the ones left out."""
     latest: dict[SeriesId, History] = {}
     for one in histories:
         if one.series not in latest or latest[one.series].sessions[-1] < one.sessions[-1]:
@@ -104,12 +103,13 @@ def _one_unit(histories: list[History]) -> tuple[list[History], list[str]]:
 
 
 def _changes(history: History, found: Found, sessions: list[Session]) -> Iterator[Change]:
-    """Yield the steps of a history, and the drift over all of it or since the last step."""
+    """Yield the steps of a history, and its drift."""
     if not found.steps and found.drift is None:
         return
     performance, ends = history.performance, found.steps
 
     def change(kind: str, first: int, last: int, was: float, became: float, lasts: int) -> Change:
+        """Return a change between the values at indices `first` and `last`; levels are logarithms of performance."""
         before, session = (sessions[history.sessions[place]] for place in (first, last))
         old, new = (math.exp(history.quantity.sign * level) for level in (was, became))
         percent = 100 * math.expm1(became - was)
@@ -124,7 +124,7 @@ def _changes(history: History, found: Found, sessions: list[Session]) -> Iterato
 
 
 def _with_provenance(store: Store, sessions: list[Session], changes: list[Change]) -> list[Change]:
-    """Return the changes, the steps with what changed in the provenance of their cases."""
+    """Return the changes; a step gets what changed in the provenance of its case."""
     places = {session.session: place for place, session in enumerate(sessions)}
     sides: dict[int, tuple[range, range]] = {}
     for i, change in enumerate(changes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The session that runs now, or that was killed, by the files that `ci/nightly` keeps while it measures."""
+"""The session that is running now, or that was killed, from the files that `ci/nightly` keeps while it measures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 
 class Unfinished(NamedTuple):
-    """A session that is not stored yet. `ended` of so many `expected` cases have; `started` in UTC."""
+    """A session that is not stored yet: `ended` of the `expected` cases have ended; `started` in UTC.
+
+    `runs`: it still runs.
+    """
 
     started: datetime
     ended: int
@@ -41,7 +44,7 @@ def unfinished(results: Path, site: str) -> Unfinished | None:
 
 
 def _is_locked(path: Path) -> bool:
-    """Return whether a command holds the lock of the results; the kernel releases that of one that was killed."""
+    """Return True if a command holds the lock of the results; the kernel releases the lock of a killed command."""
     with path.open(encoding='utf-8') as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

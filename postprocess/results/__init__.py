@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The store: Parquet files of typed rows, written whole, read under today's names, verified by checksums.
+"""The store: Parquet files of typed rows, written as a whole, read under today's names, verified by checksums.
 
-Imports no other room of postprocess. Never: a verdict, or knowing which program wrote a report.
+This room imports no other room of postprocess. It makes no verdicts, and does not know which program wrote a report.
 """

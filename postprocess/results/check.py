@@ -20,10 +20,10 @@ _WRITING = 3600.0  # seconds after which an unfinished file belongs to a writer 
 
 
 def faults(store: Store) -> Iterator[str]:
-    """Yield a sentence for each fault of the files of a store.
+    """Yield a sentence for each fault in the files of a store.
 
-    Every page of every file is read and its checksum verified. A session is looked for in the store if the results
-    directory has its run report.
+    Every page of every file is read, and its checksum verified. Each run report of the results directory must have its
+    session in the store.
     """
     known: set[str] = set()
     where: dict[str, Path] = {}
@@ -48,7 +48,10 @@ def faults(store: Store) -> Iterator[str]:
 
 
 def read_whole(index: Path) -> set[str]:
-    """Read a file of the table `sessions` and those of the other tables; return its sessions. Raises InputError."""
+    """Read a file of the table `sessions` and the same files of the other tables; return its sessions.
+
+    Raises InputError.
+    """
     sessions = _sessions_in(index)
     for table in TABLES:
         if foreign := _sessions_in(index.parents[3] / table / Path(*index.parts[-3:])) - sessions:
@@ -69,7 +72,7 @@ def orphans(store: Store) -> list[Path]:
 def part(store: Store, seconds: float) -> list[str]:
     """Read files of a store for `seconds`, the longest unread first; return a sentence for each fault.
 
-    When each was read is kept in ``store-read.json`` of the results directory.
+    ``store-read.json`` of the results directory keeps when each file was last read.
     """
     kept = store.folder.parent / 'store-read.json'
     try:
@@ -91,17 +94,17 @@ def part(store: Store, seconds: float) -> list[str]:
 
 
 def sweep(store: Store) -> list[Path]:
-    """Remove unfinished files older than an hour, left by killed writers; return them."""
-    left = [
+    """Remove unfinished files older than an hour, which killed writers left; return their paths."""
+    unfinished = [
         path for path in store.folder.rglob('.*') if path.is_file() and is_unfinished(path) and not _is_recent(path)
     ]
-    for path in left:
+    for path in unfinished:
         path.unlink(missing_ok=True)
-    return left
+    return unfinished
 
 
 def _sessions_in(path: Path) -> set[str]:
-    """Read all of a file; return the sessions that it has rows of. Raises InputError."""
+    """Read a whole file; return the sessions of its rows. Raises InputError."""
     sessions: set[str] = set()
     try:
         verify(path)
@@ -116,6 +119,7 @@ def _sessions_in(path: Path) -> set[str]:
 
 
 def _is_recent(path: Path) -> bool:
+    """Return True if a file was changed so recently that its writer may still be running."""
     try:
         return time.time() - path.stat().st_mtime < _WRITING
     except FileNotFoundError:  # a writer has finished it meanwhile
@@ -123,7 +127,7 @@ def _is_recent(path: Path) -> bool:
 
 
 def session_of(report: Path) -> str | None:
-    """Return the uuid of a run report, None if it cannot be read."""
+    """Return the uuid in a run report; None if it cannot be read."""
     try:
         return json.loads(report.read_bytes())['session_info']['uuid']
     except (OSError, ValueError, LookupError, TypeError):

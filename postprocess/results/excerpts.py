@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Extract what a program printed from the archive of its case: the lines of its numbers, and its last lines.
+"""Extract what a program printed from the archive of its case: the lines with its numbers, and its last lines.
 
 The text is untrusted: lines, width and bytes are limited, and unprintable characters are replaced. Nothing is unpacked
 to disk.
@@ -25,18 +25,18 @@ from plumbline.evidence import FOLDER
 from plumbline.outputs import NUMBERS, Lines, plain, read_numbers
 from postprocess.text import count
 
-MOST_LINES = 40  # lines shown of a case: a browser window
-CONTEXT = 5  # lines before and after a marked one: the titles of BabelStream's table are five above its last row
-LAST = 15  # last lines shown of an output without marked ones
-LAST_ERRORS = 10  # lines of standard error: a message and where it came from
-WIDTH = 160  # characters of a line; programs print tables of 80 to 132
-RUNS = 3  # runs of a case that are shown; further ones are similar
-MOST_READ = 64 * 2**20  # bytes of an unpacked archive, a third of a second; that of one case has some MiB
+MOST_LINES = 40  # most lines shown of a case: a browser window
+CONTEXT = 5  # lines before and after a marked line: the titles of BabelStream's table are five above its last row
+LAST = 15  # last lines shown of an output without marked lines
+LAST_ERRORS = 10  # last lines shown of standard error: a message and where it came from
+WIDTH = 160  # most characters of a line; programs print tables of 80 to 132
+RUNS = 3  # most runs shown of a case; further ones are similar
+MOST_READ = 64 * 2**20  # most unpacked bytes read of an archive, a third of a second; one case has some MiB
 _FEWEST_DIGITS = 3  # fewest digits of a number that is searched for; shorter ones occur everywhere
 _PRINTED = re.compile(r'(?<![\w.])[+-]?(\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\d)')
 _RUN = re.compile(r'trial_(\d{1,9})/[^/]+')
 _OF_RUN = ('stdout', 'stderr', 'exit_code')
-_OF_JOB = ('place.err', 'rfm_job.err')  # read where no program printed anything
+_OF_JOB = ('place.err', 'rfm_job.err')  # shown if no program printed anything
 _SAID = {
     'read': 'marked: where the check read the numbers',
     'computed': 'marked: where the check read the numbers of which it computes the metric',
@@ -44,12 +44,12 @@ _SAID = {
     'none': 'the check found no number of the metric in it',
     'unknown': 'which lines the numbers come from is not known',
 }
-_Files = Iterator[tuple[str, Callable[[], bytes]]]  # name below the folder of the job, and what reads it
+_Files = Iterator[tuple[str, Callable[[], bytes]]]  # (name below the folder of the job, function that reads the file)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A metric with its dims whose lines are searched: in the `trial` where it had `value`, or in any if None."""
+    """A metric with its dims whose lines are searched for: in the `trial` in which it had `value`, or in any."""
 
     name: str
     trial: int | None = None
@@ -58,7 +58,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Part:
-    """Numbered `lines` of a file, and a description of them; `marks`: metric -> its lines."""
+    """Numbered `lines` of a file, and a description of them.
+
+    `marks`: metric -> numbers of the lines with its numbers.
+    """
 
     caption: str
     lines: list[tuple[int, str]]
@@ -67,7 +70,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What is shown of a case. `problem`: a sentence if something is missing. `read`: bytes that were unpacked."""
+    """The parts of a case's output that are shown.
+
+    `problem`: a sentence if something is missing. `read`: unpacked bytes.
+    """
 
     parts: list[Part]
     problem: str = ''
@@ -77,10 +83,10 @@ class Excerpt:
 def excerpt(
     results: Path, evidence: str, wanted: Sequence[Wanted], nodes: Iterable[str] = (), failed: bool = False
 ) -> Excerpt:
-    """Return what a case printed. `evidence`: its archive below `results`. `wanted`: the worst first.
+    """Return the parts of what a case printed; `evidence`: its archive below `results`.
 
-    `nodes`: those of the case, which identify its place in the archive of a node sweep. `failed`: whether the case
-    failed; failed runs then come first.
+    `wanted`: the metrics to search for, the worst first. `nodes`: the nodes of the case, which identify its place in
+    the archive of a node sweep. `failed`: True if the case failed; then failed runs come first.
     """
     path = results / evidence
     if not path.resolve().is_relative_to((results / FOLDER).resolve()):
@@ -104,25 +110,26 @@ def excerpt(
 
 
 class _TooMuch(Exception):
-    """An archive is larger than what is read of one."""
+    """Raised if an archive is larger than `MOST_READ`."""
 
 
 class _Bounded(io.RawIOBase):
-    """The unpacked bytes of an archive, `MOST_READ` at most; `count`: how many were read."""
+    """The unpacked bytes of an archive, at most `MOST_READ`; `count`: number of bytes that were read."""
 
     stream: gzip.GzipFile
     count = 0
 
     def read(self, size: int = -1) -> bytes:
-        found = self.stream.read(size)
-        self.count += len(found)
+        """Return up to `size` further bytes. Raises _TooMuch."""
+        data = self.stream.read(size)
+        self.count += len(data)
         if self.count > MOST_READ:
             raise _TooMuch
-        return found
+        return data
 
 
 def _files(archive: tarfile.TarFile, place: str) -> _Files:
-    """Yield the files of a job, in the order in which they were packed; of a node sweep those of a place."""
+    """Yield the files of a job, in the order in which they were packed; of a node sweep only those of `place`."""
     for member in archive:
         name, of_place = member.name.partition('/')[2], f'places/{place}'
         if not member.isreg() or member.issparse() or (name.startswith('places/') and not name.startswith(of_place)):
@@ -137,12 +144,13 @@ def _files(archive: tarfile.TarFile, place: str) -> _Files:
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """Return the bytes of a file in an archive."""
     stream = archive.extractfile(member)
     return stream.read() if stream else b''
 
 
 class _Run(NamedTuple):
-    """One execution of a program: its folder, the trial that it is of, and its files by name."""
+    """One execution of a program: its folder, the number of its trial, and its files by name."""
 
     folder: str
     trial: int
@@ -159,15 +167,15 @@ class _Search:
 
     def __init__(self, wanted: Sequence[Wanted], failed: bool):
         self.wanted, self.failed = wanted, failed
-        self.lines: Lines = {}  # that the check noted
-        self.noted: dict[str, set[str]] = {}  # the metrics of these, by run, by trial, and all
+        self.lines: Lines = {}  # the lines of which the check noted that it read them
+        self.noted: dict[str, set[str]] = {}  # run, trial or '' for all -> metrics that were read there
         self.left = list(wanted)
         self.runs: list[_Run] = []
         self.last: list[_Run] = []  # shown if no run has a wanted metric
         self.job: dict[str, bytes] = {}
 
     def read(self, files: _Files) -> None:
-        """Read the files until all is found that is wanted."""
+        """Read the files until everything that is wanted is found."""
         for folder, of in groupby(files, key=lambda file: file[0].rpartition('/')[0]):
             names = _OF_RUN if folder else (NUMBERS, *_OF_JOB)
             own = {
@@ -184,6 +192,7 @@ class _Search:
                 return
 
     def _note(self, content: bytes) -> None:
+        """Note the lines that the check read, from its file of numbers."""
         with suppress(RecordError):  # the digits of the values are searched instead
             self.lines |= read_numbers(content)
         for file, of in self.lines.items():
@@ -191,17 +200,20 @@ class _Search:
                 self.noted.setdefault(part, set()).update(of)
 
     def _keep(self, run: _Run) -> None:
-        """Keep a run that has something wanted, or failed."""
+        """Keep a run that has a wanted metric, or that failed."""
         here, trial, every = (self.noted.get(part, set()) for part in (run.folder, f'trial_{run.trial}', ''))
         own = [one for one in self.left if one.trial in (None, run.trial)]
-        found = {one for one in own if one.name in here or one.name not in (every if one.trial is None else trial)}
-        if found or (self.failed and run.failed):
+        hits = {one for one in own if one.name in here or one.name not in (every if one.trial is None else trial)}
+        if hits or (self.failed and run.failed):
             self.runs.append(run)
         self.last = [run]
-        self.left = [one for one in self.left if one not in found or one.name not in here]
+        self.left = [one for one in self.left if one not in hits or one.name not in here]
 
     def parts(self) -> list[Part]:
-        """Return the lines of the outputs and the ends of standard error; of the job where no program printed."""
+        """Return the lines of the outputs and the ends of standard error.
+
+        If no program printed, the errors of the job.
+        """
         outputs = [(run, self._output(run)) for run in self.runs or self.last]
         outputs.sort(key=lambda of: (not (self.failed and of[0].failed), not of[1].marks, self._rank(of[1])))
         parts, room = [], MOST_LINES
@@ -218,7 +230,7 @@ class _Search:
         return next((i for i, one in enumerate(self.wanted) if one.name in output.marks), len(self.wanted))
 
     def _output(self, run: _Run) -> _Output:
-        """Return the output of a run with the lines that are marked in it."""
+        """Return the output of a run with its marked lines."""
         read = {file: of for file, of in self.lines.items() if file.startswith(f'{run.folder}/')}
         file, noted = next(iter(read.items()), (f'{run.folder}/stdout', {}))
         lines = _lines(run.files.get(file.rpartition('/')[2], b''))
@@ -235,7 +247,10 @@ class _Search:
 
 
 class _Output(NamedTuple):
-    """The `lines` of a file, those that are marked in it by metric, and a key of `_SAID`: how they are known."""
+    """The `lines` of a file; `marks`: metric -> its lines.
+
+    `how`: key of `_SAID`, which says how these lines are known.
+    """
 
     file: str
     lines: list[str]
@@ -243,21 +258,21 @@ class _Output(NamedTuple):
     how: str
 
     def part(self, room: int) -> Part:
-        """Return at most `room` lines: the marked ones with their context, else the last ones."""
+        """Return at most `room` lines: the marked lines with their context, else the last lines."""
         marked = list(dict.fromkeys(line for of in self.marks.values() for line in of if 0 < line <= len(self.lines)))
         near = [line + step for far in range(1, CONTEXT + 1) for line in marked for step in (-far, far)]
         around = dict.fromkeys([*marked, *(line for line in near if 0 < line <= len(self.lines))])
         last = range(max(1, len(self.lines) - LAST + 1), len(self.lines) + 1)
         chosen = sorted(list(around or last)[:room])
-        left = [line for line in marked if line not in chosen]
-        more = f', {count(len(left), "marked line")} more' if left else ''
+        hidden = [line for line in marked if line not in chosen]
+        more = f', {count(len(hidden), "marked line")} more' if hidden else ''
         shown = {name: [line for line in of if line in chosen] for name, of in self.marks.items()}
         caption = f'{self.file}, {len(chosen)} of {count(len(self.lines), "line")}{more}; {_SAID[self.how]}'
         return Part(caption, [(line, _shown(self.lines[line - 1])) for line in chosen], shown)
 
 
 def _found(lines: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, list[int]]:
-    """Return the lines that hold the digits of the values, with any power of ten."""
+    """Return metric -> the lines in which the digits of its value occur, whatever the power of ten."""
     names = {_digits(f'{one.value:.12g}'): one.name for one in wanted if one.value is not None}
     found: dict[str, list[int]] = {}
     for number, line in enumerate(lines, start=1):
@@ -268,12 +283,12 @@ def _found(lines: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, list[int
 
 
 def _digits(number: str) -> str:
-    """Return the significant digits of a number: 12 for -0.0120e+3."""
+    """Return the significant digits of a number, for example 12 for -0.0120e+3."""
     return re.sub(r'[eE].*|\D', '', number).strip('0')
 
 
 def _end(name: str, content: bytes, most: int) -> Part:
-    """Return the last lines of a file."""
+    """Return the last `most` lines of a file."""
     lines = _lines(content)
     last = range(max(1, len(lines) - most + 1), len(lines) + 1)
     caption = f'{name}, {f"the last {most} of " if len(lines) > most else ""}{count(len(lines), "line")}'
@@ -281,11 +296,11 @@ def _end(name: str, content: bytes, most: int) -> Part:
 
 
 def _lines(content: bytes) -> list[str]:
-    """Return the lines of a file as a check reads them, without empty ones at the end."""
+    """Return the lines of a file as a check reads them, without empty lines at the end."""
     return plain(content.decode('utf-8', errors='replace')).rstrip('\n').split('\n') if content.strip() else []
 
 
 def _shown(line: str) -> str:
-    """Return a line that is safe to show: cut to the width, without control characters."""
+    """Return a line that is safe to show: cut to `WIDTH`, without control characters."""
     text = ''.join(letter if letter.isprintable() else '\ufffd' for letter in line[: WIDTH + 1].expandtabs().rstrip())
     return text if len(text) <= WIDTH else f'{text[:WIDTH]} ...'

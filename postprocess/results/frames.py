@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results store as tidy pandas DataFrames, the public interface for notebooks and scripts, and as OpenMetrics."""
+"""The results store as tidy pandas DataFrames, the public interface for notebooks and scripts; as OpenMetrics."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _HEAD = f"""\
 class Results:
     """The sessions below one results directory. See docs/results-api.md for the columns.
 
-    Every method reads the store anew. Filters: `site`, the name of one site; `days`, counted back from the newest
-    session of each site; `check`, the name of a check or a pattern such as ``Osu*``. All raise InputError if the store
+    Every method reads the store anew. Filters: `site`: name of one site. `days`: counted back from the newest session
+    of each site. `check`: name of a check or a pattern such as ``Osu*``. All methods raise InputError if the store
     cannot be read.
     """
 
@@ -40,11 +40,11 @@ class Results:
         self.store = Store(results_directory() if folder is None else Path(folder))
 
     def sessions(self, site: str | None = None, days: float | None = None) -> pandas.DataFrame:
-        """Return a row for each session, in the order in which they started."""
+        """Return one row for each session, in the order in which they started."""
         return self._query('SELECT * EXCLUDE (schema, month, night) FROM sessions ORDER BY night', site, days)
 
     def cases(self, site: str | None = None, days: float | None = None, check: str = '*') -> pandas.DataFrame:
-        """Return a row for each test case of each session, fixtures left out."""
+        """Return one row for each test case of each session, without fixtures."""
         sql = f"""
             SELECT cases.site, cases.session, started, cases.* EXCLUDE (schema, session, site, month, night, fixture)
             FROM cases JOIN sessions USING (night)
@@ -55,9 +55,9 @@ class Results:
     def metrics(
         self, site: str | None = None, days: float | None = None, check: str = '*', dims: bool = False
     ) -> pandas.DataFrame:
-        """Return a row for each series of each case: its identity, and the statistics of its samples.
+        """Return one row for each series of each case: its identity, and the statistics of its samples.
 
-        A value counts as measured where `status` is ``measured``. `dims`: whether each dim gets a column of its own.
+        A value counts as measured if `status` is ``measured``. `dims`: give each dim a column of its own.
         """
         own = ', '.join(f'metrics."{name}"' for name in _OF_METRICS)
         return self._of_series('metrics', f"{own}, array_to_string(nodes, ',') AS nodes", site, days, check, dims)
@@ -65,15 +65,16 @@ class Results:
     def samples(
         self, site: str | None = None, days: float | None = None, check: str = '*', dims: bool = False
     ) -> pandas.DataFrame:
-        """Return a row for each sample: the identity of its series, trial, node and value.
+        """Return one row for each sample: the identity of its series, trial, node and value.
 
-        `dims`: whether each dim gets a column of its own.
+        `dims`: give each dim a column of its own.
         """
         return self._of_series('samples', 'trial, node, value', site, days, check, dims)
 
     def _of_series(
         self, table: str, columns: str, site: str | None, days: float | None, check: str, dims: bool
     ) -> pandas.DataFrame:
+        """Return one row for each row of `metrics` or `samples`, with the identity of its series and the `columns`."""
         names = ', '.join(f'{table if name in ("metric", "dims") else "cases"}."{name}"' for name in ID_COLUMNS)
         order = ', '.join(f'{table}.{name}' for name in ('case_id', 'metric', 'dims'))
         sql = f"""
@@ -85,19 +86,20 @@ class Results:
         return with_dims(frame) if dims else frame
 
     def _query(self, sql: str, site: str | None, days: float | None) -> pandas.DataFrame:
+        """Return the result of a query over the sessions of one site or of all sites."""
         import pandas
 
         sites = [site] if site else self.store.sites()
-        # one site at a time: two may hold sessions with the same uuid
+        # one site at a time: two sites may have sessions with the same uuid
         tables = [self.store.query(sql, _recent(self.store.sessions(name), days)) for name in sites or ['*']]
         filled = [table for table in tables if table.num_rows] or tables[:1]
         return pandas.concat([table.to_pandas() for table in filled], ignore_index=True)
 
 
 def with_dims(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """Return `frame` with a column for each dim in place of `dims`: numbers where all values are whole numbers.
+    """Return `frame` with one column for each dim in place of `dims`; a column of whole numbers has numbers.
 
-    A dim that a series does not have is missing (NA). Raises ValueError where a dim has the name of a column.
+    A dim that a series does not have is missing (NA). Raises ValueError if a dim has the name of a column.
     """
     import pandas
 
@@ -115,6 +117,7 @@ def with_dims(frame: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def _recent(sessions: Sequence[Session], days: float | None) -> list[Session]:
+    """Return the sessions of the last `days`, counted from the newest; None: all."""
     if days is None or not sessions:
         return list(sessions)
     since = max(session.started for session in sessions) - timedelta(days=days)
@@ -124,8 +127,9 @@ def _recent(sessions: Sequence[Session], days: float | None) -> list[Session]:
 def to_openmetrics(metrics: pandas.DataFrame) -> str:
     """Return the measured values of a frame of :meth:`Results.metrics` (without `dims`) as OpenMetrics text.
 
-    A time series for each series and set of nodes, a point for each session at the time it started. A dim becomes a
-    label ``dim_<name>``. The mean of points with the same labels and time is written, since none may appear twice.
+    There is a time series for each series and set of nodes, with a point for each session at the time when it started.
+    A dim becomes a label ``dim_<name>``. Points with the same labels and time are written as their mean, because none
+    may occur twice.
     """
     lines = []
     for labels, time, point in _points(metrics):
@@ -145,7 +149,7 @@ def to_influx(metrics: pandas.DataFrame) -> str:
 
 
 def _points(metrics: pandas.DataFrame) -> Iterator[tuple[dict[str, str], int, dict[str, float]]]:
-    """Yield labels, time in ns since 1970, and statistics of each series on a set of nodes in a session."""
+    """Yield (labels, time in ns since 1970, statistics) of each series on a set of nodes in a session."""
     measured = metrics[(metrics['status'] == 'measured') & metrics['mean'].notna()]
     measured = measured.assign(
         started=measured['started'].dt.floor('s')
@@ -159,9 +163,10 @@ def _points(metrics: pandas.DataFrame) -> Iterator[tuple[dict[str, str], int, di
 
 
 def _escaped(text: str) -> str:
+    """Return the value of a label in OpenMetrics."""
     return text.replace('\\', r'\\').replace('"', r'\"').replace('\n', r'\n')
 
 
 def _tag(text: str) -> str:
-    """Return the value of a tag; the protocol knows no line feed there, and no backslash at the end."""
+    """Return the value of a tag in InfluxDB, which allows no line feed and no backslash at the end."""
     return re.sub(r'([,= ])', r'\\\1', text.replace('\n', ' ').rstrip('\\'))

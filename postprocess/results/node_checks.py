@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rates of node checks in the results directory, in the format `table` of `plumbline ingest`.
+"""The rates of node checks in the results directory, in the format `table` of `plumbline ingest`.
 
-``node-checks/<node>.csv`` has a row for each look of each rate of the checks that drained nobody, in their order;
-``<node>.drained.csv`` those of the others, which say nothing about a healthy node. Only the check of a node writes its
-files, and it appends to them.
+``node-checks/<node>.csv`` has one row for each look of each rate, in the order of the checks that did not drain the
+node. ``<node>.drained.csv`` has the rows of the other checks, which say nothing about a healthy node. Only the check of
+a node writes the files of the node, and it appends to them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from plumbline.errors import InputError
 from plumbline.files import open_own
 from plumbline.node_check.benchmarks import Benchmark, name_of
 
-BASELINE = 50  # first checks of a node that are compared with: a slow decline does not move them
-PEERS = 64  # nodes whose checks are read
+BASELINE = 50  # number of first checks of a node that are its baseline: a slow decline does not move them
+PEERS = 64  # most other nodes whose checks are read
 _COLUMNS = (
     'session', 'time', 'partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'value', 'node',
     'trial',
 )  # fmt: skip
-_LINES = 100_000  # of a file that are read
+_LINES = 100_000  # most lines of a file that are read
 
 
 class Key(NamedTuple):
-    """What is measured the same way on equal nodes, and so compared. `environ`: the model of the processor."""
+    """What is measured in the same way on equal nodes, and therefore compared.
+
+    `environ`: the model of the processor.
+    """
 
     environ: str
     params: str
@@ -39,18 +42,18 @@ class Key(NamedTuple):
     dims: str
 
 
-Row = tuple[Key, str, Sequence[float]]  # unit, and the rate of each look
-Checks = dict[Key, list[float]]  # the best rate of each check
+Row = tuple[Key, str, Sequence[float]]  # (what was measured, unit, rate of each look)
+Checks = dict[Key, list[float]]  # what was measured -> best rate of each check
 
 
 def key_of(model: str, benchmark: Benchmark, dims: Mapping[str, str]) -> Key:
-    """Return the key of a benchmark at a place of a node with this processor."""
+    """Return the key of a benchmark in a part (`dims`) of a node with the processor `model`."""
     params = f'program={benchmark.program},work={benchmark.work}'
     return Key(re.sub(r'[^\w.-]+', '_', model).strip('_'), params, benchmark.metric, name_of(dims))
 
 
 def write(folder: Path, node: str, partition: str, rows: Sequence[Row], drained: bool) -> None:
-    """Append the rates of one check."""
+    """Append the rates of one check to the file of its node."""
     time = now().isoformat(timespec='milliseconds')
     begin = {'session': f'{node}-{time}', 'time': time, 'partition': partition, 'check': 'NodeCheck', 'node': node}
     with open_own(folder / f'{node}{".drained" if drained else ""}.csv', 'a') as stream:
@@ -59,19 +62,19 @@ def write(folder: Path, node: str, partition: str, rows: Sequence[Row], drained:
             writer.writeheader()
         for key, unit, rates in rows:
             for trial, rate in enumerate(rates, 1):
-                said = {'unit': unit, 'better': 'higher', 'value': f'{rate:.6g}', 'trial': trial}
-                writer.writerow(begin | key._asdict() | said)
+                columns = {'unit': unit, 'better': 'higher', 'value': f'{rate:.6g}', 'trial': trial}
+                writer.writerow(begin | key._asdict() | columns)
 
 
 def read(folder: Path, node: str) -> tuple[Checks, list[Checks], list[str]]:
     """Return the first checks of this node, those of its peers, and a sentence for each peer that cannot be read.
 
-    Raises InputError if those of the node cannot be read.
+    Raises InputError if the checks of the node itself cannot be read.
     """
     others = sorted(path for path in folder.glob('*.csv') if path.suffixes[-2:] != ['.drained', '.csv'])
     others = [path for path in others if path.stem != node]
     peers, damaged = [], []
-    for path in random.Random(node).sample(others, min(PEERS, len(others))):  # noqa: S311  the same ones each time
+    for path in random.Random(node).sample(others, min(PEERS, len(others))):  # noqa: S311  the same peers each time
         try:
             peers.append(_first_checks(path))
         except InputError as error:
@@ -80,11 +83,12 @@ def read(folder: Path, node: str) -> tuple[Checks, list[Checks], list[str]]:
 
 
 def _first_checks(path: Path) -> Checks:
+    """Return the first checks in a file. Raises InputError."""
     if not path.exists():
         return {}
     best: dict[Key, dict[str, float]] = defaultdict(dict)
     with path.open(encoding='utf-8', newline='') as stream:
-        whole = (line for line in stream if line.endswith('\n'))  # a peer may be writing its last one
+        whole = (line for line in stream if line.endswith('\n'))  # a peer may be writing its last line
         reader = csv.DictReader(whole)
         try:
             for row in reader:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read rows of the store under today's names, see `plumbline.renames`; the files keep the names of their time."""
+"""Read rows of the store under today's names (`plumbline.renames`); the files keep the names of their time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from plumbline.renames import TABLE, Names, renames
 if TYPE_CHECKING:
     import duckdb
 
-_OF_METRICS = ('draw', 'figures')  # columns of cases: JSON, by metric
+_OF_METRICS = ('draw', 'figures')  # columns of the table `cases` with JSON: metric -> value
 
 
 def cases(rows: Iterable[dict[str, Any]]) -> None:
-    """Give rows of the table `cases` today's names. Raises InputError where two different cases would become one."""
+    """Give rows of the table `cases` today's names. Raises InputError if two different cases would become one."""
     known = renames()
     concerned = [(row, names) for row in rows if (names := known.get(row['check']))]
     stored: dict[tuple[str, str], tuple[str, str]] = {}
@@ -34,7 +34,7 @@ def cases(rows: Iterable[dict[str, Any]]) -> None:
 def numbers(rows: Iterable[dict[str, Any]], of_cases: Iterable[Mapping[str, Any]]) -> None:
     """Give rows of the table `metrics` or `samples` today's names; `of_cases`: the rows of their cases.
 
-    Raises InputError where a case has a metric under its old and its new name.
+    Raises InputError if a case has a metric under both its old and its new name.
     """
     known = renames()
     own = {case['case_id']: names for case in of_cases if (names := known.get(case['check'])) and names.metrics}
@@ -48,11 +48,12 @@ def numbers(rows: Iterable[dict[str, Any]], of_cases: Iterable[Mapping[str, Any]
 
 
 def _both(old: str, other: str, kind: str) -> InputError:
+    """Return the error that something has both an old name and the new one."""
     return InputError(f'{TABLE}: {kind} has both {old!r} and {other!r}: expected a new name that nothing had')
 
 
 def select_cases(database: duckdb.DuckDBPyConnection, rows: str) -> str:
-    """Return a query for the rows of `rows`, itself a query of the table `cases`, with today's check and params."""
+    """Return a query for `rows` with today's check and params; `rows`: a query for rows of the table `cases`."""
     concerned = [check for check, names in renames().items() if check != names.check or names.params or names.values]
     if not concerned:
         return rows
@@ -68,7 +69,10 @@ def select_cases(database: duckdb.DuckDBPyConnection, rows: str) -> str:
 
 
 def select_numbers(database: duckdb.DuckDBPyConnection, rows: str, of_cases: str) -> str:
-    """Return a query for `rows`, of `metrics` or `samples`, with today's names; `of_cases`: a query for their cases."""
+    """Return a query for `rows` with today's metrics.
+
+    `rows`: a query for rows of the table `metrics` or `samples`. `of_cases`: a query for the rows of their cases.
+    """
     table = [(check, old, new) for check, names in renames().items() for old, new in names.metrics.items()]
     if not table:
         return rows
@@ -84,21 +88,23 @@ def select_numbers(database: duckdb.DuckDBPyConnection, rows: str, of_cases: str
 def _create(
     database: duckdb.DuckDBPyConnection, name: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]
 ) -> None:
+    """Create a temporary table of texts in the database."""
     selected = ', '.join(f'unnest(?::VARCHAR[]) AS "{column}"' for column in columns)
     values = [[row[place] for row in rows] for place in range(len(columns))]
     database.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', values)
 
 
 def _params(names: Names, text: str) -> str:
+    """Return params with today's names and values."""
     return to_text(names.pairs(from_text(text)))
 
 
 def _name(names: Names, name: str) -> str:
-    """Return ReFrame's name of a case, ``STREAM %size=big %cpu.nid=n1``, with today's check and params."""
+    """Return ReFrame's name of a case, such as ``STREAM %size=big %cpu.nid=n1``, with today's check and params."""
     _, *params = name.split(' %')
     return ' %'.join([names.check, *('='.join(names.pair(*param.partition('=')[::2])) for param in params)])
 
 
 def _keys(text: str | None, today: Mapping[str, str]) -> str | None:
-    """Return a JSON object with today's names as keys."""
+    """Return a JSON object with today's names as keys; empty text and None are unchanged."""
     return text and json.dumps({today.get(name, name): value for name, value in json.loads(text).items()})

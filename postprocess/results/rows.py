@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of a session as typed records; what the columns are, `postprocess.results.tables` says."""
+"""Rows of a session as typed records; `postprocess.results.tables` describes the columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plumbline.identity import CaseId, from_text
 
 
 class CaseRow(NamedTuple):
-    """A run of a case or fixture. None: not known."""
+    """A run of a case or fixture; None: not known."""
 
     case_id: int
     partition: str
@@ -51,12 +51,12 @@ class CaseRow(NamedTuple):
 
     @property
     def id(self) -> CaseId:
-        """The case that ran."""
+        """The identity of the case that ran."""
         return CaseId(self.partition, self.environ, self.check, from_text(self.params))
 
 
 class MetricRow(NamedTuple):
-    """A series of a run of a case. None: not known, or without a number."""
+    """A series in a run of a case; None: not known, or without a number."""
 
     case_id: int
     metric: str
@@ -80,5 +80,5 @@ _Row = TypeVar('_Row', CaseRow, MetricRow)
 
 
 def typed(kind: type[_Row], rows: Iterable[Mapping[str, Any]]) -> list[_Row]:
-    """Return rows as records; columns that a record does not have are left out."""
+    """Return rows as records of type `kind`; columns that the type does not have are left out."""
     return [kind(**{name: row[name] for name in kind._fields if name in row}) for row in rows]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results store: Parquet files below a results directory, read with pyarrow, and with DuckDB across sessions.
+"""The results store: Parquet files below a results directory, read with pyarrow, and across sessions with DuckDB.
 
-``<results>/store/<table>/site=<site>/month=YYYY-MM/<file>.parquet``; times are UTC. A session is a file of each table,
-named by its uuid; the file of the table `sessions` takes its place last, so a session whose writing was cut short does
-not exist. Nothing is rewritten until its month is over: `compact` then puts the sessions of that month together.
-
-There are no locks: any number of processes, on any hosts that share the file system, may read, add and compact. After a
-compacted file is written and before the old ones are removed, sessions exist twice: the file with most sessions counts.
+``<results>/store/<table>/site=<site>/month=YYYY-MM/<file>.parquet``; times are UTC. A session is one file in each
+table, named by its uuid. The file of the table `sessions` is put in place last, so a session whose writing was cut
+short does not exist. Files are not rewritten until their month is over; then `compact` combines the sessions of the
+month. There are no locks: any number of processes, on any hosts that share the file system, may read, add and compact.
+Between the writing of a compacted file and the removal of the old files, sessions exist twice; then the file with the
+most sessions counts.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from postprocess.results.tables import (
 if TYPE_CHECKING:
     import duckdb
 
-_TOGETHER = 'together-'  # begins the names of the files of several sessions
-_CASES_AT_ONCE = 20_000  # whose rows are in memory while a month is rewritten
+_TOGETHER = 'together-'  # beginning of the names of files with several sessions
+_CASES_AT_ONCE = 20_000  # most cases whose rows are in memory while a month is rewritten
 _Result = TypeVar('_Result')
 
 
@@ -63,9 +63,9 @@ class Session:
     """One stored session. `ran`: cases of its report; `expected`: cases that should have run, None if not known.
 
     `selection`: what was asked for, each as ``option=value`` with ReFrame's long name of the option, such as
-    ``name=Osu``; `narrowed_by`: what of it left out cases of the mode. `source`: where `report` came from:
-    ``report``, ``database``, of another suite ``other report``, ``other database``, ``perflog``. `file`: the name of
-    the files of the month that hold it.
+    ``name=Osu``; `narrowed_by`: the options that left out cases of the mode. `source`: where `report` came from:
+    ``report``, ``database``; of another suite ``other report``, ``other database``, ``perflog``. `file`: the name of
+    the files of the month that hold the session.
     """
 
     site: str
@@ -102,12 +102,12 @@ class Session:
 
     @property
     def is_of_another_suite(self) -> bool:
-        """Whether it ran with another configuration than ours: none of its tests is one of ours, or all of them."""
+        """True if it ran with another configuration than ours, with tests of another suite or with our checks."""
         return self.source not in ('report', 'database')
 
     @property
     def epoch(self) -> int:
-        """When it started, in seconds since 1970, whatever the time zone of this machine."""
+        """When it started, in seconds since 1970, independent of the time zone of this machine."""
         return int(self.started.replace(tzinfo=timezone.utc).timestamp())
 
     @property
@@ -122,15 +122,15 @@ class Store:
 
     def __init__(self, results: Path):
         self.folder = results / 'store'
-        self._usable: set[Path] = set()  # files that were opened
+        self._usable: set[Path] = set()  # files that could be opened
         self._read: dict[Path, tuple[Any, list[Session]]] = {}
 
     # Writing
 
     def add(self, report: RunReport) -> bool:
-        """Write a session; return False if the store has it already, from the same report or another source.
+        """Write a session; return False if the store already has it, from the same report or another source.
 
-        A later report of a stored session, in which cases have run again, takes the place of the earlier one.
+        A later report of a stored session, in which cases have run again, replaces the earlier one.
         """
         row = report.session
         session, month = row['session'], f'{row["started"]:%Y-%m}'
@@ -159,12 +159,12 @@ class Store:
         return True
 
     def write(self, site: str, month: str, file: str, tables: dict[str, pa.Table]) -> None:
-        """Write tables to their files, all or none."""
+        """Write tables to their files, either all or none."""
         write = {self._file(table, site, month, file): partial(write_table, tables[table]) for table in TABLES}
         write_whole(with_sums(write))
 
     def compact(self, site: str) -> list[str]:
-        """Put the sessions of each month but the last into one file; return those months."""
+        """Combine the sessions of each month except the last into one file; return these months."""
         done = []
         months = sorted({_place(path)[1] for path in self.files(site)})
         for month in months[:-1]:
@@ -190,9 +190,9 @@ class Store:
         return done
 
     def _write_together(self, table: str, sessions: list[Session], stream: BinaryIO) -> None:
-        """Write the rows of `sessions`, so many at a time that they fit into memory.
+        """Write the rows of `sessions`, in portions that fit into memory.
 
-        Each session gets a row group of its own, so that one can be read alone.
+        Each session is a row group of its own, so that it can be read alone.
         """
         with pq.ParquetWriter(stream, TABLES[table], write_page_checksum=True) as writer:
             begin, cases = 0, 0
@@ -206,16 +206,16 @@ class Store:
     # Reading
 
     def files(self, site: str = '*', month: str = '*') -> list[Path]:
-        """Return the files of the table `sessions`, those of a month in the order of their names."""
+        """Return the files of the table `sessions`, sorted by site, month and name."""
         folders = [self.folder / 'sessions']
         for wanted in (f'site={site}', f'month={month}', '*.parquet'):
             folders = [path for folder in folders for path in listed(folder) if fnmatchcase(path.name, wanted)]
         return sorted(folders)
 
     def find(self, name: str = 'latest', site: str | None = None) -> Session:
-        """Return the session whose uuid begins with `name`, or the latest; of `site` where that is given.
+        """Return the session whose uuid begins with `name`, or the latest; of `site` if that is given.
 
-        The latest is that of this host's site where the store has several.
+        If the store has several sites, the latest session is that of this host's site.
         """
         sites = [known for known in self.sites() if site in (None, known)]
         if name == 'latest':
@@ -244,7 +244,10 @@ class Store:
         return sessions[0]
 
     def _latest(self, site: str) -> list[Session]:
-        """Return the session that started last. A session ahead of the clock counts only if all sessions are ahead."""
+        """Return the session that started last.
+
+        A session from the future, by a wrong clock, only if there is no other.
+        """
         for month in sorted({_place(path)[1] for path in self.files(site)}, reverse=True):
             if sessions := [session for session in self.sessions(site, month) if not is_ahead(session.started)]:
                 return sessions[-1:]
@@ -255,15 +258,18 @@ class Store:
         return sorted({_place(path)[0] for path in self.files()})
 
     def command(self, words: str, site: str, root: Path | None = None) -> str:
-        """Return a command to type, with the options that it needs to work on these results and references."""
+        """Return a command to type, with the options that it needs to use these results and references."""
         results = self.folder.parent
-        given = [f'--results={results}'] if results.absolute() != results_directory().absolute() else []
-        given += [f'--site={site}'] if len(self.sites()) > 1 else []
-        given += [f'--references={root}'] if root else []
-        return f'`{shlex.join(["plumbline", *shlex.split(words), *given])}`'
+        options = [f'--results={results}'] if results.absolute() != results_directory().absolute() else []
+        options += [f'--site={site}'] if len(self.sites()) > 1 else []
+        options += [f'--references={root}'] if root else []
+        return f'`{shlex.join(["plumbline", *shlex.split(words), *options])}`'
 
     def history(self, last: Session, days: int | None = None) -> list[Session]:
-        """Return the sessions of a site up to `last`, in the order they started; of the last `days` where given."""
+        """Return the sessions of a site up to `last`, in the order in which they started.
+
+        With `days`, only the last ones.
+        """
         sessions = [session for session in self.sessions(last.site) if _order(session) <= _order(last)]
         since = last.started - timedelta(days=days) if days else datetime.min
         return [session for session in sessions if session.started > since]
@@ -286,18 +292,20 @@ class Store:
         return typed(MetricRow, self.rows('metrics', session))
 
     def _stored(self, table: str, session: Session) -> list[dict[str, Any]]:
+        """Return the rows of one session under the names of their time."""
         return self._follow([session], lambda sessions: next(self._tables(table, sessions)).to_pylist())
 
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> pa.Table:
-        """Return the result of a query in DuckDB's SQL over the tables, which hold the rows of `sessions` alone.
+        """Return the result of a query in DuckDB's SQL over the tables, which hold only the rows of `sessions`.
 
-        Check, params and metric have today's names. Every row also has `site`, `month` and `night`, the place of its
-        session in `sessions`, from 0. A number counts where ``metrics.status = 'measured'``. `more`: further tables, as
-        lists by column.
+        Check, params and metric have today's names. Every row also has `site`, `month` and `night`, the index of its
+        session in `sessions`. A number counts if ``metrics.status = 'measured'``. `more`: further tables, name ->
+        column -> values.
         """
         return self._follow(list(sessions), partial(self._query, sql, more))
 
     def _query(self, sql: str, more: dict[str, dict[str, list[Any]]], sessions: list[Session]) -> pa.Table:
+        """Return the result of a query, once. Raises Gone if a file was compacted meanwhile, InputError."""
         import duckdb
 
         nights = {name: [getattr(session, name) for session in sessions] for name in ('session', 'site', 'month')}
@@ -332,13 +340,13 @@ class Store:
         return renamed.select_numbers(self._duckdb, rows, self._from_files('cases', sessions))
 
     def _from_files(self, table: str, sessions: list[Session]) -> str:
-        """Return a query for the rows of the files of `sessions`."""
+        """Return a query for the rows in the files of `sessions`."""
         chosen: dict[Path, set[str]] = {}
         for session in sessions:
             chosen.setdefault(self._path(table, session), set()).add(session.session)
         paths = ', '.join(sorted(quoted(str(path)) for path in chosen))
         all_of = {session.session for session in sessions}
-        # where files of several sessions overlap, as after two stores were copied into one, each row counts once
+        # if files of several sessions overlap, as after two stores were copied into one, each row counts once
         doubled = [
             f'(filename = {quoted(str(path))} AND session IN ({", ".join(map(quoted, sorted(others)))}))'
             for path, own in sorted(chosen.items())
@@ -350,24 +358,26 @@ class Store:
         return f'SELECT * EXCLUDE (filename) {rows} WHERE NOT ({" OR ".join(doubled)})'
 
     def _names_in(self, path: Path) -> set[str]:
-        """Return the sessions of a file of any table."""
+        """Return the uuids of the sessions in a file of any table."""
         index = self.folder / 'sessions' / Path(*path.parts[-3:])
         return {session.session for session in self._sessions_in(index)}
 
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
+        """The connection of this store to the database of the process."""
         return _instance().cursor()
 
     def _tables(self, table: str, sessions: list[Session]) -> Iterator[pa.Table]:
-        """Yield the rows of each session."""
+        """Yield the rows of each of `sessions`."""
         for session in sessions:
             alone = not session.file.startswith(_TOGETHER)
             yield read_table(self._path(table, session), None if alone else session.session)
 
     def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
-        """Return the sessions in the order in which they started. `name`: the beginning of their uuid."""
+        """Return the sessions in the order in which they started; `name`: the beginning of their uuid."""
 
         def read(_: object) -> list[Session]:
+            """Return the sessions in the present files."""
             files = [path for path in self.files(site, month) if path.name.startswith((name, _TOGETHER))]
             sessions: dict[tuple[str, str], Session] = {}
             for stored in sorted(map(self._sessions_in, files), key=len, reverse=True):
@@ -379,7 +389,7 @@ class Store:
         return self._follow([], read)
 
     def _sessions_in(self, path: Path) -> list[Session]:
-        """Return the sessions of a file of the table `sessions`; one that did not change is read once."""
+        """Return the sessions in a file of the table `sessions`; a file that did not change is read only once."""
         try:
             now = path.stat()
         except OSError:
@@ -391,7 +401,7 @@ class Store:
         return self._read[path][1]
 
     def _follow(self, sessions: list[Session], action: Callable[[list[Session]], _Result]) -> _Result:
-        """Return ``action(sessions)``; repeat it with their new files if another process compacted them meanwhile."""
+        """Return ``action(sessions)``; if another process compacted them meanwhile, repeat it with their new files."""
         for _ in range(20):  # several processes may compact month after month
             try:
                 return action(sessions)
@@ -402,19 +412,21 @@ class Store:
         raise InputError(message)
 
     def _path(self, table: str, session: Session) -> Path:
+        """Return the file of a session in a table."""
         return self._file(table, session.site, session.month, session.file)
 
     def _file(self, table: str, site: str, month: str, file: str) -> Path:
+        """Return the path of a file of a table."""
         return self.folder / table / f'site={site}' / f'month={month}' / f'{file}.parquet'
 
 
 @cache
 def _instance() -> duckdb.DuckDBPyConnection:
-    """Return the one DuckDB of this process: each takes 35 ms to start."""
+    """Return the only DuckDB database of this process, because each one takes 35 ms to start."""
     import duckdb
 
-    # What does not fit into memory goes to files, by default in the current directory. Not all cores: a login node
-    # is shared, and hundreds of threads would share the memory, too.
+    # What does not fit into memory goes to temporary files, by default in the current directory. Not all cores are used:
+    # a login node is shared, and hundreds of threads would also share the memory.
     threads = min(4, os.cpu_count() or 1)
     database = duckdb.connect(
         config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir(), 'threads': threads}
@@ -424,22 +436,23 @@ def _instance() -> duckdb.DuckDBPyConnection:
 
 
 def _place(path: Path) -> tuple[str, str]:
-    """Return site and month of a file."""
+    """Return the site and month of a file, from its path."""
     site, month = (folder.partition('=')[2] for folder in path.parts[-3:-1])
     return site, month
 
 
 def _order(session: Session) -> tuple[datetime, str]:
+    """Return the sort key of a session."""
     return session.started, session.session
 
 
 def quoted(text: str) -> str:
-    """Return `text` as a string of SQL."""
+    """Return `text` as a string literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _known(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of the table `sessions`. Raises InputError for one of a later schema."""
+    """Return a row of the table `sessions`. Raises InputError for a row of a later schema."""
     if row['schema'] > SCHEMA:
         raise InputError(
             f'session {row["session"]} was stored with schema {row["schema"]}, this version knows up to {SCHEMA}: '

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of the results store: their columns, what makes a number count as measured, and their Parquet files."""
+"""The tables of the results store: their columns, which numbers count as measured, and their Parquet files."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from plumbline.files import write_text
 SCHEMA = 1
 _TIME = pa.timestamp('us')
 _WORDS = pa.list_(pa.string())
-#: Columns that each table begins with.
+#: The first columns of each table.
 COMMON = {'schema': pa.int32(), 'session': pa.string()}
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
+    """Return the schema of a table with the common columns and `columns`."""
     return pa.schema(COMMON | columns)
 
 
-#: In the order in which their files are written. `case_id` is a number within the session; `round` is 0 for the first
-#: run of a case, 1 for the next, whose `purpose` is ``node`` where a node in doubt was the reason, ``look`` where it
-#: shows how much a metric varies before there is a baseline; `params` and `dims` of metrics and samples are texts of
-#: `plumbline.identity.to_text`; `dims`, `draw`, `figures`, `placement`, `provenance` and `health` of a case are JSON.
-#: `status` of a metric is that of `status_of`; `selection` and `narrowed_by` are explained in `Session`.
+#: Table -> schema, in the order in which their files are written. `case_id`: a number within the session. `round`: 0 for
+#: the first run of a case, 1 for the next. `purpose` of a further run: ``node`` if a node is in doubt, ``look`` if it
+#: shows how much a metric varies before there is a baseline. `params` and `dims` of metrics and samples: texts of
+#: `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`, `provenance` and `health` of a case: JSON.
+#: `status` of a metric: see `status_of`. `selection` and `narrowed_by`: see `Session`.
 TABLES = {
     'samples': _schema(
         case_id=pa.int32(), metric=pa.string(), dims=pa.string(), trial=pa.int32(), node=pa.string(),
@@ -64,7 +65,7 @@ TABLES = {
     ),
 }  # fmt: skip
 
-#: ReFrame's result of a case whose fixture failed.
+#: ReFrame's result of a case if its fixture failed.
 NEEDED_FAILED = 'fail_deps'
 
 
@@ -72,8 +73,8 @@ NEEDED_FAILED = 'fail_deps'
 class RunReport:
     """One session: its row, and the rows of its cases, metrics and samples, with the columns of `tables.TABLES`.
 
-    Not stored: `notes`, sentences for who reads it in; `undecided`, check, metric and unit of what may be better higher
-    or lower, as neither bounds nor unit nor a rule say it.
+    Not stored: `notes`, sentences for the person who ingests it; `undecided`: (check, metric, unit) of metrics for
+    which neither bounds nor unit nor a rule say whether higher or lower is better.
     """
 
     site: str
@@ -86,15 +87,16 @@ class RunReport:
 
 
 def reached_its_end(result: str, fail_phase: str | None) -> bool:
-    """Return True if the numbers of a case can be believed: it passed, or failed only against its references."""
+    """Return True if the numbers of a case are valid: it passed, or failed only against its references."""
     return result in ('pass', 'xfail', 'xpass') or (result == 'fail' and fail_phase == 'performance')
 
 
 def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite: bool) -> str:
     """Return the status of a series in a session from the result of its case; the only definition of ``measured``.
 
-    ``measured``; ``invalid``: the check found that its numbers cannot be true; ``missing``: declared, and without a
-    number; ``failed``: its case failed, or its mean is not finite. `n`: number of samples.
+    ``measured``; ``invalid``: the check found that its numbers cannot be true; ``missing``: declared, but without a
+    number; ``failed``: its case failed, or its mean is not finite. `n`: number of samples. `finite`: True if the mean
+    is finite.
     """
     if result == NEEDED_FAILED:
         return 'failed'
@@ -106,29 +108,35 @@ def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite
 
 
 def metric_row(case: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """Return `row` of the table `metrics` with its case's id and its status; keys that it lacks are null there."""
+    """Return `row` of the table `metrics` with the id of its case and its status.
+
+    Columns that it lacks will be null.
+    """
     finite = row['mean'] is not None and math.isfinite(row['mean'])
     status = status_of(case['result'], case['fail_phase'], bool(row.get('invalid')), row['n'], finite)
     return {'case_id': case['case_id'], 'status': status} | row
 
 
 def table_of(table: str, session: str, rows: list[dict[str, Any]]) -> pa.Table:
-    """Return rows of a session as an Arrow table. Raises TypeError, ValueError or OverflowError."""
+    """Return the rows of a session as an Arrow table. Raises TypeError, ValueError or OverflowError."""
     schema = TABLES[table]
     own = pa.Table.from_pylist(rows, pa.schema(list(schema)[len(COMMON) :]))
     common = pa.repeat(pa.scalar(SCHEMA, COMMON['schema']), len(rows)), pa.repeat(session, len(rows))
     return pa.Table.from_arrays([*common, *own.columns], schema=schema)
 
 
-# Files: each missing or damaged one is named
+# Files: each error names the missing or damaged file
 
 
 class Gone(Exception):
-    """A listed file is gone: another process compacted its month."""
+    """Raised if a listed file no longer exists because another process compacted its month."""
 
 
 def listed(folder: Path) -> list[Path]:
-    """Return what is in a folder, nothing if it does not exist. `glob` would ignore one that may not be read."""
+    """Return the paths in a folder; none if it does not exist.
+
+    Raises InputError, where `glob` would ignore the error.
+    """
     try:
         return list(folder.iterdir())
     except FileNotFoundError:
@@ -138,19 +146,21 @@ def listed(folder: Path) -> list[Path]:
 
 
 def write_table(rows: pa.Table, stream: BinaryIO) -> None:
-    """Write `rows` as Parquet."""
+    """Write `rows` as Parquet to `stream`."""
     pq.write_table(rows, stream, write_page_checksum=True)
 
 
 def with_sums(contents: Mapping[Path, Callable[[BinaryIO], object]]) -> dict[Path, Callable[[BinaryIO], object]]:
-    """Return what to write for the files of each table of a session or of several, and their checksums.
+    """Return what to write for the files of one or several sessions in each table, together with their checksums.
 
-    The checksums cover whole files, as those of Parquet's pages leave out its footer. They come before the file of the
-    table `sessions`, the last of `contents`, by which a session exists.
+    The checksums cover whole files, because those of Parquet's pages do not cover its footer. They are written before
+    the file of the table `sessions`, the last of `contents`, because a session exists with that file.
     """
     sums: dict[str, int] = {}
 
     def summed(path: Path, write: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], object]:
+        """Return a function that writes a file and notes its checksum."""
+
         def write_and_sum(stream: BinaryIO) -> None:
             write(through := _Summed(stream))  # type: ignore[arg-type]  # has all methods that writing needs
             sums[_table(path)] = through.sum
@@ -169,7 +179,7 @@ def with_sums(contents: Mapping[Path, Callable[[BinaryIO], object]]) -> dict[Pat
 
 
 class _Summed(io.RawIOBase):
-    """A stream that computes the checksum of what is written."""
+    """A stream that computes the checksum of the bytes written to it."""
 
     def __init__(self, stream: BinaryIO):
         self.stream, self.sum = stream, 0
@@ -186,35 +196,39 @@ class _Summed(io.RawIOBase):
 
 
 def _table(path: Path) -> str:
+    """Return the table of a file, from its path."""
     return path.parts[-4]
 
 
 def _sums_of(path: Path) -> Path:
-    """Return the file of the checksums of a file of any table."""
+    """Return the file with the checksums of a file of any table."""
     return (path.parents[3] / 'sessions' / Path(*path.parts[-3:])).with_suffix('.sums')
 
 
 def has_sums(path: Path) -> bool:
-    """Return True if there are checksums for a file of any table."""
+    """Return True if a file of any table has checksums."""
     return _sums_of(path).exists()
 
 
 def write_sums(index: Path) -> None:
-    """Write the checksums of the files of a session, or of several, as they are."""
+    """Write the checksums of the present files of one or several sessions."""
     sums = {table: _sum_of(index.parents[3] / table / Path(*index.parts[-3:])) for table in TABLES}
     write_text(_sums_of(index), json.dumps(sums))
 
 
-_verified: dict[Path, tuple[int, int, int]] = {}  # files of this process, by inode, time and size
+_verified: dict[Path, tuple[int, int, int]] = {}  # file that this process has verified -> its inode, time and size
 
 
 def verify(path: Path) -> None:
-    """Compare a file with its checksum, once in a process; a file without one passes. Raises OSError, ValueError."""
+    """Compare a file with its checksum, once in a process; a file without a checksum passes.
+
+    Raises OSError, ValueError.
+    """
     stat = path.stat()
     state = stat.st_ino, stat.st_mtime_ns, stat.st_size
     if _verified.get(path) == state:
         return
-    for wait in (0.1, 0.4, 0):  # a later report of the session may replace it meanwhile
+    for wait in (0.1, 0.4, 0):  # another process may be replacing it by a later report of the session
         try:
             wanted = json.loads(_sums_of(path).read_bytes())[_table(path)]
         except FileNotFoundError:
@@ -230,6 +244,7 @@ def verify(path: Path) -> None:
 
 
 def _sum_of(path: Path) -> int:
+    """Return the checksum of a file."""
     checksum = 0
     with path.open('rb') as stream:
         while part := stream.read(2**20):
@@ -259,11 +274,11 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def read_table(path: Path, session: str | None = None) -> pa.Table:
-    """Return the rows of a file, of one session where that is given. Raises as `opened` does."""
+    """Return the rows of a file; with `session`, only the rows of that session. Raises as `opened` does."""
     with opened(path) as file:
         if session is None:
-            return file.read(use_threads=False)  # small: to start threads takes as long as to read it
-        # not by a filter, which imports pandas: that takes longer than to read the file
+            return file.read(use_threads=False)  # the file is small: to start threads takes as long as to read it
+        # not with a filter, which imports pandas: the import takes longer than to read the file
         column = file.schema_arrow.names.index('session')
         groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
         groups_found = [place for place, group in enumerate(groups) if _only_text(group.column(column)) == session]
@@ -271,6 +286,6 @@ def read_table(path: Path, session: str | None = None) -> pa.Table:
 
 
 def _only_text(column: pq.ColumnChunkMetaData) -> str | None:
-    """Return the text that all rows of a part of a column have; None where they have several."""
+    """Return the text that all rows of a part of a column have; None if they have different texts."""
     values = column.statistics
     return values.min if values and values.min == values.max else None

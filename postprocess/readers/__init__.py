@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ReFrame and other suites wrote, as rows of the store: run reports, results databases, performance logs.
+"""Turn what ReFrame and other suites wrote into rows of the store: run reports, results databases, performance logs.
 
-A reader registers by entry point, yields measurements and raises for a file that it cannot read. Never: a verdict.
+A reader is registered as an entry point, yields measurements, and raises an error for a file that it cannot read. It
+makes no verdicts.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read which cases were selected from the command line of a plain ``reframe``; our drivers record it as data."""
+"""Read from the command line of a plain ``reframe`` which cases were selected; our drivers record this as data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass
 from typing import NoReturn
 
-# ReFrame's options that leave cases out, by how often and with what they are given
+# ReFrame's options that leave cases out: options that may be repeated, with an optional value, and without a value
 _LISTS = {
     '--name': '-n', '--exclude': '-x', '--exclude-tag': '-T', '--tag': '-t', '--filter-expr': '-E', '--prgenv': '-p',
     '--maintainer': None,
@@ -19,10 +19,11 @@ _SWITCHES = ('--cpu-only', '--gpu-only', '--failed')
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which cases a ReFrame run was asked for.
+    """The cases that a ReFrame run was asked for.
 
-    `selection`: each option that chooses cases as ``option=value``, with ReFrame's long name of it: ``name=Osu``,
-    ``system=cluster:cpu``, ``cpu-only``. `narrowed_by`: those that left cases out, such as ``--name``.
+    `selection`: each option that chooses cases, as ``option=value`` with ReFrame's long name of the option:
+    ``name=Osu``, ``system=cluster:cpu``, ``cpu-only``. `narrowed_by`: the options that left cases out, such as
+    ``--name``.
     """
 
     mode: str | None = None
@@ -33,12 +34,14 @@ class Chosen:
 
 
 class _Parser(argparse.ArgumentParser):
+    """A parser that raises ValueError where argparse would end the program."""
+
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return a parser of ReFrame's options that choose cases, and of the flags that may share a word with them."""
+    """Return a parser for ReFrame's options that choose cases, and for the flags that may share a word with them."""
     parser = _Parser(add_help=False, allow_abbrev=False)
     for long in ('--mode', '--system'):
         parser.add_argument(long, dest=long)
@@ -54,13 +57,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def read_cmdline(text: str, mode: str | None = None) -> Chosen:
-    """Return the selection of a command line. `mode`: what the session itself names; without it ``--mode`` counts.
+    """Return the selection of a command line; `mode`: the session's own mode, None: the one of ``--mode``.
 
-    A tag equal to the mode leaves no case out: a mode selects by its own tag.
+    A tag equal to the mode leaves no case out, because a mode selects by its own tag.
     """
     try:
         options = vars(_parser().parse_known_args(shlex.split(text)[1:])[0])
-    except ValueError as error:  # ReFrame would not accept it either
+    except ValueError as error:  # ReFrame would not accept this command line either
         return Chosen(mode=mode, narrowed_by=(f'an unreadable command line ({error})',))
     mode = mode or options['--mode']
     site, _, partition = (options['--system'] or '').partition(':')
@@ -77,7 +80,7 @@ def read_cmdline(text: str, mode: str | None = None) -> Chosen:
 
 
 def without_names(text: str) -> list[str]:
-    """Return the words of a command line without its option ``--name``; none if it cannot be read."""
+    """Return the words of a command line without its option ``--name``; no words if it cannot be read."""
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument('-n', '--name', action='append')
     try:

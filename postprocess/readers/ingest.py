@@ -17,49 +17,49 @@ from postprocess.results.store import Store
 from postprocess.results.tables import RunReport
 from postprocess.text import count, one_line
 
-_SOME = 5  # metrics that are named
+_SOME = 5  # most metrics that a sentence names
 
 
 def ingest(
     store: Store, paths: Sequence[Path], site: str | None = None, expected: int | None = None,
     problems: tuple[str, ...] = (), perflogs: bool = False, format: str | None = None,
 ) -> Iterator[str | InputError]:  # fmt: skip
-    """Yield a sentence for each session, an error for each file or session that cannot be used.
+    """Yield a sentence for each session, and an error for each file or session that cannot be used.
 
-    `expected` and `problems` are of the sessions of run reports; `format`: of files that no ReFrame wrote.
+    `expected` and `problems`: for the sessions of run reports. `format`: of files that ReFrame did not write.
     """
     sites, found_any = set(), False
     undecided: set[tuple[str, str, str]] = set()
-    for found in _found(store, paths, site, perflogs, format):
+    for report in _found(store, paths, site, perflogs, format):
         found_any = True
         converted: list[str] = []
-        if isinstance(found, InputError):
-            yield found
+        if isinstance(report, InputError):
+            yield report
             continue
-        session, repeated = found.session, []
+        session, repeated = report.session, []
         if session['source'].endswith('report'):
-            said = [line for problem in problems if (line := one_line(problem))]
-            session |= {'expected': expected, 'problems': said + session['problems']}
+            stated = [line for problem in problems if (line := one_line(problem))]
+            session |= {'expected': expected, 'problems': stated + session['problems']}
         try:
             if session['source'].endswith('report'):
-                repeated = mark_repeated(store, found)
+                repeated = mark_repeated(store, report)
             if session['source'] not in ('report', 'database'):
-                converted = convert(store, found)
-            added = store.add(found)
+                converted = convert(store, report)
+            added = store.add(report)
         except InputError as error:
             yield error
             continue
-        sites.add(found.site)
-        name = f'{session["report"]}: session {session["session"]} of {found.site}'
+        sites.add(report.site)
+        name = f'{session["report"]}: session {session["session"]} of {report.site}'
         if added:
             of = f' of {expected}' if expected not in (None, session['ran']) else ''
-            ran, samples = count(session['ran'], 'case') + of, count(len(found.samples), 'sample')
-            skipped = sum(case['result'] == 'skip' for case in found.cases)
+            ran, samples = count(session['ran'], 'case') + of, count(len(report.samples), 'sample')
+            skipped = sum(case['result'] == 'skip' for case in report.cases)
             ran += f' ({skipped} skipped)' if skipped else ''
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
             yield from repeated
-            yield from (f'{name}: {note}' for note in (*found.notes, *converted))
-            undecided |= found.undecided
+            yield from (f'{name}: {note}' for note in (*report.notes, *converted))
+            undecided |= report.undecided
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
             yield f'{name} is in the store already: nothing changed{ignored}'
@@ -79,6 +79,7 @@ def ingest(
 def _found(
     store: Store, paths: Sequence[Path], site: str | None, perflogs: bool, format: str | None
 ) -> Iterator[RunReport | InputError]:
+    """Yield the sessions in the files, and errors for what cannot be used."""
     if not format:
         try:
             rules = read_rules()
@@ -97,6 +98,7 @@ def _found(
 
 
 def _reports(store: Store, paths: Sequence[Path], site: str | None, rules: Rules) -> Iterator[RunReport | InputError]:
+    """Yield the sessions of run reports and results databases, and errors for what cannot be used."""
     for path in paths:
         try:
             if is_database(path):

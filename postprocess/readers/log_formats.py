@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read the lines of a performance log by its header, whatever format string of ReFrame's wrote it.
+"""Read the lines of a performance log by its header, for any format string of ReFrame.
 
 The header is the format string with the names of fields: ``jobid=jobid|perf_var=perf_value|ref=perf_ref``. ReFrame
-leaves out what stands before the first field, and closing brackets behind the last performance variable.
+leaves out the text before the first field, and closing brackets after the last performance variable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 _END = re.compile(rf'_({"|".join(_OF_VALUE)})(?![\w-])')
 _NUMBER = r'([-+.\deE]+|[-+]?(?:nan|inf)|None|null|)'
 _LABEL = re.compile(r'[\w ]+[=:]\s*')
-#: What ReFrame calls ``info``: name, perhaps a hash, and the place.
+#: The field that ReFrame calls ``info``: name, an optional hash, and the place.
 _INFO = re.compile(
     r'(?P<name>.*?)(?: /[0-9a-f]{6,})? '
     r'(?:@|on )(?P<system>[^\s:]+):(?P<partition>[^\s+]+)(?:\+| using )(?P<environ>\S+)'
@@ -35,12 +35,12 @@ _INFO = re.compile(
 
 
 def reader_of(header: str) -> Callable[[str], dict[str, str] | None]:
-    """Return a function that gives the fields of a line by name, without empty ones; None where the line is another.
+    """Return a function that returns the fields of a line by name, without empty ones; None for a line of another form.
 
-    The columns of a performance variable are ``triad_value``, ``triad_unit``, ``triad_ref``; also where each has a line
-    of its own.
+    The columns of a performance variable become ``triad_value``, ``triad_unit``, ``triad_ref``, also if each variable
+    has a line of its own.
     """
-    delimiter = next((one for one in _DELIMITERS if one in header), None)
+    delimiter = next((mark for mark in _DELIMITERS if mark in header), None)
     parts = header.split(delimiter) if delimiter else [header]
     columns = [_column(part.strip(), first=not place) for place, part in enumerate(parts)]
 
@@ -50,17 +50,17 @@ def reader_of(header: str) -> Callable[[str], dict[str, str] | None]:
             return None
         fields: dict[str, str] = {}
         for column, value in zip(columns, values, strict=True):
-            found = column(value.strip())
-            if found is None:
+            fields_of_column = column(value.strip())
+            if fields_of_column is None:
                 return None
-            fields |= {name: text for name, text in found.items() if text not in NOTHING}
+            fields |= {name: text for name, text in fields_of_column.items() if text not in NOTHING}
         return _of_one_variable(_with_info(fields))
 
     return read
 
 
 def _column(header: str, first: bool) -> Callable[[str], dict[str, str] | None]:
-    """Return a reader of one column: its header is a name, or a text that holds several names."""
+    """Return a function that reads one column: a column that is a field, or a text that contains fields."""
     tokens = list(_TOKEN.finditer(header))
     of_one = _of_one_metric(header)
     if not of_one and (not tokens or (len(tokens) == 1 and _is_name(header, tokens[0]))):
@@ -74,18 +74,18 @@ def _column(header: str, first: bool) -> Callable[[str], dict[str, str] | None]:
     names = [name for _, _, name, _ in places]
 
     def read(text: str) -> dict[str, str] | None:
-        if not (found := whole.fullmatch(text)):
+        if not (match := whole.fullmatch(text)):
             return None if text not in NOTHING else {}
-        # a name that is there as it is was a label: `jobid=jobid`
-        return {name: value for name, value in zip(names, found.groups(), strict=True) if value != name}
+        # a value equal to its name was a label in the header: `jobid=jobid`
+        return {name: value for name, value in zip(names, match.groups(), strict=True) if value != name}
 
     return read
 
 
 def _of_one_metric(header: str) -> list[tuple[int, int, str, str]] | None:
-    """Return start, end, name and kind (``value``, ``ref``, ...) of each field of the only variable in a header.
+    """Return (start, end, name, key) of each value of one variable; None if the header has several variables or none.
 
-    None if there are several variables, or none. The name of the variable, which may hold blanks, begins each field.
+    The name of the variable, which may contain blanks and more, is the common beginning of all values.
     """
     ends = list(_END.finditer(header))
     begins = [0, *(end.end() for end in ends)]
@@ -97,22 +97,24 @@ def _of_one_metric(header: str) -> list[tuple[int, int, str, str]] | None:
 
 
 def _common_end(texts: list[str]) -> str:
+    """Return the longest text with which all `texts` end."""
     first = texts[0]
     return next(first[at:] for at in range(len(first) + 1) if all(text.endswith(first[at:]) for text in texts))
 
 
 def _is_name(header: str, token: re.Match[str]) -> bool:
-    """Return whether a column is a name alone; that of a performance variable may hold blanks and more."""
+    """Return True if a column is only a name; the name of a performance variable may contain blanks and more."""
     return token[0] == header or bool(token['of'] and token.end() == len(header) and not re.match(r'\w+[=:] ?', header))
 
 
 def _with_info(fields: dict[str, str]) -> dict[str, str]:
+    """Return the fields, with the name and place that ``info`` contains."""
     found = _INFO.fullmatch(fields.get('info', ''))
     return (found.groupdict() if found else {}) | fields
 
 
 def _of_one_variable(fields: dict[str, str]) -> dict[str, str]:
-    """Return fields in which ``perf_value`` has the name of its variable, where a line has one of them."""
+    """Return the fields with the name of the variable in place of ``perf``, for a line with one variable."""
     name = fields.get('perf_var')
     if name is None:
         return fields

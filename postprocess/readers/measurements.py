@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers that no ReFrame made: what each reader of a format yields, and the sessions that they become.
+"""Numbers that ReFrame did not write: the readers of formats, and the sessions made from what they yield.
 
-A reader is a function of a path that yields a `Measurement` for each number, and raises ValueError where the file is
-not what it reads. Packages register theirs under the entry point ``plumbline.readers``, by the name of the format, as
-the checks do for the outputs of their programs.
+A reader is a function of a path that yields a `Measurement` for each number. It raises ValueError if the file is not of
+its format. Packages register their readers under the entry point ``plumbline.readers`` by the name of the format, as
+checks do for the outputs of their programs.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from postprocess.results.tables import RunReport, metric_row
 
 
 def readers() -> dict[str, Reader | EntryPoint]:
-    """Return all readers by the name of their format: ours, and what other packages register, which is not loaded."""
-    return {one.name: one for one in entry_points(group='plumbline.readers')} | READERS
+    """Return name of a format -> its reader: our own, and the entry points of other packages, not yet loaded."""
+    return {entry.name: entry for entry in entry_points(group='plumbline.readers')} | READERS
 
 
 def _reader(name: str) -> Reader:
@@ -38,17 +38,17 @@ def _reader(name: str) -> Reader:
     known = readers()
     if name not in known:
         raise InputError(f'--format {name}: {expected_one_of(name, sorted(known))}')
-    found = known[name]
-    if not isinstance(found, EntryPoint):
-        return found
+    reader = known[name]
+    if not isinstance(reader, EntryPoint):
+        return reader
     try:
-        return found.load()
-    except Exception as error:  # of a package of the site
-        raise InputError(f'{name}: its reader {found.value} cannot be loaded: {_brief(error)}') from None
+        return reader.load()
+    except Exception as error:  # from a package of the site
+        raise InputError(f'{name}: its reader {reader.value} cannot be loaded: {_brief(error)}') from None
 
 
 def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
-    """Yield the sessions in a file of the format `name`, all or none. Raises InputError."""
+    """Yield the sessions in a file of the format `name`, either all or none. Raises InputError."""
     read = _reader(name)
     if not NAME.fullmatch(site):
         raise InputError(f'{site}: expected a site of letters, digits, "-", "_" and "."')
@@ -64,31 +64,35 @@ def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
         raise InputError(f'{path}: has no number that the format {name} names')
     digest = hashlib.sha256(content).hexdigest()
     sessions: dict[str, list[Measurement]] = defaultdict(list)
-    for one in found:
-        sessions[one.session].append(one)
+    for measurement in found:
+        sessions[measurement.session].append(measurement)
     yield from [
         _report(site, session, of_session, written, path, digest, name) for session, of_session in sessions.items()
     ]
 
 
 def _brief(error: Exception) -> str:
+    """Return the message of an error on one line of at most 200 characters."""
     return re.sub(r'\s+', ' ', f'{error}' or type(error).__name__)[:200]
 
 
 def _report(
     site: str, session: str, found: list[Measurement], written: datetime, path: Path, digest: str, name: str
 ) -> RunReport:
-    """Return measurements of a session as a run report: a case for each partition, environ, check and params."""
+    """Return the measurements of a session as a run report: one case for each check with params, place and node."""
     times = [one.time or written for one in found]
-    # one that the file names is told by its numbers: a file that grows brings it again, another brings another
+    # a session that the file names is identified by its numbers, so a file that has grown does not add it again; a
+    # session without a name is identified by the file
     of = hashlib.sha256(f'{site} {session} {found if session else digest}'.encode()).hexdigest()
-    row = {  # its name begins with what tells it from others, as only the beginning is shown
+    row = {  # the name begins with the digest, because often only the beginning of a name is shown
         'session': f'{of[:12]}-{name}', 'started': min(times), 'ended': max(times), 'hostname': '', 'cmdline': '',
         'reframe': '', 'selection': [], 'narrowed_by': [], 'runs': 1,
         'problems': clock_problems(min(times), max(times)),
         'report': str(path.absolute()), 'report_sha256': digest, 'source': f'{name} file',
     }  # fmt: skip
-    by_case: dict[tuple[str, str, str, str, str], list[Measurement]] = defaultdict(list)  # nodes measure it one by one
+    by_case: dict[tuple[str, str, str, str, str], list[Measurement]] = defaultdict(
+        list
+    )  # each node that measured a case is a job of its own
     for one in found:
         by_case[one.partition, one.environ, one.check, to_text(pairs(dict(one.params))), one.node].append(one)
     cases, metrics, samples = [], [], []
@@ -126,9 +130,16 @@ def _report(
 
 
 def _without_a_value(of_case: list[Measurement]) -> str:
-    """Return which trial of a series lacks a value that other trials have; empty if none does."""
-    valued = {(one.metric, to_text(pairs(dict(one.dims)))) for one in of_case if not math.isnan(one.value)}
-    for one in of_case:
-        if math.isnan(one.value) and (one.metric, dims := to_text(pairs(dict(one.dims)))) in valued:
-            return f'trial {one.trial} has no value of {one.metric} {dims}'
+    """Return which trial of a series lacks a value that others have; empty: none."""
+    valued = {
+        (measurement.metric, to_text(pairs(dict(measurement.dims))))
+        for measurement in of_case
+        if not math.isnan(measurement.value)
+    }
+    for measurement in of_case:
+        if (
+            math.isnan(measurement.value)
+            and (measurement.metric, dims := to_text(pairs(dict(measurement.dims)))) in valued
+        ):
+            return f'trial {measurement.trial} has no value of {measurement.metric} {dims}'
     return ''

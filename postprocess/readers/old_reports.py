@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run reports of ReFrame 4.0 to 4.6 (data version 3) in the form of those of 4.7 and later (data version 4)."""
+"""Convert run reports of ReFrame 4.0 to 4.6 (data version 3) to the form of 4.7 and later (data version 4)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _VALUE = ('value', 'reference', 'thres_lower', 'thres_upper', 'unit')
 
 
 def as_version_4(report: dict[str, Any], digest: str) -> dict[str, Any]:
-    """Return a report of data version 3 as one of version 4. Unexpected parts stay, and the reader names them.
+    """Return a report of data version 3 in the form of version 4; unexpected parts are left for the reader to report.
 
-    `digest`: of the file; these reports have no uuid.
+    `digest`: of the file; it replaces the uuid, which these reports do not have.
     """
     info = dict(report['session_info'])
     info |= {'data_version': f'4.0, from {info["data_version"]}', 'uuid': digest[:32]}
@@ -29,12 +29,14 @@ def as_version_4(report: dict[str, Any], digest: str) -> dict[str, Any]:
 
 
 def _run(run: Any) -> Any:
+    """Return a run in the form of version 4."""
     if not isinstance(run, dict) or not isinstance(run.get('testcases'), list):
         return run
     return run | {'testcases': [_case(case) if isinstance(case, dict) else case for case in run['testcases']]}
 
 
 def _case(case: dict[str, Any]) -> dict[str, Any]:
+    """Return a test case in the form of version 4."""
     system, _, partition = str(case.get('system')).partition(':')
     values = case.get('perfvars')
     if isinstance(values, list) and all(isinstance(one, dict) for one in values):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read the performance logs of other suites.
 
-A file for each check: a header, then a line for each case: ``result|job_completion_time|...|bw_value|bw_unit|...``, or
-with ``perflog_compat`` a line for each performance variable.
-Logs have no sessions, so the lines of a system are divided into runs of ReFrame, one session each. A repeated case
-marks a new run. Lines that the store already has are left out, so a log that has grown adds only new ones.
+There is one file for each check: a header, then a line for each case,
+``result|job_completion_time|...|bw_value|bw_unit|...``, or with ``perflog_compat`` a line for each performance
+variable. Logs have no sessions, so the lines of a system are divided into runs of ReFrame, each of them a session. A
+repeated case marks a new run. Lines that the store already has are left out, so a log that has grown adds only its new
+lines.
 """
 
 from __future__ import annotations
@@ -35,28 +36,31 @@ _FACTS = ('version', 'modules', 'env_vars', 'extra_resources')
 
 @dataclass(frozen=True)
 class LogLine:
-    """One case: the fields of its line by name, without empty ones."""
+    """One case: name -> value of the fields of its line, without empty ones."""
 
     fields: dict[str, str]
     completed: datetime
 
     @property
     def name(self) -> str:
+        """The name of the case."""
         return next(self.fields[name] for name in _NAMES if name in self.fields)
 
     @property
     def case(self) -> tuple[Any, ...]:
+        """What identifies the case on its system."""
         return (self.name, *map(self.fields.get, ('partition', 'environ')))
 
     @property
     def identity(self) -> tuple[Any, ...]:
+        """What identifies the line in the log."""
         return (self.completed, *self.case, self.fields.get('jobid'))
 
 
 def read_perflogs(paths: Iterable[Path], store: Store, rules: Rules = NO_RULES) -> Iterator[RunReport | ReportError]:
     """Yield a report for each run of a system with lines that the store lacks, and an error for each unusable file.
 
-    A file with some unusable lines gives both.
+    For a file with some unusable lines it yields both.
     """
     lines: dict[str, dict[tuple[Any, ...], LogLine]] = defaultdict(dict)
     for path in paths:
@@ -89,13 +93,13 @@ def read_perflogs(paths: Iterable[Path], store: Store, rules: Rules = NO_RULES) 
 
 
 def runs_of(lines: Sequence[LogLine]) -> Iterator[list[LogLine]]:
-    """Yield the lines of each run of ReFrame, of `lines` in the order of their times.
+    """Yield the lines of each run of ReFrame; `lines`: in the order of their times.
 
     A repeated case belongs to a later run, unless ReFrame retried it after a failure. The later run begins after the
-    longest pause between both.
+    longest pause between both lines.
     """
     begins = 0
-    last: dict[tuple[Any, ...], int] = {}  # index of each case
+    last: dict[tuple[Any, ...], int] = {}  # case -> index of its last line
     for index, line in enumerate(lines):
         before = last.get(line.case)
         last[line.case] = index
@@ -110,7 +114,7 @@ def runs_of(lines: Sequence[LogLine]) -> Iterator[list[LogLine]]:
 
 
 def _together(before: LogLine, line: LogLine) -> LogLine | None:
-    """Return the line of a further variable of the case `before` with that; None where it is of another job."""
+    """Return the line `before` with the further variable of the same job in `line`; None if it is of another job."""
     added = line.fields.keys() - before.fields.keys()
     further = [name for name in added if name.endswith('_value')]
     same = {'jobid', *_NAMES} & line.fields.keys() & before.fields.keys()
@@ -124,7 +128,7 @@ def _together(before: LogLine, line: LogLine) -> LogLine | None:
 def _lines(path: Path) -> Iterator[LogLine | None]:
     """Yield the lines of a file; None for a line that cannot be used.
 
-    System and partition are those of the folders, as by default, where no column names them.
+    If no column names system and partition, they are the names of the folders, as in ReFrame's default.
     """
     try:
         header, *lines = path.read_text(encoding='utf-8', errors='replace').splitlines() or ['']
@@ -153,7 +157,7 @@ def _lines(path: Path) -> Iterator[LogLine | None]:
 
 
 def _lacking(header: str, of_folders: Mapping[str, str]) -> list[str]:
-    """Return what a header does not name and nothing else tells."""
+    """Return the fields that are needed and that neither the header nor the folders give."""
     words = set(re.findall(r'\w+', header))
     if 'info' in words:
         return [] if words & {*_TIMES} else ['job_completion_time']
@@ -163,7 +167,7 @@ def _lacking(header: str, of_folders: Mapping[str, str]) -> list[str]:
 
 
 def _completed(fields: dict[str, str]) -> datetime | None:
-    """Return the time of completion in UTC, else that of the line; a time without a zone is one of this host."""
+    """Return the time of completion in UTC, or of the line; a time without a zone is in the zone of this host."""
     try:
         if 'job_completion_time_unix' in fields:
             time = datetime.fromtimestamp(float(fields['job_completion_time_unix']), timezone.utc)
@@ -176,11 +180,11 @@ def _completed(fields: dict[str, str]) -> datetime | None:
 
 
 def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
-    """Return the lines of a run as a session; what a log does not say is missing in the rows."""
+    """Return the lines of a run as a session; facts that a log does not have are missing in the rows."""
     digest = hashlib.sha256(repr([sorted(line.fields.items()) for line in lines]).encode()).hexdigest()
     began, ended = min(line.completed for line in lines), max(line.completed for line in lines)
     day = f'{began:%Y-%m-%d}'
-    session = {  # its name begins with what tells it from others, as only the beginning is shown
+    session = {  # the name begins with the digest, because often only the beginning of a name is shown
         'session': f'{digest[:12]}-perflog-{day}', 'started': began, 'ended': ended, 'hostname': '', 'cmdline': '',
         'reframe': lines[0].fields.get('version', ''), 'selection': [], 'narrowed_by': [], 'runs': 1,
         'ran': len(lines), 'problems': clock_problems(began, ended), 'report': f'performance logs of {day}',
@@ -205,7 +209,7 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
 
 
 def _case(number: int, line: LogLine, within: bool) -> dict[str, Any]:
-    """Return the row of a case. `within`: all metrics are within their references; else that is why it failed."""
+    """Return the row of a case; `within`: all metrics are within their references, so they are not why it failed."""
     fields = line.fields
     check, params = check_and_params(line.name)
     result = fields.get('result', 'pass')
@@ -224,14 +228,15 @@ def _case(number: int, line: LogLine, within: bool) -> dict[str, Any]:
 
 
 def _nodes(text: str) -> list[str]:
+    """Return the names of nodes, or the text if it cannot be read."""
     try:
         return names_in(text)
-    except ValueError:  # it stays as it is
+    except ValueError:  # keep the text
         return [text]
 
 
 def _metrics(fields: dict[str, str], check: str, rules: Rules) -> Iterator[tuple[dict[str, Any], float, bool, bool]]:
-    """Yield each metric of a line, its value, whether its direction is known, and whether it is within its bounds."""
+    """Yield (row, value, True if its direction is known, True if it is within its bounds) for each metric of a line."""
     for column in fields:
         name, value = column.removesuffix('_value'), values.number(fields[column])
         if name == column or value is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write a first ``suite.yaml`` from what ReFrame wrote: what is known, and as comments what is left to decide."""
+"""Write a first ``suite.yaml`` from what ReFrame wrote: what is known, and as comments what a person must decide."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from postprocess.readers.run_reports import is_database, read_report, sessions_i
 from postprocess.results.store import Store
 from postprocess.results.tables import RunReport
 
-_ALIKE = 3  # names that differ by a number alone: it is a dim
+_ALIKE = 3  # from so many names that differ only in a number, the number is a dim
 _PAIR = re.compile(r'(\w+)=([^,; ]+)')
 _HEAD = """\
 # How the numbers of tests that are not Plumbline's are judged. Written by `plumbline init --suite`, for review.
@@ -29,17 +29,20 @@ _HEAD = """\
 
 
 def read_all(path: Path, store: Store) -> list[RunReport | InputError]:
-    """Return all sessions in a run report, a database, a log, or in the files of these kinds below a folder."""
+    """Return all sessions in a run report, a database or a log, or in all such files below a folder."""
     if not path.is_dir():
         return [*_read(path, store)]
     named = [
-        one for one in sorted(path.rglob('*')) if one.is_file() and re.search(r'\.(json|db|log(\.h\d+)?)$', one.name)
+        file
+        for file in sorted(path.rglob('*'))
+        if file.is_file() and re.search(r'\.(json|db|log(\.h\d+)?)$', file.name)
     ]
-    files = [one for one in named if not one.is_symlink()]
-    return [found for one in files for found in _read(one, store) if isinstance(found, RunReport)]
+    files = [file for file in named if not file.is_symlink()]
+    return [found for file in files for found in _read(file, store) if isinstance(found, RunReport)]
 
 
 def _read(path: Path, store: Store) -> Iterator[RunReport | InputError]:
+    """Yield the sessions of one file, or errors."""
     try:
         if is_database(path):
             yield from sessions_in(path, ())
@@ -52,7 +55,10 @@ def _read(path: Path, store: Store) -> Iterator[RunReport | InputError]:
 
 
 def proposed(reports: Iterable[RunReport]) -> tuple[str, int, int]:
-    """Return the text of a ``suite.yaml``, how many metrics it knows, and how many it asks for. Raises InputError."""
+    """Return the text of a ``suite.yaml``, the number of metrics it decides, and the number it asks for.
+
+    Raises InputError.
+    """
     known: dict[tuple[str, str, str], str] = {}
     undecided: set[tuple[str, str, str]] = set()
     examples: dict[tuple[str, str, str], float] = {}
@@ -89,7 +95,7 @@ def proposed(reports: Iterable[RunReport]) -> tuple[str, int, int]:
 
 
 def _names(known: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield check and regular expression of metrics whose names differ by a number, or hold pairs of name and value."""
+    """Yield (check, regular expression) of metric names that differ in a number or contain pairs of name and value."""
     by_number: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     by_pairs: set[tuple[str, str]] = set()
     for check, metric, _ in known:
@@ -112,7 +118,7 @@ def _names(known: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _pattern(text: str) -> str:
-    """Return a shell pattern of exactly this text."""
+    """Return a shell pattern that matches exactly this text."""
     return re.sub(r'([*?\[])', r'[\1]', text)
 
 
@@ -122,4 +128,5 @@ def _text(text: str) -> str:
 
 
 def _quoted(expression: str) -> str:
+    """Return a regular expression as a quoted text of YAML."""
     return "'" + expression.replace(r'\ ', ' ').replace("'", "''") + "'"

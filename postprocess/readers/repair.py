@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Repair a store: what is damaged goes aside, and its sessions are ingested again from their run reports."""
+"""Repair a store: move damaged files aside, and ingest their sessions again from the run reports."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from postprocess.results.store import Store
 from postprocess.results.tables import TABLES, has_sums, write_sums
 from postprocess.text import count
 
-ASIDE = 'store-damaged'  # folder of the results directory
+ASIDE = 'store-damaged'  # folder of the results directory for damaged files
 
 
 def repair(store: Store) -> Iterator[str]:
-    """Yield a sentence for each step of the repair, the last of which says what is lost.
+    """Yield a sentence for each step of the repair; the last ones say which sessions are lost.
 
-    Nothing is deleted: damaged files, with those of the other tables of their sessions, go below ``store-damaged/``.
-    A repair that is killed at any point goes on when it is started again.
+    Nothing is deleted: damaged files, and the files of the same sessions in the other tables, are moved to
+    ``store-damaged/``. A repair that was killed at any point continues when it is started again.
     """
     aside = store.folder.parent / ASIDE
     absent = {store.folder / 'sessions' / Path(*path.parts[-3:]) for path in check.orphans(store)}
@@ -56,7 +56,10 @@ def repair(store: Store) -> Iterator[str]:
 
 
 def _move(index: Path, store: Path, aside: Path) -> None:
-    """Move the files of an index, first itself: without it, its sessions are not in the store."""
+    """Move the files of an index in all tables.
+
+    The index itself first, because without it its sessions are not in the store.
+    """
     below = index.relative_to(store / 'sessions')
     for table in ('sessions', *(name for name in TABLES if name != 'sessions')):
         for path in (store / table / below, (store / table / below).with_suffix('.sums')):
@@ -69,13 +72,13 @@ def _move(index: Path, store: Path, aside: Path) -> None:
 
 
 def _sessions_aside(aside: Path) -> dict[str, dict[str, Any]]:
-    """Return the sessions of the files that were moved, by uuid, with what can still be read of them."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return uuid -> what can still be read of each session in the files that were moved aside."""
+    sessions: dict[str, dict[str, Any]] = {}
     for path in sorted(aside.glob('*/*/*/*.parquet*')):
         try:
             rows = pq.read_table(path, page_checksum_verification=True)
             for row in rows.to_pylist() if path.parts[-4] == 'sessions' else rows.select(['session']).to_pylist():
-                found[row['session']] = {**row, **found.get(row['session'], {})}
+                sessions[row['session']] = {**row, **sessions.get(row['session'], {})}
         except (OSError, ValueError, KeyError, pa.ArrowException):
-            found.setdefault(path.name.partition('.')[0], {})
-    return {uuid: row for uuid, row in found.items() if not uuid.startswith('together-')}
+            sessions.setdefault(path.name.partition('.')[0], {})
+    return {uuid: row for uuid, row in sessions.items() if not uuid.startswith('together-')}

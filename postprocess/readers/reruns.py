@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run tests of another suite again by the command that ran them, and add what they measured to its run report."""
+"""Run tests of another suite again by the command that ran them, and add what they measured to the run report."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 from plumbline.errors import InputError
 from plumbline.files import write_text
 
-REPORT = 'RFM_REPORT_FILE'  # ReFrame's variable; its option --report-file goes before it
+REPORT = 'RFM_REPORT_FILE'  # ReFrame's variable; the option --report-file overrides it
 
 
 def run(command: Sequence[str], report: Path, folder: str | None = None) -> int:
-    """Run a command that runs ReFrame, which writes its run report to `report`; return its exit code.
+    """Run a command that runs ReFrame and makes it write its run report to `report`; return its exit code.
 
-    Raises InputError where it cannot be run or writes none.
+    Raises InputError if the command cannot be run or writes no report.
     """
     environment: Mapping[str, str] = os.environ | {REPORT: str(report)}
     try:
@@ -37,7 +37,7 @@ def run(command: Sequence[str], report: Path, folder: str | None = None) -> int:
 
 
 def run_again(report: Path, command: Sequence[str], names: Sequence[str]) -> None:
-    """Run tests of these names once more and add them to `report` as a further run. Raises InputError."""
+    """Run the tests called `names` once more and add them to `report` as a further run. Raises InputError."""
     content = _content(report)
     if 'uuid' not in content['session_info']:
         raise InputError(f'{report}: tests run again need ReFrame 4.7 or later, whose reports name their session')
@@ -53,6 +53,7 @@ def run_again(report: Path, command: Sequence[str], names: Sequence[str]) -> Non
 
 
 def _content(report: Path) -> dict[str, Any]:
+    """Return the content of a run report. Raises InputError."""
     try:
         content = json.loads(report.read_text(encoding='utf-8'))
         if isinstance(content['runs'], list) and isinstance(content['session_info'], dict):

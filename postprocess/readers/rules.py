@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How the numbers of other suites are judged: direction, floor, usual spread, dims, as ``suite.yaml`` says.
+"""How the numbers of other suites are judged: direction, floor, usual spread and dims, as ``suite.yaml`` states them.
 
-The file is beside the folders of the sites and is optional: bounds and units decide where no rule does.
+The file is next to the folders of the sites and is optional: without a rule, bounds and units decide.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _PATTERNS = ('check', 'metric', 'unit')
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of a ``suite.yaml``; of several that match, the last one that has a key counts for it."""
+    """The rules of a ``suite.yaml``; for each key, the last matching rule that has it counts."""
 
     rules: tuple[Mapping[str, Any], ...] = ()
 
     def of(self, check: str, metric: str, unit: str) -> dict[str, Any]:
-        """Return the keys that count for a performance variable."""
+        """Return the keys that apply to a performance variable."""
         texts = {'check': check, 'metric': metric, 'unit': unit}
-        found: dict[str, Any] = {}
+        keys: dict[str, Any] = {}
         for rule in self.rules:
             named = 'name' not in rule or re.fullmatch(rule['name'], metric)
             if named and all(fnmatchcase(texts[key], rule[key]) for key in _PATTERNS if key in rule):
-                found |= {key: value for key, value in rule.items() if key not in _PATTERNS}
-        return found
+                keys |= {key: value for key, value in rule.items() if key not in _PATTERNS}
+        return keys
 
     def metric(
         self, check: str, name: str, unit: str, lower: float | None, upper: float | None
     ) -> tuple[dict[str, Any], float, bool]:
-        """Return the columns of a metric, what its values are multiplied by, and whether its direction is known."""
+        """Return the columns of a metric, the factor of its values, and True if its direction is known."""
         columns, known = values.metric(name, unit, lower, upper), values.is_known(unit, lower, upper)
         rule = self.of(check, name, columns['unit'])
         columns |= {key: rule[key] for key in ('better', 'floor', 'usual_spread', 'judged') if key in rule}
@@ -63,15 +63,15 @@ class Rules:
         return columns, by, known or 'better' in rule or not columns['judged']
 
     def split(self, check: str, params: str) -> tuple[str, Pairs]:
-        """Return the params of a case without those that are dims of its metrics, and these."""
+        """Return the params of a case without those that are dims of its metrics, and these dims."""
         names: set[str] = set()
         for rule in self.rules:
             if 'dims' in rule and fnmatchcase(check, rule.get('check', '*')):
                 names |= set(rule['dims'])
-        of = from_text(params) if names else ()
-        if not any(name in names for name, _ in of):
+        own = from_text(params) if names else ()
+        if not any(name in names for name, _ in own):
             return params, ()
-        rest, moved = (tuple(pair for pair in of if (pair[0] in names) == wanted) for wanted in (False, True))
+        rest, moved = (tuple(pair for pair in own if (pair[0] in names) == wanted) for wanted in (False, True))
         return to_text(rest), moved
 
 
@@ -79,18 +79,21 @@ NO_RULES = Rules()
 
 
 def with_dims(dims: str, more: Pairs) -> str:
-    """Return a text of dims with `more` of them."""
+    """Return the text of `dims` with `more` dims added."""
     return to_text(pairs(dict(from_text(dims)) | dict(more)))
 
 
 def place(root: Path | None = None) -> Path:
-    """Return where the rules are, or would be written."""
+    """Return the path where the rules are, or would be written."""
     folders = site_folders(root)
     return next((folder / NAME for folder in folders if (folder / NAME).exists()), folders[0] / NAME)
 
 
 def read_rules(path: Path | None = None) -> Rules:
-    """Return the rules of this place; none without a file. Raises InputError for the first mistake."""
+    """Return the rules in `path`, by default in `place()`; no rules without a file.
+
+    Raises InputError for the first mistake.
+    """
     path = path or place()
     if not path.exists():
         return NO_RULES
@@ -104,6 +107,7 @@ def read_rules(path: Path | None = None) -> Rules:
 
 
 def _faults(content: Any) -> Iterator[Fault]:
+    """Yield the mistakes in the content of a ``suite.yaml``."""
     broken = False
     for error in _validator().iter_errors(content):
         broken = True
@@ -120,6 +124,7 @@ def _faults(content: Any) -> Iterator[Fault]:
 
 @functools.cache
 def _validator() -> Any:
+    """Return the validator of ``suite.yaml``."""
     import jsonschema
 
     schema = json.loads((SCHEMAS / 'suite.schema.json').read_text(encoding='utf-8'))

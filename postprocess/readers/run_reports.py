@@ -24,24 +24,27 @@ from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.results.tables import RunReport, metric_row
 from postprocess.text import count, names_in, one_line
 
-_NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record of a case that ended too early
-_IDENTITY = ('unique_name', 'display_name', 'system', 'partition', 'environ')  # of a case in a run report
+_NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record if a case ended too early
+_IDENTITY = ('unique_name', 'display_name', 'system', 'partition', 'environ')  # keys that identify a case in a report
 _AS_THEY_ARE = (
     'scheduler', 'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
 )  # fmt: skip
 _NUMBER = (int, float)
-_REPETITION = re.compile(r' %[.$]repeat_no=(\d+)')  # of ``--repeat``, in the display name
-_END_OF_DURATION = 'RunSessionTimeout'  # in the reason of the cases that the end of ``--duration`` cuts off
+_REPETITION = re.compile(r' %[.$]repeat_no=(\d+)')  # number that ``--repeat`` adds to the display name
+_END_OF_DURATION = 'RunSessionTimeout'  # part of the reason of cases that the end of ``--duration`` cuts off
 NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
 _NO_NIGHT = re.compile(r'/reports/parts/[^/]*$|/changes/[^/]*/reports/[^/]*$')
 
 
 class ReportError(InputError):
-    """Report that a file is not a usable run report of ReFrame; the message names it and says why."""
+    """A file is not a usable run report of ReFrame; the message names the file and says why."""
 
 
 def read_report(path: Path, site: str | None = None, rules: Rules = NO_RULES) -> RunReport:
-    """Return the run report at `path`. `site` counts only if no case ran: cases name theirs. Raises ReportError."""
+    """Return the run report at `path`.
+
+    `site` is used only if no case ran: cases name their site. Raises ReportError.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -63,9 +66,9 @@ def sessions_in(
 ) -> Iterator[RunReport | ReportError]:
     """Yield the sessions of ReFrame's results database that are not in `known`, or an error for an unusable one.
 
-    Reruns, parts of a node sweep and comparisons of a change are no nights: where `ci` runs ReFrame, their reports are
-    in folders of their own. One session at a time is in memory: a year takes 450 MB. Raises ReportError where it is not
-    such a database.
+    Reruns, parts of a node sweep and comparisons of a change are left out, because they are not sessions of their own:
+    `ci` keeps their reports in folders that tell. Only one session at a time is in memory: a year takes 450 MB. Raises
+    ReportError if the file is not such a database.
     """
     try:
         with closing(sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro', uri=True)) as database:
@@ -84,7 +87,7 @@ def sessions_in(
 
 
 def _parse(content: bytes, name: str, path: Path, source: str, site: str | None, rules: Rules) -> RunReport:
-    """Return the report in `content`; messages call it `name`."""
+    """Return the report in `content`; error messages call it `name`."""
     origin = {'report': str(path.absolute()), 'report_sha256': hashlib.sha256(content).hexdigest(), 'source': source}
     try:
         return _read(json.loads(content), site, origin, rules)
@@ -99,7 +102,7 @@ def _parse(content: bytes, name: str, path: Path, source: str, site: str | None,
 def check_and_params(display_name: str) -> tuple[str, str]:
     """Return check and params of ReFrame's display name, such as ``HPCC %size=quick %stack.x=1``.
 
-    Parameters with a dot belong to fixtures or were put there by ``--distribute``; they are not the check's own.
+    Parameters with a dot belong to fixtures or come from ``--distribute``; they are not parameters of the check.
     """
     check, *parameters = display_name.split(' %')
     found = (parameter.partition('=') for parameter in parameters)
@@ -111,7 +114,7 @@ class _Unexpected(ValueError):
 
 
 def _get(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """Return ``mapping[key]``, which must be there and of `kind`."""
+    """Return ``mapping[key]``. Raises _Unexpected if it is missing or not of `kind`."""
     if not isinstance(mapping, dict) or key not in mapping:
         raise _Unexpected(f'{where} has no {key!r}')
     value = mapping[key]
@@ -122,7 +125,7 @@ def _get(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> A
 
 
 def _words(value: Any, where: str) -> list[str]:
-    """Return a list of texts, empty where there is none."""
+    """Return a list of texts; empty for None."""
     words = value or []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise _Unexpected(f'{where}: expected a list of names, found {value!r:.80}')
@@ -130,7 +133,7 @@ def _words(value: Any, where: str) -> list[str]:
 
 
 def _nodes(value: Any, where: str) -> list[str]:
-    """Return the nodes of a case, whose names ReFrame leaves in its short form after ``--performance-report``."""
+    """Return the nodes of a case; after ``--performance-report`` ReFrame leaves their names in its short form."""
     try:
         return names_in(value) if isinstance(value, str) else _words(value, where)
     except ValueError as error:
@@ -138,13 +141,14 @@ def _nodes(value: Any, where: str) -> list[str]:
 
 
 def _name(text: str, what: str) -> str:
-    """Return `text` if it can name a file or folder of the store."""
+    """Return `text` if it can be the name of a file or folder of the store. Raises _Unexpected."""
     if not NAME.fullmatch(text):
         raise _Unexpected(f'{what}: expected letters, digits, "-", "_" and ".", found {text!r}')
     return text
 
 
 def _utc(seconds: float) -> datetime:
+    """Return the time of `seconds` since 1970 in UTC. Raises _Unexpected."""
     try:
         if seconds < 0:
             raise ValueError
@@ -154,7 +158,7 @@ def _utc(seconds: float) -> datetime:
 
 
 def clock_problems(started: datetime, ended: datetime) -> list[str]:
-    """Return what was wrong with the clock of a session's host, a sentence each."""
+    """Return a sentence for each thing that was wrong with the clock of a session's host."""
     problems = []
     if clock.is_ahead(started):
         problems.append(f'the clock was wrong: the session began on {started:%Y-%m-%d}, which was in the future')
@@ -165,6 +169,7 @@ def clock_problems(started: datetime, ended: datetime) -> list[str]:
 
 
 def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -> RunReport:
+    """Return the content of a report as rows of the store."""
     info = _get(report, 'session_info', dict, 'the file')
     version = _get(info, 'data_version', str, 'session_info')
     if version.startswith('3.'):
@@ -181,10 +186,10 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
     selection = read_cmdline(cmdline, mode)
     sites = {entry['system'] for _, entry in entries} or {site or selection.site}
     if len(sites) > 1 or None in sites:
-        found = (
+        problem = (
             'no case ran, so no site is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
         )
-        raise _Unexpected(f'expected one site, {found}')
+        raise _Unexpected(f'expected one site, {problem}')
     started, ended = (_utc(_get(info, f'time_{key}_unix', _NUMBER, 'session_info')) for key in ('start', 'end'))
     narrowed_by = _chosen(info, 'narrowed_by')
     session = {
@@ -238,7 +243,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
 def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tuple[str, ...]]]:
     """Return all cases, each with the number of its round, and the identities of those that ran to their end.
 
-    A case is there again in a later run, and with ``--repeat`` in the same run under a name of its own.
+    A case may occur again in a later run, and with ``--repeat`` in the same run under another name.
     """
     entries: list[tuple[int, dict[str, Any]]] = []
     identities = set()
@@ -253,7 +258,7 @@ def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tup
                 repetitions = max(repetitions, int(repeated[1]) + 1)
             identity = (unique, display, *place)
             if identity in identities and entry.get('result') == 'abort' and _is_end_of_duration(entry):
-                continue  # it was measured in an earlier round, and nothing failed
+                continue  # an earlier round has measured the case, and nothing failed
             is_case = not _get(entry, 'fixture', bool, where) or bool(entry.get('perfvalues'))
             if is_case and entry.get('result') != 'abort' and not _is_left_out(entry):
                 identities.add(identity)
@@ -262,44 +267,48 @@ def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tup
 
 
 def _is_end_of_duration(entry: dict[str, Any]) -> bool:
+    """Return True if the end of ``--duration`` cut a case off."""
     return _END_OF_DURATION in str(entry.get('fail_reason'))
 
 
 def _is_ours(entry: dict[str, Any]) -> bool:
-    """Return whether a case is one of our checks, which have a record. Other tests may have a variable `record`."""
+    """Return True if a case is one of our checks, which have a record.
+
+    Other tests may have a variable `record`, too.
+    """
     record = entry.get('record')
     return 'record' in entry and (not entry.get('perfvalues') or (isinstance(record, dict) and 'schema' in record))
 
 
 def _restored(report: dict[str, Any]) -> Iterator[str]:
-    """Yield where the cases are that ``--restore-session`` took from earlier reports."""
+    """Yield a sentence on each session from which ``--restore-session`` took cases."""
     restored = report.get('restored_cases') or []
     if not isinstance(restored, list):
         raise _Unexpected(f'the file: restored_cases: expected list, found {restored!r:.80}')
-    of = [str(case.get('session_uuid') or '') if isinstance(case, dict) else '' for case in restored]
-    for session in dict.fromkeys(of):
+    sessions = [str(case.get('session_uuid') or '') if isinstance(case, dict) else '' for case in restored]
+    for session in dict.fromkeys(sessions):
         where = f'session {session}' if session else 'an earlier session'
-        yield f'{count(of.count(session), "case")} restored from {where}, whose own report has them'
+        yield f'{count(sessions.count(session), "case")} restored from {where}, whose own report has them'
 
 
 def _is_of_own_configuration(entry: dict[str, Any]) -> bool:
-    """Return whether one of our checks ran with a ReFrame configuration of the site's own."""
+    """Return True if a case is one of our checks that ran with a ReFrame configuration of the site's own."""
     record = entry.get('record')
     provenance = record.get('provenance') if isinstance(record, dict) else None
     return isinstance(provenance, dict) and provenance.get('configuration') == OWN_CONFIGURATION
 
 
 def _is_left_out(entry: dict[str, Any]) -> bool:
-    """Return whether a configuration that says too little left out a case of ours: nothing is known to be wrong."""
+    """Return True if a configuration that says too little made ReFrame skip a case of ours: nothing is wrong."""
     return entry.get('result') == 'skip' and _is_of_own_configuration(entry)
 
 
 def _values(
     entry: dict[str, Any], where: str, check: str, rules: Rules
 ) -> Iterator[tuple[float | None, dict[str, Any], bool]]:
-    """Yield each performance value of a test of another suite, its row, and whether its direction is known."""
-    found = _get({'perfvalues': None} | entry, 'perfvalues', (dict, type(None)), where) or {}
-    for name, measured in found.items():
+    """Yield (value, row, True if its direction is known) for each performance value of a test of another suite."""
+    performance = _get({'perfvalues': None} | entry, 'perfvalues', (dict, type(None)), where) or {}
+    for name, measured in performance.items():
         of = f'{where}: perfvalues: {name}'
         if not isinstance(measured, list) or len(measured) < 5:
             raise _Unexpected(f'{of}: expected value, reference, two bounds and unit, found {measured!r:.80}')
@@ -313,7 +322,7 @@ def _values(
 
 
 def _chosen(info: dict[str, Any], name: str) -> list[str] | None:
-    """Return a list that the session's driver wrote; None where it wrote none, as a plain ``reframe`` command."""
+    """Return a list that the session's driver wrote; None if it wrote none, as a plain ``reframe`` command."""
     key = f'plumbline_{name}'
     try:
         return None if key not in info else _words(json.loads(info[key]), key)
@@ -322,7 +331,7 @@ def _chosen(info: dict[str, Any], name: str) -> list[str] | None:
 
 
 def _record(entry: dict[str, Any], where: str) -> Record | None:
-    """Return what the case recorded; None for fixtures, other tests, and cases that ended too early."""
+    """Return what a case recorded; None for fixtures, other tests, and cases that ended too early."""
     if not _is_ours(entry) or entry.get('record') in _NO_RECORD:
         return None
     try:
@@ -332,7 +341,7 @@ def _record(entry: dict[str, Any], where: str) -> Record | None:
 
 
 def _case(number: int, entry: dict[str, Any], record: Record | None, where: str) -> dict[str, Any]:
-    """Return the row of one test case. A fixture of another suite that measures is a case like others."""
+    """Return the row of one test case. A fixture of another suite that measures something counts as a case."""
     has_values = bool(entry.get('perfvalues'))
     check, params = check_and_params(entry['display_name'])
     if record is None:
@@ -362,14 +371,17 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
 
 
 def _fail_reason(entry: dict[str, Any]) -> str | None:
-    """Return why a case failed; if its session was ended, ReFrame's reason, unless `ci` wrote a better one."""
+    """Return why a case failed.
+
+    If its session was aborted, our words in place of ReFrame's, unless `ci` wrote a reason.
+    """
     if entry['result'] == 'abort' and 'aborted due to' in (entry.get('fail_reason') or 'aborted due to'):
         return 'not run to its end: the session was aborted'
     return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None
 
 
 def _json(value: dict[str, Any]) -> str:
-    """Return JSON that any encoding can hold: text from a file that is not UTF-8 has surrogates."""
+    """Return JSON that any encoding can hold: text from a file that is not UTF-8 has surrogates, which are replaced."""
     if not value:
         return '{}'
     return json.dumps(value, sort_keys=True, ensure_ascii=False).encode(errors='replace').decode()

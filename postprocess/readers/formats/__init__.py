@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What other programs write: a module for each format, whose `read` takes a path and yields measurements.
+"""The formats of other programs: one module for each, whose `read` takes a path and yields measurements.
 
-It raises ValueError where the file is not what it reads.
+`read` raises ValueError if the file is not of its format.
 """
 
 from collections.abc import Callable, Iterator

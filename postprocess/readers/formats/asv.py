@@ -13,14 +13,17 @@ _UNITS = {'time': 's', 'timeraw': 's', 'mem': 'B', 'peakmem': 'B', 'track': ''}
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the result of each benchmark with each of its parameters; all are better lower, as asv holds it."""
+    """Yield the result of each benchmark with each of its parameters.
+
+    For all of them lower is better, as asv assumes.
+    """
     document = fields.json_of(path.read_bytes())
     if document['version'] != 2:
         raise ValueError(f'expected version 2, found {document["version"]!r:.20}')
     for name, columns in document['results'].items():
-        row = dict(zip(document['result_columns'], columns, strict=False))  # those at the end may be left out
+        row = dict(zip(document['result_columns'], columns, strict=False))  # columns at the end may be left out
         points = list(itertools.product(*row['params']))
-        values = row['result'] if row['result'] is not None else [None] * len(points)  # None: all of them failed
+        values = row['result'] if row['result'] is not None else [None] * len(points)  # None: all points failed
         if len(values) != len(points):
             raise ValueError(f'{name}: expected {len(points)} results, found {len(values)}')
         for point, value in zip(points, values, strict=True):

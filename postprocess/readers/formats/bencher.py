@@ -7,11 +7,11 @@ from pathlib import Path
 from plumbline.measurement import Measurement
 from postprocess.readers.formats import fields
 
-_UNITS = {'latency': 'ns', 'throughput': '1/s'}  # of the measures that Bencher has built in
+_UNITS = {'latency': 'ns', 'throughput': '1/s'}  # units of Bencher's built-in measures
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the value of each measure; its bounds are dropped, as the baseline has its own."""
+    """Yield the value of each measure; its bounds are ignored, because the baseline has its own."""
     for check, measures in fields.json_of(path.read_bytes()).items():
         if not measures:
             raise ValueError(f'{check:.40}: expected a measure')

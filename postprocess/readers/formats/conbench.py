@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmark results as Conbench takes them (benchadapt's ``to_publishable_dict()``): one, or a list."""
+"""Benchmark results in the form that Conbench takes (benchadapt's ``to_publishable_dict()``): one result or a list."""
 
 import math
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from postprocess.readers.formats import fields
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield each number of `stats.data`; the tags but the name are params, and a run id is a session."""
+    """Yield each number of `stats.data`; all tags except the name are params, and each run id is a session."""
     document = fields.json_of(path.read_bytes())
     for result in document if isinstance(document, list) else [document]:
         params, stats, error = dict(result['tags']), result.get('stats') or {}, result.get('error')

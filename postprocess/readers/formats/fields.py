@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the formats have in common: JSON, rows of CSV, numbers, names and times. All raise ValueError."""
+"""What the formats have in common: JSON, rows of CSV, numbers, names and times. All functions raise ValueError."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from typing import Any
 
 
 def json_of(text: bytes | str) -> Any:
-    """Return what a JSON text holds. A key that is there twice is an error: the first value would be lost."""
+    """Return the value of a JSON text. A repeated key is an error, because the first value would be lost."""
     return json.loads(text, object_pairs_hook=_once)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dict. Raises ValueError for a repeated key."""
     found = dict(pairs)
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -27,7 +28,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def lines_of(path: Path) -> list[str]:
-    """Return the lines of a text that ends with one: without its end the last number may lack digits."""
+    """Return the lines of a text file; it must end with a line feed, or the last number may lack digits."""
     text = path.read_text(encoding='utf-8-sig')
     if text and not text.endswith('\n'):
         raise ValueError('the last line has no end; was the file cut off?')
@@ -43,7 +44,7 @@ def csv_of(lines: Sequence[str], separator: str = ',') -> list[list[str]]:
 
 
 def named_rows(rows: Sequence[list[str]]) -> list[dict[str, str]]:
-    """Return rows of CSV by the names in the first one, each of which has as many fields."""
+    """Return rows of CSV as dicts, by the names in the first row; all rows must have as many fields as the first."""
     names = rows[0] if rows else []
     if len(set(names)) != len(names):
         raise ValueError(f'expected columns of different names, found {", ".join(names)}')
@@ -54,25 +55,28 @@ def named_rows(rows: Sequence[list[str]]) -> list[dict[str, str]]:
 
 
 def number(value: Any) -> float:
-    """Return a finite number, or NaN for one that is none."""
+    """Return a finite number, or NaN if the value says NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f'expected a number, found {value!r:.40}')
     if isinstance(value, str) and ('_' in value or not value.isascii()):
         raise ValueError(f'expected a number, found {value!r:.40}')
-    found = float(value)
-    if math.isinf(found):
+    finite = float(value)
+    if math.isinf(finite):
         raise ValueError(f'expected a finite number, found {value!r:.40}')
-    return found
+    return finite
 
 
 def mean_of(values: Sequence[float], stated: Any, what: str) -> None:
-    """Raise if the mean of the values is not the stated one, so that values were lost or changed; None: not stated."""
+    """Raise ValueError if the mean of `values` is not the one `stated`: some values are lost.
+
+    None: no mean is stated.
+    """
     if values and stated is not None and not math.isclose(mean := math.fsum(values) / len(values), number(stated)):
         raise ValueError(f'{what:.60}: states a mean of {stated}, and its {len(values)} values have {mean}')
 
 
 def names(text: Any) -> dict[str, str]:
-    """Return ``size=8,kernel=copy`` or a mapping as names and values."""
+    """Return a text such as ``size=8,kernel=copy``, or a mapping, as names and values."""
     if isinstance(text, dict):
         return {str(name): str(value) for name, value in text.items() if value is not None}
     parts = [part.partition('=') for part in str(text).split(',')]
@@ -82,7 +86,7 @@ def names(text: Any) -> dict[str, str]:
 
 
 def utc(value: Any) -> datetime:
-    """Return a time in UTC: of ISO 8601, of seconds since 1970, or of milliseconds."""
+    """Return a time in UTC, from ISO 8601, seconds since 1970, or milliseconds since 1970."""
     if isinstance(value, datetime):
         time = value
     elif isinstance(value, (int, float)) or re.fullmatch(r'\d{9,13}(\.\d+)?', str(value)):
@@ -94,7 +98,7 @@ def utc(value: Any) -> datetime:
 
 
 def local(text: str) -> datetime:
-    """Return a time that a program wrote in the time zone of this machine, in UTC."""
+    """Return in UTC a time that a program wrote in the time zone of this machine."""
     return utc(datetime.fromisoformat(text).astimezone())
 
 
@@ -104,6 +108,6 @@ def word(text: str) -> str:
 
 
 def better_by_name(metric: str) -> str:
-    """Return the direction of a metric without a unit: times, latencies, errors and sizes are better lower."""
+    """Return the better direction of a metric without a unit: times, latencies, errors and sizes are better lower."""
     lower = re.search(r'time|latency|seconds|error|jitter|overhead|_lat\b|\bsize\b', metric, re.IGNORECASE)
     return 'lower' if lower else 'higher'

@@ -11,7 +11,7 @@ from postprocess.readers.formats import fields
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the benchmarks of each commit."""
+    """Yield the value of each benchmark of each commit."""
     text = path.read_text(encoding='utf-8')
     document = fields.json_of(re.sub(r'^\s*window\.\w+\s*=\s*', '', text).rstrip().rstrip(';'))
     if isinstance(document, list):
@@ -26,8 +26,8 @@ def read(path: Path) -> Iterator[Measurement]:
             if date is not None:
                 common['time'] = fields.utc(date)
             better = {'customBiggerIsBetter': 'higher', 'customSmallerIsBetter': 'lower'}.get(tool, '')
-            for one in run['benches']:
-                unit = str(one.get('unit', ''))
+            for bench in run['benches']:
+                unit = str(bench.get('unit', ''))
                 way = better or ('lower' if re.match(r'[nmu]?s\b', unit) else 'higher')
-                value = fields.number(one['value'])
-                yield Measurement(check=one['name'], metric='value', value=value, unit=unit, better=way, **common)
+                value = fields.number(bench['value'])
+                yield Measurement(check=bench['name'], metric='value', value=value, unit=unit, better=way, **common)

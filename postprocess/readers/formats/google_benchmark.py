@@ -11,7 +11,7 @@ from postprocess.readers.formats import fields
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the real time of each iteration run, and its counters of bytes and items; repetitions are trials."""
+    """Yield the real time of each iteration run, and its counters of bytes and items; each repetition is a trial."""
     document = fields.json_of(path.read_bytes())
     context, at = document['context'], fields.utc(document['context']['date'])
     trials: Counter[str] = Counter()

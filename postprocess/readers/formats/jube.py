@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""JUBE's result tables of ``style="csv"``, and its result databases (SQLite).
+"""JUBE's result tables with ``style="csv"``, and its result databases (SQLite).
 
-A table does not say which columns were measured: those with a unit (``<pattern unit="s">``, printed as ``seconds[s]``),
-in a database those of type float, as there a unit is refused by JUBE 2.7.1.
+A table does not say which columns were measured; columns with a unit (``<pattern unit="s">``, printed as
+``seconds[s]``) count as measured. In a database columns of type float count, because JUBE 2.7.1 refuses units there.
 """
 
 import math
@@ -18,19 +18,19 @@ from plumbline.measurement import Measurement
 from postprocess.readers.formats import fields
 
 _SEPARATORS = ',;\t|'
-_SPREAD = re.compile(r'_(?:std|cnt|min|max|first|last)$')  # of JUBE's statistics, beside the mean
+_SPREAD = re.compile(r'_(?:std|cnt|min|max|first|last)$')  # ends of the names of JUBE's statistics other than the mean
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the measured columns of each row; the others are params, and rows with equal params are trials."""
+    """Yield the measured columns of each row; the other columns are params, and rows with equal params are trials."""
     with path.open('rb') as stream:
         is_database = stream.read(16) == b'SQLite format 3\x00'
     trials: Counter[tuple[str, ...]] = Counter()
     for row, units in _of_database(path) if is_database else _of_table(path):
-        given = {name: str(value) for name, value in row.items() if name not in units and value not in (None, '')}
-        check = given.pop('jube_benchmark_name', path.stem)
-        session, at = given.pop('jube_benchmark_id', ''), given.pop('jube_benchmark_start', None)
-        params = {name: value for name, value in given.items() if not name.startswith('jube_')}
+        others = {name: str(value) for name, value in row.items() if name not in units and value not in (None, '')}
+        check = others.pop('jube_benchmark_name', path.stem)
+        session, at = others.pop('jube_benchmark_id', ''), others.pop('jube_benchmark_start', None)
+        params = {name: value for name, value in others.items() if not name.startswith('jube_')}
         case = check, session, *map('='.join, params.items())
         trials[case] += 1
         for column, unit in units.items():
@@ -46,6 +46,7 @@ def read(path: Path) -> Iterator[Measurement]:
 
 
 def _of_table(path: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:
+    """Yield (row, column -> unit of the measured columns) of a CSV table."""
     lines = fields.lines_of(path)
     separator = max(_SEPARATORS, key=lines[0].count) if lines else ','
     for row in fields.named_rows(fields.csv_of(lines, separator)):
@@ -56,10 +57,11 @@ def _of_table(path: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]
 
 
 def _of_database(path: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:
+    """Yield (row, column -> unit of the measured columns) of a database."""
     try:
         with closing(sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro', uri=True)) as database:
-            if (said := database.execute('PRAGMA integrity_check').fetchone()) != ('ok',):
-                raise ValueError(f'the database is damaged: {said}')
+            if (state := database.execute('PRAGMA integrity_check').fetchone()) != ('ok',):
+                raise ValueError(f'the database is damaged: {state}')
             for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 quoted = '"{}"'.format(table.replace('"', '""'))
                 columns = database.execute(f'PRAGMA table_info({quoted})').fetchall()

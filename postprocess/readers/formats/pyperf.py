@@ -9,7 +9,7 @@ from postprocess.readers.formats import fields
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the values of all runs of each benchmark, which are trials; runs for calibration have none."""
+    """Yield the values of all runs of each benchmark as trials; runs for calibration have no values."""
     document = fields.json_of(path.read_bytes())
     for benchmark in document['benchmarks']:
         trial, of_all = 0, document.get('metadata', {}) | benchmark.get('metadata', {})

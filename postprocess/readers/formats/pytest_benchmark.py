@@ -9,17 +9,17 @@ from postprocess.readers.formats import fields
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the time of each round, where ``--benchmark-save-data`` kept them, else the mean."""
+    """Yield the time of each round if ``--benchmark-save-data`` kept them, else the mean."""
     document = fields.json_of(path.read_bytes())
-    for one in document['benchmarks']:
-        stats = one['stats']
+    for benchmark in document['benchmarks']:
+        stats = benchmark['stats']
         if 'data' in stats and len(stats['data']) != stats['rounds']:
-            raise ValueError(f'{one["fullname"]}: expected {stats["rounds"]} rounds, found {len(stats["data"])}')
+            raise ValueError(f'{benchmark["fullname"]}: expected {stats["rounds"]} rounds, found {len(stats["data"])}')
         times = [fields.number(seconds) for seconds in stats.get('data') or []]
-        fields.mean_of(times, stats['mean'], one['fullname'])
+        fields.mean_of(times, stats['mean'], benchmark['fullname'])
         for trial, seconds in enumerate(times or [fields.number(stats['mean'])], 1):
             yield Measurement(
-                check=one['fullname'].partition('[')[0], params=one['params'] or {}, metric='time', unit='s',
+                check=benchmark['fullname'].partition('[')[0], params=benchmark['params'] or {}, metric='time', unit='s',
                 value=seconds, trial=trial, time=fields.utc(document['datetime']),
                 node=document['machine_info']['node'],
             )  # fmt: skip

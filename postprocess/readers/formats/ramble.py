@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ``results.*.json`` of ``ramble workspace analyze -f json``, as Benchpark has them, too."""
+"""The ``results.*.json`` of ``ramble workspace analyze -f json``, which Benchpark also has."""
 
 import math
 import re
@@ -12,40 +12,48 @@ from plumbline.measurement import Measurement
 from postprocess.readers.formats import fields
 
 _SIZES = ('workload_name', 'n_nodes', 'n_ranks', 'n_threads', 'processes_per_node')
-_Key = tuple[str, str, str, str]  # context, origin if it is a modifier, name, unit
+_Key = tuple[str, str, str, str]  # (context, origin if that is a modifier, name, unit)
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the figures of merit of each experiment. Its repeats are trials, and each must have all figures."""
+    """Yield the figures of merit of each experiment; repeats are trials, and each of them must have all figures."""
     stamp = re.fullmatch(r'results\.(\d{4}-\d\d-\d\d)_(\d\d)\.(\d\d)\.(\d\d)\.json', path.name)
     at = fields.local('{}T{}:{}:{}'.format(*stamp.groups())) if stamp else None
     experiments: dict[str, dict[int, Any]] = defaultdict(dict)
-    for one in fields.json_of(path.read_bytes())['experiments']:
-        repeat = int(one['RAMBLE_VARIABLES'].get('repeat_index') or 0)
-        name = one['name'].removesuffix(f'.{repeat}') if repeat else one['name']
+    for experiment in fields.json_of(path.read_bytes())['experiments']:
+        repeat = int(experiment['RAMBLE_VARIABLES'].get('repeat_index') or 0)
+        name = experiment['name'].removesuffix(f'.{repeat}') if repeat else experiment['name']
         if repeat in experiments[name]:
             raise ValueError(f'{name}: repeat {repeat} is there twice')
-        experiments[name][repeat] = one
+        experiments[name][repeat] = experiment
     for name, repeats in experiments.items():
         asked = int(repeats[0]['N_REPEATS']) if 0 in repeats else 0
         if len(repeats) > 1 and set(repeats) != {*range(asked + 1)}:
             raise ValueError(f'{name}: expected repeats 1 to {asked}, found {", ".join(map(str, sorted(repeats)))}')
         if len(repeats) > 1:
-            del repeats[0]  # a summary of the others
-        found = {repeat: _figures(one, summary=not repeat and asked > 0) for repeat, one in repeats.items()}
-        keys = dict.fromkeys(key for figures in found.values() for key in figures) or {('', '', 'status', ''): None}
-        for repeat, one in repeats.items():
-            short = one['experiment_name'].removesuffix(f'.{repeat}')
+            del repeats[0]  # repeat 0 is a summary of the others
+        figures_of = {
+            repeat: _figures(experiment, summary=not repeat and asked > 0) for repeat, experiment in repeats.items()
+        }
+        keys = dict.fromkeys(key for figures in figures_of.values() for key in figures) or {
+            ('', '', 'status', ''): None
+        }
+        for repeat, experiment in repeats.items():
+            short = experiment['experiment_name'].removesuffix(f'.{repeat}')
             common: dict[str, Any] = {
-                'check': one['application_name'], 'time': at, 'trial': max(repeat, 1),
-                'params': {'experiment': short} | {key.removesuffix('_name'): one[key] for key in _SIZES if key in one},
+                'check': experiment['application_name'], 'time': at, 'trial': max(repeat, 1),
+                'params': {'experiment': short} | {key.removesuffix('_name'): experiment[key] for key in _SIZES if key in experiment},
             }  # fmt: skip
-            status = '' if one['RAMBLE_STATUS'] == 'SUCCESS' else f'Ramble says {one["RAMBLE_STATUS"]} of {one["name"]}'
+            status = (
+                ''
+                if experiment['RAMBLE_STATUS'] == 'SUCCESS'
+                else f'Ramble says {experiment["RAMBLE_STATUS"]} of {experiment["name"]}'
+            )
             for key in keys:
                 context, origin, metric, unit = key
                 dims = {'context': context} if context else {}
-                value = found[repeat].get(key, math.nan)
-                lost = f'{one["name"]} has no number of "{metric}"' if math.isnan(value) else ''
+                value = figures_of[repeat].get(key, math.nan)
+                lost = f'{experiment["name"]} has no number of "{metric}"' if math.isnan(value) else ''
                 yield Measurement(
                     metric=metric, unit=unit, value=value, dims=dims | ({'origin': origin} if origin else {}),
                     better='' if unit else fields.better_by_name(metric), failed=status or lost, **common
@@ -53,8 +61,8 @@ def read(path: Path) -> Iterator[Measurement]:
 
 
 def _figures(experiment: Mapping[str, Any], summary: bool) -> dict[_Key, float]:
-    """Return the figures of merit that are numbers; of a summary of repeats their means."""
-    found: dict[_Key, float] = {}
+    """Return the figures of merit that are numbers; of a summary of repeats, only the means."""
+    numbers: dict[_Key, float] = {}
     for context in experiment['CONTEXTS']:
         for figure in context['foms']:
             kind, unit, name = figure['origin_type'], figure['units'], figure['name']
@@ -64,11 +72,11 @@ def _figures(experiment: Mapping[str, Any], summary: bool) -> dict[_Key, float]:
                 value = fields.number(figure['value'])
             except ValueError:
                 if not unit:
-                    continue  # a name, a version
+                    continue  # it is a text such as a name or a version
                 value = math.nan
             in_context = '' if context['name'] == 'null' else context['name']
             key = in_context, figure['origin'] if kind == 'modifier' else '', name, unit
-            if key in found:
+            if key in numbers:
                 raise ValueError(f'{experiment["name"]}: {name} is there twice')
-            found[key] = value
-    return found
+            numbers[key] = value
+    return numbers

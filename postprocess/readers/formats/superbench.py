@@ -8,21 +8,21 @@ from pathlib import Path
 from plumbline.measurement import Measurement
 from postprocess.readers.formats import fields
 
-#: Names of its metrics that are better lower, of 0.12 and, without ``time`` in them, of releases before 0.5.
+#: Parts of the names of metrics that are better lower, in release 0.12 and, without ``time``, in releases before 0.5.
 _LOWER = re.compile(
     r'time|latency|lat(_|$)|error|overhead|cost|failed|mem_allocated|^(allgather|allreduce|nosharding)$'
 )
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the metrics of each node; its monitor's are for information.
+    """Yield the metrics of each node; metrics of its monitor are not judged.
 
-    A name is ``benchmark[:annotation]/metric[:rank]``. It has no units: `_LOWER` says what is better lower.
+    A name is ``benchmark[:annotation]/metric[:rank]``. The file has no units: `_LOWER` decides what is better lower.
     """
     for line in path.read_text(encoding='utf-8').splitlines():
-        found = fields.json_of(line)
-        node = found.pop('node')
-        for name, value in found.items():
+        values = fields.json_of(line)
+        node = values.pop('node')
+        for name, value in values.items():
             check, _, metric = name.rpartition('/')
             metric, _, rank = metric.partition(':')
             if metric == 'return_code' and not value:

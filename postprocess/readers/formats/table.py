@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A table with named columns, see docs/keep-your-suite.md: CSV, JSON lines or Parquet, by the end of its name."""
+"""A table with named columns (docs/keep-your-suite.md): CSV, JSON lines or Parquet, by the suffix of the file."""
 
 import math
 from collections.abc import Iterator
@@ -18,23 +18,24 @@ COLUMNS = (
 def read(path: Path) -> Iterator[Measurement]:
     """Yield the number of each row."""
     rows = _rows(path)
-    found = {name for row in rows for name in row}
-    if unknown := found - {*COLUMNS}:
+    names = {name for row in rows for name in row}
+    if unknown := names - {*COLUMNS}:
         raise ValueError(f'expected columns of {", ".join(COLUMNS)}, found {", ".join(sorted(unknown))}')
-    if rows and (lacking := {'check', 'metric', 'value'} - found):
+    if rows and (lacking := {'check', 'metric', 'value'} - names):
         raise ValueError(f'expected the columns check, metric and value, found no {", ".join(sorted(lacking))}')
     for number, row in enumerate(rows, 1):
-        given: dict[str, Any] = {name: value for name, value in row.items() if value not in (None, '')}
+        columns: dict[str, Any] = {name: value for name, value in row.items() if value not in (None, '')}
         try:
-            given |= {name: fields.names(given[name]) for name in ('params', 'dims') if name in given}
-            given |= {'time': fields.utc(given['time'])} if 'time' in given else {}
-            given |= {'value': fields.number(given.get('value', math.nan)), 'trial': int(given.get('trial', 1))}
-            yield Measurement(**given)
+            columns |= {name: fields.names(columns[name]) for name in ('params', 'dims') if name in columns}
+            columns |= {'time': fields.utc(columns['time'])} if 'time' in columns else {}
+            columns |= {'value': fields.number(columns.get('value', math.nan)), 'trial': int(columns.get('trial', 1))}
+            yield Measurement(**columns)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(f'row {number}: {error}') from None
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file by the names of their columns."""
     if path.suffix == '.csv':
         return list(fields.named_rows(fields.csv_of(fields.lines_of(path))))
     if path.suffix in ('.jsonl', '.ndjson'):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open XDMoD's exports of application kernels as CSV: a block for each kernel, resource, metric and number of nodes.
+"""Open XDMoD's CSV exports of application kernels: one block for each kernel, resource, metric and number of nodes.
 
 A block has the lines ``title``, ``App Kernel Data``, ``parameters``, ``"App Kernel = HPCC","Resource = ..."``,
-``start,end``, both dates, a rule, ``Date,Value,Control,Changed``, a line for each run, a rule. It names no unit.
+``start,end``, both dates, a rule, ``Date,Value,Control,Changed``, a line for each run, a rule. It has no unit.
 """
 
 import math
@@ -18,7 +18,7 @@ _PARAMETERS = ('App Kernel', 'Resource', 'Metric', 'Processing Units')
 
 
 def read(path: Path) -> Iterator[Measurement]:
-    """Yield the value of each run; those of one day are a session."""
+    """Yield the value of each run; the runs of one day are a session."""
     rows = fields.csv_of(fields.lines_of(path))
     while rows:
         try:
@@ -29,19 +29,21 @@ def read(path: Path) -> Iterator[Measurement]:
         title, name, word, parameters, dates, span = rows[:begin] if begin == 6 else [[]] * 6
         if (title, name, word, dates) != (['title'], ['App Kernel Data'], ['parameters'], ['start', 'end']):
             raise ValueError(f'expected a block of "App Kernel Data", found {",".join(map(",".join, rows[:2])):.60}')
-        given = dict(one.split(' = ', 1) for one in parameters)
-        if tuple(given) != _PARAMETERS or rows[begin + 1] != _HEADER:
+        fields_of_block = dict(one.split(' = ', 1) for one in parameters)
+        if tuple(fields_of_block) != _PARAMETERS or rows[begin + 1] != _HEADER:
             raise ValueError(f'expected {", ".join((*_PARAMETERS, *_HEADER))}, found {",".join(parameters):.80}')
         runs = rows[begin + 2 : end]
         rows = rows[end + 1 :]
         if not runs or [runs[0][0][:10], runs[-1][0][:10]] != span:
-            raise ValueError(f'{given["Metric"]}: expected runs from {" to ".join(span)}, found {len(runs)} others')
+            raise ValueError(
+                f'{fields_of_block["Metric"]}: expected runs from {" to ".join(span)}, found {len(runs)} others'
+            )
         for run in runs:
             if len(run) != len(_HEADER):
                 raise ValueError(f'expected {len(_HEADER)} fields, found {",".join(run):.60}')
             yield Measurement(
-                check=given['App Kernel'], partition=fields.word(given['Resource']), metric=given['Metric'],
-                params={'processing_units': given['Processing Units']}, time=fields.utc(run[0]),
-                session=f'{given["Resource"]} {run[0][:10]}', better=fields.better_by_name(given['Metric']),
+                check=fields_of_block['App Kernel'], partition=fields.word(fields_of_block['Resource']), metric=fields_of_block['Metric'],
+                params={'processing_units': fields_of_block['Processing Units']}, time=fields.utc(run[0]),
+                session=f'{fields_of_block["Resource"]} {run[0][:10]}', better=fields.better_by_name(fields_of_block['Metric']),
                 value=fields.number(run[1]) if run[1] else math.nan,
             )  # fmt: skip

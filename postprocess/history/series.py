@@ -23,8 +23,8 @@ _SESSIONS = 90  # fewest sessions of a course, as on the page of all sessions
 _LEVELS = 10  # spans of a course; each side that is compared may add one
 _LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
 # One row for each series: its names, the floor in its last session, and lists. Histories use logarithms, so only values
-# above zero count. Only first jobs count: a further job ran because of the first one, so it does not show the usual level
-# and spread.
+# above zero count. Only first jobs count: a further job ran because of the first one, so it does not show the usual
+# level and spread.
 _HISTORIES = f"""
     WITH {CASES}, firsts AS (
         SELECT night, name, metric AS of_metric, metrics.dims AS of_dims, min(round) AS first

@@ -425,8 +425,8 @@ def _instance() -> duckdb.DuckDBPyConnection:
     """Return the only DuckDB database of this process, because each one takes 35 ms to start."""
     import duckdb
 
-    # What does not fit into memory goes to temporary files, by default in the current directory. Not all cores are used:
-    # a login node is shared, and hundreds of threads would also share the memory.
+    # What does not fit into memory goes to files, by default in the current directory. Not all cores are used: a login
+    # node is shared, and hundreds of threads would also share the memory.
     threads = min(4, os.cpu_count() or 1)
     database = duckdb.connect(
         config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir(), 'threads': threads}

@@ -33,9 +33,9 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
     return pa.schema(COMMON | columns)
 
 
-#: Table -> schema, in the order in which their files are written. `case_id`: a number within the session. `round`: 0 for
-#: the first run of a case, 1 for the next. `purpose` of a further run: ``node`` if a node is in doubt, ``look`` if it
-#: shows how much a metric varies before there is a baseline. `params` and `dims` of metrics and samples: texts of
+#: Table -> schema, in the order in which their files are written. `case_id`: a number within the session. `round`: 0
+#: for the first run of a case, 1 for the next. `purpose` of a further run: ``node`` if a node is in doubt, ``look`` if
+#: it shows how much a metric varies before there is a baseline. `params` and `dims` of metrics and samples: texts of
 #: `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`, `provenance` and `health` of a case: JSON.
 #: `status` of a metric: see `status_of`. `selection` and `narrowed_by`: see `Session`.
 TABLES = {

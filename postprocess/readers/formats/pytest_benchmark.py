@@ -11,15 +11,15 @@ from postprocess.readers.formats import fields
 def read(path: Path) -> Iterator[Measurement]:
     """Yield the time of each round if ``--benchmark-save-data`` kept them, else the mean."""
     document = fields.json_of(path.read_bytes())
-    for benchmark in document['benchmarks']:
-        stats = benchmark['stats']
+    for test in document['benchmarks']:
+        stats = test['stats']
         if 'data' in stats and len(stats['data']) != stats['rounds']:
-            raise ValueError(f'{benchmark["fullname"]}: expected {stats["rounds"]} rounds, found {len(stats["data"])}')
+            raise ValueError(f'{test["fullname"]}: expected {stats["rounds"]} rounds, found {len(stats["data"])}')
         times = [fields.number(seconds) for seconds in stats.get('data') or []]
-        fields.mean_of(times, stats['mean'], benchmark['fullname'])
+        fields.mean_of(times, stats['mean'], test['fullname'])
         for trial, seconds in enumerate(times or [fields.number(stats['mean'])], 1):
             yield Measurement(
-                check=benchmark['fullname'].partition('[')[0], params=benchmark['params'] or {}, metric='time', unit='s',
+                check=test['fullname'].partition('[')[0], params=test['params'] or {}, metric='time', unit='s',
                 value=seconds, trial=trial, time=fields.utc(document['datetime']),
                 node=document['machine_info']['node'],
             )  # fmt: skip

@@ -20,40 +20,34 @@ def read(path: Path) -> Iterator[Measurement]:
     stamp = re.fullmatch(r'results\.(\d{4}-\d\d-\d\d)_(\d\d)\.(\d\d)\.(\d\d)\.json', path.name)
     at = fields.local('{}T{}:{}:{}'.format(*stamp.groups())) if stamp else None
     experiments: dict[str, dict[int, Any]] = defaultdict(dict)
-    for experiment in fields.json_of(path.read_bytes())['experiments']:
-        repeat = int(experiment['RAMBLE_VARIABLES'].get('repeat_index') or 0)
-        name = experiment['name'].removesuffix(f'.{repeat}') if repeat else experiment['name']
+    for run in fields.json_of(path.read_bytes())['experiments']:
+        repeat = int(run['RAMBLE_VARIABLES'].get('repeat_index') or 0)
+        name = run['name'].removesuffix(f'.{repeat}') if repeat else run['name']
         if repeat in experiments[name]:
             raise ValueError(f'{name}: repeat {repeat} is there twice')
-        experiments[name][repeat] = experiment
+        experiments[name][repeat] = run
     for name, repeats in experiments.items():
         asked = int(repeats[0]['N_REPEATS']) if 0 in repeats else 0
         if len(repeats) > 1 and set(repeats) != {*range(asked + 1)}:
             raise ValueError(f'{name}: expected repeats 1 to {asked}, found {", ".join(map(str, sorted(repeats)))}')
         if len(repeats) > 1:
             del repeats[0]  # repeat 0 is a summary of the others
-        figures_of = {
-            repeat: _figures(experiment, summary=not repeat and asked > 0) for repeat, experiment in repeats.items()
-        }
+        figures_of = {repeat: _figures(run, summary=not repeat and asked > 0) for repeat, run in repeats.items()}
         keys = dict.fromkeys(key for figures in figures_of.values() for key in figures) or {
             ('', '', 'status', ''): None
         }
-        for repeat, experiment in repeats.items():
-            short = experiment['experiment_name'].removesuffix(f'.{repeat}')
+        for repeat, run in repeats.items():
+            short = run['experiment_name'].removesuffix(f'.{repeat}')
             common: dict[str, Any] = {
-                'check': experiment['application_name'], 'time': at, 'trial': max(repeat, 1),
-                'params': {'experiment': short} | {key.removesuffix('_name'): experiment[key] for key in _SIZES if key in experiment},
+                'check': run['application_name'], 'time': at, 'trial': max(repeat, 1),
+                'params': {'experiment': short} | {key.removesuffix('_name'): run[key] for key in _SIZES if key in run},
             }  # fmt: skip
-            status = (
-                ''
-                if experiment['RAMBLE_STATUS'] == 'SUCCESS'
-                else f'Ramble says {experiment["RAMBLE_STATUS"]} of {experiment["name"]}'
-            )
+            status = '' if run['RAMBLE_STATUS'] == 'SUCCESS' else f'Ramble says {run["RAMBLE_STATUS"]} of {run["name"]}'
             for key in keys:
                 context, origin, metric, unit = key
                 dims = {'context': context} if context else {}
                 value = figures_of[repeat].get(key, math.nan)
-                lost = f'{experiment["name"]} has no number of "{metric}"' if math.isnan(value) else ''
+                lost = f'{run["name"]} has no number of "{metric}"' if math.isnan(value) else ''
                 yield Measurement(
                     metric=metric, unit=unit, value=value, dims=dims | ({'origin': origin} if origin else {}),
                     better='' if unit else fields.better_by_name(metric), failed=status or lost, **common

@@ -29,21 +29,19 @@ def read(path: Path) -> Iterator[Measurement]:
         title, name, word, parameters, dates, span = rows[:begin] if begin == 6 else [[]] * 6
         if (title, name, word, dates) != (['title'], ['App Kernel Data'], ['parameters'], ['start', 'end']):
             raise ValueError(f'expected a block of "App Kernel Data", found {",".join(map(",".join, rows[:2])):.60}')
-        fields_of_block = dict(one.split(' = ', 1) for one in parameters)
-        if tuple(fields_of_block) != _PARAMETERS or rows[begin + 1] != _HEADER:
+        block = dict(one.split(' = ', 1) for one in parameters)
+        if tuple(block) != _PARAMETERS or rows[begin + 1] != _HEADER:
             raise ValueError(f'expected {", ".join((*_PARAMETERS, *_HEADER))}, found {",".join(parameters):.80}')
         runs = rows[begin + 2 : end]
         rows = rows[end + 1 :]
         if not runs or [runs[0][0][:10], runs[-1][0][:10]] != span:
-            raise ValueError(
-                f'{fields_of_block["Metric"]}: expected runs from {" to ".join(span)}, found {len(runs)} others'
-            )
+            raise ValueError(f'{block["Metric"]}: expected runs from {" to ".join(span)}, found {len(runs)} others')
         for run in runs:
             if len(run) != len(_HEADER):
                 raise ValueError(f'expected {len(_HEADER)} fields, found {",".join(run):.60}')
             yield Measurement(
-                check=fields_of_block['App Kernel'], partition=fields.word(fields_of_block['Resource']), metric=fields_of_block['Metric'],
-                params={'processing_units': fields_of_block['Processing Units']}, time=fields.utc(run[0]),
-                session=f'{fields_of_block["Resource"]} {run[0][:10]}', better=fields.better_by_name(fields_of_block['Metric']),
+                check=block['App Kernel'], partition=fields.word(block['Resource']), metric=block['Metric'],
+                params={'processing_units': block['Processing Units']}, time=fields.utc(run[0]),
+                session=f'{block["Resource"]} {run[0][:10]}', better=fields.better_by_name(block['Metric']),
                 value=fields.number(run[1]) if run[1] else math.nan,
             )  # fmt: skip

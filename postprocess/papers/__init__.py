@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tables of the papers, filled with what a session measured.
 
-Computes cells and their text. Never here: formats of output (`views`), or references of other suites.
+This room computes cells and their text. Formats of output are in `views`; references of other suites are not here.
 """

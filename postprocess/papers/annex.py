@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rows of the annex of the PRACE report (001, Tables 36 to 110), digit for digit, in ``annex.csv``.
 
-Times are seconds, power and energy watts and joules, of one iteration of the code; `rate` and `efficiency` in the units
-of `_UNITS_OF`. `spread`: the standard deviations of the five in %, where they are printed. `invalid`: which of the five
-are known to be wrong, and `note`: why. `peak`: where it is not that of the partition, or ``none``.
+Times are in seconds, power and energy in watts and joules, for one iteration of the code; `rate` and `efficiency` are
+in the units of `_UNITS_OF`. `spread`: the standard deviations of the five figures in %, if they are printed. `invalid`:
+the figures that are known to be wrong, and `note`: why. `peak`: given if it is not the peak of the partition, or
+``none``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from postprocess.text import count
 _FILE = Path(__file__).with_name('annex.csv')
 _FIGURES = ('time', 'power', 'energy', 'rate', 'efficiency')
 _UNITS = {'time': 's', 'power': 'W', 'energy': 'J'}
-#: Rate and efficiency of a code; those of EuroBen (mod2am, mod2as, mod2f) are in MFlop.
+#: Code -> units of its rate and efficiency; the codes of EuroBen (mod2am, mod2as, mod2f) use MFlop.
 _UNITS_OF = {'hydro': ('kU/s', 'kU/J'), 'linpack': ('GFlop/s', 'MFlop/J'), 'stream': ('MB/s', 'MB/J')}
 
 
@@ -33,8 +34,8 @@ def rows() -> tuple[dict[str, str], ...]:
 
 
 def entries(code: str) -> list[dict[str, Any]]:
-    """Return the rows of a code for a layout of tables: their words, and their figures in ``printed``, by name."""
-    found = []
+    """Return the rows of a code for a layout of tables: their texts, and in ``printed`` name -> figure."""
+    layout_rows = []
     for row in rows():
         if row['code'] != code:
             continue
@@ -45,16 +46,17 @@ def entries(code: str) -> list[dict[str, Any]]:
         words += [count(int(row[name]), name[:-1]) for name in ('nodes', 'threads') if row[name]]
         title = ', '.join([*words, row['size'] + (f' {row["fill"]} %' if row['fill'] else '')])
         of_peak = {'peak': row['peak']} if row['peak'] not in ('', 'none') else {}
-        found.append(
+        layout_rows.append(
             {
                 'title': title, 'site': row['site'], 'partition': row['partition'], 'nodes': row['nodes'] or '1',
                 'texts': {'Model': row['model']} if row['model'] else {}, 'printed': figures, **of_peak,
             }
         )  # fmt: skip
-    return found
+    return layout_rows
 
 
 def _figures(row: dict[str, str]) -> dict[str, Reference]:
+    """Return name -> figure of a row."""
     rate, efficiency = _UNITS_OF.get(row['code'].partition('-')[0], ('MFlop/s', 'MFlop/J'))
     units = {**_UNITS, 'rate': rate, 'efficiency': efficiency}
     spreads = dict(zip(_FIGURES, map(float, row['spread'].split()), strict=False))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What follows from the numbers of one session of a site, as a table: scaling, rooflines, balance."""
+"""The figures that follow from the numbers of one session of a site, as a table: scaling, rooflines, balance."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ STYLE = 'efficiency'
 
 
 def efficiency(sites: list[str], store: Store, session: str) -> list[Table]:
-    """Return a table for each of `sites`, or for all in the store: of its `session`, ``latest`` or how its uuid begins.
+    """Return a table for each of `sites`, or for all sites in the store.
 
-    Raises InputError where nothing follows from what they measured.
+    `session`: ``latest`` or the beginning of a uuid. Raises InputError if no figure follows from the measured numbers.
     """
     import pandas
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Energy figures by the formulas of the papers, of numbers in base units: W, s, J, Flop/s or B/s."""
+"""Energy figures by the formulas of the papers, from numbers in base units: W, s, J, Flop/s or B/s."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def energy(power: float, seconds: float, nodes: int = 1) -> float:
-    """Return E = W x N x T, in J; `power` of one of the nodes. Source: 000 section 5.1."""
+    """Return E = W x N x T, in J; `power`: of one node. Source: 000 section 5.1."""
     return power * nodes * seconds
 
 
@@ -17,30 +17,30 @@ def energy_delay(joules: float, seconds: float) -> float:
 
 
 def efficiency(rate: float, power: float) -> float:
-    """Return the work per energy: Flop/J or B/J. Source: 000 Table 4; 001 Tables 36 to 110."""
+    """Return the work per energy, in Flop/J or B/J. Source: 000 Table 4; 001 Tables 36 to 110."""
     return rate / power
 
 
 def power(rate: float, work_per_joule: float) -> float:
-    """Return the power that a rate and its efficiency imply, in W."""
+    """Return the power, in W, that follows from a rate and its efficiency."""
     return rate / work_per_joule
 
 
 def hpl_seconds(order: float, rate: float) -> float:
-    """Return how long HPL takes for a matrix of this order. Source: the operation count of HPL 2.3."""
+    """Return the run time of HPL, in s, for a matrix of this order. Source: the operation count of HPL 2.3."""
     return (2 / 3 * order**3 + 3 / 2 * order**2) / rate
 
 
-#: The words for them in the layouts of tables.
+#: Name in the layouts of tables -> formula.
 FORMULAS: dict[str, Callable[..., float]] = {
     formula.__name__: formula for formula in (energy, energy_delay, efficiency, power, hpl_seconds)
 }
 
 
 def contradiction(printed: float, computed: float, accuracy: float) -> str:
-    """Return why a printed figure is invalid: ``|T x P - E| / E`` is beyond the accuracy; empty where it is not.
+    """Return why a printed figure is invalid: ``|T x P - E| / E`` is above `accuracy`; empty if it is not.
 
-    The same of any figure that follows from others. Source: 001, whose Table 110 prints twice the energy.
+    Also used for other figures that follow from printed ones. Source: 001, whose Table 110 prints twice the energy.
     """
     off = abs(computed - printed) / printed
     return f'off by {off:.0%} from what follows from the other columns, expected {accuracy:.0%} at most' * (

@@ -29,12 +29,12 @@ from postprocess.verdicts.measured import mean_of, measured_in, pool
 if TYPE_CHECKING:
     import pandas
 
-_ANNEX = re.compile(r'(\d+: .+, )([^,]+)')  # title of a row
+_ANNEX = re.compile(r'(\d+: .+, )([^,]+)')  # title of a row of the annex: code and size
 _LAYOUTS = Path(__file__).parent
-_NOT_CONVERTED = ('rate', 'efficiency', 'number')  # dimensions of unlike things; others have units of several sizes
+_NOT_CONVERTED = ('rate', 'efficiency', 'number')  # dimensions whose units count different things, so no conversion
 STYLES = tuple(sorted(path.stem for path in _LAYOUTS.glob('*.yaml')))
-#: A number as its text and as mean, standard deviation and n in `unit`; or a text alone. `fault`: why it is known to be
-#: wrong.
+#: A cell: a number as text and as mean, standard deviation and n in `unit`; or only a text. `fault`: why the number is
+#: known to be wrong.
 CELL: dict[str, Any] = {
     'text': '', 'mean': None, 'std': None, 'n': None, 'unit': '', 'source': '', 'fault': '',
 }  # fmt: skip
@@ -44,8 +44,8 @@ CELL: dict[str, Any] = {
 class Table:
     """A table of a paper. `columns`: (group, title) of each; `note`: what is wrong with the paper's table.
 
-    `cells`: a row for each cell with a text: `table`, `row`, `site`, `kind` (``published``, ``measured``, or ``range``
-    over several sites), `group`, `column`, and the keys of a cell.
+    `cells`: one row for each cell with a text: `table`, `row`, `site`, `kind` (``published``, ``measured``, or
+    ``range`` over several sites), `group`, `column`, and the keys of `CELL`.
     """
 
     title: str
@@ -69,7 +69,7 @@ class Table:
         wrong = self.cells[self.cells['fault'] != ''].groupby(['row', 'fault'], sort=False)['column'].agg(', '.join)
         together: dict[tuple[str, ...], list[str]] = {}
         for (row, fault), columns in wrong.items():
-            of_annex = _ANNEX.fullmatch(row)  # of a sweep, all sizes that have the same fault
+            of_annex = _ANNEX.fullmatch(row)  # in a sweep, all sizes with the same fault share a sentence
             prefix, size = (of_annex[1], of_annex[2]) if of_annex else (row, '')
             together.setdefault((prefix, columns, fault), []).append(size)
         lines = [
@@ -82,10 +82,10 @@ class Table:
 def paper_tables(
     style: str, sites: list[str], store: Store | None, session: str, root: Path | None = None
 ) -> list[Table]:
-    """Return the tables of a style: of all its sites, or of `sites` alone, which need not be the paper's.
+    """Return the tables of a style: of all its sites, or only of `sites`, which need not be in the paper.
 
-    Where the store holds a site, a row shows what its `session` (``latest``, or how its uuid begins) measured. Raises
-    InputError where there is nothing to show, SiteError where a file of a site is wrong.
+    If the store holds a site, a row shows what its `session` (``latest``, or the beginning of a uuid) measured. Raises
+    InputError if there is nothing to show, SiteError if a file of a site is wrong.
     """
     import pandas
 
@@ -95,7 +95,7 @@ def paper_tables(
             layout['rows'] = entries(layout['annex'])
     of_paper = dict.fromkeys(row['site'] for layout in layouts for row in layout.get('rows', []))
     of_paper |= dict.fromkeys(site for layout in layouts for site in layout.get('sites', []))
-    # `root` may hold references alone
+    # `root` may hold only references
     known = {name: load_site(name, site_folder(name, root).parent) for name in sites or of_paper}
     numbers = {('published', name): _published(name, root) for name in known}
     if store:
@@ -108,11 +108,11 @@ def paper_tables(
         for name in known.keys() - of_paper
         for partition in known[name].partitions
     ]
-    made: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     used: set[int] = set()
     for layout in layouts:
         if 'ranges' in layout:
-            cells = _ranges(layout, made)
+            cells = _ranges(layout, tables)
         elif 'rest_of' in layout:
             cells = _rest(layout, numbers, used)
         else:
@@ -120,17 +120,17 @@ def paper_tables(
         if cells:
             columns = [(column.get('group', ''), column['title']) for column in layout['columns']]
             frame = pandas.DataFrame([{'table': layout['title'], **cell} for cell in cells], dtype=object)
-            made[layout['name']] = Table(layout['title'], layout['row_title'], layout.get('note', ''), columns, frame)
-    if not made:
+            tables[layout['name']] = Table(layout['title'], layout['row_title'], layout.get('note', ''), columns, frame)
+    if not tables:
         raise InputError(f'{", ".join(known)}: neither a published nor a measured number belongs into style {style}')
-    return list(made.values())
+    return list(tables.values())
 
 
 _RANGE = re.compile(r'middle of ([0-9.]+) to ([0-9.]+)')  # in the note of a number that was published as a range
 
 
 def _published(site: str, root: Path | None) -> list[Reference]:
-    """Return all that was published, also what no check measures and what is known to be wrong."""
+    """Return all published numbers of a site, also those that no check measures and those known to be wrong."""
     path = site_file(site, FILES['published'], root)
     return read_references(path, 'published') if path.exists() else []
 
@@ -153,16 +153,16 @@ def _cells(
     numbers: Mapping[tuple[str, str], list[Reference]],
     used: set[int],
 ) -> list[dict[str, Any]]:
-    """Return the cells of the paper's rows of the known sites, then of `others`, without rows that hold no number.
+    """Return the cells of the paper's rows of the known sites, then of `others`; rows without a number are left out.
 
-    `used` gets the id() of each number that they show.
+    Adds to `used` the id() of each number that a cell shows.
     """
-    found = []
+    all_cells = []
     for entry in [entry for entry in layout['rows'] if entry['site'] in known] + others:
         site = known[entry['site']]
         for kind, title in (('published', entry['title']), ('measured', f'{entry["title"]}, measured')):
             if kind == 'measured' and 'printed' in entry:
-                continue  # by another code
+                continue  # the figures of this row were measured with another code
             own = numbers.get((kind, site.name), [])
             cells: list[tuple[dict[str, Any], dict[str, Any]]] = []
             for column in layout['columns']:
@@ -171,11 +171,12 @@ def _cells(
                     (column, _computed(column, entry, cells) if computed else _cell(column, entry, site, own, used))
                 )
             if any(cell['mean'] is not None for _, cell in cells):
-                found += [_placed(title, site.name, kind, column, cell) for column, cell in cells if cell['text']]
-    return found
+                all_cells += [_placed(title, site.name, kind, column, cell) for column, cell in cells if cell['text']]
+    return all_cells
 
 
 def _placed(row: str, site: str, kind: str, column: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cell with its place in the table."""
     place = {'row': row, 'site': site, 'kind': kind, 'group': column.get('group', ''), 'column': column['title']}
     return {**place, **cell}
 
@@ -185,8 +186,8 @@ def _cell(
 ) -> dict[str, Any]:
     """Return the cell of a column in a row.
 
-    It shows the text that the row has for it, a `peak` of the site, or the first of the sources in `from` that has a
-    number. The keys of the row and of the column fill the blanks of a source.
+    It shows the text that the row has for it, a `peak` of the site, or the first source in `from` that has a number.
+    The keys of the row and of the column fill the blanks of a source.
     """
     partition = site.partitions[entry.get('partition', next(iter(site.partitions)))]
     if column['title'] in entry.get('texts', {}):
@@ -213,9 +214,9 @@ def _cell(
 def _computed(
     column: dict[str, Any], entry: dict[str, Any], cells: list[tuple[dict[str, Any], dict[str, Any]]]
 ) -> dict[str, Any]:
-    """Return the cell of a column that a formula computes of the columns before it, and of words of the row, in `of`.
+    """Return the cell of a column that a formula computes from earlier columns and words of the row, named in `of`.
 
-    The printed number of `agrees_with` gets a fault where it is off by more than `within`.
+    The printed number in the column `agrees_with` gets a fault if it differs from the result by more than `within`.
     """
     by_title = {f'{before.get("group", "")} {before["title"]}'.strip(): cell for before, cell in cells}
     inputs = [
@@ -243,21 +244,21 @@ def _computed(
 
 
 def _as_printed(value: float, printed: str) -> str:
-    """Return the format of a value that keeps the significant digits of its printed number."""
+    """Return the format of a value that keeps the significant digits of the printed number."""
     digits = len(printed.partition('e')[0].replace('.', '').lstrip('0'))
     return '.0f' if abs(value) >= 10**digits else f'#.{max(digits, 1)}g'
 
 
 def _rounding(text: str) -> float:
-    """Return by which part a printed number may be off because it is rounded."""
+    """Return the relative error that a printed number may have because it is rounded."""
     number = text.partition(' ')[0]
     return 0.5 / float(number.replace('.', '') or 'inf') if number else 0.0
 
 
 def _filled(source: Any, words: Mapping[str, Any]) -> Any:
-    """Fill the blanks of a source of a layout, such as ``{isa}``. Raises KeyError where `words` lack one.
+    """Return a source of a layout with its blanks, such as ``{isa}``, filled from `words`. Raises KeyError.
 
-    None stays: a param of None must not be there.
+    None stays None: a param of None must not be there.
     """
     if isinstance(source, dict):
         return {name: _filled(value, words) for name, value in source.items()}
@@ -265,9 +266,9 @@ def _filled(source: Any, words: Mapping[str, Any]) -> Any:
 
 
 def _fits(row: Reference, partition: str, wanted: Mapping[str, Any]) -> bool:
-    """Return True if a number, whose id may be a pattern, is of the check, metric and dims of a source.
+    """Return True if a number, whose id may be a pattern, has the check, metric and dims of a source.
 
-    Params that the source does not name may be any. The source may have names from before a rename.
+    Params that the source does not name may have any value. The source may use names from before a rename.
     """
     of_source = wanted['check'], wanted['metric'], wanted.get('dims', {})
     return row.id.partition in ('*', partition) and any(
@@ -278,7 +279,7 @@ def _fits(row: Reference, partition: str, wanted: Mapping[str, Any]) -> bool:
 
 
 def _together(rows: list[Reference], column: dict[str, Any]) -> Reference:
-    """Return the numbers that fit a column as one, of all their samples. Raises InputError where one has no n."""
+    """Return the numbers that fit a column as one number, over all their samples. Raises InputError if one has no n."""
     if len(rows) == 1:
         return rows[0]
     if unknown := [row for row in rows if not row.n]:
@@ -291,7 +292,7 @@ def _together(rows: list[Reference], column: dict[str, Any]) -> Reference:
 
 
 def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partition: Partition) -> dict[str, Any]:
-    """Return a number in percent of a peak of all nodes of the row, in the unit of the column, or in its own.
+    """Return the cell of a number: in % of a peak of all nodes of the row, in the column's unit, or in its own.
 
     The factor `times` of a column is for percent and powers of ten.
     """
@@ -316,7 +317,7 @@ def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partit
     if of_range := _RANGE.search(row.note):
         text = f'{of_range[1]} to {of_range[2]}'
     elif spec == 'g' and scale == 1 and row.printed.replace('.', '').isdigit():
-        text = f'{row.printed}{spread}'  # 63.0, as printed, and not 63
+        text = f'{row.printed}{spread}'  # as printed: 63.0, not 63
     return {
         'text': text, 'mean': mean, 'std': std, 'n': row.n, 'unit': unit,
         'source': f'computed from {row.source}' if 'percent_of' in column else row.source,
@@ -327,21 +328,21 @@ def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partit
 def _rest(
     layout: dict[str, Any], numbers: Mapping[tuple[str, str], list[Reference]], used: Collection[int]
 ) -> list[dict[str, Any]]:
-    """Return a row for each published number of a paper that no other table shows, and why no check has it."""
-    paper, annexed, found = layout['rest_of'], {f'001 Table {row["table"]}' for row in rows_of_annex()}, []
+    """Return the cells of each published number of a paper that no other table shows, and why no check measures it."""
+    paper, annexed, cells = layout['rest_of'], {f'001 Table {row["table"]}' for row in rows_of_annex()}, []
     for (kind, site), own in numbers.items():
         for row in own if kind == 'published' else ():
             if not row.source.startswith(f'{paper} ') or id(row) in used or row.source in annexed:
                 continue
-            of = row.id
-            what = ' '.join(text for text in (to_text(of.params), of.metric, to_text(of.dims)) if text != NONE)
-            name = f'{row.source.removeprefix(f"{paper} ")}, {site}:{of.partition}: {of.check} {what}'
+            id_ = row.id
+            what = ' '.join(text for text in (to_text(id_.params), id_.metric, to_text(id_.dims)) if text != NONE)
+            name = f'{row.source.removeprefix(f"{paper} ")}, {site}:{id_.partition}: {id_.check} {what}'
             unit = row.quantity.unit
             text = f'{row.mean:{_as_printed(row.mean, row.printed)}}'.rstrip('.') + f' {unit}' * (unit != '1')
             number = {'text': text, 'mean': row.mean, 'std': row.std, 'n': row.n, 'unit': unit, 'source': row.source}
             for column, cell in (('Value', number), ('Remark', {'text': row.note})):
-                found.append(_placed(name, site, kind, {'title': column}, CELL | cell))
-    return found
+                cells.append(_placed(name, site, kind, {'title': column}, CELL | cell))
+    return cells
 
 
 def _ranges(layout: dict[str, Any], made: Mapping[str, Table]) -> list[dict[str, Any]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables of proposed baselines beside those in force."""
+"""Tables of proposed baselines and of the baselines in force."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ROWS = (
     *map(Column, ('limit_why', 'gate', 'kind', 'source', 'recorded_at', 'mode', 'note', 'spread', 'df', 'spread_n')),
     *map(Column, ('usual_spread', 'floor', 'epoch', 'objections', 'provenance')),
 )
-_SHOWN = 20  # sessions and sentences of a kind; all of them are in JSON
+_SHOWN = 20  # most sessions, and most sentences of a kind, in the text; JSON has all
 
 
 def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[[str], str]) -> View:
-    """Return how proposed rows differ from those in force. `path`: the file of the proposal; None without one.
+    """Return how proposed rows differ from those in force; `path`: the file of the proposal, None without one.
 
-    `command`: returns a command as it is to be typed.
+    `command`: makes a full command line of its argument.
     """
     refused, withheld, ended = _refusals(found), _withheld(found), _ended(found, command)
     proposed = sum(not row.withheld for row in found.rows)
@@ -70,6 +70,7 @@ def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[
 
 
 def _to_rows(rows: Iterable[Replacement]) -> list[TableRow]:
+    """Return the rows of a proposal as plain values by the keys of `_ROWS`."""
     return [
         {
             **row.new.to_row(),
@@ -89,6 +90,7 @@ def _to_rows(rows: Iterable[Replacement]) -> list[TableRow]:
 
 
 def _taken(proposal: Proposal) -> str:
+    """Return in words which sessions the rows were computed from."""
     first, last = proposal.taken[0], proposal.taken[-1]
     days = sorted({session.day for session in (first, last)})
     names = [session.short_name for session in proposal.taken]
@@ -97,6 +99,7 @@ def _taken(proposal: Proposal) -> str:
 
 
 def _withheld(proposal: Proposal) -> list[str]:
+    """Return a line for each row that is withheld, with its objections."""
     return [
         f'{row.new.id}: {"; ".join(objection.why for objection in row.objections)}'
         for row in proposal.rows
@@ -105,7 +108,7 @@ def _withheld(proposal: Proposal) -> list[str]:
 
 
 def _ended(proposal: Proposal, command: Callable[[str], str]) -> list[str]:
-    """Return a line for each case and session of what is no longer measured, then the command that retires its rows."""
+    """Return a line for each case that no longer measures some series, with the command that retires their rows."""
     groups: dict[tuple[Any, ...], list[SeriesId]] = {}
     for of, session in proposal.ended.items():
         groups.setdefault((of.case, session.short_name), []).append(of)
@@ -120,12 +123,12 @@ def _ended(proposal: Proposal, command: Callable[[str], str]) -> list[str]:
 
 
 def _some(lines: list[str], noun: str) -> list[str]:
-    """Return the first lines, and a line with the number of the others."""
+    """Return the first lines, and then the number of the others."""
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f'and {count(len(lines) - _SHOWN, noun)} more']
 
 
 def _refusals(proposal: Proposal) -> list[str]:
-    """Return what is refused and why; series of a case with the same cause share the line."""
+    """Return a line for each refusal; series of a case with the same cause share a line."""
     groups: dict[tuple[Any, ...], list[str]] = {}
     for refusal in proposal.refused:
         groups.setdefault((refusal.id.case, refusal.cause, refusal.sessions), []).append(refusal.id.name)

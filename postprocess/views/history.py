@@ -39,7 +39,10 @@ _FLEET = (
 
 
 def trend(found: Trend, recent: int) -> View:
-    """Return the changes in the history of a site; counted below: for the worse, in the last `recent` sessions."""
+    """Return the changes in the history of a site.
+
+    The last line counts those for the worse in the last `recent` sessions.
+    """
     first, last = (found.sessions[place].day for place in (0, -1))
     looked_at = f'{count(found.examined, "metric")} over {count(len(found.sessions), "session")}'
     worse = count(len(found.recent(recent)), 'change')
@@ -68,7 +71,7 @@ def to_row(change: Change) -> TableRow:
 
 
 def fleet(found: Fleet, drain: Path | None) -> View:
-    """Return what stands out in a session; `drain`: the file with the proposal to drain nodes, where there is one."""
+    """Return what stands out in a session; `drain`: the file with the proposal to drain nodes, None without one."""
     nodes, sessions = count(found.nodes, 'node'), count(found.sessions, 'session')
     proposal = f'{drain}: a proposal to drain {count(len(found.drain), "node")}; no node was drained'
     return View(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Incidents as text, tables and one in all its details."""
+"""Incidents as text and as tables, and one incident with all its details."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from postprocess.incidents.known import Known
     from postprocess.results.excerpts import Excerpt
 
-_LINES = 16  # on the incidents of a session
-_MOST = 6  # lines of evidence of an incident, in the text
+_LINES = 16  # most lines on the incidents of a session
+_MOST = 6  # most lines of evidence of an incident in the text
 _COLUMNS = (
     Column('id', 'id'),
     Column('state', 'state'),
@@ -49,7 +49,7 @@ _VALUES = (
 
 
 def to_row(known: Known, day: str) -> TableRow:
-    """Return an incident as plain values by the keys of `_COLUMNS`; losses in %."""
+    """Return an incident as plain values by the keys of `_COLUMNS`; losses are in %."""
     incident, noted = known.incident, known.acknowledged
     where, (low, high) = incident.where, incident.interval or (None, None)
     return {
@@ -98,9 +98,9 @@ def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
     sessions = []
     for uuid, seen in known.seen.items():
         size = f', {100 * seen.loss:.1f} % of the performance lost' if seen.loss is not None and seen.bad else ''
-        said = [f'bad{_on(seen.bad)}{size}'] if seen.bad else []
-        said += [f'healthy{_on(seen.healthy)}'] if seen.healthy else []
-        sessions.append(f'{seen.day} session {uuid}: {"; ".join(said)}')
+        states = [f'bad{_on(seen.bad)}{size}'] if seen.bad else []
+        states += [f'healthy{_on(seen.healthy)}'] if seen.healthy else []
+        sessions.append(f'{seen.day} session {uuid}: {"; ".join(states)}')
     return View(
         _VALUES,
         [of.to_row() | _numbers(known.incident.values.get(of)) for of in known.incident.series],
@@ -116,10 +116,11 @@ def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
 
 
 def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[str]:
-    """Return at most `most` lines of at most 80 characters that tell the incidents of a session.
+    """Return at most `most` lines of at most 80 characters that describe the incidents of a session.
 
-    The first ones are described in full as far as they fit: what, since when, what changed, evidence, the next command.
-    A second piece of evidence follows if there is room: the measured values, if the first is a node's counters.
+    The first incidents are described in full as far as they fit: what, since when, what changed, evidence, the next
+    command. A second piece of evidence follows if there is room; it has the measured values if the first has the
+    counters of a node.
     """
     named = known if len(known) <= most else known[: most - 1]
     forms = []
@@ -129,12 +130,12 @@ def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[st
         whole = [[*dated, *_details(one, day, pieces)] for pieces in (1, 2)]
         forms.append((_brief(one, day), titled, dated, *whole))
     chosen = [form[0] for form in forms]
-    left = most - len(chosen) - (len(known) > len(named))
+    room = most - len(chosen) - (len(known) > len(named))
     for form in (1, 2, 3, 4):
         for i, longer in enumerate(of[form] for of in forms):
             more = len(longer) - len(chosen[i])
-            if more <= left and known[i].state(day) not in ('healing', 'closed'):
-                chosen[i], left = longer, left - more
+            if more <= room and known[i].state(day) not in ('healing', 'closed'):
+                chosen[i], room = longer, room - more
     lines = [line for own in chosen for line in own]
     if len(known) > len(named):
         rest = count(len(known) - len(named), 'other incident')
@@ -145,12 +146,13 @@ def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[st
 
 
 def _titled(known: Known, day: str) -> list[str]:
+    """Return the lines with id, state and title of an incident."""
     state = known.state(day)
     return _wrap(f'{known.id} {"" if state in FAILING else f"{state}: "}{known.incident.title}')
 
 
 def _brief(known: Known, day: str) -> list[str]:
-    """Return an incident as one line; of a healed one this is everything."""
+    """Return an incident in one line; for a healing one, this line says everything."""
     first, *more = _titled(known, day)
     if known.state(day) == 'healing':
         return _wrap(f'{known.id} healing: {known.incident.title}; {since(known, day)}')
@@ -158,11 +160,13 @@ def _brief(known: Known, day: str) -> list[str]:
 
 
 def _beginning(known: Known, day: str) -> list[str]:
+    """Return the lines on when an incident began, and on what changed then."""
     changed = f'changed then: {"; ".join(known.incident.changed)}'
     return _wrap(since(known, day), '  ') + (_wrap(changed, '  ') if known.incident.changed else [])
 
 
 def _details(known: Known, day: str, pieces: int) -> list[str]:
+    """Return the lines with the first `pieces` of evidence, and the first command."""
     evidence = [line for text in known.incident.evidence[:pieces] for line in _wrap(text, '  ')]
     return evidence + [line for command in commands(known, day)[:1] for line in _command(f'$ {command}')]
 
@@ -175,8 +179,8 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
     if others:
         yield from _wrap(f'on {named(others)}', '  ')
     yield from _beginning(known, day)
-    for said in (*same_nodes(known), *corrected(known)):
-        yield from _wrap(said, '  ')
+    for sentence in (*same_nodes(known), *corrected(known)):
+        yield from _wrap(sentence, '  ')
     for line in [*incident.evidence, *outputs(known)][:most]:
         yield from _wrap(line, '  ')
     for command in commands(known, day):
@@ -184,18 +188,18 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
 
 
 def same_nodes(known: Known) -> list[str]:
-    """Return a sentence if several places of an incident have the same nodes, else an empty text."""
+    """Return a sentence if several places of an incident have the same nodes, else an empty list."""
     *first, last = known.incident.where.places
     return [f'{", ".join(first)} and {last} have the same nodes: no measurement tells which it is'] if first else []
 
 
 def outputs(known: Known) -> list[str]:
-    """Return where the output of the benchmark is."""
+    """Return a line for each archive with the output of the benchmark."""
     return [f'output of the benchmark: {known.results / path}' for path in known.incident.archives]
 
 
 def printed(shown: Excerpt) -> Iterator[str]:
-    """Yield what a program printed, with a > at the lines of the numbers."""
+    """Yield what a program printed; lines with the numbers begin with a >."""
     if shown.problem:
         yield from _wrap(shown.problem, '  ')
     for part in shown.parts:
@@ -210,29 +214,31 @@ def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
         yield f'- **{one.state(day)}** `{one.id}` {in_markdown(f"{one.incident.title}; {since(one, day)}")}'
         if one.incident.changed:
             yield f'  - changed then: {in_markdown("; ".join(one.incident.changed))}'
-        for said in (*same_nodes(one), *corrected(one)):
-            yield f'  - {in_markdown(said)}'
+        for sentence in (*same_nodes(one), *corrected(one)):
+            yield f'  - {in_markdown(sentence)}'
         nodes = [node for node in one.incident.nodes if node not in one.incident.where.nodes]
         if nodes:
             yield f'  - on {in_markdown(named(nodes))}'
 
 
 def _on(names: Sequence[str]) -> str:
+    """Return the nodes as `` on n1``, or an empty text without nodes."""
     return f' on {named([name for name in names if name])}' if any(names) else ''
 
 
 def _numbers(of: Value | None) -> dict[str, Any]:
-    """Return the numbers of a series by `_VALUES`; losses in %."""
+    """Return the numbers of a series by the keys of `_VALUES`; losses are in %."""
     loss, low, high = map(in_percent, (of.loss, *(of.interval or (None, None)))) if of else (None, None, None)
     known = {name: getattr(of, name, None) for name in ('value', 'unit', 'n', 'expected')}
     return known | {'loss': loss, 'loss_low': low, 'loss_high': high}
 
 
 def _wrap(line: str, indent: str = '') -> list[str]:
+    """Return a line wrapped to the width of a terminal; further lines are indented."""
     return wrapped(line, indent, indent + '  ').splitlines()
 
 
 def _command(line: str) -> list[str]:
-    """Return a command split into lines with continuation backslashes."""
+    """Return a command, split into lines that end with a backslash."""
     lines = wrapped(line, '  ', '      ', WIDTH - 2).splitlines()
     return [f'{one} \\' for one in lines[:-1]] + lines[-1:]

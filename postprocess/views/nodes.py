@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of the nodes of a session, each beside the others that measured the same."""
+"""The table of the nodes of a session, each compared with the other nodes that measured the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from postprocess.text import count, signed
 from postprocess.views.table import Column, TableRow, View
 
-#: The columns of a node, in the order of CSV, JSON and the page; `typical`, `furthest`: against the others, in %.
+#: The columns of a node, in the order of CSV, JSON and the page; `typical`, `furthest`: difference from the others in %.
 NODES = (
     Column('name', 'node', priority=1),
     Column('incidents', 'incident', width=6, priority=1),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def formatted_tables(found: Sequence[Table], format: str) -> str:
-    """Return tables as ``table``, ``markdown`` or ``latex``; tidy as ``csv`` or ``json``, an entry a cell with text."""
+    """Return tables as ``table``, ``markdown`` or ``latex``; as ``csv`` or ``json`` with one entry for each cell."""
     if format in ('csv', 'json'):
         import pandas
 
@@ -23,6 +23,7 @@ def formatted_tables(found: Sequence[Table], format: str) -> str:
 
 
 def _markdown(table: Table) -> str:
+    """Return a table in Markdown."""
     titles = [f'{group}: {title}' if group else title for group, title in table.columns]
     columns = [Column(table.row_title, table.row_title), *(Column(title, title, number=True) for title in titles)]
     rows = [dict(zip((table.row_title, *titles), line, strict=True)) for line in table.texts.itertuples(name=None)]
@@ -31,10 +32,12 @@ def _markdown(table: Table) -> str:
 
 
 def _text(table: Table) -> str:
+    """Return a table as plain text."""
     return '\n'.join([table.title, table.texts.to_string(), *table.notes, ''])
 
 
 def _latex(table: Table) -> str:
+    """Return a table in LaTeX."""
     caption, aligned = ' '.join([table.title, *table.notes]), 'l' + 'r' * len(table.columns)
     latex = table.texts.to_latex(caption=caption, column_format=aligned, escape=True)
     return latex.replace('±', r'$\pm$').replace(' - ', ' -- ').replace(' > ', ' $>$ ')

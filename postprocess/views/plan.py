@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plan of a night as a table: what runs, what that finds, and what it does not."""
+"""The plan of a night as a table: what runs, what it finds, and what it does not find."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from postprocess.views.table import Column, View, to_table
 if TYPE_CHECKING:
     from postprocess.history.plan import Look, Plan
 
-_WELL = 0.5  # chance from which on a class of faults counts as covered
+_WELL = 0.5  # smallest chance with which a class of faults counts as covered
 
 
 def _share(value: float) -> str:
+    """Return a share in whole %."""
     return f'{100 * value:.0f} %'
 
 
@@ -32,7 +33,7 @@ _FAULTS = (
 
 
 def plan(found: Plan, why: bool) -> View:
-    """Return the chosen cases, with `why` each, and the chances of the classes of faults."""
+    """Return the chosen cases, with `why` also the reason for each, and the chances to find the classes of faults."""
     spent = sum(look.cost for look in found.chosen)
     whole = sum(look.cost for look in found.looks)
     rows = [
@@ -45,7 +46,7 @@ def plan(found: Plan, why: bool) -> View:
         | {key: getattr(one, key) for key in ('tonight', 'week', 'whole')}
         for one in known
     ]  # fmt: skip
-    left = (
+    uncovered = (
         ('more surely found by the whole night', [one for one in known if one.tonight < _WELL <= one.whole]),
         (
             'not even by the whole night, of one node rather by `ci/node-sweep`',
@@ -53,7 +54,7 @@ def plan(found: Plan, why: bool) -> View:
         ),
         ('no case here measures it', [one for one in found.coverage if not one.measured]),
     )
-    notes = [f'{what}: {", ".join(one.fault.name for one in of)}' for what, of in left if of]
+    notes = [f'{what}: {", ".join(one.fault.name for one in of)}' for what, of in uncovered if of]
     late = f'waits longer than {count(found.longest, "day")}, as the budget is too small'
     for what, looks in ((late, found.late), ('longer than the whole budget', found.too_long)):
         notes += [f'{what}: {_named(looks)}'] * bool(looks)
@@ -61,7 +62,7 @@ def plan(found: Plan, why: bool) -> View:
         notes.append(f'nothing judges {found.unguarded} series: without a reference of this machine none can fail')
     finds, all_finds = (sum(getattr(one, of) for one in known) for of in ('tonight', 'whole'))
     answer = f'finds {finds:.1f} of {len(known)} classes of faults tonight, the whole night {all_finds:.1f}'
-    told = [f'not covered: {note}' for note in notes]
+    lines = [f'not covered: {note}' for note in notes]
     columns = (
         Column('partition', 'partition'),
         Column('environ', 'environ'),
@@ -75,7 +76,7 @@ def plan(found: Plan, why: bool) -> View:
         rows,
         before=f'{found.site}: {len(found.chosen)} of {count(len(found.looks), "case")}, {found.rotation} of them by '
         f'rotation; node time {in_words(spent)} of {in_words(whole)}',
-        after='\n'.join([to_table(chances, _FAULTS), *told, '', _verdict(found, answer)]),
+        after='\n'.join([to_table(chances, _FAULTS), *lines, '', _verdict(found, answer)]),
         name='cases',
         document={
             'site': found.site, 'budget': found.budget, 'spent': spent, 'whole': whole, 'rotation': found.rotation,
@@ -85,6 +86,7 @@ def plan(found: Plan, why: bool) -> View:
 
 
 def _verdict(found: Plan, answer: str) -> str:
+    """Return the last line: whether the time is enough, and the command that runs the plan."""
     if found.late:
         return f'TOO SHORT: {answer}; give more minutes, or run `ci/nightly` without --minutes tonight'
     nodes = round(found.budget / 60 / found.minutes)
@@ -93,5 +95,6 @@ def _verdict(found: Plan, answer: str) -> str:
 
 
 def _named(looks: Sequence[Look]) -> str:
+    """Return the names of the first three cases with their costs, and the number of the others."""
     names = [f'{look.place.name} ({in_words(look.cost)})' for look in looks]
     return ', '.join(names[:3]) + f' and {len(names) - 3} more' * (len(names) > 3)

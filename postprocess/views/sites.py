@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables of the sites, and of the partitions of one."""
+"""Tables of the sites, and of the partitions of one site."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PARTITIONS = (
 
 
 def overview(root: Path | None = None) -> View:
-    """Return the list of the sites below `root`, retired machines last. `problem`: tells what is wrong with a site."""
+    """Return the sites below `root`, those of retired machines last; `problem`: why a site cannot be loaded."""
     rows: list[dict[str, Any]] = []
     for name in site_names(root):
         row: dict[str, Any] = {
@@ -53,7 +53,7 @@ def overview(root: Path | None = None) -> View:
 
 
 def details(name: str, root: Path | None = None) -> View:
-    """Return one site; CSV has a line for each partition.
+    """Return one site; CSV has one line for each partition.
 
     Raises InputError for an unknown site, SiteError for wrong files.
     """
@@ -86,9 +86,9 @@ def details(name: str, root: Path | None = None) -> View:
 
 
 def outcome(checked: Sequence[Checked]) -> str:
-    """Return the verdict on the files, cases and job scripts that were looked at, of several sites in all.
+    """Return the verdict on checked sites: the number of mistakes, or of the things that were checked.
 
-    Such as ``ok: 102 cases, 41 references``, or the number of mistakes.
+    For example ``ok: 102 cases, 41 references``.
     """
     if mistakes := sum(len(site.mistakes) for site in checked):
         return count(mistakes, 'mistake')
@@ -105,7 +105,7 @@ def outcome(checked: Sequence[Checked]) -> str:
 
 
 def _limits(name: str, root: Path | None) -> dict[str, int]:
-    """Return how many rows of each reference file are limits."""
+    """Return kind of reference file -> number of its rows that are limits."""
     paths = {kind: site_file(name, file, root) for kind, file in FILES.items()}
     return {
         kind: sum(row.is_limit for row in read_references(path, kind)) if path.exists() else 0
@@ -114,6 +114,7 @@ def _limits(name: str, root: Path | None) -> dict[str, int]:
 
 
 def _partition(partition: Partition) -> dict[str, Any]:
+    """Return a partition as plain values by the keys of `_PARTITIONS`."""
     peaks = {key: str(value) for key, value in partition.entry.get('peaks', {}).items() if key != 'flop_per_cycle'}
     double = {key: value for key, value in partition.flop_per_cycle.items() if key.endswith('_dp')}
     if double:
@@ -132,7 +133,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
 
 
 def _processor(processor: dict[str, Any]) -> str:
-    """Return ``AMD EPYC 7763, 2 sockets, 128 cores, 256 threads``; empty where the processor is unknown."""
+    """Return a processor as text: ``AMD EPYC 7763, 2 sockets, 128 cores, 256 threads``; empty if it is unknown."""
     if not processor:
         return ''
     threads, sockets = processor['num_cpus'], processor['num_sockets']

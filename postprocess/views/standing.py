@@ -10,26 +10,28 @@ from datetime import datetime
 from postprocess.history.kept import Standing
 from postprocess.text import count, wrapped
 
-_BLANK = '\0'  # of a command, which stays on one line, to be copied
+_BLANK = '\0'  # stands for the blanks of a command, so that it stays on one line and can be copied
 
 
 def lines(found: Standing, now: datetime, unfinished: str = '') -> str:
-    """Return site, stacks, last session, baseline, incidents, coverage and next step; `now`: UTC, for ages.
+    """Return site, stacks, last session, baseline, incidents, coverage and next step as text; `now`: in UTC, for ages.
 
-    `unfinished`: a sentence on the session that runs, or was killed.
+    `unfinished`: a sentence on a session that is running or was killed.
     """
 
     def part(what: str, text: str) -> str:
+        """Return one part with its title, wrapped."""
         text = re.sub('`.+?`', lambda command: command[0].replace(' ', _BLANK), text)
         return wrapped(text, f'{what:11}', ' ' * 11)
 
     parts = _parts(found, now)
-    if unfinished:  # in place of a first session, which has begun
+    if unfinished:  # if no session is stored yet, it replaces the advice to start one
         parts[-1:] = [('now', unfinished), *(parts[-1:] if found.sessions else [])]
     return '\n'.join(part(*one) for one in parts).replace(_BLANK, ' ')
 
 
 def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:
+    """Return (title, text) of each part."""
     partitions = count(found.partitions, 'partition')
     parts = [('site', f'{found.site}: {textwrap.shorten(found.description, 50)}; {partitions}')]
     if found.stacks:
@@ -57,5 +59,6 @@ def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:
 
 
 def _ago(then: datetime, now: datetime) -> str:
+    """Return how long ago a day was, in words."""
     days = (now.date() - then.date()).days
     return 'today' if days < 1 else f'{count(days, "day")} ago'

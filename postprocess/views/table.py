@@ -15,12 +15,12 @@ import msgspec
 from postprocess.text import to_csv, wrapped
 
 TableRow = Mapping[str, Any]
-_NARROWEST = 12  # column of text without a width of its own, in a table that is made to fit
-_COMMENT = 60_000  # characters: a merge request takes 65 536
+_NARROWEST = 12  # characters to which a column of text without a width may be cut, so that a table fits
+_COMMENT = 60_000  # most characters of a comment: a merge request takes 65 536
 
 
 def as_text(value: Any) -> str:
-    """Format a value without a format of its own: lists and mappings on one line, nothing for None."""
+    """Return a value as text if its column has no format: lists and mappings on one line, nothing for None."""
     if value is None:
         return ''
     if isinstance(value, Mapping):
@@ -32,12 +32,13 @@ def as_text(value: Any) -> str:
 class Column:
     """A column of a table.
 
-    `key` names its values in the rows, in CSV, in JSON and on the page (``data-column``). `title` is its heading for
-    people; None: only programs see it. `format` makes the text of the cell from the value and, for cells of several
-    values, those under the keys `beside`; `unit` follows it. `number`: aligned to the right. `width`: characters that a
-    cut text keeps, and at which the page breaks it; 0: never broken inside a word. `priority`: 1 is always shown, 2 is
-    left out on a narrow terminal, 3 also on a telephone and on paper. `sort`: key of the number by which the page sorts
-    instead of the text; with a ``-`` before it, the largest first. `on_page`: False for what the page shows elsewhere.
+    `key`: name of its values in the rows, in CSV, in JSON and on the page (``data-column``). `title`: its heading for
+    people; None: only programs see the column. `format`: makes the text of a cell from the value and from the values
+    under the keys `beside`; `unit` follows the text. `number`: aligned to the right. `width`: number of characters that
+    a cut text keeps, and at which the page breaks the text; 0: never broken inside a word. `priority`: 1 is always
+    shown, 2 is left out on a narrow terminal, 3 also on a telephone and on paper. `sort`: key of the number by which
+    the page sorts instead of the text; with a ``-`` before it, the largest first. `on_page`: False if the page shows
+    the value elsewhere.
     """
 
     key: str
@@ -53,12 +54,12 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The title as the page writes it."""
+        """The title as the page writes it: with a capital letter, unless it is one letter."""
         title = self.title or ''
         return title if len(title) == 1 else title[:1].upper() + title[1:]
 
     def text(self, row: TableRow) -> str:
-        """Return the cell of `row` for people."""
+        """Return the cell of `row` as text for people."""
         text = self.format(row[self.key], *(row[key] for key in self.beside))
         return f'{text} {self.unit}' if text and self.unit else text
 
@@ -67,10 +68,11 @@ class Column:
 class View:
     """What a command shows: a table, and the sentences before and after it.
 
-    `document` and `name`: what JSON has beside the rows, and their key there; without a name it is the list of rows.
-    `markdown`: takes the place of `before` in Markdown. `notes` follow the table, before what ends with the verdict,
-    and go to standard error where standard output is for programs; `faults` always go there. `blocks`: as text, each
-    row is some lines below each other, where a table would be wider than a terminal.
+    `document` and `name`: what JSON has in addition to the rows, and the key of the rows there; without a name, JSON is
+    the list of rows. `markdown`: replaces `before` in Markdown. `notes`: printed after the table and before `after`,
+    which ends with the verdict; they go to standard error if standard output is for programs. `faults`: always go to
+    standard error. `blocks`: as text, the cells of a row are printed below each other, because a table would be too
+    wide.
     """
 
     columns: Sequence[Column]
@@ -85,9 +87,9 @@ class View:
     blocks: bool = False
 
     def render(self, format: str, width: int | None = None) -> str:
-        """Return the whole as ``table``, ``markdown``, ``csv`` or ``json``, ending in a line feed.
+        """Return the view as ``table``, ``markdown``, ``csv`` or ``json``, ending in a line feed.
 
-        `width`: of a terminal, that a table is made to fit.
+        `width`: of the terminal into which a table must fit.
         """
         keys = [column.key for column in self.columns]
         if format == 'csv':
@@ -102,18 +104,16 @@ class View:
         elif self.rows:
             text = to_blocks(self.rows, self.columns) if self.blocks else to_table(self.rows, self.columns, width)
             parts = self.before, text, self.after
-        if format == 'table':  # what ends with the verdict
+        if format == 'table':  # the verdict comes last
             parts = *parts[:2], '\n'.join(self.notes), self.after
         return '\n\n'.join(part.strip('\n') for part in parts if part) + '\n'
 
 
 def to_table(rows: Sequence[TableRow], columns: Sequence[Column], width: int | None = None) -> str:
-    """Return aligned columns below their headings, a line to a row, without columns that are empty.
+    """Return aligned columns below their headings, one line for each row, without columns that are empty.
 
-    rich takes seconds for thousands of rows.
-
-    To fit `width`, the widest texts are cut; if that is not enough, columns are left out, lowest priority and last
-    column first, and a line names them.
+    To fit into `width`, the widest texts are cut. If that is not enough, columns are left out, the lowest priority and
+    the last column first, and a line gives their number. (rich takes seconds for thousands of rows.)
     """
     shown, filled = _filled(rows, columns)
     cells = [[column.title or '' for column in shown], *filled]
@@ -144,7 +144,7 @@ def to_table(rows: Sequence[TableRow], columns: Sequence[Column], width: int | N
 
 
 def to_blocks(rows: Sequence[TableRow], columns: Sequence[Column]) -> str:
-    """Return the cells of each row below each other, each behind the title of its column, without empty ones."""
+    """Return the cells of each row below each other, each after the title of its column, without empty cells."""
     shown, texts = _filled(rows, columns)
     room = max((len(column.title or '') for column in shown), default=0) + 2
     blocks = (
@@ -158,8 +158,8 @@ def _filled(rows: Sequence[TableRow], columns: Sequence[Column]) -> tuple[list[C
     """Return the columns for people that are not empty in every row, and their texts; without rows, all columns."""
     shown = [column for column in columns if column.title is not None]
     texts = [[column.text(row) for column in shown] for row in rows]
-    kept = [any(of) for of in zip(*texts, strict=True)] if rows else [True] * len(shown)
-    return list(compress(shown, kept)), [list(compress(line, kept)) for line in texts]
+    has_text = [any(of) for of in zip(*texts, strict=True)] if rows else [True] * len(shown)
+    return list(compress(shown, has_text)), [list(compress(line, has_text)) for line in texts]
 
 
 def _cut(text: str, room: int) -> str:
@@ -168,18 +168,18 @@ def _cut(text: str, room: int) -> str:
 
 
 def _folded(text: str, table: str) -> tuple[str, str, str]:
-    """Return the text before a folded table, as many of its rows as a comment can hold, and the text after it."""
+    """Return the text before a folded table, as many rows of the table as a comment can hold, and the text after it."""
     text = text if len(text) < _COMMENT // 2 else text[: _COMMENT // 2].rpartition('\n')[0] + '\n\nand more'
     head, rule, *rows = table.splitlines()
-    kept, room = [], _COMMENT - len(text) - len(head) - len(rule) - 200
+    fitting, room = [], _COMMENT - len(text) - len(head) - len(rule) - 200
     for row in rows:
         room -= len(row) + 1
         if room < 0:
             break
-        kept.append(row)
-    more = f', the first {len(kept)}' if len(kept) < len(rows) else ''
+        fitting.append(row)
+    more = f', the first {len(fitting)}' if len(fitting) < len(rows) else ''
     before = f'{text.rstrip()}\n\n<details><summary>{len(rows)} verdicts{more}</summary>'
-    return before, '\n'.join([head, rule, *kept]), '</details>'
+    return before, '\n'.join([head, rule, *fitting]), '</details>'
 
 
 def to_markdown(rows: Sequence[TableRow], columns: Sequence[Column]) -> str:
@@ -199,7 +199,7 @@ def in_markdown(text: str) -> str:
 
 
 def to_json(value: Any) -> str:
-    """Return standard JSON: a number that is not finite, which JSON does not have, becomes null."""
+    """Return standard JSON; a number that is not finite becomes null, because JSON has no such numbers."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict)
     except ValueError:
@@ -208,6 +208,7 @@ def to_json(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
+    """Return a value with None in place of numbers that are not finite."""
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

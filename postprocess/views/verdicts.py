@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables of verdicts and of what is guarded, and the summary of a session."""
+"""Tables of verdicts and of guarded series, and the summary of a session."""
 
 from __future__ import annotations
 
@@ -22,37 +22,40 @@ if TYPE_CHECKING:
     from postprocess.history.series import Course
 
 SUMMARY_LINES = 25
-_FIRST = 10  # of the warnings
+_FIRST = 10  # most warnings that are shown
 _BLOCKS = '▁▂▃▄▅▆▇'  # an odd number, so that values at the expected level share one character
 _COURSE = 'history: medians of the sessions up to the later side; | begins a side'
-_PUBLISHED = 50  # rows of a comment, which GitHub limits to 65 536 characters
+_PUBLISHED = 50  # most rows of a comment, which GitHub limits to 65 536 characters
 
 
-@cache  # few differ
+@cache  # there are few different sources
 def _source(kind: str, source: str) -> str:
+    """Return the kind and source of a reference, shortened."""
     return textwrap.shorten(f'{kind}: {source}'.strip(': '), 48)
 
 
 def _lost(low: float | None, high: float | None, window: int) -> str:
-    said = interval(low, high)
-    return f'{said} in {window} sessions' if said and window > 1 else said
+    """Return the interval of a loss in words, with the number of sessions if there are several."""
+    text = interval(low, high)
+    return f'{text} in {window} sessions' if text and window > 1 else text
 
 
 def _measured(value: float | None, std: float | None, unit: str, places: int | None) -> str:
-    """Format a value with `places` decimals if given, else with significant digits."""
+    """Return a value with unit as text: with `places` decimals if given, else with significant digits."""
     if value is None or places is None:
         return quantity(value, std, unit)
     return f'{fixed(value, places, std)} {"" if unit == "1" else unit}'.rstrip()
 
 
 def _limit(value: float | None, places: int | None) -> str:
+    """Return a limit as text."""
     return number(value) if places is None else fixed(value, places)
 
 
 def _sparkline(
     levels: Sequence[float | None] | None, marks: Collection[int], expected: float | None, limit: float | None
 ) -> str:
-    """Return a block character for each level, as high as it is between lowest and highest, with a bar before marks.
+    """Return a block character for each level, by its height between lowest and highest, with a bar before each mark.
 
     The range includes the limit and its mirror image about the expected value, so that noise looks small.
     """
@@ -63,6 +66,7 @@ def _sparkline(
     low, high = min(shown, default=0.0), max(shown, default=0.0)
 
     def drawn(level: float | None) -> str:
+        """Return the character of a level."""
         return ' ' if level is None else _BLOCKS[round((level - low) / (high - low or 1) * (len(_BLOCKS) - 1))]
 
     return ''.join(f'{"|" if i in marks else ""}{drawn(level)}' for i, level in enumerate(levels))
@@ -109,10 +113,10 @@ _COVERAGE = (
 
 
 def to_row(verdict: Verdict, places: int | None = None) -> TableRow:
-    """Return a verdict as plain values by the keys of `COMPARED`, None where there is no such number.
+    """Return a verdict as plain values by the keys of `COMPARED`; None for a number that does not exist.
 
-    Numbers are in `unit`; `deviation`, losses and `detectable` in %. `places`: decimals of its numbers as text in a
-    column of comparable numbers.
+    Numbers are in `unit`; `deviation`, losses and `detectable` in %. `places`: decimals of its numbers as text, so that
+    numbers in a column can be compared.
     """
     reference, bound = verdict.reference, verdict.limits
     loss, low, high = (in_percent(of) for of in (verdict.loss, *(verdict.interval or (None, None))))
@@ -141,9 +145,9 @@ def to_row(verdict: Verdict, places: int | None = None) -> TableRow:
 
 
 def comparison(found: Comparison, digest: Digest | None = None, course: Course | None = None) -> View:
-    """Return every verdict, the worst first, with the incidents before and the summary below.
+    """Return every verdict, the worst first, with the incidents before and the summary after them.
 
-    `course`: the levels of the series in the sessions up to the later of two that are compared.
+    `course`: the levels of the series in the sessions up to the later one of a comparison of two.
     """
     incidents = digest.known if digest else []
     incident = told_by(incidents)
@@ -174,6 +178,7 @@ def comparison(found: Comparison, digest: Digest | None = None, course: Course |
 
 
 def _beside(row: Verdict, course: Course | None) -> TableRow:
+    """Return the levels of a series in the course, for the column `history`."""
     levels = course.levels.get((row.id, row.quantity)) if course else None
     if not course or not levels:
         return {}
@@ -181,14 +186,14 @@ def _beside(row: Verdict, course: Course | None) -> TableRow:
 
 
 def published(found: Comparison, digest: Digest) -> str:
-    """Return what is wrong in a session as GitHub's Markdown, short enough for a comment."""
+    """Return what is wrong in a session in GitHub's Markdown, short enough for a comment."""
     view = comparison(found, digest)
     wrong = [row for row in view.rows if row['verdict'] in (*BAD, 'warning')]
     return replace(view, rows=wrong[:_PUBLISHED]).render('markdown')
 
 
 def guarded(found: Comparison) -> View:
-    """Return which series can fail, and the loss that each would notice, the least guarded first."""
+    """Return which series can fail, and the loss that each of them would notice; the least guarded first."""
     return View(
         _COVERAGE,
         [{'standing': row.standing, **to_row(row)} for row in found.guarded],
@@ -199,18 +204,18 @@ def guarded(found: Comparison) -> View:
 
 
 def summary(found: Comparison, digest: Digest | None = None, alone: bool = True, verdict_last: bool = False) -> str:
-    """Return verdict, incidents and what is guarded in lines of 80 characters; of a session at most 25 of them.
+    """Return verdict, incidents and what is guarded in lines of 80 characters; at most 25 lines for a session.
 
-    Without a `digest`, as where two sessions are compared, every failure with its cause takes the place of incidents.
-    Unless it is `alone`, it follows the incidents and the table, and ends with the verdict. So does that of a command,
-    `verdict_last`; a message begins with it.
+    Without a `digest`, as for two compared sessions, every failure with its cause is shown in place of incidents. With
+    `alone` False, the summary follows the incidents and the table, and ends with the verdict. A command sets
+    `verdict_last`, so that the verdict is the last line; in a message the verdict is the first line.
     """
     verdict = wrapped(verdict_of(digest or found))
     known = digest.known if digest and alone else []
     rest = [row for row in found.verdicts if alone and not known and (digest or row.verdict not in BAD)]
     worst = [row for row in rest if row.deviation is not None and round(row.worse_by, 1) > 0]
     worst.sort(key=lambda row: row.worse_by, reverse=True)
-    told = []
+    lines_after = []
     for title, lines in (
         ('Furthest on the bad side of their references', [_distance(row) for row in worst[: 4 if digest else 8]]),
         ('Problems of the session', [] if digest else [*map(str, found.problems)]),
@@ -219,18 +224,18 @@ def summary(found: Comparison, digest: Digest | None = None, alone: bool = True,
         ('Warnings', _warnings(found, digest, 2 if known else _FIRST)),
     ):
         if lines:
-            told += ['', title, *(wrapped(line, '  ', '    ') for line in lines)]
-    told += ['', *map(wrapped, _guard(found))]
+            lines_after += ['', title, *(wrapped(line, '  ', '    ') for line in lines)]
+    lines_after += ['', *map(wrapped, _guard(found))]
     head = [verdict, wrapped(origin(found))]
     if known and digest:
-        used = sum(part.count('\n') + 1 for part in (*head, *told))
+        used = sum(part.count('\n') + 1 for part in (*head, *lines_after))
         head += ['', *views.first_lines(known, digest.day, max(SUMMARY_LINES - 1 - verdict_last - used, 5))]
-    parts = [*head[1:], *told, '', verdict] if verdict_last or not alone else [*head, *told]
+    parts = [*head[1:], *lines_after, '', verdict] if verdict_last or not alone else [*head, *lines_after]
     return '\n'.join(parts) + '\n'
 
 
 def origin(found: Comparison) -> str:
-    """Return which session was judged, and by what."""
+    """Return which session was judged, and by which references."""
     if found.scope:
         return found.scope
     session = found.session
@@ -241,7 +246,7 @@ def origin(found: Comparison) -> str:
 
 
 def _findings(found: Comparison, digest: Digest | None) -> str:
-    """Return verdict, incidents and causes as GitHub's Markdown."""
+    """Return verdict, incidents and causes in GitHub's Markdown."""
     lines = [f'**{in_markdown(verdict_of(digest or found))}**', '']
     lines += [in_markdown(origin(found)), '']
     if digest:
@@ -254,7 +259,7 @@ def _findings(found: Comparison, digest: Digest | None) -> str:
 
 
 def _guard(found: Comparison) -> list[str]:
-    """Return what to do next where little was judged, and what is guarded."""
+    """Return what to do next if little was judged, and what is guarded."""
     return found.hints + ([] if found.nothing_to_compare_with else [f'Guarded: {found.guard}'])
 
 
@@ -267,17 +272,18 @@ def _warnings(found: Comparison, digest: Digest | None, most: int = _FIRST) -> l
 
 
 def _distance(row: Verdict) -> str:
+    """Return how far a series is from its expected value, and its limit."""
     value, limit = quantity(row.value, None, row.quantity.unit), number(row.limit)
     return f'{percent(row.deviation)}  {_case(row.id.case)} {row.id.name}: {value}, limit {limit}'
 
 
 def _case(of: CaseId) -> str:
-    """Return check and params: the place is the same for most rows of a summary."""
+    """Return check and params of a case; its place is the same for most rows of a summary."""
     return str(of).partition(' ')[2]
 
 
 def verdict_of(found: Comparison | Digest) -> str:
-    """Return ``FAILED: 1 incident open; 3 regressed``, or why a person should look although nothing failed."""
+    """Return the verdict in one line, such as ``FAILED: 1 incident open; 3 regressed``, or why a person should look."""
     doubts = getattr(found, 'beside_counts', []) if found.word == 'NEEDS A LOOK' else []
     return f'{found.word}: {"; ".join([*doubts, found.headline])}'
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from postprocess.text import count, signed
 from postprocess.views.table import Column, TableRow, View
 
-#: The columns of a node, in the order of CSV, JSON and the page; `typical`, `furthest`: difference from the others in %.
+#: The columns of a node, in the order of CSV, JSON and the page; `typical`, `furthest`: difference from others in %.
 NODES = (
     Column('name', 'node', priority=1),
     Column('incidents', 'incident', width=6, priority=1),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Incidents as the page shows them: a card each, with the level of what they are of over the sessions."""
+"""Incidents as the page shows them: one card for each, with the course of its level over the sessions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from postprocess.report.printed import Cases, archives_of
 from postprocess.results.store import Store
 from postprocess.text import count, percent
 
-_FEWEST_SESSIONS = 3
-_NAMED = 3  # nodes
-_WIDTH, _HEIGHT = 240, 44
+_FEWEST_SESSIONS = 3  # fewest sessions of a level that is drawn
+_NAMED = 3  # most nodes that a card names
+_WIDTH, _HEIGHT = 240, 44  # pixels of the drawn level
 
 
 class Spark(NamedTuple):
-    """The SVG paths of a level over time, in a box of `width` by `height` pixels. `text`: the same in words."""
+    """The SVG paths of a level over time, in a box of `width` by `height` pixels; `text`: the same in words."""
 
     path: str
     last: str
@@ -38,10 +38,10 @@ class Spark(NamedTuple):
 
 
 class Card(NamedTuple):
-    """An incident, its state and place in words, the series of the session that it is of, and its level.
+    """An incident, with its state and place in words, its series in this session, and its level.
 
-    Each series with its deviation there in %, None where it is not known. `outputs`: the archives of its evidence, each
-    with the number of its case in this session, None of another one.
+    `series`: each with its deviation in %, None if it is not known. `outputs`: the archives of its evidence, each with
+    the number of its case in this session, None for an archive of another session.
     """
 
     known: Known
@@ -53,9 +53,9 @@ class Card(NamedTuple):
 
 
 def cards(digest: Digest, store: Store, series: Sequence[Judged], cases: Cases, sizes: Mapping[str, int]) -> list[Card]:
-    """Return a card for each incident of a digest. `sizes`: how many nodes of each partition took part.
+    """Return a card for each incident of a digest; `sizes`: partition -> number of its nodes that took part.
 
-    Raises InputError where the store cannot be read.
+    Raises InputError if the store cannot be read.
     """
     sparks, archives = _sparks(digest, store), archives_of(digest, cases)
     by_series = {one.series: one for one in series}
@@ -72,17 +72,18 @@ def cards(digest: Digest, store: Store, series: Sequence[Judged], cases: Cases, 
 
 
 def _deviation(of: Value | None) -> float | None:
+    """Return the difference of a value from the expected value, in %; None if one of them is not known."""
     return 100 * (of.value / of.expected - 1) if of and of.value is not None and of.expected else None
 
 
 def of_incidents(digest: Digest) -> dict[SeriesId, str]:
-    """Return the id of the first incident of each series that is not closed."""
+    """Return series -> id of the first incident, not closed, that it belongs to."""
     active = [one for one in digest.known if not one.closed]
     return {of: one.id for one in reversed(active) for of in one.incident.series}
 
 
 def _where(incident: Incident, sizes: Mapping[str, int]) -> str:
-    """Return ``nid000011``, or ``cpu/system, 16 of 16 nodes``."""
+    """Return the place of an incident in words: ``nid000011``, or ``cpu/system, 16 of 16 nodes``."""
     where, n = incident.where, len(incident.nodes)
     if where.nodes or not n:
         return str(where)
@@ -92,7 +93,7 @@ def _where(incident: Incident, sizes: Mapping[str, int]) -> str:
 
 
 def _sparks(digest: Digest, store: Store) -> dict[str, Spark]:
-    """Return the level of each incident that is a loss, by its id."""
+    """Return id -> drawn level of each incident that is a loss and was measured in enough sessions."""
     known = {one.id: one for one in digest.known}
     return {
         id: _spark(digest, list(zip(*map(list, of), strict=True)), known[id].incident)
@@ -102,6 +103,7 @@ def _sparks(digest: Digest, store: Store) -> dict[str, Spark]:
 
 
 def _spark(digest: Digest, levels: Sequence[tuple[int, float]], incident: Incident) -> Spark:
+    """Return the drawing of the level of an incident; `levels`: (index of the session, logarithm of performance)."""
     times = [digest.sessions[night].epoch for night, _ in levels]
     sign = -1 if incident.lower_is_better else 1
     changes = [100 * math.expm1(sign * level) for _, level in levels]

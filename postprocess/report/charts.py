@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Charts of the series of a check, chosen by the kinds of its dims.
 
-- A ``size`` is the logarithmic and a ``count`` the linear x axis of curves; ``num_nodes`` of the params is a count.
-- A ``pair`` makes a matrix from row to column; where the series also has an x axis, curves too, one for each pair.
-- Everything else (``name`` dims, params, the metric) labels lines, or rows and columns of a table with bars.
+- A ``size`` dim is the logarithmic x axis of curves, a ``count`` the linear one; the param ``num_nodes`` is a count.
+- A ``pair`` makes a matrix from row to column. If the series also has an x axis, it makes curves too, one for each pair.
+- Everything else (``name`` dims, params, the metric) labels lines, or the rows and columns of a table with bars.
 
-A check overrides this for a metric in ``draw`` of its record: ``x`` names the dim or param of the x axis, ``title``
+A check overrides this for a metric in ``draw`` of its record: ``x`` names the dim or param of the x axis, and ``title``
 replaces the name of the metric. ``ideal: proportional`` adds the line of values that grow with x, ``ideal: none`` omits
-it; rates over ``num_nodes`` have it by default.
-Curves are SVG paths. Matrices and bars are tables with shaded cells, which a screen reader can read.
+it; rates over ``num_nodes`` have this line by default. Curves are SVG paths. Matrices and bars are tables with shaded
+cells, which a screen reader can read.
 """
 
 from __future__ import annotations
@@ -28,96 +28,96 @@ from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis
 from postprocess.text import count, number
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
-FEW = 8  # lines of a chart that a reader can tell apart
-_FEWEST_POINTS = 3
-_FEWEST_BARS = 4
+FEW = 8  # most lines of a chart that a reader can distinguish
+_FEWEST_POINTS = 3  # fewest points of curves
+_FEWEST_BARS = 4  # fewest bars of a table
 _TICK_WIDTH = 44  # pixels between texts of the x axis
-METRIC = ''  # key of the metric among the facts: no dim or param has an empty name
+METRIC = ''  # key of the metric in the facts: no dim or param has an empty name
 NODES = 'num_nodes'
 _CLASS = 'link_class'
 
-Facts = dict[str, str]  # what tells a series from others of its check: params, dims, and the metric
-Usual = Mapping[SeriesId, tuple[float, float]]  # the range that most earlier sessions were in
+Facts = dict[str, str]  # what distinguishes a series from others of its check: params, dims, and the metric
+Usual = Mapping[SeriesId, tuple[float, float]]  # series -> range of most of its values in earlier sessions
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A series of the session with the verdicts of all jobs that measured it, the worst first."""
+    """A series of the session, with the verdicts of all jobs that measured it, the worst first."""
 
     id: int
     rows: list[Verdict]
 
     @cached_property
     def worst(self) -> Verdict:
-        """The verdict that stands for the series."""
+        """The worst verdict, which stands for the series."""
         return self.rows[0]
 
     @cached_property
     def series(self) -> SeriesId:
-        """What was measured."""
+        """The identity of the series."""
         return self.worst.id
 
     @cached_property
     def quantity(self) -> Quantity:
-        """Its unit and direction."""
+        """The unit and direction of the series."""
         return self.worst.quantity
 
     @cached_property
     def value(self) -> float | None:
-        """The median over the jobs of the values that can be drawn."""
+        """The median over the jobs, of the values that can be drawn; None without any."""
         values = [row.value for row in self.rows if drawable(row.value)]
         return median(values) if values else None
 
     @property
     def fell_short(self) -> str:
-        """``3 of 16`` where some, not all, of several jobs fell short."""
+        """How many of several jobs are bad, as ``3 of 16``; empty if all or none are."""
         bad = sum(row.verdict in BAD for row in self.rows)
         return f'{bad} of {len(self.rows)}' if 0 < bad < len(self.rows) else ''
 
 
 def judged_series(comparison: Comparison) -> list[Judged]:
-    """Return the series of a session with their verdicts, in the order of their first one."""
-    found: dict[SeriesId, list[Verdict]] = {}
+    """Return the series of a session with their verdicts, in the order of their first verdict."""
+    by_series: dict[SeriesId, list[Verdict]] = {}
     for row in comparison.verdicts:
-        found.setdefault(row.id, []).append(row)
-    return [Judged(id, rows) for id, rows in enumerate(found.values())]
+        by_series.setdefault(row.id, []).append(row)
+    return [Judged(id, rows) for id, rows in enumerate(by_series.values())]
 
 
 @dataclass(frozen=True)
 class Style:
-    """How the records of a check declare their series: `dims` by name, in order, and `draw` by metric."""
+    """What the records of a check say on how to draw its series: `dims` by name, in order, and `draw` by metric."""
 
     dims: Mapping[str, Dim] = field(default_factory=dict)
     draw: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def kind(self, name: str) -> str:
-        """Return the kind of a dim or param; ``name`` where it is not declared."""
+        """Return the kind of a dim or param; ``name`` if it is not declared."""
         declared = self.dims.get(name)
         return declared.kind if declared else 'count' if name == NODES else 'name'
 
     def x_of(self, series: SeriesId) -> str | None:
-        """Return the dim or param along the x axis of a series, or None where it has no number."""
+        """Return the dim or param along the x axis of a series; None if no dim or param is a number."""
         numeric = [name for name, value in (*series.dims, *series.params) if drawable(number_in(value))]
         wanted = self.draw.get(series.metric, {}).get('x')
         if wanted in numeric:
             return wanted
         for kind in ('size', 'count'):
-            found = [name for name in numeric if name != NODES and self.kind(name) == kind]
-            if found:
-                return found[0]
+            names = [name for name in numeric if name != NODES and self.kind(name) == kind]
+            if names:
+                return names[0]
         return NODES if NODES in numeric else None
 
     def pair_of(self, series: SeriesId) -> str | None:
-        """Return the name of the dim that is a pair, or None."""
+        """Return the name of the dim that is a pair; None without one."""
         return next((name for name, value in series.dims if self.kind(name) == 'pair' and '-' in value), None)
 
     def axis_text(self, name: str) -> str:
-        """Return ``message_bytes (B)``."""
+        """Return the text at an axis, such as ``message_bytes (B)``."""
         unit = self.dims[name].unit if name in self.dims else ''
         return f'{name} ({unit})' if unit not in ('', '1') else name
 
     def title(self, of: Sequence[Facts]) -> str:
-        """Return what all of `of` have in common, the metric first."""
+        """Return the facts that all of `of` have in common, the metric first."""
         common = {name: value for name, value in of[0].items() if all(one.get(name) == value for one in of)}
         metric = common.pop(METRIC, '')
         metric = str(self.draw.get(metric, {}).get('title') or metric)
@@ -126,9 +126,9 @@ class Style:
 
 @dataclass(frozen=True)
 class GridCell:
-    """A cell. `share`: in a matrix from 0, the worst, to 1; in bars of the longest bar; None without a value.
+    """A cell. `share`: in a matrix from 0, the worst value, to 1; in bars value / longest bar; None without a value.
 
-    `limit`: the same share of the limit, in bars. `mark`: the link class of a pair.
+    `limit`: in bars limit / longest bar. `mark`: the link class of a pair.
     """
 
     judged: Judged
@@ -139,7 +139,7 @@ class GridCell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table with shaded cells. `kind`: ``heat`` or ``bars``. `marks`: the marks of its cells and what they mean."""
+    """A table with shaded cells. `kind`: ``heat`` or ``bars``. `marks`: mark of a cell -> its meaning."""
 
     kind: str
     title: str
@@ -150,7 +150,7 @@ class Grid:
     marks: dict[str, str]
 
 
-Curve = tuple[Facts, dict[float, Judged]]  # what the line shows, and its series by their place on the x axis
+Curve = tuple[Facts, dict[float, Judged]]  # (what the line shows, place on the x axis -> series)
 Point = tuple[Facts, Judged]
 
 
@@ -159,24 +159,24 @@ def charts_of(
 ) -> list[Plot | Grid]:
     """Return the charts of the series of one check on one partition with one environ.
 
-    `usual`: the usual range of series that may be points of a curve. `link_classes`: what each class is.
+    `usual`: the usual range of the series that may be points of a curve. `link_classes`: name -> description.
     """
     curves, pairs, plain = _sorted_by_shape([one for one in series if one.series.metric != '*'], style)
-    found: list[Plot | Grid] = []
+    charts: list[Plot | Grid] = []
     for (x, unit), lines in curves.items():
         lines = list(filter(None, map(_measured, lines)))
-        found += [_plot(part, unit, x, style, usual) for part in _divided(lines)]
+        charts += [_plot(part, unit, x, style, usual) for part in _divided(lines)]
     drawn = {one.id for lines in curves.values() for _, points in lines for one in points.values()}
     for unit, members in pairs:
         if len({i for i, _ in members}) > 1 and len({j for _, j in members}) > 1:
-            found.append(_matrix(unit, members, style, link_classes))
+            charts.append(_matrix(unit, members, style, link_classes))
         else:
             plain += [(facts, one) for facts, one in members.values() if one.id not in drawn]
-    return [*found, *_bars(plain, style)]
+    return [*charts, *_bars(plain, style)]
 
 
 def told(plot: Plot) -> str:
-    """Return what the points of the curves show, for the caption of a picture."""
+    """Return a description of the points of curves, for the caption of a picture."""
     shown = [one for line in plot.lines for one in line.points if one]
     sizes = sorted({one.worst.measured.n for one in shown if one.worst.measured.n})
     samples = [f'n = {" to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} samples a point'] if sizes else []
@@ -190,7 +190,7 @@ def told(plot: Plot) -> str:
 def _sorted_by_shape(
     series: list[Judged], style: Style
 ) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]], list[Point]]:
-    """Return curves by x axis and unit, the cells of matrices with their unit, and the points that are neither."""
+    """Return curves by (x axis, unit), the cells of matrices with their unit, and the points that are neither."""
     several_nodes = any(name == NODES for one in series for name, _ in one.series.params)
     lines: dict[tuple[str, str], dict[tuple[Any, ...], dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
     squares: dict[tuple[str, tuple[Any, ...]], dict[float, dict[tuple[str, str], Point]]] = defaultdict(
@@ -227,17 +227,19 @@ def _sorted_by_shape(
 
 
 def _without(facts: Facts, *names: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the facts without some names."""
     return tuple((name, value) for name, value in facts.items() if name not in names)
 
 
 def _measured(curve: Curve) -> Curve | None:
+    """Return a curve without points that have no value; None if no point is left."""
     facts, points = curve
     points = {x: one for x, one in points.items() if one.value is not None}
     return (facts, points) if points else None
 
 
 def varying(of: Sequence[Facts]) -> list[str]:
-    """Return the names whose values differ, without ``num_nodes`` where the other names imply it."""
+    """Return the names whose values differ; not ``num_nodes`` if the other names imply it."""
     every = dict.fromkeys(name for one in of for name in one)
     names = [name for name in every if len({one.get(name) for one in of}) > 1]
     others = [name for name in names if name != NODES]
@@ -246,9 +248,9 @@ def varying(of: Sequence[Facts]) -> list[str]:
 
 
 def _divided(lines: list[Curve]) -> list[list[Curve]]:
-    """Return the lines of as many charts as needed to have at most `FEW` in each.
+    """Return the lines in groups, one for each chart, of at most `FEW` lines if possible.
 
-    Each step splits by one name, the one with the fewest values, which all lines of a chart then have in common.
+    Each step divides by the name with the fewest values; the lines of a chart then have this value in common.
     """
     if not lines:
         return []
@@ -269,7 +271,7 @@ def _label(facts: Facts, names: Sequence[str]) -> str:
 
 
 def counted(x: float) -> str:
-    """Return ``16 Ki`` for a multiple of 1024, other numbers as they are."""
+    """Return a number as text: ``16 Ki`` for a multiple of 1024, else as it is."""
     for power, prefix in ((20, 'Mi'), (10, 'Ki')):
         if x >= 2**power and x % 2**power == 0:
             return f'{x / 2**power:.0f} {prefix}'
@@ -277,6 +279,7 @@ def counted(x: float) -> str:
 
 
 def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) -> Plot:
+    """Return the plot of some curves over `x`."""
     names = varying([facts for facts, _ in curves])
     curves = sorted(curves, key=lambda curve: natural(_label(curve[0], names)))
     numbers = sorted({place for _, points in curves for place in points})
@@ -296,7 +299,7 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
     values += [end for band in bands for ends in band.values() for end in ends]
     values += [value for ideal in ideals for value in ideal.values()]
     if min(values) > 0 and max(values) < LOGARITHMIC * min(values):
-        values.append(0.0)  # an axis from 0 shows little noise as little
+        values.append(0.0)  # on an axis from 0, small noise looks small
     width, height = 480, 240
     x_axis = Axis(numbers, LEFT, width - RIGHT, style.kind(x) == 'size')
     y_axis = Axis(values, height - BOTTOM, TOP)
@@ -335,27 +338,30 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
 
 
 def _proportional(points: dict[float, Judged]) -> dict[float, float]:
-    """Return the values that grow in proportion to x from the first one; none from 0 or below."""
+    """Return the values that grow in proportion to x from the first point; none if that is at 0 or below."""
     first = min(points)
     return {place: (points[first].value or 0.0) * place / first for place in points} if first > 0 else {}
 
 
 def _matrix(unit: str, members: dict[tuple[str, str], Point], style: Style, link_classes: Mapping[str, str]) -> Grid:
-    """Return the matrix of pairs: a row for each start, a column for each end.
+    """Return the matrix of pairs: one row for each start, one column for each end.
 
-    Shades follow the logarithms: beside a domain's own memory all others would look alike (002, figure 1b).
+    Shades follow the logarithms: on a linear scale, next to a domain's own memory all others would look alike (002,
+    figure 1b).
     """
     rows, columns = (sorted({pair[side] for pair in members}, key=natural) for side in (0, 1))
     values = [one.value for _, one in members.values() if one.value is not None]
     low, high = min(values, default=0), max(values, default=0)
 
     def shade(one: Judged) -> float | None:
+        """Return how light a cell is, from 0, the worst value, to 1."""
         if one.value is None or not 0 < low < high:
             return None if one.value is None else 1.0
         share = math.log(one.value / low) / math.log(high / low)
         return share if one.quantity.better == 'higher' else 1 - share
 
     def cell(row: str, column: str) -> GridCell | None:
+        """Return the cell of a pair; None if it was not measured."""
         if (row, column) not in members:
             return None
         facts, one = members[row, column]
@@ -371,14 +377,14 @@ def _matrix(unit: str, members: dict[tuple[str, str], Point], style: Style, link
 
 
 def _bars(plain: list[Point], style: Style) -> list[Grid]:
-    """Return a table for each unit: metric and first name dim on one side, the other facts on the other.
+    """Return a table for each unit: metric and first ``name`` dim on one side, the other facts on the other side.
 
-    The longer side makes the rows.
+    The longer side becomes the rows.
     """
     units: dict[str, list[Point]] = defaultdict(list)
     for facts, one in plain:
         units[one.quantity.unit].append((facts, one))
-    found = []
+    grids = []
     for unit, members in units.items():
         if len(members) < _FEWEST_BARS:
             continue
@@ -404,5 +410,5 @@ def _bars(plain: list[Point], style: Style) -> list[Grid]:
         table = [[cell(row, column) for column in columns] for row in rows]
         if len(columns) > len(rows):
             rows, columns, table = columns, rows, [list(column) for column in zip(*table, strict=True)]
-        found.append(Grid('bars', style.title([facts for facts, _ in members]), unit, rows, columns, table, {}))
-    return found
+        grids.append(Grid('bars', style.title([facts for facts, _ in members]), unit, rows, columns, table, {}))
+    return grids

@@ -28,46 +28,49 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts.verdict import BAD
 
-_JOBS = 20  # jobs of a series whose samples are shown, the worst first
-_FEWEST_SESSIONS = 3  # that make a history
-Samples = dict[tuple[int, str, str], dict[str, str]]  # by case, metric and dims: the values of each node in a row
+_JOBS = 20  # most jobs of a series whose samples are shown, the worst first
+_FEWEST_SESSIONS = 3  # fewest sessions of a history
+Samples = dict[tuple[int, str, str], dict[str, str]]  # (case, metric, dims) -> node -> its values as text
 
 
 def packed(content: Any) -> str:
-    """Return text, or values as JSON, deflated and in base64: half of what a page weighs is in its details."""
+    """Return a text, or values as JSON, deflated and in base64; details are half of the size of a page."""
     text = content if isinstance(content, str) else json.dumps(content, separators=(',', ':'), allow_nan=False)
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 class Alike(NamedTuple):
-    """Changes of many histories in one session, with the same changes of the provenance; the worst first."""
+    """Changes of many histories in one session with the same changes in the provenance, the worst first.
+
+    `ids`: of the series.
+    """
 
     changes: list[Change]
     ids: list[int | None]
 
 
 def alike(digest: Digest, ids: Mapping[tuple[object, ...], int]) -> list[Alike]:
-    """Return the changes of the histories: steps by session and what changed with them, drifts by case.
+    """Return the changes of the histories in groups: steps by session and what changed with them, drifts by case.
 
-    `ids`: of the series.
+    `ids`: (series, quantity) -> id of the series on the page.
     """
-    found: dict[tuple[object, ...], Alike] = {}
+    groups: dict[tuple[object, ...], Alike] = {}
     for change in digest.trend.changes if digest.trend else ():
         of = (change.since.session, change.with_it) if change.kind == 'step' else change.series.case
         key = change.kind, of, change.change > 0
-        own = found.setdefault(key, Alike([], []))
+        own = groups.setdefault(key, Alike([], []))
         own.changes.append(change)
         own.ids.append(ids.get((change.series, change.quantity)))
-    return list(found.values())
+    return list(groups.values())
 
 
 def unfolded(
     series: Sequence[Judged], cases: Mapping[int, CaseRow], fleet: Sequence[NodeRow], store: Store,
     digest: Digest, outputs: Mapping[int, dict[str, Any]], link: Callable[[Path], str],
 ) -> dict[str, Any]:  # fmt: skip
-    """Return what the details show: ``sessions``, their times; ``metrics``, ``cases`` and ``nodes`` by number and name.
+    """Return what the details show: times of ``sessions``; ``metrics`` and ``cases`` by number, ``nodes`` by name.
 
-    `outputs`: what programs printed, by case. `link`: makes the address of a file.
+    `outputs`: case -> what its programs printed. `link`: makes the address of a file.
     """
     session, results = digest.comparison.session, store.folder.parent
     samples = _samples(store, session, {row.case_id for one in series for row in one.rows[:_JOBS]})
@@ -86,7 +89,7 @@ def unfolded(
 
 
 def source(sessions: Sequence[Session]) -> str:
-    """Return where the numbers of some sessions are from, for the caption of a picture."""
+    """Return which sessions the numbers are from, for the caption of a picture."""
     first, last = sessions[0], sessions[-1]
     span = f'sessions {first.session} to {last.session}, the last one'
     span = span if len(sessions) > 1 else f'session {last.session} of {last.day},'
@@ -94,11 +97,12 @@ def source(sessions: Sequence[Session]) -> str:
 
 
 def of_report(session: Session) -> str:
-    """Return the name of the run report that a session was read from, and the beginning of its digest."""
+    """Return the name of the run report of a session, and the beginning of its checksum."""
     return f'{session.report.rpartition("/")[2]} (sha256 {session.report_sha256[:12]})'
 
 
 def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
+    """Return the details of a series."""
     row, unit = one.worst, one.quantity.unit
     facts: dict[str, str] = {}
     if row.value is not None:
@@ -128,18 +132,19 @@ def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
         for job in one.rows[:_JOBS]
         if job.case_id is not None
     ]
-    found = {
+    detail = {
         'name': f'{one.series.check} {to_text(one.series.params)} {one.series.name}', 'unit': unit,
         'where': f'{one.series.partition}/{one.series.environ}', 'verdict': row.verdict, 'cause': row.cause,
         'deviation': percent(row.deviation), 'facts': facts, 'jobs': jobs, 'more': len(one.rows[_JOBS:]),
         'limit': _drawn(row.limit), 'expected': _drawn(row.expected),
     }  # fmt: skip
     if len(one.rows) >= FEWEST_NODES:  # each tick of the strip is a node
-        found['values'] = [drawn for other in one.rows if (drawn := _drawn(other.value)) is not None]
-    return {key: value for key, value in found.items() if value}
+        detail['values'] = [drawn for other in one.rows if (drawn := _drawn(other.value)) is not None]
+    return {key: value for key, value in detail.items() if value}
 
 
 def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path], str]) -> dict[str, Any]:
+    """Return the details of a case."""
     parts = [case.job_id or 'no number', case.job_state, case.scheduler or 'no scheduler']
     trials = f'; trials {_digits(case.trial_seconds)}' if case.trial_seconds else ''
     facts = {
@@ -166,9 +171,9 @@ def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path],
 def _histories(
     series: Sequence[Judged], cases: Mapping[int, CaseRow], of_bands: Mapping[int, Band], digest: Digest
 ) -> dict[int, dict[str, Any]]:
-    """Return the history of each series that has one: sessions and values, with the changes found in it.
+    """Return id -> history of each series that has one: sessions and values, with the changes found in it.
 
-    ``told``: a description for the caption of a picture; ``{span}`` stands for the sessions that are shown.
+    ``told``: a description for the caption of a picture, in which ``{span}`` stands for the sessions that are shown.
     """
     by_key = {(one.series, one.quantity): one for one in series}
     places = {session.session: place for place, session in enumerate(digest.sessions)}
@@ -178,29 +183,29 @@ def _histories(
             changed = f', {change.with_it[0]}' if change.with_it else ''
             text = f'{percent(change.change)} {change.since.started.day} {change.since.started:%b}{changed}'
             changes.setdefault(one.id, []).append((places[change.since.session], text))
-    found: dict[int, dict[str, Any]] = {}
+    histories: dict[int, dict[str, Any]] = {}
     for past in digest.histories:
         one, values = by_key.get((past.series, past.quantity)), [_drawn(value) for value in past.values.tolist()]
         if one is None or len(values) < _FEWEST_SESSIONS or None in values:
             continue
-        found[one.id] = {'at': past.sessions.tolist(), 'history': values, 'changes': changes.get(one.id, [])}
+        histories[one.id] = {'at': past.sessions.tolist(), 'history': values, 'changes': changes.get(one.id, [])}
         if one.worst.verdict in BAD:
-            found[one.id]['bad'] = _drawn(one.worst.value)
+            histories[one.id]['bad'] = _drawn(one.worst.value)
         if band := of_bands.get(one.id):
             at = past.sessions
-            found[one.id] |= {'low': list(map(_drawn, band.low[at])), 'high': list(map(_drawn, band.high[at]))}
+            histories[one.id] |= {'low': list(map(_drawn, band.low[at])), 'high': list(map(_drawn, band.high[at]))}
             names = cases[one.worst.case_id].nodes if one.worst.case_id is not None else []
             if len(names) == 1 and one.worst.verdict in BAD:
-                found[one.id]['node'] = names[0]
+                histories[one.id]['node'] = names[0]
         of = 'nodes, and where 9 of 10 of them are' if band else 'jobs'
         last = f'; n = {one.worst.measured.n} samples a job in the last one' if one.worst.measured.n else ''
         what = f'{past.quantity.unit}, {past.quantity.better} is better; median of the {of}'
-        found[one.id]['told'] = f'{what} in each session; {{span}}{last}.'
-    return found
+        histories[one.id]['told'] = f'{what} in each session; {{span}}{last}.'
+    return histories
 
 
 def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Samples:
-    """Return every sample of some cases, in the order of the trials, as text."""
+    """Return every sample of some cases as text, in the order of the trials."""
     rows = store.query(
         """
         SELECT case_id, metric, dims, coalesce(node, '') AS node, list(value ORDER BY trial) AS "values"
@@ -209,17 +214,17 @@ def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Sam
         [session],
         wanted={'case_id': [case for case in cases if case is not None]},
     )
-    found: Samples = {}
+    samples: Samples = {}
     for case, metric, dims, node, values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        found.setdefault((case, metric, dims), {})[node] = _digits(values)
-    return found
+        samples.setdefault((case, metric, dims), {})[node] = _digits(values)
+    return samples
 
 
 def _digits(values: Iterable[float]) -> str:
-    """Return samples in a row, with six significant digits."""
+    """Return samples as text, with six significant digits, separated by blanks."""
     return ' '.join(f'{value:.6g}' for value in values)
 
 
 def _drawn(value: float | None) -> float | None:
-    """Return a number for a drawing; None for what cannot be drawn."""
+    """Return a number for a drawing; None if it cannot be drawn."""
     return float(f'{value:.4g}') if drawable(value) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare each node of a session with the others that measured the same, now and in earlier sessions."""
+"""Compare each node of a session with the other nodes that measured the same, now and in earlier sessions."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from postprocess.verdicts.health import counted, facts_by_node
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.table import TableRow
 
-_COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts of a job that read its counters
-_CELLS = 250_000  # values of nodes on a page, those of the worst nodes first
-# The value of each node that measured a series alone, in each session
+_COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts that only a job that read counters has
+_CELLS = 250_000  # most values of nodes on a page, the worst nodes first
+# In each session, the value of each node that alone measured a series
 _VALUES = """
     SELECT id, night, nodes[1] AS node, median(mean) AS value
     FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("partition", environ, "check", params, metric)
@@ -41,10 +41,11 @@ _VALUES = """
 
 
 class NodeRow(NamedTuple):
-    """A node. `bad` of its `metrics` fell short; `typical`: how far from the other nodes half of them are, in %.
+    """A node in the table of nodes.
 
-    `metrics`: ids. `worst`: the metric that is furthest behind them, by so many %. `incidents`: ids of those that are
-    of the node. `before`: the days on which it stood out earlier; `drain`: why it is proposed to drain it.
+    `metrics`: ids of its metrics; `bad`: ids of the bad ones. `typical`: median difference from the other nodes, in %.
+    `worst`: the metric with the largest difference, which is `furthest` %. `incidents`: ids of the incidents of the
+    node. `before`: the earlier days on which it stood out. `drain`: why it is proposed to drain it.
     """
 
     name: str
@@ -70,7 +71,7 @@ def nodes(
 ) -> list[NodeRow]:
     """Return the nodes on which judged series were measured, the worst first."""
     located: Mapping[str, set[str]] = {}
-    with suppress(InputError):  # the digest names it
+    with suppress(InputError):  # the digest reports this error
         located = locations(digest.comparison.session.site, root)
     metrics: dict[str, set[int]] = {}
     bad: dict[str, set[int]] = {}
@@ -107,16 +108,16 @@ def nodes(
 
 
 def of_session(digest: Digest, store: Store, root: Path | None = None) -> list[NodeRow]:
-    """Return the nodes of the session of a digest. Raises InputError where the store cannot be read."""
+    """Return the nodes of the session of a digest, the worst first. Raises InputError if the store cannot be read."""
     judged = [one for one in judged_series(digest.comparison) if one.worst.verdict != 'informational']
     cases = {case.case_id: case for case in store.cases(digest.comparison.session)}
     return nodes(judged, cases, digest, root)
 
 
 class Band(NamedTuple):
-    """A series that many nodes measure alone, by session: the median of the nodes, and where 9 of 10 of them are.
+    """A series that many nodes measured alone, by session: median of the nodes, and the range of nine of ten nodes.
 
-    `own`: the values of each node.
+    `own`: node -> its values.
     """
 
     middle: ndarray
@@ -126,9 +127,9 @@ class Band(NamedTuple):
 
 
 def bands(store: Store, sessions: Sequence[Session], series: Sequence[Judged]) -> dict[int, Band]:
-    """Return the series that enough nodes measured in the last of the sessions, by id; NaN where there is no value.
+    """Return id -> band of each series that enough nodes measured; NaN in sessions without a value.
 
-    Raises InputError where the store cannot be read.
+    Raises InputError if the store cannot be read.
     """
     rows = [judged.series.to_row() | {'id': judged.id} for judged in series if len(judged.rows) >= FEWEST_NODES]
     if not rows:
@@ -153,9 +154,9 @@ def bands(store: Store, sessions: Sequence[Session], series: Sequence[Judged]) -
 
 
 def _counters(facts: Sequence[Mapping[str, str]]) -> str:
-    """Return the counters of a node as text, or that all are zero, and which counters could not be read."""
-    if said := counted(facts):
-        return ', '.join(said)
+    """Return the counters of a node as text, or that all are zero; and which counters could not be read."""
+    if words := counted(facts):
+        return ', '.join(words)
     if not (read := [counter for counter in facts if counter.keys() & _COUNTERS]):
         return 'no counters were recorded'
     lacking = sorted({counter['counters_lacking'] for counter in read if 'counters_lacking' in counter})
@@ -168,9 +169,9 @@ def node_pages(
     fleet: Sequence[NodeRow], of_bands: Mapping[int, Band], histories: Mapping[int, Sequence[int]],
     cases: Mapping[int, CaseRow], digest: Digest,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
-    """Return what the page of each node shows, by its name. `histories`: the sessions of those of the metrics.
+    """Return node -> what its page shows; `histories`: id of a metric -> the indices of its sessions.
 
-    ``own``: by metric, how far the node is from the median of the nodes in each of those sessions, in 0.01 %.
+    ``own``: id of a metric -> difference of the node from the median of the nodes in each of these sessions, in 0.01 %.
     """
     ran: dict[str, list[int]] = {}
     facts: dict[str, list[Mapping[str, str]]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""JUnit XML of a session: a suite of incidents, then one for each partition with bad series, and the rest by check."""
+"""JUnit XML of a session: a suite of incidents, then one for each partition: its bad series, and the rest by check."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from postprocess.history.digest import Digest
     from postprocess.incidents.known import Known
 
-# Characters that XML 1.0 cannot hold, not even escaped; terminal colours in a captured message are such.
+# Characters that XML 1.0 cannot hold, not even escaped, such as those of terminal colours in a captured message.
 _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
-_WARNINGS = 20  # of a check
+_WARNINGS = 20  # most warnings of a check
 
 
 def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
-    """Return the document. Open incidents are failures of the suite ``incidents``, acknowledged ones skipped.
+    """Return the document. Open incidents are failures of the suite ``incidents``; acknowledged ones are skipped.
 
-    A bad series of an acknowledged incident is skipped on its nodes, too. Without a `digest`, problems of the session
-    are failures of a suite ``session``. Good series are one test case for each check, so that the file of a fleet stays
-    small. Names are unique: a series that several jobs measured is named with its nodes.
+    A bad series of an acknowledged incident is also skipped on its nodes. Without a `digest`, problems of the session
+    are failures of a suite ``session``. Good series are one test case for each check, so that the file of many nodes
+    stays small. Names are unique: a series that several jobs measured has its nodes in its name.
     """
     session = comparison.session
     root = ET.Element('testsuites', name=f'plumbline {session.site}')
@@ -79,12 +79,12 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
 
 
 def _places(known: Known) -> Iterator[tuple[SeriesId, str]]:
-    """Yield the series of an incident with each node that it is of; with an empty name where it is of none."""
+    """Yield (series, node) for each series and node of an incident; for one without nodes, the name is empty."""
     return product(known.incident.series, known.incident.where.nodes or ('',))
 
 
 def _incident(known: Known, day: str) -> ET.Element:
-    """Return an incident as a test case; its name and message tell its nodes."""
+    """Return an incident as a test case; its name and message have its nodes."""
     incident, state = known.incident, known.state(day)
     element = ET.Element('testcase', classname=f'incident.{incident.kind}', name=_clean(f'{known.id} {incident.where}'))
     lines = [incident.what, *([f'on {", ".join(incident.nodes)}'] if incident.nodes else []), *incident.evidence]
@@ -99,7 +99,7 @@ def _incident(known: Known, day: str) -> ET.Element:
 
 
 def _bad(row: Verdict, name: str, acknowledged: str) -> ET.Element:
-    """Return the test case of a verdict that is not as it should be; its message names the nodes and the cause."""
+    """Return the test case of a bad verdict; its message has the nodes and the cause."""
     element = ET.Element('testcase', classname=_classname(row), name=name)
     where = f' on {named(row.nodes)}' if row.nodes else ''
     message = f'{row.id.name}{where}: {row.verdict}: {row.cause}'
@@ -110,27 +110,30 @@ def _bad(row: Verdict, name: str, acknowledged: str) -> ET.Element:
 
 
 def _others(rows: Sequence[Verdict]) -> ET.Element:
-    """Return one test case for all good verdicts of a check; it is skipped if no metric could be judged."""
+    """Return one test case for the verdicts of a check that are not bad; skipped if none could be judged."""
     first, counts = rows[0].id, Counter(row.verdict for row in rows)
     name = _clean(f'{first.partition}/{first.environ} {first.check}')
     element = ET.Element('testcase', classname=_classname(rows[0]), name=name)
-    said = ', '.join(f'{counts[verdict]} {verdict.replace("_", " ")}' for verdict in VERDICTS if counts[verdict])
+    words = ', '.join(f'{counts[verdict]} {verdict.replace("_", " ")}' for verdict in VERDICTS if counts[verdict])
     if counts.keys() <= {'no_reference', 'informational'}:
-        ET.SubElement(element, 'skipped', message=f'{said}: no reference to judge by')
+        ET.SubElement(element, 'skipped', message=f'{words}: no reference to judge by')
     else:
         warnings = [f'{row.id}: {row.cause}' for row in rows if row.verdict == 'warning']
-        ET.SubElement(element, 'system-out').text = _clean('\n'.join([said, *warnings[:_WARNINGS]]))
+        ET.SubElement(element, 'system-out').text = _clean('\n'.join([words, *warnings[:_WARNINGS]]))
     return element
 
 
 def _classname(row: Verdict) -> str:
+    """Return the class name of a test case: partition, environ and check."""
     return _clean(f'{row.id.partition}.{row.id.environ}.{row.id.check}')
 
 
 def _failed(element: ET.Element, kind: str, message: str) -> ET.Element:
+    """Return a test case with a failure added."""
     ET.SubElement(element, 'failure', type=kind, message=_clean(message))
     return element
 
 
 def _clean(text: str) -> str:
+    """Return a text without characters that XML cannot hold."""
     return _NO_XML.sub('', text)

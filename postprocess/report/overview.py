@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The overview of the page: a box for each metric, labelled by what distinguishes it within its check."""
+"""The overview of the page: one box for each metric, labelled by what distinguishes it within its check."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class OverviewRow(NamedTuple):
 
 
 def overview(judged: Sequence[Judged], places: Mapping[int, int]) -> list[OverviewRow]:
-    """Return a row for each check and place, in an order that stays the same from session to session.
+    """Return one row for each check and place, in an order that does not change from session to session.
 
-    `places`: how many decimals the value of each metric has.
+    `places`: id of a metric -> decimals of its value.
     """
     by_row: dict[tuple[str, str], list[Judged]] = {}
     for metric in sorted(judged, key=lambda judged: judged.series.sort_key):
@@ -49,19 +49,20 @@ def overview(judged: Sequence[Judged], places: Mapping[int, int]) -> list[Overvi
 
 
 def leading(rows: Sequence[OverviewRow], most: int) -> int:
-    """Return how many rows have the first `most` boxes."""
+    """Return how many rows contain the first `most` boxes."""
     before = accumulate((len(row.boxes) for row in rows), initial=0)
     return sum(n < most for n, _ in zip(before, rows, strict=False))
 
 
 def _labels(own: Sequence[Judged]) -> list[str]:
+    """Return the label of each metric of a check: the facts in which the metrics differ."""
     facts = [{METRIC: metric.series.metric, **dict(metric.series.params), **dict(metric.series.dims)} for metric in own]
     names = varying(facts) or [METRIC]
     return [' '.join(_fact(name, fact) for name in names if name in fact) for fact in facts]
 
 
 def _fact(name: str, facts: Facts) -> str:
-    """Return a fact in as few words as tell what it is: ``triad``, ``2 nodes``, ``message_bytes=8``."""
+    """Return a fact in as few words as possible: ``triad``, ``2 nodes``, ``message_bytes=8``."""
     value = facts[name]
     if name == METRIC:
         return 'the case' if value == '*' else value
@@ -73,5 +74,6 @@ def _fact(name: str, facts: Facts) -> str:
 
 
 def _value(judged: Judged, places: int) -> str:
+    """Return the value of a metric with its unit, or its verdict without a value."""
     unit = '' if judged.quantity.unit == '1' else judged.quantity.unit
     return judged.worst.verdict if judged.value is None else f'{fixed(judged.value, places)} {unit}'.rstrip()

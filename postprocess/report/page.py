@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One self-contained HTML page about a session; opens from a file, prints, and needs no network."""
+"""One self-contained HTML page about a session; it opens from a file, prints, and needs no network."""
 
 from __future__ import annotations
 
@@ -47,26 +47,28 @@ from postprocess.verdicts.verdict import BAD, Comparison
 from postprocess.views.incidents import same_nodes
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
-_FIRST = 8  # worst series on the first screen, and changes that are drawn
-_CARDS = 12  # incidents on the first screen
+_FIRST = 8  # most series on the first screen, and most changes that are drawn
+_CARDS = 12  # most incidents on the first screen
 _FEW = 4  # most incidents for which the first command is shown without unfolding
-_ROWS = 100  # rows of a table without script; the script adds the others
-_FEWEST_SESSIONS = 3  # that make a usual range
+_ROWS = 100  # most rows of a table without script; the script adds the others
+_FEWEST_SESSIONS = 3  # fewest sessions of a usual range
 _UPLOT = Path(__file__).resolve().parent / 'uplot'
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
 
 
 @jinja2.pass_context
 def _link(context: jinja2.runtime.Context, path: Path) -> str:
+    """Return the address of a file for a link on the page."""
     return _address(path, context['folder'])
 
 
 def _address(path: Path, folder: Path) -> str:
+    """Return the address of a file, relative to `folder`."""
     return quote(os.path.relpath(path, folder))
 
 
 def _compiled() -> jinja2.BytecodeCache | None:
-    """Return the cache of compiled templates: compiling takes a tenth of the time of a report."""
+    """Return the cache of compiled templates; without it, compiling takes a tenth of the time of a report."""
     folder = _TEMPLATES / '__pycache__'
     if sys.dont_write_bytecode:
         return None
@@ -77,7 +79,7 @@ def _compiled() -> jinja2.BytecodeCache | None:
 
 @functools.cache
 def template(name: str) -> jinja2.Template:
-    """Return a template of the pages, with the filters and functions that they all have."""
+    """Return a template of the pages, with the filters and functions that all templates use."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined, bytecode_cache=_compiled(),
@@ -94,9 +96,9 @@ def template(name: str) -> jinja2.Template:
 
 
 def write_page(path: Path, store: Store, digest: Digest, root: Path | None = None, days: int = 90) -> kept.Page:
-    """Write the page of a session with so many `days` of history, unless it is there from the same answer.
+    """Write the page of a session with `days` of history, unless the page of the same answer is there already.
 
-    Adds the faults of the history to those of the digest. Raises InputError.
+    Adds the faults of the history to the faults of the digest. Raises InputError.
     """
     results, site = store.folder.parent, digest.comparison.session.site
     there = kept.head(results, site) if digest.kept else None
@@ -114,11 +116,10 @@ def to_html(
     comparison: Comparison, store: Store, digest: Digest, root: Path | None = None, folder: Path | None = None,
     home: str = '',
 ) -> str:  # fmt: skip
-    """Return the page. `folder`: where it will be; links to evidence are relative to it. [default: the results]
+    """Return the page; `folder`: where it will be, links to evidence are relative to it. [default: the results]
 
-    `home`: address of the page of all sessions, for a published page, which has no evidence and no links to it.
-
-    Raises InputError where the store cannot be read.
+    `home`: address of the page of all sessions, given for a published page, which has no evidence and no links to it.
+    Raises InputError if the store cannot be read.
     """
     session, folder = comparison.session, folder or store.folder.parent
     series = judged_series(comparison)
@@ -160,12 +161,12 @@ def to_html(
 
 
 def uplot() -> dict[str, str]:
-    """Return the files of the library that draws histories, by name."""
+    """Return name -> text of the files of the library that draws histories."""
     return {path.name: path.read_text(encoding='utf-8') for path in _UPLOT.iterdir()}
 
 
 def _places(series: Sequence[Judged]) -> dict[int, int]:
-    """Return the decimals of the numbers of each series, equal for all series of a metric of a check."""
+    """Return id -> decimals of the numbers of each series; all series of a metric of a check have the same."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
     for one in series:
         groups.setdefault((one.series.check, one.series.metric, one.quantity.unit), []).append(one)
@@ -190,7 +191,7 @@ def checks_of(
     series: Sequence[Judged], cases: Mapping[int, CaseRow], store: Store, sessions: Sequence[Session],
     root: Path | None = None,
 ) -> list[Check]:  # fmt: skip
-    """Return the checks with charts of the last of some sessions; those before it tell the usual range of curves."""
+    """Return the checks with charts of the last of `sessions`; earlier sessions give the usual range of curves."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
     for one in series:
         groups.setdefault((one.series.check, one.series.partition, one.series.environ), []).append(one)
@@ -211,7 +212,7 @@ def checks_of(
 
 
 def _style(series: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Style:
-    """Return what the records of some series declare of their dims and of how they are drawn."""
+    """Return what the records of some series declare about their dims and how to draw them."""
     dims: dict[str, Dim] = {}
     draw: dict[str, dict[str, Any]] = {}
     own = [cases[row.case_id] for one in series for row in one.rows if row.case_id is not None]
@@ -223,7 +224,7 @@ def _style(series: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Style:
 
 
 def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, str]]) -> Usual:
-    """Return the 5th to 95th percentile of series over earlier sessions, by check and metric."""
+    """Return series -> 5th and 95th percentile over earlier sessions; `curves`: (check, metric) of these series."""
     wanted = sorted(curves)
     if len(before) < _FEWEST_SESSIONS or not wanted:
         return {}
@@ -242,18 +243,18 @@ def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, 
 
 
 def _link_classes(site: str, root: Path | None) -> dict[tuple[str, str], str]:
-    """Return what each link class is, by partition and name."""
-    found = {}
-    with suppress(SiteError):  # a site without a site.yaml
+    """Return (partition, link class) -> its description."""
+    descriptions = {}
+    with suppress(SiteError):  # the site may have no site.yaml
         for partition in load_site(site, site_folder(site, root).parent).partitions.values():
             for name, link in partition.link_classes.items():
                 peak = f', peak {link.peak / UNITS["GB/s"]:.4g} GB/s' if link.peak else ''
-                found[partition.name, name] = f'{link.descr}{peak}'
-    return found
+                descriptions[partition.name, name] = f'{link.descr}{peak}'
+    return descriptions
 
 
 def _provenance(cases: Iterable[CaseRow]) -> dict[str, dict[str, list[str]]]:
-    """Return for each check the facts of its cases with their values, the most frequent first."""
+    """Return check -> fact -> its values in the cases of the check, the most frequent first."""
     facts: dict[str, dict[str, Counter[str]]] = {}
     for case in cases:
         place = f'{case.check} on {case.partition} with {case.environ}'
@@ -266,24 +267,25 @@ def _provenance(cases: Iterable[CaseRow]) -> dict[str, dict[str, list[str]]]:
 
 
 def _not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str, str]]:
-    """Return what was not run or not measured, and why."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Return (what was not run or not measured, why)."""
+    causes: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         if case.result in ('skip', 'fail_deps', 'abort'):
-            found[f'{case.check} {case.params} on {case.partition}', failure(case) or ''] = []
+            causes[f'{case.check} {case.params} on {case.partition}', failure(case) or ''] = []
     for row in comparison.verdicts:
         if row.case_id is None:
             key = f'{row.id.check} {to_text(row.id.params)} on {row.id.partition}', row.cause
-            found.setdefault(key, []).append(row.id.name)
+            causes.setdefault(key, []).append(row.id.name)
     session = comparison.session
-    if session.hostname == platform.node():  # what a detected site lacks is known only on that host
-        with suppress(SiteError):  # a site without a site.yaml: nothing is known of what it lacks
-            found |= {(f'benchmark {name}', why): [] for name, why in load_site(session.site).not_found.items()}
+    if session.hostname == platform.node():  # only on its own host is it known what a detected site lacks
+        with suppress(SiteError):  # without a site.yaml it is not known what the site lacks
+            causes |= {(f'benchmark {name}', why): [] for name, why in load_site(session.site).not_found.items()}
 
     def named(what: str, metrics: list[str]) -> str:
+        """Return a case with its metrics, or with their number."""
         return f'{what} {", ".join(metrics) if len(metrics) < 4 else count(len(metrics), "metric")}'.strip()
 
-    return [(named(what, metrics) if metrics else what, why) for (what, why), metrics in found.items()]
+    return [(named(what, metrics) if metrics else what, why) for (what, why), metrics in causes.items()]
 
 
 def _beside(figures: Iterable[Derived]) -> str:
@@ -294,10 +296,10 @@ def _beside(figures: Iterable[Derived]) -> str:
 
 
 def day_of(epoch: int) -> str:
-    """Return the day of a time in seconds since 1970, UTC."""
+    """Return the day (UTC) of a time in seconds since 1970."""
     return f'{datetime.fromtimestamp(epoch, timezone.utc):%Y-%m-%d}'
 
 
 def _with_code(text: str) -> Markup:
-    """Return text whose parts in backquotes are shown as code."""
+    """Return text as HTML in which parts in backquotes are shown as code."""
     return Markup(re.sub('`(.+?)`', r'<code>\1</code>', str(escape(text))))  # noqa: S704 # nosec B704  escaped

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The charts of the report as pictures for notebooks and papers, each with a caption that tells what it is of."""
+"""The charts of the report as pictures for notebooks and papers, each with a caption that describes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.selection import selected
 
 _WIDTH, _HEIGHT = 640, 240  # pixels of a history
-_CHARACTER, _BOLD, _LINE = 6, 7, 15  # pixels of a text: a character, one of a title, and from line to line
+_CHARACTER, _BOLD, _LINE = 6, 7, 15  # pixels: width of a character, width of one in a title, and height of a line
 _TICK_WIDTH = 90  # pixels between the days below a history
 
 
@@ -38,10 +38,10 @@ class Picture:
 
 
 def draw_history(store: Store, what: str, site: str | None = None, days: int = 90, root: Path | None = None) -> Picture:
-    """Draw the history of each series that the shell pattern `what` matches, over so many `days` to the last session.
+    """Draw the history over the last `days` of each series that the shell pattern `what` matches.
 
-    The pattern is one of the check, of check and metric, or of the whole name, as of `plumbline record retire`. Raises
-    InputError where nothing or too much matches, or the store cannot be read, and SiteError for a wrong file of a site.
+    The pattern is for the check, for check and metric, or for the whole name, as for `plumbline record retire`. Raises
+    InputError if nothing or too much matches, or the store cannot be read, and SiteError for a wrong file of a site.
     """
     session = store.find('latest', site)
     digest = Digest(judge_session(store, session, root))
@@ -71,9 +71,9 @@ def draw_history(store: Store, what: str, site: str | None = None, days: int = 9
 def draw_curves(
     store: Store, what: str, site: str | None = None, name: str = 'latest', root: Path | None = None
 ) -> Picture:
-    """Draw the curves over sizes or counts of a session, the one whose uuid begins with `name`.
+    """Draw the curves over sizes or counts of the session whose uuid begins with `name`.
 
-    `what` as for :func:`draw_history`. Raises InputError and SiteError likewise.
+    `what`: a pattern as for :func:`draw_history`. Raises InputError and SiteError as that does.
     """
     sessions = store.history(session := store.find(name, site))
     series = [
@@ -90,11 +90,12 @@ def draw_curves(
 
 
 def _cases(store: Store, session: Session) -> dict[int, CaseRow]:
+    """Return number -> case of a session."""
     return {case.case_id: case for case in store.cases(session)}
 
 
 def _past(detail: Mapping[str, Any], times: Sequence[int]) -> Plot:
-    """Return the chart of a history; `one`: as the details of the page have it, `times`: of the sessions."""
+    """Return the chart of a history; `detail`: its details on the page; `times`: of all sessions."""
     at, values, limit = [times[session] for session in detail['at']], detail['history'], detail.get('limit')
     around = [at, detail['low'], detail['high']] if 'low' in detail else []
     bands = [(time, low, high) for time, low, high in zip(*around, strict=True) if None not in (low, high)]
@@ -121,13 +122,13 @@ def _past(detail: Mapping[str, Any], times: Sequence[int]) -> Plot:
 
 
 def _inside(value: float, ends: Sequence[float]) -> bool:
-    """Return True if a value is on the good side of a limit, the first of two `ends` around the expected one."""
+    """Return True if a value is on the good side of a limit, the first of two `ends` around the expected value."""
     limit, other = ends
     return (value - limit) * (other - limit) >= 0
 
 
 def _picture(charts: Sequence[tuple[Plot, Sequence[str]]], nothing: str) -> Picture:
-    """Return charts below each other, with the lines of their captions, the first of which is a title."""
+    """Return charts below each other with the lines of their captions, of which the first is a title."""
     if not 0 < len(charts) <= FEW:
         raise InputError(nothing if not charts else f'{len(charts)} charts match, more than {FEW}: name fewer')
     parts: list[dict[str, Any]] = []

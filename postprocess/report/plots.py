@@ -10,13 +10,13 @@ from typing import Any, TypeGuard
 
 from postprocess.text import number
 
-LOGARITHMIC = 30  # ratio of the largest to the smallest value from which the value axis is logarithmic
+LOGARITHMIC = 30  # the value axis is logarithmic if the largest value / the smallest value is at least this
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 8, 20  # room for the texts around the box of a plot, in pixels
-Ticks = list[tuple[int, str]]  # place in pixels, text
+Ticks = list[tuple[int, str]]  # (place in pixels, text)
 
 
 def drawable(value: float | None) -> TypeGuard[float]:
-    """Return True for a number whose ratios and logarithms do not overflow; every real measurement is one."""
+    """Return True for a number whose ratios and logarithms do not overflow; that holds for every real measurement."""
     return value is not None and (value == 0 or 1e-100 < abs(value) < 1e100)
 
 
@@ -24,9 +24,9 @@ def drawable(value: float | None) -> TypeGuard[float]:
 class Line:
     """The SVG paths of one series in a plot.
 
-    `band`: the usual range of earlier sessions; `limits`: that within the limits; `bad`: marks; `ideal`: values of
-    perfect scaling. At each x value of the plot, None where there is none: `points`: what is shown; `efficiency`: its
-    share of the ideal, in %; `usual`: the ends of the band.
+    `band`: usual range in earlier sessions. `limits`: range within the limits. `bad`: marks of bad values. `ideal`:
+    values of perfect scaling. The other fields have one element for each x value of the plot, None if nothing is there:
+    `points`: the series shown; `efficiency`: value / ideal, in %; `usual`: ends of the band.
     """
 
     label: str
@@ -43,9 +43,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines in a box of `width` by `height` pixels. `x`: what the x axis shows; `x_values`: its `places` as text.
+    """Lines in a box of `width` by `height` pixels; `x`: what the x axis shows; `x_values`: its `places` as text.
 
-    `since`: changes, which are drawn in a picture.
+    `since`: changes, which only a picture shows.
     """
 
     title: str
@@ -64,9 +64,9 @@ class Plot:
 
 
 class Axis:
-    """Map numbers to pixels between `start` and `end`; `logarithmic` None: decided by the range of the values.
+    """A map from numbers to pixels between `start` and `end`; with `logarithmic` None, the range of the values decides.
 
-    Numbers outside the range, and those without a logarithm on a logarithmic axis, are drawn at its ends.
+    Numbers outside the range, and numbers without a logarithm on a logarithmic axis, are drawn at its ends.
     """
 
     def __init__(self, values: Sequence[float], start: int, end: int, logarithmic: bool | None = None):
@@ -90,7 +90,7 @@ class Axis:
         return round(self.start + min(max(share, 0), 1) * (self.end - self.start))
 
     def ticks(self) -> Ticks:
-        """Return about five round numbers with their places."""
+        """Return about five round numbers, each as text with its place."""
         if self.logarithmic:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             values = [10.0**power for power in powers[:: max(1, len(powers) // 5)]]
@@ -112,15 +112,15 @@ def joined(points: Iterable[tuple[int, int]]) -> str:
 
 
 def around(outline: Sequence[tuple[int, int, int]]) -> str:
-    """Return the path around what is between two heights at each x."""
+    """Return the path around the area between two heights at each x."""
     return joined([(x, y) for x, y, _ in outline] + [(x, y) for x, _, y in reversed(outline)])
 
 
 def dots(points: Iterable[tuple[int, int]]) -> str:
-    """Return a dot at each point, drawn by the line caps."""
+    """Return the path of a dot at each point; the line caps make the dots."""
     return ''.join(f'M{x} {y}h0' for x, y in points)
 
 
 def crosses(points: Iterable[tuple[int, int]]) -> str:
-    """Return a cross at each point, distinguishable from dots without colour."""
+    """Return the path of a cross at each point, which differs from a dot even without colour."""
     return ''.join(f'M{x - 4} {y - 4}l8 8m-8 0l8-8' for x, y in points)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collect what programs printed in cases that fell short, for the details of the page and for an incident."""
+"""Collect what programs printed in cases with bad verdicts, for the details of the page and for an incident."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from postprocess.results.store import Session, Store
 from postprocess.results.tables import reached_its_end
 from postprocess.verdicts.verdict import BAD, Verdict
 
-_CASES = 30  # cases on a page, the worst first; more than a reader opens
-_MOST_TEXT = 120_000  # characters of a page: random ones are a quarter of the 0.5 MB that it may have, tables far less
-_MOST_READ = 256 * 2**20  # bytes of unpacked archives for a page: a second or two
+_CASES = 30  # most cases on a page, the worst first: more than a reader opens
+_MOST_TEXT = 120_000  # most characters on a page: if random, a quarter of the 0.5 MB of a page; tables are far smaller
+_MOST_READ = 256 * 2**20  # most bytes of unpacked archives for a page: a second or two
 _NO_ROOM = 'The page has no room for more output; all of it is in the archive.'
 Cases = Mapping[int, CaseRow]
-Samples = dict[tuple[int, str, str], dict[int, float]]  # by case, metric and dims: trial -> value
+Samples = dict[tuple[int, str, str], dict[int, float]]  # (case, metric, dims) -> trial -> value
 
 
 def archives_of(digest: Digest, cases: Cases) -> dict[str, dict[str, list[Verdict]]]:
-    """Return, by incident, the archives of its evidence that are of this session, each with its verdicts there."""
+    """Return incident -> archive of its evidence from this session -> verdicts of the incident in that archive."""
     rows: dict[str, list[Verdict]] = {}
     for row in digest.comparison.verdicts if digest.known else ():
         if row.case_id is not None:
@@ -40,9 +40,9 @@ def archives_of(digest: Digest, cases: Cases) -> dict[str, dict[str, list[Verdic
 
 
 def printed(ids: Mapping[SeriesId, int], cases: Cases, digest: Digest, store: Store) -> dict[int, dict[str, Any]]:
-    """Return the lines of cases that failed, fell short, warned or are shown by an incident, by their numbers.
+    """Return case -> lines of its output, for cases that failed, are bad, warn, or are shown by an incident.
 
-    `ids`: the numbers of the series on the page. Where all is well, no archive is read.
+    `ids`: series -> its number on the page. If all verdicts are good, no archive is read.
     """
     wanted = _wanted(cases, digest)
     samples = _samples(store, digest.comparison.session, list(wanted)[:_CASES]) if wanted else {}
@@ -69,12 +69,12 @@ def printed(ids: Mapping[SeriesId, int], cases: Cases, digest: Digest, store: St
 
 
 def printed_of(known: Known) -> Excerpt | None:
-    """Return the lines of the first archive of an incident; None without one."""
+    """Return the lines of the first archive of an incident; None without an archive."""
     incident = known.incident
     if not incident.archives:
         return None
     store, last = Store(known.results), [uuid for uuid, seen in known.seen.items() if seen.bad][-1:]
-    with suppress(InputError):  # without the store, the first trial is shown
+    with suppress(InputError):  # without the store, show the first trial
         for session in (one for one in store.sessions(incident.where.site) if one.session in last):
             for case in store.cases(session):
                 of_case, nodes = case.id, case.nodes
@@ -88,7 +88,7 @@ def printed_of(known: Known) -> Excerpt | None:
 
 
 def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:
-    """Return the verdicts whose lines are shown, by case: those of incidents first, then the worst first."""
+    """Return case -> verdicts whose lines are shown: first those of incidents, then the worst first."""
     over = {incident.id for incident in digest.of_state('healing', 'closed')}
     by_incident = [
         row
@@ -106,7 +106,7 @@ def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:
 
 
 def _samples(store: Store, session: Session, cases: Sequence[int]) -> Samples:
-    """Return the samples of some cases by case, metric and dims."""
+    """Return (case, metric, dims) -> trial -> sample, for some cases."""
     rows = store.query(
         'SELECT case_id, metric, dims, trial, value FROM samples JOIN wanted USING (case_id)',
         [session],
@@ -119,7 +119,7 @@ def _samples(store: Store, session: Session, cases: Sequence[int]) -> Samples:
 
 
 def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Samples) -> Wanted:
-    """Return the trial of a series to show: one without a number, else the worst, or the best if it is invalid."""
+    """Return the trial of a series to show: one without its number, else the worst; for an invalid series the best."""
     own = samples.get((case.case_id, id.metric, to_text(id.dims)), {})
     if not own:
         return Wanted(id.name)
@@ -130,5 +130,6 @@ def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Sa
 
 
 def _shown(store: Store, case: CaseRow, lines: Sequence[Wanted]) -> Excerpt:
+    """Return the excerpt of the output of a case that has `lines`."""
     failed = not reached_its_end(case.result, case.fail_phase)
     return excerpt(store.folder.parent, case.evidence, lines[:MOST_LINES], case.nodes, failed)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A static site of all sessions of one or several clusters, for any web server and for a browser's file://.
 
-``DIR/index.html`` lists the sites. Each has a folder: ``index.html``; ``latest.svg`` and ``latest.json``;
+``DIR/index.html`` lists the sites. Each site has a folder: ``index.html``; ``latest.svg`` and ``latest.json``;
 ``sessions/<uuid>.html``, the pages; ``data/site.js``, what the first screen shows; ``data/<month>.js``, the numbers of
 the sessions of that month; and the :mod:`nodes <postprocess.report.site_nodes>`.
 
@@ -42,11 +42,11 @@ from postprocess.text import count, one_line
 from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Comparison
 
-_DAYS = 90  # of history on the page of a session
-_VALUES = 3  # most values of a fact in one session; facts with more differ between checks
-_METRICS = 50  # of an incident that are named
-_NODES = 200
-_RECENT = 30  # sessions in the list of all sites
+_DAYS = 90  # days of history on the page of a session
+_VALUES = 3  # most values of a fact in one session; a fact with more values differs between checks
+_METRICS = 50  # most metrics of an incident that are named
+_NODES = 200  # most nodes of an incident that are named
+_RECENT = 30  # most sessions of a site in the list of all sites
 _CODES = {
     'ok': 'o', 'improved': 'i', 'regressed': 'r', 'missing': 'm', 'failed': 'f', 'invalid': 'v', 'warning': 'w',
     'no_reference': 'n',
@@ -54,11 +54,11 @@ _CODES = {
 
 
 def publish(store: Store, site: str, folder: Path, root: Path | None = None, pages: int = 30) -> Iterator[str]:
-    """Add the sessions of a site that `folder` lacks; yield a sentence for each month of them, and for faults.
+    """Add the sessions of a site that `folder` lacks; yield a sentence for each of their months, and for faults.
 
-    `pages`: how many of the newest sessions get a page of their own; all have an address, and their numbers. The last
-    session is judged again, so that an incident that was acknowledged is. Raises InputError, also where `folder` holds
-    what this version cannot read.
+    `pages`: number of the newest sessions that get a page of their own; all sessions have an address and their numbers.
+    The last session is judged again, so that an incident acknowledged since is shown as such. Raises InputError, also
+    if `folder` holds files that this version cannot read.
     """
     place, last = folder / site, store.find('latest', site)
     empty: dict[str, Any] = {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {}, 'series': []}
@@ -101,24 +101,25 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
 
 
 def _id(row: list[Any]) -> SeriesId:
+    """Return the series of a row of the published list."""
     return SeriesId.from_row(dict(zip(ID_COLUMNS, row, strict=False)))
 
 
 def _numbers(series: list[list[Any]], judged: Iterable[Judged]) -> dict[SeriesId, int]:
-    """Return the permanent number of each series; new ones are added to `series`, the list of all."""
+    """Return series -> its permanent number; new series are added to `series`, the list of all series."""
     known = {tuple(row[:6]): number for number, row in enumerate(series)}
-    found = {}
+    numbers = {}
     for one in sorted(judged, key=lambda one: one.series.sort_key):
         names = tuple(one.series.to_row().values())
-        number = found[one.series] = known.setdefault(names, len(series))
+        number = numbers[one.series] = known.setdefault(names, len(series))
         worst = one.worst
         row = [*names, one.quantity.unit, one.quantity.better, short(worst.expected), short(worst.limit)]
         series[number : number + 1] = [row]
-    return found
+    return numbers
 
 
 def _row(judged: Iterable[Judged], numbers: Mapping[SeriesId, int], store: Store, session: Session) -> Content:
-    """Return the values of a session by number of the series, their verdicts, and its software."""
+    """Return the values of a session by the numbers of the series, their verdicts, and the session's software."""
     own = {numbers[one.series]: one for one in judged}
     every = [own.get(number) for number in range(max(own, default=-1) + 1)]
     facts: dict[str, set[str]] = {}
@@ -134,21 +135,22 @@ def _row(judged: Iterable[Judged], numbers: Mapping[SeriesId, int], store: Store
 
 
 def _session(comparison: Comparison, found: Digest | None) -> Content:
+    """Return the entry of a session in the list of sessions."""
     session = comparison.session
-    said = comparison.headline
+    words = comparison.headline
     if found:
-        said = '; '.join([*found.beside_counts, said]) if found.word == 'NEEDS A LOOK' else found.headline
+        words = '; '.join([*found.beside_counts, words]) if found.word == 'NEEDS A LOOK' else found.headline
     return {
         'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
-        'runs': session.runs, 'word': (found or comparison).word, 'said': said, 'page': found is not None,
+        'runs': session.runs, 'word': (found or comparison).word, 'said': words, 'page': found is not None,
         'problems': [*map(str, comparison.problems[:5])], 'report': of_report(session),
     }  # fmt: skip
 
 
 def _known(store: Store, found: Digest) -> dict[str, Known]:
-    """Return all incidents of the site, by id, as the digest of its last session leaves them."""
+    """Return id -> incident, for all incidents of the site, as the digest of its last session leaves them."""
     known = {one.id: one for one in found.known}
-    with suppress(InputError):  # the digest names it
+    with suppress(InputError):  # the digest reports this error
         known = {one.id: one for one in ledger.read_ledger(store.folder.parent, found.comparison.session.site)} | known
     return known
 
@@ -156,9 +158,9 @@ def _known(store: Store, found: Digest) -> dict[str, Known]:
 def _incidents(
     before: Mapping[str, Content], known: Mapping[str, Known], day: str, numbers: Mapping[SeriesId, int]
 ) -> dict[str, Content]:
-    """Return all incidents, the most urgent first. One that is no longer known is closed, or part of another.
+    """Return id -> entry of each incident, the most urgent first; the address of an incident never changes.
 
-    Its address stays.
+    An incident that no longer exists is closed, or a part of another one.
     """
     held = {id: f'is part of {one.id}' for one in known.values() for id in one.ids - {one.id}}
     gone = {
@@ -170,6 +172,7 @@ def _incidents(
 
 
 def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Content:
+    """Return the entry of an incident."""
     of, noted = known.incident, known.acknowledged
     return {
         'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
@@ -184,9 +187,9 @@ def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Conten
 
 
 def _write_pages(content: Content, last: str, folder: Path, site: str, root: Path | None) -> None:
-    """Write page, badge and JSON of a site, whose `last` session is its state, and the list of all sites."""
+    """Write page, badge and JSON of a site, and the list of all sites; the session `last` is the state of the site."""
     sessions, descr = content['sessions'], ''
-    with suppress(SiteError):  # a site without a site.yaml
+    with suppress(SiteError):  # the site may have no site.yaml
         descr = load_site(site, site_folder(site, root).parent).descr
     recent = [[uuid, one['at'], one['word']] for uuid, one in list(sessions.items())[-_RECENT:]]
     is_open = [id for id, one in content['incidents'].items() if one['state'] in FAILING]
@@ -204,7 +207,10 @@ def _write_pages(content: Content, last: str, folder: Path, site: str, root: Pat
 
 
 def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
-    """Write the list of all sites, again while others publish at the same time, until it matches the folder."""
+    """Write the list of all sites.
+
+    Repeat this until it matches the folder, because others may publish at the same time.
+    """
     written = None
     while (states := [state for path in sorted(folder.glob('*/data/site.js')) if (state := _state(path))]) != written:
         write_text(folder / 'index.html', template('sites.html.j2').render(states=states, assets=assets))
@@ -212,7 +218,7 @@ def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
 
 
 def _state(data: Path) -> Content | None:
-    """Return the state of a site; None while it is being published for the first time. Raises InputError."""
+    """Return the state of a site; None while the site is being published for the first time. Raises InputError."""
     path = data.parents[1] / 'latest.json'
     try:
         return json.loads(path.read_text(encoding='utf-8'))
@@ -223,7 +229,10 @@ def _state(data: Path) -> Content | None:
 
 
 def _write_assets(folder: Path) -> dict[str, str]:
-    """Write the shared files of the pages, named by content, so that pages of an earlier version keep theirs."""
+    """Write the shared files of the pages and return their names.
+
+    A name contains a checksum of the content, so pages of an earlier version keep their files.
+    """
     library = uplot()
     texts = {
         'plumbline.css': library['uPlot.min.css'] + template('report.css').render() + template('site.css').render(),
@@ -240,4 +249,5 @@ def _write_assets(folder: Path) -> dict[str, str]:
 
 
 def _write_utf8(text: str, stream: Any) -> None:
+    """Write a text to a stream of bytes."""
     stream.write(text.encode())

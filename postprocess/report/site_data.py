@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files of data of a published site: a call around JSON, which a browser also reads in a page from a file."""
+"""The data files of a published site: a call around JSON, which a browser also reads in a page from a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Content = dict[str, Any]
 
 
 def site_content(path: Path, site: Path) -> Content | None:
-    """Return the data of a file below the folder of its `site`; None where there is none. Raises InputError."""
+    """Return the data of a file below the folder of its `site`; None if there is no file. Raises InputError."""
     step = 'remove'
     try:
         text = path.read_text(encoding='utf-8')
@@ -40,7 +40,7 @@ def write(content: Content, stream: Any) -> None:
 
 
 def short(value: float | None) -> float | int | None:
-    """Return a number with four significant digits; None for what cannot be drawn."""
+    """Return a number with four significant digits; None if it cannot be drawn."""
     if not drawable(value):
         return None
     rounded = float(f'{value:.4g}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The nodes of a published site: ``data/nodes.js`` holds all of them, ``data/node-<n>.js`` the sessions of one.
+"""The nodes of a published site: ``data/nodes.js`` has all nodes, ``data/node-<n>.js`` the sessions of one node.
 
 Only nodes that an incident has named have a file of their own, so a site does not grow with nodes times sessions. When
 a node is named for the first time, its earlier sessions are read from the store.
@@ -22,17 +22,17 @@ from postprocess.results.store import Session, Store
 
 
 class Nodes:
-    """The nodes of a site as they are published in `place`. Raises InputError where a file cannot be read."""
+    """The nodes of a site as they are published in `place`. Raises InputError if a file cannot be read."""
 
     def __init__(self, place: Path):
         self._place = place
         self.content = self._read('nodes') or {'schema': SCHEMA, 'name': 'nodes', 'runs': {}, 'nodes': {}}
-        self._files: dict[str, Content] = {}  # of the nodes that an incident named
+        self._files: dict[str, Content] = {}  # node that an incident named -> content of its file
         self._runs: dict[str, int] = self.content['runs']
         self._nodes: dict[str, Content] = self.content['nodes']
 
     def files(self) -> dict[Path, Content]:
-        """Return all files with their content; each name holds a digest of the content."""
+        """Return path -> content of all files."""
         return {self._file(file['name']): file for file in (*self._files.values(), self.content)}
 
     def update(
@@ -41,8 +41,8 @@ class Nodes:
     ) -> None:  # fmt: skip
         """Add what is new in the `sessions` of the store.
 
-        `known`: the incidents of the site. `series`: the numbers of the series. Raises InputError where the store
-        cannot be read.
+        `known`: the incidents of the site. `series`: the numbers of the series. Raises InputError if the store cannot
+        be read.
         """
         begun = self._name(known)
         new = {session.session for session in sessions if session.runs > self._runs.get(session.session, -1)}
@@ -57,14 +57,14 @@ class Nodes:
         self._locate(sessions[-1].site, root)
 
     def _name(self, known: Iterable[Known]) -> set[str]:
-        """Note which incidents named which nodes; return the newly named nodes."""
+        """Note which incidents named which nodes; return the nodes that are named for the first time."""
         for incident in known:
             own = incident.incident.own_nodes
             for name in {*own, *(name for seen in incident.seen.values() for name in seen.bad if name)}:
                 days = sorted(seen.day for seen in incident.seen.values() if {name, ''} & {*seen.bad})
                 if days:
-                    told = self._nodes.setdefault(name, {}).setdefault('incidents', {})
-                    told[incident.id] = [min(days[0], incident.incident.day or days[0]), days[-1], len(days)]
+                    noted = self._nodes.setdefault(name, {}).setdefault('incidents', {})
+                    noted[incident.id] = [min(days[0], incident.incident.day or days[0]), days[-1], len(days)]
         named = [name for name, node in self._nodes.items() if 'incidents' in node]
         begun = {name for name in named if 'file' not in self._nodes[name]}
         number = len(named) - len(begun)
@@ -77,28 +77,32 @@ class Nodes:
         return begun
 
     def _add(self, name: str, session: Session, row: Beside, series: Mapping[SeriesId, int]) -> None:
+        """Add the comparison of a node in a session."""
         values = {
             'typical': short(row.typical), 'furthest': short(row.furthest),
             'series': series.get(row.series) if row.series else None, 'counted': row.counted,
         }  # fmt: skip
         node = self._nodes.setdefault(name, {})
         if session.epoch >= node.get('at', 0):
-            kept = {key: node[key] for key in ('incidents', 'file', 'place') if key in node}
+            unchanged = {key: node[key] for key in ('incidents', 'file', 'place') if key in node}
             shown = {key: value for key, value in values.items() if value not in (None, '')}
-            self._nodes[name] = kept | {'at': session.epoch} | shown
+            self._nodes[name] = unchanged | {'at': session.epoch} | shown
         if name in self._files:
             self._files[name]['rows'][session.session] = list(values.values())
 
     def _locate(self, site: str, root: Path | None) -> None:
+        """Add the places of the nodes."""
         located: Mapping[str, set[str]] = {}
-        with suppress(InputError):  # the digest names it
+        with suppress(InputError):  # the digest reports this error
             located = locations(site, root)
         for name, node in self._nodes.items():
             if places := sorted(located.get(name, ()), key=natural):
                 node['place'] = places
 
     def _read(self, name: str) -> Content | None:
+        """Return the content of a file; None if there is none."""
         return site_content(self._file(name), self._place)
 
     def _file(self, name: str) -> Path:
+        """Return the path of a file."""
         return self._place / f'data/{name}.js'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables of the page, made from the columns that the terminal, Markdown, CSV and JSON have, too."""
+"""The tables of the page, made from the same columns as those of the terminal, Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from postprocess.views import history, verdicts
 from postprocess.views.nodes import NODES
 from postprocess.views.table import Column, TableRow
 
-_NAMED = 4  # nodes of a case
+_NAMED = 4  # most nodes of a case that are named
 _WORST = (
     Column('verdict', 'verdict', width=9),
     Column('what', 'what', width=24),
@@ -37,11 +37,11 @@ _DERIVED = (
     Column('formula', 'formula', width=24),
     Column('source', 'source', width=24),
 )
-Address = Callable[[TableRow, str], str]  # of a row and a text in it: where that leads to
+Address = Callable[[TableRow, str], str]  # returns the address to which a text in a row is linked
 
 
 class Table(NamedTuple):
-    """A table of the page, with the rows ready to be shown."""
+    """A table of the page, with rows that are ready to be shown."""
 
     id: str
     columns: list[Column]
@@ -52,9 +52,9 @@ def table(
     id: str, columns: Sequence[Column], rows: Iterable[TableRow], addresses: Mapping[str, Address] | None = None,
     classes: Mapping[str, Callable[[TableRow], str]] | None = None,
 ) -> Table:  # fmt: skip
-    """Return a table of those `columns` that the page shows, without those that are empty.
+    """Return a table of the `columns` that the page shows, without empty ones.
 
-    `addresses`, `classes`: by the key of a column, what its cells lead to and how they look.
+    `addresses`, `classes`: key of a column -> addresses to which its cells are linked, and their style.
     """
     rows, to, look = list(rows), addresses or {}, classes or {}
     wanted = (column for column in columns if column.title is not None and column.on_page)
@@ -64,7 +64,7 @@ def table(
 
 
 def of_verdicts(judged: Sequence[Judged], places: Mapping[int, int], incidents: Mapping[SeriesId, str]) -> Table:
-    """Return every metric with its worst verdict. `places`: how many decimals its numbers have."""
+    """Return every metric with its worst verdict; `places`: id of a metric -> decimals of its numbers."""
     rows = (
         {
             **verdicts.to_row(metric.worst, places[metric.id]),
@@ -78,7 +78,7 @@ def of_verdicts(judged: Sequence[Judged], places: Mapping[int, int], incidents: 
 
 
 def of_nodes(nodes: Iterable[NodeRow]) -> Table:
-    """Return every node."""
+    """Return the table of all nodes."""
     addresses = {
         'name': lambda _, name: f'#n={quote(name)}',
         'incidents': _to_incident,
@@ -89,7 +89,7 @@ def of_nodes(nodes: Iterable[NodeRow]) -> Table:
 
 
 def of_worst(judged: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Table:
-    """Return the series that fell short or warn; series of a case with one cause as one row with their number."""
+    """Return the series that are bad or warn; series of a case with one cause share a row that gives their number."""
     groups: dict[tuple[object, ...], list[Judged]] = {}
     for metric in judged:
         row = metric.worst
@@ -108,7 +108,7 @@ def of_worst(judged: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Table:
 
 
 def of_changes(changes: Iterable[Alike], digest: Digest) -> Table:
-    """Return the changes of the histories, one row for each group of equal changes."""
+    """Return the changes of the histories, one row for each group of changes."""
     rows = (
         {
             **history.to_row(first), 'kind': f'{first.kind}, new' if first in digest.new else first.kind, 'dims': NONE,
@@ -126,23 +126,27 @@ def of_figures(figures: Iterable[Derived]) -> Table:
 
 
 def _to_incident(_: TableRow, id: str) -> str:
+    """Return the address of an incident on the page."""
     return f'#i{id}'
 
 
 def _to_metric(row: TableRow, _: str) -> str:
+    """Return the address of a metric on the page; empty if it has none."""
     return '' if row['id'] is None else f'#m{row["id"]}'
 
 
 def _as_verdict(row: TableRow) -> str:
+    """Return the style of a verdict."""
     return f'v {row["verdict"]}'
 
 
 def _with_others(name: str, n: int) -> str:
+    """Return a name, and the number of other metrics if there are any."""
     return name if n == 1 else f'{name} and {count(n - 1, "other metric")}'
 
 
 def _where(judged: Judged, cases: Mapping[int, CaseRow]) -> str:
-    """Return ``cpu/system on n1, n2, the worst of 4 jobs``."""
+    """Return the place of a series: ``cpu/system on n1, n2, the worst of 4 jobs``."""
     case = cases.get(-1 if judged.worst.case_id is None else judged.worst.case_id)
     nodes = case.nodes if case else []
     on = f' on {", ".join(nodes[:_NAMED])}{" ..." if len(nodes) > _NAMED else ""}' if nodes else ''
@@ -151,11 +155,12 @@ def _where(judged: Judged, cases: Mapping[int, CaseRow]) -> str:
 
 
 def broken(text: str) -> Markup:
-    """Return a text that a browser may break at its commas."""
+    """Return a text that a browser may break after its commas."""
     return Markup(str(escape(text)).replace(',', ',<wbr>'))  # noqa: S704 # nosec B704  escaped
 
 
 def _cell(column: Column, row: TableRow, address: Address | None, look: Callable[[TableRow], str] | None) -> str:
+    """Return the HTML of a cell."""
     value, text = row[column.key], column.text(row)
     parts = value if address and isinstance(value, list) else [text]
     inside = ' '.join(_linked(part, address(row, part) if address and part else '') for part in parts)
@@ -167,4 +172,5 @@ def _cell(column: Column, row: TableRow, address: Address | None, look: Callable
 
 
 def _linked(text: str, address: str) -> Markup:
+    """Return a text as HTML, linked to `address` if that is not empty."""
     return Markup('<a href="{}">{}</a>').format(address, broken(text)) if address else broken(text)

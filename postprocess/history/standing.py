@@ -105,7 +105,7 @@ def _since(sessions: Sequence[Session], rows: Sequence[Reference]) -> int:
     """Return how many complete sessions began after the last session that a baseline was recorded from."""
     behind = frozenset().union(*(row.sessions for row in rows))
     day = max(row.recorded_at for row in rows)
-    last = max((session.started for session in sessions if session.session[:8] in behind), default=None)
+    last = max((session.started for session in sessions if session.short_name in behind), default=None)
     if last is None:  # the baseline was recorded in another store, or written by hand
         last = datetime.fromisoformat(f'{day}T23:59:59') if day else datetime.min
     return sum(session.started > last and not session.narrowed_by for session in sessions)

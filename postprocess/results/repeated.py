@@ -11,15 +11,16 @@ from postprocess.results.store import Store
 from postprocess.results.tables import RunReport, reached_its_end
 from postprocess.text import count
 
-DAYS = 90  # days of earlier sessions that are compared
-# Honest samples differ by 1e-4 or more in all but a few checks (usual_spread: 0.3 to 10 %), so each digit after the
-# fourth is equal by chance in one of ten samples. A year of 1000 cases has 3e8 pairs of sessions; none of them has so
-# many equal digits by chance:
+DAYS = 90  # days of sessions that are compared
+# Honest samples differ by 1e-4 and more in all but a few checks (usual_spread: 0.3 to 10 %), so each digit beyond the
+# fourth is equal by chance in one of ten. Of all pairs of sessions of a year of 1000 cases, 3e8, none has so many:
 _ENOUGH = 12.0
-_FIRST, _MOST = 4, 4  # leading digits that do not count, and most digits after them that count in one sample
-_PRINTED = 9  # most digits that programs print; a number with more digits was computed from others
-_OF_COMPUTED = 0.5  # digits that a computed number counts
-_SQL = """
+_FIRST, _MOST = 4, 4  # leading digits that do not count, and the most that count: programs compute in double precision
+_PRINTED = 9  # most digits that programs print; a number with more was computed from others
+_OF_COMPUTED = 0.5
+_NUMBER = ('metric', 'dims', 'value')
+_ANYWHERE = 'SELECT DISTINCT metric, dims, value FROM tonight SEMI JOIN samples USING (metric, dims, value)'
+_IN_THE_SAME_CASE = """
     SELECT tonight.case_id, tonight.trial, samples.night, samples.case_id AS other, samples.trial AS other_trial,
         count(DISTINCT (tonight.metric, tonight.dims)) AS same
     FROM tonight JOIN cases USING ("partition", environ, "check", params)
@@ -30,17 +31,16 @@ _SQL = """
 
 
 def telling_digits(value: float) -> float:
-    """Return the number of digits in which two honest samples agree only by chance, as far as they count."""
+    """Return the number of digits in which two honest samples agree only by chance."""
     digits = len(f'{abs(value):.15g}'.partition('e')[0].replace('.', '').strip('0'))
     return _OF_COMPUTED if digits > _PRINTED else float(min(max(digits - _FIRST, 0), _MOST))
 
 
 def mark_repeated(store: Store, report: RunReport) -> list[str]:
-    """Mark as invalid the metrics of each case that printed an earlier session's samples again.
+    """Make invalid the metrics of each case that printed an earlier session's samples again; say which.
 
-    Return a sentence for each. A trial repeats another trial if all its samples equal those of one trial of the same
-    check, params, partition and environ. Earlier sessions are those of the site that ended before this one began.
-    Raises InputError.
+    A trial repeats another one if all its samples are those of one trial of the same check, params, partition and
+    environ. Earlier sessions are those of the site that ended before this one began. Raises InputError.
     """
     started = report.session['started']
     earlier = [
@@ -70,22 +70,26 @@ def mark_repeated(store: Store, report: RunReport) -> list[str]:
     columns = _columns(suspects, ('case_id', 'trial', *_NUMBER))
     for name in ('partition', 'environ', 'check', 'params'):
         columns[name] = [cases[number][name] for number in columns['case_id']]
-    repeated: dict[tuple[int, int], dict[int, float]] = defaultdict(dict)
-    for row in store.query(_SQL, earlier, tonight=columns).to_pylist():
-        of_trial = trials[row['case_id'], row['trial']]
-        if row['same'] == len(of_trial):
-            digits = sum(telling_digits(sample['value']) for sample in of_trial)
-            repeated[row['case_id'], row['night']][row['trial']] = digits
-    reasons = {}
-    for (number, night), of_trials in sorted(repeated.items()):
+    told: dict[tuple[int, int], dict[int, float]] = defaultdict(dict)
+    for row in store.query(_IN_THE_SAME_CASE, earlier, tonight=columns).to_pylist():
+        trial = row['case_id'], row['trial']
+        if row['same'] == len(trials[trial]):
+            told[row['case_id'], row['night']][row['trial']] = digits[trial]
+    said = {}
+    for (number, night), of_trials in sorted(told.items()):
         if sum(of_trials.values()) >= _ENOUGH:
             before = earlier[night]
             same = sum(len(trials[number, trial]) for trial in of_trials)
-            reasons[number] = (
+            said[number] = (
                 f'printed again: {count(same, "sample")} of {count(len(of_trials), "trial")} are to the last digit '
                 f'those of session {before.short_name} of {before.started:%Y-%m-%d %H:%M}'
             )
     for metric in report.metrics:
-        if why := reasons.get(metric['case_id']):
+        if why := said.get(metric['case_id']):
             metric |= {'invalid': metric.get('invalid') or why, 'status': 'invalid'}
-    return [f'{cases[number]["name"]}: {why}' for number, why in reasons.items()]
+    return [f'{cases[number]["name"]}: {why}' for number, why in said.items()]
+
+
+def _columns(trials: dict[tuple[int, int], list[dict[str, Any]]], names: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Return the fields `names` of all samples of `trials`, by column."""
+    return {name: [sample[name] for samples in trials.values() for sample in samples] for name in names}

@@ -67,7 +67,7 @@ def test_durations(text, seconds):
 
 @each_row('text', ['', 'soon', '8', '-1h'])
 def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(argparse.ArgumentTypeError, match=text):
+    with pytest.raises(argparse.ArgumentTypeError, match=f'found {text!r}'):
         duration(text)
 
 

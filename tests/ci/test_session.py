@@ -520,3 +520,11 @@ def test_a_second_interrupt_kills_and_other_signals_are_named(running, capsys):
     running._ended = Ended()
     running._told(signal.SIGHUP, None)
     assert 'SIGHUP' in running._ended.why and running._ended.by_signal and running._ended.told_to_end
+
+
+def test_ctrl_c_at_the_terminal_reaches_a_process_through_us_alone(session):
+    """It leads a session of the terminal of its own."""
+    told = 'echo $(cut -d" " -f6 /proc/$$/stat) = $$'
+    Process(['sh', '-c', told], session.log, Path(session.results), time.monotonic() + 60, {}).wait()
+    leader, _, process = session.log.read_text().split()
+    assert leader == process

@@ -2,7 +2,7 @@
 """Charts of the series of a check, chosen by the kinds of its dims.
 
 - A ``size`` dim is the logarithmic x axis of curves, a ``count`` the linear one; the param ``num_nodes`` is a count.
-- A ``pair`` makes a matrix from row to column. If the series also has an x axis, it makes a curve for each pair, too.
+- A ``pair`` makes a matrix from row to column, and with an x axis in the series also a curve for each pair.
 - Everything else (``name`` dims, params, the metric) labels lines, or the rows and columns of a table with bars.
 
 A check overrides this for a metric in ``draw`` of its record: ``x`` names the dim or param of the x axis, and ``title``

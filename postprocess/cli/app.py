@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from postprocess.views.table import View
 
 
-#: Styles of a terminal by what is shown so.
+#: Regular expression of words -> the style in which a terminal shows them.
 _STYLES = {
     r'^FAILED:|\b(regressed|missing|failed|invalid)\b': '1;31', '^NEEDS A LOOK:|\bwarning\b': '1;33', '^OK:': '1;32',
     r'^[0-9a-f]{6}(?= )': '1', r'^ *\$ .*(?:\\\n.*)*': '36',
@@ -31,9 +31,9 @@ _STYLES = {
 
 
 class _Group(TyperGroup):
-    """Report an input or file system error as one sentence on standard error, with exit code 2.
+    """The group of all commands; it reports an input or file system error as one sentence, with exit code 2.
 
-    `debug`: with its traceback before it.
+    `debug`: print the traceback before the sentence.
     """
 
     debug = False
@@ -41,11 +41,12 @@ class _Group(TyperGroup):
     def __init__(self, **given: Any):
         super().__init__(**given)
         below = [one for each in self.commands.values() for one in (each, *getattr(each, 'commands', {}).values())]
-        for command in below:  # the help of the others says when 1 is
+        for command in below:  # the help of other commands says when the exit code is 1
             if 'xit code' not in (command.help or ''):
                 command.epilog = 'Exit code: 0, or 2 if the input cannot be used.'
 
     def invoke(self, ctx: Any) -> Any:
+        """Run the command; for a wrong choice, the error says which names are possible."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -55,6 +56,7 @@ class _Group(TyperGroup):
             raise
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line; print input and file system errors on standard error and end with exit code 2."""
         try:
             return super().main(*args, **kwargs)
         except (OSError, InputError, SiteError) as error:
@@ -68,9 +70,10 @@ class _Group(TyperGroup):
 
 
 class _Output(io.FileIO):
-    """Standard output. A reader that goes away, such as `| head`, changes neither the work nor the exit code."""
+    """Standard output. If its reader goes away, as with `| head`, work and exit code do not change."""
 
     def write(self, data: Any) -> int:
+        """Write `data`, or discard it if nothing reads it any more. Raises OSError."""
         try:
             return super().write(data)
         except OSError as error:
@@ -81,12 +84,12 @@ class _Output(io.FileIO):
 
 
 def complain(fault: object) -> None:
-    """Print one line on standard error, whatever `fault` quotes."""
+    """Print `fault` as one line on standard error, even if it contains line feeds."""
     typer.echo(f'plumbline: {" ".join(str(fault).split())}', err=True)
 
 
 def say(text: str, for_people: bool = True) -> None:
-    """Print a text; the verdict in it and bad words have a colour on a terminal. NO_COLOR and FORCE_COLOR decide."""
+    """Print a text; on a terminal, its verdict and bad words have a colour. NO_COLOR and FORCE_COLOR override that."""
     force = bool(os.environ.get('FORCE_COLOR'))
     if for_people and not os.environ.get('NO_COLOR') and (force or sys.stdout.isatty()):
         for words, style in _STYLES.items():
@@ -95,9 +98,9 @@ def say(text: str, for_people: bool = True) -> None:
 
 
 def show(view: View, format: str, width: int | None = None) -> None:
-    """Print a view; its notes and faults on standard error, where a table has its notes in it.
+    """Print a view; except with a table, its notes go to standard error. Its faults always do.
 
-    `width`: of a table where there is no terminal; None: as wide as its texts are.
+    `width`: of a table if there is no terminal; None: as wide as its texts.
     """
     on_terminal = format == 'table' and sys.stdout.isatty()
     say(view.render(format, shutil.get_terminal_size().columns if on_terminal else width), format == 'table')
@@ -107,7 +110,7 @@ def show(view: View, format: str, width: int | None = None) -> None:
         complain(fault)
 
 
-# rich_markup_mode=None: help in plain text starts twice as fast
+# rich_markup_mode=None: help in plain text appears twice as fast
 app = typer.Typer(
     cls=_Group, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True,
     context_settings={'help_option_names': ['-h', '--help']},
@@ -117,6 +120,7 @@ app = typer.Typer(
 
 
 def _print_version(wanted: bool) -> None:
+    """Print the version and end the command, if it is wanted."""
     if wanted:
         from plumbline.checkout import version
 
@@ -135,6 +139,7 @@ def _settings(
         str, typer.Option('--sites', metavar='DIR[:DIR]', help='Folders of your own site folders; the first wins.')
     ] = '',
 ) -> None:
+    """Apply the options that come before the command."""
     context.command.debug = debug  # type: ignore[attr-defined]
     if sites:
         from plumbline.paths import choose_sites
@@ -143,34 +148,38 @@ def _settings(
 
 
 def _results(given: Path | None) -> Path:
-    """Return the results directory: the one given, else the one that ReFrame writes to. Raises InputError."""
+    """Return the results directory: the given one, else the one that ReFrame writes to. Raises InputError."""
     return _usable(_there(given))
 
 
 def _usable(given: Path | None) -> Path:
+    """Return the results directory, which need not exist. Raises InputError if its name cannot be used."""
     from plumbline.paths import results_directory, usable
 
     results = usable(given.absolute()) and given if given else results_directory()
-    if str(results).encode(errors='ignore').decode() != str(results):  # Arrow and DuckDB know no other names
+    if str(results).encode(errors='ignore').decode() != str(results):  # Arrow and DuckDB accept only names in UTF-8
         raise InputError(f'{results}: expected a results directory whose name is UTF-8')
     return results
 
 
 def _there(given: Path | None) -> Path | None:
-    """Return a results directory that is there: one that is named wrongly looks as if nothing was measured yet."""
+    """Return the results directory if it exists.
+
+    Raises InputError: with a wrong name, it would seem that nothing was measured.
+    """
     if given and not given.is_dir():
         raise InputError(f'--results: {given}: there is no such folder; expected a results directory')
     return given
 
 
 def in_a_folder(given: Path | None) -> Path | None:
-    """Return the file to write; its folder is not made. Raises InputError."""
+    """Return the file to write. Raises InputError if its folder does not exist: it is not made."""
     if given and not given.parent.is_dir():
         raise InputError(f'{given}: there is no folder {given.parent}; make it, or correct the name')
     return given
 
 
-#: Stands for an option that was not given; its callback returns the path that takes its place.
+#: Value of an option that was not given; the callback of the option returns the path to use instead.
 DEFAULT: Any = None
 Results = Annotated[
     Path,
@@ -212,13 +221,13 @@ Format = Annotated[Literal['table', 'markdown', 'json', 'csv'], typer.Option('--
 
 
 def days_before(help: str) -> Any:
-    """Return the option of a number of days; at most a century, so that a date can be computed."""
+    """Return an option for a number of days, at most a century so that a date can be computed."""
     return typer.Option(min=1, max=36525, help=help)
 
 
 def main() -> None:
     """Run the command line."""
-    gc.disable()  # a command needs most of its objects until it ends; collecting takes a tenth of the time
+    gc.disable()  # a command needs most objects until it ends; collection would take a tenth of the time
     sys.stdout, sys.stderr = _stream(1, sys.stdout), _stream(2, sys.stderr)
     with ending_signals():
         try:
@@ -230,7 +239,10 @@ def main() -> None:
 
 
 def _stream(number: int, given: TextIO | None) -> io.TextIOWrapper:
-    """Return a stream in the encoding of `given` that escapes text which that cannot hold; for None, one to nowhere."""
+    """Return a stream in the encoding of `given` that escapes text which the encoding lacks.
+
+    For None, a stream to nowhere.
+    """
     if given is None:
         return open(os.devnull, 'w', encoding='utf-8')
     raw = io.BufferedWriter(_Output(number, 'w', closefd=False))

@@ -50,8 +50,8 @@ def propose(
 ) -> None:
     """Compute new baseline rows and show how they differ from those in force. Changes no reference.
 
-    Refuses series that are invalid, failed or missing and, without --although, what is no good baseline. Exit code 1
-    if something was refused that a reason would let in, or if nothing can be recorded.
+    Refuses series that are invalid, failed or missing and, without --although, doubtful numbers. Exit code 1 if
+    something was refused that a reason would let in, or if nothing can be recorded.
     """
     from postprocess.incidents.ledger import accused
     from postprocess.results.store import Store
@@ -115,9 +115,9 @@ def retire(
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
-    """Move rows of a baseline.csv to retired.csv beside it: they are no longer missing where nothing measures them.
+    """Move rows of a baseline.csv to retired.csv next to it, so that they are not missing when nothing measures them.
 
-    What is still measured has no reference then, until a session after that is recorded.
+    A series that is still measured has no reference then, until a later session is recorded.
     """
     from plumbline.clock import now
     from plumbline.site.sites import name_of_this_site

@@ -14,7 +14,7 @@ import typer
 from plumbline.errors import InputError
 from postprocess.cli.app import app, complain
 
-_Step = tuple[str, str, Callable[[], bool]]  # what it does, its command, and whether that was done before
+_Step = tuple[str, str, Callable[[], bool]]  # (what the step does, its command, function that says if it is done)
 
 
 @app.command()
@@ -40,9 +40,11 @@ def init(
 ) -> None:
     """Write what a site needs to work in: checks, ReFrame's settings, an example site, Spack environments, ci.
 
-    With DIR of an earlier version: renew its files, except those that were edited. A clone needs no DIR.
+    With a DIR of an earlier version: renew its files, except those that were edited. A clone needs no DIR.
+
     With --suite, write the rules by which the numbers of other suites are judged, for review: what it knows, and as
     comments what it could not decide.
+
     With --site, ask for each first step of a site and take it: probe, check, dry run of all jobs, first session,
     baseline. Exit code: that of the step that failed, or 2 if the input cannot be used.
     """
@@ -67,6 +69,7 @@ def init(
 
 
 def _write_rules(path: Path) -> None:
+    """Write the rules for another suite, from what ReFrame wrote at `path`. Raises InputError."""
     import tempfile
 
     from plumbline.files import write_text
@@ -75,13 +78,15 @@ def _write_rules(path: Path) -> None:
     from postprocess.results.store import Store
     from postprocess.results.tables import RunReport
 
-    with tempfile.TemporaryDirectory(prefix='plumbline-suite-') as nothing:  # no line of a log is known
-        found = read_all(path, Store(Path(nothing)))
-    for unusable in found:
+    with tempfile.TemporaryDirectory(
+        prefix='plumbline-suite-'
+    ) as nothing:  # with an empty store, no line of a log is known
+        reports = read_all(path, Store(Path(nothing)))
+    for unusable in reports:
         if isinstance(unusable, InputError):
             raise unusable
     try:
-        text, known, asked = proposed(one for one in found if isinstance(one, RunReport))
+        text, known, asked = proposed(one for one in reports if isinstance(one, RunReport))
     except InputError as error:
         raise InputError(f'{path}: {error}') from None
     rules = place()
@@ -93,13 +98,13 @@ def _write_rules(path: Path) -> None:
 
 
 def _in_the(folder: Path, site: str, yes: bool) -> int:
-    """Guide in a checkout that was just written; return the exit code."""
+    """Run the first steps in a checkout that was just written; return the exit code."""
     again = [sys.executable, '-m', 'plumbline', 'init', '--site', site, *(['--yes'] if yes else [])]
     return subprocess.run(again, cwd=folder, check=False).returncode
 
 
 def _guide(site: str, yes: bool) -> int:
-    """Take the steps that are left, each after a question unless `yes`; return the exit code of the last one."""
+    """Take the steps that are not done, each after a question unless `yes`; return the exit code of the last step."""
     from plumbline.paths import ROOT
 
     from_here = f'`plumbline init --site {site}` goes on from here'
@@ -124,11 +129,13 @@ def _guide(site: str, yes: bool) -> int:
 
 
 def _steps(site: str) -> Iterator[_Step]:
+    """Yield the first steps of a site."""
     from plumbline.paths import results_directory, site_file
     from postprocess.results.store import Store
     from postprocess.verdicts.baseline import read_baseline
 
     def recorded() -> bool:
+        """Return True if the site has a baseline."""
         return bool(read_baseline(site))
 
     yield (
@@ -145,8 +152,9 @@ def _steps(site: str) -> Iterator[_Step]:
 
 
 def _agreed() -> bool:
+    """Ask whether to run a step; return the answer."""
     try:
         return typer.confirm('run it?', default=True)
-    except typer.Abort:  # the end of what was typed
+    except typer.Abort:  # standard input has ended
         typer.echo()
         return False

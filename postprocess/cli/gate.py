@@ -38,8 +38,8 @@ def gate(
     """Run a command that runs ReFrame, store its session, judge it, and write the page.
 
     Works for any suite and configuration; no site file is needed. The report is found by RFM_REPORT_FILE, so the
-    command must not choose another with --report-file. In a GitHub workflow, the summary of the step gets the verdicts.
-    Exit code 1 while an incident is open, 2 without a report.
+    command must not choose another file with --report-file. In a GitHub workflow, the verdicts go to the summary of the
+    step. Exit code 1 while an incident is open, 2 without a report.
     """
     from plumbline.files import write_text, write_whole
     from postprocess.history.answer import answer
@@ -54,40 +54,41 @@ def gate(
         report = Path(folder, 'report.json')
         reruns.run(command, report)
         name = read_report(report).session['session']
-        kept = results / 'reports' / f'{name}.json'
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_text(kept, report.read_text(encoding='utf-8'))
+        stored_report = results / 'reports' / f'{name}.json'
+        stored_report.parent.mkdir(parents=True, exist_ok=True)
+        write_text(stored_report, report.read_text(encoding='utf-8'))
     store = Store(results)
-    session = _stored(store, kept, name)
+    session = _stored(store, stored_report, name)
     for number in range(1, rerun + 1):
-        if not _ran_again(store, session, kept, references, number):
+        if not _ran_again(store, session, stored_report, references, number):
             break
-        session = _stored(store, kept, name)
-    found = answer(store, name, None, references)
-    write_page(results / 'report.html', store, found, references)
+        session = _stored(store, stored_report, name)
+    digest = answer(store, name, None, references)
+    write_page(results / 'report.html', store, digest, references)
     if junit:
-        write_whole({junit: lambda stream: stream.write(to_junit(found.comparison, found))})
+        write_whole({junit: lambda stream: stream.write(to_junit(digest.comparison, digest))})
     if summary := os.environ.get('GITHUB_STEP_SUMMARY'):
-        _append(Path(summary), views.published(found.comparison, found))
-    for said in (*found.notes, *found.faults):
-        complain(said)
-    say(views.summary(found.comparison, found, verdict_last=True))
-    raise typer.Exit(2 if found.faults else found.exit_code)
+        _append(Path(summary), views.published(digest.comparison, digest))
+    for sentence in (*digest.notes, *digest.faults):
+        complain(sentence)
+    say(views.summary(digest.comparison, digest, verdict_last=True))
+    raise typer.Exit(2 if digest.faults else digest.exit_code)
 
 
 def _stored(store: Store, report: Path, name: str) -> Session:
+    """Store the session of a report and return it. Raises InputError."""
     from postprocess.readers.ingest import ingest
 
-    for said in ingest(store, [report]):
-        if isinstance(said, InputError):
-            raise said
-        if not said.startswith(f'{report}'):
-            complain(said)
+    for message in ingest(store, [report]):
+        if isinstance(message, InputError):
+            raise message
+        if not message.startswith(f'{report}'):
+            complain(message)
     return store.find(name)
 
 
 def _ran_again(store: Store, session: Session, report: Path, references: Path | None, number: int) -> bool:
-    """Run the tests in doubt once more; return whether there were any."""
+    """Run the tests in doubt once more; return True if there were any."""
     from postprocess.incidents.background import name_of
     from postprocess.readers import reruns
     from postprocess.readers.cmdline import without_names
@@ -106,6 +107,7 @@ def _ran_again(store: Store, session: Session, report: Path, references: Path | 
 
 
 def _append(path: Path, text: str) -> None:
+    """Append a text to the file of GITHUB_STEP_SUMMARY. Raises InputError."""
     try:
         with path.open('a', encoding='utf-8') as stream:
             stream.write(text + '\n')

@@ -46,9 +46,9 @@ def trend(
     from postprocess.views import history as views
 
     store = Store(results)
-    found = module.trend(store, store.history(store.find(session, site), days), references)
-    show(views.trend(found, recent), format)
-    raise typer.Exit(int(bool(found.recent(recent))))
+    changes = module.trend(store, store.history(store.find(session, site), days), references)
+    show(views.trend(changes, recent), format)
+    raise typer.Exit(int(bool(changes.recent(recent))))
 
 
 @app.command()
@@ -64,7 +64,7 @@ def fleet(
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
-    """Find nodes that stand out in a session; tell whether node, fabric, software or the whole system is the cause.
+    """Find nodes that stand out in a session, and whether node, fabric, software or the whole system is the cause.
 
     Proposes to drain nodes that stand out again, as commands for a person to run. Exit code 1 if anything stands out.
     """
@@ -79,16 +79,16 @@ def fleet(
         from postprocess.report.fleet import of_session
         from postprocess.views.nodes import listing
 
-        made = answer(store, session, site, references, late=False)
-        add_history(made, store, references, days)
-        rows = [node.to_row() for node in of_session(made, store, references)]
-        show(listing(rows, made.comparison.session.session), format)
-        for fault in made.faults:
+        digest = answer(store, session, site, references, late=False)
+        add_history(digest, store, references, days)
+        rows = [node.to_row() for node in of_session(digest, store, references)]
+        show(listing(rows, digest.comparison.session.session), format)
+        for fault in digest.faults:
             complain(fault)
-        raise typer.Exit(2 if made.faults else int(bool(made.fleet and made.fleet.events)))
-    found = module.fleet(store, store.find(session, site), days, results, references)
-    show(views.fleet(found, module.write_drain(found, results)), format)
-    raise typer.Exit(int(bool(found.events)))
+        raise typer.Exit(2 if digest.faults else int(bool(digest.fleet and digest.fleet.events)))
+    events = module.fleet(store, store.find(session, site), days, results, references)
+    show(views.fleet(events, module.write_drain(events, results)), format)
+    raise typer.Exit(int(bool(events.events)))
 
 
 @app.command()
@@ -105,9 +105,9 @@ def plan(
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
-    """Choose the cases of tonight that find most classes of faults for their time; tell what is not covered.
+    """Choose the cases of tonight that find most classes of faults for their time, and say what they do not cover.
 
-    `ci/nightly --minutes 20` runs what is chosen for 20 minutes.
+    `ci/nightly --minutes 20` runs the cases that are chosen for 20 minutes.
     """
     from postprocess.history import plan as module
     from postprocess.results.store import Store
@@ -135,8 +135,8 @@ def publish(
 
     store = Store(results)
     for name in [site] if site else store.sites() or ['']:
-        for said in module.publish(store, name, folder, references, pages):
-            typer.echo(said)
+        for sentence in module.publish(store, name, folder, references, pages):
+            typer.echo(sentence)
     typer.echo(folder / 'index.html')
 
 
@@ -169,7 +169,7 @@ def export(
     if to == 'parquet' and output is None:
         raise InputError('--to parquet writes a binary file: name it with --output')
     opened = frames.Results(results)
-    opened.store.find(site=site or next(iter(opened.store.sites()), None))  # raises where there is none
+    opened.store.find(site=site or next(iter(opened.store.sites()), None))  # raises InputError if there is no session
     wanted = {'site': site, 'days': days, 'check': check, 'dims': dims}
     known = {'sessions': ('site', 'days'), 'cases': ('site', 'days', 'check')}.get(table, wanted)
     frame = getattr(opened, table)(**{name: wanted[name] for name in known})

@@ -32,7 +32,7 @@ def list_all(
 
     known = [one for name in ([site] if site else ledger.sites(results)) for one in ledger.read_ledger(results, name)]
     if not known:
-        Store(results).find('latest', site)  # an error where the folder or the site is not the right one
+        Store(results).find('latest', site)  # raises InputError if folder or site is wrong
     day = last_day(known)
     show(views.listing(in_order(known, day), day), format)
     raise typer.Exit(int(any(one.state(day) in FAILING for one in known)))
@@ -76,7 +76,7 @@ def merge(
     site: SiteName = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Make several incidents one, which they stay in the sessions that follow."""
+    """Make several incidents one incident; later sessions keep this."""
     from postprocess.incidents import corrections
 
     known = corrections.merge(results, ids, why, site)
@@ -97,9 +97,9 @@ def split(
     site: SiteName = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Make a part of an incident one of its own, which it stays in the sessions that follow.
+    """Make a part of an incident an incident of its own; later sessions keep this.
 
-    Shell patterns of cases, metrics or both, or of nodes, say which part.
+    Shell patterns choose the part: by cases, by metrics or by both, or by nodes.
     """
     from postprocess.incidents import corrections
     from postprocess.incidents.correction import Selection
@@ -119,7 +119,7 @@ def date_it(
     site: SiteName = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Note on which day an incident began, whatever the sessions that follow say."""
+    """Note on which day an incident began, whatever later sessions show."""
     from postprocess.incidents import corrections
     from postprocess.text import count
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command node-check: one node, for prolog, epilog, boot and the health check of a scheduler."""
+"""The command node-check: checks one node, for prolog, epilog, boot and the health check of a scheduler."""
 
 from __future__ import annotations
 
@@ -32,21 +32,24 @@ def node_check(
 ) -> None:
     """Check this node in seconds: settings, devices, counters, and short benchmarks against earlier checks.
 
-    Exit code 0: nothing found, 1: drain it, 2: the input cannot be used, 3: not known, as where a job runs.
+    Exit code 0: nothing found, 1: drain it, 2: the input cannot be used, 3: not known, for example because a job runs.
     """
     from postprocess import node_check as module
 
     expects, name = _expects(site, partition)
-    found = module.check(results, expects, name, only_settings, epilog)
+    outcome = module.check(results, expects, name, only_settings, epilog)
     if reason:
-        typer.echo(found.reason, nl=bool(found.reason))
+        typer.echo(outcome.reason, nl=bool(outcome.reason))
     else:
-        typer.echo('\n'.join([found.line, *(f'  {line}' for line in (found.measured if details else ()))]))
-    raise typer.Exit(found.exit_code)
+        typer.echo('\n'.join([outcome.line, *(f'  {line}' for line in (outcome.measured if details else ()))]))
+    raise typer.Exit(outcome.exit_code)
 
 
 def _expects(site: str | None, partition: str | None) -> tuple[Sequence[tuple[str, str]] | str, str]:
-    """Return the settings that the site states for this node, or why they are not known; and its partition."""
+    """Return the settings that the site states for this node, or why they are not known.
+
+    And the partition of the node.
+    """
     from plumbline.machine.node import this_node
     from plumbline.site.sites import UNDESCRIBED, load_site, must_exist, name_of_this_site
 

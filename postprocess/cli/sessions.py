@@ -65,24 +65,24 @@ def ingest(
     ] = None,
     results: NewResults = DEFAULT,
 ) -> None:
-    """Put run reports into the results store, also those of other suites. One that is there already changes nothing."""
+    """Put run reports into the results store, also those of other suites. A known report changes nothing."""
     from postprocess.readers import ingest as module
     from postprocess.results.store import Store
 
     failed = False
-    for said in module.ingest(Store(results), reports, site, expected, tuple(problem or ()), perflog, format):
-        if isinstance(said, InputError):
-            complain(said)
+    for message in module.ingest(Store(results), reports, site, expected, tuple(problem or ()), perflog, format):
+        if isinstance(message, InputError):
+            complain(message)
             failed = True
         else:
-            typer.echo(said)
+            typer.echo(message)
     if failed:
         raise typer.Exit(2)
 
 
 @app.command()
 def status(site: SiteName = None, results: Results = DEFAULT, references: References = DEFAULT) -> None:
-    """Tell where each site stands: stacks, last session, baseline, incidents, coverage, and what to do next.
+    """Show where each site stands: stacks, last session, baseline, incidents, coverage, and what to do next.
 
     Exit code 1 while an incident is open at one of them, or a session was killed and not resumed.
     """
@@ -95,19 +95,20 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
     known, code = {one.site: one for one in kept.standings(results, site, references)}, 0
     for number, name in enumerate(known or _sites(results, site, references)):
         try:
-            found = known.get(name) or _standing(results, name, references)
+            standing = known.get(name) or _standing(results, name, references)
             begun = unfinished(results, name)
-            text = views.lines(found, now(), str(begun or ''))
-        except (InputError, SiteError) as error:  # a broken site does not hide another
+            text = views.lines(standing, now(), str(begun or ''))
+        except (InputError, SiteError) as error:  # a broken site must not hide the others
             complain(error)
             code = 2
             continue
         typer.echo(('\n' if number else '') + text)
-        code = max(code, int(found.red or bool(begun and not begun.runs)))
+        code = max(code, int(standing.red or bool(begun and not begun.runs)))
     raise typer.Exit(code)
 
 
 def _sites(results: Path, site: str | None, references: Path | None) -> list[str]:
+    """Return the names of the sites to show. Raises InputError, SiteError."""
     from plumbline.site.sites import must_exist, name_of_this_site
     from postprocess.results.store import Store
 
@@ -118,6 +119,7 @@ def _sites(results: Path, site: str | None, references: Path | None) -> list[str
 
 
 def _standing(results: Path, site: str, references: Path | None) -> Standing:
+    """Return where a site stands, computed anew."""
     from postprocess.history.standing import standing
     from postprocess.results.store import Store
 
@@ -160,8 +162,9 @@ def compare(
     """Judge every series of a session by the references of its site.
 
     With AFTER: judge how each series changed between the two, paired where the same nodes ran on both sides.
-    Exit code 1 while an incident is open, with AFTER where something became worse or was lost, and 3 where nothing did
-    and some could not be told.
+
+    Exit code 1 while an incident is open, with AFTER if something became worse or was lost, and 3 if nothing did but
+    some changes could not be decided.
     """
     from postprocess.results.store import Store
     from postprocess.views import verdicts as views
@@ -169,12 +172,12 @@ def compare(
     if after is None and '..' in session:
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
     store = Store(results)
-    found = beside = None
+    digest = beside = None
     if after is None:
         from postprocess.history.answer import answer
 
-        found = answer(store, session, site, references, rerun or ())
-        comparison = found.comparison
+        digest = answer(store, session, site, references, rerun or ())
+        comparison = digest.comparison
     elif rerun:
         raise InputError('SESSION and AFTER are judged by each other: give no --rerun')
     else:
@@ -193,16 +196,16 @@ def compare(
         from plumbline.files import write_whole
         from postprocess.report.junit import to_junit
 
-        write_whole({junit: lambda stream: stream.write(to_junit(comparison, found))})
+        write_whole({junit: lambda stream: stream.write(to_junit(comparison, digest))})
     if summary:
-        say(views.summary(comparison, found, verdict_last=True))
+        say(views.summary(comparison, digest, verdict_last=True))
     else:
-        show(views.comparison(comparison, found, beside), format)
+        show(views.comparison(comparison, digest, beside), format)
         for problem in comparison.problems if format == 'csv' else ():
             complain(str(problem))
-    for said in (*found.notes, *found.faults) if found else ():
-        complain(said)
-    raise typer.Exit(2 if found and found.faults else (found or comparison).exit_code)
+    for sentence in (*digest.notes, *digest.faults) if digest else ():
+        complain(sentence)
+    raise typer.Exit(2 if digest and digest.faults else (digest or comparison).exit_code)
 
 
 @app.command()
@@ -231,21 +234,21 @@ def report(
     from postprocess.views.verdicts import verdict_of
 
     store = Store(results)
-    found = answer(store, session, site, references, rerun or ())
+    digest = answer(store, session, site, references, rerun or ())
     path = output or results / 'report.html'
-    page = write_page(path, store, found, references, days)
+    page = write_page(path, store, digest, references, days)
     for line in page.lines:
         typer.echo(line)
     typer.echo(f'{path}')
-    say(f'{verdict_of(found)}\n')
+    say(f'{verdict_of(digest)}\n')
     if show_it:
         import webbrowser
 
         if not webbrowser.open(path.absolute().as_uri()):
             complain(f'no browser was found to show {path}')
-    for fault in found.faults:
+    for fault in digest.faults:
         complain(fault)
-    raise typer.Exit(2 if found.faults else found.exit_code)
+    raise typer.Exit(2 if digest.faults else digest.exit_code)
 
 
 store = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help='Look after the results store.')
@@ -256,41 +259,41 @@ app.add_typer(store, name='store')
 def check(results: Results = DEFAULT) -> None:
     """Read every file of the store and verify its checksums; name what is damaged or missing.
 
-    Removes what writers left that were killed more than an hour ago. Exit code 1 if anything is wrong.
+    Removes the unfinished files of writers that were killed more than an hour ago. Exit code 1 if anything is wrong.
     """
     from postprocess.results import check as module
     from postprocess.results.store import Store
     from postprocess.text import count
 
-    of = Store(results)
-    for path in module.sweep(of):
+    opened = Store(results)
+    for path in module.sweep(opened):
         typer.echo(f'{path}: removed: its writer was killed')
-    found = list(module.faults(of))
-    for fault in found:
+    faults = list(module.faults(opened))
+    for fault in faults:
         typer.echo(fault)
-    if not found:
-        stored = sum(len(of.sessions(name)) for name in of.sites())
-        typer.echo(f'{of.folder}: {count(stored, "session")}, every file is as it was written')
+    if not faults:
+        stored = sum(len(opened.sessions(name)) for name in opened.sites())
+        typer.echo(f'{opened.folder}: {count(stored, "session")}, every file is as it was written')
     else:
-        typer.echo(f'{of.command("store repair", "")} sets damaged files aside and ingests their sessions again')
-    raise typer.Exit(int(bool(found)))
+        typer.echo(f'{opened.command("store repair", "")} sets damaged files aside and ingests their sessions again')
+    raise typer.Exit(int(bool(faults)))
 
 
 @store.command()
 def repair(results: Results = DEFAULT) -> None:
-    """Set damaged files aside, ingest their sessions again from their run reports, and write missing checksums.
+    """Move damaged files aside, ingest their sessions again from their run reports, and write missing checksums.
 
-    Nothing is deleted: what was damaged is kept below store-damaged/ of the results. Exit code 1 if anything is wrong
-    after that.
+    Nothing is deleted: damaged files are kept below store-damaged/ of the results. Exit code 1 if anything is still
+    wrong.
     """
     from postprocess.readers.repair import repair as steps
     from postprocess.results.check import faults
     from postprocess.results.store import Store
 
-    said = list(steps(Store(results)))
-    for sentence in said or ['nothing to repair']:
+    sentences = list(steps(Store(results)))
+    for sentence in sentences or ['nothing to repair']:
         typer.echo(sentence)
-    left = list(faults(Store(results)))
-    for fault in left:
+    remaining = list(faults(Store(results)))
+    for fault in remaining:
         typer.echo(fault)
-    raise typer.Exit(int(bool(left) or any(' is lost: ' in sentence for sentence in said)))
+    raise typer.Exit(int(bool(remaining) or any(' is lost: ' in sentence for sentence in sentences)))

@@ -123,7 +123,7 @@ def tables(
         must_exist(name, site_folder(name, references).parent)
     store = None if published else Store(results)
     if style == efficiency.STYLE:
-        found = efficiency.efficiency(sites or [], store or Store(results), session)
+        result = efficiency.efficiency(sites or [], store or Store(results), session)
     else:
-        found = published_tables.paper_tables(style, sites or [], store, session, references)
-    typer.echo(views.formatted_tables(found, format), nl=False)
+        result = published_tables.paper_tables(style, sites or [], store, session, references)
+    typer.echo(views.formatted_tables(result, format), nl=False)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def open_results(path: str | Path | None = None) -> Results:
-    """Return the results below the directory `path`; None: ``$PLUMBLINE_RESULTS``, else that of the checkout."""
-    from postprocess.results.frames import Results  # the command line does not pay for it
+    """Return the results below the directory `path`; None: ``$PLUMBLINE_RESULTS``, else the results of the checkout."""
+    from postprocess.results.frames import Results  # imported here, so that the command line starts without it
 
     return Results(path)
 
 
 def draw_history(results: Results, what: str, site: str | None = None, days: int = 90) -> Picture:
-    """Draw the history of the series that the shell pattern `what` matches, see docs/results-api.md."""
+    """Draw the history of the series that the shell pattern `what` matches; see docs/results-api.md."""
     from postprocess.report import pictures
 
     return pictures.draw_history(results.store, what, site, days)

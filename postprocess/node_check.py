@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check this node within a minute, against its own earlier checks and those of its peers.
 
-Writes below ``<results>/node-checks`` alone: what `postprocess.results.node_checks` says; devices and repetitions of a
-node to ``<node>.json``, its counters to ``<node>.counts``.
+Writes only below ``<results>/node-checks``: rates as `postprocess.results.node_checks` says, devices and repetitions of
+a node to ``<node>.json``, its counters to ``<node>.counts``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from plumbline.files import write_text
 from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
 
-LOOKS = 8  # all of which must be too low before a node is drained
-_PAUSE = 1.0  # seconds between two looks: what disturbed one may end
-_QUIET = 0.02, 0.25  # share of all CPUs, and CPUs, that others may use while a benchmark runs
+LOOKS = 8  # so many looks in a row must be too low before a node is drained
+_PAUSE = 1.0  # seconds between two looks: a disturbance may end meanwhile
+_QUIET = 0.02, 0.25  # others may use this share of all CPUs, or this number of CPUs, while a benchmark runs
 
 
 @dataclass
 class Outcome:
-    """What a check found. `faults`: (what, sentence), each a reason to drain; `undecided`: why nothing can be said."""
+    """The result of a check.
+
+    `faults`: (what, sentence), each a reason to drain. `undecided`: why nothing can be said. `notes`: warnings. `done`:
+    what was checked. `lacking`: what was not measured. `measured`: each rate with its limit.
+    """
 
     node: str
     faults: list[tuple[str, str]] = field(default_factory=list)
@@ -41,49 +45,50 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0: nothing was found, 1: drain, 3: not known."""
+        """0: nothing was found, 1: drain the node, 3: not known."""
         return 1 if self.faults else 3 if self.undecided else 0
 
     @property
     def reason(self) -> str:
-        """The reason to drain in one line, empty without one."""
+        """The reason to drain the node in one line; empty without one."""
         return f'plumbline: {"; ".join(f"{what}: {said}" for what, said in self.faults)}' if self.faults else ''
 
     @property
     def line(self) -> str:
-        """The outcome in one line, a fault in the form that NHC prints."""
+        """The result in one line; a fault in the form that NHC prints."""
         if self.faults:
             return f'ERROR:  plumbline:  Health check failed:  {self.reason.removeprefix("plumbline: ")}'
-        said = [f'not known: {"; ".join(self.undecided)}'] if self.undecided else []
-        said += [', '.join(self.done), *(f'warning: {note}' for note in self.notes)]
-        said += [f'not measured: {", ".join(self.lacking)}'] if self.lacking else []
-        return f'{"UNKNOWN" if self.undecided else "OK"}:  plumbline:  {self.node}: {"; ".join(filter(None, said))}'
+        parts = [f'not known: {"; ".join(self.undecided)}'] if self.undecided else []
+        parts += [', '.join(self.done), *(f'warning: {note}' for note in self.notes)]
+        parts += [f'not measured: {", ".join(self.lacking)}'] if self.lacking else []
+        return f'{"UNKNOWN" if self.undecided else "OK"}:  plumbline:  {self.node}: {"; ".join(filter(None, parts))}'
 
 
 def check(
     results: Path, expects: Sequence[tuple[str, str]] | str, partition: str, only_settings: bool, epilog: bool
 ) -> Outcome:
-    """Look at this node. `expects`: settings that its site states, or why they are not known. Raises InputError."""
+    """Check this node; `expects`: settings that its site states, or why they are not known. Raises InputError."""
     node = this_node().name or platform.node().partition('.')[0]
     if not re.fullmatch(r'[\w.-]+', node):
         raise InputError(f'{node!r}: expected a name of this node of letters, digits, "-", "_" and "."')
-    folder, found = results / 'node-checks', Outcome(node)
+    folder, outcome = results / 'node-checks', Outcome(node)
     folder.mkdir(parents=True, exist_ok=True)
-    kept = _read_kept(folder / f'{node}.json')
-    _look(found, expects, kept['devices'], folder / f'{node}.counts')
+    earlier = _read_kept(folder / f'{node}.json')
+    _look(outcome, expects, earlier['devices'], folder / f'{node}.counts')
     if not only_settings:
         if here := jobs.jobs(epilog):
-            found.undecided.append(f'no benchmark runs beside job {", ".join(here[:4])}')
+            outcome.undecided.append(f'no benchmark runs beside job {", ".join(here[:4])}')
         else:
-            _measure(found, folder, kept, partition)
-    write_text(folder / f'{node}.json', json.dumps(kept) + '\n')
-    return found
+            _measure(outcome, folder, earlier, partition)
+    write_text(folder / f'{node}.json', json.dumps(earlier) + '\n')
+    return outcome
 
 
 def _read_kept(path: Path) -> dict[str, Any]:
+    """Return what an earlier check kept of a node. Raises InputError."""
     try:
-        kept = json.loads(path.read_text(encoding='utf-8'))
-        return {name: dict(kept[name]) for name in ('devices', 'repeats')}
+        content = json.loads(path.read_text(encoding='utf-8'))
+        return {name: dict(content[name]) for name in ('devices', 'repeats')}
     except FileNotFoundError:
         return {'devices': {}, 'repeats': {}}
     except (ValueError, KeyError, TypeError):
@@ -91,7 +96,7 @@ def _read_kept(path: Path) -> dict[str, Any]:
 
 
 def _look(found: Outcome, expects: Sequence[tuple[str, str]] | str, before: dict[str, float], counts: Path) -> None:
-    """Look at settings, devices and counters; renew `before` and `counts`."""
+    """Check settings, devices and counters; renew `before` and the file `counts`."""
     if isinstance(expects, str):
         found.lacking.append(f'settings ({expects})')
     else:
@@ -120,6 +125,7 @@ def _look(found: Outcome, expects: Sequence[tuple[str, str]] | str, before: dict
 
 
 def _measure(found: Outcome, folder: Path, kept: dict[str, Any], partition: str) -> None:
+    """Run the benchmarks, judge their rates, and keep them."""
     from postprocess.results import node_checks as history
     from postprocess.statistics.lowest import lowest
 
@@ -137,37 +143,39 @@ def _measure(found: Outcome, folder: Path, kept: dict[str, Any], partition: str)
     found.notes += damaged
     rows: list[history.Row] = []
     judged = 0
-    series = sum(len(list(one.places(node))) for one in chosen)
-    for one in chosen:
-        places = list(one.places(node))
-        keys = [history.key_of(processor['model'], one, place.dims) for place in places]
+    series = sum(len(list(benchmark.places(node))) for benchmark in chosen)
+    for benchmark in chosen:
+        places = list(benchmark.places(node))
+        keys = [history.key_of(processor['model'], benchmark, place.dims) for place in places]
         limits = [
             lowest(own.get(key, []), [values for of in peers if (values := of.get(key))], series) for key in keys
         ]  # fmt: skip
         try:
-            looks_at = functools.partial(benchmarks.look, one, places, kept['repeats'])
+            looks_at = functools.partial(benchmarks.look, benchmark, places, kept['repeats'])
             rates, best = take_looks(looks_at, [limit.limit if limit else None for limit in limits], quiet)
         except ValueError as error:
-            found.undecided.append(f'{one.metric}: {error}')
+            found.undecided.append(f'{benchmark.metric}: {error}')
             continue
-        rows += [(key, one.unit, of) for key, of in zip(keys, zip(*rates, strict=True), strict=True)]
+        rows += [(key, benchmark.unit, of) for key, of in zip(keys, zip(*rates, strict=True), strict=True)]
         for key, value, limit in zip(keys, best, limits, strict=True):
-            said = f'{key.dims}: {value:.4g} {one.unit}'
+            words = f'{key.dims}: {value:.4g} {benchmark.unit}'
             if not limit:
-                found.measured.append(f'{one.metric} {said}, not judged yet: {len(own.get(key, []))} earlier checks')
+                found.measured.append(
+                    f'{benchmark.metric} {words}, not judged yet: {len(own.get(key, []))} earlier checks'
+                )
                 continue
             if not limit.limit:
-                found.lacking.append(f'{one.metric} {key.dims} (its checks scatter too much)')
+                found.lacking.append(f'{benchmark.metric} {key.dims} (its checks scatter too much)')
                 found.measured.append(
-                    f'{one.metric} {said}, not judged: would find a loss of {100 * limit.notices:.0f} %'
+                    f'{benchmark.metric} {words}, not judged: would find a loss of {100 * limit.notices:.0f} %'
                 )
                 continue
             judged += 1
             usual = f'usual {limit.level:.4g}, lowest {limit.limit:.4g}'
-            found.measured.append(f'{one.metric} {said}, {usual}, finds a loss of {100 * limit.notices:.0f} %')
+            found.measured.append(f'{benchmark.metric} {words}, {usual}, finds a loss of {100 * limit.notices:.0f} %')
             if value < limit.limit:
                 loss = f'-{100 * (1 - value / limit.level):.0f} % in the best of {len(rates)} looks'
-                found.faults.append((one.metric, f'{said}, {loss}; {usual}'))
+                found.faults.append((benchmark.metric, f'{words}, {loss}; {usual}'))
     found.done.append(f'{len(found.measured)} rates, {judged} of them judged')
     history.write(folder, found.node, partition, rows, drained=bool(found.faults))
 
@@ -175,11 +183,11 @@ def _measure(found: Outcome, folder: Path, kept: dict[str, Any], partition: str)
 def take_looks(
     look: Callable[[], tuple[list[float], float]], limits: Sequence[float | None], quiet: float, pause: float = _PAUSE
 ) -> tuple[list[list[float]], list[float]]:
-    """Return the rates of the undisturbed looks and the best rate of each place.
+    """Return the rates of the undisturbed looks, and the best rate of each place.
 
-    One look where no rate is below its limit, where it has one; `LOOKS` where one stays below it.
-    `look`: returns the rates, and how many CPUs others kept busy meanwhile, `quiet` at most where it counts. Raises
-    ValueError if too many looks are disturbed.
+    One look is taken if no rate is below its limit, `LOOKS` if one stays below. `look`: returns the rates, and how many
+    CPUs others kept busy meanwhile; a look counts as undisturbed up to `quiet` CPUs. `limits`: None where there is
+    none. Raises ValueError if too many looks are disturbed.
     """
     undisturbed: list[list[float]] = []
     best = [0.0] * len(limits)
@@ -187,7 +195,9 @@ def take_looks(
         if number:
             time.sleep(pause)
         rates, beside = look()
-        best = [max(pair) for pair in zip(best, rates, strict=True)]  # a node that was fast beside others is fast
+        best = [
+            max(pair) for pair in zip(best, rates, strict=True)
+        ]  # a rate that is high although others work counts, too
         undisturbed += [rates] if beside <= quiet else []
         low = any(limit is not None and value < limit for limit, value in zip(limits, best, strict=True))
         if len(undisturbed) >= (LOOKS if low else 1):

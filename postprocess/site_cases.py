@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cases that ReFrame makes of a site, with the job script of each: a dry run of all checks."""
+"""The cases that ReFrame makes on a site, with the job script of each case, from a dry run of all checks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from plumbline.programs import output_of
 from plumbline.record import Record, from_dict
 from postprocess.readers.run_reports import check_and_params
 
-ANY_METRIC = '*'  # of a check of others, whose metrics are known only when it runs
+ANY_METRIC = '*'  # metric of other suites' checks, whose metrics are known only when they run
 _TIME_LIMIT = 900  # seconds; a site takes 5 to 30 on a slow machine
-SeriesFacts = dict[SeriesId, tuple[Quantity | None, float | None]]  # what each is, and its peak
+SeriesFacts = dict[SeriesId, tuple[Quantity | None, float | None]]  # series -> (its quantity, its physical peak)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a site. `peaks`: the physical peak of a series by its name, in the unit of its metric."""
+    """One case of a site; `peaks`: name of a series -> its physical peak, in the unit of its metric."""
 
     id: CaseId
     name: str
@@ -32,44 +32,45 @@ class Case:
     peaks: dict[str, float]
     script: Path
     fault: str = ''
-    submitted: bool = True  # to the scheduler; the others run where ReFrame does
-    time_limit: str = ''  # its arithmetic, in words
+    submitted: bool = True  # to the scheduler; other cases run where ReFrame runs
+    time_limit: str = ''  # how the time limit was computed, in words
 
     def series(self) -> SeriesFacts:
-        """Return what each series is, and its peak; a check of others has one with the metric ``*``."""
-        found: SeriesFacts = {}
-        for metric, facts, one in self.record.series():
-            key = self.id.series(metric, one.dims)
-            found[key] = facts.quantity, self.peaks.get(key.name)
-        return found or {self.id.series(ANY_METRIC): (None, None)}
+        """Return series -> its quantity and peak; a check of another suite has one series with the metric ``*``."""
+        facts_of: SeriesFacts = {}
+        for metric, facts, declared in self.record.series():
+            key = self.id.series(metric, declared.dims)
+            facts_of[key] = facts.quantity, self.peaks.get(key.name)
+        return facts_of or {self.id.series(ANY_METRIC): (None, None)}
 
 
 def rehearse(reframe: str, site: str, folder: Path) -> list[Case]:
-    """Dry-run all checks on a site of this checkout, below `folder`; return its cases. Raises InputError.
+    """Dry-run all checks on a site of this checkout, below `folder`; return the cases. Raises InputError.
 
-    Cases of all modes are made, with the trials of the longest.
+    The cases of all modes are made, with the trials of the longest mode.
     """
     report = folder / f'{site}.json'
     command = [
         reframe, '-C', str(ROOT / 'reframe_settings' / 'settings.py'), f'--system={site}',
         '-c', str(ROOT / 'checks'), '-R', '--dry-run', '-Smode=acceptance', f'--report-file={report}',
     ]  # fmt: skip
-    # ReFrame loads no other site, and writes nothing into the results of this one
+    # so that ReFrame loads no other site, and writes nothing into the results of this site
     environment = os.environ | {'PLUMBLINE_SITE': site, 'PLUMBLINE_RESULTS': str(folder)}
     environment.pop('RFM_CONFIG_FILES', None)
-    said = ''
+    message = ''
     try:
         output_of(command, time_limit=_TIME_LIMIT, env=environment)
-    except ValueError as error:  # also where single cases fail, of which the report tells more
-        said = f'`{" ".join(command)}` {error}'
+    except ValueError as error:  # also raised if single cases fail; the report then has more details
+        message = f'`{" ".join(command)}` {error}'
     try:
         (run,) = json.loads(report.read_text(encoding='utf-8'))['runs']
         return [_case(case) for case in run['testcases'] if not case['fixture']]
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(said or f'`{" ".join(command)}` wrote no report: {error}') from None
+        raise InputError(message or f'`{" ".join(command)}` wrote no report: {error}') from None
 
 
 def _case(case: dict[str, Any]) -> Case:
+    """Return the case of an entry of the report."""
     if isinstance(case.get('record'), dict):
         record = from_dict(case['record'])
     else:

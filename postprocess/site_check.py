@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check all files of a site; and on demand that each reference has a case, and the job script of each case."""
+"""Check all files of a site; on demand also that each reference has a case, and the job script of each case."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ from plumbline.units import UNITS, dimension, number_in
 from postprocess.site_cases import ANY_METRIC, Case, SeriesFacts, rehearse
 from postprocess.text import count
 
-_BELOW_PEAK = 1000.0  # so many times below its physical peak, no series is that has no message size
-_Rows = Sequence[tuple[str, Reference]]  # file and line, row
+_BELOW_PEAK = 1000.0  # no series without a message size is so many times below its physical peak
+_Rows = Sequence[tuple[str, Reference]]  # (file and line, row)
 
 
 @dataclass
 class Checked:
-    """What was found in the files of a site: mistakes, and notes on what could not be checked.
+    """The result of checking a site: mistakes, and notes on what could not be checked.
 
-    `nodes`: a line for each partition, to compare with what was meant. `cases`, `scripts`: None if not looked at.
+    `nodes`: a line for each partition, to compare with what was meant. `cases`, `scripts`: number checked, None if none
+    were. `references`: number of limits.
     """
 
     site: str
@@ -58,9 +59,9 @@ class Checked:
 def check(
     name: str | None, root: Path | None = None, files: bool = True, cases: bool = False, jobs: bool = False
 ) -> list[Checked]:
-    """Check the sites, or one: its `files`, its `cases` in a dry run, the scripts of its `jobs`.
+    """Check all sites, or the site `name`: its `files`, its `cases` in a dry run, and the scripts of its `jobs`.
 
-    Raises InputError for an unknown site, and for `jobs` without ReFrame; SiteError where there is no site.
+    Raises InputError for an unknown site, and for `jobs` without ReFrame; SiteError if there is no site.
     """
     if name is not None:
         must_exist(name, root)
@@ -69,43 +70,47 @@ def check(
     if jobs and reframe is None:
         raise InputError('reframe is not on PATH: it writes the job scripts that are checked')
     if not (cases or jobs):
-        found = [_check_site(one, root, None, True, False, False) for one in names]
+        results = [_check_site(one, root, None, True, False, False) for one in names]
     else:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             work = partial(_check_site, root=root, reframe=reframe, files=files, cases=cases, jobs=jobs)
-            found = list(pool.map(work, names))
-    if files and name is not None and not found[0].mistakes:
-        found[0].notes += _lacks(load_site(name, root))
-    return found
+            results = list(pool.map(work, names))
+    if files and name is not None and not results[0].mistakes:
+        results[0].notes += _lacks(load_site(name, root))
+    return results
 
 
 def _check_site(name: str, root: Path | None, reframe: str | None, files: bool, cases: bool, jobs: bool) -> Checked:
-    found, rows = Checked(name), []
+    """Return the result of checking one site."""
+    checked, rows = Checked(name), []
     if files:
-        rows = _check_files(found, root)
-    if not (cases or jobs) or (files and not found.nodes):
-        return found
+        rows = _check_files(checked, root)
+    if not (cases or jobs) or (files and not checked.nodes):
+        return checked
     site = load_site(name, root)
     if reframe is None:
-        found.notes.append('reframe is not on PATH: whether features and references meet a case was not checked')
-        return found
+        checked.notes.append('reframe is not on PATH: whether features and references meet a case was not checked')
+        return checked
     folder = Path(tempfile.mkdtemp(prefix=f'plumbline-jobs-{name}-'))
     try:
         listed = rehearse(reframe, name, folder) if _has_cases(site) else []
     except InputError as error:
-        found.mistakes.append(f'{name}: its cases cannot be listed: {error}')
+        checked.mistakes.append(f'{name}: its cases cannot be listed: {error}')
         shutil.rmtree(folder)
-        return found
-    found.cases = len(listed)
+        return checked
+    checked.cases = len(listed)
     if cases:
-        _check_cases(found, site, site_file(name, 'site.yaml', root), rows, listed)
-    if not (jobs and _check_scripts(found, site, [case for case in listed if case.submitted])):
+        _check_cases(checked, site, site_file(name, 'site.yaml', root), rows, listed)
+    if not (jobs and _check_scripts(checked, site, [case for case in listed if case.submitted])):
         shutil.rmtree(folder)
-    return found
+    return checked
 
 
 def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference]]:
-    """Add what is wrong in the files of a site, and what its nodes are; return the rows of its references."""
+    """Add the mistakes in the files of a site, and what its nodes are, to `found`.
+
+    Return the rows of its references.
+    """
     described = site_file(found.site, 'site.yaml', root)
     rows: list[tuple[str, Reference]] = []
     found.mistakes += faults_of_site_file(described)
@@ -123,7 +128,7 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
     except InputError as error:
         found.mistakes.append(str(error))
         return rows
-    except SiteError as error:  # a mistake in its file, or what cannot be detected
+    except SiteError as error:  # a mistake in the file of the site, or hardware that cannot be detected
         found.mistakes += [] if found.mistakes else [str(error)]
         return rows
     found.nodes = [f'{found.site}:{partition.name}: {node_of(partition)}' for partition in site.partitions.values()]
@@ -136,16 +141,17 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
 
 
 def _check_cases(found: Checked, site: Site, path: Path, rows: _Rows, cases: Sequence[Case]) -> None:
+    """Add the mistakes that the cases of a site show to `found`."""
     by_fault: dict[str, list[str]] = {}
-    told = {*map(_place, found.mistakes)}
+    known_places = {*map(_place, found.mistakes)}
     for case in (case for case in cases if case.fault):
         by_fault.setdefault(f'{case.id.partition}: {case.fault.partition(": | ")[0]}', []).append(case.name)
     found.mistakes += [
         f'{site.name}: {count(len(of), "case")} of partition {fault}: {_some(of, 3)}' for fault, of in by_fault.items()
     ]
-    found.mistakes += (one for one in _unknown_features(site, path, cases) if _place(one) not in told)
+    found.mistakes += (one for one in _unknown_features(site, path, cases) if _place(one) not in known_places)
     found.mistakes += _rules_of_no_series(site, path, cases)
-    found.mistakes += (one for one in _unmet_rows(site, rows, cases) if _place(one) not in told)
+    found.mistakes += (one for one in _unmet_rows(site, rows, cases) if _place(one) not in known_places)
     unlisted = {case.id.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:
         message = 'known only when they run; their references were not checked'
@@ -153,12 +159,12 @@ def _check_cases(found: Checked, site: Site, path: Path, rows: _Rows, cases: Seq
 
 
 def _place(mistake: str) -> str:
-    """Return file, line and key at the beginning of a mistake: of each place one is told."""
+    """Return file, line and key at the beginning of a mistake; only one mistake for each place is reported."""
     return ': '.join(mistake.split(': ')[:2])
 
 
 def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
-    """Check the job scripts of cases, with the trials of the longest mode; return whether a mistake names one."""
+    """Check the job scripts of cases, with the trials of the longest mode; return True if a mistake names a script."""
     by_fault: dict[tuple[str, str, str], list[str]] = {}
     to_state: set[str] = set()
     times: dict[tuple[str, str], list[str]] = {}
@@ -188,27 +194,27 @@ def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
 
 
 def node_of(partition: Partition) -> str:
-    """Return ``2 sockets x 64 cores x 2 threads, 4 GPUs, 4 NICs, 512 GiB, 10 nodes``, as far as it is stated."""
+    """Return a node as text: ``2 sockets x 64 cores x 2 threads, 4 GPUs, 4 NICs, 512 GiB, 10 nodes``, as stated."""
     processor, entry = partition.processor, partition.entry
-    found = ['its nodes are not described, so it has no case']
+    parts = ['its nodes are not described, so it has no case']
     if processor:
         sockets, threads = processor['num_sockets'], processor['num_cpus_per_core']
         cores = processor['num_cpus'] // threads // sockets
-        found = [f'{count(sockets, "socket")} x {count(cores, "core")} x {count(threads, "thread")}']
+        parts = [f'{count(sockets, "socket")} x {count(cores, "core")} x {count(threads, "thread")}']
     for device in entry.get('devices', []):
         kind = {'gpu': 'GPU'}.get(device['type'], device['type'])
-        found.append(count(device['num_devices'], kind) + (f' {device["arch"]}' if 'arch' in device else ''))
+        parts.append(count(device['num_devices'], kind) + (f' {device["arch"]}' if 'arch' in device else ''))
     if nics := entry.get('nics'):
-        found.append(count(len(nics), 'NIC'))
+        parts.append(count(len(nics), 'NIC'))
     if memory := partition.memory_bytes:
-        found.append(entry['memory_per_node'] if memory < 2**30 else f'{memory / 2**30:.4g} GiB')
+        parts.append(entry['memory_per_node'] if memory < 2**30 else f'{memory / 2**30:.4g} GiB')
     if 'num_nodes' in entry:
-        found.append(count(partition.num_nodes, 'node'))
-    return ', '.join(found)
+        parts.append(count(partition.num_nodes, 'node'))
+    return ', '.join(parts)
 
 
 def _lacks(site: Site) -> Iterator[str]:
-    """Yield what a site does not say, and what that costs: no mistake, but silence would look like all is there."""
+    """Yield what a site does not state, and what that costs: it is no mistake, but a person should know it."""
     for partition in site.partitions.values():
         caches = partition.processor.get('topology', partition.processor).get('caches')
         for key, is_there, costs in (
@@ -225,11 +231,12 @@ def _lacks(site: Site) -> Iterator[str]:
 
 
 def _has_cases(site: Site) -> bool:
+    """Return True if a partition of the site can have cases."""
     return any((one.processor and one.environs) or one.entry.get('detect') for one in site.partitions.values())
 
 
 def _future_dates(rows: _Rows) -> Iterator[str]:
-    """Yield rows that were recorded after tomorrow. A night does not check this."""
+    """Yield the rows that were recorded after tomorrow; a night does not check this."""
     tomorrow = (datetime.now(timezone.utc) + timedelta(days=1)).date().isoformat()
     for where, row in rows:
         if row.recorded_at[:10] > tomorrow:
@@ -237,7 +244,7 @@ def _future_dates(rows: _Rows) -> Iterator[str]:
 
 
 def _rules_of_no_check(site: Site, path: Path, rows: _Rows) -> Iterator[str]:
-    """Yield each rule of the tolerance for a check that neither the suite nor a reference of the site has."""
+    """Yield each tolerance rule for a check that neither the suite nor a reference of the site has."""
     known = {*checks_of(ROOT / 'checks'), *renames(), *(row.id.check for _, row in rows)}
     for number, rule in enumerate(site.tolerance.get('rules', [])):
         pattern = rule.get('check', '*')
@@ -248,7 +255,7 @@ def _rules_of_no_check(site: Site, path: Path, rows: _Rows) -> Iterator[str]:
 
 
 def _misspelt_features(site: Site, path: Path) -> Iterator[str]:
-    """Yield each feature that is nearly the name of a benchmark; what a check of the site's own requires is not."""
+    """Yield each feature that is almost the name of a benchmark; features of a site's own checks are left out."""
     known = [*known_benchmarks()]
     for number, stack in enumerate(site.environs.values()):
         for index, feature in enumerate(stack.features):
@@ -258,7 +265,7 @@ def _misspelt_features(site: Site, path: Path) -> Iterator[str]:
 
 
 def _impossible_rows(site: Site, rows: _Rows) -> Iterator[str]:
-    """Yield each reference of no partition or environ of the site, and each that no hardware of its nodes reaches."""
+    """Yield each reference whose partition or environ the site lacks, and each that its hardware cannot reach."""
     for where, row in rows:
         if not row.is_limit:
             continue
@@ -277,18 +284,18 @@ def _impossible_rows(site: Site, rows: _Rows) -> Iterator[str]:
 
 
 def _rules_of_no_series(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield each rule of the tolerance for a check that has cases here, none of which it meets."""
+    """Yield each tolerance rule for a check that has cases here, if the rule matches none of their series."""
     series = [key.to_row() for case in cases if case.record.metrics for key in case.series()]
     for number, rule in enumerate(site.tolerance.get('rules', [])):
         of_check = [row for row in series if fnmatchcase(row['check'], rule.get('check', '*'))]
         for column in ('params', 'metric', 'dims'):
-            left = [row for row in of_check if fnmatchcase(row[column], rule.get(column, '*'))]
-            if of_check and not left and 'check' in rule:
+            matching = [row for row in of_check if fnmatchcase(row[column], rule.get(column, '*'))]
+            if of_check and not matching and 'check' in rule:
                 where = place_of(path, 'tolerance', 'rules', number, column)
                 has = _some({row[column] for row in of_check})
                 yield f'{where}: {rule[column]!r} meets no series, so the rule has no effect; {rule["check"]} has {has}'
                 break
-            of_check = left
+            of_check = matching
 
 
 def _unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
@@ -302,7 +309,7 @@ def _unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator
 
 
 def _unstated_mpi(site: Site, path: Path) -> Iterator[str]:
-    """Yield environs with buffers on GPUs whose MPI is not known: it may copy them through the host."""
+    """Yield the environs with buffers on GPUs whose MPI is not stated: it may copy the buffers through the host."""
     for number, stack in enumerate(site.environs.values()):
         if {f'osu-{kind}' for kind in VENDORS} & set(stack.features) and stack.mpi is None:
             families = ', '.join(FAMILIES)
@@ -310,7 +317,7 @@ def _unstated_mpi(site: Site, path: Path) -> Iterator[str]:
 
 
 def _unmet_rows(site: Site, rows: _Rows, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield each reference that no case measures, in another unit, or above its physical peak."""
+    """Yield each reference that no case measures, that has another unit, or that is above its physical peak."""
     series = {key: facts for case in cases for key, facts in case.series().items()}
     for where, row in rows:
         if not row.is_limit:
@@ -333,10 +340,11 @@ def _unmet_rows(site: Site, rows: _Rows, cases: Sequence[Case]) -> Iterator[str]
 
 
 def _met(row: Reference, series: SeriesFacts) -> set[tuple[Quantity | None, float | None]]:
+    """Return the quantity and peak of the series that a reference matches."""
     if not row.is_pattern:
-        found = series.get(row.id) or series.get(replace(row.id, metric=ANY_METRIC, dims=()))
-        return {found} if found else set()
-    # a test that names its metrics only when it runs may have that of the row
+        own_facts = series.get(row.id) or series.get(replace(row.id, metric=ANY_METRIC, dims=()))
+        return {own_facts} if own_facts else set()
+    # a test whose metrics are known only when it runs may have the metric of the row
     named = (
         (replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == ANY_METRIC else key, facts)
         for key, facts in series.items()
@@ -345,27 +353,27 @@ def _met(row: Reference, series: SeriesFacts) -> set[tuple[Quantity | None, floa
 
 
 def _why_unmatched(row: Reference, site: Site, series: Iterable[SeriesId]) -> str:
-    """The first column from the left in which no case of the site has what the row says."""
-    of = row.id
-    if of.partition != '*' and of.partition not in site.partitions:
-        return f'partition {of.partition!r}: {expected_one_of(of.partition, sorted(site.partitions))}'
-    if of.environ != '*' and of.environ not in site.environs:
-        return f'environ {of.environ!r}: {expected_one_of(of.environ, sorted(site.environs))}'
+    """Return the first column from the left in which no case of the site has the value of the row, and its choices."""
+    id_ = row.id
+    if id_.partition != '*' and id_.partition not in site.partitions:
+        return f'partition {id_.partition!r}: {expected_one_of(id_.partition, sorted(site.partitions))}'
+    if id_.environ != '*' and id_.environ not in site.environs:
+        return f'environ {id_.environ!r}: {expected_one_of(id_.environ, sorted(site.environs))}'
     cases: dict[str, dict[str, set[str]]] = {}
     for key in series:
         cases.setdefault(key.check, {}).setdefault(to_text(key.params), set()).add(key.name)
-    if of.check != '*' and of.check not in cases:
-        return f'check {of.check!r}: no such case on this site; {expected_one_of(of.check, sorted(cases))}'
-    of_check, params = cases.get(of.check, {}), to_text(of.params)
-    if params in of_check and of_check[params].isdisjoint((of.name, ANY_METRIC)):
-        return f'metric {of.name!r}: {of.check} {params} measures {_some(of_check[params])}'
+    if id_.check != '*' and id_.check not in cases:
+        return f'check {id_.check!r}: no such case on this site; {expected_one_of(id_.check, sorted(cases))}'
+    of_check, params = cases.get(id_.check, {}), to_text(id_.params)
+    if params in of_check and of_check[params].isdisjoint((id_.name, ANY_METRIC)):
+        return f'metric {id_.name!r}: {id_.check} {params} measures {_some(of_check[params])}'
     if not row.is_pattern and params not in of_check:
-        return f'params {params!r}: {of.check} has {_some(of_check)}'
-    return f'no series of this site is {of}'
+        return f'params {params!r}: {id_.check} has {_some(of_check)}'
+    return f'no series of this site is {id_}'
 
 
 def _faults_of_stacks(site: Site, path: Path) -> Iterator[str]:
-    """Yield what is wrong with the Spack environments of a site: manifest, lock, features without a spec."""
+    """Yield what is wrong with the Spack environments of a site: manifest, lock, and features without a spec."""
     for number, stack in enumerate(site.environs.values()):
         if stack.provider != 'spack':
             continue
@@ -384,5 +392,6 @@ def _faults_of_stacks(site: Site, path: Path) -> Iterator[str]:
 
 
 def _some(names: Iterable[str], most: int = 8) -> str:
+    """Return the first `most` names, and the number of the others."""
     names = sorted(names, key=natural)
     return '; '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')

@@ -70,7 +70,7 @@ def check(
     if jobs and reframe is None:
         raise InputError('reframe is not on PATH: it writes the job scripts that are checked')
     if not (cases or jobs):
-        results = [_check_site(one, root, None, True, False, False) for one in names]
+        results = [_check_site(site, root, None, True, False, False) for site in names]
     else:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             work = partial(_check_site, root=root, reframe=reframe, files=files, cases=cases, jobs=jobs)
@@ -149,9 +149,11 @@ def _check_cases(found: Checked, site: Site, path: Path, rows: _Rows, cases: Seq
     found.mistakes += [
         f'{site.name}: {count(len(of), "case")} of partition {fault}: {_some(of, 3)}' for fault, of in by_fault.items()
     ]
-    found.mistakes += (one for one in _unknown_features(site, path, cases) if _place(one) not in known_places)
+    found.mistakes += (
+        mistake for mistake in _unknown_features(site, path, cases) if _place(mistake) not in known_places
+    )
     found.mistakes += _rules_of_no_series(site, path, cases)
-    found.mistakes += (one for one in _unmet_rows(site, rows, cases) if _place(one) not in known_places)
+    found.mistakes += (mistake for mistake in _unmet_rows(site, rows, cases) if _place(mistake) not in known_places)
     unlisted = {case.id.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:
         message = 'known only when they run; their references were not checked'
@@ -232,7 +234,10 @@ def _lacks(site: Site) -> Iterator[str]:
 
 def _has_cases(site: Site) -> bool:
     """Return True if a partition of the site can have cases."""
-    return any((one.processor and one.environs) or one.entry.get('detect') for one in site.partitions.values())
+    return any(
+        (partition.processor and partition.environs) or partition.entry.get('detect')
+        for partition in site.partitions.values()
+    )
 
 
 def _future_dates(rows: _Rows) -> Iterator[str]:

@@ -40,7 +40,9 @@ class _Group(TyperGroup):
 
     def __init__(self, **given: Any):
         super().__init__(**given)
-        below = [one for each in self.commands.values() for one in (each, *getattr(each, 'commands', {}).values())]
+        below = [
+            command for group in self.commands.values() for command in (group, *getattr(group, 'commands', {}).values())
+        ]
         for command in below:  # the help of other commands says when the exit code is 1
             if 'xit code' not in (command.help or ''):
                 command.epilog = 'Exit code: 0, or 2 if the input cannot be used.'

@@ -86,7 +86,7 @@ def _write_rules(path: Path) -> None:
         if isinstance(unusable, InputError):
             raise unusable
     try:
-        text, known, asked = proposed(one for one in reports if isinstance(one, RunReport))
+        text, known, asked = proposed(report for report in reports if isinstance(report, RunReport))
     except InputError as error:
         raise InputError(f'{path}: {error}') from None
     rules = place()

@@ -30,12 +30,16 @@ def list_all(
     from postprocess.results.store import Store
     from postprocess.views import incidents as views
 
-    known = [one for name in ([site] if site else ledger.sites(results)) for one in ledger.read_ledger(results, name)]
+    known = [
+        incident
+        for name in ([site] if site else ledger.sites(results))
+        for incident in ledger.read_ledger(results, name)
+    ]
     if not known:
         Store(results).find('latest', site)  # raises InputError if folder or site is wrong
     day = last_day(known)
     show(views.listing(in_order(known, day), day), format)
-    raise typer.Exit(int(any(one.state(day) in FAILING for one in known)))
+    raise typer.Exit(int(any(incident.state(day) in FAILING for incident in known)))
 
 
 @incidents.command('show')

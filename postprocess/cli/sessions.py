@@ -92,7 +92,7 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
     from postprocess.history.unfinished import unfinished
     from postprocess.views import standing as views
 
-    known, code = {one.site: one for one in kept.standings(results, site, references)}, 0
+    known, code = {each.site: each for each in kept.standings(results, site, references)}, 0
     for number, name in enumerate(known or _sites(results, site, references)):
         try:
             standing = known.get(name) or _standing(results, name, references)

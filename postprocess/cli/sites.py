@@ -41,10 +41,10 @@ def sites(
         raise InputError('--jobs: expected the name of a SITE')
     if check or cases or jobs:
         checked = site_check.check(site, references, files=check or cases, cases=cases, jobs=jobs)
-        wrong = any(one.mistakes for one in checked)
-        for line in (line for one in checked for line in one.nodes if site):
+        wrong = any(result.mistakes for result in checked)
+        for line in (line for result in checked for line in result.nodes if site):
             typer.echo(line)
-        for message in dict.fromkeys(message for one in checked for message in (*one.mistakes, *one.notes)):
+        for message in dict.fromkeys(message for result in checked for message in (*result.mistakes, *result.notes)):
             complain(message)
         following = ''
         if site and not wrong and not (cases or jobs):

@@ -162,22 +162,22 @@ def digest(store: Store, comparison: Comparison, root: Path | None = None, late:
     Raises InputError if the store cannot be read.
     """
     session, results = comparison.session, store.folder.parent
-    made = Digest(comparison)
+    outcome = Digest(comparison)
     last = store.find('latest', session.site)
     newest = last.session == session.session
     try:
-        made.fleet = fleet(store, session, _FLEET_DAYS, results, root)
+        outcome.fleet = fleet(store, session, _FLEET_DAYS, results, root)
     except (InputError, SiteError) as error:
-        made.faults.append(f'the nodes were not compared: {error}')
-    _add_incidents(made, store, root, newest, late and session.started <= last.started)
-    if made.fleet:
-        made.fleet = replace(made.fleet, drain=_without_places(made.fleet.drain, made.of_state(*FAILING)))
+        outcome.faults.append(f'the nodes were not compared: {error}')
+    _add_incidents(outcome, store, root, newest, late and session.started <= last.started)
+    if outcome.fleet:
+        outcome.fleet = replace(outcome.fleet, drain=_without_places(outcome.fleet.drain, outcome.of_state(*FAILING)))
         try:
-            made.drain = write_drain(made.fleet, results) if newest else None
+            outcome.drain = write_drain(outcome.fleet, results) if newest else None
         except InputError as error:
-            made.faults.append(f'the proposal to drain nodes was not written: {error}')
-    made.busy = len(read_doubts(store, [session], {}))
-    return made
+            outcome.faults.append(f'the proposal to drain nodes was not written: {error}')
+    outcome.busy = len(read_doubts(store, [session], {}))
+    return outcome
 
 
 def _without_places(drain: Mapping[str, str], known: Sequence[Known]) -> dict[str, str]:

@@ -189,29 +189,29 @@ def choose(
             f'took {in_words(shortest.seconds)} on {count(shortest.nodes, "node")}'
         )
     columns = _columns(looks)
-    weight = numpy.array([1 / sum(fault is one for one, _ in columns) for fault, _ in columns])
-    found, cost = _matrix(fits, columns), numpy.array([look.cost for look in fits])
+    weight = numpy.array([1 / sum(fault is other for other, _ in columns) for fault, _ in columns])
+    finds, cost = _matrix(fits, columns), numpy.array([look.cost for look in fits])
     waiting = numpy.array([longest - look.age for look in fits])
     late = waiting <= 1
     nights, rotation = [], []
     for _ in range(WEEK):
-        first = due(waiting, cost, found @ weight, budget)
-        looked = [*first, *most_found(found, weight, cost, budget - float(cost[first].sum()), first)]
+        first = due(waiting, cost, finds @ weight, budget)
+        looked = [*first, *most_found(finds, weight, cost, budget - float(cost[first].sum()), first)]
         rotation.append(len(first))
         nights.append(looked)
         waiting -= 1
         waiting[looked] = longest - 1
     chosen = nights[0]
     late[chosen] = False
-    tonight, weekly = covered(found, chosen), covered(found, [*chain(*nights)])
+    tonight, weekly = covered(finds, chosen), covered(finds, [*chain(*nights)])
     whole = covered(_matrix(looks, columns), range(len(looks)))
     reached = {name for look in looks for name in look.found}
     coverage = []
     for fault in faults():
-        own = [place for place, (one, _) in enumerate(columns) if one is fault]
+        own = [place for place, (other, _) in enumerate(columns) if other is fault]
         chances = (float(chance[own].mean()) for chance in (tonight, whole, weekly))
         coverage.append(Coverage(fault, fault.name in reached, *chances))
-    best = min(at_most(found, weight, cost, budget, of) for of in ([], chosen))
+    best = min(at_most(finds, weight, cost, budget, of) for of in ([], chosen))
     return Plan(
         site, minutes, budget, longest, looks, [fits[place] for place in chosen], rotation[0], coverage,
         float(weight @ tonight) / best if best else 1.0, [fits[place] for place in numpy.flatnonzero(late)],
@@ -225,7 +225,7 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
     lookup, policy = load_references(site, root), site_policy(sessions[-1], root)
     parts = {row['partition']: row['n'] for row in store.query(_NODES, sessions).to_pylist()}
     cases = {_place_of(row): row for row in store.query(_CASES, sessions).to_pylist()}
-    found: dict[Place, dict[str, Found]] = {place: {} for place in cases}
+    finds: dict[Place, dict[str, Found]] = {place: {} for place in cases}
     unguarded = 0
     for row in store.query(_SERIES, sessions).to_pylist():
         series, place, quantity = SeriesId.from_row(row), _place_of(row), Quantity(row['unit'], row['better'])
@@ -239,11 +239,11 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
         unguarded += not bounds
         nodes = cases[place]['nodes'] or 1
         for name, find in chances(series, bounds, nodes, parts.get(series.partition, 1)).items():
-            found[place][name] = max(find, found[place].get(name, find), key=lambda each: each.chance)
+            finds[place][name] = max(find, finds[place].get(name, find), key=lambda each: each.chance)
     ages = [(today - session.started).total_seconds() / 86400 for session in sessions]
     return [
         Look(
-            place, row['seconds'] or _BESIDES, row['nodes'] or 1, ages[row['last']], CaseId.from_row(row), found[place]
+            place, row['seconds'] or _BESIDES, row['nodes'] or 1, ages[row['last']], CaseId.from_row(row), finds[place]
         )
         for place, row in cases.items()
     ], unguarded

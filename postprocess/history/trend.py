@@ -76,13 +76,17 @@ def trend(
     """
     sessions = list(sessions)
     histories, left_out = _one_unit(by_session(store, sessions, root) if histories is None else histories)
-    short = [one for one in histories if len(one.sessions) < 2 * SHORTEST]
+    short = [history for history in histories if len(history.sessions) < 2 * SHORTEST]
     if short:
         few = f'{count(len(short), "metric")} with fewer than {2 * SHORTEST} sessions'
         left_out.append(f'{few}, such as {short[0].series}')
-    long = [one for one in histories if len(one.sessions) >= 2 * SHORTEST]
-    all_found, control = changes([one.performance for one in long], [one.tolerance.floor for one in long], control)
-    all_changes = [change for one, own in zip(long, all_found, strict=True) for change in _changes(one, own, sessions)]
+    long = [history for history in histories if len(history.sessions) >= 2 * SHORTEST]
+    all_found, control = changes(
+        [history.performance for history in long], [history.tolerance.floor for history in long], control
+    )
+    all_changes = [
+        change for history, own in zip(long, all_found, strict=True) for change in _changes(history, own, sessions)
+    ]
     all_changes = sorted(_with_provenance(store, sessions, all_changes), key=lambda change: change.change)
     return Trend(sessions[-1].site, sessions, len(long), all_changes, left_out, control)
 
@@ -90,14 +94,15 @@ def trend(
 def _one_unit(histories: list[History]) -> tuple[list[History], list[str]]:
     """Return the histories in the present unit and direction of each series, and sentences on the ones left out."""
     latest: dict[SeriesId, History] = {}
-    for one in histories:
-        if one.series not in latest or latest[one.series].sessions[-1] < one.sessions[-1]:
-            latest[one.series] = one
+    for history in histories:
+        if history.series not in latest or latest[history.series].sessions[-1] < history.sessions[-1]:
+            latest[history.series] = history
     left_out = [
-        f'{one.series}: {count(len(one.sessions), "session")} in {one.quantity.unit}, {one.quantity.better} is better; '
-        f'now in {latest[one.series].quantity.unit}, {latest[one.series].quantity.better} is better'
-        for one in histories
-        if one is not latest[one.series]
+        f'{history.series}: {count(len(history.sessions), "session")} in {history.quantity.unit}, '
+        f'{history.quantity.better} is better; now in {latest[history.series].quantity.unit}, '
+        f'{latest[history.series].quantity.better} is better'
+        for history in histories
+        if history is not latest[history.series]
     ]
     return list(latest.values()), left_out
 

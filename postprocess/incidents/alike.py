@@ -22,13 +22,15 @@ def joined(drafts: Sequence[Draft], known: Sequence[Known], night: JudgedSession
 
     A node that is `known` to be slow by itself keeps its own draft.
     """
-    of_nodes = [one for one in drafts if one.kind == 'NODE' and _is_of_a_node(one) and not _is_known(one, known)]
+    of_nodes = [
+        draft for draft in drafts if draft.kind == 'NODE' and _is_of_a_node(draft) and not _is_known(draft, known)
+    ]
     together: list[Draft] = []
-    for part in {one.where.partition: None for one in of_nodes}:
-        own = [one for one in of_nodes if one.where.partition == part]
+    for part in {draft.where.partition: None for draft in of_nodes}:
+        own = [draft for draft in of_nodes if draft.where.partition == part]
         together += _of_partition(own, night.nodes[part], night)
-    taken = {node for one in together for node in one.nodes}
-    others = [one for one in drafts if not (one in of_nodes and one.nodes <= taken)]
+    taken = {node for draft in together for node in draft.nodes}
+    others = [draft for draft in drafts if not (draft in of_nodes and draft.nodes <= taken)]
     return [*others, *together]
 
 
@@ -48,28 +50,30 @@ def _of_partition(drafts: Sequence[Draft], measured: set[str], night: JudgedSess
     """Return a draft for each cause in common of the drafts of a partition; `measured`: its nodes that ran tonight."""
     joint = []
     alike = _alike(drafts)
-    slow = {node for one in alike for node in one.where.nodes}
+    slow = {node for draft in alike for node in draft.where.nodes}
     places = sorted(night.places_of(slow))
     for place in places:
         there = {node for node in measured if place in night.places.get(node, ())}
         own = slow & there
         if len(own) >= _FEWEST and _chance(len(own), len(there), len(slow), len(measured)) * len(places) < _BY_CHANCE:
-            joint.append(_one([one for one in alike if own.issuperset(one.where.nodes)], place))
+            joint.append(_one([draft for draft in alike if own.issuperset(draft.where.nodes)], place))
             slow -= own
     if len(slow) >= _FEWEST and 2 * len(slow) >= len(measured):
-        joint.append(_one([one for one in alike if slow.issuperset(one.where.nodes)], ''))
+        joint.append(_one([draft for draft in alike if slow.issuperset(draft.where.nodes)], ''))
     return joint
 
 
 def _alike(drafts: Sequence[Draft]) -> list[Draft]:
     """Return the drafts whose loss is close to the median loss, and whose checks most of these drafts share."""
-    losses = [one.finish().loss or 0.0 for one in drafts]
+    losses = [draft.finish().loss or 0.0 for draft in drafts]
     if not losses:
         return []
     middle = median(losses)
-    near = [one for one, loss in zip(drafts, losses, strict=True) if middle / WORSE <= loss <= middle * WORSE]
-    checks = [{of.check for of in one.series} for one in near]
-    return [one for one, own in zip(near, checks, strict=True) if 2 * sum(bool(own & of) for of in checks) > len(near)]
+    near = [draft for draft, loss in zip(drafts, losses, strict=True) if middle / WORSE <= loss <= middle * WORSE]
+    checks = [{of.check for of in draft.series} for draft in near]
+    return [
+        draft for draft, own in zip(near, checks, strict=True) if 2 * sum(bool(own & of) for of in checks) > len(near)
+    ]
 
 
 def _chance(own: int, there: int, slow: int, measured: int) -> float:
@@ -81,14 +85,14 @@ def _chance(own: int, there: int, slow: int, measured: int) -> float:
 def _one(drafts: Sequence[Draft], place: str) -> Draft:
     """Return one draft for several drafts with one cause, at `place` if that is given."""
     first = max(drafts, key=lambda one: one.finish().severity)
-    nodes = {node for one in drafts for node in one.where.nodes}
-    rows = [row for one in drafts for row in one.rows]
-    loss, interval = (None, None) if rows else pooled([(one.loss or 0.0, one.interval) for one in drafts])
+    nodes = {node for draft in drafts for node in draft.where.nodes}
+    rows = [row for draft in drafts for row in draft.rows]
+    loss, interval = (None, None) if rows else pooled([(draft.loss or 0.0, draft.interval) for draft in drafts])
     return replace(
         first, where=replace(first.where, place=place, nodes=tuple(sorted(nodes, key=natural))), rows=rows, nodes=nodes,
-        cases={of for one in drafts for of in one.cases}, series={of for one in drafts for of in one.series},
-        evidence=list(dict.fromkeys(line for one in drafts for line in one.evidence)),
-        levels=[level for one in drafts for level in one.levels], certain=any(one.certain for one in drafts),
-        values={of: value for one in drafts for of, value in one.values.items()},
+        cases={of for draft in drafts for of in draft.cases}, series={of for draft in drafts for of in draft.series},
+        evidence=list(dict.fromkeys(line for draft in drafts for line in draft.evidence)),
+        levels=[level for draft in drafts for level in draft.levels], certain=any(draft.certain for draft in drafts),
+        values={of: value for draft in drafts for of, value in draft.values.items()},
         loss=loss, interval=interval,
     )  # fmt: skip

@@ -66,7 +66,7 @@ class Background:
         incidents = [draft.finish() for draft in drafts]
         places = {session.session: place for place, session in enumerate(self.sessions)}
         by_itself = self._begins(drafts, incidents)
-        begins = [places.get(begun(one), place) for one, place in zip(incidents, by_itself, strict=True)]
+        begins = [places.get(begun(incident), place) for incident, place in zip(incidents, by_itself, strict=True)]
         changes = self._changes(drafts, begins)
         done = []
         for draft, incident, begin, (changed, follows) in zip(drafts, incidents, begins, changes, strict=True):
@@ -79,7 +79,7 @@ class Background:
                 sessions=len(self.sessions) - begin, changed=tuple(map(str, changed)),
                 evidence=(*self._evidence(draft, incident), *incident.evidence), archives=self._archives(draft),
             )  # fmt: skip
-            of_stack = any(matches(one.fact, ('stack*',)) for one in changed)
+            of_stack = any(matches(difference.fact, ('stack*',)) for difference in changed)
             done.append(replace(incident, next_steps=tuple(self._next_steps(draft, incident, begin, of_stack))))
         return done
 
@@ -88,8 +88,8 @@ class Background:
     def _begins(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[int]:
         """Return for each incident the index of the session since which no session was healthy."""
         last = len(self.sessions) - 1
-        known = levels(self.store, self.sessions, {str(i): [one] for i, one in enumerate(found)})
-        others = beside(self.store, self.sessions, {str(i): one for i, one in enumerate(found)})
+        known = levels(self.store, self.sessions, {str(i): [incident] for i, incident in enumerate(found)})
+        others = beside(self.store, self.sessions, {str(i): incident for i, incident in enumerate(found)})
         # a loss of all nodes on another day is not part of the incident of a node
         known |= {i: level for i, level in others.items() if shows(level, found[int(i)].loss or 0.0, last)}
         losses = {int(i): began(level, found[int(i)].loss or 0.0, last) for i, level in known.items()}
@@ -101,7 +101,7 @@ class Background:
         wanted = [row for i, draft in enumerate(drafts) if draft.failed for row in _failed_cases(i, draft)]
         if len(self.sessions) < 2 or not wanted:
             return {}
-        columns = {name: [one[name] for one in wanted] for name in wanted[0]}
+        columns = {name: [case[name] for case in wanted] for name in wanted[0]}
         rows = self.store.query(_FIRST_FAILURE, self.sessions, wanted=columns)
         return dict(zip(rows['number'].to_pylist(), rows['night'].to_pylist(), strict=True))
 
@@ -118,7 +118,7 @@ class Background:
             asked.append((draft, bad, well, before, after))
         wanted = [(case, n) for _, bad, well, *sides in asked for case, _ in bad + well for side in sides for n in side]
         provenance = Provenance.read(self.store, self.sessions, wanted)
-        return [self._changed(provenance, *one) for one in asked]
+        return [self._changed(provenance, *arguments) for arguments in asked]
 
     def _ran(self, rows: Sequence[Verdict], failed: Sequence[CaseRow]) -> list[tuple[CaseId, str]]:
         """Return the cases of rows and failed jobs, each with the nodes on which it ran, joined by commas."""
@@ -141,16 +141,25 @@ class Background:
 
             For a node only what did not change for all nodes, else how it differs from others.
             """
-            found = provenance.change(case, before, after, node)
+            differences = provenance.change(case, before, after, node)
             if draft.where.nodes:
-                found = [one for one in found if one not in provenance.change(case, before, after, ALL)]
-                return found or provenance.unlike(case, len(self.sessions) - 1, node)
-            return found or provenance.change(case, before, after, ALL)  # for a case that ran on other nodes before
+                differences = [
+                    difference
+                    for difference in differences
+                    if difference not in provenance.change(case, before, after, ALL)
+                ]
+                return differences or provenance.unlike(case, len(self.sessions) - 1, node)
+            return differences or provenance.change(
+                case, before, after, ALL
+            )  # for a case that ran on other nodes before
 
-        counts = Counter(one for case, node in bad for one in changes(case, node) if one.now)
-        elsewhere = {one for case, node in well for one in changes(case, node)}
-        changed = tuple(one for one, n in counts.items() if 2 * n >= len(bad))
-        follows = any(one.of_software and counts[one] == len(bad) and one not in elsewhere for one in changed)
+        counts = Counter(difference for case, node in bad for difference in changes(case, node) if difference.now)
+        elsewhere = {difference for case, node in well for difference in changes(case, node)}
+        changed = tuple(difference for difference, n in counts.items() if 2 * n >= len(bad))
+        follows = any(
+            difference.of_software and counts[difference] == len(bad) and difference not in elsewhere
+            for difference in changed
+        )
         return changed, follows and draft.sort == 'loss'
 
     # Evidence
@@ -229,7 +238,7 @@ class Background:
     def _healthy(self, draft: Draft) -> str:
         """Return which other metrics in the scope of a draft are healthy."""
         where = draft.where
-        bad = {one.check for one in draft.series} | {one.check for one in draft.cases}
+        bad = {series.check for series in draft.series} | {case.check for case in draft.cases}
         there = [
             row
             for row in self.comparison.verdicts
@@ -238,7 +247,7 @@ class Background:
             and (not where.nodes or set(where.nodes) & set(row.nodes))
         ]  # fmt: skip
         well = {row.id for row in there if row.verdict in WELL} - {row.id for row in there if row.verdict not in WELL}
-        checks = sorted({one.check for one in well})
+        checks = sorted({series.check for series in well})
         shown = ', '.join(checks[:5]) + (f' and {count(len(checks) - 5, "other check")}' if len(checks) > 5 else '')
         return f'healthy there: {count(len(well), "other metric")} of {shown}' if well else ''
 
@@ -282,7 +291,7 @@ class Background:
 def name_of(case: CaseRow) -> str:
     """Return the name of a case for ReFrame's option ``--name``, without the params of its fixtures."""
     check, *params = case.name.split(' %')
-    return '%'.join([check, *(one for one in params if '.' not in one.partition('=')[0])])
+    return '%'.join([check, *(param for param in params if '.' not in param.partition('=')[0])])
 
 
 def again(session: Session, partition: str, names: Sequence[str], nodes: Sequence[str] = ()) -> str:

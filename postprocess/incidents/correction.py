@@ -99,5 +99,5 @@ class Correction:
 
 def from_dict(values: Mapping[str, Any]) -> Correction:
     """Return the correction that `dataclasses.asdict` converted. Raises KeyError or TypeError."""
-    before = tuple(Was(**{**one, 'changed': tuple(one['changed'])}) for one in values['before'])
+    before = tuple(Was(**{**was, 'changed': tuple(was['changed'])}) for was in values['before'])
     return Correction(**{**values, 'before': before})

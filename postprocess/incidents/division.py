@@ -17,23 +17,23 @@ from postprocess.statistics.pooled import pooled
 
 def apart(drafts: Iterable[Draft], known: Sequence[Known]) -> list[Draft]:
     """Return the drafts of a session; a draft like an incident that a person split is split in the same way."""
-    leaves = [leaf for one in known for leaf in one.leaves if leaf.only or leaf.without]
+    leaves = [leaf for incident in known for leaf in incident.leaves if leaf.only or leaf.without]
     divided = []
     for draft in drafts:
         like = draft.finish() if leaves else None
         alike = [leaf for leaf in leaves if like and likeness(leaf.incident, like)]
         parts = [draft]
         for by in dict.fromkeys(by for leaf in alike for by in (*leaf.only, *leaf.without)):
-            parts = [part for one in parts for part in _parts_of(one, by)]
+            parts = [part for whole in parts for part in _parts_of(whole, by)]
         divided += parts
     return divided
 
 
 def begun(known: Sequence[Known], incident: Incident) -> str:
     """Return the session in which an incident began, if a person dated a known incident like it; else an empty text."""
-    for one in known:
-        for leaf in one.leaves:
-            dated = one.dated or leaf.dated
+    for whole in known:
+        for leaf in whole.leaves:
+            dated = whole.dated or leaf.dated
             if dated and leaf.likeness(incident):
                 return dated.session
     return ''

@@ -231,10 +231,11 @@ def together(incidents: Sequence[Incident]) -> Incident:
         return tuple(dict.fromkeys(chain.from_iterable(map(of, ordered))))
 
     return replace(
-        first, cost=sum(one.cost for one in ordered), checks=tuple(sorted(every(lambda one: one.checks), key=natural)),
+        first, cost=sum(incident.cost for incident in ordered),
+        checks=tuple(sorted(every(lambda one: one.checks), key=natural)),
         series=every(lambda one: one.series), nodes=tuple(sorted(every(lambda one: one.nodes), key=natural)),
         evidence=every(lambda one: one.evidence), next_steps=every(lambda one: one.next_steps),
-        archives=every(lambda one: one.archives), values={**ChainMap(*(dict(one.values) for one in ordered))},
+        archives=every(lambda one: one.archives), values={**ChainMap(*(dict(incident.values) for incident in ordered))},
         where=replace(first.where, nodes=tuple(sorted(every(lambda one: one.where.nodes), key=natural))),
     )  # fmt: skip
 

@@ -138,11 +138,11 @@ class Known:
     @property
     def ids(self) -> set[str]:
         """Its id and the ids of the incidents that were merged into it."""
-        return {self.id, *(one.id for one in self.parts)}
+        return {self.id, *(part.id for part in self.parts)}
 
     def each(self, change: Callable[[Known], Known]) -> Known:
         """Return the incident with `change` applied to each of its parts, or to itself without parts."""
-        return of_parts(self, [change(one) for one in self.parts]) if self.parts else change(self)
+        return of_parts(self, [change(part) for part in self.parts]) if self.parts else change(self)
 
     def of_sessions(self, wanted: Callable[[str, Seen], bool]) -> Known:
         """Return the incident restricted to the sessions for which `wanted` (uuid, entry) is True."""
@@ -158,12 +158,12 @@ class Known:
     def holds(self, of: SeriesId, nodes: Iterable[str]) -> bool:
         """Return True if the incident has this series, measured on one of its nodes."""
         nodes = list(nodes)
-        return any(one.incident.holds(of, nodes) and one.takes(of, nodes) for one in self.leaves)
+        return any(leaf.incident.holds(of, nodes) and leaf.takes(of, nodes) for leaf in self.leaves)
 
     def likeness(self, tonight: Incident) -> float:
         """Return the similarity to an incident of a session; 0 if they are different incidents."""
         if self.parts:
-            return max(one.likeness(tonight) for one in self.parts)
+            return max(part.likeness(tonight) for part in self.parts)
         if (self.only or self.without) and not any(self.takes(of, tonight.nodes) for of in tonight.series):
             return 0.0
         return likeness(self.incident, tonight)
@@ -175,8 +175,8 @@ class Known:
 
     @property
     def _bad(self) -> list[Seen]:
-        """The entries of the sessions that show the incident."""
-        return [one for one in self.seen.values() if one.bad]
+        """The entries of the sessions that show it."""
+        return [entry for entry in self.seen.values() if entry.bad]
 
     @property
     def last_bad(self) -> Seen:
@@ -197,22 +197,24 @@ class Known:
     @property
     def closed(self) -> str:
         """The day on which it was closed; empty if it is not closed."""
-        return '' if self.unhealed else max(one.healthy[of._needed(one) - 1] for of, _, one in self._courses)
+        return '' if self.unhealed else max(course.healthy[of._needed(course) - 1] for of, _, course in self._courses)
 
     @property
     def unhealed(self) -> list[str]:
         """The nodes, or one empty name, that have not been healthy for enough sessions."""
-        return sorted({name for of, name, one in self._courses if len(one.healthy) < of._needed(one)}, key=natural)
+        return sorted(
+            {name for of, name, course in self._courses if len(course.healthy) < of._needed(course)}, key=natural
+        )
 
     @property
     def closes_in(self) -> int:
         """The number of further healthy sessions that close it."""
-        return max(0, *(of._needed(one) - len(one.healthy) for of, _, one in self._courses))
+        return max(0, *(of._needed(course) - len(course.healthy) for of, _, course in self._courses))
 
     @property
     def returned(self) -> bool:
         """True if it came back on a node after a healthy session there."""
-        return any(one.bad < one.of for _, _, one in self._courses)
+        return any(course.bad < course.of for _, _, course in self._courses)
 
     @property
     def course(self) -> str:
@@ -225,7 +227,7 @@ class Known:
     @property
     def healthy_for(self) -> int:
         """The number of healthy sessions since it was last bad."""
-        return next(i for i, one in enumerate(reversed(self.seen.values())) if one.bad)
+        return next(i for i, entry in enumerate(reversed(self.seen.values())) if entry.bad)
 
     @property
     def _suspected(self) -> bool:
@@ -236,17 +238,17 @@ class Known:
     def _courses(self) -> list[tuple[Known, str, _Course]]:
         """(incident or part, node, course) for each node; without nodes, for one empty name."""
         if self.parts:
-            return [course for one in self.parts for course in one._courses]
+            return [course for part in self.parts for course in part._courses]
         courses: dict[str, _Course] = {}
-        for one in self.seen.values():
-            for name in one.bad:
+        for entry in self.seen.values():
+            for name in entry.bad:
                 before = courses.get(name, _Course(0, 0))
                 if before.bad and len(before.healthy) >= self._needed(before):  # the node had healed: a new fault
                     before = _Course(0, 0)
                 courses[name] = _Course(before.bad + 1, before.of + len(before.healthy) + 1)
-            for name in one.healthy:
-                if name in courses and name not in one.bad:
-                    courses[name] = courses[name]._replace(healthy=(*courses[name].healthy, one.day))
+            for name in entry.healthy:
+                if name in courses and name not in entry.bad:
+                    courses[name] = courses[name]._replace(healthy=(*courses[name].healthy, entry.day))
         return [(self, name, course) for name, course in courses.items()]
 
     def _needed(self, course: _Course) -> int:
@@ -277,7 +279,7 @@ class Known:
         """Return its state on a day (``2026-11-22``), one of `STATES`."""
         if self.closed:
             return 'closed'
-        if all(one.healthy for _, _, one in self._courses):
+        if all(course.healthy for _, _, course in self._courses):
             return 'healing'
         if self._suspected:
             return 'suspected'
@@ -296,57 +298,58 @@ def of_parts(known: Known, parts: Sequence[Known]) -> Known:
     if not (shown := _shown(parts)):
         return replace(known, parts=tuple(parts), seen={})
     rows: dict[str, list[Seen]] = {}
-    for one in shown:
-        for uuid, seen in one.seen.items():
+    for part in shown:
+        for uuid, seen in part.seen.items():
             rows.setdefault(uuid, []).append(seen)
     whole = _in_order({uuid: _as_one(entries) for uuid, entries in rows.items()})
     begun = min(shown, key=lambda one: one.incident.day)
     # sessions that showed other parts before the first part was found are counted already
-    before = sum(bool(one.bad) for one in whole.values() if one.started < begun.seen[begun.first].started)
+    before = sum(bool(entry.bad) for entry in whole.values() if entry.started < begun.seen[begun.first].started)
     now = replace(
-        _at_all_places([one.incident for one in _lasting(parts)]), since=begun.incident.since, day=begun.incident.day,
-        sessions=max(begun.incident.sessions - before, 1),
+        _at_all_places([lasting.incident for lasting in _lasting(parts)]),
+        since=begun.incident.since, day=begun.incident.day, sessions=max(begun.incident.sessions - before, 1),
     )  # fmt: skip
     return replace(known, incident=now, seen=whole, parts=tuple(parts))
 
 
 def _shown(parts: Iterable[Known]) -> list[Known]:
     """Return the parts that at least one session shows."""
-    return [one for one in parts if any(seen.bad for seen in one.seen.values())]
+    return [part for part in parts if any(seen.bad for seen in part.seen.values())]
 
 
 def _lasting(parts: Iterable[Known]) -> list[Known]:
     """Return the parts that are not healed; if all are healed, all parts that were seen."""
     shown = _shown(parts)
-    return [one for one in shown if one.unhealed] or shown
+    return [part for part in shown if part.unhealed] or shown
 
 
 def _at_all_places(incidents: Sequence[Incident]) -> Incident:
     """Return one incident for several of one sort, at the place that they share."""
     if len(incidents) == 1:
         return incidents[0]
-    now, scopes = together(incidents), [one.where for one in incidents]
+    now, scopes = together(incidents), [incident.where for incident in incidents]
     common = {name: {getattr(of, name) for of in scopes} for name in (*_PLACES, 'same_nodes')}
     nodes = now.where.nodes if all(of.nodes for of in scopes) else ()
     where = Scope(now.where.site, nodes=nodes, **{name: of.pop() for name, of in common.items() if len(of) == 1})
     kind = now.kind
-    if len({one.kind for one in incidents}) > 1 or (kind == 'DEVICE' and not where.device):
+    if len({incident.kind for incident in incidents}) > 1 or (kind == 'DEVICE' and not where.device):
         kind = 'NODE' if nodes else 'SYSTEM'
-    losses = [(one.loss, one.interval) for one in incidents if one.loss is not None]
+    losses = [(incident.loss, incident.interval) for incident in incidents if incident.loss is not None]
     loss, interval = pooled(losses) if losses else (None, None)
     return replace(
-        now, kind=kind, where=where, loss=loss, interval=interval, certain=any(one.certain for one in incidents),
-        changed=tuple(dict.fromkeys(what for one in incidents for what in one.changed)),
+        now, kind=kind, where=where, loss=loss, interval=interval,
+        certain=any(incident.certain for incident in incidents),
+        changed=tuple(dict.fromkeys(what for incident in incidents for what in incident.changed)),
     )  # fmt: skip
 
 
 def _as_one(rows: Sequence[Seen]) -> Seen:
     """Return one entry for the entries of one session on the parts of an incident."""
-    bad = {name for one in rows for name in one.bad}
-    losses = [(one.loss, one.interval) for one in rows if one.bad and one.loss is not None]
+    bad = {name for entry in rows for name in entry.bad}
+    losses = [(entry.loss, entry.interval) for entry in rows if entry.bad and entry.loss is not None]
     loss, interval = pooled(losses) if losses else (None, None)
-    worst = max((one.worst for one in rows if one.worst), key=lambda of: of[1], default=None)
-    healthy = {name for one in rows for name in one.healthy} - bad
+    worst = max((entry.worst for entry in rows if entry.worst), key=lambda of: of[1], default=None)
+    healthy = {name for entry in rows for name in entry.healthy} - bad
     return Seen(rows[0].started, _sorted(bad), _sorted(healthy), loss, interval, worst)
 
 
@@ -372,7 +375,7 @@ def ledger_after(
             done.append(one)
         else:
             active[one.id] = one
-    found: dict[str, list[Incident]] = {}
+    shown: dict[str, list[Incident]] = {}
     earlier = [leaf for one in active.values() for leaf in one.leaves]
     for incident in tonight:
         alike = (one for one in earlier if not _apart(one.incident, incident, tonight))
@@ -381,9 +384,9 @@ def ledger_after(
             id = _id(incident, session, {id for one in (*done, *active.values()) for id in one.ids})
             over = sorted((one for one in done if one.likeness(incident)), key=lambda one: one.closed)
             active[id] = Known(id, incident, before=tuple(one.id for one in reversed(over)), results=results)
-        found.setdefault(id, []).append(incident)
+        shown.setdefault(id, []).append(incident)
     for one in active.values():
-        one = one.each(lambda leaf: _after(leaf, found.get(leaf.id, ()), session, again, accepted))
+        one = one.each(lambda leaf: _after(leaf, shown.get(leaf.id, ()), session, again, accepted))
         if one.seen:  # else only this session had shown it, and no longer does: it is dropped
             done.append(one)
     return done
@@ -397,7 +400,7 @@ def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> 
     if not set(incident.where.nodes) < set(known.where.nodes):
         return False
     place = known.where.place
-    if place and not incident.where.place and any(one.where.place == place for one in tonight):
+    if place and not incident.where.place and any(other.where.place == place for other in tonight):
         return True
     return bool(known.loss and incident.interval and incident.interval[0] > WORSE * known.loss)
 
@@ -442,7 +445,7 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: Session, aga
         healthy = set()
     seen = Seen(started(session), _sorted(bad), _sorted(healthy - bad), now.loss, now.interval, now.worst)
     known = replace(known, incident=now, seen=_in_order(known.seen | {session.session: seen}))
-    losses = [(one.loss, one.interval) for one in known.seen.values() if one.bad and one.loss is not None]
+    losses = [(entry.loss, entry.interval) for entry in known.seen.values() if entry.bad and entry.loss is not None]
     if known.returned and losses:  # the loss while the incident is present
         loss, interval = pooled(losses)
         return replace(known, incident=replace(now, loss=loss, interval=interval))
@@ -451,22 +454,25 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: Session, aga
 
 def likeness(known: Incident, tonight: Incident) -> float:
     """Return the similarity of a known incident and one of tonight; 0 if they are different incidents."""
-    one, other = known.where, tonight.where
-    if known.sort != tonight.sort or bool(one.nodes) != bool(other.nodes):
+    where, other = known.where, tonight.where
+    if known.sort != tonight.sort or bool(where.nodes) != bool(other.nodes):
         return 0.0
     if known.sort == 'session':
-        return float(known.cause == tonight.cause or bool(one.nodes and one.nodes == other.nodes))
-    if one.nodes and not set(one.nodes) & set(other.nodes):
+        return float(known.cause == tonight.cause or bool(where.nodes and where.nodes == other.nodes))
+    if where.nodes and not set(where.nodes) & set(other.nodes):
         return 0.0
     if any(
-        getattr(one, name) and getattr(other, name) and getattr(one, name) != getattr(other, name) for name in _PLACES
-        if name != 'place' or set.isdisjoint(set(one.places), other.places)
+        getattr(where, name) and getattr(other, name) and getattr(where, name) != getattr(other, name)
+        for name in _PLACES
+        if name != 'place' or set.isdisjoint(set(where.places), other.places)
     ):  # fmt: skip
         return 0.0
-    if (one.device, one.link_class) != (other.device, other.link_class) or not set(known.checks) & set(tonight.checks):
+    if (where.device, where.link_class) != (other.device, other.link_class) or not set(known.checks) & set(
+        tonight.checks
+    ):
         return 0.0
     cases = ({of.case for of in both.series} for both in (known, tonight))
-    of_part = one.nodes or one.device or one.link_class or one.place
+    of_part = where.nodes or where.device or where.link_class or where.place
     if known.sort == 'loss' and not of_part and set.isdisjoint(*cases):
         return 0.0  # another case of the same check
     shared = len(set(known.series) & set(tonight.series))
@@ -498,8 +504,8 @@ def _sorted(names: Iterable[str]) -> tuple[str, ...]:
 def until(known: Iterable[Known], session: Session) -> list[Known]:
     """Return the incidents as they were known up to `session`, without incidents that were found later."""
     last = started(session)
-    earlier = (one.of_sessions(lambda _, seen: seen.started <= last).each(_if_shown) for one in known)
-    return [one for one in earlier if one.seen]
+    earlier = (incident.of_sessions(lambda _, seen: seen.started <= last).each(_if_shown) for incident in known)
+    return [incident for incident in earlier if incident.seen]
 
 
 def in_order(known: Iterable[Known], day: str) -> list[Known]:
@@ -520,21 +526,21 @@ def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
     An incident with nodes of its own has precedence over one with more nodes or without; closed ones do not count.
     """
     of_series: dict[SeriesId, list[Known]] = {}
-    lasting = (one for one in known if not one.closed)
+    lasting = (incident for incident in known if not incident.closed)
     for one in sorted(lasting, key=lambda one: len(one.incident.own_nodes) or math.inf):
         for of in one.incident.series:
             of_series.setdefault(of, []).append(one)
 
     def found(of: SeriesId, nodes: Sequence[str]) -> str:
         """Return the id of the incident with this series on these nodes."""
-        return next((one.id for one in of_series.get(of, ()) if one.holds(of, nodes)), '')
+        return next((incident.id for incident in of_series.get(of, ()) if incident.holds(of, nodes)), '')
 
     return found
 
 
 def last_day(known: Iterable[Known]) -> str:
     """Return the day of the last session with an entry in any of the incidents; empty without one."""
-    return max((seen.day for one in known for seen in one.seen.values()), default='')
+    return max((seen.day for incident in known for seen in incident.seen.values()), default='')
 
 
 # In words
@@ -568,20 +574,20 @@ def since(known: Known, day: str) -> str:
 
 def corrected(known: Known) -> list[str]:
     """Return a sentence for each correction by a person, the oldest first."""
-    return [one.says(known.id) for one in known.corrections]
+    return [correction.says(known.id) for correction in known.corrections]
 
 
 def lead(known: Sequence[Known], day: str) -> str:
     """Return the failing incidents in one sentence, the costliest first; empty if fewer than two are failing."""
-    failing = [one for one in known if one.state(day) in FAILING]
+    failing = [incident for incident in known if incident.state(day) in FAILING]
     if len(failing) < 2:
         return ''
-    first, *others = (one.incident for one in failing)
+    first, *others = (incident.incident for incident in failing)
     on = f' on {count(len(first.nodes), "node")}' if len(first.nodes) > 1 and not first.where.nodes else ''
     changed = f', with {first.changed[0]}' if first.changed else ''
     sentence = f'{first.where}: {first.what}{on}{changed}'
-    beside = list(dict.fromkeys(one.name for one in others))[:_BESIDE]
-    more = sum(one.name not in beside for one in others)
+    beside = list(dict.fromkeys(incident.name for incident in others))[:_BESIDE]
+    more = sum(incident.name not in beside for incident in others)
     return f'{sentence}; besides {", ".join(beside)}' + (f' and {count(more, "other incident")}' if more else '')
 
 

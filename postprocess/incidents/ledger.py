@@ -30,25 +30,25 @@ def read_ledger(results: Path, site: str) -> list[Known]:
     After an interrupted correction, a file that was to be removed and a file that was written too early are ignored.
     """
     incidents = [_read(results, path) for path in sorted(_folder(results, site).glob('*.json'))]
-    done = {(one.id, made) for one in incidents for made in one.corrections}
-    held = {id for one in incidents for id in one.ids - {one.id}}
+    done = {(incident.id, correction) for incident in incidents for correction in incident.corrections}
+    held = {id for incident in incidents for id in incident.ids - {incident.id}}
     early = {
-        made.made
-        for id, made in done
-        if id == made.made
-        and any(other.id == made.before[0].id and (other.id, made) not in done for other in incidents)
+        correction.made
+        for id, correction in done
+        if id == correction.made
+        and any(other.id == correction.before[0].id and (other.id, correction) not in done for other in incidents)
     }
-    incidents = [one for one in incidents if one.id not in held | early]
+    incidents = [incident for incident in incidents if incident.id not in held | early]
     return sorted(incidents, key=lambda one: (one.seen[one.first].started, one.id))
 
 
 def write(results: Path, site: str, before: Sequence[Known], after: Sequence[Known]) -> None:
     """Replace the files of the incidents that changed; remove the files of incidents that no longer exist."""
-    old = {one.id: one for one in before}
-    for one in after:
-        if old.pop(one.id, None) != one:
-            write_text(_folder(results, site) / f'{one.id}.json', _to_json(one))
-    for id in {*old, *(id for one in after for id in one.ids - {one.id})}:
+    old = {incident.id: incident for incident in before}
+    for incident in after:
+        if old.pop(incident.id, None) != incident:
+            write_text(_folder(results, site) / f'{incident.id}.json', _to_json(incident))
+    for id in {*old, *(id for incident in after for id in incident.ids - {incident.id})}:
         (_folder(results, site) / f'{id}.json').unlink(missing_ok=True)
 
 
@@ -100,16 +100,18 @@ def find(results: Path, id: str, site: str | None = None) -> tuple[str, Known]:
     Raises InputError unless exactly one incident matches.
     """
     matching = [
-        (name, one)
+        (name, incident)
         for name in ([site] if site else sites(results))
-        for one in read_ledger(results, name)
-        if any(known.startswith(id) for known in one.ids)
+        for incident in read_ledger(results, name)
+        if any(known.startswith(id) for known in incident.ids)
     ]
     if len(matching) == 1 and id:
         return matching[0]
     if matching and id:
         raise InputError(f'{id!r} is the beginning of several incidents: {", ".join(one.id for _, one in matching)}')
-    known = [one for name in sites(results) for incident in read_ledger(results, name) for one in incident.ids]
+    known = [
+        known_id for name in sites(results) for incident in read_ledger(results, name) for known_id in incident.ids
+    ]
     guess = did_you_mean(id, known)
     raise InputError(f'{results / "incidents"}: no incident has the id {id!r}{guess}; `plumbline incidents` lists them')
 
@@ -163,9 +165,9 @@ def _to_dict(known: Known) -> dict[str, Any]:
     values |= {'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}}
     values |= {'acknowledged': known.acknowledged and asdict(known.acknowledged), 'closes_after': known.closes_after}
     corrected = {
-        'before': known.before, 'parts': [_to_dict(one) for one in known.parts],
-        'only': [asdict(one) for one in known.only], 'without': [asdict(one) for one in known.without],
-        'dated': known.dated and asdict(known.dated), 'corrections': [asdict(one) for one in known.corrections],
+        'before': known.before, 'parts': [_to_dict(part) for part in known.parts],
+        'only': [asdict(by) for by in known.only], 'without': [asdict(by) for by in known.without],
+        'dated': known.dated and asdict(known.dated), 'corrections': [asdict(done) for done in known.corrections],
     }  # fmt: skip
     return values | {name: value for name, value in corrected.items() if value}
 
@@ -195,10 +197,10 @@ def _from_dict(results: Path, values: Mapping[str, Any]) -> Known:
         Acknowledged(**noted | {'seen': _seen(noted['seen'])}) if noted else None,
         values['closes_after'], tuple(values.get('before', ())), results,
         tuple(_from_dict(results, part) for part in values.get('parts', ())),
-        tuple(Selection(**one) for one in values.get('only', ())),
-        tuple(Selection(**one) for one in values.get('without', ())),
+        tuple(Selection(**row) for row in values.get('only', ())),
+        tuple(Selection(**row) for row in values.get('without', ())),
         Began(**values['dated']) if 'dated' in values else None,
-        tuple(correction.from_dict(one) for one in values.get('corrections', ())),
+        tuple(correction.from_dict(row) for row in values.get('corrections', ())),
     )  # fmt: skip
 
 
@@ -223,9 +225,13 @@ class Entry(NamedTuple):
 def entries(results: Path, site: str) -> list[Entry]:
     """Return the nodes that stood out, the oldest session first. Raises InputError for a file that cannot be used."""
     nodes = []
-    for one in read_ledger(results, site):
-        for uuid, seen in one.seen.items():
-            nodes += [Entry(seen.day, uuid, node, one.incident.kind, f'incident {one.id}') for node in seen.bad if node]
+    for incident in read_ledger(results, site):
+        for uuid, seen in incident.seen.items():
+            nodes += [
+                Entry(seen.day, uuid, node, incident.incident.kind, f'incident {incident.id}')
+                for node in seen.bad
+                if node
+            ]
     return sorted(nodes)
 
 
@@ -238,16 +244,16 @@ def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str,
     doubts: dict[str, dict[str, str]] = defaultdict(dict)
     own = {session.session for session in sessions}
     for site in {session.site for session in sessions}:
-        for one in read_ledger(results, site):
-            if epoch and one.first in own:
+        for incident in read_ledger(results, site):
+            if epoch and incident.first in own:
                 continue
-            what = f'incident {one.id}: {one.incident.kind}{"" if one.closed else ", not healed"}'
-            cases = {str(of.case) for of in one.incident.series} if one.incident.sort == 'loss' else set()
-            began = min(seen.started for seen in one.seen.values())
+            what = f'incident {incident.id}: {incident.incident.kind}{"" if incident.closed else ", not healed"}'
+            cases = {str(of.case) for of in incident.incident.series} if incident.incident.sort == 'loss' else set()
+            began = min(seen.started for seen in incident.seen.values())
             for session in sessions:
-                bad = set(one.seen[session.session].bad) if session.session in one.seen else set()
-                lasts = session.session == one.incident.since or f'{session.started:%Y-%m-%dT%H:%M:%S}' >= began
-                bad |= set(one.unhealed) if lasts and not one.closed else set()
+                bad = set(incident.seen[session.session].bad) if session.session in incident.seen else set()
+                lasts = session.session == incident.incident.since or f'{session.started:%Y-%m-%dT%H:%M:%S}' >= began
+                bad |= set(incident.unhealed) if lasts and not incident.closed else set()
                 names = bad - {''} | (cases if '' in bad else set())
                 doubts[session.session] = dict.fromkeys(names, what) | doubts[session.session]
     return doubts

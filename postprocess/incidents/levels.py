@@ -65,11 +65,11 @@ def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Se
     Raises InputError if the store cannot be read.
     """
     rows = [
-        (key, of, one.values.get(of), {'node': node})
+        (key, of, incident.values.get(of), {'node': node})
         for key, own in incidents.items()
-        for one in own
-        if one.sort == 'loss'
-        for of, node in product(_some(one.series), _some(one.own_nodes) or ('',))
+        for incident in own
+        if incident.sort == 'loss'
+        for of, node in product(_some(incident.series), _some(incident.own_nodes) or ('',))
     ]
     return _by_incident(store, sessions, _LEVELS, rows)
 
@@ -80,10 +80,10 @@ def beside(store: Store, sessions: Sequence[Session], incidents: Mapping[str, In
     Only sessions in which enough other nodes ran the same series count. Raises InputError if the store cannot be read.
     """
     rows = [
-        (key, of, one.values.get(of), {'own': list(one.own_nodes)})
-        for key, one in incidents.items()
-        if one.sort == 'loss' and one.own_nodes
-        for of in _some(one.series)
+        (key, of, incident.values.get(of), {'own': list(incident.own_nodes)})
+        for key, incident in incidents.items()
+        if incident.sort == 'loss' and incident.own_nodes
+        for of in _some(incident.series)
     ]
     return _by_incident(store, sessions, _BESIDE, rows)
 

@@ -109,8 +109,8 @@ def _is_name(header: str, token: re.Match[str]) -> bool:
 
 def _with_info(fields: dict[str, str]) -> dict[str, str]:
     """Return the fields, with the name and place that ``info`` contains."""
-    found = _INFO.fullmatch(fields.get('info', ''))
-    return (found.groupdict() if found else {}) | fields
+    match = _INFO.fullmatch(fields.get('info', ''))
+    return (match.groupdict() if match else {}) | fields
 
 
 def _of_one_variable(fields: dict[str, str]) -> dict[str, str]:

@@ -55,16 +55,16 @@ def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
     try:
         content = path.read_bytes()
         written = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc).replace(tzinfo=None, microsecond=0)
-        found = list(read(path))
+        measurements = list(read(path))
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(f'{path}: not of the format {name}: {_brief(error)}') from None
-    if not found:
+    if not measurements:
         raise InputError(f'{path}: has no number that the format {name} names')
     digest = hashlib.sha256(content).hexdigest()
     sessions: dict[str, list[Measurement]] = defaultdict(list)
-    for measurement in found:
+    for measurement in measurements:
         sessions[measurement.session].append(measurement)
     yield from [
         _report(site, session, of_session, written, path, digest, name) for session, of_session in sessions.items()
@@ -80,7 +80,7 @@ def _report(
     site: str, session: str, found: list[Measurement], written: datetime, path: Path, digest: str, name: str
 ) -> RunReport:
     """Return the measurements of a session as a run report: one case for each check with params, place and node."""
-    times = [one.time or written for one in found]
+    times = [each.time or written for each in found]
     # a session that the file names is identified by its numbers, so a file that has grown does not add it again; a
     # session without a name is identified by the file
     of = hashlib.sha256(f'{site} {session} {found if session else digest}'.encode()).hexdigest()
@@ -93,38 +93,44 @@ def _report(
     by_case: dict[tuple[str, str, str, str, str], list[Measurement]] = defaultdict(
         list
     )  # each node that measured a case is a job of its own
-    for one in found:
-        by_case[one.partition, one.environ, one.check, to_text(pairs(dict(one.params))), one.node].append(one)
+    for measurement in found:
+        by_case[
+            measurement.partition,
+            measurement.environ,
+            measurement.check,
+            to_text(pairs(dict(measurement.params))),
+            measurement.node,
+        ].append(measurement)
     cases, metrics, samples = [], [], []
     for number, ((partition, environ, check, params, node), of_case) in enumerate(by_case.items()):
-        failed = next((one.failed for one in of_case if one.failed), '') or _without_a_value(of_case)
+        failed = next((each.failed for each in of_case if each.failed), '') or _without_a_value(of_case)
         cases.append({
             'case_id': number, 'round': 0, 'purpose': '', 'partition': partition, 'environ': environ, 'check': check,
             'params': params, 'name': ' %'.join([check, *filter(None, params.split(','))]), 'fixture': False,
             'benchmark': True, 'result': 'fail' if failed else 'pass', 'fail_phase': 'sanity' if failed else None,
-            'fail_reason': failed or None, 'tags': [], 'trials': max(one.trial for one in of_case),
+            'fail_reason': failed or None, 'tags': [], 'trials': max(each.trial for each in of_case),
             'nodes': node.split(',') if node else [],
-            'completed': max(one.time or written for one in of_case), 'trial_seconds': [], 'evidence': '',
+            'completed': max(each.time or written for each in of_case), 'trial_seconds': [], 'evidence': '',
             **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
             'provenance': json.dumps({'format': name}),
         })  # fmt: skip
         series: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
-        for one in of_case:
-            series[one.metric, to_text(pairs(dict(one.dims)))].append(one)
+        for measurement in of_case:
+            series[measurement.metric, to_text(pairs(dict(measurement.dims)))].append(measurement)
         for (metric, dims), of_series in series.items():
             first = of_series[0]
-            if len({(one.unit, one.better) for one in of_series}) > 1:
+            if len({(each.unit, each.better) for each in of_series}) > 1:
                 raise InputError(f'{path}: {check} {params}: {metric} has several units or directions')
             columns = values.metric(metric, first.unit, None, None)
             columns |= {'dims': dims, 'judged': first.judged} | ({'better': first.better} if first.better else {})
-            if twice := [one for one, number in Counter(one.trial for one in of_series).items() if number > 1]:
+            if twice := [each for each, number in Counter(each.trial for each in of_series).items() if number > 1]:
                 raise InputError(f'{path}: {check} {params}: trial {twice[0]} of {metric} {dims} is there twice')
-            numbers = [one.value for one in of_series if not math.isnan(one.value)]
+            numbers = [each.value for each in of_series if not math.isnan(each.value)]
             missing = None if numbers else 'it has no value'
             metrics.append(metric_row(cases[-1], vars(summarize(numbers)) | columns | {'missing': missing}))
             key = {'case_id': number, 'metric': metric, 'dims': dims, 'node': node}
             samples += [
-                key | {'trial': one.trial, 'value': one.value} for one in of_series if not math.isnan(one.value)
+                key | {'trial': each.trial, 'value': each.value} for each in of_series if not math.isnan(each.value)
             ]
     return RunReport(site, row | {'ran': len(cases)}, cases, metrics, samples)
 

@@ -39,8 +39,8 @@ def _case(case: dict[str, Any]) -> dict[str, Any]:
     """Return a test case in the form of version 4."""
     system, _, partition = str(case.get('system')).partition(':')
     values = case.get('perfvars')
-    if isinstance(values, list) and all(isinstance(one, dict) for one in values):
-        values = {str(one.get('name')): [one.get(key) for key in _VALUE] for one in values}
+    if isinstance(values, list) and all(isinstance(value, dict) for value in values):
+        values = {str(value.get('name')): [value.get(key) for key in _VALUE] for value in values}
     return case | {
         'system': system, 'partition': partition, 'environ': case.get('environment'), 'perfvalues': values,
         'result': _RESULTS.get(str(case.get('result')), case.get('result')), 'job_nodelist': case.get('nodelist'),

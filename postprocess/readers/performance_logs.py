@@ -195,10 +195,10 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
     for number, line in enumerate(lines):
         check, params = check_and_params(line.name)
         params, dims_of_case = rules.split(check, params)
-        found = list(_metrics(line.fields, check, rules))
-        cases.append(_case(number, line, all(within for *_, within in found)) | {'params': params})
+        of_line = list(_metrics(line.fields, check, rules))
+        cases.append(_case(number, line, all(within for *_, within in of_line)) | {'params': params})
         nodes = ','.join(cases[-1]['nodes'])
-        for row, value, is_known, _ in found:
+        for row, value, is_known, _ in of_line:
             row['dims'] = with_dims(row['dims'], dims_of_case)
             if not is_known:
                 undecided.add((check, row['metric'], row['unit']))

@@ -38,7 +38,7 @@ def read_all(path: Path, store: Store) -> list[RunReport | InputError]:
         if file.is_file() and re.search(r'\.(json|db|log(\.h\d+)?)$', file.name)
     ]
     files = [file for file in named if not file.is_symlink()]
-    return [found for file in files for found in _read(file, store) if isinstance(found, RunReport)]
+    return [report for file in files for report in _read(file, store) if isinstance(report, RunReport)]
 
 
 def _read(path: Path, store: Store) -> Iterator[RunReport | InputError]:
@@ -99,9 +99,9 @@ def _names(known: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
     by_number: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     by_pairs: set[tuple[str, str]] = set()
     for check, metric, _ in known:
-        if found := re.fullmatch(r'(\D*[A-Za-z])[_ -]?(\d+)(\D*)', metric):
-            by_number[check, metric[: found.end(1)], metric[found.end(2) :]].add(metric[found.end(1) : found.start(2)])
-            by_number[check, metric[: found.end(1)], metric[found.end(2) :]].add(found[2])
+        if match := re.fullmatch(r'(\D*[A-Za-z])[_ -]?(\d+)(\D*)', metric):
+            by_number[check, metric[: match.end(1)], metric[match.end(2) :]].add(metric[match.end(1) : match.start(2)])
+            by_number[check, metric[: match.end(1)], metric[match.end(2) :]].add(match[2])
         first = _PAIR.search(metric)
         if first and first.start() and re.fullmatch(r'[\w ]+', metric[: first.start()].strip()):
             expression = r'(?P<metric>.+?)' + re.escape(metric[len(metric[: first.start()].rstrip()) : first.start()])

@@ -105,8 +105,8 @@ def check_and_params(display_name: str) -> tuple[str, str]:
     Parameters with a dot belong to fixtures or come from ``--distribute``; they are not parameters of the check.
     """
     check, *parameters = display_name.split(' %')
-    found = (parameter.partition('=') for parameter in parameters)
-    return check, to_text(pairs({key: value for key, _, value in found if '.' not in key}))
+    own = (parameter.partition('=') for parameter in parameters)
+    return check, to_text(pairs({key: value for key, _, value in own if '.' not in key}))
 
 
 class _Unexpected(ValueError):
@@ -206,7 +206,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         session['source'] = f'own {session["source"]}'
     cases, metrics, samples = [], [], []
     undecided: set[tuple[str, str, str]] = set()
-    for number, (run, entry) in enumerate(one for one in entries if not _is_left_out(one[1])):
+    for number, (run, entry) in enumerate(pair for pair in entries if not _is_left_out(pair[1])):
         where = f'case {entry["display_name"]!r}'
         record = _record(entry, where)
         cases.append(

@@ -58,7 +58,7 @@ def cards(digest: Digest, store: Store, series: Sequence[Judged], cases: Cases, 
     Raises InputError if the store cannot be read.
     """
     sparks, archives = _sparks(digest, store), archives_of(digest, cases)
-    by_series = {one.series: one for one in series}
+    by_series = {judged.series: judged for judged in series}
     return [
         Card(
             one, one.state(digest.day), _where(one.incident, sizes),
@@ -78,8 +78,8 @@ def _deviation(of: Value | None) -> float | None:
 
 def of_incidents(digest: Digest) -> dict[SeriesId, str]:
     """Return series -> id of the first incident, not closed, that it belongs to."""
-    active = [one for one in digest.known if not one.closed]
-    return {of: one.id for one in reversed(active) for of in one.incident.series}
+    active = [known for known in digest.known if not known.closed]
+    return {of: known.id for known in reversed(active) for of in known.incident.series}
 
 
 def _where(incident: Incident, sizes: Mapping[str, int]) -> str:
@@ -94,10 +94,10 @@ def _where(incident: Incident, sizes: Mapping[str, int]) -> str:
 
 def _sparks(digest: Digest, store: Store) -> dict[str, Spark]:
     """Return id -> drawn level of each incident that is a loss and was measured in enough sessions."""
-    known = {one.id: one for one in digest.known}
+    known = {incident.id: incident for incident in digest.known}
     return {
         id: _spark(digest, list(zip(*map(list, of), strict=True)), known[id].incident)
-        for id, of in levels(store, digest.sessions, {id: one.told for id, one in known.items()}).items()
+        for id, of in levels(store, digest.sessions, {id: incident.told for id, incident in known.items()}).items()
         if len(of[0]) >= _FEWEST_SESSIONS
     }
 

@@ -118,7 +118,7 @@ class Style:
 
     def title(self, of: Sequence[Facts]) -> str:
         """Return the facts that all of `of` have in common, the metric first."""
-        common = {name: value for name, value in of[0].items() if all(one.get(name) == value for one in of)}
+        common = {name: value for name, value in of[0].items() if all(facts.get(name) == value for facts in of)}
         metric = common.pop(METRIC, '')
         metric = str(self.draw.get(metric, {}).get('title') or metric)
         return ' '.join([metric, *(f'{name}={value}' for name, value in common.items())]).strip()
@@ -161,24 +161,24 @@ def charts_of(
 
     `usual`: the usual range of the series that may be points of a curve. `link_classes`: name -> description.
     """
-    curves, pairs, plain = _sorted_by_shape([one for one in series if one.series.metric != '*'], style)
+    curves, pairs, plain = _sorted_by_shape([judged for judged in series if judged.series.metric != '*'], style)
     charts: list[Plot | Grid] = []
     for (x, unit), lines in curves.items():
         lines = list(filter(None, map(_measured, lines)))
         charts += [_plot(part, unit, x, style, usual) for part in _divided(lines)]
-    drawn = {one.id for lines in curves.values() for _, points in lines for one in points.values()}
+    drawn = {judged.id for lines in curves.values() for _, points in lines for judged in points.values()}
     for unit, members in pairs:
         if len({i for i, _ in members}) > 1 and len({j for _, j in members}) > 1:
             charts.append(_matrix(unit, members, style, link_classes))
         else:
-            plain += [(facts, one) for facts, one in members.values() if one.id not in drawn]
+            plain += [(facts, judged) for facts, judged in members.values() if judged.id not in drawn]
     return [*charts, *_bars(plain, style)]
 
 
 def told(plot: Plot) -> str:
     """Return a description of the points of curves, for the caption of a picture."""
-    shown = [one for line in plot.lines for one in line.points if one]
-    sizes = sorted({one.worst.measured.n for one in shown if one.worst.measured.n})
+    shown = [judged for line in plot.lines for judged in line.points if judged]
+    sizes = sorted({judged.worst.measured.n for judged in shown if judged.worst.measured.n})
     samples = [f'n = {" to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} samples a point'] if sizes else []
     return '; '.join([
         f'{shown[0].quantity.better} is better', 'one session', *samples,
@@ -191,24 +191,24 @@ def _sorted_by_shape(
     series: list[Judged], style: Style
 ) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]], list[Point]]:
     """Return curves by (x axis, unit), the cells of matrices with their unit, and the points that are neither."""
-    several_nodes = any(name == NODES for one in series for name, _ in one.series.params)
+    several_nodes = any(name == NODES for judged in series for name, _ in judged.series.params)
     lines: dict[tuple[str, str], dict[tuple[Any, ...], dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
     squares: dict[tuple[str, tuple[Any, ...]], dict[float, dict[tuple[str, str], Point]]] = defaultdict(
         lambda: defaultdict(dict)
     )
     plain: list[Point] = []
-    for one in series:
+    for judged in series:
         facts = {NODES: '1'} if several_nodes else {}
-        facts |= dict(one.series.params) | dict(one.series.dims) | {METRIC: one.series.metric}
-        x, pair = style.x_of(one.series) or (NODES if several_nodes else None), style.pair_of(one.series)
+        facts |= dict(judged.series.params) | dict(judged.series.dims) | {METRIC: judged.series.metric}
+        x, pair = style.x_of(judged.series) or (NODES if several_nodes else None), style.pair_of(judged.series)
         place = float(facts[x]) if x else 0.0
         if x:
-            lines[x, one.quantity.unit][_without(facts, x)][place] = (facts, one)
+            lines[x, judged.quantity.unit][_without(facts, x)][place] = (facts, judged)
         if pair:
             start, _, end = facts[pair].partition('-')
-            squares[one.quantity.unit, _without(facts, x, pair, _CLASS)][place][start, end] = (facts, one)
+            squares[judged.quantity.unit, _without(facts, x, pair, _CLASS)][place][start, end] = (facts, judged)
         elif not x:
-            plain.append((facts, one))
+            plain.append((facts, judged))
     curves: dict[tuple[str, str], list[Curve]] = defaultdict(list)
     for (x, unit), own in lines.items():
         long = {rest for rest, points in own.items() if len(points) > 1}
@@ -216,7 +216,7 @@ def _sorted_by_shape(
             long = set()
         for rest, points in own.items():
             if rest in long:
-                curves[x, unit].append((dict(rest), {place: one for place, (_, one) in points.items()}))
+                curves[x, unit].append((dict(rest), {place: judged for place, (_, judged) in points.items()}))
             else:
                 plain += [point for point in points.values() if not style.pair_of(point[1].series)]
     pairs = []
@@ -234,16 +234,18 @@ def _without(facts: Facts, *names: str | None) -> tuple[tuple[str, str], ...]:
 def _measured(curve: Curve) -> Curve | None:
     """Return a curve without points that have no value; None if no point is left."""
     facts, points = curve
-    points = {x: one for x, one in points.items() if one.value is not None}
+    points = {x: judged for x, judged in points.items() if judged.value is not None}
     return (facts, points) if points else None
 
 
 def varying(of: Sequence[Facts]) -> list[str]:
     """Return the names whose values differ; not ``num_nodes`` if the other names imply it."""
-    every = dict.fromkeys(name for one in of for name in one)
-    names = [name for name in every if len({one.get(name) for one in of}) > 1]
+    every = dict.fromkeys(name for facts in of for name in facts)
+    names = [name for name in every if len({facts.get(name) for facts in of}) > 1]
     others = [name for name in names if name != NODES]
-    implied = len({tuple(map(one.get, others)) for one in of}) == len({tuple(map(one.get, names)) for one in of})
+    implied = len({tuple(map(facts.get, others)) for facts in of}) == len(
+        {tuple(map(facts.get, names)) for facts in of}
+    )
     return others if implied else names
 
 
@@ -284,9 +286,9 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
     curves = sorted(curves, key=lambda curve: natural(_label(curve[0], names)))
     numbers = sorted({place for _, points in curves for place in points})
     few = len(curves) <= FEW
-    shown = [one for _, points in curves for one in points.values()]
+    shown = [judged for _, points in curves for judged in points.values()]
     bands = [
-        {place: usual[one.series] for place, one in points.items() if few and one.series in usual}
+        {place: usual[judged.series] for place, judged in points.items() if few and judged.series in usual}
         for _, points in curves
     ]
     usually = 'proportional' if x == NODES and unit.endswith('/s') else 'none'
@@ -294,8 +296,8 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
         _proportional(points) if style.draw.get(facts[METRIC], {}).get('ideal', usually) == 'proportional' else {}
         for facts, points in curves
     ]
-    values = [one.value for one in shown if one.value is not None]
-    values += [one.worst.limit for one in shown if few and one.worst.limit is not None]
+    values = [judged.value for judged in shown if judged.value is not None]
+    values += [judged.worst.limit for judged in shown if few and judged.worst.limit is not None]
     values += [end for band in bands for ends in band.values() for end in ends]
     values += [value for ideal in ideals for value in ideal.values()]
     if min(values) > 0 and max(values) < LOGARITHMIC * min(values):
@@ -305,7 +307,7 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
     y_axis = Axis(values, height - BOTTOM, TOP)
     lines = []
     for (facts, points), band, ideal in zip(curves, bands, ideals, strict=True):
-        at = [(x_axis(place), y_axis(one.value or 0.0), one.worst) for place, one in sorted(points.items())]
+        at = [(x_axis(place), y_axis(judged.value or 0.0), judged.worst) for place, judged in sorted(points.items())]
         path = [(left, top) for left, top, _ in at]
         outline = sorted((x_axis(place), y_axis(low), y_axis(high)) for place, (low, high) in band.items())
         allowed = [
@@ -350,7 +352,7 @@ def _matrix(unit: str, members: dict[tuple[str, str], Point], style: Style, link
     figure 1b).
     """
     rows, columns = (sorted({pair[side] for pair in members}, key=natural) for side in (0, 1))
-    values = [one.value for _, one in members.values() if one.value is not None]
+    values = [judged.value for _, judged in members.values() if judged.value is not None]
     low, high = min(values, default=0), max(values, default=0)
 
     def shade(one: Judged) -> float | None:
@@ -382,8 +384,8 @@ def _bars(plain: list[Point], style: Style) -> list[Grid]:
     The longer side becomes the rows.
     """
     units: dict[str, list[Point]] = defaultdict(list)
-    for facts, one in plain:
-        units[one.quantity.unit].append((facts, one))
+    for facts, judged in plain:
+        units[judged.quantity.unit].append((facts, judged))
     grids = []
     for unit, members in units.items():
         if len(members) < _FEWEST_BARS:
@@ -402,10 +404,10 @@ def _bars(plain: list[Point], style: Style) -> list[Grid]:
         def cell(
             row: str, column: str, cells: dict[tuple[str, str], Judged] = cells, longest: float = longest
         ) -> GridCell | None:
-            if (one := cells.get((row, column))) is None:
+            if (judged := cells.get((row, column))) is None:
                 return None
-            value, limit = (None if level is None else level / longest for level in (one.value, one.worst.limit))
-            return GridCell(one, value, limit)
+            value, limit = (None if level is None else level / longest for level in (judged.value, judged.worst.limit))
+            return GridCell(judged, value, limit)
 
         table = [[cell(row, column) for column in columns] for row in rows]
         if len(columns) > len(rows):

@@ -175,32 +175,32 @@ def _histories(
 
     ``told``: a description for the caption of a picture, in which ``{span}`` stands for the sessions that are shown.
     """
-    by_key = {(one.series, one.quantity): one for one in series}
+    by_key = {(judged.series, judged.quantity): judged for judged in series}
     places = {session.session: place for place, session in enumerate(digest.sessions)}
     changes: dict[int, list[tuple[int, str]]] = {}
     for change in digest.trend.changes if digest.trend else ():
-        if one := by_key.get((change.series, change.quantity)):
+        if judged := by_key.get((change.series, change.quantity)):
             changed = f', {change.with_it[0]}' if change.with_it else ''
             text = f'{percent(change.change)} {change.since.started.day} {change.since.started:%b}{changed}'
-            changes.setdefault(one.id, []).append((places[change.since.session], text))
+            changes.setdefault(judged.id, []).append((places[change.since.session], text))
     histories: dict[int, dict[str, Any]] = {}
     for past in digest.histories:
-        one, values = by_key.get((past.series, past.quantity)), [_drawn(value) for value in past.values.tolist()]
-        if one is None or len(values) < _FEWEST_SESSIONS or None in values:
+        judged, values = by_key.get((past.series, past.quantity)), [_drawn(value) for value in past.values.tolist()]
+        if judged is None or len(values) < _FEWEST_SESSIONS or None in values:
             continue
-        histories[one.id] = {'at': past.sessions.tolist(), 'history': values, 'changes': changes.get(one.id, [])}
-        if one.worst.verdict in BAD:
-            histories[one.id]['bad'] = _drawn(one.worst.value)
-        if band := of_bands.get(one.id):
+        histories[judged.id] = {'at': past.sessions.tolist(), 'history': values, 'changes': changes.get(judged.id, [])}
+        if judged.worst.verdict in BAD:
+            histories[judged.id]['bad'] = _drawn(judged.worst.value)
+        if band := of_bands.get(judged.id):
             at = past.sessions
-            histories[one.id] |= {'low': list(map(_drawn, band.low[at])), 'high': list(map(_drawn, band.high[at]))}
-            names = cases[one.worst.case_id].nodes if one.worst.case_id is not None else []
-            if len(names) == 1 and one.worst.verdict in BAD:
-                histories[one.id]['node'] = names[0]
+            histories[judged.id] |= {'low': list(map(_drawn, band.low[at])), 'high': list(map(_drawn, band.high[at]))}
+            names = cases[judged.worst.case_id].nodes if judged.worst.case_id is not None else []
+            if len(names) == 1 and judged.worst.verdict in BAD:
+                histories[judged.id]['node'] = names[0]
         of = 'nodes, and where 9 of 10 of them are' if band else 'jobs'
-        last = f'; n = {one.worst.measured.n} samples a job in the last one' if one.worst.measured.n else ''
+        last = f'; n = {judged.worst.measured.n} samples a job in the last one' if judged.worst.measured.n else ''
         what = f'{past.quantity.unit}, {past.quantity.better} is better; median of the {of}'
-        histories[one.id]['told'] = f'{what} in each session; {{span}}{last}.'
+        histories[judged.id]['told'] = f'{what} in each session; {{span}}{last}.'
     return histories
 
 

@@ -109,7 +109,7 @@ def nodes(
 
 def of_session(digest: Digest, store: Store, root: Path | None = None) -> list[NodeRow]:
     """Return the nodes of the session of a digest, the worst first. Raises InputError if the store cannot be read."""
-    judged = [one for one in judged_series(digest.comparison) if one.worst.verdict != 'informational']
+    judged = [metric for metric in judged_series(digest.comparison) if metric.worst.verdict != 'informational']
     cases = {case.case_id: case for case in store.cases(digest.comparison.session)}
     return nodes(judged, cases, digest, root)
 

@@ -168,13 +168,13 @@ def uplot() -> dict[str, str]:
 def _places(series: Sequence[Judged]) -> dict[int, int]:
     """Return id -> decimals of the numbers of each series; all series of a metric of a check have the same."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
-    for one in series:
-        groups.setdefault((one.series.check, one.series.metric, one.quantity.unit), []).append(one)
+    for metric in series:
+        groups.setdefault((metric.series.check, metric.series.metric, metric.quantity.unit), []).append(metric)
     return {
-        one.id: places
+        metric.id: places
         for own in groups.values()
-        for places in (decimals(value for one in own for value in (one.value, one.worst.expected)),)
-        for one in own
+        for places in (decimals(value for metric in own for value in (metric.value, metric.worst.expected)),)
+        for metric in own
     }
 
 
@@ -193,10 +193,15 @@ def checks_of(
 ) -> list[Check]:  # fmt: skip
     """Return the checks with charts of the last of `sessions`; earlier sessions give the usual range of curves."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
-    for one in series:
-        groups.setdefault((one.series.check, one.series.partition, one.series.environ), []).append(one)
+    for metric in series:
+        groups.setdefault((metric.series.check, metric.series.partition, metric.series.environ), []).append(metric)
     styles = {key: _style(own, cases) for key, own in groups.items()}
-    curves = {(key[0], one.series.metric) for key, own in groups.items() for one in own if styles[key].x_of(one.series)}
+    curves = {
+        (key[0], metric.series.metric)
+        for key, own in groups.items()
+        for metric in own
+        if styles[key].x_of(metric.series)
+    }
     usual = _usual(store, sessions[:-1], curves)
     link_classes = _link_classes(sessions[-1].site, root)
     checks = []
@@ -204,7 +209,7 @@ def checks_of(
         check, partition, environ = key
         classes = {name: descr for (of, name), descr in link_classes.items() if of == partition}
         charts = charts_of(own, styles[key], usual, classes)
-        verdicts = Counter(one.worst.verdict for one in own)
+        verdicts = Counter(metric.worst.verdict for metric in own)
         counts = ', '.join(f'{n} {verdict.replace("_", " ")}' for verdict, n in verdicts.items())
         if charts:
             checks.append(Check(check, f'{partition}/{environ}', counts, charts))
@@ -215,7 +220,7 @@ def _style(series: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Style:
     """Return what the records of some series declare about their dims and how to draw them."""
     dims: dict[str, Dim] = {}
     draw: dict[str, dict[str, Any]] = {}
-    own = [cases[row.case_id] for one in series for row in one.rows if row.case_id is not None]
+    own = [cases[row.case_id] for metric in series for row in metric.rows if row.case_id is not None]
     for texts in dict.fromkeys((case.dims, case.draw) for case in own):  # most cases declare the same
         of_dims, of_draw = (json.loads(text or '{}') for text in texts)
         dims |= {name: Dim(**dim) for name, dim in of_dims.items()}
@@ -290,7 +295,7 @@ def _not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str
 
 def _beside(figures: Iterable[Derived]) -> str:
     """Return a hint on where the peaks of the hardware are shown, or how to state them."""
-    if any(one.what == OF_PEAK for one in figures):
+    if any(figure.what == OF_PEAK for figure in figures):
         return 'The table below has them beside its peaks.'
     return 'Where site.yaml states the `peaks` of a partition, its numbers stand beside them from then on.'
 

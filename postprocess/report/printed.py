@@ -75,7 +75,7 @@ def printed_of(known: Known) -> Excerpt | None:
         return None
     store, last = Store(known.results), [uuid for uuid, seen in known.seen.items() if seen.bad][-1:]
     with suppress(InputError):  # without the store, show the first trial
-        for session in (one for one in store.sessions(incident.where.site) if one.session in last):
+        for session in (stored for stored in store.sessions(incident.where.site) if stored.session in last):
             for case in store.cases(session):
                 of_case, nodes = case.id, case.nodes
                 own = [id for id in incident.series if id.case == of_case and incident.holds(id, nodes)]

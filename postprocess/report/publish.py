@@ -74,20 +74,20 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
         part = site_content(data, place) or {'schema': SCHEMA, 'name': month, 'rows': {}}
         added = 0
         for session in sessions:
-            found = answer(store, session.session, site, root, late=False) if session.session in paged else None
-            comparison = found.comparison if found else judge_session(store, session, root)
+            digest = answer(store, session.session, site, root, late=False) if session.session in paged else None
+            comparison = digest.comparison if digest else judge_session(store, session, root)
             judged = [one for one in judged_series(comparison) if one.worst.verdict != 'informational']
             numbers = _numbers(content['series'], judged)
             part['rows'][session.session] = _row(judged, numbers, store, session)
-            content['sessions'][session.session] = _session(comparison, found)
-            if found:
-                add_history(found, store, root, _DAYS)
-                page = to_html(comparison, store, found, root, home=f'../index.html#session={session.session}')
+            content['sessions'][session.session] = _session(comparison, digest)
+            if digest:
+                add_history(digest, store, root, _DAYS)
+                page = to_html(comparison, store, digest, root, home=f'../index.html#session={session.session}')
                 write_text(place / f'sessions/{session.session}.html', page)
-                yield from found.faults
-            if found and session == last:
-                known = _known(store, found)
-                content['incidents'] = _incidents(content['incidents'], known, found.day, numbers)
+                yield from digest.faults
+            if digest and session == last:
+                known = _known(store, digest)
+                content['incidents'] = _incidents(content['incidents'], known, digest.day, numbers)
             added += session.session not in runs
         content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
         content['months'] = sorted({*content['months'], month})
@@ -120,7 +120,7 @@ def _numbers(series: list[list[Any]], judged: Iterable[Judged]) -> dict[SeriesId
 
 def _row(judged: Iterable[Judged], numbers: Mapping[SeriesId, int], store: Store, session: Session) -> Content:
     """Return the values of a session by the numbers of the series, their verdicts, and the session's software."""
-    own = {numbers[one.series]: one for one in judged}
+    own = {numbers[metric.series]: metric for metric in judged}
     every = [own.get(number) for number in range(max(own, default=-1) + 1)]
     facts: dict[str, set[str]] = {}
     for row in store.query('SELECT DISTINCT provenance FROM cases', [session])['provenance'].to_pylist():
@@ -128,8 +128,8 @@ def _row(judged: Iterable[Judged], numbers: Mapping[SeriesId, int], store: Store
             if matches(fact, FACTS):
                 facts.setdefault(fact, set()).add(one_line(str(value)) or '')
     return {
-        'values': [one and short(one.value) for one in every],
-        'verdicts': ''.join(_CODES[one.worst.verdict] if one else ' ' for one in every),
+        'values': [metric and short(metric.value) for metric in every],
+        'verdicts': ''.join(_CODES[metric.worst.verdict] if metric else ' ' for metric in every),
         'facts': {fact: ', '.join(sorted(of)) for fact, of in sorted(facts.items()) if len(of) <= _VALUES},
     }
 
@@ -149,9 +149,11 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
 
 def _known(store: Store, found: Digest) -> dict[str, Known]:
     """Return id -> incident, for all incidents of the site, as the digest of its last session leaves them."""
-    known = {one.id: one for one in found.known}
+    known = {incident.id: incident for incident in found.known}
     with suppress(InputError):  # the digest reports this error
-        known = {one.id: one for one in ledger.read_ledger(store.folder.parent, found.comparison.session.site)} | known
+        known = {
+            incident.id: incident for incident in ledger.read_ledger(store.folder.parent, found.comparison.session.site)
+        } | known
     return known
 
 
@@ -162,13 +164,13 @@ def _incidents(
 
     An incident that no longer exists is closed, or a part of another one.
     """
-    held = {id: f'is part of {one.id}' for one in known.values() for id in one.ids - {one.id}}
+    held = {id: f'is part of {incident.id}' for incident in known.values() for id in incident.ids - {incident.id}}
     gone = {
-        id: one | {'state': 'closed', 'since': held.get(id, one['since'])}
-        for id, one in before.items()
+        id: incident | {'state': 'closed', 'since': held.get(id, incident['since'])}
+        for id, incident in before.items()
         if id not in known
     }
-    return {one.id: _incident(one, day, numbers) for one in in_order(known.values(), day)} | gone
+    return {incident.id: _incident(incident, day, numbers) for incident in in_order(known.values(), day)} | gone
 
 
 def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Content:
@@ -182,7 +184,7 @@ def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Conten
         'noted': f'until {noted.until}: {noted.why}' if noted else '',
         'evidence': list(of.evidence[:5]), 'next': commands(known, day)[0],
         'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
-        'series': [numbers[one] for one in of.series if one in numbers][:_METRICS],
+        'series': [numbers[series] for series in of.series if series in numbers][:_METRICS],
     }  # fmt: skip
 
 
@@ -191,8 +193,8 @@ def _write_pages(content: Content, last: str, folder: Path, site: str, root: Pat
     sessions, descr = content['sessions'], ''
     with suppress(SiteError):  # the site may have no site.yaml
         descr = load_site(site, site_folder(site, root).parent).descr
-    recent = [[uuid, one['at'], one['word']] for uuid, one in list(sessions.items())[-_RECENT:]]
-    is_open = [id for id, one in content['incidents'].items() if one['state'] in FAILING]
+    recent = [[uuid, entry['at'], entry['word']] for uuid, entry in list(sessions.items())[-_RECENT:]]
+    is_open = [id for id, entry in content['incidents'].items() if entry['state'] in FAILING]
     state = {'site': site, 'descr': descr, 'session': last, **sessions[last], 'incidents': is_open,
              'sessions': len(sessions), 'recent': recent}  # fmt: skip
     assets = _write_assets(folder)

@@ -49,8 +49,8 @@ class Nodes:
         self._runs |= {session.session: session.runs for session in sessions}
         for _, own in groupby(sessions, key=lambda session: session.month):
             of_month = list(own)
-            for wanted, nodes in (([one for one in of_month if one.session in new], None),
-                                  ([one for one in of_month if one.session not in new], begun)):  # fmt: skip
+            for wanted, nodes in (([each for each in of_month if each.session in new], None),
+                                  ([each for each in of_month if each.session not in new], begun)):  # fmt: skip
                 if wanted and nodes != set():
                     for (night, name), row in beside(store, wanted, nodes).items():
                         self._add(name, wanted[night], row, series)

@@ -74,9 +74,9 @@ def part(store: Store, seconds: float) -> list[str]:
 
     ``store-read.json`` of the results directory keeps when each file was last read.
     """
-    kept = store.folder.parent / 'store-read.json'
+    record = store.folder.parent / 'store-read.json'
     try:
-        known: dict[str, float] = json.loads(kept.read_bytes())
+        known: dict[str, float] = json.loads(record.read_bytes())
         last = {index: float(known.get(str(index.relative_to(store.folder)), 0)) for index in store.files()}
     except (OSError, ValueError, TypeError, AttributeError):
         last = dict.fromkeys(store.files(), 0.0)
@@ -89,7 +89,7 @@ def part(store: Store, seconds: float) -> list[str]:
         last[index] = time.time()
         if time.monotonic() > end:
             break
-    write_text(kept, json.dumps({str(index.relative_to(store.folder)): when for index, when in last.items()}))
+    write_text(record, json.dumps({str(index.relative_to(store.folder)): when for index, when in last.items()}))
     return faults
 
 

@@ -202,12 +202,16 @@ class _Search:
     def _keep(self, run: _Run) -> None:
         """Keep a run that has a wanted metric, or that failed."""
         here, trial, every = (self.noted.get(part, set()) for part in (run.folder, f'trial_{run.trial}', ''))
-        own = [one for one in self.left if one.trial in (None, run.trial)]
-        hits = {one for one in own if one.name in here or one.name not in (every if one.trial is None else trial)}
+        own = [metric for metric in self.left if metric.trial in (None, run.trial)]
+        hits = {
+            metric
+            for metric in own
+            if metric.name in here or metric.name not in (every if metric.trial is None else trial)
+        }
         if hits or (self.failed and run.failed):
             self.runs.append(run)
         self.last = [run]
-        self.left = [one for one in self.left if one not in hits or one.name not in here]
+        self.left = [metric for metric in self.left if metric not in hits or metric.name not in here]
 
     def parts(self) -> list[Part]:
         """Return the lines of the outputs and the ends of standard error.
@@ -227,22 +231,22 @@ class _Search:
 
     def _rank(self, output: _Output) -> int:
         """Return the index of the first wanted metric that an output has."""
-        return next((i for i, one in enumerate(self.wanted) if one.name in output.marks), len(self.wanted))
+        return next((i for i, metric in enumerate(self.wanted) if metric.name in output.marks), len(self.wanted))
 
     def _output(self, run: _Run) -> _Output:
         """Return the output of a run with its marked lines."""
         read = {file: of for file, of in self.lines.items() if file.startswith(f'{run.folder}/')}
         file, noted = next(iter(read.items()), (f'{run.folder}/stdout', {}))
         lines = _lines(run.files.get(file.rpartition('/')[2], b''))
-        own = [one for one in self.wanted if one.trial in (None, run.trial)]
-        marks, how = {one.name: noted[one.name] for one in own or self.wanted if one.name in noted}, 'read'
+        own = [metric for metric in self.wanted if metric.trial in (None, run.trial)]
+        marks, how = {metric.name: noted[metric.name] for metric in own or self.wanted if metric.name in noted}, 'read'
         if not marks:
             marks, how = _found(lines, own), 'found'
-        if not marks and noted and own and self.noted[''].isdisjoint(one.name for one in own):
+        if not marks and noted and own and self.noted[''].isdisjoint(metric.name for metric in own):
             every = sorted({line for of in noted.values() for line in of})
-            marks, how = {one.name: every for one in own}, 'computed'
+            marks, how = {metric.name: every for metric in own}, 'computed'
         if not marks:
-            how = 'none' if file in read and all(one.value is None for one in own) else 'unknown'
+            how = 'none' if file in read and all(metric.value is None for metric in own) else 'unknown'
         return _Output(file, lines, marks, how)
 
 
@@ -274,12 +278,12 @@ class _Output(NamedTuple):
 def _found(lines: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, list[int]]:
     """Return metric -> the lines in which the digits of its value occur, whatever the power of ten."""
     names = {_digits(f'{one.value:.12g}'): one.name for one in wanted if one.value is not None}
-    found: dict[str, list[int]] = {}
+    lines_of: dict[str, list[int]] = {}
     for number, line in enumerate(lines, start=1):
         for digits in {_digits(match[0]) for match in _PRINTED.finditer(line)} & names.keys():
             if len(digits) >= _FEWEST_DIGITS:
-                found.setdefault(names[digits], []).append(number)
-    return found
+                lines_of.setdefault(names[digits], []).append(number)
+    return lines_of
 
 
 def _digits(number: str) -> str:

@@ -84,8 +84,8 @@ def changes(
         control = _controlled(rests, least)
     all_changes = []
     for rest, floor in zip(rests, least, strict=True):
-        kept, _ = _reduced(rest, floor, control)
-        all_changes.append(_with_drift(rest.values, floor, kept.ends, control))
+        reduced, _ = _reduced(rest, floor, control)
+        all_changes.append(_with_drift(rest.values, floor, reduced.ends, control))
     return all_changes, control
 
 
@@ -227,8 +227,8 @@ def _controlled(rests: Sequence[_Rest], least: Sequence[float]) -> Control:
     control = Control(likeness, (sum(rest.far for rest in rests) + 1) / (n + 1), len(rests), FALSE_STEPS)
     p = []
     for rest, floor in long:
-        kept, largest = _reduced(rest, floor, control)
-        p.append(largest * kept.places)
+        reduced, largest = _reduced(rest, floor, control)
+        p.append(largest * reduced.places)
     all_p = numpy.array(p)
     accepted = all_p[false_discovery_rates(all_p) <= FALSE_STEPS]
     return replace(control, chance=max([FALSE_STEPS / len(rests), *accepted.tolist()]))

@@ -27,7 +27,7 @@ def most_found(found: ndarray, weight: ndarray, cost: ndarray, budget: float, fi
     of the best that fits into `budget` (Leskovec et al., KDD 2007). A look that gains nothing is not chosen.
     """
     start = 1 - covered(found, first)
-    left, room, chosen = start.copy(), budget, []
+    missed, room, chosen = start.copy(), budget, []
     alone = found @ (weight * start)
     queue = [(-gain / cost[look], look) for look, gain in enumerate(alone.tolist()) if look not in set(first)]
     heapq.heapify(queue)
@@ -35,29 +35,29 @@ def most_found(found: ndarray, weight: ndarray, cost: ndarray, budget: float, fi
         _, look = heapq.heappop(queue)
         if cost[look] > room:
             continue
-        ratio = float(found[look] @ (weight * left)) / cost[look]
+        ratio = float(found[look] @ (weight * missed)) / cost[look]
         if queue and ratio < -queue[0][0]:
             heapq.heappush(queue, (-ratio, look))
         elif ratio > 0:
             chosen.append(look)
             room -= cost[look]
-            left *= 1 - found[look]
+            missed *= 1 - found[look]
     fits = numpy.where(cost <= budget, alone, 0.0)
     fits[list(first)] = 0.0
     best = int(fits.argmax()) if len(fits) else 0
-    if len(fits) and fits[best] > weight @ (start - left):
+    if len(fits) and fits[best] > weight @ (start - missed):
         return [best]
     return chosen
 
 
 def at_most(found: ndarray, weight: ndarray, cost: ndarray, budget: float, looks: Sequence[int]) -> float:
     """Return a bound of what any looks within `budget` find, from the gains beyond `looks` (Leskovec et al.)."""
-    left = 1 - covered(found, looks)
-    gains = found @ (weight * left)
+    missed = 1 - covered(found, looks)
+    gains = found @ (weight * missed)
     gains[list(looks)] = 0.0
     order = numpy.argsort(-gains / cost)
     share = numpy.clip((budget - numpy.cumsum(cost[order]) + cost[order]) / cost[order], 0, 1)
-    return float(min(weight @ (1 - left) + share @ gains[order], weight.sum()))
+    return float(min(weight @ (1 - missed) + share @ gains[order], weight.sum()))
 
 
 def due(left: ndarray, cost: ndarray, value: ndarray, budget: float) -> list[int]:

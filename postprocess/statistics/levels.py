@@ -150,7 +150,7 @@ def _within_a_session(of: Values, sessions: ndarray) -> Level | None:
     Also None if a session has several values.
     """
     borders = (_border(of.sign * numpy.log(jobs), of) for jobs in of.jobs())
-    border = next((found for found in borders if found is not None), None)
+    border = next((value for value in borders if value is not None), None)
     if border is None or len(sessions) < len(of.values):
         return None
     low, high, worse, used = [], [], [], numpy.zeros(len(of.values), bool)

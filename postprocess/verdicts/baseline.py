@@ -148,7 +148,9 @@ def propose(
     states. Of a series with two levels the worse level is proposed. A series that its case no longer measures is not
     proposed. Raises InputError if the sessions are of several sites, SiteError if a file of the site is wrong.
     """
-    chosen = sorted({one.session: one for one in sessions}.values(), key=lambda one: (one.started, one.session))
+    chosen = sorted(
+        {session.session: session for session in sessions}.values(), key=lambda one: (one.started, one.session)
+    )
     sites = sorted({session.site for session in chosen})
     if len(sites) != 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a proposal is for one')
@@ -186,7 +188,9 @@ class _Recorder:
 
     def proposal(self) -> Proposal:
         """Return the proposal from all sessions."""
-        of_site = [one for one in self.store.sessions(self.site) if not is_ahead(one.started)] or self.sessions
+        of_site = [
+            session for session in self.store.sessions(self.site) if not is_ahead(session.started)
+        ] or self.sessions
         ended = read_ended(self.store, of_site)
         measured = read_candidates(self.store, self.sessions)
         ended = {of.id: ended[of.id] for of in measured if of.id in ended} | {
@@ -239,7 +243,7 @@ class _Recorder:
         old = self.in_force.get(of)
         if old is None:
             return self.retired.get(of)
-        starts = [one.started for one in self.sessions if one.short_name in old.sessions]
+        starts = [session.started for session in self.sessions if session.short_name in old.sessions]
         if starts:
             return min(starts)
         day = old.facts.get('dates', '')[:10] or (old.recorded_at if old.epoch else '')
@@ -278,12 +282,16 @@ class _Recorder:
         objections += slow_loss(used, tolerance, self.sessions)
         objections += worse(new, None if wanted.epoch else old, self.published.find(of.id), tolerance)
         accepted = (old.facts.get('although', '') if old else '').partition(': ')
-        due = [one for one in objections if one.kind not in LASTING or one.kind not in accepted[0].split(',')]
+        due = [
+            objection
+            for objection in objections
+            if objection.kind not in LASTING or objection.kind not in accepted[0].split(',')
+        ]
         withheld = bool(due) and not wanted.although
         if objections and not withheld:
             why = part(wanted.although if due else accepted[2])
-            kinds = ','.join(sorted({one.kind for one in objections}))
-            note = '; '.join([new.note, *(one.why for one in objections), f'although: {why}'])
+            kinds = ','.join(sorted({objection.kind for objection in objections}))
+            note = '; '.join([new.note, *(objection.why for objection in objections), f'although: {why}'])
             new = replace(new, note=note, provenance=f'although={kinds}: {why}; {new.provenance}')
         old_limits = limits(old, tolerance) if old else None
         return Replacement(new, limits(new, tolerance), old, old_limits, tolerance, tuple(due), withheld)

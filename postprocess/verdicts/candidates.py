@@ -189,15 +189,15 @@ def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate
     offsets = nodes.offsets.to_pylist()[1:-1]
     columns = zip(*(lists_in(table[name], kind) for name, kind in _LISTS.items()), strict=True)
     rows = table.drop_columns(['nodes', *_LISTS]).to_pylist()
-    found = []
+    candidates = []
     for row, arrays, places in zip(rows, columns, numpy.split(codes, offsets), strict=True):
         stated = {name: row[name] for name in ('floor', 'usual_spread')}
         quantity, mode = Quantity(row['unit'], row['better']), smallest_mode(row['tags'])
         lists = dict(zip(_LISTS, arrays, strict=True))
         id = SeriesId.from_row(row)
         of = Candidate(id, quantity, mode, stated, **lists, nodes=names[places], looks=looks.get((id, quantity), {}))
-        found.append(of.only(numpy.lexsort((of.cases, of.nights))))
-    return sorted(found, key=lambda of: (of.id, of.quantity))
+        candidates.append(of.only(numpy.lexsort((of.cases, of.nights))))
+    return sorted(candidates, key=lambda of: (of.id, of.quantity))
 
 
 #: Session -> (node, or case as text) -> why the numbers of this node or case are doubtful.
@@ -279,7 +279,7 @@ def evidence_of(store: Store, sessions: Sequence[Session], jobs: Collection[tupl
     """Return the archives of what the benchmarks of `jobs` wrote; `jobs`: (session, case)."""
     if not jobs:
         return []
-    nights, cases = ([int(one) for one in ones] for ones in zip(*sorted(jobs), strict=True))
+    nights, cases = ([int(number) for number in ones] for ones in zip(*sorted(jobs), strict=True))
     sql = (
         "SELECT DISTINCT evidence FROM cases JOIN wanted USING (night, case_id) WHERE evidence != '' ORDER BY evidence"
     )

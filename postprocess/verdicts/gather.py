@@ -272,7 +272,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSe
     columns = ('partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'by_nodes')
     table = {name: list(values) for name, values in zip(columns, zip(*all_series, strict=True), strict=True)}
     number, nodes_of = (list(values) for values in zip(*wanted, strict=True))
-    found = store.query(
+    table_of_jobs = store.query(
         """
         -- Materialized: DuckDB else joins each case with all series of its check, or each value with all nodes
         WITH measured AS MATERIALIZED (
@@ -294,10 +294,10 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSe
         wanted={'number': number, 'nodes': nodes_of, 'place': list(range(len(wanted)))},
     )
     values = numpy.full((len(wanted), len(sessions), 2), numpy.nan)
-    if found.num_rows:
+    if table_of_jobs.num_rows:
         # not with to_numpy, which imports pandas: the import takes longer than the query
         series, night, value = (
-            numpy.frombuffer(found[name].combine_chunks().buffers()[1], kind, found.num_rows)
+            numpy.frombuffer(table_of_jobs[name].combine_chunks().buffers()[1], kind, table_of_jobs.num_rows)
             for name, kind in (('place', 'i8'), ('night', 'i8'), ('mean', 'f8'))
         )
         begins = numpy.flatnonzero(numpy.diff(series, prepend=-1) | numpy.diff(night, prepend=-1))

@@ -46,6 +46,6 @@ def command_of(gone: Collection[SeriesId], others: Collection[SeriesId]) -> str:
                 f'{series.partition}/{series.environ} {series.check} *',
                 f'{series.case} *',
             )
-            exact = (one for one in forms if not any(selected([one], other) for other in others))
+            exact = (form for form in forms if not any(selected([form], other) for other in others))
             patterns.append(next(exact, str(series)))
     return f'record retire {shlex.join(patterns[:_SHOWN])} --why REASON'

@@ -42,7 +42,7 @@ def sessions_named(store: Store, name: str, site: str | None = None) -> list[Ses
     except ValueError:
         raise InputError(f'{name}: expected two days such as 2026-11-01..2026-11-30') from None
     newest = store.find('latest', site)
-    sessions = [one for one in store.sessions(newest.site) if first <= one.started.date() <= last]
+    sessions = [session for session in store.sessions(newest.site) if first <= session.started.date() <= last]
     if not sessions:
         raise InputError(f'{store.folder}: no session started in the days {name}')
     return sessions
@@ -126,7 +126,7 @@ def compare_windows(
     for key, group in new.items():
         good = usable(group)
         row = bad.get(key) or (good or group)[-1]
-        reference = references.get(key) if row.judged or any(one.judged for one in old.get(key, ())) else None
+        reference = references.get(key) if row.judged or any(earlier.judged for earlier in old.get(key, ())) else None
         row = compare.not_judged(row) if reference and not row.judged else row
         tolerance = tolerance_for(policy, key, **row.stated)
         rules = [(reference, limits(reference, tolerance))] if reference else []
@@ -146,12 +146,14 @@ def compare_windows(
 
 def undecided_in(verdicts: Sequence[Verdict]) -> int:
     """Return the number of series for which a comparison of sessions could not tell: only these have a warning."""
-    return sum(one.verdict == 'warning' for one in verdicts)
+    return sum(verdict.verdict == 'warning' for verdict in verdicts)
 
 
 def _likeness(before: Sequence[Session], after: Sequence[Session]) -> float:
     """Return the assumed correlation of the jobs of a side: jobs of one day share the conditions of the day."""
-    spans = (max(one.started for one in side) - min(one.started for one in side) for side in (before, after))
+    spans = (
+        max(session.started for session in side) - min(session.started for session in side) for side in (before, after)
+    )
     return LIKENESS_OF_JOBS if max(spans) < timedelta(days=1) else 0.0
 
 

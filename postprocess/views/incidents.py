@@ -85,7 +85,7 @@ def to_row(known: Known, day: str) -> TableRow:
 
 def listing(known: Sequence[Known], day: str) -> View:
     """Return all incidents of a ledger, the most urgent first."""
-    rows = [to_row(one, day) for one in known]
+    rows = [to_row(incident, day) for incident in known]
     is_open = sum(row['state'] in FAILING for row in rows)
     return View(_COLUMNS, rows, after=f'{count(len(rows), "incident")}, {is_open} open')
 
@@ -109,7 +109,7 @@ def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
         name='series',
         document={
             **to_row(known, day),
-            'corrections': [asdict(one) for one in known.corrections],
+            'corrections': [asdict(correction) for correction in known.corrections],
             'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()},
         },
     )
@@ -124,11 +124,11 @@ def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[st
     """
     named = known if len(known) <= most else known[: most - 1]
     forms = []
-    for one in named:
-        titled = _titled(one, day)
-        dated = [*titled, *_beginning(one, day)]
-        whole = [[*dated, *_details(one, day, pieces)] for pieces in (1, 2)]
-        forms.append((_brief(one, day), titled, dated, *whole))
+    for incident in named:
+        titled = _titled(incident, day)
+        dated = [*titled, *_beginning(incident, day)]
+        whole = [[*dated, *_details(incident, day, pieces)] for pieces in (1, 2)]
+        forms.append((_brief(incident, day), titled, dated, *whole))
     chosen = [form[0] for form in forms]
     room = most - len(chosen) - (len(known) > len(named))
     for form in (1, 2, 3, 4):
@@ -241,4 +241,4 @@ def _wrap(line: str, indent: str = '') -> list[str]:
 def _command(line: str) -> list[str]:
     """Return a command, split into lines that end with a backslash."""
     lines = wrapped(line, '  ', '      ', WIDTH - 2).splitlines()
-    return [f'{one} \\' for one in lines[:-1]] + lines[-1:]
+    return [f'{part} \\' for part in lines[:-1]] + lines[-1:]

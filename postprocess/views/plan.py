@@ -40,27 +40,30 @@ def plan(found: Plan, why: bool) -> View:
         look.place._asdict() | {'nodes': look.nodes, 'seconds': look.seconds, 'why': found.reason(look)}
         for look in found.chosen
     ]
-    known = [one for one in found.coverage if one.measured]
+    known = [covered for covered in found.coverage if covered.measured]
     chances = [
-        {'fault': one.fault.name} | {key: getattr(one.fault, key) for key in ('where', 'source')}
-        | {key: getattr(one, key) for key in ('tonight', 'week', 'whole')}
-        for one in known
+        {'fault': covered.fault.name} | {key: getattr(covered.fault, key) for key in ('where', 'source')}
+        | {key: getattr(covered, key) for key in ('tonight', 'week', 'whole')}
+        for covered in known
     ]  # fmt: skip
     uncovered = (
-        ('more surely found by the whole night', [one for one in known if one.tonight < _WELL <= one.whole]),
+        (
+            'more surely found by the whole night',
+            [covered for covered in known if covered.tonight < _WELL <= covered.whole],
+        ),
         (
             'not even by the whole night, of one node rather by `ci/node-sweep`',
-            [one for one in known if one.whole < _WELL],
+            [covered for covered in known if covered.whole < _WELL],
         ),
-        ('no case here measures it', [one for one in found.coverage if not one.measured]),
+        ('no case here measures it', [covered for covered in found.coverage if not covered.measured]),
     )
-    notes = [f'{what}: {", ".join(one.fault.name for one in of)}' for what, of in uncovered if of]
+    notes = [f'{what}: {", ".join(covered.fault.name for covered in of)}' for what, of in uncovered if of]
     late = f'waits longer than {count(found.longest, "day")}, as the budget is too small'
     for what, looks in ((late, found.late), ('longer than the whole budget', found.too_long)):
         notes += [f'{what}: {_named(looks)}'] * bool(looks)
     if found.unguarded:
         notes.append(f'nothing judges {found.unguarded} series: without a reference of this machine none can fail')
-    finds, all_finds = (sum(getattr(one, of) for one in known) for of in ('tonight', 'whole'))
+    finds, all_finds = (sum(getattr(covered, of) for covered in known) for of in ('tonight', 'whole'))
     answer = f'finds {finds:.1f} of {len(known)} classes of faults tonight, the whole night {all_finds:.1f}'
     lines = [f'not covered: {note}' for note in notes]
     columns = (

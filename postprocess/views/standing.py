@@ -27,7 +27,7 @@ def lines(found: Standing, now: datetime, unfinished: str = '') -> str:
     parts = _parts(found, now)
     if unfinished:  # if no session is stored yet, it replaces the advice to start one
         parts[-1:] = [('now', unfinished), *(parts[-1:] if found.sessions else [])]
-    return '\n'.join(part(*one) for one in parts).replace(_BLANK, ' ')
+    return '\n'.join(part(*titled) for titled in parts).replace(_BLANK, ' ')
 
 
 def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:

@@ -163,16 +163,17 @@ def comparison(found: Comparison, digest: Digest | None = None, course: Course |
             'started': f'{found.session.started:%Y-%m-%dT%H:%M:%SZ}', 'mode': found.session.mode,
             'against': found.against and found.against.session, 'scope': found.scope,
             'exit_code': (digest or found).exit_code,
-            'incidents': [views.to_row(one, digest.day) for one in incidents] if digest else [],
+            'incidents': [views.to_row(incident, digest.day) for incident in incidents] if digest else [],
             'counts': found.counts, 'problems': [*map(str, found.problems)], 'hints': found.hints,
             'retire': found.retire and f'plumbline {found.retire}',
             'common': [
-                {'kind': one.kind, 'where': one.where, 'series': len(one.series), 'loss': 100 * one.loss, 'p': one.p}
-                for one in found.common
+                {'kind': common.kind, 'where': common.where, 'series': len(common.series), 'loss': 100 * common.loss,
+                 'p': common.p}
+                for common in found.common
             ],
             'left_out': found.left_out, 'undecided': found.undecided,
             'history': [[span[0].session, span[-1].session] for span in course.spans] if course else [],
-            'again': [vars(one) | {'not_on': list(one.not_on)} for one in found.again],
+            'again': [vars(again) | {'not_on': list(again.not_on)} for again in found.again],
         },
     )  # fmt: skip
 
@@ -265,7 +266,7 @@ def _guard(found: Comparison) -> list[str]:
 
 def _warnings(found: Comparison, digest: Digest | None, most: int = _FIRST) -> list[str]:
     """Return the first warnings that belong to no incident."""
-    known = {of for one in digest.known for of in one.incident.series} if digest else set()
+    known = {of for incident in digest.known for of in incident.incident.series} if digest else set()
     rows = [row for row in found.verdicts if row.id not in known]
     lines = list(_causes(rows, ('warning',)))
     return lines[:most] + ([f'and {len(lines) - most} more'] if len(lines) > most else [])

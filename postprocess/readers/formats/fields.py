@@ -20,11 +20,11 @@ def json_of(text: bytes | str) -> Any:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object as a dict. Raises ValueError for a repeated key."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    content = dict(pairs)
+    if len(content) != len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f'the key {next(key for key in found if keys.count(key) > 1)!r:.60} is there twice')
-    return found
+        raise ValueError(f'the key {next(key for key in content if keys.count(key) > 1)!r:.60} is there twice')
+    return content
 
 
 def lines_of(path: Path) -> list[str]:

@@ -50,7 +50,7 @@ def _of_table(path: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]
     lines = fields.lines_of(path)
     separator = max(_SEPARATORS, key=lines[0].count) if lines else ','
     for row in fields.named_rows(fields.csv_of(lines, separator)):
-        units = {name: found[1] for name in row if (found := re.fullmatch(r'.+\[(.+)\]', name))}
+        units = {name: match[1] for name in row if (match := re.fullmatch(r'.+\[(.+)\]', name))}
         if not units:
             raise ValueError(f'expected a column with a unit, such as seconds[s], found {", ".join(row):.80}')
         yield row, units

@@ -29,7 +29,7 @@ def read(path: Path) -> Iterator[Measurement]:
         title, name, word, parameters, dates, span = rows[:begin] if begin == 6 else [[]] * 6
         if (title, name, word, dates) != (['title'], ['App Kernel Data'], ['parameters'], ['start', 'end']):
             raise ValueError(f'expected a block of "App Kernel Data", found {",".join(map(",".join, rows[:2])):.60}')
-        block = dict(one.split(' = ', 1) for one in parameters)
+        block = dict(parameter.split(' = ', 1) for parameter in parameters)
         if tuple(block) != _PARAMETERS or rows[begin + 1] != _HEADER:
             raise ValueError(f'expected {", ".join((*_PARAMETERS, *_HEADER))}, found {",".join(parameters):.80}')
         runs = rows[begin + 2 : end]

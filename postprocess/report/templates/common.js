@@ -7,11 +7,11 @@
   };
   const spoken = text => text.replaceAll('_', ' '), short = value => value == null ? '' : String(+value.toPrecision(4));
 
-  // The time of the reader, with that of the data
+  // A time in the reader's time zone, and in UTC if that differs
   const written = (seconds, timeZone) => new Intl.DateTimeFormat('sv-SE', {dateStyle: 'short', timeStyle: 'short', timeZone}).format(1000 * seconds);
   const inBoth = seconds => written(seconds) === written(seconds, 'UTC') ? `${written(seconds)} UTC` : `${written(seconds)}, ${written(seconds, 'UTC').slice(-5)} UTC`;
 
-  // As far above the expected mean as the limit is below it, or the other way round
+  // The mirror image of the limit about the expected mean
   const mirrored = one => one.limit != null && one.expected != null ? 2 * one.expected - one.limit : null;
   const beyond = (one, value) => one.limit != null && (one.expected >= one.limit ? value < one.limit : value > one.limit);
 
@@ -34,7 +34,7 @@
     ctx.restore();
   };
 
-  // The chart of a history, whose sessions are at `times`; its library is read when the first is drawn. `about`: as of `savable`
+  // The chart of a history; `times`: of its sessions; `about`: as for `savable`. The library is read when the first chart is drawn
   let library;
   const chart = async (box, one, times, about) => {
     await (library ??= readLibrary());
@@ -87,7 +87,7 @@
 
 {% include 'save.js' %}
 
-  // Drawn when it is scrolled to, or printed
+  // Draw a chart when it is scrolled into view, or printed
   const drawings = new Map(), draw = box => {
     const task = drawings.get(box);
     drawings.delete(box);
@@ -97,7 +97,7 @@
   const whenSeen = (box, task) => { drawings.set(box, task); seen.observe(box); };
   addEventListener('beforeprint', () => [...drawings.keys()].filter(box => box.isConnected).forEach(draw));
 
-  // A small drawing of a history: its last 90 values, or all of them with lines at some places
+  // A small drawing of a history: its last 90 values, or all values with lines at `places`
   const drawing = (width, height, ...paths) => `<svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" aria-hidden="true">${paths.map(([kind, path]) => `<path class="${kind}" d="${path}"/>`).join('')}</svg>`;
   const small = (one, places) => {
     const values = places ? one.history : one.history.slice(-90), far = mirrored(one), levels = [...values, one.limit ?? values[0], far ?? values[0]];
@@ -107,7 +107,7 @@
     return drawing(100, 30, ...(far == null ? [] : [['band', `M0 ${y(one.limit)}H100V${y(far)}H0`]]), ['line', `M${line}`], ...(places ?? []).map(i => ['at', `M${x(i)} 0V30`]));
   };
 
-  // Squares of nodes by their places, such as `switch s3`, the largest outside; the darker the further `behind`, in %
+  // Squares of nodes, grouped by places such as `switch s3`, the largest place outside; darker the more % a node is `behind`
   const natural = new Intl.Collator('en', {numeric: true}).compare;
   const mapOf = nodes => {
     const known = nodes.map(node => ({...node, at: Object.fromEntries(node.places.map(place => place.split(/ (.*)/)))})).sort((a, b) => natural(a.name, b.name));

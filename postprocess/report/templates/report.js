@@ -8,7 +8,7 @@
   const data = JSON.parse(await unpack(byId('data')));
   const idOf = link => link?.hash.match(/^#m(\d+)$/)?.[1], cell = (row, column) => row.querySelector(`[data-column=${column}]`);
 
-  // What the page has packed. Of a table only the rows that are shown are in it: thousands would make each click slow
+  // Unpack the data of the page. The page has only the table rows that are shown: thousands of rows would make each click slow
   const unpacked = async id => {
     const more = make('template');
     more.innerHTML = byId(`of-${id}`) ? await unpack(byId(`of-${id}`)) : '';
@@ -18,7 +18,7 @@
   const rowsOf = {};
   for (const id of ['verdicts', 'fleet']) if (byId(id)) rowsOf[id] = [...byId(id).tBodies[0].rows, ...await unpacked(id)];
 
-  // The samples of a metric in its row
+  // Show the samples of a metric in its row
   const strip = one => {
     const values = one.values ?? Object.values(one.jobs?.[0]?.[2] ?? {}).flatMap(text => text.split(' ').map(Number)).filter(Number.isFinite);
     const levels = [...values, one.limit ?? values[0], one.expected ?? values[0]], low = Math.min(...levels), high = Math.max(...levels);
@@ -36,14 +36,14 @@
     }
   });
 
-  // The table of nodes says the same as their map
+  // The map of the nodes shows the same as their table
   const nodes = (rowsOf.fleet ?? []).map(row => {
     const text = column => cell(row, column)?.textContent ?? '', name = text('name'), behind = text('furthest'), place = text('places');
     return {name, mark: text('incidents').trim() && 'found', behind: parseFloat(behind), text: `${behind} ${text('worst')} ${place}`, href: `#n=${encodeURIComponent(name)}`, places: place.split(', ').filter(Boolean)};
   });
   byId('map')?.append(...mapOf(nodes));
 
-  // A page in a file or behind plain HTTP may have no clipboard: the command is selected then, and copied as of old
+  // A page in a file or behind plain HTTP may have no clipboard: then select the command and use the older way to copy
   const copied = code => {
     const button = make('button', {}, 'Copy');
     button.addEventListener('click', async () => {
@@ -58,7 +58,7 @@
     code.after(button);
   };
 
-  // Details of the metric, case or node that the address names; closed, the address is that of before, and the page stays
+  // Details of the metric, case or node in the address; when they are closed, the earlier address returns and the page does not scroll
   const dialog = byId('details');
   let before = '', shown = '';
   const facts = (of = {}) => make('dl', {}, ...Object.entries(of).filter(([, text]) => text).flatMap(([name, text]) => [make('dt', {}, name), make('dd', {}, text)]));
@@ -69,7 +69,7 @@
       ...archive(of).flatMap(link => [', ', link]), ' ', make('span', {className: 'raw'}, samples || 'no sample'));
   };
   const archive = of => of.output ? [make('a', {href: of.output}, 'its output and job script')] : [];
-  // What a program printed: the lines of its numbers are marked, in the details of a metric its own ones
+  // What a program printed, with marked lines: those of all numbers, or in the details of a metric those of its numbers
   const numbered = ({caption, lines, marks}, id) => {
     const marked = new Set(id == null ? Object.values(marks).flat() : marks[id]), shown = [];
     lines.forEach(([line, text], i) => {
@@ -88,7 +88,7 @@
     copied(code);
     return line;
   };
-  // A metric with the values of one of the nodes that measured it
+  // A metric, with the values of one of its nodes
   const beside = (id, node = data.metrics[id].node) => {
     const one = data.metrics[id], apart = data.nodes[node]?.own?.[id];
     const own = apart && one.history?.map((middle, i) => apart[i] == null ? null : middle * (1 + apart[i] / 1e4));
@@ -99,7 +99,7 @@
     if (one.history) whenSeen(box, () => chart(box, beside(id, node), data.sessions, span => [`${one.name} on ${one.where}`, one.told.replace('{span}', span), data.source.history]));
     return box;
   };
-  // A curve over sizes or counts, from its table of numbers: with hover and zoom in place of the drawing for paper
+  // A curve over sizes or counts, drawn from its table of numbers; it replaces the printed drawing and has hover and zoom
   const curve = async figure => {
     await (library ??= readLibrary());
     const [table] = all('table', figure), rows = [...table.tBodies[0].rows], places = rows.map(row => +row.cells[0].dataset.x);
@@ -183,7 +183,7 @@
     dialog.close();
   });
 
-  // A table is searched, and sorted by a click on a title; the address keeps both
+  // Search in a table, and sort it by a click on a title; the address keeps both
   const dressed = new WeakSet(), dress = row => {
     const one = data.metrics[idOf(cell(row, 'metric')?.querySelector('a'))];
     if (one && !dressed.has(row)) cell(row, 'value').insertAdjacentHTML('beforeend', strip(one));
@@ -275,5 +275,5 @@
   for (const figure of all('.curve')) whenSeen(figure, () => curve(figure));
   for (const figure of all('[data-history]')) past(figure, figure.dataset.history);
   document.documentElement.dataset.ready = '';
-  library ??= readLibrary();  // so that all can be drawn at once for paper
+  library ??= readLibrary();  // so that all charts can be drawn at once for printing
 })();

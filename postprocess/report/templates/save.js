@@ -1,4 +1,4 @@
-  // A chart as a picture for a paper: what is seen of it, in the colours of paper, with a caption that stays with it
+  // Save a chart as a picture for a paper: the visible part, in the colours of paper, with its caption
   const {namespaceURI} = make('template', {innerHTML: '<svg></svg>'}).content.firstChild;
   const shape = (tag, properties, ...parts) => {
     const element = document.createElementNS(namespaceURI, tag);
@@ -12,7 +12,7 @@
     pen.font = `${bold ? 'bold ' : ''}11px ${FONT}`;
     return pen.measureText(text).width;
   };
-  // Any colour of CSS as programs for drawings know it
+  // A colour of CSS in a form that drawing programs accept
   const painted = (paint, kind) => {
     pen.clearRect(0, 0, 1, 1);
     pen.fillStyle = paint;
@@ -80,7 +80,7 @@
     canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
     return new Promise(done => canvas.toBlob(done, 'image/png'));
   };
-  // Buttons below a chart; `about` returns the lines of its caption, the first one its title
+  // Buttons below a chart; `about` returns the lines of its caption, of which the first is the title
   const savable = (plot, about) => {
     const save = async kind => {
       document.documentElement.classList.add('paper');
@@ -97,7 +97,7 @@
     };
     plot.root.after(make('p', {className: 'save u'}, 'Save as ', button('SVG'), ' ', button('PNG')));
   };
-  // How many sessions a chart shows, and from when to when
+  // The number of sessions that a chart shows, with the first and the last time
   const spanOf = plot => {
     const {min, max} = plot.scales.x, shown = plot.data[0].filter(at => at >= min && at <= max), day = at => new Date(1000 * at).toISOString().slice(0, 10);
     return shown.length ? `n = ${shown.length} sessions, ${day(shown[0])} to ${day(shown.at(-1))}` : 'n = 0 sessions';

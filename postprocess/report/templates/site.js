@@ -3,7 +3,7 @@
   const base = new URL('.', location.href), day = at => new Date(1000 * at).toISOString().slice(0, 10);
   const kinds = {FAILED: 'bad', OK: 'good', 'NEEDS A LOOK': 'look'}, names = {o: 'ok', i: 'improved', r: 'regressed', m: 'missing', f: 'failed', v: 'invalid', w: 'warning', n: 'no_reference'};
 
-  // Times in words; a site whose last session is two days old is marked: its state is not that of today
+  // Times in words; a site without a session for two days is marked, because its state may be out of date
   for (const time of all('[data-at]')) {
     const at = 1000 * time.dataset.at, days = Math.floor((Date.now() - at) / 864e5);
     time.dateTime = new Date(at).toISOString();
@@ -12,7 +12,7 @@
     if (days > 1) time.className = 'late';
   }
 
-  // A file of data calls this function, in a page from a file, too; each is read once
+  // Each data file calls this function, which also works in a page from a file; each file is read once
   const received = {}, asked = {};
   window.plumbline = content => { received[content.name] = content; };
   const read = path => asked[path] ??= new Promise((done, failed) => {
@@ -55,7 +55,7 @@
     details.lastElementChild.append(...parts);
   };
 
-  // A row a month, the newest first, with a place for each day: a gap is a day without a session
+  // One row for each month, the newest first, with a place for each day: a gap is a day without a session
   const calendar = () => {
     const months = Map.groupBy?.(order, monthOf) ?? order.reduce((found, uuid) => found.set(monthOf(uuid), [...found.get(monthOf(uuid)) ?? [], uuid]), new Map());
     const drawn = [...months].reverse().map(([name, own]) => {
@@ -73,13 +73,13 @@
     fold(byId('months').nextElementSibling, drawn.slice(3), `${Math.max(drawn.length - 3, 0)} earlier months`);
   };
 
-  // Where the numbers of some sessions are from
+  // The source of the numbers of some sessions
   const source = at => {
     const [first, last] = [order[at[0]], order[at.at(-1)]], {report} = site.sessions[last];
     return `Site ${document.body.dataset.site}; sessions ${first} to ${last}${report ? `, the last one from ${report}` : ''}; published by Plumbline ${document.body.dataset.version}.`;
   };
 
-  // All nodes: those that an incident ever named first, of which alone a history is kept
+  // All nodes; nodes that an incident has named come first, and only these have a history
   const failing = ['open', 'intermittent', 'suspected'], percent = value => value == null ? '' : `${(Math.round(10 * value) / 10 + 0).toFixed(1)} %`; // + 0: no "-0.0"
   const nodeLink = name => fleet[name] ? link(`#node=${encodeURIComponent(name)}`, name) : name;
   const incidentsOf = name => Object.keys(fleet[name].incidents ?? {}).filter(id => site.incidents[id]).sort((a, b) => fleet[name].incidents[a][0] < fleet[name].incidents[b][0] ? 1 : -1);
@@ -115,7 +115,7 @@
     }))));
   };
 
-  // Two sessions beside each other, and how much neighbouring sessions of their months usually differ
+  // Compare two sessions, and show how much neighbouring sessions of their months usually differ
   const form = document.forms[0], table = byId('changes'), [output] = all('output', form), [more] = all('[type=button]', form);
   const usual = (number, of) => {
     const steps = of.map(row => row.values[number]).filter(value => value > 0).map(Math.log).map((value, i, every) => Math.abs(value - every[i - 1])).slice(1).sort((a, b) => a - b);
@@ -157,7 +157,7 @@
     [form.elements.before.value, form.elements.after.value] = [before, after];
   };
 
-  // Every metric as a small drawing, by check
+  // A small drawing of every metric, by check
   const overview = async () => {
     const sessions = order.slice(-90), of = await rows([...new Set(sessions.map(monthOf))]), last = of[order.at(-1)], checks = new Map();
     site.series.forEach((series, number) => {
@@ -189,7 +189,7 @@
     return words => { search.value = words; filter(); byId('metrics').scrollIntoView(); };
   };
 
-  // What an address names is shown in a dialog
+  // Show in a dialog what the address names
   const dialog = byId('details');
   let shown = '';
   const show = (title, ...parts) => {

@@ -49,7 +49,10 @@ _Files = Iterator[tuple[str, Callable[[], bytes]]]  # (name below the folder of 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A metric with its dims whose lines are searched for: in the `trial` in which it had `value`, or in any."""
+    """A metric with its dims whose lines are searched for, in the `trial` in which it had `value`.
+
+    None: in any trial.
+    """
 
     name: str
     trial: int | None = None

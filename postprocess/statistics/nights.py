@@ -86,7 +86,7 @@ class Looks(NamedTuple):
     """What the first k further jobs of one session show, for each k of `METHOD.looks`: arrays of looks x M.
 
     `there`: True where k further jobs ran. `loss`: mean loss of the middle half of them, with its standard `error` and
-    `df`. `squares`: sum of squares of the jobs about their mean.
+    `df`. `squares`: sum of squares of the jobs about their mean / (1 - rho).
     """
 
     there: ndarray

@@ -75,7 +75,7 @@ class _Output(io.FileIO):
     """Standard output. If its reader goes away, as with `| head`, work and exit code do not change."""
 
     def write(self, data: Any) -> int:
-        """Write `data`, or discard it if nothing reads it any more. Raises OSError."""
+        """Write `data`; discard it if its reader has gone away. Raises OSError."""
         try:
             return super().write(data)
         except OSError as error:

@@ -161,7 +161,7 @@ def recorded(baselines: References) -> Recorded:
 
 
 def _event(kind: str, where: str, flags: Sequence[Flag], *evidence: str) -> Event:
-    """Return the event of some flags; it describes the worst of them."""
+    """Return the event that several flags of one place make; it describes the worst flag."""
     worst = min(flags, key=lambda flag: flag.loss)
     number = len({(flag.series, flag.quantity) for flag in flags})
     change = 100 * math.expm1(worst.loss)

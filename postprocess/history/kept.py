@@ -61,7 +61,7 @@ class Standing:
     recorded: str = ''
 
     def faults(self) -> dict[str, str]:
-        """Return stack -> why it must be installed, for each stack that must. Raises SiteError."""
+        """Return for each stack that must be installed: its name -> why. Raises SiteError."""
         by_stack = {name: Installed(self.site, *stack).fault() for name, stack in self.stacks.items()}
         return {name: fault for name, fault in by_stack.items() if fault}
 

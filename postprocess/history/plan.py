@@ -93,7 +93,7 @@ class Look:
 
     @property
     def cost(self) -> float:
-        """Its cost in node-seconds."""
+        """The cost of the look in node-seconds."""
         return max(self.nodes * self.seconds, 1e-3)
 
 

@@ -42,7 +42,7 @@ class JudgedSession:
         return set().union(*self.places.values())
 
     def same_nodes(self, place: str, partition: str) -> tuple[str, ...]:
-        """Return the other places that have exactly the same nodes as `place`, of the nodes that the session used."""
+        """Return the other places that have exactly the nodes of `place`, among the nodes that the session used."""
         nodes: dict[str, set[str]] = defaultdict(set)
         for node in self.nodes[partition] or self.places:
             for name in self.places.get(node, ()):
@@ -102,7 +102,7 @@ class Draft:
 
     @property
     def _worst(self) -> dict[SeriesId, Verdict]:
-        """Series -> its verdict with the largest loss."""
+        """Series -> the verdict of the series with the largest loss."""
         return {row.id: row for row in sorted(self.rows, key=lambda row: row.loss or 0.0)}
 
 

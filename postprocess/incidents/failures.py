@@ -46,7 +46,7 @@ class _Failed:
 
     @property
     def of_node(self) -> bool:
-        """True if its node is the cause: the case passed when it ran again, or Slurm says so."""
+        """True if the job's node is the cause: the case passed when it ran again, or Slurm says so."""
         return bool(self.passed) or self.case.job_state in _NODE_STATES
 
 

@@ -127,7 +127,7 @@ class Incident:
 
     @property
     def own_nodes(self) -> tuple[str, ...]:
-        """The nodes that are its cause: the nodes of its scope, or the nodes of its place that show it."""
+        """The nodes that cause the incident: the nodes of its scope, or the nodes of its place that show it."""
         return self.where.nodes or (self.nodes if self.where.place else ())
 
     @property
@@ -149,7 +149,7 @@ class Incident:
 
     @property
     def worst(self) -> tuple[float, float] | None:
-        """The series that lost most: (lower end of the interval of its loss, its loss); None if unknown."""
+        """Of the series that lost most: (lower end of the interval of the loss, loss); None if unknown."""
         losses = [(value.loss, value.interval) for value in self.values.values() if value.loss]
         loss, interval = max(losses, key=lambda known: known[0], default=(None, None))
         return None if loss is None else (interval[0] if interval else loss, loss)
@@ -167,7 +167,7 @@ class Incident:
 
     @property
     def lower_is_better(self) -> bool:
-        """True if all its series are better if lower, such as times."""
+        """True if all series of the incident are better if lower, such as times."""
         known = [self.values[of].better for of in self.series if of in self.values]
         return bool(known) and set(known) == {'lower'}
 

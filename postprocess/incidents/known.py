@@ -127,7 +127,7 @@ class Known:
 
     @property
     def leaves(self) -> tuple[Known, ...]:
-        """Its parts, or itself without parts: the incidents that are compared with sessions."""
+        """The parts of the incident, or the incident itself without parts: these are compared with sessions."""
         return self.parts or (self,)
 
     @property
@@ -137,7 +137,7 @@ class Known:
 
     @property
     def ids(self) -> set[str]:
-        """Its id and the ids of the incidents that were merged into it."""
+        """The id of the incident, and the ids of the incidents that were merged into it."""
         return {self.id, *(part.id for part in self.parts)}
 
     def each(self, change: Callable[[Known], Known]) -> Known:
@@ -161,7 +161,10 @@ class Known:
         return any(leaf.incident.holds(of, nodes) and leaf.takes(of, nodes) for leaf in self.leaves)
 
     def likeness(self, tonight: Incident) -> float:
-        """Return the similarity to an incident of a session; 0 if they are different incidents."""
+        """Return how similar the incident is to `tonight`, an incident of a session.
+
+        0 if they are different incidents.
+        """
         if self.parts:
             return max(part.likeness(tonight) for part in self.parts)
         if (self.only or self.without) and not any(self.takes(of, tonight.nodes) for of in tonight.series):
@@ -175,7 +178,7 @@ class Known:
 
     @property
     def _bad(self) -> list[Seen]:
-        """The entries of the sessions that show it."""
+        """The entries of the sessions that show the incident."""
         return [entry for entry in self.seen.values() if entry.bad]
 
     @property
@@ -185,18 +188,18 @@ class Known:
 
     @property
     def sessions(self) -> int:
-        """The number of sessions that show it, including those before it was found."""
+        """The number of sessions that show the incident, including sessions before it was found."""
         return self.incident.sessions + len(self._bad) - 1
 
     @property
     def is_new(self) -> bool:
-        """True if the last session is the first that shows it, or the first that shows it worse than acknowledged."""
+        """True if the last session is the first that shows the incident, or shows it worse than acknowledged."""
         before = replace(self, seen=dict(list(self.seen.items())[:-1]))
         return not before._bad or (bool(self.worse()) and not self.healthy_for and not before.worse())
 
     @property
     def closed(self) -> str:
-        """The day on which it was closed; empty if it is not closed."""
+        """The day on which the incident was closed; empty if it is not closed."""
         return '' if self.unhealed else max(course.healthy[of._needed(course) - 1] for of, _, course in self._courses)
 
     @property
@@ -208,12 +211,12 @@ class Known:
 
     @property
     def closes_in(self) -> int:
-        """The number of further healthy sessions that close it."""
+        """The number of further healthy sessions that close the incident."""
         return max(0, *(of._needed(course) - len(course.healthy) for of, _, course in self._courses))
 
     @property
     def returned(self) -> bool:
-        """True if it came back on a node after a healthy session there."""
+        """True if the incident came back on a node after a healthy session there."""
         return any(course.bad < course.of for _, _, course in self._courses)
 
     @property
@@ -226,12 +229,12 @@ class Known:
 
     @property
     def healthy_for(self) -> int:
-        """The number of healthy sessions since it was last bad."""
+        """The number of healthy sessions since the last bad one."""
         return next(i for i, entry in enumerate(reversed(self.seen.values())) if entry.bad)
 
     @property
     def _suspected(self) -> bool:
-        """True if it is not certain and only one session shows it."""
+        """True if the incident is not certain and only one session shows it."""
         return not self.incident.certain and len(self._bad) < 2
 
     @property
@@ -252,13 +255,13 @@ class Known:
         return [(self, name, course) for name, course in courses.items()]
 
     def _needed(self, course: _Course) -> int:
-        """Return the number of healthy sessions that close it after a course."""
+        """Return the number of healthy sessions that close the incident after a course."""
         if self.incident.sort == 'session' or self._suspected:
             return 1
         return self.closes_after or course.needed
 
     def worse(self) -> str:
-        """Return in words how it is worse than what was acknowledged; empty if it is not."""
+        """Return in words how the incident is worse than what was acknowledged; empty if it is not."""
         then, now = self.acknowledged, self.last_bad
         if then is None:
             return ''
@@ -276,7 +279,7 @@ class Known:
         return ''
 
     def state(self, day: str) -> str:
-        """Return its state on a day (``2026-11-22``), one of `STATES`."""
+        """Return the state of the incident on a day (``2026-11-22``), one of `STATES`."""
         if self.closed:
             return 'closed'
         if all(course.healthy for _, _, course in self._courses):

@@ -66,9 +66,9 @@ def sessions_in(
 ) -> Iterator[RunReport | ReportError]:
     """Yield the sessions of ReFrame's results database that are not in `known`, or an error for an unusable one.
 
-    Reruns, parts of a node sweep and comparisons of a change are left out, because they are not sessions of their own:
-    `ci` keeps their reports in folders that tell. Only one session at a time is in memory: a year takes 450 MB. Raises
-    ReportError if the file is not such a database.
+    Reruns, parts of a node sweep and comparisons of a change are left out, because they are no sessions of their own.
+    They are recognized by the folders in which `ci` keeps their reports. Only one session at a time is in memory: a
+    year takes 450 MB. Raises ReportError if the file is not such a database.
     """
     try:
         with closing(sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro', uri=True)) as database:

@@ -97,17 +97,17 @@ class Session:
 
     @property
     def day(self) -> str:
-        """The day on which it started, UTC."""
+        """The day on which the session started, UTC."""
         return f'{self.started:%Y-%m-%d}'
 
     @property
     def is_of_another_suite(self) -> bool:
-        """True if it ran with another configuration than ours, with tests of another suite or with our checks."""
+        """True if the session ran with another ReFrame configuration than ours, with tests of others or our checks."""
         return self.source not in ('report', 'database')
 
     @property
     def epoch(self) -> int:
-        """When it started, in seconds since 1970, independent of the time zone of this machine."""
+        """When the session started, in seconds since 1970, independent of the time zone of this machine."""
         return int(self.started.replace(tzinfo=timezone.utc).timestamp())
 
     @property

@@ -149,7 +149,7 @@ def _by_case(pool: Pool, values: ndarray) -> ndarray:
 
 
 def _offsets(pool: Pool, rest: ndarray, variance: float) -> dict[int, tuple[float, float]]:
-    """Return for each node by how much it usually differs, over all cases, and the variance of this difference.
+    """Return for each node its usual difference from the others, over all cases, and the variance of this difference.
 
     It is the mean on the node in the sessions of the baseline, shrunk to 0 as far as the means of all nodes scatter by
     chance.

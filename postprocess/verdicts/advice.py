@@ -96,7 +96,7 @@ def _places(row: Verdict) -> tuple[str, str, str]:
 
 
 def retiring(verdicts: Sequence[Verdict], cases: Iterable[CaseRow], recorded: Iterable[Reference]) -> tuple[int, str]:
-    """Return (number of baseline series that no job measured although none failed, the command that retires them).
+    """Return the number of baseline series that no job measured although none failed, and the command to retire them.
 
     `recorded`: all rows of the references. The command is from `command_of`; it is empty without such series.
     """

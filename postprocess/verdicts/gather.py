@@ -344,7 +344,7 @@ def weights_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], l
 def groups_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
     """Return the groups of rows that share a place or check, and their names.
 
-    Of groups with equal members only the widest.
+    Of groups with equal members, only the widest is returned.
     """
     groups: dict[tuple[str, str], list[int]] = {}
     cases = Counter(id for id, _ in {(row.measured.id.case, row.measured.case_id) for row in rows})

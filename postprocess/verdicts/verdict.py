@@ -77,14 +77,14 @@ class Verdict:
 
     @property
     def ratio(self) -> float | None:
-        """Value / expected value; None if they were not compared."""
+        """Value / expected value; None if these two were not compared."""
         if self.verdict not in _COMPARED or self.value is None or self.reference is None:
             return None
         return self.value / self.reference.mean
 
     @property
     def deviation(self) -> float | None:
-        """The difference of the value from the expected value, in %; None if they were not compared."""
+        """The difference of the value from the expected value, in %; None if these two were not compared."""
         return None if self.ratio is None else 100 * (self.ratio - 1)
 
     @property

@@ -5,12 +5,13 @@ import math
 
 import numpy
 import pytest
+from baselines import baseline, expected
 from rows import each_row
 from scipy import stats
 
 from plumbline.limits import Tolerance
 from postprocess.statistics import groups, nodes, spread
-from postprocess.statistics.baseline import Baseline, Expected, _alike, _mean_of, error_of_mean
+from postprocess.statistics.baseline import _alike, _mean_of, error_of_mean
 from postprocess.statistics.distributions import inliers, scatter, upper
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.nights import FURTHER, Nights, Stretches, looks, packed
@@ -20,22 +21,6 @@ NAN = math.nan
 
 def approx(values):
     return pytest.approx(numpy.asarray(values, float), nan_ok=True, rel=1e-9, abs=1e-12)
-
-
-def baseline(m=2, **fields):
-    """Of m series at 0 with a standard deviation of 0.1 over 5 sessions."""
-    known = {
-        'mean': numpy.zeros(m), 'variance': numpy.full(m, 0.01), 'df': numpy.full(m, 4.0), 'n': numpy.full(m, 5.0),
-        'prior': numpy.full(m, 0.04), 'assumed': numpy.zeros(m, bool), 'floor': numpy.full(m, 0.02),
-        'cap': numpy.full(m, 1.0), 'weight': numpy.ones(m), 'sessions': numpy.full((m, 5), NAN),
-        'second': numpy.full((m, 5), NAN),
-    }  # fmt: skip
-    return Baseline(**known | fields)
-
-
-def expected(of=None, phi=0.0, rho=0.0, g=0.0, tail=()):
-    of = of or baseline()
-    return Expected(of, phi, rho, numpy.full(len(of.mean), g), numpy.array(tail), 0.0)
 
 
 #: Two series in three sessions of up to three jobs, the second one without the middle session.

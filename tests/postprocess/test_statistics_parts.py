@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import numpy
 import pytest
+from baselines import baseline, expected
 from rows import each_row
 from scipy import stats
 
 from postprocess.statistics import changepoints, coverage, groups, levels
-from postprocess.statistics.baseline import Baseline, Expected, _with_accepted_sessions, _with_fitted_spread
+from postprocess.statistics.baseline import _with_accepted_sessions, _with_fitted_spread
 from postprocess.statistics.changepoints import Control
 from postprocess.statistics.groups import Groups, InCommon
 from postprocess.statistics.levels import Level, Values
@@ -32,21 +33,6 @@ def normal_of(t, df):
 def student_of(z, df):
     """The t with that deviate."""
     return math.sqrt(df * math.expm1((z * (8 * df + 3) / (8 * df + 1)) ** 2 / df))
-
-
-def baseline(m, **fields):
-    """Of m series at 0 with a standard deviation of 0.1 over 5 sessions."""
-    known = {
-        'mean': numpy.zeros(m), 'variance': numpy.full(m, 0.01), 'df': numpy.full(m, 4.0), 'n': numpy.full(m, 5.0),
-        'prior': numpy.full(m, 0.04), 'assumed': numpy.zeros(m, bool), 'floor': numpy.full(m, 0.02),
-        'cap': numpy.full(m, 1.0), 'weight': numpy.ones(m), 'sessions': numpy.full((m, 5), NAN),
-        'second': numpy.full((m, 5), NAN),
-    }  # fmt: skip
-    return Baseline(**known | fields)
-
-
-def expected(of, phi=0.0):
-    return Expected(of, phi, 0.0, numpy.zeros(len(of.mean)), numpy.array(()), 0.0)
 
 
 # Levels

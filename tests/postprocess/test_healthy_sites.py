@@ -64,8 +64,8 @@ def test_nights_of_a_healthy_site_are_not_red(tmp_path, noise):
 @each_row('noise', [normal, gamma])
 def test_no_change_is_found_in_the_first_months_of_a_site(tmp_path, noise):
     work = site_of(tmp_path, noise)
-    nights(work, noise(numpy.random.default_rng(4), (CHECKS * METRICS, 40)))
-    for last in (19, 29, 39):
+    nights(work, noise(numpy.random.default_rng(4), (CHECKS * METRICS, 60)))
+    for last in (19, 29, 39, 49, 59):
         result = work.run('trend', f'{last:08x}', '--format', 'json')
         assert (result.exit_code, json.loads(result.stdout)['changes']) == (0, [])
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-from datetime import datetime
-
 import pytest
-from run_reports import Workplace
+from run_reports import Workplace, all_nights_over
 from simulated_site import Site
 
 from postprocess.results.store import _instance
@@ -21,17 +19,16 @@ def work(tmp_path) -> Workplace:
 
 
 @pytest.fixture(autouse=True)
-def later(monkeypatch):
-    """All nights of the tests are over, whenever the tests run."""
-    monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+def later():
+    with all_nights_over():
+        yield
 
 
 @pytest.fixture(scope='module')
 def ordinary(tmp_path_factory):
     """A site of five healthy nights."""
     site = Site(Workplace(tmp_path_factory.mktemp('ordinary')))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+    with all_nights_over():
         site.healthy()
     return site
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from typer.main import get_command
 
@@ -184,6 +187,14 @@ class Workplace:
         self.reference(*rows)
         self.ingest(report(entry, **session))
         return self.compare()
+
+
+@contextmanager
+def all_nights_over():
+    """Set the clock behind all nights of the tests, whenever the tests run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+        yield
 
 
 def baseline(work):

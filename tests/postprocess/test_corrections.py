@@ -4,12 +4,11 @@
 import getpass
 import json
 import os
-from datetime import datetime
 
 import duckdb
 import pytest
 from lxml import html
-from run_reports import BEGAN, SITE, Workplace, case, report
+from run_reports import BEGAN, SITE, Workplace, all_nights_over, case, report
 from simulated_site import DAY, METRICS, NODES, OSU, Site, slow_node
 from test_incidents import failed
 
@@ -58,8 +57,7 @@ def two_incidents(ordinary, tmp_path_factory):
     """A site of which two nodes are slow, and the ids of their incidents."""
     site = Site(Workplace(tmp_path_factory.mktemp('pair')))
     site.take(ordinary)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+    with all_nights_over():
         site.run(two_slow)
         found = by_place(site.judged(1))
     assert set(found) == {'n3', 'n9'}
@@ -524,8 +522,7 @@ def wrong(ordinary, tmp_path_factory):
     """A site with losses of n3 and n9, failed jobs of n7, and a closed problem of a session; their ids by place."""
     site = Site(Workplace(tmp_path_factory.mktemp('wrong')))
     site.take(ordinary)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+    with all_nights_over():
         site.run(problem='ReFrame was killed')
         (over,) = site.judged(1)
         for _ in range(2):

@@ -3,10 +3,9 @@
 
 import json
 import shutil
-from datetime import datetime
 
 import pytest
-from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
+from run_reports import BEGAN, SITE, Workplace, all_nights_over, case, metric, reference, report
 
 from plumbline import renames
 from plumbline.references import _read_once
@@ -65,8 +64,7 @@ def twelve_nights(tmp_path_factory):
     work = Workplace(tmp_path_factory.mktemp('twelve'))
     rows = {'check': OLD[0], 'params': OLD[1]}
     work.reference(reference(**rows), reference(**rows, metric='copy', mean=90, std=0.9))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+    with all_nights_over():
         for number in range(NIGHTS):
             night(work, number, 80.0 if number == NIGHTS - 1 else 100 + 0.1 * (number % 3), OLD)
             if number >= NIGHTS - 2:

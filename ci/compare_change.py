@@ -111,7 +111,8 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
         if not undecided:
             break
         if change.exit_code == 1 and not arguments.to_the_end:
-            print(f'plumbline: worse; of {count(len(undecided), "case")} other metrics are undecided, see --to-the-end')
+            others = f'{count(len(undecided), "case")} with other metrics undecided; --to-the-end goes on with them'
+            print(f'plumbline: a metric is worse or lost, so the change fails; {others}')
             break
         took = time.monotonic() - began
         if time.monotonic() + took > deadline:

@@ -76,6 +76,14 @@ def test_honest_nights_with_few_digits_are_not_accused(work):
     assert statuses(work, '3aaa1111') == {('measured', '')}
 
 
+def test_a_night_whose_samples_are_of_two_others_repeats_neither(work):
+    for number in (1, 2):
+        work.ingest(report(entry(night(number)), uuid=f'{number}aaa1111', began=BEGAN + number * DAY))
+    mixed = {name: night(1 + place % 2)[name] for place, name in enumerate(night(1))}
+    work.ingest(report(entry(mixed), uuid='3aaa1111', began=BEGAN + 3 * DAY))
+    assert statuses(work, '3aaa1111') == {('measured', '')}
+
+
 def test_a_night_that_differs_in_one_sample_of_each_trial_is_another_one(work):
     work.ingest(report(entry(night(1))))
     metrics = night(1)

@@ -110,8 +110,8 @@ def test_states_alternate_and_only_undecided_cases_go_on_on_their_nodes(monkeypa
 @each_row(
     'words, answers, rounds, code, said',
     [
-        ([], [answer(1, A), answer(0)], 1, 1, '--to-the-end'), (['--to-the-end'], [answer(1, A), answer(1)], 2, 1, ''),
-        ([], [answer(3, A), answer(1, A)], 2, 1, '--to-the-end'), (['--rounds=2'], [answer(3, A)] * 3, 2, 3, ''),
+        ([], [answer(1, A), answer(0)], 1, 1, 'worse or lost'), (['--to-the-end'], [answer(1, A), answer(1)], 2, 1, ''),
+        ([], [answer(3, A), answer(1, A)], 2, 1, 'worse or lost'), (['--rounds=2'], [answer(3, A)] * 3, 2, 3, ''),
         ([], [answer(1)], 1, 1, ''),
     ],
 )  # fmt: skip
@@ -120,7 +120,7 @@ def test_it_ends_when_one_is_worse_or_all_are_decided(
 ):
     world = World(monkeypatch, tmp_path / f'{rounds}{code}{len(answers)}{words}', *answers)
     assert world.call(*words) == code and len(world.ran) == 2 * rounds
-    assert ('see --to-the-end' in capsys.readouterr().out) == bool(said)
+    assert ('worse or lost' in capsys.readouterr().out) == bool(said)
 
 
 # A round takes 20 s: after one of 40 s there is time for another, after one of 39 s not

@@ -184,6 +184,7 @@ class BringUp:
                 'stack_lock': lock,
                 'stack_spack': spack,
                 'stack_specs': '; '.join(roots),
+                'stack_packages': '; '.join(packages_used(folder / LOCK)),
                 'stack_linkage': linkage.summary(findings),
             },
             'linkage': [asdict(row) for row in findings],
@@ -388,3 +389,23 @@ def read_lock(path: Path) -> tuple[str, list[str]]:
         mpi = f' ^{provided["mpi"]}' if 'mpi' in provided else ''
         roots.append(f'{node["name"]}@{node["version"]}/{digest[:7]} %{compiler} target={target}{mpi}')
     return lock.get('spack', {}).get('version', ''), roots
+
+
+def packages_used(path: Path) -> list[str]:
+    """Return the packages of a ``spack.lock`` that its roots are linked with or run, and their compilers, by name.
+
+    Name, version and the first seven characters of the hash. Packages that only a build needs are left out: a change of
+    them does not reach a program, unless it changes the hash of one that does.
+    """
+    lock = json.loads(path.read_text(encoding='utf-8'))
+    nodes, used, ahead = lock['concrete_specs'], set(), [root['hash'] for root in lock['roots']]
+    while ahead:
+        digest = ahead.pop()
+        if digest not in used:
+            used.add(digest)
+            for needed in nodes[digest].get('dependencies', []):
+                facts = needed.get('parameters', {})
+                words = {*facts.get('deptypes', ()), *facts.get('virtuals', ())}
+                if not words.isdisjoint(('link', 'run', 'c', 'cxx', 'fortran')):
+                    ahead.append(needed['hash'])
+    return sorted('{name}@{version}'.format_map(nodes[digest]) + f'/{digest[:7]}' for digest in used)

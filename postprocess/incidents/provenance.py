@@ -14,6 +14,8 @@ from postprocess.results.store import Session, Store
 from postprocess.text import one_line
 from postprocess.verdicts.candidates import NODE
 
+_LIST = '; '  # between the entries of a fact that is a list
+_SHOWN = 6  # most entries of such a list that a difference names
 ALL = '*'  # stands for all nodes together in place of the name of a node
 #: Shell patterns of facts on software, which do not change until someone changes the machine. Facts that match none of
 #: the patterns here, such as load average, free memory and names of jobs, vary with the session and explain nothing.
@@ -46,9 +48,27 @@ class Difference(NamedTuple):
         return matches(self.fact, SOFTWARE)
 
     def __str__(self) -> str:
-        """Return the difference as text: ``kernel: 6.1 -> 6.5`` or ``governor: powersave, elsewhere performance``."""
-        was, now = (' and '.join(values) or 'nothing' for values in (self.was, self.now))
+        """Return the difference as text: ``kernel: 6.1 -> 6.5`` or ``governor: powersave, elsewhere performance``.
+
+        Of two lists, as ``stack_packages``, only what one of them has: ``openblas@0.3.21/a1 -> openblas@0.3.26/b2``.
+        """
+        if len(self.was) == len(self.now) == 1 and _LIST in self.was[0] + self.now[0]:
+            lists = [values[0].split(_LIST) for values in (self.was, self.now)]
+            was, now = (_others(*sides) or 'nothing' for sides in (lists, lists[::-1]))
+        else:
+            was, now = (' and '.join(values) or 'nothing' for values in (self.was, self.now))
         return f'{self.fact}: {now}, elsewhere {was}' if self.elsewhere else f'{self.fact}: {was} -> {now}'
+
+
+def _others(mine: Sequence[str], theirs: Sequence[str]) -> str:
+    """Return the entries of a list that the other one lacks, the first `_SHOWN` of them.
+
+    Packages of the same version that were only built again, so that the hash behind ``/`` differs, count if no version
+    differs.
+    """
+    differ, versions = [entry for entry in mine if entry not in theirs], {entry.partition('/')[0] for entry in theirs}
+    differ = [entry for entry in differ if entry.partition('/')[0] not in versions] or differ
+    return ', '.join(differ[:_SHOWN]) + (f' and {len(differ) - _SHOWN} more' if len(differ) > _SHOWN else '')
 
 
 class Provenance:

@@ -21,7 +21,7 @@ from plumbline.errors import SiteError
 from plumbline.stacks import install as spack
 from plumbline.stacks import manifest as environments
 from plumbline.stacks.expected import Packages, packages_of
-from plumbline.stacks.install import BringUp, StackError, activation, why
+from plumbline.stacks.install import BringUp, StackError, activation, packages_used, why
 from plumbline.stacks.manifest import Installed, lock_digest, read_manifest
 
 MANIFEST = """\
@@ -96,7 +96,7 @@ def test_what_was_installed_is_described(stack):
     assert installed.provenance() == {
         'stack': 'here/cpu', 'stack_lock': lock_digest(installed.folder / 'spack.lock'), 'stack_spack': '1.1.1',
         'stack_specs': 'demo@1.0/aaaaaaa %gcc@12.2.0 target=zen3',
-        'stack_linkage': 'nothing to look at',
+        'stack_packages': 'demo@1.0/aaaaaaa; gcc@12.2.0/bbbbbbb', 'stack_linkage': 'nothing to look at',
     }  # fmt: skip
 
 
@@ -477,6 +477,31 @@ def test_the_plugin_of_nccl_is_asked_for_where_a_job_has_a_network(tmp_path, nod
     script = f'source {file} && echo "${{NCCL_NET-unset}}"'
     said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True, env=env)
     assert said.stdout == f'{says}\n'
+
+
+def test_packages_that_reach_a_program(tmp_path):
+    """Of the dependencies those that are linked, run or compile, at any depth; cmake alone builds."""
+    nodes = {
+        'hpl': ['blas link', 'mpi build link', 'gcc c', 'cmake build'], 'blas': ['gcc fortran', 'runtime link'],
+        'mpi': ['hwloc link', 'cmake build'], 'hwloc': ['hpl run'], 'gcc': [], 'cmake': ['ssl link'], 'ssl': [],
+        'runtime': [],
+    }  # fmt: skip
+    specs = {}
+    for number, (name, needs) in enumerate(nodes.items()):
+        needed = []
+        for need in needs:
+            of, *words = need.split()
+            virtuals = [word for word in words if word in ('c', 'fortran')]
+            kinds = [word for word in words if word not in virtuals] or ['build']
+            parameters = {'deptypes': kinds, 'virtuals': virtuals, 'direct': True}
+            needed.append({'name': of, 'hash': f'{of:x<32}', 'parameters': parameters})
+        specs[f'{name:x<32}'] = {'name': name, 'version': f'1.{number}', 'dependencies': needed}
+    lock = tmp_path / 'spack.lock'
+    lock.write_text(json.dumps({'roots': [{'hash': f'{"hpl":x<32}', 'spec': 'hpl'}], 'concrete_specs': specs}))
+    assert packages_used(lock) == [
+        'blas@1.1/blasxxx', 'gcc@1.4/gccxxxx', 'hpl@1.0/hplxxxx', 'hwloc@1.3/hwlocxx', 'mpi@1.2/mpixxxx',
+        'runtime@1.7/runtime',
+    ]  # fmt: skip
 
 
 def test_packages_are_counted_before_they_are_built(tmp_path):

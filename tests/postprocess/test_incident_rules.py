@@ -1004,6 +1004,23 @@ def test_a_fact_changed_where_it_was_constant_before_and_after(before, after, fa
     assert [one.fact for one in difference(before, after)] == fact
 
 
+@pytest.mark.parametrize(
+    ('was', 'now', 'words'),
+    [
+        ('6.1', '6.5', '6.1 -> 6.5'),
+        ('a@1/x; b@1/y', 'a@1/x; b@2/z', 'b@1/y -> b@2/z'),
+        ('a@1/x; b@1/y', 'a@1/w; b@2/z', 'b@1/y -> b@2/z'),  # a was built again
+        ('a@1/x; b@1/y', 'a@1/w; b@1/y', 'a@1/x -> a@1/w'),
+        ('a@1/x', 'a@1/x; b@2/z', 'nothing -> b@2/z'),
+        ('N 100; NB 4', 'N 200; NB 4', 'N 100 -> N 200'),
+        ('; '.join('abcdefgh'), 'a; b', 'c, d, e, f, g, h -> nothing'),
+        ('; '.join('abcdefghi'), 'a; b', 'c, d, e, f, g, h and 1 more -> nothing'),
+    ],
+)
+def test_of_lists_only_what_differs_is_named(was, now, words):
+    assert str(Difference('stack_packages', (was,), (now,))) == f'stack_packages: {words}'
+
+
 def test_a_node_is_unlike_others_that_agree():
     def unlike(mine, *theirs):
         nodes = {'n1': facts(kernel=mine), ALL_NODES: facts(kernel='9')}

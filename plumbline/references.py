@@ -256,12 +256,7 @@ def _faults_of(entry: Mapping[str, str], kind: str, described: bool) -> Iterator
         right = better(entry['unit'])
         if right not in (None, entry['better']):
             yield f'better: of {entry["unit"]} {right} is better; found {entry["better"]!r}'
-    for column in ('params', 'dims'):
-        try:
-            if to_text(from_text(entry[column])) != entry[column]:
-                raise ValueError('expected its name=value pairs sorted by name')
-        except ValueError as error:
-            yield f'{column}: {error}; found {entry[column]!r}'
+    yield from faults_of_pairs(entry)
     if entry['recorded_at'] and not _is_date(entry['recorded_at']):
         yield f'recorded_at: expected a date such as 2026-11-21; found {entry["recorded_at"]!r}'
     if entry['kind'] in NO_LIMIT and not entry['note']:
@@ -283,6 +278,16 @@ def _faults_of(entry: Mapping[str, str], kind: str, described: bool) -> Iterator
                 yield f'df: expected at least 1, found {text!r}'
     if not number_in(entry['mean']):
         yield f'mean: expected a number above 0, found {entry["mean"]!r}'
+
+
+def faults_of_pairs(entry: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong in the columns ``params`` and ``dims`` of a row."""
+    for column in ('params', 'dims'):
+        try:
+            if to_text(from_text(entry[column])) != entry[column]:
+                raise ValueError('expected its name=value pairs sorted by name')
+        except ValueError as error:
+            yield f'{column}: {error}; found {entry[column]!r}'
 
 
 def _is_date(text: str) -> bool:

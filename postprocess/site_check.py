@@ -120,6 +120,13 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
             right, wrong = read_rows(path, kind)
             found.mistakes += wrong
             rows += [(f'{path}:{line}', row) for line, row in right]
+    if (path := site_file(found.site, 'elsewhere.csv', root)).exists():
+        from postprocess.verdicts.elsewhere import read  # the store, which it imports, takes half a second
+
+        try:
+            read(path)
+        except SiteError as error:
+            found.mistakes.append(str(error))
     found.references = sum(row.is_limit for _, row in rows)
     found.mistakes += _future_dates(rows)
     try:

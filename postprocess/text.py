@@ -105,3 +105,10 @@ def one_line(text: str | None) -> str | None:
         return None
     plain = _COLOUR.sub('', str(text))
     return ' '.join(''.join(c if c.isprintable() else ' ' for c in plain).split())
+
+
+def digits(value: object) -> str:
+    """Return a value as text for a file of references: numbers with six significant digits, nothing for None."""
+    if value is None:
+        return ''
+    return f'{value:.6g}' if isinstance(value, float) else str(value)

@@ -305,7 +305,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             provenance={
                 'suite_version': checkout.version(),
                 'check_code': source.digest(type(self)),  # type: ignore[arg-type]  # ReFrame's classes are hashable
-            } | self.provenance,
+            } | (topology.hardware if topology else {}) | self.provenance,
             near=topology.gpu_numa_ids if topology else (), archs=topology.gpus if topology else (),
             devices_named=self.devices_named, sanity_faults=self.sanity_faults, complaints=self.complaints,
             traces=self.traces, concurrent=self.concurrent, invalid_reason=self.invalid_reason,

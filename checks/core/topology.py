@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -45,6 +46,7 @@ class Topology:
     launcher: str = ''  # as site.yaml names it
     memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kind -> NUMA domains
     gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
+    gpu_models: tuple[str, ...] = ()  # of each, as site.yaml or the driver names it; empty if unknown
     opencl_devices: int = 0  # the GPUs, or devices of type opencl, such as processors through PoCL
     unified: bool = False  # whether host and GPUs address one memory
     gpu_numa_ids: tuple[int, ...] = ()  # the NUMA domain near each, one of numa_ids; empty if unknown
@@ -98,6 +100,16 @@ class Topology:
             near = self.cpus_in(self.numa_domains[self.numa_ids.index(self.nic_numa_ids[nic])])
             return next(iter(near), self.cpu_of_core[0])  # the system may keep all cores of a domain
         return self.cpu_of_core[0]
+
+    @property
+    def hardware(self) -> dict[str, str]:
+        """The facts by which machines with equal hardware are found, for the provenance: sockets and GPUs of a node."""
+        gpus = Counter(self.gpu_models)
+        facts = {
+            'sockets': str(len(self.cpus_by_socket())),
+            'gpus': '; '.join(f'{n} x {gpu}' for gpu, n in gpus.items()),
+        }
+        return {name: value for name, value in facts.items() if value}
 
     def cpus_by_socket(self) -> list[tuple[int, ...]]:
         """Return the first hardware threads of the cores of each socket that has cores."""
@@ -196,6 +208,7 @@ def topology_of(site: str, partition: str) -> Topology:
         memory_kinds={kind: tuple(domains) for kind, domains in described.memory_kinds.items()},
         link_classes={name: _pairs_of(links) for name, links in described.link_classes.items()},
         gpus=tuple(device.get('arch', '') for device in gpus for _ in range(device['num_devices'])),
+        gpu_models=tuple(device['model'] for device in gpus if 'model' in device for _ in range(device['num_devices'])),
         opencl_devices=sum(device['num_devices'] for device in opencl),
         unified=any(device.get('unified', False) for device in gpus),
         gpu_numa_ids=tuple(number for device in gpus for number in device.get('numa_domains', ())),

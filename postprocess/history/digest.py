@@ -100,8 +100,10 @@ class Digest:
     def beside_counts(self) -> list[str]:
         """The doubts that the counts of verdicts do not show."""
         counts, suspected = self.comparison.counts, len(self.of_state('suspected'))
+        elsewhere = 'elsewhere' in self.comparison.standings
+        not_judged = 'compared with other machines alone' if elsewhere else 'nothing was judged'
         return [
-            *(['nothing was judged'] if self.comparison.nothing_to_compare_with or not counts else []),
+            *([not_judged] if self.comparison.nothing_to_compare_with or not counts else []),
             *(
                 ['few metrics have a reference']
                 if few_judged(self.comparison.series) and set(counts) - _UNJUDGED

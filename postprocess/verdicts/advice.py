@@ -37,7 +37,7 @@ def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable
     `command`: makes a full command line of its argument.
     """
     measured = _measured(series)
-    judged = sum(row.reference is not None for row in measured)
+    judged = sum(row.is_referenced for row in measured)
     ran = [case for case in last_runs(case for case in cases if not case.fixture) if case.result != 'skip']
     lost = sum(bool(failure(case)) for case in ran)
     but = f'{lost} of {count(len(ran), "case")} of this session failed or did not end'
@@ -46,14 +46,14 @@ def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable
         return [f'There is no baseline yet, and {but}: {again}']
     if measured and not judged and (busy := sum(bool(busy_beside(case)) for case in ran)):
         return [
-            f'No metric of this session has a reference, so nothing was judged, and {count(busy, "case")} ran on busy '
-            f'nodes: run `ci/nightly` again while they are quiet, then {command("record propose")}.'
+            f'{_not_judged(measured)}, and {count(busy, "case")} ran on busy nodes: run `ci/nightly` again while they '
+            f'are quiet, then {command("record propose")}.'
         ]
     if measured and not judged:
         return [
-            'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, '
-            f'record this session as the baseline: {command("record propose")}, read what it prints, then '
-            f'{command("record accept")}.' + (f' {but} and will not be in it.' if lost else '')
+            f'{_not_judged(measured)}. If the machine is as it should be, record this session as the baseline: '
+            f'{command("record propose")}, read what it prints, then {command("record accept")}.'
+            + (f' {but} and will not be in it.' if lost else '')
         ]
     if few_judged(series):
         which = f'{judged} of {len(measured)} metrics'
@@ -63,10 +63,23 @@ def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable
     return []
 
 
+def _not_judged(measured: Sequence[Verdict]) -> str:
+    """Return what it means for these series that none has a reference of this machine."""
+    others = [row for row in measured if row.standing == 'elsewhere']
+    if not others:
+        return 'No metric of this session has a reference, so nothing was judged'
+    worse = sum(row.verdict == 'warning' for row in others)
+    return (
+        f'No metric of this session has a reference of this machine; of {count(len(measured), "metric")} '
+        f'{len(others)} could be compared with the same hardware elsewhere, {worse or "none"} of them worse than '
+        'expected'
+    ) + (': look there first' if worse else '')
+
+
 def few_judged(series: Sequence[Verdict]) -> bool:
     """Return True if at most half of the measured series have a reference."""
     measured = _measured(series)
-    return bool(measured) and 2 * sum(row.reference is not None for row in measured) <= len(measured)
+    return bool(measured) and 2 * sum(row.is_referenced for row in measured) <= len(measured)
 
 
 def _measured(series: Sequence[Verdict]) -> list[Verdict]:
@@ -80,9 +93,9 @@ def _unguarded(measured: Sequence[Verdict]) -> list[str]:
     A check without a reference is counted at the widest place without one.
     """
     unguarded: dict[str, int] = {}
-    known = {place for row in measured if row.reference is not None for place in _places(row)}
+    known = {place for row in measured if row.is_referenced for place in _places(row)}
     for row in measured:
-        if row.reference is None and (place := next((widest for widest in _places(row) if widest not in known), None)):
+        if not row.is_referenced and (place := next((widest for widest in _places(row) if widest not in known), None)):
             unguarded[place] = unguarded.get(place, 0) + 1
     places = [f'{place} ({count(n, "metric")})' for place, n in unguarded.items()]
     return places if len(places) <= _NAMED else [*places[:_NAMED], f'and {len(places) - _NAMED} more']

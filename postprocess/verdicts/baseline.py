@@ -23,7 +23,7 @@ from plumbline.site.sites import UNDESCRIBED
 from plumbline.units import UNITS
 from postprocess.results.store import Session, Store
 from postprocess.statistics.levels import Level, Values, estimate
-from postprocess.text import count, ranges
+from postprocess.text import count, digits, ranges
 from postprocess.verdicts.candidates import (
     BINARY,
     Accused,
@@ -411,10 +411,3 @@ def retired_at(row: Reference) -> datetime | None:
         return datetime.fromisoformat(row.facts.get('retired', ''))
     except ValueError:  # someone edited the row by hand
         return None
-
-
-def digits(value: object) -> str:
-    """Return a value as text for the file: numbers with six significant digits, nothing for None."""
-    if value is None:
-        return ''
-    return f'{value:.6g}' if isinstance(value, float) else str(value)

@@ -31,6 +31,7 @@ from postprocess.statistics.method import METHOD
 from postprocess.text import count, number
 from postprocess.verdicts import gather
 from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
+from postprocess.verdicts.elsewhere import Elsewhere
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import Measured, failure, measured, runs_of
 from postprocess.verdicts.problems import problems_of
@@ -52,9 +53,12 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     policy = site_policy(session, root)
     by_id = {case.case_id: case for case in cases}
     verdicts, candidates = [], []
+    elsewhere = None if session.is_of_another_suite else Elsewhere.of(session.site, root)
     for row in rows:
         tolerance = tolerance_for(policy, row.id, **row.stated)
         rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance)
+        if elsewhere and not rules and row.judged and row.status == 'measured':
+            rules = elsewhere.rules(row, by_id[row.case_id])
         verdict = verdict_of(row, rules, session.session)
         verdicts.append(of_its_own_test(verdict, by_id[row.case_id]) if session.is_of_another_suite else verdict)
         if verdicts[-1].verdict == 'ok':
@@ -346,10 +350,8 @@ def verdict_of(row: Measured, rules: Sequence[tuple[Reference, Limits]], session
         verdict = 'no_reference' if row.judged else 'informational'
     elif why := next(filter(None, (rule.mismatch(row.quantity) for rule, _ in rules)), ''):
         verdict, cause = 'failed', why
-    elif bound.gates or sign * bound.bad <= sign * value <= sign * bound.good:
+    elif bound.gates or sign * value >= sign * bound.bad:  # better than another machine is no improvement of this one
         verdict = 'ok'
-    elif sign * value > sign * bound.good:
-        verdict = 'improved'
     else:
         verdict, side = 'warning', 'below' if sign > 0 else 'above'
         cause = (

@@ -15,8 +15,8 @@ from plumbline.paths import site_file, site_folders
 from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
 from plumbline.site.sites import site_names
 from postprocess.results.store import Store
-from postprocess.text import to_csv
-from postprocess.verdicts.baseline import Proposal, digits, read_baseline
+from postprocess.text import digits, to_csv
+from postprocess.verdicts.baseline import Proposal, read_baseline
 
 _COLUMNS = (*COLUMNS, *RECORDED)
 

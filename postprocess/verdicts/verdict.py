@@ -102,6 +102,11 @@ class Verdict:
         return self.limits.gate if self.limits else 'no_reference'
 
     @property
+    def is_referenced(self) -> bool:
+        """True if there is a reference of this machine, so that a loss can fail."""
+        return self.reference is not None and self.standing != 'elsewhere'
+
+    @property
     def detectable(self) -> float:
         """The smallest loss that the limit notices, a share; 0 if it is not known."""
         return (self.limits and self.limits.detectable) or 0.0
@@ -245,8 +250,11 @@ class Comparison:
 
     @property
     def nothing_to_compare_with(self) -> bool:
-        """True if no series has a reference."""
-        return set(self.counts) - {'informational'} == {'no_reference'}
+        """True if no series has a reference of this machine, and none is wrong by itself."""
+        unlike = [row for row in self.series if row.verdict != 'informational']
+        return bool(unlike) and all(
+            row.verdict == 'no_reference' or (row.standing == 'elsewhere' and row.verdict not in BAD) for row in unlike
+        )
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -57,6 +57,13 @@ def test_cores_that_the_system_keeps_are_none_of_the_node_and_its_domains_stay_a
     assert (kept.sockets, kept.numa_domains, kept.caches) == (whole.sockets, whole.numa_domains, whole.caches)
 
 
+def test_a_node_is_told_by_its_sockets_and_gpus():
+    assert counted(2, 4, 8).hardware == {'sockets': '2'}
+    with_gpus = node(_from_counts(COUNTS) | {'gpu_models': ('A100 40 GB', 'A100 40 GB', 'A30')})
+    assert with_gpus.hardware == {'sockets': '2', 'gpus': '2 x A100 40 GB; 1 x A30'}
+    assert topology_of('polaris', 'gpu').hardware == {'sockets': '1', 'gpus': '4 x NVIDIA A100 40 GB'}
+
+
 def test_a_described_node_equals_the_detected_one():
     detected, described = node(_from_masks(MASKS)), node(_from_counts(COUNTS))
     assert detected.cores == described.cores == ((0, 4), (1, 5), (2, 6), (3, 7))

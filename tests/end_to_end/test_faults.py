@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from scratch import DEMO_PARTITION, GOOD_PROGRAM, cases_in
@@ -39,6 +40,8 @@ def test_a_good_run_leaves_every_trial_with_its_provenance(clone):
     assert {'cpu_model', 'governor', 'smt_active', 'transparent_hugepages', 'suite_version', 'check_code'} <= set(
         provenance
     )
+    assert ('virtual' in provenance) == (' hypervisor' in Path('/proc/cpuinfo').read_text())
+    assert int(provenance['sockets']) >= 1
     assert float(provenance['load_beside']) >= 0 and 0 <= float(provenance['cpu_steal']) <= 100
     assert record['job']['state'] == 'SUCCESS'
     assert found['env_vars']['PLUMBLINE_CPUS'] == '0' and 'variables' not in found  # its deprecated name

@@ -30,6 +30,9 @@ done
 for key in governor smt_active transparent_hugepages; do
     echo "$key=${settings[$key]:-not shown}"
 done
+while IFS=: read -r name value && [ -n "$name" ]; do # of the first CPU
+    [[ $name != flags* || " $value " != *' hypervisor '* ]] || echo virtual=yes
+done < /proc/cpuinfo
 printf 'utc_offset=%(%z)T\n' -1 # for dates that programs print in local time
 { read -r value < /proc/loadavg; } 2> /dev/null || value='not shown'
 echo "load_average=$value"

@@ -158,6 +158,8 @@ def test_too_few_network_devices_and_channels_without_gdrdma_are_findings(record
     ('Broadcast:    32768 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..0}', 'RING/SIMPLE'),
     ('AllReduce: 8388608 Bytes -> Algo Ring proto LL128 channel{Lo..Hi}={0..15}', 'RING/LL128'),
     ('AllReduce: 8 Bytes -> Algo 99 proto 2 time 1', '99/SIMPLE'),
+    ('AllReduce: 8 Bytes -> Algo 6 proto 2 time 1', 'PAT/SIMPLE'),
+    ('AllReduce: 8 Bytes -> Algo 7 proto 3 time 1', '7/3'),  # of later versions
     ('AllReduce: opCount 1', ''),
 ])  # fmt: skip
 def test_the_algorithm_of_the_largest_message_is_named_as_nccl_does_since_2_23(line, is_):

@@ -284,3 +284,14 @@ def test_a_stack_whose_program_lacks_its_library_is_not_up_and_the_sentence_name
         'hip-stream: expected libamdhip64.so, found libamdhip64.so.6, which is not on this node'
     )
     assert len(stand_in.calls()) == calls
+
+
+def test_the_mpi_is_the_package_that_some_other_one_takes_as_its_mpi():
+    def needs(name, *virtuals):
+        return {'hash': name, 'parameters': {'virtuals': virtuals}}
+
+    nodes = {
+        'osu': {'dependencies': [needs('zlib'), needs('mpich', 'mpi')]}, 'zlib': {}, 'mpich': {},
+        'other': {'dependencies': [needs('zlib', 'zlib-api')]},
+    }  # fmt: skip
+    assert [name for name, node in nodes.items() if linkage._provides_mpi(node, nodes)] == ['mpich']

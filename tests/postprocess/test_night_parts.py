@@ -10,7 +10,7 @@ from rows import each_row
 from postprocess.statistics.baseline import Baseline, Expected
 from postprocess.statistics.groups import Groups, judge_groups
 from postprocess.statistics.method import METHOD
-from postprocess.statistics.night import _Night
+from postprocess.statistics.night import ONE_CASE, _Night
 from postprocess.statistics.nights import Looks, Nights, Stretch, Stretches
 from postprocess.statistics.nodes import NodeJob, Pool, Slow
 
@@ -86,6 +86,11 @@ def test_a_loss_beyond_all_others_needs_no_budget(z1, first_loss, large, tail, l
     every = [*[0.0] * 199, *tail] if tail else ()
     of = night(1, tail=every, lasting=lasting, z1=[z1], first_loss=[first_loss], is_large=[large])
     assert of.strong.tolist() == [strong]
+
+
+def test_the_smallest_budget_lets_one_case_run_the_four_jobs_that_decide():
+    """A night may run 1.4 times its budget."""
+    assert approx(4.0) == 1.4 * ONE_CASE
 
 
 def test_the_surest_loss_of_a_case_is_that_of_its_last_look():

@@ -2,11 +2,13 @@
 """Performance logs of other suites into the store: each line once, with what ReFrame leaves open decided."""
 
 import re
+from datetime import datetime
 
 import pytest
 from scratch import OUTPUTS
 
 from postprocess import open_results
+from postprocess.readers.performance_logs import LogLine, _together
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 
@@ -208,3 +210,20 @@ def test_a_log_that_names_no_environ_or_has_a_value_that_is_none_is_named(work):
     assert 'it names no environ' in ingest(work, path, code=2).stderr
     path = log(work, '2026-11-03T02:00:00|A|g|bw=x7', header=LOG + 'perf_var=perf_value')
     assert f'{path}: left out 1 lines' in ingest(work, path, code=2).stderr
+
+
+def test_a_further_variable_is_of_the_same_job_where_each_of_its_names_is_equal():
+    known = {'jobid': '7', 'display_name': 'Bench %size=big', 'unique_name': 'Bench_0', 'bw_value': '9'}
+    before = LogLine(known, datetime(2026, 11, 1))
+
+    def joined(**fields):
+        further = {name: value for name, value in (known | fields).items() if name != 'bw_value' and value}
+        return _together(before, LogLine(further, datetime(2026, 11, 1)))
+
+    assert joined(delay_value='3').fields == known | {'delay_value': '3'}
+    assert joined(delay_value='3', unique_name='').fields == known | {'delay_value': '3'}
+    assert [
+        joined(delay_value='3', **other)
+        for other in ({'jobid': '8'}, {'unique_name': 'Bench_1'}, {'display_name': 'B'}, {'jobid': ''})
+    ] == [None] * 4
+    assert joined(delay_unit='s') is None

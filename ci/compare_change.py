@@ -68,6 +68,13 @@ def loss(text: str) -> float:
 
 def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> int:
     """Return the exit code of the comparison; the caller holds the lock of the results directory."""
+    change = measure(site, arguments, results)
+    print(change.text, end='')
+    return change.exit_code
+
+
+def measure(site: Site, arguments: argparse.Namespace, results: Path) -> outcome.Change:
+    """Return what became of each metric, once that is decided; say each step."""
     selection = Selection(site.name, arguments.mode, tuple(arguments.selection))
     cases, problems = selection.list_cases()
     if not cases:
@@ -119,8 +126,7 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
             print(f'plumbline: no time for another round of {took:.0f} s', flush=True)
             break
         print(f'plumbline: {count(len(undecided), "case")} undecided', flush=True)
-    print(change.text, end='')
-    return change.exit_code
+    return change
 
 
 def _name_of(case: Entry) -> tuple[str, str, str]:

@@ -227,12 +227,14 @@ def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = No
 class Change:
     """The result of comparing pairs of sessions: table with summary, exit code, and the cases not yet decided.
 
-    Each case is (partition, environ, name) as ReFrame names them.
+    Each case is (partition, environ, name) as ReFrame names them. `worst`: the metric that lost most for certain, and
+    how much, in words.
     """
 
     text: str
     exit_code: int
     undecided: frozenset[tuple[str, str, str]]
+    worst: str = ''
 
 
 @isolated
@@ -247,7 +249,8 @@ def compare_pairs(results: Path, pairs: Sequence[tuple[str, str]], smallest: flo
     compared = compare_pairs(store, sessions, smallest)
     names = {case.id: (case.partition, case.environ, case.name) for case in store.cases(sessions[0][1])}
     undecided = frozenset(names[verdict.id.case] for verdict in compared.verdicts if verdict.verdict == 'warning')
-    return Change(comparison(compared).render('table'), compared.exit_code, undecided)
+    worst = next((f'{row.id.name}: {row.cause}' for row in compared.verdicts if row.verdict == 'regressed'), '')
+    return Change(comparison(compared).render('table'), compared.exit_code, undecided, worst)
 
 
 def look_back(results: Path, uuid: str) -> LookBack:

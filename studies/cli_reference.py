@@ -17,7 +17,7 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'docs/cli.md'
-DRIVERS = ('nightly', 'node-sweep', 'sweep-idle', 'compare-change', 'provision')
+DRIVERS = ('nightly', 'node-sweep', 'sweep-idle', 'compare-change', 'why', 'provision')
 _HEAD = """\
 # Commands
 

@@ -23,7 +23,7 @@ PAGES = [
     *(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md')),
 ]
 DRIVERS = {
-    f'ci/{name}': name.replace('-', '_') for name in ('nightly', 'node-sweep', 'compare-change', 'provision')
+    f'ci/{name}': name.replace('-', '_') for name in ('nightly', 'node-sweep', 'compare-change', 'why', 'provision')
 }  # fmt: skip
 UsageError = typer.BadParameter.__base__  # whichever click it is that typer uses
 CHECKS = set(re.findall(r'^class (\w+)\(', '\n'.join(p.read_text() for p in (ROOT / 'checks').rglob('*.py')), re.M))

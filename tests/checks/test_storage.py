@@ -355,6 +355,8 @@ def test_numbers_of_ranks_write_files_of_their_own_and_a_shared_one(ior):
     assert set(found.runs) == {f'{name}_1m{way}_write' for name in ('easy', 'shared') for way in ('', '_direct')}
     assert all('-k' not in options for options in found.runs.values())  # each repetition removes its files
     assert found.need_bytes == 2 * 64 * MIB
+    in_memory = chosen(ior.IORRanks, placement=one_rank_on((0, 1)), api='POSIX', kind='tmpfs')
+    assert set(in_memory.runs) == {'easy_1m_write', 'shared_1m_write'}
     small = FileSystem('/scratch', 'local', size=32 * MIB)
     assert chosen(ior.IORRanks, placement=one_rank_on((0, 1)), storage=small).need_bytes == 32 * MIB
 

@@ -158,7 +158,7 @@ def test_help_and_version_build_nothing(machine):
         shutil.copytree(compiled_product() / part, machine.clone / part, dirs_exist_ok=True)
     python = Path(os.path.realpath('/proc/self/exe'))
     machine.program('python3', f'exec {python} -S "$@"')
-    for command in ('nightly', 'node-sweep', 'compare-change', 'provision', 'test'):
+    for command in ('nightly', 'node-sweep', 'compare-change', 'why', 'provision', 'test'):
         for option, words in (('--help', f'ci/{command} '), ('--version', 'plumbline ')):
             answer = machine.run(f'ci/{command}', option)
             assert answer.returncode == 0, answer.stderr

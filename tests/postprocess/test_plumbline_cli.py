@@ -52,7 +52,7 @@ def test_only_a_command_without_its_own_exit_codes_has_the_common_ones():
 
 def test_each_driver_of_a_session_says_its_exit_codes(monkeypatch, capsys):
     monkeypatch.setenv('COLUMNS', '80')
-    for name in ('nightly', 'node_sweep', 'compare_change', 'provision'):
+    for name in ('nightly', 'node_sweep', 'compare_change', 'why', 'provision'):
         with pytest.raises(SystemExit):
             importlib.import_module(f'ci.{name}').parse(['--help'])
         said = capsys.readouterr().out

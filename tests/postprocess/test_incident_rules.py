@@ -265,6 +265,24 @@ def test_a_selection_is_named_by_its_patterns():
     assert str(Selection(metric='triad')) == 'metric triad' and str(Selection()) == ''
 
 
+@pytest.mark.parametrize(
+    ('nodes', 'says'),
+    [
+        (5, 'n1, n2, n3, n4, n5'), (6, 'n1, n2, n3, n4, n5 and 1 other'), (8, 'n1, n2, n3, n4, n5 and 3 others'),
+        (0, 'its nodes, and it names none'),
+    ],
+)  # fmt: skip
+def test_a_selection_that_takes_nothing_is_answered_with_five_of_what_there_is(nodes, says):
+    known = in_ledger(incident(nodes=tuple(f'n{number}' for number in range(1, nodes + 1))))
+    assert corrections._parts_in(known, Selection(node='x')) == says
+
+
+def test_the_metrics_and_cases_of_an_incident_are_named_once():
+    known = in_ledger(incident(series=(TRIAD, COPY, OSU)))
+    assert corrections._parts_in(known, Selection(metric='x')) == 'latency, copy, triad'
+    assert corrections._parts_in(known, Selection(case='x')) == f'{OSU.case}, {CASE}'
+
+
 def test_a_correction_names_what_it_did_to_which_incident():
     was = (Was('a1', 'slow', '2026-11-01', 's1', ('kernel',)), Was('b2', 'lost', '2026-11-02', 's2', ()))
     merged = Correction('merged', 'one switch', 'ann', '2026-11-09', was)

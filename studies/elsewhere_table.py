@@ -4,7 +4,8 @@
     python studies/elsewhere_table.py [--check]
 
 A row of a processor or GPU is the median of the machines that have it. A row of any machine is the share of a peak that
-machines reach, or a latency. `--check` compares with the file, and ends with 1 where they differ.
+machines reach, the bandwidth of one core, or a latency. `--check` compares with the file, and ends with 1 where they
+differ.
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ def values_of(site: str, row: Reference, partition: Partition) -> Iterator[Value
         for check, params, metric, dims in [*alike, *_SHARES[name]]:
             share = Of('any', '', None, check, params, metric, dims, name, Quantity('1', quantity.better))
             yield share, f'{site} {id.partition}', row.mean * UNITS[quantity.unit] / peak, row.source
+    if id.metric == 'single_best':
+        one = (('BabelStreamHost', (('binding', name),), 'bandwidth', ANY) for name in ('one', 'one-true'))
+        for check, params, metric, dims in ((id.check, id.params, id.metric, id.dims), *one):
+            yield Of('any', '', None, check, params, metric, dims, '', quantity), site, row.mean, row.source
     if id.check == 'OsuLatency':
         yield Of('any', '', None, id.check, id.params, id.metric, id.dims, '', quantity), site, row.mean, row.source
 

@@ -67,7 +67,7 @@ def _figures(row: dict[str, str]) -> dict[str, Reference]:
         mean, kind = float(row[name]), 'invalid' if name in row['invalid'].split() else 'unmeasured'
         figures[name] = Reference(
             SeriesId(row['partition'], '*', row['code'], (), name),
-            Quantity(units[name], better(units[name]) or 'lower'), mean,
+            Quantity(units[name], str(better(units[name]))), mean,
             mean * spreads[name] / 100 if name in spreads else None, int(row['n']), kind,
             f'001 Table {row["table"]}', note=row['note'], printed=row[name],
         )  # fmt: skip

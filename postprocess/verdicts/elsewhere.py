@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from plumbline.errors import SiteError, expected_one_of
@@ -147,7 +147,7 @@ class Elsewhere:
         return self._found[id, machine]
 
 
-@cache
+@lru_cache(2**10)
 def _machine_of(provenance: str) -> Machine:
     return Machine.of(json.loads(provenance or '{}'))
 

@@ -2,12 +2,15 @@
 """One description of columns, in every format."""
 
 import csv
+import importlib
 import io
 import json
+import pkgutil
 
 import pytest
 from rows import each_row
 
+from postprocess import views
 from postprocess.text import quantity, signed
 from postprocess.views.table import Column, View, to_markdown
 
@@ -93,3 +96,25 @@ def test_text_of_others_is_no_markup_in_a_table():
     row = {'a': 'n1 | `x` <img src=x> *b*\n[l](u) \\| &lt;', 'b': 1}
     (_, _, line) = to_markdown([row], [Column('a', 'a'), Column('b', 'b')]).splitlines()
     assert line == r'| n1 \| \`x\` \<img src=x> \*b\* \[l\](u) \\\| \&lt; | 1 |'
+
+
+#: The columns of numbers of each table, which people compare from row to row.
+RIGHT = {
+    'baseline': 'old_mean old_limit mean limit difference n', 'history': 'was became change sessions change count',
+    'incidents': 'sessions value n expected loss loss_low', 'nodes': 'bad metrics typical furthest',
+    'plan': 'tonight week whole', 'sites': 'published baseline retired',
+    'verdicts': 'value n expected limit deviation expected_n detectable',
+}  # fmt: skip
+
+
+def test_numbers_are_aligned_to_the_right():
+    found: dict[str, list[str]] = {}
+    for module in pkgutil.iter_modules(views.__path__):
+        tables = [value for value in vars(importlib.import_module(f'{views.__name__}.{module.name}')).values()]
+        columns = [column for table in tables if isinstance(table, tuple) for column in table]
+        found[module.name] = [
+            column.key
+            for column in columns
+            if isinstance(column, Column) and column.title is not None and column.number
+        ]
+    assert {name: ' '.join(keys) for name, keys in found.items() if keys} == RIGHT

@@ -3,7 +3,7 @@
 
 The case that lost most runs as it is now and, in turn, with the libraries of before that are still on this machine,
 loaded in place of those of today (LD_PRELOAD): first all of them, then half of what is left, until one remains.
-Exit code 0: one library explains the loss; 3: none, or it cannot be told; 1: a session failed; 2: usage or input error.
+Exit code 0: one library explains the loss; 3: none, or it cannot be told; 2: usage or input error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 from ci import command, compare_change
 from ci.command import duration, positive
 from ci.suspects import Suspects, suspects
-from plumbline.errors import InputError
 from plumbline.site.sites import Site
 from postprocess.text import count
 
@@ -65,9 +64,9 @@ def why(site: Site, arguments: argparse.Namespace, results: Path) -> int:
         print(f'plumbline: with {", ".join(names)} of before', flush=True)
         left = max(int(deadline - time.monotonic()), 1)
         change = compare_change.measure(site, _comparison(arguments, found, files, left), results)
-        if change.exit_code == 1 and not change.worst:
+        if change.exit_code == 1 and not change.worst:  # a session failed, or a metric was lost
             print(change.text, end='')
-            raise InputError(f'{found.case} cannot be compared: a session failed')
+            return None
         return {1: change.worst, 0: ''}.get(change.exit_code)
 
     name, words = search(list(found.libraries), explains)

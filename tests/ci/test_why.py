@@ -12,7 +12,6 @@ from ci import why
 from ci.outcome import Change
 from ci.suspects import Suspects, loaded_by, undone
 from ci.why import parse, search
-from plumbline.errors import InputError
 from postprocess.incidents.provenance import Difference
 
 NAMES = list('abcdefg')
@@ -178,9 +177,11 @@ def test_its_last_line_and_exit_code(monkeypatch, capsys, tmp_path, libraries, c
     assert says in said.splitlines()[-1] and 'plumbline: cannot be undone here: kernel: 6.1 -> 6.5\n' in said
 
 
-def test_a_session_that_failed_ends_the_search(monkeypatch, tmp_path):
+def test_a_comparison_in_which_a_session_failed_decides_nothing_and_is_printed(monkeypatch, capsys, tmp_path):
     of = Suspects('4dcbf0 loss', 'box', 'cpu', 'HPL', 'quick', 0.3, {'liba': ['/a.so']})
     monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
-    monkeypatch.setattr(why.compare_change, 'measure', lambda site, given, results: Change('FAILED', 1, frozenset()))
-    with pytest.raises(InputError, match='HPL cannot be compared'):
-        why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path)
+    monkeypatch.setattr(why.compare_change, 'measure', lambda site, given, results: Change('lost\n', 1, frozenset()))
+    assert why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path) == 3
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        'lost', 'CANNOT TELL: with liba of before the difference is not decided'
+    ]  # fmt: skip

@@ -214,14 +214,17 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
     def compare_pairs(store, sessions, smallest):
         given.append((sessions, smallest))
         told = [('ok', 0), ('warning', 1), ('warning', 1), ('regressed', 2)]
-        rows = [SimpleNamespace(verdict=verdict, id=SimpleNamespace(case=number)) for verdict, number in told]
+        rows = [
+            SimpleNamespace(verdict=verdict, id=SimpleNamespace(case=number, name=f'm{number}'), cause=f'was {verdict}')
+            for verdict, number in told
+        ]
         return SimpleNamespace(verdicts=rows, exit_code=1)
 
     monkeypatch.setattr(store, 'Store', lambda results: SimpleNamespace(find=str.upper, cases=cases_of))
     monkeypatch.setattr(pairs, 'compare_pairs', compare_pairs)
     monkeypatch.setattr(verdicts, 'comparison', lambda found: SimpleNamespace(render=lambda form: f'a {form}'))
     found = outcome.compare_pairs.__wrapped__('r', [('a', 'b'), ('c', 'd')], 0.05)
-    assert found == outcome.Change('a table', 1, frozenset({('p', 'e', 'b')}))
+    assert found == outcome.Change('a table', 1, frozenset({('p', 'e', 'b')}), 'm2: was regressed')
     assert given == [([('A', 'B'), ('C', 'D')], 0.05)] and asked == ['B']
 
 

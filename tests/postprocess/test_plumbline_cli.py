@@ -267,3 +267,26 @@ def test_errors_are_written_line_by_line_and_output_is_not():
     out, err = module._stream(1, given), module._stream(2, given)
     assert (out.line_buffering, err.line_buffering) == (False, True)
     assert (out.errors, out.encoding, module._stream(1, None).name) == ('backslashreplace', 'ascii', '/dev/null')
+
+
+def test_the_first_steps_of_a_site_are_done_once_there_are_a_description_a_session_and_a_baseline(
+    monkeypatch, tmp_path
+):
+    from postprocess.cli import begin
+    from postprocess.verdicts import baseline
+
+    monkeypatch.setattr('plumbline.paths.results_directory', lambda: tmp_path)
+    rows = []
+    monkeypatch.setattr(baseline, 'read_baseline', lambda site: rows)
+
+    def done():
+        return [done() for _, _, done in begin._steps('polaris')]
+
+    assert done() == [True, False, False, False, False], 'the check of the files is never skipped'
+    rows.append('a row')
+    assert done() == [True, False, False, True, True]
+    assert [command for _, command, _ in begin._steps('polaris')] == [
+        'plumbline probe --name polaris', 'plumbline sites polaris --cases --jobs',
+        'ci/nightly --site polaris --mode quick', 'plumbline record propose --site polaris',
+        'plumbline record accept --site polaris',
+    ]  # fmt: skip

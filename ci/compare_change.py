@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from ci import command, outcome
@@ -22,6 +23,7 @@ from ci.session import Case, Content, Entry, PlannedSession, Selection, case_of,
 from ci.slurm_nodes import slurm_partitions
 from plumbline.errors import InputError
 from plumbline.files import write_text
+from plumbline.identity import SeriesId
 from plumbline.references import MODES
 from plumbline.site.sites import Site
 from postprocess.text import count
@@ -73,8 +75,10 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
     return change.exit_code
 
 
-def measure(site: Site, arguments: argparse.Namespace, results: Path) -> outcome.Change:
-    """Return what became of each metric, once that is decided; say each step."""
+def measure(
+    site: Site, arguments: argparse.Namespace, results: Path, only: Collection[SeriesId] = ()
+) -> outcome.Change:
+    """Return what became of the series `only`, of all by default, once that is decided; say each step."""
     selection = Selection(site.name, arguments.mode, tuple(arguments.selection))
     cases, problems = selection.list_cases()
     if not cases:
@@ -113,7 +117,7 @@ def measure(site: Site, arguments: argparse.Namespace, results: Path) -> outcome
                 where = f'round {number} of {arguments.rounds}'
                 raise InputError(f'ended in {where}: {ended.why}; the sessions are in {home}')
         pairs.append((uuids['before'], uuids['after']))
-        change = outcome.compare_pairs(home, pairs, arguments.smallest)
+        change = outcome.compare_pairs(home, pairs, arguments.smallest, only)
         undecided = {case_of(case) for case in cases_in(content) if _name_of(case) in change.undecided}
         if not undecided:
             break

@@ -14,7 +14,7 @@ import multiprocessing
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +27,7 @@ from plumbline.signals import Signalled, ignore
 from postprocess.incidents import FAILING
 
 if TYPE_CHECKING:
+    from plumbline.identity import SeriesId
     from postprocess.history.digest import Digest
     from postprocess.results.store import Store
     from postprocess.verdicts.verdict import Again
@@ -238,15 +239,20 @@ class Change:
 
 
 @isolated
-def compare_pairs(results: Path, pairs: Sequence[tuple[str, str]], smallest: float) -> Change:
-    """Compare the sessions before and after a change. `smallest`: the share of performance whose loss matters."""
+def compare_pairs(
+    results: Path, pairs: Sequence[tuple[str, str]], smallest: float, only: Collection[SeriesId] = ()
+) -> Change:
+    """Compare the sessions before and after a change, in the series `only`, all of them by default.
+
+    `smallest`: the share of performance whose loss matters.
+    """
     from postprocess.results.store import Store
     from postprocess.verdicts.pairs import compare_pairs
     from postprocess.views.verdicts import comparison
 
     store = Store(results)
     sessions = [(store.find(before), store.find(after)) for before, after in pairs]
-    compared = compare_pairs(store, sessions, smallest)
+    compared = compare_pairs(store, sessions, smallest, only)
     names = {case.id: (case.partition, case.environ, case.name) for case in store.cases(sessions[0][1])}
     undecided = frozenset(names[verdict.id.case] for verdict in compared.verdicts if verdict.verdict == 'warning')
     worst = next((f'{row.id.name}: {row.cause}' for row in compared.verdicts if row.verdict == 'regressed'), '')

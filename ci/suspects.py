@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ci.outcome import isolated
 from plumbline.errors import InputError
+from plumbline.identity import SeriesId
 from plumbline.programs import output_of
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ _LOADED = re.compile(r'^\s*(\S+) => (/\S+)', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Suspects:
-    """What changed when an incident began, for the case that lost most, by the name that ReFrame knows.
+    """What changed when an incident began, for the case that lost most: its `case` as ReFrame names it, its `series`.
 
-    `loss`: a share of its performance. `libraries`: name -> files of before that can be loaded in place of those of
+    `loss`: a share of the performance. `libraries`: name -> files of before that can be loaded in place of those of
     today. `others`: sentences on changes that cannot be undone so.
     """
 
     incident: str
     site: str
-    partition: str
+    series: SeriesId
     case: str
     mode: str
     loss: float
@@ -65,7 +66,14 @@ def suspects(results: Path, id: str, site: str) -> Suspects:
     libraries, others = undone(changed, loaded_by(facts.get('binary', '')))
     mode = sessions[at].mode or 'nightly'
     return Suspects(
-        f'{known.id} {incident.title}', site, case.partition, name_of(ran[0]), mode, incident.loss, libraries, others
+        f'{known.id} {incident.title}',
+        site,
+        incident.series[0],
+        name_of(ran[0]),
+        mode,
+        incident.loss,
+        libraries,
+        others,
     )
 
 

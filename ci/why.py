@@ -20,7 +20,6 @@ from ci import command, compare_change
 from ci.command import duration, positive
 from ci.suspects import Suspects, suspects
 from plumbline.site.sites import Site
-from postprocess.text import count
 
 _HALF = 0.5  # share of the incident's loss that a library must explain
 #: Returns how much performance the case lost, in words, compared with the same case with these libraries of before;
@@ -55,7 +54,7 @@ def why(site: Site, arguments: argparse.Namespace, results: Path) -> int:
     if not found.libraries:
         print('plumbline: cannot tell: no library of before that this program loads is still on this machine')
         return 3
-    print(f'plumbline: {count(len(found.libraries), "library")} of before: {", ".join(found.libraries)}')
+    print(f'plumbline: still here of before: {", ".join(found.libraries)}')
     deadline = time.monotonic() + arguments.duration
 
     def explains(names: Sequence[str]) -> str | None:
@@ -63,7 +62,7 @@ def why(site: Site, arguments: argparse.Namespace, results: Path) -> int:
         files = ':'.join(file for name in names for file in found.libraries[name])
         print(f'plumbline: with {", ".join(names)} of before', flush=True)
         left = max(int(deadline - time.monotonic()), 1)
-        change = compare_change.measure(site, _comparison(arguments, found, files, left), results)
+        change = compare_change.measure(site, _comparison(arguments, found, files, left), results, {found.series})
         if change.exit_code == 1 and not change.worst:  # a session failed, or a metric was lost
             print(change.text, end='')
             return None
@@ -109,7 +108,7 @@ def _comparison(arguments: argparse.Namespace, of: Suspects, files: str, left: i
     preload = f'export LD_PRELOAD={shlex.quote(files)}${{LD_PRELOAD:+:$LD_PRELOAD}}'
     return argparse.Namespace(
         mode=of.mode, before=preload,
-        selection=[f'--system={of.site}:{of.partition}', '-n', f'^{re.escape(of.case)}$', *arguments.selection],
+        selection=[f'--system={of.site}:{of.series.partition}', '-n', f'^{re.escape(of.case)}$', *arguments.selection],
         after='true', rounds=arguments.rounds, smallest=max(_HALF * of.loss, 0.01), to_the_end=False,
         duration=left,
     )  # fmt: skip

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from statistics import fmean
 
 import numpy
@@ -44,12 +43,13 @@ class _Series:
 
 
 def compare_pairs(
-    store: Store, pairs: Sequence[tuple[Session, Session]], smallest: float, root: Path | None = None
+    store: Store, pairs: Sequence[tuple[Session, Session]], smallest: float, only: Collection[SeriesId] = ()
 ) -> Comparison:
     """Judge how each series changed in `pairs`: a session before and a session after a change, measured in turn.
 
     `smallest`: share of performance, above 0; a smaller loss does not matter. If the check states a larger floor, that
-    counts. A series that the pairs neither clear nor convict is a `warning`. Raises InputError.
+    counts. `only`: the series to judge, all of them by default: the fewer, the fewer pairs decide. A series that the
+    pairs neither clear nor convict is a `warning`. Raises InputError.
     """
     all_series: dict[SeriesId, _Series] = {}
     rows: list[Measured] = []
@@ -64,6 +64,7 @@ def compare_pairs(
         _add(all_series, *sides)
         rows += sides[1][0]
         cases += sides[1][1]
+    all_series = {of: series for of, series in all_series.items() if not only or of in only}
     newest = pairs[-1][1]
     source = f'sessions {", ".join(before.short_name for before, _ in pairs)}'
     references = {

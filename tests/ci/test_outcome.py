@@ -211,8 +211,8 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
         asked.append(session)
         return cases
 
-    def compare_pairs(store, sessions, smallest):
-        given.append((sessions, smallest))
+    def compare_pairs(store, sessions, smallest, only):
+        given.append((sessions, smallest, only))
         told = [('ok', 0), ('warning', 1), ('warning', 1), ('regressed', 2)]
         rows = [
             SimpleNamespace(verdict=verdict, id=SimpleNamespace(case=number, name=f'm{number}'), cause=f'was {verdict}')
@@ -225,7 +225,7 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
     monkeypatch.setattr(verdicts, 'comparison', lambda found: SimpleNamespace(render=lambda form: f'a {form}'))
     found = outcome.compare_pairs.__wrapped__('r', [('a', 'b'), ('c', 'd')], 0.05)
     assert found == outcome.Change('a table', 1, frozenset({('p', 'e', 'b')}), 'm2: was regressed')
-    assert given == [([('A', 'B'), ('C', 'D')], 0.05)] and asked == ['B']
+    assert given == [([('A', 'B'), ('C', 'D')], 0.05, ())] and asked == ['B']
 
 
 def test_when_each_node_was_measured_last(monkeypatch):

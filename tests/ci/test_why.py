@@ -12,9 +12,11 @@ from ci import why
 from ci.outcome import Change
 from ci.suspects import Suspects, loaded_by, undone
 from ci.why import parse, search
+from plumbline.identity import SeriesId
 from postprocess.incidents.provenance import Difference
 
 NAMES = list('abcdefg')
+RATE = SeriesId('cpu', 'system', 'HPL', (), 'rate')
 ALL = 'all of a, b, c, d, e, f, g'
 
 
@@ -139,11 +141,12 @@ def test_its_command_line():
 
 def test_a_comparison_is_of_the_one_case_with_the_libraries_of_before_against_those_of_today(monkeypatch, tmp_path):
     of = Suspects(
-        '4dcbf0 loss', 'box', 'cpu', 'HPL%size=quick', 'quick', 0.3, {'liba': ['/old/a b.so'], 'libb': ['/b.so']}
+        '4dcbf0 loss', 'box', RATE, 'HPL%size=quick', 'quick', 0.3, {'liba': ['/old/a b.so'], 'libb': ['/b.so']}
     )
     seen = []
 
-    def measure(site, given, results):
+    def measure(site, given, results, only):
+        assert only == {RATE}
         seen.append(given)
         return Change('', 1, frozenset(), 'rate: lost 29 %')
 
@@ -169,18 +172,20 @@ def test_a_comparison_is_of_the_one_case_with_the_libraries_of_before_against_th
     ],
 )  # fmt: skip
 def test_its_last_line_and_exit_code(monkeypatch, capsys, tmp_path, libraries, change, code, says):
-    of = Suspects('4dcbf0 loss', 'box', 'cpu', 'HPL', 'quick', 0.3, libraries, ['kernel: 6.1 -> 6.5'])
+    of = Suspects('4dcbf0 loss', 'box', RATE, 'HPL', 'quick', 0.3, libraries, ['kernel: 6.1 -> 6.5'])
     monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
-    monkeypatch.setattr(why.compare_change, 'measure', lambda site, given, results: change)
+    monkeypatch.setattr(why.compare_change, 'measure', lambda site, given, results, only: change)
     assert why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path) == code
     said = capsys.readouterr().out
     assert says in said.splitlines()[-1] and 'plumbline: cannot be undone here: kernel: 6.1 -> 6.5\n' in said
 
 
 def test_a_comparison_in_which_a_session_failed_decides_nothing_and_is_printed(monkeypatch, capsys, tmp_path):
-    of = Suspects('4dcbf0 loss', 'box', 'cpu', 'HPL', 'quick', 0.3, {'liba': ['/a.so']})
+    of = Suspects('4dcbf0 loss', 'box', RATE, 'HPL', 'quick', 0.3, {'liba': ['/a.so']})
     monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
-    monkeypatch.setattr(why.compare_change, 'measure', lambda site, given, results: Change('lost\n', 1, frozenset()))
+    monkeypatch.setattr(
+        why.compare_change, 'measure', lambda site, given, results, only: Change('lost\n', 1, frozenset())
+    )
     assert why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path) == 3
     assert capsys.readouterr().out.splitlines()[-2:] == [
         'lost', 'CANNOT TELL: with liba of before the difference is not decided'

@@ -143,3 +143,19 @@ def test_a_case_that_failed_once_after_the_change_is_told_as_failed(work):
     found = compare_pairs(Store(work.results), [stored[0], (stored[1][0], store.find('failed')), stored[2]], 0.05)
     assert [(row.verdict, row.cause) for row in found.verdicts] == [('failed', 'failed: lost')]
     assert found.exit_code == 1
+
+
+def test_the_fewer_series_are_asked_for_the_fewer_pairs_decide(work):
+    """Of 30 series 7 pairs are alike by chance in 1 of 100 comparisons, of one series 4: 30 * 2/4^7, 2/4^4."""
+    for number in range(4):
+        for state, rate in (('b', 100.0), ('a', 70.0)):
+            metrics = {f'm{i}': metric([rate + 0.1 * number]) for i in range(30)}
+            began = BEGAN + 100 * number + 10 * (state == 'a')
+            work.ingest(report(case(metrics=metrics), uuid=f'{state}{number}', began=began))
+    store = Store(work.results)
+    stored = [(store.find(f'b{i}'), store.find(f'a{i}')) for i in range(4)]
+    found = compare_pairs(store, stored, 0.05)
+    assert found.counts == {'warning': 30} and found.exit_code == 3
+    one = found.verdicts[7].id
+    (row,) = compare_pairs(store, stored, 0.05, {one}).verdicts
+    assert (row.id, row.verdict, row.window) == (one, 'regressed', 4)

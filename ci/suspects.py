@@ -93,9 +93,9 @@ def undone(changed: Iterable[Difference], loaded: Mapping[str, Path]) -> tuple[d
     libraries: dict[str, list[str]] = {}
     others = []
     for difference in changed:
-        was = difference.was[0] if len(difference.was) == 1 else ''
-        if difference.fact == _PACKAGES:
-            of_packages, rest = _of_packages(was, difference.now[0], loaded)
+        was, now = (values[0] if len(values) == 1 else '' for values in (difference.was, difference.now))
+        if difference.fact == _PACKAGES and was and now:
+            of_packages, rest = _of_packages(was, now, loaded)
             libraries |= of_packages
             others += [f'{rest} loads no library of the program, or is gone'] if rest else []
         elif difference.fact.startswith(_LIBRARY) and Path(was).is_file():

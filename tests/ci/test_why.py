@@ -127,6 +127,11 @@ def test_packages_of_before_are_found_in_the_tree_of_spack_by_their_hash(tmp_pat
     assert others == ['cmake@3.1, ucx@1.15 loads no library of the program, or is gone']
 
 
+def test_packages_that_were_not_known_before_or_are_not_known_now_are_a_change_like_others():
+    changed = [Difference('stack_packages', was, now) for was, now in (((), ('a@1/x; b@1/y',)), (('a@1/x',), ()))]
+    assert undone(changed, {}) == ({}, ['stack_packages: nothing -> a@1/x; b@1/y', 'stack_packages: a@1/x -> nothing'])
+
+
 def test_what_the_loader_finds_is_asked_of_the_loader(tmp_path):
     assert 'libc.so.6' in loaded_by('/bin/ls') and loaded_by('/bin/ls')['libc.so.6'].is_file()
     script = tmp_path / 'script'

@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -40,6 +41,7 @@ PEAKS = ('memory_bandwidth', 'device_memory_bandwidth', 'flops_dp', 'network_ban
 #: Standard deviation of the logarithm between machines with the same processor or GPU, where too few are known: pooled
 #: over the 35 groups of two to four such machines in the published rows.
 SPREAD = 0.12
+_GPUS = re.compile(r'(?:^|; )(\d+) x (.+?)(?=; \d+ x |$)')  # as Topology.hardware writes them
 _BEYOND = 0.99  # share of the machines elsewhere that are better than the limit
 _MOST = 0.75  # loss at which a comparison warns at the latest
 
@@ -95,10 +97,10 @@ class Machine:
     @classmethod
     def of(cls, facts: Mapping[str, str]) -> Machine:
         """Return the machine that the provenance of a case describes."""
-        gpus = [gpu.partition(' x ') for gpu in facts.get('gpus', '').split('; ') if gpu]
+        sockets, gpus = facts.get('sockets', ''), _GPUS.findall(facts.get('gpus', ''))
         return cls(
-            facts.get('cpu_model', ''), int(facts.get('sockets') or 0), tuple((model, int(n)) for n, _, model in gpus),
-            'virtual' in facts,
+            facts.get('cpu_model', ''), int(sockets) if sockets.isdecimal() else 0,
+            tuple((model, int(n)) for n, model in gpus), 'virtual' in facts,
         )  # fmt: skip
 
     def peak(self, name: str) -> float | None:

@@ -10,6 +10,7 @@ from statistics import fmean
 
 import numpy
 
+from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import Limits, limits, tolerance_for
 from plumbline.record import summarize
@@ -49,7 +50,7 @@ def compare_pairs(
 
     `smallest`: share of performance, above 0; a smaller loss does not matter. If the check states a larger floor, that
     counts. `only`: the series to judge, all of them by default: the fewer, the fewer pairs decide. A series that the
-    pairs neither clear nor convict is a `warning`. Raises InputError.
+    pairs neither clear nor convict is a `warning`. Raises InputError, also if no session measured one of `only`.
     """
     all_series: dict[SeriesId, _Series] = {}
     rows: list[Measured] = []
@@ -64,6 +65,8 @@ def compare_pairs(
         _add(all_series, *sides)
         rows += sides[1][0]
         cases += sides[1][1]
+    if lost := set(only) - all_series.keys():  # nothing measured must not read as nothing lost
+        raise InputError(f'{min(lost)}: no session of the comparison measured it')
     all_series = {of: series for of, series in all_series.items() if not only or of in only}
     newest = pairs[-1][1]
     source = f'sessions {", ".join(before.short_name for before, _ in pairs)}'

@@ -24,6 +24,7 @@ from postprocess.verdicts.elsewhere import COLUMNS, NAME, Level, Machine, parse,
 _PLACES = frozenset(('device', 'pair', 'pairs', 'domain', 'socket', 'core', 'cores', 'rank', 'node'))
 #: Tag of the cases that measure GPUs.
 _OF_GPUS = 'gpu'
+_OF_STORAGE = 'storage'
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ def summarize(values: Iterable[tuple[Of, str, float, str]]) -> list[Level]:
 def shared(store: Store, session: Session, source: str, root: Path | None = None) -> list[Level]:
     """Return the levels of the baseline of a site, with the hardware of the cases of its `session`.
 
-    The value of a level is the median over the nodes and parts of the site, the spread that of sessions; both are of
-    one machine. No name of the site, its partitions or nodes is in it. Raises InputError without such a baseline.
+    The value of a level is the median over the nodes and parts of the site. The site is one machine, so there is no
+    spread between machines. No name of the site, its partitions or nodes is in it. Storage is left out: it is not of
+    the node, and its params name file systems of the site. Raises InputError without such a baseline.
     """
     rows = {row.id: row for row in read_baseline(session.site, root)}
     if not rows:
@@ -102,7 +104,7 @@ def shared(store: Store, session: Session, source: str, root: Path | None = None
     machines = {
         case.id: (Machine.of(json.loads(case.provenance or '{}')), _OF_GPUS in case.tags)
         for case in store.cases(session)
-        if not case.fixture
+        if not case.fixture and _OF_STORAGE not in case.tags
     }
     values = [
         (of, 'one', row.mean, source)

@@ -303,6 +303,19 @@ def test_a_mistake_in_the_file_of_a_site_is_found_by_its_check(work):
     assert answer.exit_code == 2 and 'elsewhere.csv:2: expected 14 fields' in answer.stderr, answer.output
 
 
+def test_facts_of_another_form_describe_no_machine():
+    assert Machine.of({'gpus': 'none; 64 GB', 'sockets': 'two'}) == Machine('', 0, (), False)
+    assert Machine.of({'gpus': '4 x H100; 64 GB; 2 x A30'}).gpus == (('H100; 64 GB', 4), ('A30', 2))
+
+
+def test_storage_is_not_shared_as_it_names_file_systems_and_is_not_of_the_node(work):
+    entry = case('IOR', 'file_system=secret', {'bandwidth': metric([1.0])}, tags=('storage',), provenance=ICELAKE)
+    work.ingest(report(entry))
+    assert work.run('record propose').exit_code == 0 and work.run('record accept').exit_code == 0
+    answer = work.run('share')
+    assert answer.exit_code == 2 and 'secret' not in answer.output, answer.output
+
+
 def test_the_provenance_names_the_machine():
     assert Machine.of(A100) == Machine('AMD EPYC 7543 32-Core Processor', 2, (('NVIDIA A100-SXM4-40GB', 4),), False)
     two = Machine.of({'gpus': '1 x A; 2 x B x C', 'virtual': 'yes'})

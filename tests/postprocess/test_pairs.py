@@ -8,6 +8,7 @@ import numpy
 import pytest
 from run_reports import BEGAN, case, metric, report
 
+from plumbline.errors import InputError
 from postprocess.results.store import Store
 from postprocess.statistics.paired import Pairs, decide
 from postprocess.verdicts.pairs import compare_pairs
@@ -159,3 +160,5 @@ def test_the_fewer_series_are_asked_for_the_fewer_pairs_decide(work):
     one = found.verdicts[7].id
     (row,) = compare_pairs(store, stored, 0.05, {one}).verdicts
     assert (row.id, row.verdict, row.window) == (one, 'regressed', 4)
+    with pytest.raises(InputError, match='m99: no session of the comparison measured it'):
+        compare_pairs(store, stored, 0.05, {one, one.case.series('m99')})

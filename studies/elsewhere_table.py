@@ -23,7 +23,7 @@ from plumbline.references import Reference, read_references  # noqa: E402
 from plumbline.site.sites import Partition, load_site  # noqa: E402
 from plumbline.units import UNITS  # noqa: E402
 from postprocess.verdicts.elsewhere import CARRIED, Machine  # noqa: E402
-from postprocess.verdicts.sharing import Of, of_series, summarize, to_text  # noqa: E402
+from postprocess.verdicts.sharing import Of, of_gpus, of_series, summarize, to_text  # noqa: E402
 
 Value = tuple[Of, str, float, str]
 # The bindings of checks/memory/babelstream_base.py with a thread on each core or hardware thread
@@ -62,23 +62,13 @@ def share_of(id: SeriesId, partition: Partition) -> str:
     return 'device_memory_bandwidth' if id.check == 'BabelStreamDevice' else ''
 
 
-def of_gpus(id: SeriesId) -> bool:
-    """Return True if a check measures GPUs."""
-    params = dict(id.params)
-    return (
-        bool({'device', 'model', 'buffers', 'link_class'} & params.keys())
-        or 'Device' in id.check
-        or (params.get('implementation') == 'nvidia')
-    )
-
-
 def values_of(site: str, row: Reference, partition: Partition) -> Iterator[Value]:
     """Yield what a published number says: of its own hardware, and of any machine."""
     id, quantity = row.id, row.quantity
     gpus = tuple((device['model'], device['num_devices']) for device in partition.entry.get('devices', []))
     processor = partition.processor
     machine = Machine(processor.get('model', ''), processor.get('num_sockets', 0), gpus, False)
-    if of := of_series(id, quantity, machine, of_gpus(id)):
+    if of := of_series(id, quantity, machine):
         yield of, f'{site} {id.partition}', row.mean, row.source
     name = share_of(id, partition)
     if peak := partition.peaks.get(name):

@@ -22,8 +22,9 @@ from postprocess.verdicts.elsewhere import COLUMNS, NAME, Level, Machine, parse,
 
 #: Params and dims that number the parts of a node, on each of which a machine should reach the same.
 _PLACES = frozenset(('device', 'pair', 'pairs', 'domain', 'socket', 'core', 'cores', 'rank', 'node'))
-#: Tag of the cases that measure GPUs.
-_OF_GPUS = 'gpu'
+#: Params of the checks that measure GPUs, and the programs that do so under the name of one for processors.
+_OF_GPUS = frozenset(('device', 'model', 'buffers', 'link_class'))
+_ON_GPUS = ('nvidia', 'rocm')
 _OF_STORAGE = 'storage'
 
 
@@ -42,19 +43,27 @@ class Of:
     quantity: Quantity
 
 
-def of_series(id: SeriesId, quantity: Quantity, machine: Machine, of_gpus: bool) -> Of | None:
+def of_gpus(id: SeriesId) -> bool:
+    """Return True if a check measures GPUs; those in the memory of GPUs or between them are in every folder."""
+    params = dict(id.params)
+    named = any(word in id.check for word in ('Device', 'Xccl'))
+    return named or not _OF_GPUS.isdisjoint(params) or params.get('implementation') in _ON_GPUS
+
+
+def of_series(id: SeriesId, quantity: Quantity, machine: Machine) -> Of | None:
     """Return what a series is of on a machine; None if its hardware has no name, or if several nodes measure it.
 
     A series of one GPU or of a pair of GPUs is of nodes with any number of such GPUs.
     """
     params, dims = _without_places(id.params), _without_places(id.dims)
-    if 'num_nodes' in dict(id.params) or (machine.virtual and not of_gpus):
+    on_gpus = of_gpus(id)
+    if 'num_nodes' in dict(id.params) or (machine.virtual and not on_gpus):
         return None
-    if of_gpus and len(machine.gpus) == 1:
+    if on_gpus and len(machine.gpus) == 1:
         model, number = machine.gpus[0]
         one = any(_is_place(name, value) for name, value in (*id.params, *id.dims))
         return Of('gpu', model, None if one else number, id.check, params, id.metric, dims, '', quantity)
-    if of_gpus or not machine.processor or not machine.sockets:
+    if on_gpus or not machine.processor or not machine.sockets:
         return None
     return Of('processor', machine.processor, machine.sockets, id.check, params, id.metric, dims, '', quantity)
 
@@ -102,14 +111,14 @@ def shared(store: Store, session: Session, source: str, root: Path | None = None
         propose = store.command('record propose', session.site, root)
         raise InputError(f'site {session.site} has no baseline to share: {propose} makes one')
     machines = {
-        case.id: (Machine.of(json.loads(case.provenance or '{}')), _OF_GPUS in case.tags)
+        case.id: Machine.of(json.loads(case.provenance or '{}'))
         for case in store.cases(session)
         if not case.fixture and _OF_STORAGE not in case.tags
     }
     values = [
         (of, 'one', row.mean, source)
         for id, row in rows.items()
-        if id.case in machines and not row.is_pattern and (of := of_series(id, row.quantity, *machines[id.case]))
+        if id.case in machines and not row.is_pattern and (of := of_series(id, row.quantity, machines[id.case]))
     ]
     if not values:
         raise InputError(

@@ -15,7 +15,7 @@ from postprocess.verdicts.sharing import of_series, summarize
 
 A100 = {'cpu_model': 'AMD EPYC 7543 32-Core Processor', 'sockets': '2', 'gpus': '4 x NVIDIA A100-SXM4-40GB'}
 ICELAKE = {'cpu_model': 'Intel(R) Xeon(R) Platinum 8360Y CPU @ 2.40GHz', 'sockets': '2'}
-DEVICE = {'check': 'BabelStreamDevice', 'parameters': 'device=2,model=cuda', 'tags': ('nightly', 'gpu')}
+DEVICE = {'check': 'BabelStreamDevice', 'parameters': 'device=2,model=cuda', 'tags': ('nightly', 'memory')}
 HOST = {'check': 'BabelStreamHost', 'parameters': 'binding=cores-spread'}
 TRIAD = 'bandwidth kernel=triad'
 
@@ -128,7 +128,7 @@ def test_parts_of_a_node_are_one_level_and_machines_are_its_spread():
     for site, factor in (('a', 1.0), ('b', 1.1)):
         for device in range(3):
             id = SeriesId(site, 'cuda', 'Copies', (('device', str(device)),), 'rate')
-            values.append((of_series(id, rate, machine, True), site, factor * (10 + device), 'x'))
+            values.append((of_series(id, rate, machine), site, factor * (10 + device), 'x'))
     (level,) = summarize(values)
     assert (level.part, level.model, level.number, level.row.id.params) == ('gpu', 'A100', None, (('device', '*'),))
     assert level.row.mean == pytest.approx(11.55) and level.row.n == 2
@@ -141,7 +141,7 @@ def test_parts_of_a_node_are_one_level_and_machines_are_its_spread():
     params_of=((('pair', 'same_numa'),), None, None),
 )
 def test_only_single_real_nodes_are_shared(params, machine, params_of):
-    found = of_series(SeriesId('p', 'e', 'Osu', params, 'latency'), Quantity('us', 'lower'), machine, False)
+    found = of_series(SeriesId('p', 'e', 'Osu', params, 'latency'), Quantity('us', 'lower'), machine)
     assert (found and found.params) == params_of and (found is None or found.number == 2)
 
 
@@ -152,7 +152,7 @@ def shared(work):
             *(
                 case(
                     'Copies', f'device={device}', {'rate': metric([value + night])}, partition='gpu',
-                    nodes=('secret7',), tags=('nightly', 'gpu'), provenance=A100,
+                    nodes=('secret7',), tags=('nightly', 'memory'), provenance=A100,
                 )
                 for device, value in ((0, 50.0), (1, 52.0))
             ),
@@ -180,7 +180,7 @@ def test_a_baseline_is_shared_without_names_and_taken_in(work, tmp_path):
 
     (tmp_path / 'other').mkdir()
     other = type(work)(tmp_path / 'other')
-    entry = case('Copies', 'device=3', {'rate': metric([20.0])}, partition='gpu', tags=('gpu',), provenance=A100)
+    entry = case('Copies', 'device=3', {'rate': metric([20.0])}, partition='gpu', tags=('memory',), provenance=A100)
     assert only(other.judge(entry))['verdict'] == 'no_reference'
     for new in ('1 new level', '0 new levels'):
         taken = other.run('share', '--elsewhere', file)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import json
 import multiprocessing
 import signal
 import sys
@@ -229,13 +230,14 @@ class Change:
     """The result of comparing pairs of sessions: table with summary, exit code, and the cases not yet decided.
 
     Each case is (partition, environ, name) as ReFrame names them. `worst`: the metric that lost most for certain, and
-    how much, in words.
+    how much, in words. `preloaded`: the libraries that each job before the change loaded ahead of its own (LD_PRELOAD).
     """
 
     text: str
     exit_code: int
     undecided: frozenset[tuple[str, str, str]]
     worst: str = ''
+    preloaded: frozenset[str] = frozenset()
 
 
 @isolated
@@ -256,7 +258,10 @@ def compare_pairs(
     names = {case.id: (case.partition, case.environ, case.name) for case in store.cases(sessions[0][1])}
     undecided = frozenset(names[verdict.id.case] for verdict in compared.verdicts if verdict.verdict == 'warning')
     worst = next((f'{row.id.name}: {row.cause}' for row in compared.verdicts if row.verdict == 'regressed'), '')
-    return Change(comparison(compared).render('table'), compared.exit_code, undecided, worst)
+    facts = [json.loads(case.provenance or '{}').items() for before, _ in sessions for case in store.cases(before)]
+    loaded = [{value for name, value in of_job if name.startswith('preloaded_')} for of_job in facts]
+    preloaded = frozenset(set.intersection(*loaded)) if loaded else frozenset()
+    return Change(comparison(compared).render('table'), compared.exit_code, undecided, worst, preloaded)
 
 
 def look_back(results: Path, uuid: str) -> LookBack:

@@ -19,6 +19,7 @@ from pathlib import Path
 from ci import command, compare_change
 from ci.command import duration, positive
 from ci.suspects import Suspects, suspects
+from plumbline.errors import InputError
 from plumbline.site.sites import Site
 
 _HALF = 0.5  # share of the incident's loss that a library must explain
@@ -63,6 +64,9 @@ def why(site: Site, arguments: argparse.Namespace, results: Path) -> int:
         print(f'plumbline: with {", ".join(names)} of before', flush=True)
         left = max(int(deadline - time.monotonic()), 1)
         change = compare_change.measure(site, _comparison(arguments, found, files, left), results, {found.series})
+        lacking = [file for name in names for file in found.libraries[name] if file not in change.preloaded]
+        if lacking:  # else a loader or scheduler that drops them reads as a library that explains nothing
+            raise InputError(f'{lacking[0]}: not every job of {found.case} loaded it, though LD_PRELOAD names it')
         if change.exit_code == 1 and not change.worst:  # a session failed, or a metric was lost
             print(change.text, end='')
             return None

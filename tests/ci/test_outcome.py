@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a command keeps when a step after the measurement crashes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -204,7 +205,13 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
     from postprocess.verdicts import pairs
     from postprocess.views import verdicts
 
-    cases = [SimpleNamespace(id=number, partition='p', environ='e', name=name) for number, name in enumerate('abc')]
+    cases = [
+        SimpleNamespace(
+            id=number, partition='p', environ='e', name=name,
+            provenance=json.dumps({'preloaded_a.so': '/a.so', f'preloaded_{name}': f'/{name}', 'kernel': '6'}),
+        )
+        for number, name in enumerate('abc')
+    ]  # fmt: skip
     asked, given = [], []
 
     def cases_of(session):
@@ -224,8 +231,10 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
     monkeypatch.setattr(pairs, 'compare_pairs', compare_pairs)
     monkeypatch.setattr(verdicts, 'comparison', lambda found: SimpleNamespace(render=lambda form: f'a {form}'))
     found = outcome.compare_pairs.__wrapped__('r', [('a', 'b'), ('c', 'd')], 0.05)
-    assert found == outcome.Change('a table', 1, frozenset({('p', 'e', 'b')}), 'm2: was regressed')
-    assert given == [([('A', 'B'), ('C', 'D')], 0.05, ())] and asked == ['B']
+    assert found == outcome.Change(
+        'a table', 1, frozenset({('p', 'e', 'b')}), 'm2: was regressed', frozenset(['/a.so'])
+    )
+    assert given == [([('A', 'B'), ('C', 'D')], 0.05, ())] and asked == ['B', 'A', 'C']
 
 
 def test_when_each_node_was_measured_last(monkeypatch):

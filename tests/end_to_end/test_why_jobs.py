@@ -88,3 +88,14 @@ def test_libraries_that_are_gone_cannot_be_tried(clone, tmp_path):
     answer = clone.fork('ci.why', id)
     assert answer.returncode == 3 and answer.stdout.count('cannot be undone here: library_') == len(NAMES)
     assert answer.stdout.splitlines()[-1].endswith('is still on this machine'), answer.stdout
+
+
+def test_jobs_that_drop_what_is_preloaded_are_told_and_not_taken_for_a_library_that_explains_nothing(clone, tmp_path):
+    id = upgraded(clone, tmp_path / 'libraries', {NAMES[0]: 0.2})
+    text = clone.site_file.read_text()
+    clone.site_file.write_text(
+        text.replace('launcher: local\n', "launcher: local\n    prepare_cmds: ['unset LD_PRELOAD']\n", 1)
+    )
+    answer = clone.fork('ci.why', id, '--rounds=1')
+    assert answer.returncode == 2, answer.stdout + answer.stderr
+    assert 'not every job of Demo' in answer.stderr and answer.stderr.count('\n') == 1, answer.stderr

@@ -10,6 +10,7 @@ echo "binary_sha256=$value"
 # MPI and BLAS as the loader resolves them here, down to the real file behind the alternatives; a script has none
 { read -r -N 4 magic < "$binary"; } 2> /dev/null
 [ "$magic" != $'\x7fELF' ] || ldd "$binary" 2> /dev/null | while read -r name _ path _; do
+    [[ -n $LD_PRELOAD && ":${LD_PRELOAD// /:}:" = *":$name:"* ]] && echo "preloaded_${name##*/}=$name" # as the loader says
     case $name in
         libmpi*.so* | lib*blas*.so* | libmkl*.so* | libsci*.so* | libessl*.so* | libnvpl*.so*)
             [ -e "$path" ] && echo "library_${name%%.so*}=$(readlink -f "$path")" ;;

@@ -29,6 +29,8 @@ SOFTWARE = ('software',)
 MODES = ('quick', 'nightly', 'acceptance')
 _WORDS = ('partition', 'environ', 'check', 'metric')  # the fields of an id that are one text
 FILES = {'published': 'published.csv', 'baseline': 'baseline.csv'}
+#: The file of a site with what machines with the same hardware reach, which other sites shared.
+ELSEWHERE = 'elsewhere.csv'
 #: Kinds of rows that are never a limit. They stay in the file, with the reason as a note, so that nobody adds them
 #: again. unmeasured: no check measures the number by the definition of its source; invalid: known to be wrong.
 NO_LIMIT = ('unmeasured', 'invalid')

@@ -21,7 +21,7 @@ from plumbline.identity import Quantity, SeriesId, natural, to_text
 from plumbline.machine.vendors import VENDORS
 from plumbline.paths import ROOT, site_file
 from plumbline.programs import find_reframe
-from plumbline.references import FILES, Reference, read_rows
+from plumbline.references import ELSEWHERE, FILES, Reference, read_rows
 from plumbline.renames import renames
 from plumbline.site.file import faults_of_site_file, place_of
 from plumbline.site.job_directives import RULES
@@ -120,7 +120,7 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
             right, wrong = read_rows(path, kind)
             found.mistakes += wrong
             rows += [(f'{path}:{line}', row) for line, row in right]
-    if (path := site_file(found.site, 'elsewhere.csv', root)).exists():
+    if (path := site_file(found.site, ELSEWHERE, root)).exists():
         from postprocess.verdicts.elsewhere import read  # the store, which it imports, takes half a second
 
         try:

@@ -22,14 +22,13 @@ from plumbline.identity import Quantity, SeriesId, from_text
 from plumbline.limits import PRIOR_DF, Limits
 from plumbline.machine.hardware import memory_of_model, same_model
 from plumbline.paths import site_file
-from plumbline.references import Reference, faults_of_pairs
+from plumbline.references import ELSEWHERE, Reference, faults_of_pairs
 from plumbline.units import UNITS, number_in
 from postprocess.results.rows import CaseRow
 from postprocess.text import digits
 from postprocess.verdicts.measured import Measured
 
-NAME = 'elsewhere.csv'
-CARRIED = Path(__file__).with_name(NAME)
+CARRIED = Path(__file__).with_name(ELSEWHERE)
 COLUMNS = (
     'part', 'model', 'number', 'check', 'params', 'metric', 'dims', 'share_of', 'unit', 'better', 'median', 'spread',
     'n', 'source',
@@ -123,7 +122,7 @@ class Elsewhere:
     @classmethod
     def of(cls, site: str, root: Path | None = None) -> Elsewhere:
         """Return what a site may be compared with: the carried file, after the site's own. Raises SiteError."""
-        own = site_file(site, NAME, root)
+        own = site_file(site, ELSEWHERE, root)
         return cls([*(read(own) if own.exists() else ()), *_carried()])
 
     def rules(self, row: Measured, case: CaseRow) -> list[tuple[Reference, Limits]]:

@@ -14,11 +14,11 @@ from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.identity import ANY, Pairs, Quantity, SeriesId
 from plumbline.paths import site_folders
-from plumbline.references import Reference
+from plumbline.references import ELSEWHERE, Reference
 from postprocess.results.store import Session, Store
 from postprocess.text import to_csv
 from postprocess.verdicts.baseline import read_baseline
-from postprocess.verdicts.elsewhere import COLUMNS, NAME, Level, Machine, parse, read
+from postprocess.verdicts.elsewhere import COLUMNS, Level, Machine, parse, read
 
 #: Params and dims that number the parts of a node, on each of which a machine should reach the same.
 _PLACES = frozenset(('device', 'pair', 'pairs', 'domain', 'socket', 'core', 'cores', 'rank', 'node'))
@@ -139,7 +139,7 @@ def take(path: Path, site: str, root: Path | None = None) -> tuple[Path, int]:
 
     A level of the same hardware, series and source replaces the one that is there. Raises InputError, SiteError.
     """
-    target = site_folders(root)[0] / site / NAME
+    target = site_folders(root)[0] / site / ELSEWHERE
     if not target.parent.is_dir():
         raise InputError(f'{target.parent}: expected the folder of site {site}; `plumbline init` makes one')
     before = read(target) if target.exists() else []

@@ -40,21 +40,26 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument('--before', default='true', metavar='COMMAND', help='shell command for the state before')
     parser.add_argument('--after', default='true', metavar='COMMAND', help='shell command for the state after')
     parser.add_argument(
-        '--rounds', type=positive, default=16, help='sessions of each state, at most (default: %(default)s)'
-    )
-    parser.add_argument(
         '--smallest', type=loss, default='5%', metavar='LOSS',
         help='the loss of performance that matters, where a check states no larger one (default: %(default)s)',
     )  # fmt: skip
     parser.add_argument('--to-the-end', action='store_true', help='decide the other metrics, too, after one is worse')
     parser.add_argument('--mode', choices=MODES, default='quick', help='whose checks and trials (default: %(default)s)')
-    parser.add_argument(
-        '--duration', type=duration, default='4h', metavar='TIME', help='of all together (default: %(default)s)'
-    )
+    add_limits(parser, rounds=16)
     arguments = parser.parse_args(words)
     if arguments.before == arguments.after:
         parser.error('--before and --after: expected two commands that differ')
     return arguments
+
+
+def add_limits(parser: argparse.ArgumentParser, rounds: int) -> None:
+    """Add the options that limit a comparison, with so many rounds by default."""
+    parser.add_argument(
+        '--rounds', type=positive, default=rounds, help='sessions of each state, at most (default: %(default)s)'
+    )
+    parser.add_argument(
+        '--duration', type=duration, default='4h', metavar='TIME', help='of all together (default: %(default)s)'
+    )
 
 
 def loss(text: str) -> float:

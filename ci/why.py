@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Find which of the libraries that changed when an incident began explains it.
 
-The case that lost most runs as it is now and, in turn, with the libraries of before that are still on this machine,
-loaded in place of those of today (LD_PRELOAD): first all of them, then half of what is left, until one remains.
+The case that lost most runs as it is now and, in turn, with the old libraries that are still on this machine, loaded in
+place of the new ones (LD_PRELOAD): first all of them, then half of what is left, until one remains.
 Exit code 0: one library explains the loss; 3: none, or it cannot be told; 2: usage or input error.
 """
 
@@ -17,13 +17,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ci import command, compare_change
-from ci.command import duration, positive
 from ci.suspects import Suspects, suspects
 from plumbline.errors import InputError
 from plumbline.site.sites import Site
 
 _HALF = 0.5  # share of the incident's loss that a library must explain
-#: Returns how much performance the case lost, in words, compared with the same case with these libraries of before;
+#: Returns how much performance the case lost, in words, compared with the same case with these old libraries;
 #: empty if it did not, None if that cannot be told.
 Explains = Callable[[Sequence[str]], str | None]
 
@@ -37,12 +36,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = command.new_parser('why', __doc__)
     command.add_common_options(parser)
     parser.add_argument('id', metavar='ID', help='the incident, as `plumbline incidents` names it')
-    parser.add_argument(
-        '--rounds', type=positive, default=8, help='sessions of each state in a comparison (default: %(default)s)'
-    )
-    parser.add_argument(
-        '--duration', type=duration, default='4h', metavar='TIME', help='of all together (default: %(default)s)'
-    )
+    compare_change.add_limits(parser, rounds=8)
     return parser.parse_args(words)
 
 
@@ -53,15 +47,15 @@ def why(site: Site, arguments: argparse.Namespace, results: Path) -> int:
     for sentence in found.others:
         print(f'plumbline: cannot be undone here: {sentence}', flush=True)
     if not found.libraries:
-        print('plumbline: cannot tell: no library of before that this program loads is still on this machine')
+        print('plumbline: cannot tell: no old library that this program loads is still on this machine')
         return 3
-    print(f'plumbline: still here of before: {", ".join(found.libraries)}')
+    print(f'plumbline: old libraries that are still here: {", ".join(found.libraries)}')
     deadline = time.monotonic() + arguments.duration
 
     def explains(names: Sequence[str]) -> str | None:
-        """Measure the case with these libraries of before, and as it is now."""
+        """Measure the case with these old libraries, and as it is now."""
         files = ':'.join(file for name in names for file in found.libraries[name])
-        print(f'plumbline: with {", ".join(names)} of before', flush=True)
+        print(f'plumbline: measures with the old {", ".join(names)}', flush=True)
         left = max(int(deadline - time.monotonic()), 1)
         change = compare_change.measure(site, _comparison(arguments, found, files, left), results, {found.series})
         lacking = [file for name in names for file in found.libraries[name] if file not in change.preloaded]
@@ -87,35 +81,31 @@ def search(names: Sequence[str], explains: Explains) -> tuple[str, str]:
     """
     left, words = list(names), explains(names)
     if words is None:
-        return '', f'with {_all_of(names)} of before the difference is not decided'
+        return '', f'with the old {", ".join(names)} the difference is not decided'
     if not words:
-        return '', f'it is as slow with {_all_of(names)} of before'
+        return '', f'it is as slow with the old {", ".join(names)}'
     while len(left) > 1:
         half, others = left[: len(left) // 2], left[len(left) // 2 :]
         said = explains(half)
         if said is None and not (words := explains(others)):  # on a busy machine, only a difference is certain
-            return '', f'one of {", ".join(left)}: the difference with half of them of before is not decided'
+            return '', f'it is one of {", ".join(left)}; with half of them old, the difference is not decided'
         left, words = (half, said) if said else (others, words if said is None else '')
     words = words or explains(left)  # it remained because the others did not explain it
     if not words:
         decided = 'is not decided' if words is None else 'explains nothing'
-        return '', f'{_all_of(names)} of before explain it, and {left[0]}, which remains, {decided} by itself'
+        return '', f'the old {", ".join(names)} together explain it, but {left[0]}, which remains, {decided} by itself'
     return left[0], words
-
-
-def _all_of(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f'all of {", ".join(names)}'
 
 
 def _comparison(arguments: argparse.Namespace, of: Suspects, files: str, left: int) -> argparse.Namespace:
     """Return the arguments of a comparison of the case with the libraries `files`, and as it is now."""
     preload = f'export LD_PRELOAD={shlex.quote(files)}${{LD_PRELOAD:+:$LD_PRELOAD}}'
-    return argparse.Namespace(
-        mode=of.mode, before=preload,
-        selection=[f'--system={of.site}:{of.series.partition}', '-n', f'^{re.escape(of.case)}$', *arguments.selection],
-        after='true', rounds=arguments.rounds, smallest=max(_HALF * of.loss, 0.01), to_the_end=False,
-        duration=left,
-    )  # fmt: skip
+    smallest, where = max(_HALF * of.loss, 0.01), f'--system={of.site}:{of.series.partition}'
+    return compare_change.parse([
+        f'--before={preload}', '--after=true', f'--mode={of.mode}', f'--rounds={arguments.rounds}',
+        f'--smallest={smallest}', f'--duration={left}s', '--', where, '-n', f'^{re.escape(of.case)}$',
+        *arguments.selection,
+    ])  # fmt: skip
 
 
 if __name__ == '__main__':

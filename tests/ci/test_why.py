@@ -19,7 +19,7 @@ from postprocess.incidents.provenance import Difference
 NAMES = list('abcdefg')
 RATE = SeriesId('cpu', 'system', 'HPL', (), 'rate')
 LOADED = frozenset(('/a.so', '/b.so', '/old/a b.so'))
-ALL = 'all of a, b, c, d, e, f, g'
+ALL = 'the old a, b, c, d, e, f, g'
 
 
 def oracle(bad, asked, undecided=()):
@@ -58,11 +58,11 @@ def test_any_single_cause_is_found_in_few_comparisons(n, data):
 @pytest.mark.parametrize(
     ('bad', 'undecided', 'says'),
     [
-        ('', (), f'it is as slow with {ALL} of before'),
-        ('a', ('abcdefg',), f'with {ALL} of before the difference is not decided'),
-        ('ag', (), f'{ALL} of before explain it, and g, which remains, explains nothing by itself'),
-        ('a', ('abc',), 'one of a, b, c, d, e, f, g: the difference with half of them of before is not decided'),
-        ('g', ('g',), f'{ALL} of before explain it, and g, which remains, is not decided by itself'),
+        ('', (), f'it is as slow with {ALL}'),
+        ('a', ('abcdefg',), f'with {ALL} the difference is not decided'),
+        ('ag', (), f'{ALL} together explain it, but g, which remains, explains nothing by itself'),
+        ('a', ('abc',), 'it is one of a, b, c, d, e, f, g; with half of them old, the difference is not decided'),
+        ('g', ('g',), f'{ALL} together explain it, but g, which remains, is not decided by itself'),
     ],
 )  # fmt: skip
 def test_what_no_single_library_explains_is_said(bad, undecided, says):
@@ -78,7 +78,7 @@ def test_where_one_half_is_not_decided_the_other_one_may_be():
 def test_a_single_library_needs_one_comparison():
     asked = []
     assert search(['a'], oracle('a', asked)) == ('a', 'lost with a') and asked == ['a']
-    assert search(['a'], oracle('', asked)) == ('', 'it is as slow with a of before')
+    assert search(['a'], oracle('', asked)) == ('', 'it is as slow with the old a')
 
 
 def library(folder: Path, name: str) -> Path:
@@ -198,7 +198,7 @@ def test_a_comparison_in_which_a_session_failed_decides_nothing_and_is_printed(m
     )
     assert why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path) == 3
     assert capsys.readouterr().out.splitlines()[-2:] == [
-        'lost', 'CANNOT TELL: with liba of before the difference is not decided'
+        'lost', 'CANNOT TELL: with the old liba the difference is not decided'
     ]  # fmt: skip
 
 

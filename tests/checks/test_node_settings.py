@@ -93,6 +93,19 @@ ALL = (
 )
 
 
+@each_row(
+    'cpuinfo, model',
+    [
+        ('processor\t: 0\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Xeon 8480+\n', 'Xeon 8480+'),
+        ('processor\t: 0\ncpu\t\t: POWER9, altivec supported\nclock\t\t: 3800MHz\n', 'POWER9, altivec supported'),
+    ],
+)
+def test_the_model_of_a_processor_has_another_name_on_power(node, cpuinfo, model):
+    """As Linux prints it: arch/x86/kernel/cpu/proc.c, arch/powerpc/kernel/setup-common.c."""
+    assert node(f'cpu_model=>{model}', files={'proc/cpuinfo': cpuinfo}) == (0, ['as expected: 1 of 1'])
+    assert node('cpu_model=>x', files={'proc/cpuinfo': cpuinfo})[1][0] == f'cpu_model: expected x, found {model}'
+
+
 def test_a_node_that_is_set_as_expected_has_no_difference(node):
     assert node(ALL) == (0, ['as expected: 23 of 23'])
     assert node(ALL, word='refuse') == (0, [])

@@ -33,11 +33,13 @@ each() {
     done
 }
 
-# of_cpuinfo NAME: the value of NAME of the first processor
+# of_cpuinfo NAME [OTHER]: the value of NAME of the first processor, or of OTHER, as another architecture calls it
 of_cpuinfo() {
-    local name value
+    local name value wanted
     while IFS=: read -r name value && [ -n "$name" ]; do
-        [[ $name = "$1"* ]] && say '' "${value# }" && return
+        for wanted; do
+            [[ $name =~ ^"$wanted"[[:space:]]*$ ]] && say '' "${value# }" && return
+        done
     done < "$root/proc/cpuinfo"
     unread "/proc/cpuinfo has no $1"
 }
@@ -181,7 +183,7 @@ fact() {
         hugepages) line "$root/proc/sys/vm/nr_hugepages" ;;
         governor) each "$cpu"/cpu[0-9]*/cpufreq/scaling_governor ;;
         core_clock) each "$cpu"/cpu[0-9]*/cpufreq/cpuinfo_max_freq ;;
-        cpu_model) of_cpuinfo 'model name' ;;
+        cpu_model) of_cpuinfo 'model name' cpu ;; # cpu: of POWER
         microcode) of_cpuinfo microcode ;;
         bios) line "$root/sys/class/dmi/id/bios_version" ;;
         gpus) of_gpus ;;

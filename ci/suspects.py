@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find the libraries that changed when an incident began, and those of before that are still on this machine."""
+"""Find the libraries that changed when an incident began, and the old ones that are still on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from plumbline.programs import output_of
 if TYPE_CHECKING:
     from postprocess.incidents.provenance import Difference
 
-_AROUND = 3  # sessions before and after the beginning of the incident whose software is compared
 _LIBRARY, _PACKAGES = 'library_', 'stack_packages'
 _LOADED = re.compile(r'^\s*(\S+) => (/\S+)', re.MULTILINE)
 
@@ -27,8 +26,8 @@ _LOADED = re.compile(r'^\s*(\S+) => (/\S+)', re.MULTILINE)
 class Suspects:
     """What changed when an incident began, for the case that lost most: its `case` as ReFrame names it, its `series`.
 
-    `loss`: a share of the performance. `libraries`: name -> files of before that can be loaded in place of those of
-    today. `others`: sentences on changes that cannot be undone so.
+    `loss`: a share of the performance. `libraries`: name -> old files that can be loaded in place of the new
+    ones. `others`: sentences on changes that cannot be undone so.
     """
 
     incident: str
@@ -45,7 +44,7 @@ class Suspects:
 def suspects(results: Path, id: str, site: str) -> Suspects:
     """Return what changed when the incident began. Raises InputError if it lost nothing, or no software changed."""
     from postprocess.incidents import ledger
-    from postprocess.incidents.background import name_of
+    from postprocess.incidents.background import AROUND, name_of
     from postprocess.incidents.provenance import Provenance
     from postprocess.results.store import Store
 
@@ -54,9 +53,11 @@ def suspects(results: Path, id: str, site: str) -> Suspects:
     if incident.sort != 'loss' or not incident.loss or incident.loss < 0:
         raise InputError(f'incident {known.id} is no loss of performance: {incident.title}')
     sessions = store.sessions(site)
-    at = next((n for n, session in enumerate(sessions) if session.session == incident.since), 0)
+    at = next((n for n, session in enumerate(sessions) if session.session == incident.since), None)
+    if at is None:
+        raise InputError(f'incident {known.id}: {store.folder}: holds no session {incident.since} any more')
     case = incident.series[0].case
-    before, after = range(max(at - _AROUND, 0), at), range(at, len(sessions))[:_AROUND]
+    before, after = range(max(at - AROUND, 0), at), range(at, len(sessions))[:AROUND]
     provenance = Provenance.read(store, sessions, [(case, n) for n in (*before, *after)])
     changed = [difference for difference in provenance.change(case, before, after) if difference.of_software]
     if not changed:
@@ -86,7 +87,7 @@ def loaded_by(binary: str) -> dict[str, Path]:
 
 
 def undone(changed: Iterable[Difference], loaded: Mapping[str, Path]) -> tuple[dict[str, list[str]], list[str]]:
-    """Return name -> files of before of each library that can be loaded again, and a sentence for each other change.
+    """Return name -> old files of each library that can be loaded again, and a sentence for each other change.
 
     `loaded`: the libraries of the program today.
     """
@@ -108,7 +109,7 @@ def undone(changed: Iterable[Difference], loaded: Mapping[str, Path]) -> tuple[d
 
 
 def _of_packages(was: str, now: str, loaded: Mapping[str, Path]) -> tuple[dict[str, list[str]], str]:
-    """Return package of before -> its libraries that the program would load, and the other packages that differ.
+    """Return old package -> its libraries that the program would load, and the other packages that differ.
 
     `was`, `now`: lists of ``name@version/hash``; the folder of a package ends with its hash.
     """
@@ -134,7 +135,7 @@ def _prefix_of(file: Path, digest: str) -> Path | None:
 
 
 def _old_file(soname: str, file: Path, hashes: list[str]) -> str:
-    """Return the library of this name in the package of before; empty if it is gone."""
+    """Return the library of this name in the old package; empty if it is gone."""
     prefix = _prefix_of(file, hashes[1])
     assert prefix  # nosec B101  the file is inside it
     trees = ('.', '*', '../*')  # in Spack's older trees, each compiler has a folder

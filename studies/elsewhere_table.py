@@ -67,7 +67,7 @@ def values_of(site: str, row: Reference, partition: Partition) -> Iterator[Value
     id, quantity = row.id, row.quantity
     gpus = tuple((device['model'], device['num_devices']) for device in partition.entry.get('devices', []))
     processor = partition.processor
-    machine = Machine(processor.get('model', ''), processor.get('num_sockets', 0), gpus, False)
+    machine = Machine(processor.get('model', ''), processor.get('num_sockets', 0), gpus)
     if of := of_series(id, quantity, machine):
         yield of, f'{site} {id.partition}', row.mean, row.source
     name = share_of(id, partition)

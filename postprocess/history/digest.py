@@ -101,7 +101,7 @@ class Digest:
         """The doubts that the counts of verdicts do not show."""
         counts, suspected = self.comparison.counts, len(self.of_state('suspected'))
         elsewhere = 'elsewhere' in self.comparison.standings
-        not_judged = 'compared with other machines alone' if elsewhere else 'nothing was judged'
+        not_judged = 'only compared with other machines' if elsewhere else 'nothing was judged'
         return [
             *([not_judged] if self.comparison.nothing_to_compare_with or not counts else []),
             *(

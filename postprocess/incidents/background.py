@@ -25,7 +25,8 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 
 #: Sessions in which the beginning of an incident is looked for.
 BACK = 400
-_AROUND = 3  # sessions before and after the beginning of an incident whose provenance is compared
+#: Sessions before and after the beginning of an incident whose provenance is compared.
+AROUND = 3
 _SERIES = 20  # most cases, and most nodes, of an incident whose provenance is read
 _SHOWN = 3  # most series, cases and archives in the evidence
 WELL = ('ok', 'improved')
@@ -114,7 +115,7 @@ class Background:
             own = {row.id for row in draft.rows}
             bad = self._ran(draft.rows, draft.failed) or [(case, ALL) for case in sorted(draft.cases)[:_SERIES]]
             well = self._ran([row for row in self.comparison.verdicts if row.id in own and row.verdict in WELL], [])
-            before, after = range(max(begin - _AROUND, 0), begin), range(begin, len(self.sessions))[:_AROUND]
+            before, after = range(max(begin - AROUND, 0), begin), range(begin, len(self.sessions))[:AROUND]
             asked.append((draft, bad, well, before, after))
         wanted = [(case, n) for _, bad, well, *sides in asked for case, _ in bad + well for side in sides for n in side]
         provenance = Provenance.read(self.store, self.sessions, wanted)

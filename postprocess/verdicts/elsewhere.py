@@ -62,11 +62,11 @@ class Level:
     def fits(self, machine: Machine) -> bool:
         """Return True if a machine has the hardware of this level."""
         if self.part == 'any':
-            return not (self.share_of in ('memory_bandwidth', 'flops_dp') and machine.virtual)
+            return machine.is_whole or self.share_of not in ('memory_bandwidth', 'flops_dp')
         if self.part == 'gpu':
             return any(same_model(self.model, gpu) and self.number in (None, n) for gpu, n in machine.gpus)
         same = same_model(self.model, machine.processor) and self.number in (None, machine.sockets)
-        return same and not machine.virtual
+        return same and machine.is_whole
 
     @property
     def rank(self) -> tuple[int, tuple[int, int]]:
@@ -86,20 +86,25 @@ class Level:
 
 @dataclass(frozen=True)
 class Machine:
-    """The hardware of the node of a case: name of the processor, number of sockets, and (model, number) of its GPUs."""
+    """The hardware of the node of a case: name of the processor, number of sockets, and (model, number) of its GPUs.
+
+    `is_whole`: False for a virtual machine, and for a job that may use less than half of the CPUs of its node.
+    """
 
     processor: str
     sockets: int
     gpus: tuple[tuple[str, int], ...]
-    virtual: bool
+    is_whole: bool = True
 
     @classmethod
     def of(cls, facts: Mapping[str, str]) -> Machine:
         """Return the machine that the provenance of a case describes."""
+        own = re.fullmatch(r'(\d+) of (\d+)', facts.get('cpus', ''))
+        few = own and 2 * int(own[1]) < int(own[2])
         sockets, gpus = facts.get('sockets', ''), _GPUS.findall(facts.get('gpus', ''))
         return cls(
             facts.get('cpu_model', ''), int(sockets) if sockets.isdecimal() else 0,
-            tuple((model, int(n)) for n, model in gpus), 'virtual' in facts,
+            tuple((model, int(n)) for n, model in gpus), not ('virtual' in facts or few),
         )  # fmt: skip
 
     def peak(self, name: str) -> float | None:

@@ -57,7 +57,7 @@ def of_series(id: SeriesId, quantity: Quantity, machine: Machine) -> Of | None:
     """
     params, dims = _without_places(id.params), _without_places(id.dims)
     on_gpus = of_gpus(id)
-    if 'num_nodes' in dict(id.params) or (machine.virtual and not on_gpus):
+    if 'num_nodes' in dict(id.params) or not (machine.is_whole or on_gpus):
         return None
     if on_gpus and len(machine.gpus) == 1:
         model, number = machine.gpus[0]
@@ -122,8 +122,8 @@ def shared(store: Store, session: Session, source: str, root: Path | None = None
     ]
     if not values:
         raise InputError(
-            f'{session.site}: no case of its last session, {session.short_name}, has a baseline and ran on one node '
-            'that is no virtual machine and names its processor or GPU; measure with this version, then share'
+            f'{session.site}: no case of its last session, {session.short_name}, has a baseline and ran on a '
+            'single real node, with at least half of its CPUs, whose processor or GPU has a known name'
         )
     return summarize(values)
 

@@ -2,7 +2,6 @@
 """Series without a reference of this machine are compared with the same hardware elsewhere, which warns at most."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 from run_reports import case, metric, only, reference, report
@@ -10,7 +9,7 @@ from run_reports import case, metric, only, reference, report
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId
 from plumbline.references import Reference
-from postprocess.verdicts.elsewhere import CARRIED, COLUMNS, Machine, limits, parse, read
+from postprocess.verdicts.elsewhere import CARRIED, COLUMNS, SPREAD, Machine, limits, parse, read
 from postprocess.verdicts.sharing import of_series, summarize
 
 A100 = {'cpu_model': 'AMD EPYC 7543 32-Core Processor', 'sockets': '2', 'gpus': '4 x NVIDIA A100-SXM4-40GB'}
@@ -47,7 +46,7 @@ def test_a_gpu_is_compared_with_the_same_model(work, value, verdict):
     assert '2 machines: 003 Table 5' in row['reference_source']
     answer = work.run('compare')
     said = ' '.join(answer.stdout.split())
-    assert answer.exit_code == 0 and 'NEEDS A LOOK: compared with other machines alone' in said
+    assert answer.exit_code == 0 and 'NEEDS A LOOK: only compared with other machines' in said
     assert f'of 1 metric 1 could be compared with the same hardware elsewhere, {"1" if worse else "none"}' in said
     assert ('look there first' in said) is worse
 
@@ -70,7 +69,14 @@ def test_a_stated_peak_counts_before_that_of_the_model(work):
 
 
 @pytest.mark.parametrize(
-    'facts', [ICELAKE | {'virtual': 'yes'}, {'cpu_model': 'AMD EPYC', 'sockets': '1'}, {}, ICELAKE | {'sockets': '0'}]
+    'facts',
+    [
+        ICELAKE | {'virtual': 'yes'},
+        ICELAKE | {'cpus': '2 of 144'},
+        {'cpu_model': 'AMD EPYC', 'sockets': '1'},
+        {},
+        ICELAKE | {'sockets': '0'},
+    ],
 )
 def test_nothing_is_said_of_hardware_that_is_not_known(work, facts):
     assert judged(work, facts, TRIAD, 1.0, **HOST)['verdict'] == 'no_reference'
@@ -109,6 +115,12 @@ def test_one_machine_of_100_is_beyond_the_limit(n, spread, sign, bad):
     assert limits(known, 100.0, sign).bad == pytest.approx(bad, rel=1e-4)
 
 
+def test_the_spread_between_machines_is_that_of_the_published_ones():
+    levels = [level.row for level in read(CARRIED) if level.part != 'any' and level.row.spread is not None]
+    squares = sum((row.n - 1) * row.spread**2 for row in levels)
+    assert (len(levels), round((squares / sum(row.n - 1 for row in levels)) ** 0.5, 2)) == (35, SPREAD)
+
+
 def test_the_loss_at_the_limit_is_at_most_three_quarters():
     known = Reference(
         SeriesId('*', '*', 'A', (), 'm'), Quantity('us', 'lower'), 1.0, None, 9, 'elsewhere', 'x', spread=2.0
@@ -123,7 +135,7 @@ def test_the_carried_file_is_what_was_published():
 
 
 def test_parts_of_a_node_are_one_level_and_machines_are_its_spread():
-    rate, machine = Quantity('GB/s', 'higher'), Machine('AMD EPYC 7763', 2, (('A100', 4),), False)
+    rate, machine = Quantity('GB/s', 'higher'), Machine('AMD EPYC 7763', 2, (('A100', 4),))
     values = []
     for site, factor in (('a', 1.0), ('b', 1.1)):
         for device in range(3):
@@ -137,7 +149,7 @@ def test_parts_of_a_node_are_one_level_and_machines_are_its_spread():
 
 @each(
     params=((('pair', 'same_numa'),), (('num_nodes', '2'),), ()),
-    machine=(Machine('POWER9', 2, (), False), Machine('POWER9', 2, (), False), Machine('POWER9', 2, (), True)),
+    machine=(Machine('POWER9', 2, ()), Machine('POWER9', 2, ()), Machine('POWER9', 2, (), False)),
     params_of=((('pair', 'same_numa'),), None, None),
 )
 def test_only_single_real_nodes_are_shared(params, machine, params_of):
@@ -208,7 +220,7 @@ def test_a_site_whose_hardware_has_no_name_shares_nothing(work):
     work.ingest(report(case(metrics={'triad': metric([1.0])})))
     assert work.run('record propose').exit_code == 0 and work.run('record accept').exit_code == 0
     answer = work.run('share')
-    assert answer.exit_code == 2 and 'aaaa1111' in answer.stderr and 'names its processor' in answer.stderr
+    assert answer.exit_code == 2 and 'aaaa1111' in answer.stderr and 'has a known name' in answer.stderr
 
 
 ROW = dict(
@@ -304,7 +316,7 @@ def test_a_mistake_in_the_file_of_a_site_is_found_by_its_check(work):
 
 
 def test_facts_of_another_form_describe_no_machine():
-    assert Machine.of({'gpus': 'none; 64 GB', 'sockets': 'two'}) == Machine('', 0, (), False)
+    assert Machine.of({'gpus': 'none; 64 GB', 'sockets': 'two'}) == Machine('', 0, ())
     assert Machine.of({'gpus': '4 x H100; 64 GB; 2 x A30'}).gpus == (('H100; 64 GB', 4), ('A30', 2))
 
 
@@ -317,7 +329,9 @@ def test_storage_is_not_shared_as_it_names_file_systems_and_is_not_of_the_node(w
 
 
 def test_the_provenance_names_the_machine():
-    assert Machine.of(A100) == Machine('AMD EPYC 7543 32-Core Processor', 2, (('NVIDIA A100-SXM4-40GB', 4),), False)
+    assert Machine.of(A100) == Machine('AMD EPYC 7543 32-Core Processor', 2, (('NVIDIA A100-SXM4-40GB', 4),))
     two = Machine.of({'gpus': '1 x A; 2 x B x C', 'virtual': 'yes'})
-    assert (two.gpus, two.virtual, two.sockets, two.processor) == ((('A', 1), ('B x C', 2)), True, 0, '')
-    assert SimpleNamespace(**vars(two)) != two
+    assert (two.gpus, two.is_whole, two.sockets, two.processor) == ((('A', 1), ('B x C', 2)), False, 0, '')
+    assert [Machine.of({'cpus': cpus}).is_whole for cpus in ('2 of 64', '31 of 64', '32 of 64', '62 of 64', '')] == [
+        False, False, True, True, True
+    ]  # fmt: skip

@@ -34,6 +34,18 @@ done
 while IFS=: read -r name value && [ -n "$name" ]; do # of the first CPU
     [[ $name != flags* || " $value " != *' hypervisor '* ]] || echo virtual=yes
 done < /proc/cpuinfo
+cpus_in() { # cpus_in LIST: how many CPUs a list such as 0-3,8 has, as the variable cpus
+    local range IFS=,
+    cpus=0
+    for range in $1; do cpus=$((cpus + ${range#*-} - ${range%-*} + 1)); done
+}
+while read -r name value; do
+    [ "$name" != Cpus_allowed_list: ] || cpus_in "$value"
+done < /proc/self/status
+own=$cpus
+if { read -r value < /sys/devices/system/cpu/online; } 2> /dev/null && cpus_in "$value" && [ "$own" != "$cpus" ]; then
+    echo "cpus=$own of $cpus" # of the node; a container or a shared node
+fi
 printf 'utc_offset=%(%z)T\n' -1 # for dates that programs print in local time
 { read -r value < /proc/loadavg; } 2> /dev/null || value='not shown'
 echo "load_average=$value"

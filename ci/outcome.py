@@ -181,7 +181,7 @@ def last_looks(results: Path, site: str) -> dict[str, datetime]:
         return {}
     sessions = store.history(store.find('latest', site), days=60)
     sql = 'SELECT node, max(night) AS night FROM (SELECT night, unnest(nodes) AS node FROM cases) GROUP BY node'
-    return {row['node']: sessions[row['night']].started for row in store.query(sql, sessions).to_pylist()}
+    return {row['node']: sessions[row['night']].started for row in store.select(sql, sessions)}
 
 
 @isolated

@@ -63,7 +63,7 @@ def beside(
     wanted = {'wanted': {'node': sorted(nodes or ())}}
     counters = _counted(store, sessions)
     by_node = {}
-    for row in store.query(_LEVELS.format(wanted=only), sessions, **wanted).to_pylist():
+    for row in store.select(_LEVELS.format(wanted=only), sessions, **wanted):
         key = row['night'], row['node']
         series = SeriesId.from_row(row['series']) if row['series'] else None
         by_node[key] = Beside(row['typical'], row['furthest'], series, counters.get(key, ''))
@@ -73,7 +73,7 @@ def beside(
 def _counted(store: Store, sessions: Sequence[Session]) -> dict[tuple[int, str], str]:
     """Return the counters of each node in each session in words, without zeros."""
     facts: dict[tuple[int, str], list[Mapping[str, str]]] = defaultdict(list)
-    for case in store.query(_COUNTED, sessions).to_pylist():
+    for case in store.select(_COUNTED, sessions):
         for node, own in facts_by_node(case['nodes'], case['provenance'], case['health']).items():
             facts[case['night'], node].append(own)
     return {key: ', '.join(words) for key, own in facts.items() if (words := counted(own))}

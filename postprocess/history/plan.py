@@ -223,11 +223,11 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
     """Return what each case of the sessions can find, and the number of series that no reference judges."""
     site, today = sessions[-1].site, now()
     lookup, policy = load_references(site, root), site_policy(sessions[-1], root)
-    parts = {row['partition']: row['n'] for row in store.query(_NODES, sessions).to_pylist()}
-    cases = {_place_of(row): row for row in store.query(_CASES, sessions).to_pylist()}
+    parts = {row['partition']: row['n'] for row in store.select(_NODES, sessions)}
+    cases = {_place_of(row): row for row in store.select(_CASES, sessions)}
     finds: dict[Place, dict[str, Found]] = {place: {} for place in cases}
     unguarded = 0
-    for row in store.query(_SERIES, sessions).to_pylist():
+    for row in store.select(_SERIES, sessions):
         series, place, quantity = SeriesId.from_row(row), _place_of(row), Quantity(row['unit'], row['better'])
         tolerance = tolerance_for(policy, series, row['floor'], row['usual_spread'])
         rules = [rule for rule, bound in judges(lookup, series, tolerance) if bound.gates]

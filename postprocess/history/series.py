@@ -73,10 +73,10 @@ def by_session(store: Store, sessions: Sequence[Session], root: Path | None = No
 
 def by_node(store: Store, sessions: Sequence[Session], root: Path | None = None) -> tuple[list[History], list[str]]:
     """Return the history of each series with the values of every node, and the names of the nodes."""
-    nodes = store.query(
+    rows = store.select(
         f'SELECT DISTINCT {NODE} AS node FROM cases WHERE NOT fixture AND len(nodes) > 0 ORDER BY node', sessions
     )
-    names = nodes['node'].to_pylist()
+    names = [row['node'] for row in rows]
     table = store.query(
         _HISTORIES.format(nodes=', list(number::INT) AS nodes', numbers=' JOIN numbers USING (node)'),
         sessions,

@@ -103,8 +103,8 @@ class Background:
         if len(self.sessions) < 2 or not wanted:
             return {}
         columns = {name: [case[name] for case in wanted] for name in wanted[0]}
-        rows = self.store.query(_FIRST_FAILURE, self.sessions, wanted=columns)
-        return dict(zip(rows['number'].to_pylist(), rows['night'].to_pylist(), strict=True))
+        rows = self.store.select(_FIRST_FAILURE, self.sessions, wanted=columns)
+        return {row['number']: row['night'] for row in rows}
 
     # What changed
 

@@ -104,7 +104,7 @@ def _by_incident(
     columns = [of.to_row() | nodes for _, of, _, nodes in rows]
     wanted |= {name: [row[name] for row in columns] for name in columns[0]}
     points: dict[str, list[tuple[int, float]]] = {}
-    for row in store.query(sql, sessions, wanted=wanted).to_pylist():
+    for row in store.select(sql, sessions, wanted=wanted):
         points.setdefault(row['incident'], []).append((row['night'], row['level']))
     return {
         key: (numpy.array([night for night, _ in of]), numpy.array([at for _, at in of])) for key, of in points.items()

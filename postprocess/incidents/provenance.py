@@ -86,14 +86,13 @@ class Provenance:
         keys = sorted({(case.partition, case.environ, case.check, to_text(case.params), at[n]) for case, n in wanted})
         if not keys:
             return cls({})
-        rows = store.query(
+        rows = store.select(
             f'SELECT DISTINCT {_COLUMNS}, {NODE} AS node, provenance FROM cases JOIN wanted USING ({_COLUMNS})',
             [sessions[n] for n in places],
             wanted=dict(zip(_CASE, map(list, zip(*keys, strict=True)), strict=True)),
         )
         values: dict[tuple[CaseId, int], dict[str, dict[str, set[str]]]] = {}
-        columns = (column.to_pylist() for column in rows.columns)
-        for partition, environ, check, params, place, node, provenance in zip(*columns, strict=True):
+        for partition, environ, check, params, place, node, provenance in map(dict.values, rows):
             key = CaseId(partition, environ, check, from_text(params)), places[place]
             for fact, value in json.loads(provenance).items():
                 if not matches(fact, FACTS):

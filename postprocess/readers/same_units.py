@@ -25,7 +25,7 @@ def convert(store: Store, report: RunReport) -> list[str]:
     earlier = [session for session in store.sessions(report.site) if session.is_of_another_suite][-_SESSIONS:]
     if not earlier:
         return []
-    units = {tuple(row[name] for name in ID_COLUMNS): row['unit'] for row in store.query(_SQL, earlier).to_pylist()}
+    units = {tuple(row[name] for name in ID_COLUMNS): row['unit'] for row in store.select(_SQL, earlier)}
     cases = {case['case_id']: case for case in report.cases}
     by: dict[tuple[int, str, str], float] = {}
     sentences: dict[str, None] = {}

@@ -206,7 +206,7 @@ def _histories(
 
 def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Samples:
     """Return every sample of some cases as text, in the order of the trials."""
-    rows = store.query(
+    rows = store.select(
         """
         SELECT case_id, metric, dims, coalesce(node, '') AS node, list(value ORDER BY trial) AS "values"
         FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, dims, node ORDER BY node
@@ -215,7 +215,7 @@ def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Sam
         wanted={'case_id': [case for case in cases if case is not None]},
     )
     samples: Samples = {}
-    for case, metric, dims, node, values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+    for case, metric, dims, node, values in map(dict.values, rows):
         samples.setdefault((case, metric, dims), {})[node] = _digits(values)
     return samples
 

@@ -233,7 +233,7 @@ def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, 
     wanted = sorted(curves)
     if len(before) < _FEWEST_SESSIONS or not wanted:
         return {}
-    rows = store.query(
+    rows = store.select(
         f"""
         SELECT "partition", environ, "check", params, metric, metrics.dims AS dims,
             quantile_cont(mean, 0.05) AS low, quantile_cont(mean, 0.95) AS high
@@ -244,7 +244,7 @@ def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, 
         before,
         wanted={'check': [check for check, _ in wanted], 'metric': [metric for _, metric in wanted]},
     )
-    return {SeriesId.from_row(row): (row['low'], row['high']) for row in rows.to_pylist()}
+    return {SeriesId.from_row(row): (row['low'], row['high']) for row in rows}
 
 
 def _link_classes(site: str, root: Path | None) -> dict[tuple[str, str], str]:

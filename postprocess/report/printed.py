@@ -107,13 +107,13 @@ def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:
 
 def _samples(store: Store, session: Session, cases: Sequence[int]) -> Samples:
     """Return (case, metric, dims) -> trial -> sample, for some cases."""
-    rows = store.query(
+    rows = store.select(
         'SELECT case_id, metric, dims, trial, value FROM samples JOIN wanted USING (case_id)',
         [session],
         wanted={'case_id': list(cases)},
     )
     samples: Samples = {}
-    for case, metric, dims, trial, value in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+    for case, metric, dims, trial, value in map(dict.values, rows):
         samples.setdefault((case, metric, dims), {})[trial] = value
     return samples
 

@@ -123,8 +123,8 @@ def _row(judged: Iterable[Judged], numbers: Mapping[SeriesId, int], store: Store
     own = {numbers[metric.series]: metric for metric in judged}
     every = [own.get(number) for number in range(max(own, default=-1) + 1)]
     facts: dict[str, set[str]] = {}
-    for row in store.query('SELECT DISTINCT provenance FROM cases', [session])['provenance'].to_pylist():
-        for fact, value in json.loads(row).items():
+    for row in store.select('SELECT DISTINCT provenance FROM cases', [session]):
+        for fact, value in json.loads(row['provenance']).items():
             if matches(fact, FACTS):
                 facts.setdefault(fact, set()).add(one_line(str(value)) or '')
     return {

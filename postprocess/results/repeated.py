@@ -54,7 +54,7 @@ def mark_repeated(store: Store, report: RunReport) -> list[str]:
     if not (earlier and trials):
         return []
     # Honest nights end here: that each sample of enough trials is in any earlier case, too, is seldom chance
-    anywhere = store.query(_ANYWHERE, earlier, tonight=_columns(trials, _NUMBER)).to_pylist()
+    anywhere = store.select(_ANYWHERE, earlier, tonight=_columns(trials, _NUMBER))
     known = {tuple(row[name] for name in _NUMBER) for row in anywhere}
     digits = {
         trial: sum(telling_digits(sample['value']) for sample in samples)
@@ -71,7 +71,7 @@ def mark_repeated(store: Store, report: RunReport) -> list[str]:
     for name in ('partition', 'environ', 'check', 'params'):
         columns[name] = [cases[number][name] for number in columns['case_id']]
     told: dict[tuple[int, int], dict[int, float]] = defaultdict(dict)
-    for row in store.query(_IN_THE_SAME_CASE, earlier, tonight=columns).to_pylist():
+    for row in store.select(_IN_THE_SAME_CASE, earlier, tonight=columns):
         trial = row['case_id'], row['trial']
         if row['same'] == len(trials[trial]):
             told[row['case_id'], row['night']][row['trial']] = digits[trial]

@@ -302,9 +302,23 @@ class Store:
         session in `sessions`. A number counts if ``metrics.status = 'measured'``. `more`: further tables, name ->
         column -> values.
         """
-        return self._follow(list(sessions), partial(self._query, sql, more))
+        return self._follow(list(sessions), partial(self._query, sql, more, self._as_table))
 
-    def _query(self, sql: str, more: dict[str, dict[str, list[Any]]], sessions: list[Session]) -> pa.Table:
+    def select(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> list[dict[str, Any]]:
+        """Return the rows of a query, see `query`; for few rows this is a third faster."""
+        return self._follow(list(sessions), partial(self._query, sql, more, self._as_rows))
+
+    def _as_table(self, sql: str) -> pa.Table:
+        return self._duckdb.sql(sql).to_arrow_table()
+
+    def _as_rows(self, sql: str) -> list[dict[str, Any]]:
+        result = self._duckdb.execute(sql)  # binds the query once, `sql` twice
+        names = [column[0] for column in result.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+    def _query(
+        self, sql: str, more: dict[str, dict[str, list[Any]]], run: Callable[[str], _Result], sessions: list[Session]
+    ) -> _Result:
         """Return the result of a query, once. Raises Gone if a file was compacted meanwhile, InputError."""
         import duckdb
 
@@ -314,15 +328,16 @@ class Store:
             for name, columns in (more | {'nights': nights | {'night': list(range(len(sessions)))}}).items():
                 selected = ', '.join(f'unnest(?) AS "{column}"' for column in columns)
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
+            parts = []
             for table in TABLES:
                 if re.search(rf'\b(FROM|JOIN)\s+{table}\b', sql, re.IGNORECASE):
                     for path in {self._path(table, session) for session in sessions} - self._usable:
                         with opened(path):  # DuckDB would read a foreign file as one without rows of these sessions
                             self._usable.add(path)
                     rows = self._select(table, sessions)
-                    view = f'CREATE OR REPLACE TEMP VIEW {table} AS FROM ({rows}) JOIN nights USING (session)'
-                    self._duckdb.execute(view)
-            return self._duckdb.sql(sql).to_arrow_table()
+                    # not materialized: a query reads the columns that it names; not a view, which is bound once more
+                    parts.append(f'{table} AS NOT MATERIALIZED (FROM ({rows}) JOIN nights USING (session))')
+            return run(_with(parts, sql))
         except duckdb.IOException as error:
             raise Gone(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
         except duckdb.Error as error:
@@ -433,6 +448,13 @@ def _instance() -> duckdb.DuckDBPyConnection:
     )
     database.execute('SET parquet_metadata_cache = true')  # the queries of a command read the same files
     return database
+
+
+def _with(parts: list[str], sql: str) -> str:
+    """Return a query that begins with further parts of ``WITH``."""
+    body = re.sub(r'\A(\s*--.*\n)*\s*', '', sql)
+    own = re.match(r'WITH\b', body, re.IGNORECASE)
+    return f'WITH {", ".join(parts)}{f", {body[own.end() :]}" if own else f" {body}"}' if parts else sql
 
 
 def _place(path: Path) -> tuple[str, str]:

@@ -181,7 +181,7 @@ def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate
     if not table.num_rows:
         return []
     looks: dict[tuple[SeriesId, Quantity], dict[int, ndarray]] = {}
-    for row in store.query(_LOOKS, sessions).to_pylist():
+    for row in store.select(_LOOKS, sessions):
         key = SeriesId.from_row(row), Quantity(row['unit'], row['better'])
         looks.setdefault(key, {})[row['night']] = numpy.array(row['values'])
     nodes = table['nodes'].combine_chunks()
@@ -207,9 +207,9 @@ Accused = Mapping[str, Mapping[str, str]]
 def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> dict[tuple[int, int], Doubt]:
     """Return (session, case) of each doubtful job -> the doubt: the load of its nodes, or an incident."""
     busy = [f'coalesce(loads[{i}] > {most}, false)' for i, (most, _) in enumerate(LOADS.values(), 1)]
-    rows = store.query(_BUSY.format(where=f"contains(provenance, 'load_beside') AND ({' OR '.join(busy)})"), sessions)
+    rows = store.select(_BUSY.format(where=f"contains(provenance, 'load_beside') AND ({' OR '.join(busy)})"), sessions)
     doubts = {}
-    for row in rows.to_pylist():
+    for row in rows:
         whys = disturbances(dict(zip(LOADS, row['loads'], strict=True)))
         doubts[row['night'], row['case_id']] = _doubt(row, '; '.join(whys))
     suspects = [
@@ -219,8 +219,7 @@ def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> 
     ]
     if suspects:
         columns = dict(zip(('night', 'suspect', 'why'), map(list, zip(*suspects, strict=True)), strict=True))
-        rows = store.query(_ACCUSED, sessions, suspects=columns)
-        for row in rows.to_pylist():
+        for row in store.select(_ACCUSED, sessions, suspects=columns):
             doubts[row['night'], row['case_id']] = _doubt(row, row['why'])
     return doubts
 
@@ -234,8 +233,8 @@ def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
     """Return the series that at least one session failed to measure, one refusal for each cause."""
     nights: dict[int, tuple[list[Any], list[Any]]] = {}
     for place, table in enumerate(('cases', 'metrics')):
-        for row in store.query(_UNMEASURED.format(table=table, good=_GOOD), sessions).to_pylist():
-            nights.setdefault(row['night'], ([], []))[place].append(row)
+        for stored in store.select(_UNMEASURED.format(table=table, good=_GOOD), sessions):
+            nights.setdefault(stored['night'], ([], []))[place].append(stored)
     refusals: dict[tuple[SeriesId, str], list[str]] = {}
     for night, (cases, metrics) in sorted(nights.items()):
         for row in measured(typed(CaseRow, cases), typed(MetricRow, metrics)):
@@ -246,7 +245,7 @@ def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
 
 def read_ended(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, Session]:
     """Return series -> first session without it, for each series that its case no longer declares or judges."""
-    rows = store.query(_ENDED.format(good=_GOOD), sessions).to_pylist()
+    rows = store.select(_ENDED.format(good=_GOOD), sessions)
     return {SeriesId.from_row(row): sessions[row['night']] for row in rows}
 
 
@@ -255,13 +254,13 @@ class Facts:
 
     def __init__(self, store: Store, sessions: Sequence[Session]):
         paths = [f'$.{name}' for name in FACTS]
-        rows = store.query(
+        rows = store.select(
             f'SELECT "partition", environ, "check", params, json_extract_string(provenance, {paths}) AS facts, '
             'list(DISTINCT night) AS nights FROM cases WHERE NOT fixture GROUP BY ALL',
             sessions,
         )
         self._found: dict[CaseId, list[tuple[list[str | None], set[int]]]] = {}
-        for row in rows.to_pylist():
+        for row in rows:
             self._found.setdefault(CaseId.from_row(row), []).append((row['facts'], set(row['nights'])))
 
     def of(self, case: CaseId, nights: set[int]) -> dict[str, list[str]]:
@@ -283,7 +282,8 @@ def evidence_of(store: Store, sessions: Sequence[Session], jobs: Collection[tupl
     sql = (
         "SELECT DISTINCT evidence FROM cases JOIN wanted USING (night, case_id) WHERE evidence != '' ORDER BY evidence"
     )
-    return store.query(sql, sessions, wanted={'night': nights, 'case_id': cases})['evidence'].to_pylist()
+    rows = store.select(sql, sessions, wanted={'night': nights, 'case_id': cases})
+    return [row['evidence'] for row in rows]
 
 
 def _dictionary(texts: pa.Array) -> tuple[ndarray, ndarray]:

@@ -232,8 +232,7 @@ def cases_of(store: Store, session: Session, rows: Sequence[ReferencedSeries], s
     before = numpy.full((len(ids), len(sessions)), -1)
     if len(names) > 1 and sessions:
         known = {str(row.measured.id.case): number_of[row.measured.case_id] for row in rows}
-        table = store.query(_NODES, sessions).to_pylist()
-        for row_of_node in table:
+        for row_of_node in store.select(_NODES, sessions):
             place = known.get(str(CaseId.from_row(row_of_node)))
             if place is not None:
                 before[place, row_of_node['night']] = names.get(row_of_node['node'], -1)

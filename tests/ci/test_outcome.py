@@ -244,7 +244,7 @@ def test_when_each_node_was_measured_last(monkeypatch):
     rows = [{'node': 'n1', 'night': 2}, {'node': 'n2', 'night': 0}]
     found = SimpleNamespace(
         sites=lambda: ['s'], find=lambda *words: words, history=lambda session, days: sessions * (days == 60),
-        query=lambda sql, given: SimpleNamespace(to_pylist=lambda: rows * (given == sessions)),
+        select=lambda sql, given: rows * (given == sessions),
     )  # fmt: skip
     monkeypatch.setattr(store, 'Store', lambda results: found)
     assert outcome.last_looks.__wrapped__('r', 's') == {'n1': 'night 2', 'n2': 'night 0'}

@@ -42,7 +42,7 @@ def store(*rows):
         {'night': night, 'partition': 'cpu', 'environ': 'system', 'check': check, 'params': '-', 'node': node}
         for night, check, node in rows
     ]
-    return SimpleNamespace(query=lambda sql, sessions: SimpleNamespace(to_pylist=lambda: found))
+    return SimpleNamespace(select=lambda sql, sessions: found)
 
 
 SESSION = SimpleNamespace(session='night09')

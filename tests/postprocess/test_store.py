@@ -37,6 +37,30 @@ def content(work):
     return {table: sorted(map(repr, store.query(f'FROM {table}', sessions).to_pylist())) for table in TABLES}
 
 
+@pytest.mark.parametrize(
+    ('sql', 'rows'),
+    [
+        ('SELECT night, "check" FROM cases ORDER BY night', [(0, 'STREAM'), (1, 'STREAM')]),
+        ('WITH names AS (SELECT name FROM part) SELECT name FROM names ORDER BY name', [('a',), ('b',)]),
+        (
+            """
+            -- a comment, and a part WITH a name
+
+            WITH own AS (SELECT night, mean FROM metrics WHERE mean > 90), other AS (FROM own)
+            SELECT night, mean, name FROM other JOIN part USING (night)
+            """,
+            [(0, 100.5, 'a')],
+        ),
+    ],
+)  # fmt: skip
+def test_rows_that_are_selected_are_those_of_a_query(work, sql, rows):
+    work.ingest(night(0, 100.0), night(1, 50.0))
+    store, part = Store(work.results), {'night': [0, 1], 'name': ['a', 'b']}
+    selected = store.select(sql, store.sessions(SITE), part=part)
+    assert [tuple(row.values()) for row in selected] == rows
+    assert selected == store.query(sql, store.sessions(SITE), part=part).to_pylist()
+
+
 def months(work):
     return {
         path.name: len(list(path.glob('*.parquet'))) for path in work.results.glob(f'store/metrics/site={SITE}/month=*')

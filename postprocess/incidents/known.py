@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,16 +84,22 @@ class _Course(NamedTuple):
 
     @property
     def needed(self) -> int:
-        """The number of healthy sessions in a row that a fault of this frequency shows with a chance below 1 %.
+        """The number of healthy sessions in a row after which the fault is over."""
+        return _healthy_needed(self.bad, self.of)
 
-        (1 - (b + 1) / (N + 2)) ** h < 0.01, with Laplace's estimate of the frequency from b bad of N sessions. That is
-        5 after one bad session, 3 after five bad sessions in a row, 10 after two bad sessions of five.
-        """
-        chance = 1 - Fraction(self.bad + 1, self.of + 2)  # exact, so that a tenth squared is not below a hundredth
-        healthy = max(int(math.log(_NOT_OVER) / math.log(chance)) - 1, 1)
-        while chance**healthy >= _NOT_OVER:
-            healthy += 1
-        return healthy
+
+@cache
+def _healthy_needed(bad: int, of: int) -> int:
+    """Return the healthy sessions in a row that a fault of `bad` of `of` sessions shows with a chance below 1 %.
+
+    (1 - (b + 1) / (N + 2)) ** h < 0.01, with Laplace's estimate of the frequency from b bad of N sessions. That is
+    5 after one bad session, 3 after five bad sessions in a row, 10 after two bad sessions of five.
+    """
+    chance = 1 - Fraction(bad + 1, of + 2)  # exact, so that a tenth squared is not below a hundredth
+    healthy = max(int(math.log(_NOT_OVER) / math.log(chance)) - 1, 1)
+    while chance**healthy >= _NOT_OVER:
+        healthy += 1
+    return healthy
 
 
 @dataclass(frozen=True)

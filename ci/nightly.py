@@ -201,7 +201,7 @@ class Night:
         if not ended.told_to_end:
             self.problems += complete(session, content, self.site, self.deadline)
         if may_go_on:
-            look_again(session, content, self.site, self.deadline)
+            look_again(session, content, self.site, self.deadline, partial(self._first_verdict, session, content))
         self.problems += Nodes.now(self.site).problems_since(nodes)
         write_text(session.report, json.dumps(content))
         return self._judge(session, content, may_go_on)
@@ -265,6 +265,13 @@ class Night:
         for case in {*lost} - {case_of(case) for case in failed(content)}:
             why = (one_line(lost[case]['fail_reason']) or lost[case]['result'])[:200]
             print(f'plumbline: {lost[case]["display_name"]} passed when it ran again; before: {why}', flush=True)
+
+    def _first_verdict(self, session: PlannedSession, content: Content) -> None:
+        """Store what was measured so far and print the verdict on it, for the person who waits for the first one."""
+        write_text(session.report, json.dumps(content))
+        outcome.store(self.results, session.report, session.expected, self.problems, self.site.name)
+        verdict = outcome.verdict_so_far(self.results, content['session_info']['uuid'])
+        print(f'plumbline: first verdict: {verdict}', flush=True)
 
     def _judge(self, session: PlannedSession, content: Content, may_go_on: bool) -> int:
         """Store the session, confirm regressions, print and keep the verdict, look at nodes and history.

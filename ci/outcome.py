@@ -195,6 +195,17 @@ def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
 
 
 @isolated
+def verdict_so_far(results: Path, uuid: str) -> str:
+    """Return the verdict in one line on a session of which further jobs are to run."""
+    from postprocess.results.store import Store
+    from postprocess.verdicts.compare import judge_session
+    from postprocess.views.verdicts import verdict_of
+
+    store = Store(results)
+    return verdict_of(judge_session(store, store.find(uuid)))
+
+
+@isolated
 def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -> Outcome:
     """Judge a session by the references of its site; write its verdicts as JUnit XML, and the faults as Markdown.
 

@@ -61,17 +61,20 @@ def _incomplete(content: Content) -> list[Entry]:
     return [case for case in cases_in(content) if trials_not_run(case)]
 
 
-def look_again(session: PlannedSession, content: Content, site: Site, deadline: float) -> None:
+def look_again(
+    session: PlannedSession, content: Content, site: Site, deadline: float, first: Callable[[], object]
+) -> None:
     """Run short cases again on an undescribed machine without a baseline, to show how much their metrics vary there.
 
     The shortest case of each check and environ runs, with one trial in a job, in rounds, as often as `LOOKING` seconds
-    allow.
+    allow. `first` is called before them, if any run.
     """
     if site.name != UNDESCRIBED or any(row.kind == 'baseline' for row in load_references(site.name).rows):
         return
     planned = _looks(cases_in(content))
     if not planned or time.monotonic() >= deadline:
         return
+    first()
     words = f'{count(sum(planned.values()), "further short job")} of {count(len(planned), "case")}'
     print(f'plumbline: there is no baseline yet: runs {words}, to see how much the metrics vary here', flush=True)
     done = 0

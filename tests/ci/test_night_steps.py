@@ -242,6 +242,15 @@ def test_the_time_that_is_expected_is_told_and_what_it_took_is_learned(world, ca
     assert Seconds.read(world.results).took == {'hash-a s:p+e': 7.0, 'hash-b s:p+e': 20.0}
 
 
+def test_the_first_verdict_is_on_what_is_stored_before_further_jobs_run(world, monkeypatch, capsys):
+    monkeypatch.setattr(module, 'look_again', lambda *given: given[-1]())
+    monkeypatch.setattr(module.outcome, 'verdict_so_far', lambda results, uuid: f'OK: session {uuid}')
+    night_of(world)._measure(WHOLE)
+    ((results, report, expected, problems, site),) = world.stored
+    assert (results, expected, problems, site) == (world.results, 2, ['trials left'], 's')
+    assert report.exists() and 'plumbline: first verdict: OK: session u\n' in capsys.readouterr().out
+
+
 @each_row(
     'words, ended, seconds, steps, may_go_on',
     [

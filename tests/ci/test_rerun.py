@@ -2,6 +2,7 @@
 """The jobs that a case gets beside its first one."""
 
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -163,7 +164,10 @@ def ran_for(seconds, check, code, result='pass', **more):
 
 def look(session, *cases, site='localhost'):
     content = {'runs': [{'testcases': list(cases)}]}
-    look_again(session, content, SimpleNamespace(name=site), time.monotonic() + 3600)
+    first = partial(session.ran.append, 'first verdict')
+    look_again(session, content, SimpleNamespace(name=site), time.monotonic() + 3600, first)
+    if session.ran:
+        assert session.ran.pop(0) == 'first verdict'
     return session.ran
 
 
@@ -198,7 +202,7 @@ def test_a_described_site_and_one_with_a_baseline_need_no_look(monkeypatch):
 def test_nothing_looks_again_when_the_time_is_over_or_nothing_ran(monkeypatch, capsys):
     session = Looks(monkeypatch)
     content = {'runs': [{'testcases': [ran_for(2, 'A', 'a')]}]}
-    look_again(session, content, SimpleNamespace(name='localhost'), time.monotonic() - 1)
+    look_again(session, content, SimpleNamespace(name='localhost'), time.monotonic() - 1, pytest.fail)
     assert look(session) == [] and capsys.readouterr().out == ''
 
 

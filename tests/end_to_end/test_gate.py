@@ -14,7 +14,7 @@ from scratch import ROOT
 from plumbline.references import COLUMNS
 from postprocess.results.store import Store
 
-SUITE = """\
+SUITE = r"""
 import reframe as rfm
 import reframe.utility.sanity as sn
 

@@ -196,13 +196,15 @@ def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
 
 @isolated
 def verdict_so_far(results: Path, uuid: str) -> str:
-    """Return the verdict in one line on a session of which further jobs are to run."""
+    """Return the verdict in one line on a session of which further jobs are to run; it makes no incident yet."""
+    from postprocess.history.digest import Digest
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import judge_session
     from postprocess.views.verdicts import verdict_of
 
     store = Store(results)
-    return verdict_of(judge_session(store, store.find(uuid)))
+    compared = judge_session(store, store.find(uuid))
+    return verdict_of(compared if compared.exit_code else Digest(compared))
 
 
 @isolated

@@ -200,19 +200,6 @@ def test_cases_in_doubt_are_those_of_the_judged_session(monkeypatch):
     assert outcome.in_doubt.__wrapped__('r', 'u') == ('session u',)
 
 
-def test_the_verdict_so_far_is_one_line_on_the_judged_session(monkeypatch):
-    from postprocess.results import store
-    from postprocess.verdicts import compare
-
-    def judge(store, session):
-        return SimpleNamespace(word='NEEDS A LOOK', headline='3 no reference', beside_counts=[f'{session} is young'])
-
-    monkeypatch.setattr(store, 'Store', lambda results: SimpleNamespace(find=lambda uuid: f'session {uuid}'))
-    monkeypatch.setattr(compare, 'judge_session', judge)
-    said = outcome.verdict_so_far.__wrapped__('r', 'u')
-    assert said == 'NEEDS A LOOK: session u is young; 3 no reference'
-
-
 def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch):
     from postprocess.results import store
     from postprocess.verdicts import pairs

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
+from ci.outcome import verdict_so_far
 from plumbline.paths import ROOT
 from postprocess.history import kept
 from postprocess.history.answer import answer
@@ -192,3 +193,18 @@ def test_the_state_is_another_once_what_the_answer_follows_from_changed(red, mon
         os.replace(code / 'new', code / 'rule.py')
         os.utime(code / 'rule.py', ns=(times.st_atime_ns, times.st_mtime_ns))
     assert kept.state(red.results, SITE, red.sites) != before
+
+
+@pytest.mark.parametrize(
+    ('of_case', 'said'),
+    [
+        ({}, 'NEEDS A LOOK: nothing was judged; 1 no reference'),
+        ({'result': 'fail', 'fail_phase': 'run', 'fail_reason': 'no memory'}, 'FAILED: 1 failed'),
+    ],
+)  # fmt: skip
+def test_the_first_verdict_of_a_night_makes_no_incident_yet(work, of_case, said, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    night(work, 0, **of_case)
+    assert verdict_so_far.__wrapped__(work.results, 'night00') == said
+    assert not (work.results / 'incidents').exists() and not (work.results / 'judged').exists()
+    assert work.run('compare', '--summary').output.splitlines()[-1].partition(':')[0] == said.partition(':')[0]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -222,6 +222,11 @@ def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> 
         for row in store.select(_ACCUSED, sessions, suspects=columns):
             doubts[row['night'], row['case_id']] = _doubt(row, row['why'])
     return doubts
+
+
+def cases_of(doubts: Iterable[Doubt]) -> int:
+    """Return how many cases the doubtful jobs are of; a case may have run several times."""
+    return len({(str(doubt.case), doubt.node) for doubt in doubts})
 
 
 def _doubt(row: Mapping[str, Any], why: str) -> Doubt:

@@ -52,6 +52,13 @@ def test_the_first_week_always_says_what_to_do_next(work):
     assert re.match(r'1 incident open: `plumbline incidents show [0-9a-f]{6} --results ', red['next'])
 
 
+def test_a_case_that_ran_twice_on_busy_nodes_is_one_case(work):
+    entry = case(metrics={'triad': metric([1.0, 1.1])}, provenance={'load_beside': '3.20'})
+    work.ingest(report(entry, uuid='twice', mode='quick', earlier_runs=[[entry]]))
+    assert '1 case ran on busy nodes; ' in work.run('compare', '--summary').output
+    assert '1 case ran on busy nodes: ' in status(work)['next']
+
+
 def test_busy_sessions_alone_are_no_baseline(work):
     night(work, 0, provenance={'load_beside': '3.20'})
     assert '1 case ran on busy nodes: run `ci/nightly` again while they are quiet' in status(work)['next']

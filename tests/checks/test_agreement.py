@@ -28,6 +28,8 @@ from studies import output_mutations as study
     ('324.41', {'digits': 6}, 324.4095, 324.4105),  # %g has printed 324.410
     ('1795257931', {'digits': 6}, 1795257930.5, 1795257931.5),
     ('0.00', {}, 0, 0.005),
+    ('1e999', {'digits': 6}, math.inf, math.inf),
+    ('0e999', {'digits': 6}, 0, math.inf),
 ])  # fmt: skip
 def test_a_printed_number_stands_for_all_that_round_to_it(text, more, low, high):
     span = printed(text, **more)
@@ -54,6 +56,12 @@ TABLE = Agreement(
      Claim('odd and even', lambda row: (row['odd'], row['even']))],
 )  # fmt: skip
 positive = st.floats(1e-3, 1e6)
+
+
+def test_a_printed_number_beyond_all_floats_contradicts_the_others_of_its_row():
+    (fault,) = TABLE.faults('10 1e999 5.0')
+    assert 'rate and time' in fault and 'inf' in fault
+    assert TABLE.faults('10 2.0 5.0') == []
 
 
 @given(positive, st.integers(1, 10**12), st.integers(1, 6), st.integers(1, 6))

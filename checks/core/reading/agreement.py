@@ -62,15 +62,18 @@ def exact(number: Span | float) -> Span:
 def printed(text: str, digits: int = 0, whole: bool = False) -> Span:
     """Return the numbers that round to `text`. An integer is exact, unless `whole` says that it was rounded.
 
-    `digits`: significant digits of C's %g, which leaves out zeros at the end.
+    `digits`: significant digits of C's %g, which leaves out zeros at the end. What is beyond all floats is infinite,
+    and contradicts each number that is not.
     """
     number = Decimal(text)
+    if math.isinf(float(number)):
+        return exact(math.inf)
     exponent = int(number.as_tuple().exponent)
     if digits and number:
         exponent = min(exponent, number.adjusted() + 1 - digits)
     elif not digits and not whole and re.fullmatch('[0-9]+', text):
         return exact(float(number))
-    half = 0.5 * 10.0**exponent
+    half = float(Decimal((0, (5,), exponent - 1)))  # not a power of 10.0, which has no value for 0e999
     return Span(max(0.0, float(number) - half), float(number) + half)
 
 

@@ -34,7 +34,7 @@ from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
 from postprocess.verdicts.advice import few_judged
-from postprocess.verdicts.candidates import cases_of, read_doubts
+from postprocess.verdicts.candidates import number_of_cases, read_doubts
 from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Comparison
 
@@ -178,7 +178,7 @@ def digest(store: Store, comparison: Comparison, root: Path | None = None, late:
             outcome.drain = write_drain(outcome.fleet, results) if newest else None
         except InputError as error:
             outcome.faults.append(f'the proposal to drain nodes was not written: {error}')
-    outcome.busy = cases_of(read_doubts(store, [session], {}).values())
+    outcome.busy = number_of_cases(read_doubts(store, [session], {}).values())
     return outcome
 
 

@@ -224,7 +224,7 @@ def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> 
     return doubts
 
 
-def cases_of(doubts: Iterable[Doubt]) -> int:
+def number_of_cases(doubts: Iterable[Doubt]) -> int:
     """Return how many cases the doubtful jobs are of; a case may have run several times."""
     return len({(str(doubt.case), doubt.node) for doubt in doubts})
 

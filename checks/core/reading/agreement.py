@@ -73,7 +73,7 @@ def printed(text: str, digits: int = 0, whole: bool = False) -> Span:
         exponent = min(exponent, number.adjusted() + 1 - digits)
     elif not digits and not whole and re.fullmatch('[0-9]+', text):
         return exact(float(number))
-    half = float(Decimal((0, (5,), exponent - 1)))  # not a power of 10.0, which has no value for 0e999
+    half = 0.5 * 10.0 ** (exponent if number else min(exponent, 0))  # 0e999 is zero
     return Span(max(0.0, float(number) - half), float(number) + half)
 
 

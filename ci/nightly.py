@@ -241,7 +241,11 @@ class Night:
         why = f'ReFrame ended with exit code {ended.code} and wrote no report'
         if empty:
             why = f'no case can run here in mode {empty.mode}{f" with the options {words}" if words else ""}'
-        if empty and words:
+        undescribed = [name for name, partition in self.site.partitions.items() if not partition.processor]
+        if empty and undescribed:
+            where = f'{self.site.name}: site.yaml describes no processor of {", ".join(undescribed)}'
+            print(f'plumbline: {where}: no case exists there', file=sys.stderr)
+        if empty and words and not (undescribed and len(undescribed) == len(self.site.partitions)):
             pairs = pairwise(self.arguments.selection)
             named = [name for option, name in pairs if option in ('-n', '--name')]
             why += ''.join(did_you_mean(name.strip('^$'), checks_of(ROOT / 'checks')) for name in named)

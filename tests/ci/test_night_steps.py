@@ -20,7 +20,7 @@ from ci.progress import Seconds
 from ci.session import UNFINISHED, Lack, PlannedSession, Selection
 from ci.slurm_nodes import NodeOut, Nodes
 from plumbline import settings
-from plumbline.site.sites import Environ, Site
+from plumbline.site.sites import Environ, Partition, Site
 
 A, B = ('hash-a', 's:p+e'), ('hash-b', 's:p+e')
 SITE = Site('s', '', (), {}, {'e': Environ('e', 'path', ('cpu', 'stream'))})
@@ -400,6 +400,16 @@ def test_why_nothing_ran(cases, words, code, names, absent, world, lacking, monk
     for name in absent:
         assert name not in said.err
     assert 'a file is not valid' in said.err and world.judged == [] and not (world.results / UNFINISHED).exists()
+
+
+def test_a_partition_without_a_processor_is_named_and_no_other_cause(world, lacking, monkeypatch, capsys):
+    monkeypatch.setattr(module, 'checks_of', lambda _: frozenset({'HPL'}))
+    world.cases, world.entries = {}, []
+    site = Site('s', '', (), {'node': Partition('node', {}, ())}, {})
+    assert night_of(world, '-n', 'HPL', site=site)._measure(WHOLE) == 1
+    said = capsys.readouterr().err
+    assert 's: site.yaml describes no processor of node: no case exists there' in said
+    assert 'requires' not in said and lacking == []
 
 
 def test_a_benchmark_that_was_not_found_is_named_with_the_reason(world, lacking, monkeypatch, capsys):

@@ -159,7 +159,9 @@ def _mpi(name: str, mpi: dict[str, Any], libraries: dict[str, str | None]) -> Fi
     if prefix is None:
         right = mpi['hash'] in real
     else:
-        beside = [Path(prefix, lib, Path(path).name) for lib in ('lib', 'lib64', 'lib/release')]
+        # a prefix of Debian holds a link to the library of the system, in Debian 13 without the number behind .so
+        names = f'{Path(path).name.partition(".so")[0]}.so*'
+        beside = [found for lib in ('lib', 'lib64', 'lib/release') for found in Path(prefix, lib).glob(names)]
         right = any(os.path.realpath(candidate) == real for candidate in beside) or real.startswith(
             f'{os.path.realpath(prefix)}/'
         )

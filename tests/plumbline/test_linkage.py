@@ -173,7 +173,8 @@ def test_another_mpi_and_a_second_mpi_are_told(rocm):
     assert other in said and f'{rocm.folder}/cray/ofi/amd/lib/libmpi_amd.so.12' in said
 
 
-def test_an_mpi_whose_prefix_holds_a_link_to_its_library_is_that_mpi(rocm):
+@pytest.mark.parametrize('link', ['libmpi.so.40', 'libmpi.so'])  # of Debian 12, and of Debian 13
+def test_an_mpi_whose_prefix_holds_a_link_to_its_library_is_that_mpi(rocm, link):
     """As Debian's alternatives and Cray's `default` folders have it."""
     rocm.osu(mpi='other/lib/libmpi.so.40')
     prefix = rocm.folder / 'prefix'
@@ -181,7 +182,7 @@ def test_an_mpi_whose_prefix_holds_a_link_to_its_library_is_that_mpi(rocm):
     wanted = ('osu_latency', 'openmpi@5.0.5, and no other MPI')
     mpi = {'name': 'openmpi', 'version': '5.0.5', 'external': {'path': str(prefix)}}
     assert states(rocm.look(**mpi))[wanted] == MISSING
-    (prefix / 'lib64/libmpi.so.40').symlink_to(rocm.folder / 'other/lib/libmpi.so.40')
+    (prefix / 'lib64' / link).symlink_to(rocm.folder / 'other/lib/libmpi.so.40')
     assert states(rocm.look(**mpi))[wanted] == OK
 
 

@@ -191,6 +191,8 @@ def public_build_cache() -> str:
 
 def use_build_cache(url: str) -> None:
     """Add a mirror of built packages and trust its keys, as the administrator named it; leave out a silent mirror."""
+    if Path(url).exists():
+        url = str(Path(url).absolute())  # Spack is started in another folder
     name, config = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'spack-config'
     config.mkdir(parents=True, exist_ok=True)  # without this folder Spack has no scope `user`
     mirrors = config / 'mirrors.yaml'

@@ -62,6 +62,9 @@ def main(words: list[str]) -> int:
         print(version_of(root))
         return 0
     options = [word for word in words if not word.startswith('--color')]
+    if 'find' in options:
+        print((root / 'found').read_text() if (root / 'found').exists() else '')
+        return 0
     environment = next((word for option, word in pairwise(options) if option in ('-e', '-d')), root)
     folder = Path(environment)
     step = next(word for word in options if word in STEPS)
@@ -101,6 +104,7 @@ def install(root: Path, folder: Path):
     """Install `demo`; as Spack does, write the lock anew with the version that installs."""
     known = json.loads((folder / 'spack.lock').read_text())
     known['spack'] = {'version': version_of(root)}
+    Path('started-here').touch()
     (folder / 'spack.lock').write_text(json.dumps(known))
     program = folder / '.spack-env/view/bin/demo'
     program.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,12 +40,10 @@ class Packages:
         return 'packages: ' + ', '.join(parts) + (took if self.build else '')
 
 
-def packages_of(lock: Path, store: Path) -> Packages:
-    """Return the packages that Spack installs for the ``spack.lock`` of an environment into the tree `store`."""
-    # folders below the architecture or, of older Spacks, below architecture and compiler; their names end with the hash
-    there = {path.name.rpartition('-')[2] for depth in ('*/*', '*/*/*') for path in store.glob(depth)}
+def packages_of(lock: Path, installed: Collection[str]) -> Packages:
+    """Return the packages of the ``spack.lock`` of an environment. `installed`: hashes, also of upstreams."""
     names: dict[str, set[str]] = {'build': set(), 'external': set(), 'installed': set()}
     for digest, spec in json.loads(lock.read_text(encoding='utf-8'))['concrete_specs'].items():
-        kind = 'external' if spec.get('external') else 'installed' if digest in there else 'build'
+        kind = 'external' if spec.get('external') else 'installed' if digest in installed else 'build'
         names[kind].add(spec['name'])
     return Packages(**{kind: tuple(sorted(of)) for kind, of in names.items()})

@@ -67,7 +67,7 @@ def release() -> dict[str, str]:
 def find_spack() -> Path | None:
     """Return the Spack of ``$SPACK_ROOT``, else on PATH, else from `ci/provision`, else None. Raises StackError."""
     if root := os.environ.get('SPACK_ROOT'):
-        stated = Path(root, 'bin', 'spack')
+        stated = Path(root, 'bin', 'spack').absolute()
         if not stated.exists():
             raise StackError(f'SPACK_ROOT={root}: expected a folder with bin/spack in it')
         return stated
@@ -88,6 +88,8 @@ def environment() -> dict[str, str]:
     """Return the variables for Spack: ~/.spack is neither read nor written, caches are in the software directory."""
     # without byte code every call of Spack takes twice as long
     variables = {key: value for key, value in os.environ.items() if key not in ('PYTHONDONTWRITEBYTECODE', 'SPACK_ENV')}
+    if root := variables.get('SPACK_ROOT'):
+        variables['SPACK_ROOT'] = str(Path(root).absolute())  # Spack is started in another folder
     for name in ('cache', 'config'):
         variables[f'SPACK_USER_{name.upper()}_PATH'] = str(software_directory() / f'spack-{name}')
     if importlib.util.find_spec('clingo'):
@@ -122,7 +124,8 @@ class BringUp:
                 if not re.match(r'[1-9]', version):
                     raise StackError(f'{self.name}: {find_spack()} is Spack {version}; expected 1.0 or later')
                 self.concretize()
-                packages = packages_of(folder / LOCK, software_directory() / 'store')
+                there = self.call('search', '-e', str(folder), 'find', '--format', '{hash}', show=False)
+                packages = packages_of(folder / LOCK, there.split())
                 print(f'plumbline: {self.name}: {packages}', flush=True)
                 self.call('install', '-e', str(folder), 'install')
                 self.describe()
@@ -242,7 +245,10 @@ def alive(what: str, at_once: bool = True) -> Iterator[None]:
 
 
 def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = True) -> str:
-    """Run Spack; append its output to `log`, print it if `show`, and return it. Raises StackError."""
+    """Run Spack; append its output to `log`, print it if `show`, and return it. Raises StackError.
+
+    In the folder of `log`: an interrupted build leaves files where Spack was started.
+    """
     spack = needed_spack()
     variables = environment() | ({'PATH': path} if path else {})
     printed: list[str] = []
@@ -252,6 +258,7 @@ def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = 
         process = subprocess.Popen(
             [spack, '--color=never', *arguments], env=variables, text=True, errors='replace',
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            cwd=log.parent,
         )  # fmt: skip
         try:
             with alive(f'spack {" ".join(arguments[:4])}', at_once=False):

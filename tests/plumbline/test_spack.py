@@ -439,6 +439,19 @@ def test_a_spack_that_is_interrupted_leaves_no_process(tmp_path, monkeypatch):
     assert not Path(f'/proc/{pid}').exists() or ' Z ' in Path(f'/proc/{pid}/stat').read_text()
 
 
+def test_what_an_upstream_installation_has_is_not_announced_as_built(stack, capfd):
+    (stack.stand_in.root / 'found').write_text(f'{"a" * 32}\n{"c" * 32}\n')
+    stack.bring_up()
+    assert 'packages: 1 to build (gcc), 1 installed before; about 2 min' in capfd.readouterr().out
+
+
+def test_what_a_build_leaves_where_spack_was_started_is_not_in_the_clone(stack, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv('SPACK_ROOT', stack.stand_in.root.name)
+    installed = stack.bring_up()
+    assert (installed.folder / 'started-here').exists() and not (tmp_path / 'started-here').exists()
+
+
 def test_what_spack_writes_lies_in_folders_of_ours_also_where_spack_is_read_only(stack):
     installed = stack.bring_up()
     config = yaml.safe_load((installed.folder / 'spack.yaml').read_text())['spack']['config']
@@ -510,9 +523,7 @@ def test_packages_are_counted_before_they_are_built(tmp_path):
     nodes['b' * 32]['external'] = {'path': '/usr'}
     lock = tmp_path / 'spack.lock'
     lock.write_text(json.dumps({'concrete_specs': nodes}))
-    (tmp_path / 'store/linux-zen4' / f'cmake-3.31-{"a" * 32}').mkdir(parents=True)
-    (tmp_path / 'store/linux-debian12-zen4/gcc-12' / f'zlib-ng-2.2-{"e" * 32}').mkdir(parents=True)  # of Spack 0.x
-    found = packages_of(lock, tmp_path / 'store')
+    found = packages_of(lock, ['a' * 32, 'b' * 32, 'e' * 32])
     assert (found.build, found.external, found.installed) == (('hpl', 'osu'), ('gcc',), ('cmake', 'zlib'))
     assert str(found) == (
         'packages: 2 to build (hpl, osu), 2 installed before, 1 found on this machine; about 3 min on 2 cores '

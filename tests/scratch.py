@@ -155,6 +155,12 @@ class ScratchClone:
         (self.root / 'checks/demo.py').write_text(DEMO_CHECK)
         self.program(GOOD_PROGRAM)
 
+    def without_our_checks(self):
+        """Removes the checks of benchmarks, which each start of ReFrame loads in half a second; returns the clone."""
+        for room in ('compute', 'gpu', 'memory', 'mpi', 'node', 'storage'):
+            shutil.rmtree(self.root / 'checks' / room)
+        return self
+
     def describe(self, partition: str, *features: str, launcher: str = 'local'):
         """Gives the one partition of `demo` these keys, and its stack these features."""
         self.site_file.write_text(site_text(partition, *features, launcher=launcher, prefix=self.binary.parent.parent))

@@ -6,6 +6,11 @@ import re
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def only_demo(clone):
+    clone.without_our_checks()
+
+
 def compare_change(clone, *options: str):
     return clone.fork('ci.compare_change', *options, '--', '-S', 'trials=3')
 

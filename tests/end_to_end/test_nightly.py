@@ -28,7 +28,7 @@ GOOD_NIGHT = 'echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"'
 @pytest.fixture
 def demo(clone):
     clone.program(GOOD_NIGHT)
-    return clone
+    return clone.without_our_checks()
 
 
 def record(clone):
@@ -129,24 +129,24 @@ def test_a_check_file_that_does_not_load_fails_the_session_and_not_the_other_che
     assert 'absent.py' in said and 'nosuchmodule' in said
 
 
-def test_no_case_at_all_is_never_a_pass(demo):
-    stale = demo.root / 'published/verdicts.md'
+def test_no_case_at_all_is_never_a_pass(clone):
+    stale = clone.root / 'published/verdicts.md'
     stale.parent.mkdir()
     stale.write_text('of yesterday')
-    answer = demo.nightly('--artifacts', stale.parent, '--', '-n', 'NoSuchCheck')
+    answer = clone.nightly('--artifacts', stale.parent, '--', '-n', 'NoSuchCheck')
     assert answer.returncode == 1
     assert '0 cases' in answer.stdout
     assert not list(stale.parent.iterdir()), 'yesterday passes for today'
-    lacking = demo.nightly('--', '-n', 'OsuLatency|OpenSSLSpeed').stderr
+    lacking = clone.nightly('--', '-n', 'OsuLatency|OpenSSLSpeed').stderr
     assert 'OsuLatency: requires the feature osu: no environ of site demo has it' in lacking
     assert 'OpenSSLSpeed: requires another mode than nightly (its tags: ' in lacking
     assert lacking.splitlines()[-1].startswith('plumbline: no case can run here in mode nightly')
 
 
-def test_a_machine_without_a_benchmark_says_which_it_lacks(demo):
-    path = demo.root / 'plumbline/stacks/benchmarks.yaml'
+def test_a_machine_without_a_benchmark_says_which_it_lacks(clone):
+    path = clone.root / 'plumbline/stacks/benchmarks.yaml'
     path.write_text('hpcc: {executables: [no-such-hpcc], debian: []}\n')
-    answer = demo.nightly(PLUMBLINE_SITE='localhost')
+    answer = clone.nightly(PLUMBLINE_SITE='localhost')
     assert answer.returncode == 1
     assert 'not run: hpcc: no-such-hpcc not on PATH' in answer.stdout
     assert 'no case can run here' in answer.stderr

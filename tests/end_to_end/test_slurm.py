@@ -3,7 +3,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -67,8 +66,7 @@ def test_a_site_without_accounting_learns_exit_code_and_node_from_the_controller
 def test_from_nothing_to_a_verdict_on_unlike_partitions_without_editing(clone, slurm):
     (clone.root / 'plumbline/stacks/benchmarks.yaml').write_text('demo: {executables: [demo], debian: []}\n')
     environment = slurm | {'PATH': f'{clone.binary.parent}:{clone.environment()["PATH"]}:{slurm["PATH"]}'}
-    for folder in ('compute', 'gpu', 'memory', 'mpi', 'node', 'storage'):
-        shutil.rmtree(clone.root / 'checks' / folder)
+    clone.without_our_checks()
     guide = [sys.executable, '-m', 'plumbline', 'init', '--site', 'box']
     answer = clone.run(*guide, typed='y\ny\ny\n', **environment)  # and the end of the input at the baseline
     assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -124,6 +124,7 @@ class BringUp:
                 if not re.match(r'[1-9]', version):
                     raise StackError(f'{self.name}: {find_spack()} is Spack {version}; expected 1.0 or later')
                 self.concretize()
+                self.remove_view_of_other_than(version.split()[0])
                 there = self.call('search', '-e', str(folder), 'find', '--format', '{hash}', show=False)
                 packages = packages_of(folder / LOCK, there.split())
                 print(f'plumbline: {self.name}: {packages}', flush=True)
@@ -158,6 +159,16 @@ class BringUp:
             shutil.copyfile(committed, folder / LOCK)
         if not (folder / LOCK).exists():
             self.call('concretize', '-e', str(folder), 'concretize')
+
+    def remove_view_of_other_than(self, version: str) -> None:
+        """Remove the view unless this Spack made it: the view of 1.1 is a link, and replaces no folder that 1.3 made."""
+        view = self.stack.folder / '.spack-env/view'
+        if self.stack.description().get('provenance', {}).get('stack_spack') == version:
+            return
+        if view.is_symlink():
+            view.unlink()
+        else:
+            shutil.rmtree(view, ignore_errors=True)
 
     def describe(self) -> None:
         """Write the activation file, then ``stack.json``, which marks the stack as installed. Raises StackError."""

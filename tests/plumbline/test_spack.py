@@ -169,6 +169,22 @@ def test_a_lock_of_another_version_of_spack_is_up_to_date_when_it_is_installed(s
         installed.fault()
 
 
+@pytest.mark.parametrize('linked', [False, True])  # as Spack 1.3 and Spack 1.1 make it
+def test_a_view_of_another_version_of_spack_is_made_anew(stack, linked):
+    view = stack.bring_up().folder / '.spack-env/view'
+    if linked:
+        view.rename(view.with_name('other'))
+        view.symlink_to('other')
+    (view / 'bin/demo').unlink()
+    (view / 'bin/of-before').touch()
+    stack.bring_up()
+    assert (view / 'bin/of-before').exists() and view.is_symlink() is linked
+    (view / 'bin/demo').unlink()
+    (stack.stand_in.root / 'version').write_text('1.3.0.dev0 (5817ab9613)')
+    assert stack.bring_up().fault() is None
+    assert [path.name for path in view.glob('bin/*')] == ['demo'] and not view.is_symlink()
+
+
 def test_a_lock_of_another_manifest_is_refused(stack):
     commit_lock(stack)
     stack.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0'))

@@ -36,7 +36,7 @@ def answered_by_a_cache(cached: Path, file_system: str | None) -> str | None:
         return 'this file system has a cache of its own, which cannot be emptied'
     kept, _, whole = cached.read_text().partition(' ')
     if kept == 'unknown':
-        return 'cannot tell whether a cache answered: fincore (util-linux 2.30) is not installed'
+        return 'cannot tell whether a cache answered: neither fincore (util-linux) nor python3 says it on this node'
     if int(kept) > KEPT * int(whole):
         return f'{int(kept)} of {int(whole)} bytes were in the cache of the node that read them'
     return None

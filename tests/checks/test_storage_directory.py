@@ -173,6 +173,27 @@ def test_the_pages_of_a_file_are_dropped_and_that_is_verified(place, program):
     assert script(place / 'job', f'storage_drop {file}.nosuch').returncode == 1
 
 
+def test_without_fincore_the_same_pages_are_counted(place, program):
+    program('fincore')
+    file = place / 'fs/file'
+    file.write_bytes(os.urandom(3 * MIB + 5000))
+    counts = f'storage_in_cache {file}; fincore() {{ return 1; }}; storage_in_cache {file}'
+
+    def counted() -> list[int]:
+        return [min(int(line), 3 * MIB + 5000) for line in script(place, counts, check=True).stdout.split()]
+
+    assert counted() == [3 * MIB + 5000] * 2
+    script(place, f'sync {file}', check=True)
+    with file.open() as stream:
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        os.pread(stream.fileno(), MIB, MIB)
+    theirs, ours = counted()
+    assert theirs == ours >= MIB  # all of it on a tmpfs
+    assert script(place, f'fincore() {{ return 1; }}; storage_in_cache {file}.nosuch').returncode == 1
+    assert script(place, f'fincore() {{ return 1; }}; python3() {{ return 1; }}; storage_in_cache {file}').returncode
+
+
 def test_stripes_that_cannot_be_set_are_a_refusal(place):
     answer = script(place / 'job', f"storage_open {place}/fs '*' 1 1 5 1 9 4 1048576")
     assert answer.returncode == 1 and 'stripes of' in answer.stderr and 'have none' in answer.stderr

@@ -161,7 +161,7 @@ class BringUp:
             self.call('concretize', '-e', str(folder), 'concretize')
 
     def remove_view_of_other_than(self, version: str) -> None:
-        """Remove the view unless this Spack made it: the view of 1.1 is a link, and replaces no folder that 1.3 made."""
+        """Remove the view unless this Spack made it: that of 1.1 is a link, and replaces no folder that 1.3 made."""
         view = self.stack.folder / '.spack-env/view'
         if self.stack.description().get('provenance', {}).get('stack_spack') == version:
             return

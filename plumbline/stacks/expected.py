@@ -11,21 +11,24 @@ from pathlib import Path
 
 from plumbline.units import in_words
 
-#: Seconds that Spack took for a package on 2 cores: 53 packages in an hour, and 9 in 11 min (Debian 12, Spack 1.1).
-SECONDS_A_PACKAGE = 70
+#: Seconds that Spack took on 2 cores for a benchmark, a root of the environment (7 on Debian 12 and 13, Spack
+#: 1.2: 4 to 57 s, OSU the longest), and for another package (53 with the benchmarks in an hour, Debian 12, Spack 1.1).
+SECONDS_A_ROOT, SECONDS_A_PACKAGE = 30, 70
+_COPIED = ('compiler-wrapper', 'gcc-runtime')  # a second each
 _NAMED = 6  # packages that are named one by one
 
 
 @dataclass(frozen=True)
 class Packages:
-    """The packages of a concrete environment by where they come from: names, sorted."""
+    """The packages of a concrete environment by where they come from: names, sorted. `seconds`: expected to build."""
 
     build: tuple[str, ...]
     external: tuple[str, ...]
     installed: tuple[str, ...]
+    seconds: int = 0
 
     def __str__(self) -> str:
-        """Return ``packages: 8 to build (bison, ... and 2 more), 11 found on this machine; about 9 min ...``."""
+        """Return ``packages: 8 to build (bison, ... and 2 more), 11 found on this machine; about 8 min ...``."""
         parts = []
         if self.build:
             more = len(self.build) - _NAMED
@@ -35,15 +38,19 @@ class Packages:
             parts.append(f'{len(self.installed)} installed before')
         if self.external:
             parts.append(f'{len(self.external)} found on this machine')
-        minutes = math.ceil(SECONDS_A_PACKAGE * len(self.build) / 60)
-        took = f'; about {in_words(60 * minutes)} on 2 cores without a build cache'
+        took = f'; about {in_words(60 * math.ceil(self.seconds / 60))} on 2 cores without a build cache'
         return 'packages: ' + ', '.join(parts) + (took if self.build else '')
 
 
 def packages_of(lock: Path, installed: Collection[str]) -> Packages:
     """Return the packages of the ``spack.lock`` of an environment. `installed`: hashes, also of upstreams."""
+    content = json.loads(lock.read_text(encoding='utf-8'))
+    roots = {root['hash'] for root in content['roots']}
     names: dict[str, set[str]] = {'build': set(), 'external': set(), 'installed': set()}
-    for digest, spec in json.loads(lock.read_text(encoding='utf-8'))['concrete_specs'].items():
+    seconds = 0
+    for digest, spec in content['concrete_specs'].items():
         kind = 'external' if spec.get('external') else 'installed' if digest in installed else 'build'
         names[kind].add(spec['name'])
-    return Packages(**{kind: tuple(sorted(of)) for kind, of in names.items()})
+        if kind == 'build' and spec['name'] not in _COPIED:
+            seconds += SECONDS_A_ROOT if digest in roots else SECONDS_A_PACKAGE
+    return Packages(*(tuple(sorted(names[kind])) for kind in ('build', 'external', 'installed')), seconds)

@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
 import public_histories  # noqa: E402
 from worlds import recorded, wilson  # noqa: E402
 
+from plumbline.references import read_references  # noqa: E402
 from postprocess.node_check import LOOKS, take_looks  # noqa: E402
 from postprocess.statistics.lowest import OWN, lowest  # noqa: E402
 
@@ -93,9 +94,10 @@ def study(name: str, noises: list[Noise], nodes: int, own: int) -> None:
         caught += sum(drains(looks, limit.limit) for looks in lost) if limit.limit else 0
     rate = 1e4 * SERIES * false / (nodes * CHECKS)
     bounds = interval(false, nodes * CHECKS)
+    spread = 100 * numpy.median(spreads)
     print(
-        f'| {name} | {100 * numpy.median(spreads):.1f} % | {rate:.2f} [{bounds}] | {wilson(caught, judged * LOST)} % '
-        f'| {100 * numpy.median(finds):.0f} % | {100 * judged / nodes:.0f} % |'
+        f'| {name} | {spread:.{1 if spread >= 0.1 else 2}f} % | {rate:.2f} [{bounds}] '
+        f'| {wilson(caught, judged * LOST)} % | {100 * numpy.median(finds):.0f} % | {100 * judged / nodes:.0f} % |'
     )
 
 
@@ -161,6 +163,12 @@ def main() -> None:
         for kind in ('half of it shared by the looks of a check', 'all of it shared', 'heavy tails, Student t of 3',
                      'drift, AR(1) of 0.9 over checks', 'one look of 50 loses a fifth'):  # fmt: skip
             study(kind, [of_model(0.01, kind)], arguments.nodes, own)
+        head(f'Published spreads, {own} earlier checks')
+        for check, what in (('BabelStreamDevice', 'memory of a GPU'), ('BabelStreamBest', 'memory of CPUs')):
+            spreads = published_spreads(check)
+            for kind in ('each look', 'all of it shared', 'heavy tails, Student t of 3'):
+                name = f'{what}, {len(spreads)} published spreads, {kind}'
+                study(name, [of_model(cv, kind) for cv in spreads], arguments.nodes, own)
         head('A new node among peers')
         for count, spread in ((8, 0.01), (64, 0.01), (64, 0.02)):
             study_of_peers(count, spread, arguments.nodes)
@@ -179,6 +187,16 @@ def main() -> None:
             quiet = [of_series(logs) for logs in residuals if public_histories.noise(logs) < 0.015]
             if quiet:
                 study(f'{history.name}, {len(quiet)} series with noise below 1.5 %', quiet, arguments.nodes, own)
+
+
+def published_spreads(check: str) -> list[float]:
+    """Return the published relative standard deviations of the bandwidths of a check, over all machines."""
+    rows = [
+        row
+        for path in sorted((ROOT / 'site_configs').glob('*/published.csv'))
+        for row in read_references(path, 'published')
+    ]
+    return [row.std / row.mean for row in rows if row.id.check == check and row.kind == 'published' and row.std]
 
 
 def running_median(logs: ndarray, width: int = 41) -> ndarray:

@@ -39,7 +39,7 @@ def pages(tmp_path_factory):
 def test_the_pages_are_searched_from_a_folder_without_network(pages, chromium):
     chromium.open(pages / 'verdicts.html', ready="document.querySelector('.md-search__input')")
     chromium.run("document.querySelector('.md-search__input').focus()")
-    # Typed again until there is an answer, emptied for a second of each ten: the page may not have listened yet, or have
+    # Typed again until there is an answer, emptied for a second of each ten: the page may not have listened yet, or
     # lost the word before its index was read, and sends no word twice
     word = "Date.now() % 10000 < 1000 ? '' : 'max_time'"
     typed = f"Object.assign(document.querySelector('.md-search__input'), {{value: {word}}})"

@@ -53,4 +53,5 @@ def packages_of(lock: Path, installed: Collection[str]) -> Packages:
         names[kind].add(spec['name'])
         if kind == 'build' and spec['name'] not in _COPIED:
             seconds += SECONDS_A_ROOT if digest in roots else SECONDS_A_PACKAGE
-    return Packages(*(tuple(sorted(names[kind])) for kind in ('build', 'external', 'installed')), seconds)
+    build, external, installed = (tuple(sorted(names[kind])) for kind in ('build', 'external', 'installed'))
+    return Packages(build, external, installed, seconds)

@@ -16,10 +16,11 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from importlib.metadata import requires
 from pathlib import Path
 
 from ci import command
-from plumbline.checkout import pip_requirement
+from plumbline.checkout import DISTRIBUTION
 from plumbline.errors import SiteError
 from plumbline.machine.detect import gpu_kinds, lacking_on_path
 from plumbline.machine.vendors import spack_packages
@@ -175,12 +176,17 @@ def get_spack() -> Path:
 
 
 def get_solver() -> None:
-    """Install Spack's solver as a Python package; Spack would download one itself, which takes minutes."""
+    """Install Spack's solver as a Python package; Spack would download one itself, which takes minutes.
+
+    Alone: Plumbline installed with this extra brings what its requirements.txt leaves out, such as 180 MB of polars.
+    """
+    extra = re.compile(r'extra == .spack.')
+    wanted = [text.partition(';')[0] for text in requires(DISTRIBUTION) or () if extra.search(text)]
     pip = [sys.executable, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
     try:
         import clingo  # noqa: F401
     except ImportError:
-        subprocess.run([*pip, *pip_requirement('spack')], cwd=ROOT, check=False)
+        subprocess.run([*pip, *wanted], cwd=ROOT, check=False)
 
 
 def public_build_cache() -> str:

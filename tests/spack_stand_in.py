@@ -31,7 +31,8 @@ class StandIn:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {'SPACK_ROOT': str(self.root)}
+        # without pip's index ci/provision installs no solver, which nothing here needs, beside the running tests
+        return {'SPACK_ROOT': str(self.root), 'PIP_NO_INDEX': '1', 'PIP_FIND_LINKS': ''}
 
     def calls(self) -> list[tuple[str, str]]:
         """(step, environment directory) of each call so far, in their order."""

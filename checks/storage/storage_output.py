@@ -36,7 +36,10 @@ def answered_by_a_cache(cached: Path, file_system: str | None) -> str | None:
         return 'this file system has a cache of its own, which cannot be emptied'
     kept, _, whole = cached.read_text().partition(' ')
     if kept == 'unknown':
-        return 'cannot tell whether a cache answered: neither fincore (util-linux) nor python3 says it on this node'
+        return (
+            'cannot tell whether a cache answered: this node has neither fincore (util-linux; of Debian: '
+            'util-linux-extra) nor a python3 that can count cached pages'
+        )
     if int(kept) > KEPT * int(whole):
         return f'{int(kept)} of {int(whole)} bytes were in the cache of the node that read them'
     return None

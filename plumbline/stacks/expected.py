@@ -14,7 +14,7 @@ from plumbline.units import in_words
 #: Seconds that Spack took on 2 cores for a benchmark, a root of the environment (7 on Debian 12 and 13, Spack
 #: 1.2: 4 to 57 s, OSU the longest), and for another package (53 with the benchmarks in an hour, Debian 12, Spack 1.1).
 SECONDS_A_ROOT, SECONDS_A_PACKAGE = 30, 70
-_COPIED = ('compiler-wrapper', 'gcc-runtime')  # a second each
+_COPIED = ('compiler-wrapper', 'gcc-runtime')  # a second each, as nothing is compiled
 _NAMED = 6  # packages that are named one by one
 
 
@@ -25,7 +25,7 @@ class Packages:
     build: tuple[str, ...]
     external: tuple[str, ...]
     installed: tuple[str, ...]
-    seconds: int = 0
+    seconds: int
 
     def __str__(self) -> str:
         """Return ``packages: 8 to build (bison, ... and 2 more), 11 found on this machine; about 8 min ...``."""
@@ -51,7 +51,8 @@ def packages_of(lock: Path, installed: Collection[str]) -> Packages:
     for digest, spec in content['concrete_specs'].items():
         kind = 'external' if spec.get('external') else 'installed' if digest in installed else 'build'
         names[kind].add(spec['name'])
-        if kind == 'build' and spec['name'] not in _COPIED:
-            seconds += SECONDS_A_ROOT if digest in roots else SECONDS_A_PACKAGE
+        if kind == 'build':
+            compiled = SECONDS_A_ROOT if digest in roots else SECONDS_A_PACKAGE
+            seconds += 1 if spec['name'] in _COPIED else compiled
     build, external, installed = (tuple(sorted(names[kind])) for kind in ('build', 'external', 'installed'))
     return Packages(build, external, installed, seconds)

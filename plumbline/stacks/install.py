@@ -72,7 +72,7 @@ def find_spack() -> Path | None:
             raise StackError(f'SPACK_ROOT={root}: expected a folder with bin/spack in it')
         return stated
     if path := shutil.which('spack'):
-        return Path(path)
+        return Path(path).absolute()
     own = software_directory() / f'spack-{release()["tag"]}' / 'bin' / 'spack'
     return own if own.exists() else None
 

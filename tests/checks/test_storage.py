@@ -320,7 +320,7 @@ def test_a_rate_that_a_cache_may_have_answered_is_invalid(ior, tmp_path):
         return ior.IOR.invalid_reason(Node(), None, 1.0, run)
 
     assert reason('2 100') == '2 of 100 bytes were in the cache of the node that read them'
-    assert 'neither fincore (util-linux) nor python3 ' in reason('unknown 100')
+    assert 'neither fincore (util-linux; of Debian: util-linux-extra) nor a python3 ' in reason('unknown 100')
     run.provenance['file_system_type'] = 'gpfs'
     assert 'cache of its own' in reason('0 100')
 

@@ -544,10 +544,10 @@ def test_packages_are_counted_before_they_are_built(tmp_path):
     found = packages_of(lock, ['a' * 32, 'b' * 32, 'e' * 32])
     assert (found.external, found.installed) == (('gcc',), ('cmake', 'zlib'))
     assert found.build == ('compiler-wrapper', 'gcc-runtime', 'hpl', 'hwloc', 'osu')
-    assert str(found) == (  # two benchmarks, one other package, and two that are copied: 130 s
+    assert str(found) == (  # two benchmarks, one other package, and two that are copied: 132 s
         'packages: 5 to build (compiler-wrapper, gcc-runtime, hpl, hwloc, osu), 2 installed before, '
         '1 found on this machine; about 3 min on 2 cores without a build cache'
     )
-    many = Packages(tuple('abcdefgh'), (), ())
+    many = Packages(tuple('abcdefgh'), (), (), 560)
     assert '8 to build (a, b, c, d, e, f and 2 more)' in str(many)
-    assert str(Packages((), ('gcc',), ())) == 'packages: 1 found on this machine'
+    assert str(Packages((), ('gcc',), (), 0)) == 'packages: 1 found on this machine'

@@ -137,7 +137,8 @@ storage_close() {
 # storage_in_cache FILE   prints the bytes of a file that are in this node's cache; fails where nothing can tell
 storage_in_cache() {
     fincore --bytes --noheadings --output RES -- "$1" 2> /dev/null && return
-    # fincore is in no package that every Debian has from 13 on; mincore(2) tells it the same, a byte for each page
+    # A minimal Debian 13 has no fincore. mincore(2) says the same: one byte for each page, whose lowest bit is 1 if the
+    # page is in the cache
     python3 -c '
 import ctypes, mmap, os, sys
 libc, page = ctypes.CDLL(None), mmap.PAGESIZE

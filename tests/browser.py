@@ -48,6 +48,8 @@ class Browser:
         self.session = self('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
         for part in ('Page', 'Runtime', 'Log', 'Network'):
             self(f'{part}.enable')
+        # else the tab it began with may have the focus, and no element of this one is told that it was given it
+        self('Emulation.setFocusEmulationEnabled', enabled=True)
 
     def __call__(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Do `method` of Chromium's DevTools protocol; return its result."""

@@ -202,8 +202,10 @@ class ScratchClone:
         )  # fmt: skip
 
     def fork(self, *words: str | Path, cwd: Path | None = None, timeout: float = 300, **environment: str):
-        """As `run`, for ReFrame and modules of Python, without their start."""
-        return forks().run([*map(str, words)], cwd or self.root, self.environment(**environment), timeout)
+        """As `run`, for ReFrame and modules of Python, without their start; nor has a ReFrame that they run one."""
+        env = self.environment(TESTS_FORKS=forks().address, **environment)
+        env['PATH'] = f'{ROOT / "tests/forked"}:{env["PATH"]}'
+        return forks().run([*map(str, words)], cwd or self.root, env, timeout)
 
     def reframe(self, *options: str, checks: str = 'checks/demo.py', **kwargs):
         settings = self.root / 'reframe_settings/settings.py'

@@ -35,6 +35,8 @@ def readers() -> dict[str, Reader | EntryPoint]:
 
 def _reader(name: str) -> Reader:
     """Return the reader of a format. Raises InputError."""
+    if name in READERS:  # without a look through all installed packages
+        return READERS[name]
     known = readers()
     if name not in known:
         raise InputError(f'--format {name}: {expected_one_of(name, sorted(known))}')

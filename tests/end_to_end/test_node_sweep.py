@@ -57,6 +57,10 @@ def command(*options: str) -> list[str]:
     return [sys.executable, '-m', 'ci.node_sweep', *options, '--', '-S', 'trials=2']
 
 
+def sweep(fleet, *options: str, selection: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+    return fleet.clone.fork('ci.node_sweep', *options, '--', '-S', 'trials=2', *selection, **fleet.slurm)
+
+
 def only(fleet, first: int, last: int):
     """Drain all other nodes."""
     others = ','.join(node for node in FLEET if not first <= int(node[1:]) <= last)
@@ -83,7 +87,7 @@ def test_three_of_sixteen_nodes_fail(fleet):
         f'n11) echo "x n11" > {fleet.folder}/down; sleep 300 ;; esac\n{GOOD}'
     )
     fleet.after('down', 'scontrol', 'update', 'NodeName=n11', 'State=down', 'Reason=test')
-    answer = fleet.clone.run(*command(), **fleet.slurm)
+    answer = sweep(fleet)
     assert answer.returncode == 1, answer.stdout + answer.stderr
     assert 'Traceback' not in answer.stderr
     cases = swept(fleet)
@@ -124,7 +128,7 @@ def test_a_node_sweep_that_is_killed_is_resumed(fleet):
     running.communicate()
     (fleet.folder / 'on').touch()
     assert fleet.queue().count('\n') == 1, 'the kill left no allocation behind, so this test shows nothing'
-    answer = fleet.clone.run(*command('--max-nodes=2'), **fleet.slurm)
+    answer = sweep(fleet, '--max-nodes=2')
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert 'cancelled 1 jobs of it in the queue' in answer.stdout
     assert 'resumes a node sweep: 2 nodes done, 2 not yet' in answer.stdout
@@ -178,7 +182,7 @@ def test_each_place_is_judged_by_itself(fleet):
         'case $SLURMD_NODENAME in n5) echo "rate: 10.5" ;; n6) echo "rate: 200.5" ;; *) echo "rate: 50.5" ;; esac\n'
         'echo "delay: 1.25"'
     )
-    answer = fleet.clone.run(*command(), **fleet.slurm)
+    answer = sweep(fleet)
     assert answer.returncode == 1
     (part,) = fleet.clone.results.glob('reports/parts/*.json')
     (whole,) = cases_in(part)
@@ -204,7 +208,7 @@ def test_a_node_that_hangs_costs_the_others_nothing(fleet):
     only(fleet, 5, 6)
     fleet.prepare('one', 'two')
     fleet.clone.program(f'[ $SLURMD_NODENAME = n5 ] && sleep 300\n{GOOD}')
-    answer = fleet.clone.run(*command('--time-limit=1m'), **fleet.slurm)
+    answer = sweep(fleet, '--time-limit=1m')
     assert answer.returncode == 1
     (path,) = fleet.clone.results.glob('reports/*Z.json')
     cases = cases_in(path)
@@ -231,7 +235,7 @@ def test_pairs_of_nodes(fleet, last):
     fleet.clone.program(f'[ $1 = x ] || exit 3\n[ $SLURM_PROCID = 1 ] || {{ {GOOD}; }}')
     job = ['srun', '--partition=compute', '--nodes=1', '--ntasks=2', '--ntasks-per-node=2', '--mpi=none', 'sh', '-c',
            '[ $SLURM_PROCID = 1 ] || exec "$@"', 'sh']  # fmt: skip
-    answer = fleet.clone.run(*(job if last == 7 else []), *command(), **fleet.slurm)
+    answer = fleet.clone.run(*job, *command(), **fleet.slurm) if last == 7 else sweep(fleet)
     nodes = [f'n{number}' for number in range(5, last + 1)]
     cases = swept(fleet)
     assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(
@@ -247,7 +251,7 @@ def test_a_node_without_a_partner_is_named(fleet):
     with (fleet.clone.root / 'checks/fault.py').open('a') as stream:
         stream.write('\n\n@rfm.simple_test\nclass Pair(Fault):\n    num_nodes = 2\n    mpi = True\n')
     fleet.clone.program(f'[ "$PMIX_RANK" = 1 ] || {{ {GOOD}; }}')
-    answer = fleet.clone.run(*command('--max-nodes=2'), **fleet.slurm)
+    answer = sweep(fleet, '--max-nodes=2')
     assert answer.returncode == 1
     assert sorted(swept(fleet)) == ['n5', 'n5,n6', 'n6', 'n7']
     found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
@@ -259,11 +263,8 @@ def test_too_many_pairs_are_refused_and_a_sample_is_not(fleet):
     path = fleet.clone.root / 'checks/fault.py'
     path.write_text(path.read_text().replace('    fault = ', '    num_nodes = 2\n    mpi = True\n    fault = '))
     fleet.clone.program(f'[ $SLURM_PROCID = 1 ] || {{ {GOOD}; }}')
-    few = [
-        sys.executable,
-        '-c',
-        'import sys; from ci import node_sweep as n; n.MOST_PAIRS = 20; sys.exit(n.main())',
-    ]
+    code = 'import sys; from ci import node_sweep as n; n.MOST_PAIRS = 20; sys.exit(n.main())'
+    few = [sys.executable, '-c', code]
     answer = fleet.clone.run(*few, **fleet.slurm)
     assert answer.returncode == 2 and 'holds' not in answer.stdout
     assert answer.stderr.strip() == (
@@ -334,7 +335,7 @@ def test_a_ladder_names_the_slow_node_and_grows_a_group_of_the_others(fleet):
         'NodeLadder',
         '-r',
     ]
-    answer = clone.run('reframe', *words, f'--report-file={report}', **fleet.slurm)
+    answer = clone.fork('reframe', *words, f'--report-file={report}', **fleet.slurm)
     (case,) = cases_in(report)
     assert answer.returncode == 1 and case['fail_phase'] == 'sanity', answer.stdout + answer.stderr
     assert case['fail_reason'].startswith('sanity error: node n7: 10 MB/s, expected 50 (-80%) in 3 of 3 pairs')
@@ -378,7 +379,7 @@ def test_the_disk_of_each_node(fleet, tmp_path):
     assert local in path.read_text()
     on_slurm = 'scheduler: slurm\n    launcher: srun\n    access: [-p fleet]\n'
     path.write_text(path.read_text().replace(local, on_slurm))
-    answer = fleet.clone.run(*command('--mode=quick'), '-n', '^IOR%', **fleet.slurm)
+    answer = sweep(fleet, '--mode=quick', selection=('-n', '^IOR%'))
     assert answer.returncode == 0, answer.stdout + answer.stderr
     found = swept(fleet)
     assert sorted(found) == ['n5', 'n6']
@@ -406,8 +407,7 @@ def users(fleet):
 
 
 def idle_sweep(fleet, *options: str) -> subprocess.CompletedProcess:
-    words = [sys.executable, '-m', 'ci.sweep_idle', '--partition=fleet', *options, '--', '-S', 'trials=2']
-    return fleet.clone.run(*words, **fleet.slurm)
+    return fleet.clone.fork('ci.sweep_idle', '--partition=fleet', *options, '--', '-S', 'trials=2', **fleet.slurm)
 
 
 def last_swept(fleet) -> set[str]:

@@ -534,8 +534,8 @@ def test_packages_that_reach_a_program(tmp_path):
 
 
 def test_packages_are_counted_before_they_are_built(tmp_path):
-    names = ('cmake', 'gcc', 'osu', 'hpl', 'zlib', 'hwloc', 'gcc-runtime', 'compiler-wrapper')
-    specs = {letter * 32: name for letter, name in zip('abcdefgh', names, strict=True)}
+    names = ('cmake', 'gcc', 'osu', 'hpl', 'zlib', 'hwloc', 'gcc-runtime', 'compiler-wrapper', 'openblas')
+    specs = {letter * 32: name for letter, name in zip('abcdefghi', names, strict=True)}
     nodes = {digest: {'name': name} for digest, name in specs.items()}
     nodes['b' * 32]['external'] = {'path': '/usr'}
     lock = tmp_path / 'spack.lock'
@@ -543,10 +543,10 @@ def test_packages_are_counted_before_they_are_built(tmp_path):
     lock.write_text(json.dumps({'roots': roots, 'concrete_specs': nodes}))
     found = packages_of(lock, ['a' * 32, 'b' * 32, 'e' * 32])
     assert (found.external, found.installed) == (('gcc',), ('cmake', 'zlib'))
-    assert found.build == ('compiler-wrapper', 'gcc-runtime', 'hpl', 'hwloc', 'osu')
-    assert str(found) == (  # two benchmarks, one other package, and two that are copied: 132 s
-        'packages: 5 to build (compiler-wrapper, gcc-runtime, hpl, hwloc, osu), 2 installed before, '
-        '1 found on this machine; about 3 min on 2 cores without a build cache'
+    assert found.build == ('compiler-wrapper', 'gcc-runtime', 'hpl', 'hwloc', 'openblas', 'osu')
+    assert str(found) == (  # two benchmarks, one other package, two that are copied, and OpenBLAS: 722 s
+        'packages: 6 to build (compiler-wrapper, gcc-runtime, hpl, hwloc, openblas, osu), 2 installed before, '
+        '1 found on this machine; about 13 min on 2 cores without a build cache'
     )
     many = Packages(tuple('abcdefgh'), (), (), 560)
     assert '8 to build (a, b, c, d, e, f and 2 more)' in str(many)

@@ -48,7 +48,7 @@ class Browser:
         self.session = self('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
         for part in ('Page', 'Runtime', 'Log', 'Network'):
             self(f'{part}.enable')
-        # else the tab it began with may have the focus, and no element of this one is told that it was given it
+        # Else the first tab may keep the focus, and elements of this tab get no focus event
         self('Emulation.setFocusEmulationEnabled', enabled=True)
 
     def __call__(self, method: str, **parameters: Any) -> dict[str, Any]:

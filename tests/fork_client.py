@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 
 class Fork:
-    """A program in a fork, which is killed when this one closes the connection or ends. `pid`: its process."""
+    """A program that the server forks; killed when this process closes the connection or ends. `pid`: its process."""
 
     def __init__(self, server: str, words: Sequence[str], cwd: str, env: Mapping[str, str], streams: Sequence[int]):
         request = json.dumps({'words': [*words], 'cwd': cwd, 'env': dict(env)}).encode()
@@ -26,7 +26,7 @@ class Fork:
 
 
 def become(words: Sequence[str]) -> None:
-    """Run the program of :func:`forks.serve` in this place: its output, its signals, its end."""
+    """Run a program in a fork with the output of this process; pass signals on to it, and end as it ends."""
     fork = Fork(os.environ['TESTS_FORKS'], words, os.getcwd(), os.environ, (1, 2))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.kill(fork.pid, number))

@@ -34,7 +34,7 @@ LIBRARIES = (
 
 
 class Forks:
-    """The process that forks, until this one ends. `address`: where :class:`fork_client.Fork` asks it."""
+    """The process that forks, until this one ends. `address`: the socket that :class:`fork_client.Fork` connects to."""
 
     def __init__(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix='f')
@@ -75,7 +75,7 @@ def serve(address: str) -> None:
         importlib.import_module(name)
     sys.path.pop(0)  # the folder of the tests
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a keeper ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the processes of `keep`
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen()
@@ -93,7 +93,7 @@ def serve(address: str) -> None:
 
 
 def keep(connection: socket.socket) -> None:
-    """Run the program that is asked for until it ends or nobody waits for it."""
+    """Run the requested program to its end; kill it if the client ends before."""
     message, streams, *_ = socket.recv_fds(connection, 2**20, 2)
     if (pid := os.fork()) == 0:
         connection.close()

@@ -202,7 +202,7 @@ class ScratchClone:
         )  # fmt: skip
 
     def fork(self, *words: str | Path, cwd: Path | None = None, timeout: float = 300, **environment: str):
-        """As `run`, for ReFrame and modules of Python, without their start; nor has a ReFrame that they run one."""
+        """Runs ReFrame or a module of Python in a fork, which saves its start, also that of the ReFrame it starts."""
         env = self.environment(TESTS_FORKS=forks().address, **environment)
         env['PATH'] = f'{ROOT / "tests/forked"}:{env["PATH"]}'
         return forks().run([*map(str, words)], cwd or self.root, env, timeout)

@@ -38,7 +38,7 @@ def pages(tmp_path_factory):
 
 def test_the_pages_are_searched_from_a_folder_without_network(pages, chromium):
     chromium.open(pages / 'verdicts.html', ready="document.querySelector('.md-search__input')")
-    # From a folder, the theme reads its index when the search is opened first: by this box or by its focus
+    # From file://, the theme loads its index only when the search is first opened, which this checkbox does
     chromium.run("document.querySelector('[data-md-toggle=search]').click()")
     word = "Object.assign(document.querySelector('.md-search__input'), {value: 'max_time'})"
     typed = f"{word}.dispatchEvent(new Event('keyup'))"  # again until the page listens

@@ -14,7 +14,7 @@ from plumbline.units import in_words
 #: Seconds that Spack took on 2 cores for a benchmark, a root of the environment (7 on Debian 12 and 13, Spack
 #: 1.2: 4 to 57 s, OSU the longest), and for another package (53 with the benchmarks in an hour, Debian 12, Spack 1.1).
 SECONDS_A_ROOT, SECONDS_A_PACKAGE = 30, 60
-#: Those that differ by far: two are only copied; OpenBLAS 0.3.27 took 14 minutes on a busy host, Spack 1.3.
+#: Packages that differ by far: two are only copied; OpenBLAS 0.3.27 took 21 minutes of CPU time (Spack 1.3.0.dev0).
 SECONDS_OF = {'compiler-wrapper': 1, 'gcc-runtime': 1, 'openblas': 600}
 _NAMED = 6  # packages that are named one by one
 

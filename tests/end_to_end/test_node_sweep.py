@@ -122,7 +122,7 @@ def start_and_hang(fleet, done: str, *options: str) -> subprocess.Popen:
     running = start(fleet, *options)
     places = 'nightly-stage/*/*/*/*/Fault*/places'
     wait_for(lambda: all([*fleet.clone.results.glob(f'{places}/{node}.tar')] for node in done.split()))
-    # of its own job: when one is cancelled, its next trial may begin before it is killed
+    # by the job of this sweep: the next trial of a cancelled job may begin before that job is killed
     wait_for(lambda: mark.exists() and {*mark.read_text().split()} & {*fleet.queue().split()})
     return running
 

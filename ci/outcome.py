@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -99,6 +100,7 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
         receiver, sender = _PROCESSES.Pipe(duplex=False)
         process = _PROCESSES.Process(target=_answer, args=(sender, call, args, kwargs))
         try:
+            _start_server()
             process.start()
             sender.close()
             answer = receiver.recv()
@@ -121,6 +123,16 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
         return answer
 
     return call
+
+
+def _start_server() -> None:
+    """Start the server, unless it runs, with Ctrl-C blocked: it ignores it only after it has loaded the libraries."""
+    resource_tracker.ensure_running()  # the server starts it first, and it unblocks Ctrl-C
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _answer(sender: Connection, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

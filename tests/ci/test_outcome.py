@@ -75,6 +75,29 @@ def test_an_interrupt_at_the_terminal_is_left_to_the_command():
     assert interrupted() == 'went on'
 
 
+def test_an_interrupt_while_the_server_loads_libraries_is_one_line():
+    steps = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from ci import command, outcome
+
+def interrupt():
+    while not any(b'forkserver' in path.read_bytes() for path in Path('/proc').glob('[0-9]*/cmdline')
+                  if os.access(path, os.R_OK) and f'PPid:\\t{os.getpid()}\\n' in (path.parent / 'status').read_text()):
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.killpg(0, signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+sys.exit(command.exit_code_of(lambda: outcome.store(Path('none'), Path('none'), 0, []), Path))
+"""
+    answer = subprocess.run(
+        [sys.executable, '-c', steps], cwd=Path(__file__).parents[2], start_new_session=True, capture_output=True,
+        text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (answer.returncode, answer.stderr) == (130, 'plumbline: interrupted\n')
+
+
 @pytest.mark.parametrize(
     ('number', 'code', 'words'),
     [

@@ -312,6 +312,16 @@ def test_a_night_that_is_told_to_end_at_20_instants(demo):
     end_nights(demo, [(chosen.random(), chosen.choice(numbers), chosen.random() < 0.5) for _ in range(20)])
 
 
+def test_a_reframe_that_runs_nothing_and_ends_well_is_no_night(demo, tmp_path):
+    nothing, real = tmp_path / 'reframe', Path(sys.executable).with_name('reframe')
+    nothing.write_text(f'#!/bin/sh\ncase " $* " in *" -r "*) exit 0 ;; esac\nexec {real} "$@"\n')
+    nothing.chmod(0o755)
+    environment = demo.environment() | {'PATH': f'{tmp_path}:{os.environ["PATH"]}'}
+    night = [sys.executable, '-m', 'ci.nightly', '--no-provision']
+    answer = subprocess.run(night, cwd=demo.root, env=environment, capture_output=True, text=True, check=False)
+    assert answer.returncode == 1 and 'ended with exit code 0 and wrote no report' in answer.stderr, answer
+
+
 def test_sigterm_leaves_nothing_running(demo, tmp_path):
     started = tmp_path / 'started'
     demo.program(f'echo $$ > {started}; sleep 300')

@@ -62,8 +62,8 @@ def parse(words: list[str]) -> argparse.Namespace:
         '--only-packages', action='store_true', help='install the Debian packages of the benchmarks, and no stack'
     )
     parser.add_argument(
-        '--build-cache', action='append', metavar='URL',
-        help=f"take built packages from this mirror, and trust its keys; {PUBLIC}: that of Spack's project",
+        '--build-cache', action='append', metavar='URL', type=_build_cache,
+        help=f"take built packages from this mirror or folder, and trust its keys; {PUBLIC}: that of Spack's project",
     )  # fmt: skip
     task = parser.add_mutually_exclusive_group()
     task.add_argument('--lock', action='store_true', help='write a new spack.lock of each stack instead of installing')
@@ -101,7 +101,7 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
         return 1
     get_solver()
     for url in arguments.build_cache or ():
-        use_build_cache(public_build_cache() if url == PUBLIC else url)
+        use_build_cache(url)
     if undescribed:
         if packages:
             debian_packages(_BUILD_PACKAGES)
@@ -189,6 +189,18 @@ def get_solver() -> None:
         subprocess.run([*pip, *wanted], cwd=ROOT, check=False)
 
 
+def _build_cache(text: str) -> str:
+    """Return the URL, or the absolute path of a folder: Spack is started in another one."""
+    if text == PUBLIC:
+        return public_build_cache()
+    if '://' in text:
+        return text
+    folder = Path(text).absolute()
+    if not folder.is_dir():
+        raise argparse.ArgumentTypeError(f'expected {PUBLIC}, a URL or a folder; there is no folder {folder}')
+    return str(folder)
+
+
 def public_build_cache() -> str:
     """Return the URL of the packages that Spack's project built from the pinned recipes."""
     (recipes,) = re.findall(r'tag: (\S+)', (SPACK_ENVS / 'common/repos.yaml').read_text(encoding='utf-8'))
@@ -197,8 +209,6 @@ def public_build_cache() -> str:
 
 def use_build_cache(url: str) -> None:
     """Add a mirror of built packages and trust its keys, as the administrator named it; leave out a silent mirror."""
-    if Path(url).exists():
-        url = str(Path(url).absolute())  # Spack is started in another folder
     name, config = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'spack-config'
     config.mkdir(parents=True, exist_ok=True)  # without this folder Spack has no scope `user`
     mirrors = config / 'mirrors.yaml'

@@ -109,7 +109,10 @@ def site_of(name: str, *devices: str) -> SimpleNamespace:
         ('s', [], [None, None], 0, []), ('s', [], [], 0, []), ('s', ['--only-packages'], ['old'], 0, []),
         ('s', ['--lock'], [None], 5, ['spack', 'solver', 'locks']),
         ('s', ['--export=x', '--binaries'], [None], 0, ['spack', 'solver', 'export']),
-        ('s', ['--build-cache=u', '--build-cache=public'], ['old'], 6, ['spack', 'solver', 'cache', 'cache', 'up']),
+        (
+            's', ['--build-cache=https://u', '--build-cache=public'], ['old'],
+            6, ['spack', 'solver', 'cache', 'cache', 'up'],
+        ),
         ('localhost', [], ['old'], 6, ['debian', 'spack', 'solver', 'debian', 'externals', 'up']),
         ('localhost', ['--no-packages'], ['old'], 6, ['spack', 'solver', 'externals', 'up']),
         ('localhost', ['--only-packages'], ['old'], 0, ['debian']),
@@ -129,10 +132,10 @@ def test_the_steps_that_install_the_stacks_of_a_site(site, words, faults, code, 
 
 def test_what_each_step_is_given(steps, tmp_path, capsys):
     steps.stacks = [stack_of('old'), stack_of('old', 'gpu')]
-    words = ['--export=some/where', '--binaries', '--build-cache=u', '--build-cache=public']
+    words = ['--export=some/where', '--binaries', '--build-cache=https://u', '--build-cache=public']
     provision.provision(site_of('localhost', 'sm_90', 'gfx90a'), provision.parse(words))
     given = {step[0]: step[1:] for step in steps.done}
-    assert [step[1] for step in steps.done if step[0] == 'cache'] == ['u', 'https://public']
+    assert [step[1] for step in steps.done if step[0] == 'cache'] == ['https://u', 'https://public']
     assert [step[1] for step in steps.done if step[0] == 'debian'] == ['hpcc', 'git']
     assert given['externals'] == (['sm_90', 'gfx90a'], ['variant'], 'cpu.yaml')
     folder, stacks, binaries = given['export']
@@ -279,6 +282,15 @@ def test_a_folder_is_no_server_that_could_be_silent(spack, monkeypatch):
     monkeypatch.setattr(provision, '_silent', lambda url: pytest.fail('a folder was asked'))
     provision.use_build_cache('/a/folder')
     assert [words[0] for words in spack] == ['mirror', 'buildcache']
+
+
+def test_the_folder_of_a_build_cache_is_absolute_and_exists(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'built').mkdir()
+    assert provision.parse(['--build-cache=built']).build_cache == [str(tmp_path / 'built')]
+    with pytest.raises(SystemExit, match='2'):
+        provision.parse(['--build-cache=buitl'])
+    assert f'no folder {tmp_path}/buitl' in capsys.readouterr().err
 
 
 @each_row(

@@ -9,6 +9,9 @@ from checks.core.reading.saved import measured, saved
 from checks.gpu import xccl_output as xccl
 from plumbline.measurement import Measurement
 
+_OF_A_WAY = ['time', 'algbw', 'busbw', '#wrong']
+_COLUMNS = ['size', 'count', 'type', 'redop', 'root', *_OF_A_WAY, *_OF_A_WAY]
+
 
 def read(path: Path) -> Iterator[Measurement]:
     """Yield both rates of each size; all count as failed if an element is wrong or a size is missing.
@@ -16,6 +19,9 @@ def read(path: Path) -> Iterator[Measurement]:
     The collective is named in the output from version 2.17 on, else by the command above it, or the name of the file.
     """
     output = saved(path)
+    for columns in re.findall(r'^# +(size +count .*)', output, re.MULTILINE):
+        if columns.split()[: len(_COLUMNS)] != _COLUMNS:
+            raise ValueError(f'expected the columns {" ".join(_COLUMNS)}, found {" ".join(columns.split())}')
     named = set(re.findall(r'\b(\w+?)_perf\b', output)) or {*re.findall('|'.join(xccl.FACTORS), path.name)}
     if len(named & {*xccl.FACTORS}) != 1:
         raise ValueError(

@@ -14,6 +14,13 @@ from plumbline.measurement import Measurement
 
 _BANNER = re.compile(r'^# OSU (?P<title>.*) v[0-9][0-9.]*$\n?', re.MULTILINE)
 _HINT = 'it was cut off, or -m asked for others; then its command belongs above the output, as set -x prints it'
+# What -f adds to the mean of a collective
+_FULL_HEADER = re.compile(
+    r'^(# (?:Size +)?Avg Latency\(us\)) +Min Latency\(us\) +Max Latency\(us\) +Iterations$', re.MULTILINE
+)
+_FULL_ROW = re.compile(
+    r'^(?P<kept>(?P<size>[0-9]*) +(?P<mean>[0-9.]+)) +(?P<least>[0-9.]+) +(?P<most>[0-9.]+) +[0-9]+$', re.MULTILINE
+)
 _LETTERS = {'HOST': 'H', 'DEVICE': 'D', 'MANAGED': 'MD'}
 _BUFFERS = re.compile(r'^# Send Buffer on (\w+) .* Receive Buffer on (\w+) ', re.MULTILINE)
 
@@ -32,7 +39,7 @@ def read(path: Path) -> Iterator[Measurement]:
     ends = [*(match.start() for match in banners), len(text)]
     for banner, (start, end), before in zip(banners, pairwise(ends), [0, *ends], strict=False):
         name, gpu = _program(banner['title'])
-        output = text[start:end]
+        output, contradicting = _without_spread(text[start:end])
         sizes, ranks = _sizes(name, text[before:start]), 2
         if pairs := re.search(r'^# \[ pairs: ([0-9]{1,6}) \]', output, re.MULTILINE):
             ranks = 2 * int(pairs[1])
@@ -44,11 +51,23 @@ def read(path: Path) -> Iterator[Measurement]:
         params = {key: value for key, value in of_params.items() if value}
         case = f'{name} {params}'
         trials[case] += 1
-        faults = osu.faults_of(output, name, sizes, ranks, gpu, buffers)
+        faults = osu.faults_of(output, name, sizes, ranks, gpu, buffers) + contradicting
         printed = [int(size) for size in re.findall(r'^([0-9]{1,12}) ', output, re.MULTILINE)]
         if sizes and (last := max(printed, default=0)) != sizes[-1]:
             faults.insert(0, f'expected sizes up to {sizes[-1]} bytes, found up to {last}: {_HINT}')
         yield from measured(name, params, osu.metrics_of(name, sizes), output, faults, trial=trials[case])
+
+
+def _without_spread(output: str) -> tuple[str, list[str]]:
+    """Return an output of -f as it is without that option, and a sentence for each mean beyond its least and most."""
+    if not _FULL_HEADER.search(output):
+        return output, []
+    faults = [
+        f'size {row["size"] or 0}: the mean of {row["least"]} to {row["most"]} us cannot be {row["mean"]}'
+        for row in _FULL_ROW.finditer(output)
+        if not float(row['least']) <= float(row['mean']) <= float(row['most'])
+    ]
+    return _FULL_ROW.sub(r'\g<kept>', _FULL_HEADER.sub(r'\1', output)), faults
 
 
 def _is_again(before: re.Match[str], banner: re.Match[str]) -> bool:
@@ -65,7 +84,7 @@ def _program(title: str) -> tuple[str, str]:
                 spelled = f'{library}-{gpu}' if gpu else library
                 if program.title.replace('MPI', spelled, 1).lower() == title.lower():
                     return (name if library == 'MPI' else name.replace('osu_', 'osu_xccl_')), gpu
-    raise ValueError(f'expected one of {", ".join(osu.PROGRAMS)}, found "{title:.60}"')
+    raise ValueError(f'found "{title:.60}", expected one of {", ".join(osu.PROGRAMS)}')
 
 
 def _sizes(name: str, above: str) -> list[int]:

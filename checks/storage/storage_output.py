@@ -166,37 +166,36 @@ def mdtest_rows(item: str, operations: Sequence[str]) -> str:
 def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: int) -> list[str]:
     """Return a sentence for each number that differs from the requested one, and for each contradictory row.
 
-    `items`: files or directories of all ranks. From 4.1 on, mdtest names the unit above its table.
+    `items`: files or directories of all ranks. Version 1 names no rate above its table, and 4.1
+    its unit, too.
     """
     faults = []
     for what, pattern, requested in (
         ('ranks', r'was launched with (\d+) total task\(s\)', ranks),
         ('nodes', r'total task\(s\) on (\d+) node\(s\)', nodes),
         ('items', r'^\d+ tasks, (\d+) (?:files|directories)', items),
-        ('iterations', r'^SUMMARY rate(?: \(in ops/sec\))?: \(of (\d+) iterations\)', iterations),
+        ('iterations', r'^SUMMARY(?: rate)?(?: \(in ops/sec\))?: \(of (\d+) iterations\)', iterations),
     ):
         stated = re.findall(pattern, output, re.MULTILINE)
         if stated != [str(requested)]:
             faults.append(f'{what}: {requested} requested, mdtest says {", ".join(stated) or "nothing"}')
     if '-- finished at ' not in output:
         faults.append('mdtest did not finish')
+    version = output.partition('mdtest-')[2][:1]
     number = rf' +({_RATE})'
     for row, *numbers in re.findall(rf'^ +(\w+ \w+) *:?{4 * number} *$', output, re.MULTILINE):
         most, least, mean = map(float, numbers[:3])
         if not least <= mean <= most:
             faults.append(f'{row}: the mean of {least} to {most} cannot be {mean}')
-        elif (
-            not faults
-            and not output.partition('mdtest-')[2].startswith('3')
-            and not _may_be(iterations, *map(float, numbers))
-        ):
+        elif not faults and version not in '13' and not _may_be(iterations, *map(float, numbers)):
             faults.append(f'{row}: max, min, mean and std {" ".join(numbers)} contradict each other')
     return faults
 
 
 def _may_be(n: int, most: float, least: float, mean: float, std: float) -> bool:
-    """Return True if `n` numbers may have this summary. `std`: with divisor n - 1; version 3 leaves numbers out of it.
+    """Return True if `n` numbers may have this summary. `std`: with divisor n - 1.
 
+    Not of version 1, whose numbers are those of all ranks, nor of version 3, which leaves numbers out of `std`.
     Of the numbers between the largest and the smallest only the sum is known; `std` is least if they are equal.
     """
     rounded = 0.01  # the four numbers have three decimals; the sum of the others has an error n times as large

@@ -16,6 +16,8 @@ from plumbline.measurement import Measurement
 
 # Option of mdtest -> the only phase that it runs
 _ONLY = {'-C': 'creation', '-T': 'stat', '-E': 'read', '-r': 'removal'}
+# The table that -P adds: the seconds behind each rate
+_TIMES = re.compile(r'^SUMMARY time.*\n(?: .*\n)*', re.MULTILINE)
 
 
 def ior(path: Path) -> Iterator[Measurement]:
@@ -56,7 +58,7 @@ def _flat(results: list[Any]) -> list[dict[str, Any]]:
 
 def mdtest(path: Path) -> Iterator[Measurement]:
     """Yield the mean rates of each operation; the dim `place` follows from the options of the run, as in the check."""
-    output = saved(path)
+    output = _TIMES.sub('', saved(path))
 
     def stated(what: str, pattern: str) -> str:
         matches = re.findall(pattern, output, re.MULTILINE)
@@ -67,8 +69,9 @@ def mdtest(path: Path) -> Iterator[Measurement]:
     words = shlex.split(stated('its command', r'^Command line used: (.*)$'))
     ranks = int(stated('its tasks', r'was launched with ([0-9]{1,9}) total task'))
     nodes = int(stated('its nodes', r'total task\(s\) on ([0-9]{1,9}) node'))
-    items = int(stated('its items', r'^[0-9]{1,9} tasks, ([0-9]{1,12}) (?:files|directories)'))
-    iterations = int(stated('its iterations', r'^SUMMARY rate(?: \(in ops/sec\))?: \(of ([0-9]{1,9}) iterations\)'))
+    items = int(stated('its items', r'^[0-9]{1,9} tasks, ([0-9]{1,15}) (?:files|directories)'))
+    of_iterations = r'^SUMMARY(?: rate)?(?: \(in ops/sec\))?: \(of ([0-9]{1,9}) iterations\)'
+    iterations = int(stated('its iterations', of_iterations))
     only = [_ONLY[word] for word in words if word in _ONLY]
     sharing = 'unique' if '-u' in words else 'shared'
     metrics = []

@@ -70,6 +70,11 @@ EXPECTED = [
         (10913.8905, 'ops/s', 'higher'),  # half of 21827.781
     ),
     (
+        'mdtest', 'mdtest-4.0.0-times',
+        ('mdtest', 'items=400,nodes=1,ranks=2', 'operations', 'operation=creation,place=easy_unique'),
+        (9232.929, 'ops/s', 'higher'),
+    ),
+    (
         'ior', 'ior-4.0.0-json-write',
         (
             'IOR',
@@ -120,6 +125,19 @@ def with_stderr(of):
         ('osu', 'osu_bw-7.4-validated', lambda of: f'+ osu_bw -m 64\n{of}'.replace('Pass', 'Fail', 1), 'failed for'),
         ('nccl-tests', 'rccl-tests-all_reduce-8-ranks', lambda of: of.replace('0 OK', '3 FAILED'), 'Out of bounds'),
         ('mdtest', 'mdtest-4.0.0-files-unique', lambda of: of[: of.index('-- finished')], 'did not finish'),
+        (
+            'nccl-tests', 'rccl-tests-all_reduce-8-ranks', lambda of: of.replace('313.66      0', '313.66    N/A'),
+            'of 1 of 31 sizes were not checked',
+        ),
+        (
+            'osu', 'osu_allreduce-7.4-full', lambda of: f'+ osu_allreduce -f -m 4:64\n{of}'.replace('0.48', '0.50'),
+            'size 4: the mean of 0.47 to 0.49 us cannot be 0.50',
+        ),
+        (
+            'mdtest', 'mdtest-4.0.0-files-unique',
+            lambda of: of.replace('mdtest-4', 'mdtest-1').replace('41276', '51276'),
+            'File creation: the mean of 37993.605 to 47811.958 cannot be 51276.148',
+        ),
         ('ior', 'ior-4.0.0-json-write', lambda of: of.replace('"bwMeanMIB": 1549', '"bwMeanMIB": 1649'), 'the summary'),
     ],
 )  # fmt: skip
@@ -142,7 +160,7 @@ def test_an_output_that_is_not_valid_is_stored_as_failed(work, tmp_path, name, f
         ('hpl', 'hpl-2.3-no-memory', 'Memory allocation failed'),
         ('hpl', 'osu_bw-7.4', 'expected a line such as "WR11C2R4'),
         ('osu', 'hpl-2.3', 'expected a line such as "# OSU MPI Latency Test'),
-        ('osu', 'osu_init-7.4', 'expected one of osu_latency'),
+        ('osu', 'osu_init-7.4', 'found "MPI Init Test", expected one of osu_latency'),
         ('hpcg', 'hpcg-3.1-grid-20', 'expected Distributed Processes'),
         ('babelstream', 'babelstream-5.0-csv', 'with the size of an array'),
         ('nccl-tests', 'nccl-tests-sendrecv-rows', 'expected one line "# nThread'),
@@ -162,6 +180,31 @@ def test_the_command_above_an_output_says_which_sizes_were_asked_for(tmp_path):
     path.write_text(f'+ mpirun -np 2 osu_bw -c -m 1:64\n{text}')
     found, failed = series('osu', path)
     assert not failed and len(found) == 7  # 1, 2, 4, ... 64 bytes
+
+
+def test_of_the_full_output_of_a_collective_the_means_are_read(tmp_path):
+    path = tmp_path / 'job.out'
+    path.write_text('+ osu_allreduce -f -m 4:64\n' + (OUTPUTS / 'osu_allreduce-7.4-full.txt').read_text())
+    found, failed = series('osu', path)
+    means = {int(key[3].partition('=')[2]): value[0] for key, value in found.items()}
+    assert not failed and means == {4: 0.48, 8: 0.28, 16: 0.31, 32: 0.29, 64: 0.31}
+
+
+def test_mdtest_1_has_numbers_of_all_ranks(tmp_path):
+    text = (OUTPUTS / 'mdtest-4.0.0-files-unique.txt').read_text()
+    path, old = tmp_path / 'mdtest.txt', text.replace('mdtest-4.0.0', 'mdtest-1.9.3').replace('SUMMARY rate', 'SUMMARY')
+    path.write_text(old.replace('5660.196', '26.390').replace('2 tasks, 400 files', '2 tasks, 2000000000000 files'))
+    found, failed = series('mdtest', path)
+    key = 'mdtest', 'items=2000000000000,nodes=1,ranks=2', 'operations', 'operation=creation,place=easy_unique'
+    assert not failed and found[key] == (41276.148, 'ops/s', 'higher')
+
+
+def test_columns_of_other_versions_of_nccl_tests_are_refused(tmp_path):
+    path = tmp_path / 'all_reduce_perf.txt'
+    text = (OUTPUTS / 'rccl-tests-all_reduce-8-ranks.txt').read_text()
+    path.write_text(text.replace('redop    root', 'redop').replace('#wrong', 'error'))
+    with pytest.raises(InputError, match=r'the columns size count type redop root .*, found size count type redop t'):
+        series('nccl-tests', path)
 
 
 def test_several_programs_in_one_output_are_cases_and_trials(tmp_path):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from postprocess.results.tables import RunReport
 from postprocess.text import count, one_line
 
 _SOME = 5  # most metrics that a sentence names
+_NOT_PASSED = {'fail': 'failed', 'abort': 'aborted', 'skip': 'skipped'}
 
 
 def ingest(
@@ -54,8 +56,9 @@ def ingest(
         if added:
             of = f' of {expected}' if expected not in (None, session['ran']) else ''
             ran, samples = count(session['ran'], 'case') + of, count(len(report.samples), 'sample')
-            skipped = sum(case['result'] == 'skip' for case in report.cases)
-            ran += f' ({skipped} skipped)' if skipped else ''
+            results = Counter(case['result'] for case in report.cases)
+            others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
+            ran += f' ({", ".join(others)})' if others else ''
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
             yield from repeated
             yield from (f'{name}: {note}' for note in (*report.notes, *converted))
@@ -70,9 +73,12 @@ def ingest(
     if undecided:
         names = [f'{check} {metric} in {unit or "no unit"}' for check, metric, unit in sorted(undecided)]
         some = ', '.join(names[:_SOME]) + (', ...' if names[_SOME:] else '')
+        metric = min(metric for _, metric, _ in undecided)
+        of_format = f'a rule such as `- {{metric: {metric}, better: lower}}` decides it in {place()}'
+        of_reframe = f'`plumbline init --suite REPORT` lists them in {place()}'
         yield (
             f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; '
-            f'`plumbline init --suite REPORT` lists them in {place()}'
+            f'{of_format if format else of_reframe}'
         )
 
 
@@ -80,19 +86,19 @@ def _found(
     store: Store, paths: Sequence[Path], site: str | None, perflogs: bool, format: str | None
 ) -> Iterator[RunReport | InputError]:
     """Yield the sessions in the files, and errors for what cannot be used."""
+    try:
+        rules = read_rules()
+    except InputError as error:
+        yield error
+        return
     if not format:
-        try:
-            rules = read_rules()
-        except InputError as error:
-            yield error
-            return
         yield from read_perflogs(paths, store, rules) if perflogs else _reports(store, paths, site, rules)
         return
     for path in paths:
         try:
             if not site:
                 raise InputError(f'{path}: the format {format} names no site: give --site')
-            yield from read_measurements(path, format, site)
+            yield from read_measurements(path, format, site, rules)
         except InputError as error:
             yield error
 

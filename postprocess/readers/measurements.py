@@ -19,11 +19,11 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from plumbline.errors import InputError, expected_one_of
-from plumbline.identity import pairs, to_text
+from plumbline.identity import from_text, pairs, to_text
 from plumbline.measurement import Measurement
 from plumbline.record import summarize
-from postprocess.readers import values
 from postprocess.readers.formats import READERS, Reader
+from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, clock_problems
 from postprocess.results.tables import RunReport, metric_row
 
@@ -49,7 +49,7 @@ def _reader(name: str) -> Reader:
         raise InputError(f'{name}: its reader {reader.value} cannot be loaded: {_brief(error)}') from None
 
 
-def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
+def read_measurements(path: Path, name: str, site: str, rules: Rules = NO_RULES) -> Iterator[RunReport]:
     """Yield the sessions in a file of the format `name`, either all or none. Raises InputError."""
     read = _reader(name)
     if not NAME.fullmatch(site):
@@ -69,18 +69,21 @@ def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
     for measurement in measurements:
         sessions[measurement.session].append(measurement)
     yield from [
-        _report(site, session, of_session, written, path, digest, name) for session, of_session in sessions.items()
+        _report(site, session, of_session, written, path, digest, name, rules)
+        for session, of_session in sessions.items()
     ]
 
 
 def _brief(error: Exception) -> str:
     """Return the message of an error on one line of at most 200 characters."""
-    return re.sub(r'\s+', ' ', f'{error}' or type(error).__name__)[:200]
+    text = f'it has no {error}' if isinstance(error, KeyError) else f'{error}' or type(error).__name__
+    return re.sub(r'\s+', ' ', text)[:200]
 
 
 def _report(
-    site: str, session: str, found: list[Measurement], written: datetime, path: Path, digest: str, name: str
-) -> RunReport:
+    site: str, session: str, found: list[Measurement], written: datetime, path: Path, digest: str, name: str,
+    rules: Rules,
+) -> RunReport:  # fmt: skip
     """Return the measurements of a session as a run report: one case for each check with params, place and node."""
     times = [each.time or written for each in found]
     # a session that the file names is identified by its numbers, so a file that has grown does not add it again; a
@@ -104,7 +107,9 @@ def _report(
             measurement.node,
         ].append(measurement)
     cases, metrics, samples = [], [], []
-    for number, ((partition, environ, check, params, node), of_case) in enumerate(by_case.items()):
+    undecided: set[tuple[str, str, str]] = set()
+    for number, ((partition, environ, check, text, node), of_case) in enumerate(by_case.items()):
+        params, dims_of_case = rules.split(check, text)
         failed = next((each.failed for each in of_case if each.failed), '') or _without_a_value(of_case)
         cases.append({
             'case_id': number, 'round': 0, 'purpose': '', 'partition': partition, 'environ': environ, 'check': check,
@@ -123,18 +128,19 @@ def _report(
             first = of_series[0]
             if len({(each.unit, each.better) for each in of_series}) > 1:
                 raise InputError(f'{path}: {check} {params}: {metric} has several units or directions')
-            columns = values.metric(metric, first.unit, None, None)
-            columns |= {'dims': dims, 'judged': first.judged} | ({'better': first.better} if first.better else {})
+            columns, factor, is_known = rules.metric(check, metric, first.unit, better=first.better)
+            if not is_known and first.judged:
+                undecided.add((check, columns['metric'], columns['unit']))
+            columns['dims'] = with_dims(with_dims(columns['dims'], from_text(dims)), dims_of_case)
+            columns['judged'] = columns['judged'] and first.judged
             if twice := [each for each, number in Counter(each.trial for each in of_series).items() if number > 1]:
                 raise InputError(f'{path}: {check} {params}: trial {twice[0]} of {metric} {dims} is there twice')
-            numbers = [each.value for each in of_series if not math.isnan(each.value)]
+            numbers = {each.trial: each.value * factor for each in of_series if not math.isnan(each.value)}
             missing = None if numbers else 'it has no value'
-            metrics.append(metric_row(cases[-1], vars(summarize(numbers)) | columns | {'missing': missing}))
-            key = {'case_id': number, 'metric': metric, 'dims': dims, 'node': node}
-            samples += [
-                key | {'trial': each.trial, 'value': each.value} for each in of_series if not math.isnan(each.value)
-            ]
-    return RunReport(site, row | {'ran': len(cases)}, cases, metrics, samples)
+            metrics.append(metric_row(cases[-1], vars(summarize([*numbers.values()])) | columns | {'missing': missing}))
+            key = {'case_id': number, 'metric': columns['metric'], 'dims': columns['dims'], 'node': node}
+            samples += [key | {'trial': trial, 'value': value} for trial, value in numbers.items()]
+    return RunReport(site, row | {'ran': len(cases)}, cases, metrics, samples, undecided=frozenset(undecided))
 
 
 def _without_a_value(of_case: list[Measurement]) -> str:

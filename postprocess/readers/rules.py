@@ -44,10 +44,15 @@ class Rules:
         return keys
 
     def metric(
-        self, check: str, name: str, unit: str, lower: float | None, upper: float | None
+        self, check: str, name: str, unit: str, lower: float | None = None, upper: float | None = None, better: str = ''
     ) -> tuple[dict[str, Any], float, bool]:
-        """Return the columns of a metric, the factor of its values, and True if its direction is known."""
+        """Return the columns of a metric, the factor of its values, and True if its direction is known.
+
+        `better`: the direction that the file states; a rule overrides it.
+        """
         columns, known = values.metric(name, unit, lower, upper), values.is_known(unit, lower, upper)
+        if better:
+            columns['better'], known = better, True
         rule = self.of(check, name, columns['unit'])
         columns |= {key: rule[key] for key in ('better', 'floor', 'usual_spread', 'judged') if key in rule}
         if 'name' in rule and (match := re.fullmatch(rule['name'], name)):

@@ -10,7 +10,8 @@ from plumbline.identity import NONE
 from plumbline.units import UNITS, better, dimension, number_in, plain
 
 _FLOOR_OF_TIMES = 0.05  # times of other suites vary more than rates
-_RATE = re.compile(r'.*/ ?s(?:ec(?:onds?)?)?|.*(?:flops?|iops|ops|teps)', re.IGNORECASE)
+_RATE = re.compile(r'.*/ ?[nmu]?s(?:ec(?:onds?)?)?|.*(?:flops?|iops|ops|teps)', re.IGNORECASE)
+_COST = re.compile(r'.*/ ?(?:op|iter(?:ation)?)')  # such as ns/iter, and B/op of Go's benchmarks
 
 
 def metric(name: str, unit: str, lower: float | None, upper: float | None) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def _by_unit(unit: str) -> str | None:
     """Return the better direction of a unit; None if the unit does not say it."""
     if unit in UNITS:
         return better(unit)
-    return 'higher' if _RATE.fullmatch(unit) else None
+    return 'higher' if _RATE.fullmatch(unit) else 'lower' if _COST.fullmatch(unit) else None
 
 
 def is_within(value: float, reference: float | None, lower: float | None, upper: float | None) -> bool:

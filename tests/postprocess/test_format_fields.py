@@ -126,6 +126,12 @@ GITHUB = 'window.DATA = ' + json.dumps({'entries': {'my suite': [
      'benches': [{'name': 'a', 'value': 2, 'unit': 'ms'}]},
     {'tool': 'cargo', 'benches': [{'name': 'a', 'value': 2, 'unit': 'ms'}, {'name': 'b', 'value': 3}]},
     {'tool': 'customSmallerIsBetter', 'benches': [{'name': 'c', 'value': 3}]},
+    {'tool': 'go', 'benches': [
+        {'name': 'd', 'value': 4, 'unit': 'ns/op\t127 B/op\t5 allocs/op'}, {'name': 'e', 'value': 5, 'unit': 'B/op'},
+    ]},
+    {'tool': 'jmh', 'benches': [
+        {'name': 'f', 'value': 6, 'unit': 'ops/us'}, {'name': 'g', 'value': 7, 'unit': 'us/op'},
+    ]},
 ]}})  # fmt: skip
 BYTES = {'check': 'sum', 'metric': 'value', 'unit': 'B', 'better': 'lower', 'node': 'n1'}
 OF_GOOGLE = {'check': 'Copy', 'params': {'arg1': '8', 'arg2': 'fast'}, 'time': NOON, 'node': 'n1'}
@@ -157,16 +163,28 @@ FILES = [
     ]),
     ('github-action-benchmark', GITHUB, [
         OF_SUITE | {'better': 'higher', 'session': 'abc', 'time': NOON}, OF_SUITE | {'better': 'lower'},
-        {'check': 'b', 'metric': 'value', 'value': 3.0, 'better': 'higher', 'environ': 'my_suite'},
+        {'check': 'b', 'metric': 'value', 'value': 3.0, 'better': 'lower', 'environ': 'my_suite'},
         {'check': 'c', 'metric': 'value', 'value': 3.0, 'better': 'lower', 'environ': 'my_suite'},
+        {'check': 'd', 'metric': 'value', 'value': 4.0, 'unit': 'ns/op', 'better': 'lower', 'environ': 'my_suite'},
+        {'check': 'e', 'metric': 'value', 'value': 5.0, 'unit': 'B/op', 'better': 'lower', 'environ': 'my_suite'},
+        {'check': 'f', 'metric': 'value', 'value': 6.0, 'unit': 'ops/us', 'environ': 'my_suite'},
+        {'check': 'g', 'metric': 'value', 'value': 7.0, 'unit': 'us/op', 'better': 'lower', 'environ': 'my_suite'},
     ]),
     ('github-action-benchmark', [{'name': 'a', 'value': 2, 'unit': 'ns/iter'}], [
-        {'check': 'a', 'metric': 'value', 'value': 2.0, 'unit': 'ns/iter', 'better': 'lower', 'environ': 'benchmark'},
+        {'check': 'a', 'metric': 'value', 'value': 2.0, 'unit': 'ns/iter', 'environ': 'benchmark'},
     ]),
     ('bencher', {'a': {'latency': {'value': 2}, 'throughput': {'value': 3}, 'heap': {'value': 4}}}, [
         {'check': 'a', 'metric': 'latency', 'value': 2.0, 'unit': 'ns', 'better': 'lower'},
         {'check': 'a', 'metric': 'throughput', 'value': 3.0, 'unit': '1/s', 'better': 'higher'},
-        {'check': 'a', 'metric': 'heap', 'value': 4.0, 'better': 'higher'},
+        {'check': 'a', 'metric': 'heap', 'value': 4.0},
+    ]),
+    ('bencher', {'a': {
+        'Total bytes': {'value': 2}, 'l1-hits': {'value': 3}, 'L1 Hit Rate': {'value': 4}, 'I1 Miss Rate': {'value': 5},
+    }}, [
+        {'check': 'a', 'metric': 'Total bytes', 'value': 2.0, 'unit': 'B', 'better': 'lower'},
+        {'check': 'a', 'metric': 'l1-hits', 'value': 3.0, 'better': 'lower'},
+        {'check': 'a', 'metric': 'L1 Hit Rate', 'value': 4.0, 'better': 'higher'},
+        {'check': 'a', 'metric': 'I1 Miss Rate', 'value': 5.0, 'better': 'lower'},
     ]),
     ('hyperfine', {'results': [
         {'command': 'a', 'mean': 2, 'times': [1, 3], 'exit_codes': [0, 0], 'parameters': {'n': '1'}},
@@ -317,7 +335,7 @@ def test_a_name_has_no_blank():
 
 @each_row(('metric', 'better'), [
     ('Wall Clock Time', 'lower'), ('rw_lat', 'lower'), ('file size', 'lower'), ('jitter', 'lower'),
-    ('rate', 'higher'), ('resized', 'higher'), ('lateral', 'higher'),
+    ('rate', 'higher'), ('Average STREAM Bandwidth', 'higher'), ('resized', ''), ('lateral', ''), ('rated', ''),
 ])  # fmt: skip
 def test_the_direction_follows_from_the_name(metric, better):
     assert fields.better_by_name(metric) == better

@@ -14,6 +14,7 @@ from run_reports import BEGAN
 from plumbline.errors import InputError
 from postprocess.readers.formats import READERS
 from postprocess.readers.measurements import read_measurements, readers
+from postprocess.readers.rules import Rules
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 
@@ -96,6 +97,12 @@ def test_a_wrong_table_is_named(work, tmp_path, text, said):
     assert said in answer and 'a.csv' in answer and not Store(work.results).sites()
 
 
+def test_what_a_file_lacks_is_named(tmp_path):
+    (tmp_path / 'a.json').write_text('{"result": []}')
+    with pytest.raises(InputError, match="not of the format hyperfine: it has no 'results'"):
+        list(read_measurements(tmp_path / 'a.json', 'hyperfine', 'box'))
+
+
 def test_google_benchmark(work):
     assert ' 8 cases, 16 samples' in ingest(work, GOOGLE, 'google-benchmark')
     (found,) = numbers(work)
@@ -115,6 +122,32 @@ def test_github_action_benchmark(work):
     first, second = numbers(work)
     assert first[('u64_copy', '', '', 'value')] == (156582.0, 'ns/iter', 'lower', 1)
     assert second[('str10_copy', '', '', 'value')] == (3633483.9, 'ns/iter', 'lower', 1)
+
+
+def test_a_number_without_a_direction_is_told_and_a_rule_decides_it(work, tmp_path):
+    path = tmp_path / 'run.json'
+    path.write_text(json.dumps([
+        {'name': 'server', 'value': 50, 'unit': 'Megabytes'}, {'name': 'start', 'value': 2, 'unit': 'seconds'},
+        {'name': 'copy', 'value': 3, 'unit': 'B/op'}, {'name': 'sent', 'value': 4, 'unit': 'ops/s'},
+    ]))  # fmt: skip
+    told = ' '.join(ingest(work, path, 'github-action-benchmark').split())
+    assert 'higher is assumed: server value in Megabytes; a rule such as `- {metric: value, better: lower}`' in told
+    directions = {key[0]: value[2] for key, value in numbers(work)[0].items()}
+    assert directions == {'server': 'higher', 'start': 'lower', 'copy': 'lower', 'sent': 'higher'}
+
+    def stored(rule):
+        (report,) = read_measurements(path, 'github-action-benchmark', 'box', Rules((rule,)))
+        rows = [(row['better'], row['judged'], row['unit'], row['mean']) for row in report.metrics]
+        return rows[:2], [sample['value'] for sample in report.samples], report.undecided
+
+    start, samples = ('lower', True, 's', 2), [50, 2, 3, 4]
+    of_server = [('lower', True, 'Megabytes', 50), start]
+    assert stored({'check': 'server', 'better': 'lower'}) == (of_server, samples, frozenset())
+    of_server = [('higher', False, 'Megabytes', 50), start]
+    assert stored({'check': 'server', 'judged': False}) == (of_server, samples, frozenset())
+    of_both = [('higher', True, 'Megabytes', 50), ('lower', True, 'ms', 2000)]
+    undecided = {('server', 'value', 'Megabytes')}
+    assert stored({'unit': 's', 'convert_to': 'ms'}) == (of_both, [50, 2000, 3, 4], undecided)
 
 
 def test_superbench(work, tmp_path):
@@ -261,7 +294,7 @@ VALUES = [
     ('xdmod-appkernels.csv', 'xdmod', 'IOR', 'processing_units=2 nodes', 'Wall Clock Time', 211.25, '', 'lower'),
     ('conbench-2024.3.20.json', 'conbench', 'copy', 'mbytes=16,suite=memory', 'value', 0.825493897, 'GB/s', 'higher'),
     ('bencher.json', 'bencher', 'copy of 16 MiB', '-', 'latency', 1195814.5, 'ns', 'lower'),
-    ('bencher.json', 'bencher', 'program', '-', 'file-size', 1048576.0, '', 'lower'),
+    ('bencher.json', 'bencher', 'program', '-', 'file-size', 1048576.0, 'B', 'lower'),
     ('pyperf-2.10.0.json', 'pyperf', 'sum_1000', '-', 'value', 0.000166637364583, 's', 'lower'),
     (
         'pytest-benchmark-5.3.1.json', 'pytest-benchmark',

@@ -108,6 +108,11 @@ def word(text: str) -> str:
 
 
 def better_by_name(metric: str) -> str:
-    """Return the better direction of a metric without a unit: times, latencies, errors and sizes are better lower."""
-    lower = re.search(r'time|latency|seconds|error|jitter|overhead|_lat\b|\bsize\b', metric, re.IGNORECASE)
-    return 'lower' if lower else 'higher'
+    """Return the better direction of a metric without a unit, as its name says it; empty: it does not.
+
+    Times, latencies, errors and sizes are better lower; rates, bandwidths and efficiencies higher.
+    """
+    if re.search(r'time|latency|seconds|error|jitter|overhead|_lat\b|\bsize\b', metric, re.IGNORECASE):
+        return 'lower'
+    higher = r'rate\b|bandwidth|bw(?![a-z])|throughput|flops?(?![a-z])|iops|speed|efficiency|performance'
+    return 'higher' if re.search(higher, metric, re.IGNORECASE) else ''

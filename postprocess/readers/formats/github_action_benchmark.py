@@ -9,6 +9,9 @@ from typing import Any
 from plumbline.measurement import Measurement
 from postprocess.readers.formats import fields
 
+#: The tools of whose numbers the action says that larger is better; of the others it says smaller.
+_HIGHER = ('benchmarkjs', 'pytest', 'customBiggerIsBetter')
+
 
 def read(path: Path) -> Iterator[Measurement]:
     """Yield the value of each benchmark of each commit."""
@@ -25,9 +28,18 @@ def read(path: Path) -> Iterator[Measurement]:
             }
             if date is not None:
                 common['time'] = fields.utc(date)
-            better = {'customBiggerIsBetter': 'higher', 'customSmallerIsBetter': 'lower'}.get(tool, '')
             for bench in run['benches']:
                 unit = str(bench.get('unit', ''))
-                way = better or ('lower' if re.match(r'[nmu]?s\b', unit) else 'higher')
-                value = fields.number(bench['value'])
-                yield Measurement(check=bench['name'], metric='value', value=value, unit=unit, better=way, **common)
+                if tool == 'go':
+                    unit = unit.partition('\t')[0].partition(' ')[0]  # B/op and allocs/op may stand behind ns/op
+                yield Measurement(
+                    check=bench['name'], metric='value', value=fields.number(bench['value']), unit=unit,
+                    better=_direction(tool, unit), **common,
+                )  # fmt: skip
+
+
+def _direction(tool: str, unit: str) -> str:
+    """Return the direction of a tool's numbers; empty, so that the unit decides, of JMH's rates and without a tool."""
+    if not tool or (tool == 'jmh' and unit.startswith('ops/')):
+        return ''
+    return 'higher' if tool in _HIGHER else 'lower'

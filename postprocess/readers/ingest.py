@@ -19,7 +19,7 @@ from postprocess.results.tables import RunReport
 from postprocess.text import count, one_line
 
 _SOME = 5  # most metrics that a sentence names
-_NOT_PASSED = {'fail': 'failed', 'abort': 'aborted', 'skip': 'skipped'}
+_NOT_PASSED = {'fail': 'failed', 'skip': 'skipped'}
 
 
 def ingest(
@@ -56,7 +56,8 @@ def ingest(
         if added:
             of = f' of {expected}' if expected not in (None, session['ran']) else ''
             ran, samples = count(session['ran'], 'case') + of, count(len(report.samples), 'sample')
-            results = Counter(case['result'] for case in report.cases)
+            once = {(case['partition'], case['environ'], case['name'], case['result']) for case in report.cases}
+            results = Counter(result for *_, result in once)
             others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
             ran += f' ({", ".join(others)})' if others else ''
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])

@@ -71,7 +71,7 @@ def values_in(results):
 @pytest.mark.parametrize('version', PRINTED)
 def test_each_value_of_a_report_is_read(work, version):
     said = work.run('ingest', RECORDED / f'reframe-{version}.json')
-    assert said.exit_code == 0 and '4 cases, 6 samples' in said.stdout, said.output
+    assert said.exit_code == 0 and '4 cases (1 failed), 6 samples' in said.stdout, said.output
     small, large = str({'size': 'small'}), str({'size': 'large'})
     rate, latency, rate_of_large, latency_of_large = PRINTED[version]
     assert values_in(work.results) == {

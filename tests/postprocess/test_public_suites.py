@@ -107,7 +107,9 @@ def test_each_value_of_the_logs_is_stored(work, name):
 
 
 def test_a_test_that_missed_its_own_reference_is_an_incident_until_a_baseline_judges_it(work):
-    report = document('cscs-reruns')
+    report = document('cscs-reruns')  # of two runs
+    said = work.run('ingest', RECORDED / 'cscs-reruns.json', '--results', work.reports / 'elsewhere')
+    assert ': 5 cases (3 failed), 10 samples' in said.stdout, said.output
     work.ingest(night(report, 0))
     red = work.run('compare')
     assert red.exit_code == 1 and 'FAILED: 1 incident open, 1 new; 3 failed, 2 no reference' in red.stdout, red.output

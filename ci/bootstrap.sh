@@ -131,6 +131,7 @@ compile_python_packages() {
 # dependencies of pyproject.toml, or empty. ARGUMENT: of the command; for --help and --version, nothing is installed.
 python_environment() {
     extra=$1 python=python venv=${PLUMBLINE_VENV:-$PWD/.venv} others=$PATH
+    [ -L "$venv" ] && venv=$(readlink -f "$venv") # Python makes no environment in a link, such as one to a larger disk
     export PATH="$venv/bin:$PATH"
     if [ ! -f pyproject.toml ]; then # written by `plumbline init`, which left a link to its environment in .venv
         python -c 'import plumbline.paths' 2> /dev/null && return 0

@@ -4,6 +4,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,13 @@ def test_help_and_version_build_nothing(machine):
             assert answer.returncode == 0, answer.stderr
             assert words in answer.stdout
     assert not (machine.clone / '.venv').exists()
+
+
+def test_the_environment_can_be_a_link_to_another_disk(machine, shell, tmp_path):
+    (machine.clone / '.venv').symlink_to(tmp_path / 'other')
+    machine.program('python3', f'case "$2" in venv) exec {sys.executable} "$@" --without-pip ;; esac')
+    answer = machine.bootstrap(shell, 'install_python_packages() { return 5; }; python_environment ""')
+    assert (answer.returncode, (tmp_path / 'other/pyvenv.cfg').exists()) == (2, True), answer.stderr
 
 
 def test_the_tests_install_packages_only_when_told_to(machine):

@@ -46,6 +46,8 @@ def faults_of(output: str, backend: str, size: tuple[int, int, int], ranks: int)
     limit, error = (re.findall(rf'^{name}: +({NUMBER})$', output, re.MULTILINE) for name in ('Tolerance', 'Max error'))
     if len(limit) != 1 or len(error) != 1 or not output.endswith('\n') or float(error[0]) > float(limit[0]):
         faults.append(f'expected an error below the tolerance {limit or "(not printed)"}, found {error or "none"}')
+    if len(re.findall(TIMES, output, re.MULTILINE)) != 1:
+        faults.append('expected one line "Time per run: ... (s)" with one "Performance: ... GFlops/s" below it')
     work = 5e-9 * math.prod(size) * math.log2(math.prod(size))  # of one transform, in 10^9 operations
     agreement = Agreement(TIMES, [Claim('time and rate', lambda row: (row['seconds'] * row['rate'], work))], digits=6)
     return faults + agreement.faults(output)

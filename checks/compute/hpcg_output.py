@@ -150,7 +150,7 @@ def faults_of(output: str, grid: tuple[int, int, int], ranks: int, threads: int)
     least = number('Iteration Count Information', 'Reference CG iterations per set')
     if not number(*iterations) >= least > 0:
         faults.append(f'{iterations[1]} is {found(*iterations)}, expected at least the {least} of the reference')
-    figures = {name: re.findall(figure(*of), output, re.MULTILINE) for name, of in _FIGURES.items()}
+    figures = {name: re.findall(figure(*of, value=r'(\S+)'), output, re.MULTILINE) for name, of in _FIGURES.items()}
     if number(*iterations) != least:
         figures.pop(
             'bytes'

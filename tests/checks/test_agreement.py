@@ -147,6 +147,14 @@ def test_two_percent_more_are_found(targets, name, pattern):
         assert targets[name].outcome(scaled(targets[name].text, pattern, factor)) is None, factor
 
 
+@each_row(('name', 'pattern'), COLUMNS)
+def test_what_is_no_number_is_no_measurement(targets, name, pattern):
+    text = targets[name].text
+    begin, end = re.search(pattern, text, re.MULTILINE).span(1)
+    for word in ('nan', '-nan', 'inf', '-1.0', '1e400', 'x', '*' * 8):
+        assert targets[name].outcome(f'{text[:begin]}{word}{text[end:]}') is None, word
+
+
 # The clock and the nodes of the job
 
 BEGAN = datetime(2026, 11, 21, 22, 30, 0, tzinfo=timezone.utc)

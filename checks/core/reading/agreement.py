@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,9 +63,14 @@ def printed(text: str, digits: int = 0, whole: bool = False) -> Span:
     """Return the numbers that round to `text`. An integer is exact, unless `whole` says that it was rounded.
 
     `digits`: significant digits of C's %g, which leaves out zeros at the end. What is beyond all floats is infinite,
-    and contradicts each number that is not.
+    and contradicts each number that is not; what is no number contradicts all.
     """
-    number = Decimal(text)
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal('NaN')
+    if number.is_nan():
+        return exact(math.nan)
     if math.isinf(float(number)):
         return exact(math.inf)
     exponent = int(number.as_tuple().exponent)
@@ -115,28 +120,31 @@ def contradictions(claims: Sequence[Claim], numbers: Mapping[str, Any], where: s
 class Agreement:
     """What must be true of each row that a program prints.
 
-    `rows`: a regular expression (``^`` and ``$`` match at lines). `claims` get its named groups: each number as a span,
-    other texts as they are. `digits`, `whole`: how the numbers are rounded, see `printed`; `whole` names groups.
+    `rows`: a regular expression (``^`` and ``$`` match at lines). `claims` get its named groups: each as a span, which
+    is NaN where the text is no number and so contradicts all; None where the group is not there. `digits`, `whole`: how
+    the numbers are rounded, see `printed`; `whole` names groups. `words`: groups of words, given as they are.
     """
 
     rows: str
     claims: Sequence[Claim]
     digits: int = 0
     whole: Collection[str] = ()
+    words: Collection[str] = ()
 
     def faults(self, output: str) -> list[str]:
         """Return a sentence for each claim that a row of an output contradicts."""
         matches = re.finditer(self.rows, output, re.MULTILINE)
         return [fault for match in matches for fault in self.of(match.groupdict(), ' '.join(match[0].split())[:100])]
 
-    def of(self, row: Mapping[str, str], where: str = '') -> list[str]:
+    def of(self, row: Mapping[str, str | None], where: str = '') -> list[str]:
         """Return a sentence for each claim that a row (name -> text) contradicts."""
         return contradictions(self.claims, {name: self._read(name, text) for name, text in row.items()}, where)
 
-    def _read(self, name: str, text: str) -> Any:
-        if re.fullmatch(r'[0-9]{1,24}(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?', text):
-            return printed(text, self.digits, name in self.whole)
-        return text
+    def _read(self, name: str, text: str | None) -> Span | str | None:
+        if text is None or name in self.words:
+            return text
+        is_number = re.fullmatch(r'[0-9]{1,24}(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?', text)
+        return printed(text if is_number else 'NaN', self.digits, name in self.whole)
 
 
 @dataclass(frozen=True)

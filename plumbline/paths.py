@@ -103,7 +103,16 @@ def software_directory() -> Path:
 def _folder(name: str, setting: settings.Setting[str]) -> Path:
     if chosen := setting.get():
         return usable(Path(chosen).absolute())
-    return usable(Path.home() / f'plumbline-{name}' if ' ' in str(ROOT) else ROOT / name)
+    return usable(_own(name))
+
+
+def _own(name: str) -> Path:
+    return Path.home() / f'plumbline-{name}' if ' ' in str(ROOT) else ROOT / name
+
+
+def is_elsewhere(results: Path) -> bool:
+    """Return True if a command needs ``--results`` to find `results`, whatever the reader's shell has set."""
+    return results.absolute() != _own('results')
 
 
 def site_folder(site: str, root: Path | None = None, file: str = 'site.yaml') -> Path:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from plumbline.identity import SeriesId, natural
-from plumbline.paths import ROOT
+from plumbline.paths import is_elsewhere
 from postprocess.incidents import FAILING, STATES
 from postprocess.incidents.correction import Began, Correction, Selection
 from postprocess.incidents.incident import Incident, Scope, together
@@ -613,8 +613,7 @@ def commands(known: Known, day: str) -> list[str]:
 @lru_cache
 def _options(results: Path, site: str) -> str:
     """Return the options that a command on a site needs: none for the only site in the checkout's own results."""
-    results = results.absolute()
-    elsewhere = [f'--results {shlex.quote(str(results))}'] if results != ROOT / 'results' else []
+    elsewhere = [f'--results {shlex.quote(str(results.absolute()))}'] if is_elsewhere(results) else []
     return ' '.join([*elsewhere, f'--site {shlex.quote(site)}'] if elsewhere or len(Store(results).sites()) > 1 else [])
 
 

@@ -32,7 +32,7 @@ from plumbline.clock import is_ahead
 from plumbline.errors import InputError, SiteError, did_you_mean
 from plumbline.files import write_whole
 from plumbline.identity import short_name
-from plumbline.paths import results_directory
+from plumbline.paths import is_elsewhere
 from plumbline.renames import renames
 from plumbline.site.sites import name_of_this_site
 from postprocess.results import renamed
@@ -260,7 +260,7 @@ class Store:
     def command(self, words: str, site: str, root: Path | None = None) -> str:
         """Return a command to type, with the options that it needs to use these results and references."""
         results = self.folder.parent
-        options = [f'--results={results}'] if results.absolute() != results_directory().absolute() else []
+        options = [f'--results={results.absolute()}'] if is_elsewhere(results) else []
         options += [f'--site={site}'] if len(self.sites()) > 1 else []
         options += [f'--references={root}'] if root else []
         return f'`{shlex.join(["plumbline", *shlex.split(words), *options])}`'

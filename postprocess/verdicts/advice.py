@@ -41,7 +41,8 @@ def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable
     ran = [case for case in last_runs(case for case in cases if not case.fixture) if case.result != 'skip']
     lost = sum(bool(failure(case)) for case in ran)
     but = f'{lost} of {count(len(ran), "case")} of this session failed or did not end'
-    if not judged and lost and (2 * lost >= len(ran) or not measured):  # a baseline cannot hold what was not measured
+    is_new = not any(row.is_referenced for row in series)
+    if is_new and lost and (2 * lost >= len(ran) or not measured):  # a baseline cannot hold what was not measured
         again = f'repair them, measure again, then {command("record propose")}.'
         return [f'There is no baseline yet, and {but}: {again}']
     if measured and not judged and (busy := sum(bool(busy_beside(case)) for case in ran)):

@@ -277,3 +277,9 @@ def test_clocks_that_jump_keep_the_order_of_the_clock(work):
 def test_a_record_has_each_column_of_its_table():
     for table, kind in (('cases', CaseRow), ('metrics', MetricRow)):
         assert {*kind._fields, *COMMON} == {*TABLES[table].names}
+
+
+def test_a_command_to_type_names_results_that_only_this_process_knows(tmp_path, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_RESULTS', str(tmp_path))  # as `ci/nightly --results` does for its steps
+    assert Store(tmp_path).command('record propose', 'box') == f'`plumbline record propose --results={tmp_path}`'
+    assert '--results' not in Store(ROOT / 'results').command('record propose', 'box')

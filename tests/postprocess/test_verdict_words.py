@@ -80,6 +80,11 @@ MANY = [CaseId('cpu', 'system', f'C{i}', ()) for i in range(6)]
     ([verdict(value=None, judged=False)], [case(), case(name='b'), case(result='fail', reason='x', name='c')],
      'There is no baseline yet, and 1 of 3 cases of this session failed or did not end: repair them, measure again, '
      'then <record propose>.'),
+    ([verdict(value=None), verdict(judged=False)], [case(result='fail', reason='x')],
+     'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, record this '
+     'session as the baseline: <record propose>, read what it prints, then <record accept>. 1 of 1 case of this '
+     'session failed or did not end and will not be in it.'),
+    ([verdict(value=None)], [case(result='fail', reason='x')], []),  # a baseline waits for it
     # a case that was skipped did not run, and a run that failed first and passed then did
     ([verdict(judged=False)], [case(), case(case_id=2, result='fail', reason='x', name='b'),
                                case(case_id=3, result='skip', name='c'), case(case_id=4, name='d')],

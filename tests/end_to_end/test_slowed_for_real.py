@@ -97,7 +97,7 @@ def test_a_baseline_of_one_night_a_loss_of_more_than_half_that_is_acknowledged_a
     assert first.returncode == 0, first.stdout + first.stderr
     said = ' '.join(first.stdout.split())
     assert said.count('No metric of this session has a reference') == 1
-    assert '`plumbline record propose`' in said
+    assert '`plumbline record propose --results=' in said
     assert '] OK ' in first.stdout
     assert (demo.results / 'nightly.lock').exists(), 'so the next night shows nothing of the lock of one that ended'
     answer = demo.plumbline('record', 'propose', '--although', 'the tests share their machine')

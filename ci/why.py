@@ -9,7 +9,6 @@ Exit code 0: one library explains the loss; 3: none, or it cannot be told; 2: us
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import sys
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from ci import command, compare_change
 from ci.suspects import Suspects, suspects
 from plumbline.errors import InputError
+from plumbline.identity import name_pattern
 from plumbline.site.sites import Site
 
 _HALF = 0.5  # share of the incident's loss that a library must explain
@@ -103,7 +103,7 @@ def _comparison(arguments: argparse.Namespace, of: Suspects, files: str, left: i
     smallest, where = max(_HALF * of.loss, 0.01), f'--system={of.site}:{of.series.partition}'
     return compare_change.parse([
         f'--before={preload}', '--after=true', f'--mode={of.mode}', f'--rounds={arguments.rounds}',
-        f'--smallest={smallest}', f'--duration={left}s', '--', where, '-n', f'^{re.escape(of.case)}$',
+        f'--smallest={smallest}', f'--duration={left}s', '--', where, '-n', f'{name_pattern(of.case)}$',
         *arguments.selection,
     ])  # fmt: skip
 

@@ -51,6 +51,14 @@ def from_text(text: str) -> Pairs:
     return tuple(sorted((name, value) for name, _, value in parts))
 
 
+def name_pattern(name: str) -> str:
+    """Return the pattern of ReFrame's option ``--name`` for the names that begin with `name`.
+
+    ReFrame compares names without their blanks, and does not use a pattern with an ``@`` as one.
+    """
+    return '^' + re.escape(name.replace(' ', '')).replace('@', '.')
+
+
 def short_name(session: str) -> str:
     """Return the part of the uuid of a session that baselines, messages and people name it by."""
     return session[:8]

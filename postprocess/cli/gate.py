@@ -102,7 +102,11 @@ def _ran_again(store: Store, session: Session, report: Path, references: Path | 
     if not names or not command:
         return False
     typer.echo(f'plumbline: rerun {number}: {count(len(names), "test")} in doubt')
-    reruns.run_again(report, command, names)
+    try:
+        reruns.run_again(report, command, names)
+    except InputError as error:
+        complain(f'the rerun measured nothing, so what was measured before is judged: {error}')
+        return False
     return True
 
 

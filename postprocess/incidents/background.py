@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from plumbline.identity import CaseId, natural, to_text
+from plumbline.identity import CaseId, name_pattern, natural, to_text
 from plumbline.site.schedulers import scheduler
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Incident
@@ -300,7 +299,7 @@ def again(session: Session, partition: str, names: Sequence[str], nodes: Sequenc
 
     Cases of another suite run again by the command that ran them. `nodes`: the nodes to ask Slurm for.
     """
-    chosen = shlex.quote('|'.join(f'^{re.escape(name)}' for name in names))
+    chosen = shlex.quote('|'.join(map(name_pattern, names)))
     if session.is_of_another_suite:
         words = without_names(session.cmdline)
         return f'{shlex.join(words)} -n {chosen}' if words else ''

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 from plumbline.errors import InputError
 from plumbline.files import write_text
+from plumbline.identity import name_pattern
 
 REPORT = 'RFM_REPORT_FILE'  # ReFrame's variable; the option --report-file overrides it
 
@@ -41,7 +41,7 @@ def run_again(report: Path, command: Sequence[str], names: Sequence[str]) -> Non
     content = _content(report)
     if 'uuid' not in content['session_info']:
         raise InputError(f'{report}: tests run again need ReFrame 4.7 or later, whose reports name their session')
-    chosen = '|'.join(f'^{re.escape(name)}' for name in names)
+    chosen = '|'.join(f'{name_pattern(name)}(%|$)' for name in names)  # of a test, not those that begin as it does
     with tempfile.TemporaryDirectory(prefix='plumbline-again-') as folder:
         further = Path(folder, 'report.json')
         run([*command, '-n', chosen], further, content['session_info'].get('workdir'))

@@ -152,9 +152,9 @@ class Progress:
         """The time of the ended cases over their expected time; 1 until more than a minute was expected."""
         return self._took / self._expected if self._expected > HEARTBEAT else 1.0
 
-    def _late(self, case: tuple[str, str]) -> str:
+    def _late(self, case: tuple[str, str], began: float | None) -> str:
         """Return words on how late a running case is; empty if it is not late, or if its time is not known."""
-        expected, began = self.seconds.of(case), self._waiting[case][1]
+        expected = self.seconds.of(case)
         runs = 0.0 if began is None else time.monotonic() - began
         late = expected and runs > 1.5 * expected + self.heartbeat
         return f', late: expected {in_words(expected)}, {in_words(runs)} by now' if late else ''
@@ -164,8 +164,9 @@ class Progress:
             if self._spoke.wait(self.heartbeat):
                 self._spoke.clear()
             elif waiting := list(self._waiting):
+                name, began = self._waiting.get(waiting[0], ('', None))  # it may end at any time, also in `waits`
                 why = self.waits()
-                remark = f'; in the queue: {why}' if why else self._late(waiting[0])
-                self._say(f'{count(len(waiting), "case")} to end, first {self._waiting[waiting[0]][0]}{remark}')
+                remark = f'; in the queue: {why}' if why else self._late(waiting[0], began)
+                self._say(f'{count(len(waiting), "case")} to end, first {name}{remark}')
             else:
                 self._say('ReFrame works')

@@ -174,9 +174,8 @@ def test_a_case_of_which_nothing_is_expected_has_its_time_and_no_other_words(mon
 def test_a_case_is_late_a_minute_after_one_and_a_half_times_its_time(ran, late, monkeypatch):
     """100 s expected: 150 s and a minute."""
     progress, now = Progress(Seconds(budgets={'aa': 100.0})), time.monotonic()
-    progress._waiting = {A: ('A', now), B: ('B', now), ('cc', 's:p+e'): ('C', None)}
     monkeypatch.setattr('time.monotonic', lambda: now + ran)
-    assert bool(progress._late(A)) == late and progress._late(B) == progress._late(('cc', 's:p+e')) == ''
+    assert bool(progress._late(A, now)) == late and progress._late(B, now) == progress._late(A, None) == ''
 
 
 @each_row(
@@ -197,3 +196,22 @@ def test_as_many_cases_begin_as_run_at_the_same_time(at_once, began):
     for name in ('aa', 'bb', 'cc'):
         progress.follow(RUN.format(name, name))
     assert sum(when is not None for _, when in progress._waiting.values()) == began
+
+
+def test_the_signs_of_life_go_on_where_a_case_ends_while_the_queue_is_asked(capsys):
+    asked = []
+
+    def waits():
+        asked.append(1)
+        if len(asked) == 1:
+            progress.follow(OK.format(1, 2, 'A', 'aa'))
+        return ''
+
+    with Progress(Seconds(), heartbeat=0.02, waits=waits) as progress:
+        progress.follow(RUN.format('A', 'aa'))
+        progress.follow(RUN.format('B', 'bb'))
+        for _ in range(500):
+            if len(asked) > 2:
+                break
+            time.sleep(0.01)
+    assert len(asked) > 2 and 'first B @s:p+e' in capsys.readouterr().out

@@ -141,6 +141,11 @@ python_environment() {
     wanted="$(cat pyproject.toml requirements.txt | cksum) $PWD $extra"
     ready=$(cat "$venv/plumbline-ready" 2> /dev/null)
     [ "$ready" = "$wanted" ] && return 0
+    other=$(echo "$ready" | sed 's/^[0-9]* [0-9]* //; s/ [^/]*$//')
+    if [ -L .venv ] && [ -n "$other" ] && [ "$other" != "$PWD" ] && [ -d "$other/.git" ]; then
+        echo "plumbline: .venv leads to the environment of the clone $other: remove the link; this clone needs its own" >&2
+        return 2
+    fi
     [ -z "$extra" ] && [ "$ready" = "${wanted}test" ] && return 0
     shift
     found=$(PATH=$others find_python)

@@ -174,6 +174,18 @@ def test_the_environment_can_be_a_link_to_another_disk(machine, shell, tmp_path)
     assert (answer.returncode, (tmp_path / 'other/pyvenv.cfg').exists()) == (2, True), answer.stderr
 
 
+def test_the_environment_of_another_clone_is_left_alone(machine, shell, tmp_path):
+    other = tmp_path / 'other'
+    for folder in (other / '.git', other / '.venv'):
+        folder.mkdir(parents=True)
+    (other / '.venv/plumbline-ready').write_text(f'123 456 {other} test\n')
+    (machine.clone / '.venv').symlink_to(other / '.venv')
+    machine.program('python3')
+    answer = machine.bootstrap(shell, 'python_environment ""')
+    assert answer.returncode == 2 and f'the environment of the clone {other}: remove the link' in answer.stderr
+    assert 'venv' not in machine.calls()
+
+
 def test_the_tests_install_packages_only_when_told_to(machine):
     """`ci/test` says what `ci/test --all` would install."""
     venv = machine.clone / '.venv'

@@ -56,8 +56,9 @@ def ingest(
         if added:
             of = f' of {expected}' if expected not in (None, session['ran']) else ''
             ran, samples = count(session['ran'], 'case') + of, count(len(report.samples), 'sample')
-            once = {(case['partition'], case['environ'], case['name'], case['result']) for case in report.cases}
-            results = Counter(result for *_, result in once)
+            key = ('partition', 'environ', 'name', 'result')
+            once = report.cases if format else {tuple(map(case.get, key)): case for case in report.cases}.values()
+            results = Counter(case['result'] for case in once)
             others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
             ran += f' ({", ".join(others)})' if others else ''
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
+from postprocess.readers.rules import read_rules
 from postprocess.readers.run_reports import read_report
 from postprocess.results import check
 from postprocess.results.store import Store
@@ -43,7 +44,7 @@ def repair(store: Store) -> Iterator[str]:
         try:
             if (uuid := check.session_of(path)) in known:
                 continue
-            report = read_report(path)
+            report = read_report(path, rules=read_rules())
             if row := damaged.get(uuid or ''):
                 report.session.update({key: row[key] for key in ('expected', 'problems') if key in row})
             store.add(report)

@@ -46,7 +46,10 @@ def _by_unit(unit: str) -> str | None:
 
 def is_within(value: float, reference: float | None, lower: float | None, upper: float | None) -> bool:
     """Return True if a value is within its bounds, which are parts of the reference such as -0.05 and 0.05."""
-    low, high = (reference * (1 + bound) if reference and bound is not None else None for bound in (lower, upper))
+    # as ReFrame, which takes the bounds of the size of a negative reference
+    low, high = (
+        reference + abs(reference) * bound if reference and bound is not None else None for bound in (lower, upper)
+    )
     return (low is None or value >= low) and (high is None or value <= high)
 
 

@@ -336,6 +336,7 @@ def test_a_name_has_no_blank():
 @each_row(('metric', 'better'), [
     ('Wall Clock Time', 'lower'), ('rw_lat', 'lower'), ('file size', 'lower'), ('jitter', 'lower'),
     ('rate', 'higher'), ('Average STREAM Bandwidth', 'higher'), ('resized', ''), ('lateral', ''), ('rated', ''),
+    ('timesteps_per_second', ''), ('Read bandwidth, message size 1 MiB', ''), ('Real-time throughput', ''),
 ])  # fmt: skip
 def test_the_direction_follows_from_the_name(metric, better):
     assert fields.better_by_name(metric) == better

@@ -170,3 +170,16 @@ def test_init_of_nothing_is_named(work, words):
     said = init(*words)
     assert said.exit_code == 2 and len(said.stderr.splitlines()) == 1, said.output
     assert not (work.sites / 'suite.yaml').exists()
+
+
+def test_a_repaired_session_keeps_what_the_rules_say(work):
+    rules(work, 'rules:\n  - {metric: errors, better: lower}\n')
+    content = report([('errors', 3, 'count')])
+    (work.results / 'reports').mkdir(parents=True)
+    (work.results / 'reports/a.json').write_text(json.dumps(content))
+    work.ingest(content)
+    (path,) = work.results.glob('store/samples/*/*/*.parquet')
+    path.write_bytes(b'no Parquet')
+    said = work.run('store repair')
+    assert said.exit_code == 0 and 'is ingested again: 1 sample' in said.stdout, said.output
+    assert [row.quantity.better for row in rows(work)] == ['lower']

@@ -112,7 +112,7 @@ def better_by_name(metric: str) -> str:
 
     Times, latencies, errors and sizes are better lower; rates, bandwidths and efficiencies higher.
     """
-    if re.search(r'time|latency|seconds|error|jitter|overhead|_lat\b|\bsize\b', metric, re.IGNORECASE):
-        return 'lower'
-    higher = r'rate\b|bandwidth|bw(?![a-z])|throughput|flops?(?![a-z])|iops|speed|efficiency|performance'
-    return 'higher' if re.search(higher, metric, re.IGNORECASE) else ''
+    of_lower = r'time|latency|seconds|error|miss|jitter|overhead|_lat\b|\bsize\b'
+    of_higher = r'rate\b|bandwidth|bw(?![a-z])|throughput|flops?(?![a-z])|iops|speed|efficien|performan|per_?s(ec|\b)'
+    lower, higher = (bool(re.search(words, metric, re.IGNORECASE)) for words in (of_lower, of_higher))
+    return '' if lower == higher else 'lower' if lower else 'higher'

@@ -99,7 +99,7 @@ def measure(
     deadline = time.monotonic() + arguments.duration
     pairs: list[tuple[str, str]] = []
     nodes: dict[Case, list[str]] = {}
-    undecided = None
+    undecided, change = None, outcome.Change('', 3, frozenset())
     for number in range(1, arguments.rounds + 1):
         began, uuids = time.monotonic(), {}
         # Each state is first in turn, so that a drift slows both alike
@@ -119,8 +119,11 @@ def measure(
             session.forget()
             uuids[state] = content['session_info']['uuid']
             if ended.told_to_end:
-                where = f'round {number} of {arguments.rounds}'
-                raise InputError(f'ended in {where}: {ended.why}; the sessions are in {home}')
+                where = f'ended in round {number} of {arguments.rounds}: {ended.why}'
+                if ended.by_signal or not pairs:
+                    raise InputError(f'{where}; the sessions are in {home}')
+                print(f'plumbline: {where}; the rounds before it decide', flush=True)
+                return change
         pairs.append((uuids['before'], uuids['after']))
         change = outcome.compare_pairs(home, pairs, arguments.smallest, only)
         undecided = {case_of(case) for case in cases_in(content) if _name_of(case) in change.undecided}

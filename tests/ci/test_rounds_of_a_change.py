@@ -159,6 +159,23 @@ def test_a_night_that_is_told_to_end_ends_after_what_it_measured_is_stored(monke
     assert world.stored == [(2, ['interrupted'])] and len(world.ran) == 1
 
 
+def test_where_the_time_ends_in_a_later_round_the_rounds_before_it_decide(monkeypatch, tmp_path, capsys):
+    world = World(monkeypatch, tmp_path, answer(3, A))
+    run = world.run
+
+    def ended(*given, **more):
+        run(*given, **more)
+        return Ended(why='no time', told_to_end=True) if len(world.ran) == 3 else Ended()
+
+    world.run = ended
+    assert world.call() == 3 and len(world.ran) == 3
+    assert 'ended in round 2 of 16: no time; the rounds before it decide' in capsys.readouterr().out
+    world = World(monkeypatch, tmp_path / 'killed', answer(3, A))
+    run, world.ended = world.run, Ended(why='SIGTERM', told_to_end=True, by_signal=True)
+    with pytest.raises(InputError, match='round 1 of 16: SIGTERM'):
+        world.call()
+
+
 def test_without_a_case_or_a_report_nothing_is_compared(monkeypatch, tmp_path):
     world = World(monkeypatch, tmp_path, entries=[], ended=Ended(7))
     with pytest.raises(InputError, match=r'before: .* exit code 7'):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from dataclasses import dataclass
 from typing import NoReturn
@@ -42,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     """Return a parser for ReFrame's options that choose cases, and for the flags that may share a word with them."""
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = _Parser(add_help=False)  # with abbreviated options, as ReFrame's
     for long in ('--mode', '--system'):
         parser.add_argument(long, dest=long)
     for long, short in _LISTS.items():
@@ -81,10 +82,11 @@ def read_cmdline(text: str, mode: str | None = None) -> Chosen:
 
 def without_names(text: str) -> list[str]:
     """Return the words of a command line without its option ``--name``; no words if it cannot be read."""
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = _Parser(add_help=False)
     parser.add_argument('-n', '--name', action='append')
     try:
         program, *words = shlex.split(text)
-        return [program, *parser.parse_known_args(words)[1]]
+        apart = [part for word in words for part in re.sub(r'^(-[lrRvq]+)n(.*)', r'\1\0-n\2', word).split('\0')]
+        return [program, *parser.parse_known_args(apart)[1]]
     except ValueError:
         return []

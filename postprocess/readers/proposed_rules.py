@@ -109,7 +109,9 @@ def _names(known: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
             for pair in _PAIR.finditer(metric):
                 expression += re.escape(metric[end : pair.start()]) + f'{pair[1]}=(?P<{pair[1]}>[^,; ]+)'
                 end = pair.end()
-            by_pairs.add((check, expression + re.escape(metric[end:])))
+            names = [pair[1] for pair in _PAIR.finditer(metric)]
+            if len({*names, 'metric'}) > len(names) and all(name.isidentifier() for name in names):  # of groups
+                by_pairs.add((check, expression + re.escape(metric[end:])))
     for (check, before, after), found_in in sorted(by_number.items()):
         if sum(text.isdigit() for text in found_in) >= _ALIKE:
             between = '[_ -]?' if found_in & {'_', ' ', '-'} else ''

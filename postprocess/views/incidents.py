@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -239,6 +240,7 @@ def _wrap(line: str, indent: str = '') -> list[str]:
 
 
 def _command(line: str) -> list[str]:
-    """Return a command, split into lines that end with a backslash."""
-    lines = wrapped(line, '  ', '      ', WIDTH - 2).splitlines()
+    """Return a command, split between its words into lines that end with a backslash."""
+    whole = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace(' ', '\0'), line)
+    lines = wrapped(whole, '  ', '      ', WIDTH - 2).replace('\0', ' ').splitlines()
     return [f'{part} \\' for part in lines[:-1]] + lines[-1:]

@@ -5,6 +5,7 @@ import json
 import math
 import random
 import re
+import shlex
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -27,6 +28,7 @@ from postprocess.statistics.pooled import pooled
 from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Common
 from postprocess.views import verdicts as views
+from postprocess.views.incidents import _command
 
 
 def states(found):
@@ -712,3 +714,10 @@ def test_a_failed_case_such_as_never_ran_for_real_says_so(work, tags):
     work.ingest(report(failed, uuid='one'))
     (incident,) = json.loads(work.run('compare --format json').stdout)['incidents']
     assert any('experimental' in line for line in incident['evidence']) is ('experimental' in tags)
+
+
+def test_a_command_is_split_between_its_words():
+    line = f"plumbline incidents acknowledge abc --why 'a new kernel, {'x' * 30} since monday' --until 2026-12-31"
+    lines = _command(line)
+    assert len(lines) > 1 and shlex.split('\n'.join(lines).replace('\\\n', '')) == shlex.split(line)
+    assert all(part.endswith(' \\') for part in lines[:-1]) and "'a new kernel" in ''.join(lines)

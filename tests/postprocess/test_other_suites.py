@@ -145,6 +145,8 @@ def test_a_value_that_is_no_number_is_missing(work):
     [
         ('reframe -n A -c x -r', ['reframe', '-c', 'x', '-r']),
         ("reframe -c x --name='A|B' -nC -rv", ['reframe', '-c', 'x', '-rv']),
+        ('reframe -c x -rn A', ['reframe', '-c', 'x', '-r']),
+        ('reframe -rvnA --nam B', ['reframe', '-rv']),
         ("reframe -c 'x", []),
         ('', []),
     ],

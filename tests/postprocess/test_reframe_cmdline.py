@@ -14,6 +14,8 @@ from postprocess.readers.cmdline import read_cmdline
         ('-r -n HPCC', ('--name',)),
         ('-rnHPCC', ('--name',)),
         ('--name=HPCC -r', ('--name',)),
+        ('--nam HPCC -r', ('--name',)),
+        ('--exclude-t slow -r', ('--exclude-tag',)),
         ('-r -x HPCC', ('--exclude',)),
         ('-r -T slow', ('--exclude-tag',)),
         ('-r -t memory', ('--tag',)),

@@ -183,3 +183,10 @@ def test_a_repaired_session_keeps_what_the_rules_say(work):
     said = work.run('store repair')
     assert said.exit_code == 0 and 'is ingested again: 1 sample' in said.stdout, said.output
     assert [row.quantity.better for row in rows(work)] == ['lower']
+
+
+def test_no_rule_is_proposed_for_names_of_which_no_groups_can_be_made(work):
+    values = [('copy metric=3', 5.0, 'GB/s'), ('sum a=1,a=2', 5.0, 'GB/s'), ('read 4k=1', 5.0, 'GB/s')]
+    said = init('--suite', work.write(report(values)))
+    text = (work.sites / 'suite.yaml').read_text()
+    assert said.exit_code == 0 and 'copy metric=3' in text and '(?P<' not in text.partition('rules:')[2], text

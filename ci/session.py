@@ -3,7 +3,7 @@
 
     selection = Selection('mysite', 'nightly', ('-n', '^Osu'))
     cases, problems = selection.list_cases()
-    session = Session.new(results, selection, len(cases))
+    session = PlannedSession.new(results, selection, len(cases))
     ended = session.run(time.monotonic() + 3600)
     content = session.content()
 
@@ -94,7 +94,7 @@ class Selection:
 
     @property
     def recorded(self) -> dict[str, str]:
-        """What the run report says of the selection: JSON lists in ``session_info``, read by `postprocess.results`."""
+        """What the run report says of the selection: JSON lists in ``session_info``, which `readers` reads."""
         chosen = read_cmdline(shlex.join(['reframe', *self.options]))
         narrowed_by = [*chosen.narrowed_by, *self.narrowed_by]
         return {

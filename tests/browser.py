@@ -14,7 +14,7 @@ from typing import Any
 
 from lxml import html
 
-PATIENCE = 120  # seconds after which Chromium hangs
+PATIENCE = 120  # seconds after which Chromium counts as hung
 ALL = '[...document.querySelectorAll({!r})]'.format  # the elements of a selector
 
 

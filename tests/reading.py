@@ -20,7 +20,7 @@ def values_of(metric: Metric, output: str) -> dict[str, float]:
 
 
 def run_of(output: str, errors: str = '', name: str = 'run', **more) -> Run:
-    """Return an execution that wrote this."""
+    """Return an execution with this output."""
     return Run(name, output, errors, **more)
 
 

@@ -58,7 +58,7 @@ class HplMxp(OnNodes, Benchmark):
         Metric('lu_gflops', 'GFlop/s', 'higher', rf'^ *LU GFLOPS {_RATE}', judged=False),
     ]
     nodes = parameter(node_counts())
-    order_of_gpu = variable(int, value=61440)  #: of the matrix of one GPU: 15 GB at the 4 bytes of an element
+    order_of_gpu = variable(int, value=61440)  #: order of the matrix of one GPU: 61440^2 x 4 bytes = 15 GB
 
     def supports(self, topology):
         able = topology.gpus and NVIDIA.made(topology.gpus[0]) and cpus_of_devices(topology)

@@ -322,7 +322,7 @@ def _looks(watched: str) -> int:
 
 
 def _relation_faults(placement: Placement, actual: dict[str, Granted]) -> list[str]:
-    """Return a sentence if the sockets and NUMA domains of two ranks contradict `apart`, as of a wrong site.yaml."""
+    """Return a sentence if the domains of two ranks contradict `apart`, for example because site.yaml is wrong."""
     if placement.apart is None or len(actual) != 2:
         return []
     first, second = actual.values()

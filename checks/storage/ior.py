@@ -67,7 +67,7 @@ PATTERNS = {
     'random_4k': Pattern(4096, file_per_process=True, random=True, share=1 / 16),  # IOR refuses -C with a shared file
     'hard_47008': Pattern(47008, strided=True, share=1 / 4),  # ior-hard of IO500
 }
-LARGEST_SMALL = 4 * 2**30  # bytes of a node in patterns with a share below 1: a million transfers of 4 KiB
+LARGEST_SMALL = 4 * 2**30  # most bytes of a node in patterns with a share below 1: 2^20 transfers of 4 KiB
 SLOWEST_NODE = 20e6  # bytes/s; a trial that takes longer is ended
 
 

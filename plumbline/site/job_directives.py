@@ -351,7 +351,7 @@ def _flux(lines: list[str], asked: Asked) -> Iterator[Fault]:
 
 
 def _fsd(text: str) -> int:
-    """Return the seconds of Flux's duration, a number with ``s``, ``m``, ``h`` or ``d``, or of minutes."""
+    """Return a duration of Flux in s: a number with suffix ``s``, ``m``, ``h`` or ``d``; without one, minutes."""
     number, unit = (text, 'm') if text[-1].isdigit() else (text[:-1], text[-1])
     return int(float(number) * {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}[unit])
 

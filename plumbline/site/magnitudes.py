@@ -10,7 +10,7 @@ from plumbline.units import in_base_unit
 #: The path of keys in the file, and what is wrong there.
 Fault = tuple[list[Any], str]
 _SLIP = 100.0  # a number that is so many times below what its kind of hardware reaches has a wrong unit
-_MARGIN = 1.25  # so many times above it a number may be: newer memory, or a clock beyond the nominal one
+_MARGIN = 1.25  # a number may exceed it so many times: newer memory, or a clock above the nominal one
 # Least and most of any hardware, where the table has no entry: of a socket, core, device or network device
 _MEMORY = 1e9, 6e12
 _FLOPS_OF_CORE = 5e8, 64 * hardware.CLOCK

@@ -301,7 +301,7 @@ def _links(machine: dict[str, Any], gpus: int) -> list[str]:
 
 
 def _in_counts(processor: dict[str, Any]) -> dict[str, Any]:
-    """Return a processor without masks if its threads are numbered as usual: first thread 0 of all cores."""
+    """Return the processor as counts, without CPU masks, if thread 0 of every core is numbered first."""
     if 'topology' not in processor:
         return processor
     topology, threads = processor['topology'], processor['num_cpus_per_core']

@@ -321,7 +321,7 @@ def _of_kinds(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_settings(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield what contradicts the processor: its vendor and platform, hardware threads of a core, SMT of the nodes."""
+    """Yield each setting that contradicts the processor: vendor, platform, threads per core, `smt_active`."""
     processor, expects = partition.get('processor', {}), partition.get('expects', {})
     if not processor:
         return
@@ -344,7 +344,7 @@ def _of_settings(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_links(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield pairs of GPUs without a class, which no case would measure, and classes that are not listed best first."""
+    """Yield the faults of `link_classes`: pairs of GPUs without a class, and classes that are not listed best first."""
     classes, gpus = partition.get('link_classes', {}), _number_of_gpus(partition)
     known = {frozenset(pair) for item in classes.values() for pair in item['pairs']}
     lacking = [pair for pair in combinations(range(gpus), 2) if classes and frozenset(pair) not in known]

@@ -107,7 +107,7 @@ def table(rows: Sequence[Finding]) -> str:
 
 
 def _wanted(specs: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each program of the benchmarks in `specs` with what all features that use the program require of it."""
+    """Yield each program of the benchmarks in `specs` with the requirements of all features that use it."""
     merged: dict[str, dict[str, Any]] = {}
     for feature in features_of(specs):
         known = known_benchmarks()[feature]

@@ -251,7 +251,7 @@ def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Se
 
 
 def _lately(measured: Sequence[NodeTable]) -> set[str]:
-    """Return the nodes that ran today's single-node series in most of the sessions just before."""
+    """Return the nodes that measured tonight's single-node series in most of the last `_BEFORE` sessions."""
     return {
         node
         for table in measured

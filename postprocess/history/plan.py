@@ -178,7 +178,7 @@ def choose(
     looks: Sequence[Look], site: str, minutes: float, nodes: int | None = None, longest: int = LONGEST,
     unguarded: int = 0,
 ) -> Plan:  # fmt: skip
-    """Return the plan of a night that may run `looks`. Raises InputError if none fits into the time."""
+    """Return the plan of a night that chooses among `looks`. Raises InputError if none fits into the time."""
     nodes = nodes or max(look.nodes for look in looks)
     limit, budget = 60 * minutes, 60 * minutes * nodes
     fits = [look for look in looks if look.nodes <= nodes and look.seconds <= limit]

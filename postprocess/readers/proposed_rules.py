@@ -15,7 +15,7 @@ from postprocess.readers.run_reports import is_database, read_report, sessions_i
 from postprocess.results.store import Store
 from postprocess.results.tables import RunReport
 
-_ALIKE = 3  # from so many names that differ only in a number, the number is a dim
+_ALIKE = 3  # if at least so many names differ only in a number, the number is proposed as a dim
 _PAIR = re.compile(r'(\w+)=([^,; ]+)')
 _HEAD = """\
 # How the numbers of tests that are not Plumbline's are judged. Written by `plumbline init --suite`, for review.

@@ -54,5 +54,5 @@ def is_within(value: float, reference: float | None, lower: float | None, upper:
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number, also from a text; None for anything else."""
+    """Return a number, also from a text, NaN and infinities included; None for anything else."""
     return number_in(str(value)) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None

@@ -201,7 +201,7 @@ def _table(path: Path) -> str:
 
 
 def _sums_of(path: Path) -> Path:
-    """Return the file with the checksums of a file of any table."""
+    """Return the path of the file with the checksums of a file of any table."""
     return (path.parents[3] / 'sessions' / Path(*path.parts[-3:])).with_suffix('.sums')
 
 

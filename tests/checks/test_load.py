@@ -58,7 +58,7 @@ def test_the_quieter_look_counts(tmp_path):
 
 
 def test_no_second_look_follows_a_first_one_that_saw_nothing(tmp_path):
-    """It takes a tenth of a second, and none is quieter."""
+    """A further look costs 0.1 s and cannot find less load than none."""
     with busy_cpu():
         busy, steal, _ = look(tmp_path, 'before').splitlines()[0].split()
         (tmp_path / 'load.txt').write_text(f'{busy} {steal} 0\n')

@@ -141,7 +141,7 @@ SUMMARIES = [
     ((3, 12, 6, 9, 3), True), ((3, 12, 6, 9, 2.5), False), ((3, 12, 6, 9, 3.5), False),  # the third must be 9
     ((3, 12, 6, 12.5, 3), False),  # it would be 19.5
     ((2, 12, 6, 9, 18**0.5), True), ((2, 12, 6, 9, 3), False), ((2, 12, 6, 8, 18**0.5), False),
-    ((4, 12, 6, 9, 6**0.5), True),  # both others 9: 2 x 3^2 / 3
+    ((4, 12, 6, 9, 6**0.5), True),  # if the other two are both 9, the variance is 2 x 3^2 / 3
     ((4, 12, 6, 9, 12**0.5), True),  # or at the ends: 4 x 3^2 / 3
     ((4, 12, 6, 9, 2.4), False), ((4, 12, 6, 9, 3.5), False),
     ((1, 5, 5, 5, 0), True),

@@ -139,7 +139,7 @@ def test_a_clock_that_was_set_forward_costs_no_fresh_log(tmp_path):
 
 
 class Messages:
-    """apprise that takes every address and keeps titles and bodies."""
+    """Stand-in for apprise: accepts every address, and records titles and bodies."""
 
     def __init__(self, monkeypatch):
         self.sent = []

@@ -47,7 +47,7 @@ def slurm():
 
 @pytest.fixture(scope='module')
 def free_port():
-    """A port for a daemon of one file of tests, with 40 more behind it."""
+    """Return the first of 41 consecutive free ports for the daemons of one test file."""
     with free_ports() as port:
         yield port
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""clpeak and BabelStream for real on processors as OpenCL devices: two of PoCL, and a third that OpenCL has not."""
+"""clpeak and BabelStream for real on CPUs as OpenCL devices: two of PoCL, and a third that does not exist."""
 
 from scratch import cases_in
 

@@ -371,7 +371,7 @@ def test_usage_errors(fleet, options, words):
 
 
 def test_the_disk_of_each_node(fleet, tmp_path):
-    """Here all nodes have the same one, and each makes and removes a directory of its own there."""
+    """All nodes share one disk; each makes and removes its own directory on it."""
     only(fleet, 5, 6)
     disk = tmp_path / 'disk'
     disk.mkdir()

@@ -74,7 +74,7 @@ def test_more_values_and_less_spread_never_loosen_it(mean, cv, n):
 def test_a_number_without_spread_gets_the_usual_spread_of_its_metric_and_gates(std, n):
     bounds = [limits(row(std=std, n=n, kind='published'), Tolerance(usual_spread=s)) for s in (0.02, 0.05)]
     assert bounds[0].gates
-    error = math.sqrt(1 + (1 / n if n else 0))  # a number whose own error is not known is what the machine must do
+    error = math.sqrt(1 + (1 / n if n else 0))  # a published number without n is taken as exact
     assert bounds[0].loss == pytest.approx(1 - math.exp(-stats.t.isf(1e-5, 4) * 0.02 * error), rel=1e-3)
     assert bounds[1].loss > bounds[0].loss
 

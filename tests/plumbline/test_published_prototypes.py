@@ -143,7 +143,7 @@ def test_of_two_numbers_that_contradict_each_other_the_right_one_is_kept(site, c
 
 
 def test_energy_of_hpl_on_coolmuc_is_twice_its_time_times_power():
-    """Why it is invalid: 434 s at 333 W are 145 kJ and not 297."""
+    """434 s at 333 W are 145 kJ; 297 kJ is published, so it is invalid."""
     energies = [row.mean for row in rows('coolmuc') if row.id.metric == 'energy']
     seconds, watts = (434, 668, 912, 1306, 2376, 3857), (333, 696, 1332, 2602, 5114, 10209)
     assert len(energies) == 6

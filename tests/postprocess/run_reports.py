@@ -98,7 +98,7 @@ def report(*cases, uuid='aaaa1111', cmdline='reframe -r', mode=None, began=BEGAN
 
 
 def reference(**fields):
-    """A row of a reference file, as text: a baseline of 100 +- 1 over 10 values, of a `metric`, but for `fields`."""
+    """Return a reference row as text: a baseline of 100 ± 1 from 10 values of `metric`; `fields` override columns."""
     unit = UNITS[fields.get('better', 'higher')]
     row = {
         'partition': 'cpu', 'environ': 'system', 'check': 'STREAM', 'params': 'size=big', 'metric': 'triad',

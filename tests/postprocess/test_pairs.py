@@ -147,7 +147,7 @@ def test_a_case_that_failed_once_after_the_change_is_told_as_failed(work):
 
 
 def test_the_fewer_series_are_asked_for_the_fewer_pairs_decide(work):
-    """Of 30 series 7 pairs are alike by chance in 1 of 100 comparisons, of one series 4: 30 * 2/4^7, 2/4^4."""
+    """Chance agreement below 1 %: 30 series need 7 pairs (30 x 2 / 4^7), one series 4 (2 / 4^4)."""
     for number in range(4):
         for state, rate in (('b', 100.0), ('a', 70.0)):
             metrics = {f'm{i}': metric([rate + 0.1 * number]) for i in range(30)}

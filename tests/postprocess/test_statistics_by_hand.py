@@ -131,7 +131,7 @@ def test_a_stretch_of_sessions_weighs_each_by_its_precision(phi, rho, skewed):
 
 
 def test_a_window_reaches_no_further_than_the_last_change_and_counts_from_the_floor():
-    """Five sessions with a loss of 0.1 on average, of a floor of 0.02, and of a second series of 0.01."""
+    """Five sessions: the first series lost 0.1 on average, the second 0.01; the floor is 0.02."""
     jobs = numpy.array([[[-0.1]] * 5, [[-0.01]] * 5])
     found = dict(Stretches(expected(), Nights(jobs)).windows(numpy.array([3, 5])))
     assert [*found] == [2, 3, 5]
@@ -333,7 +333,7 @@ def test_a_value_that_fell_is_no_level_to_keep():
     assert found.tolist() == [[False] * 6 + [True] * 4, [False] * 10]
     assert not spread.after_fall(left, numpy.ones(left.shape, bool), 0.11).any()
     assert not spread.after_fall(left[:, :5], numpy.ones((2, 5), bool), 0.0).any()
-    # four before and two after are the fewest
+    # at least four values before the fall and two after it
     short = numpy.array([[0.001, -0.001, 0.001, -0.001, -0.1, -0.1]])
     assert spread.after_fall(short, numpy.ones((1, 6), bool), 0.05).tolist() == [[False] * 4 + [True] * 2]
 

@@ -54,7 +54,7 @@ class Refused(Exception):
 
 @contextmanager
 def jobs():
-    """Lock and yield the jobs by their number; what changed is kept."""
+    """Yield number -> job under a lock; write changes back at the end."""
     path = TWIN / 'jobs.json'
     with (TWIN / 'lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -543,7 +543,7 @@ def launch(nodes, ranks, each, command, variables, killing):
 
 
 def repeat_bindings(of, node):
-    """Write down for the ranks of a node that were not started what those of another node got."""
+    """Copy the binding files of node `of` to `node`, whose ranks were not started."""
     for path in Path.cwd().glob(f'binding.{of}.*'):
         path.with_name(path.name.replace(of, node)).write_text(path.read_text().replace(f'host {of}', f'host {node}'))
 

@@ -149,7 +149,7 @@ class Watched:
         return sum(look.spent.values()) - sum(self.looks[0].spent.values())
 
     def _gone(self) -> Iterator[str]:
-        """Yield a sentence if much CPU time was of threads and processes that ended between two looks, unseen."""
+        """Yield a sentence if much CPU time belongs to threads that ended between two looks."""
         last: dict[tuple[str, int], float] = {}
         for look in self.looks:
             last |= {(thread.process, thread.number): thread.ran for thread in look.threads}

@@ -68,7 +68,7 @@ class Table:
         """The note, and a sentence for each number of the table that is known to be wrong."""
         wrong = self.cells[self.cells['fault'] != ''].groupby(['row', 'fault'], sort=False)['column'].agg(', '.join)
         together: dict[tuple[str, ...], list[str]] = {}
-        for (row, fault), columns in wrong.items():
+        for row, fault, columns in wrong.reset_index().itertuples(index=False):
             of_annex = _ANNEX.fullmatch(row)  # in a sweep, all sizes with the same fault share a sentence
             prefix, size = (of_annex[1], of_annex[2]) if of_annex else (row, '')
             together.setdefault((prefix, columns, fault), []).append(size)

@@ -44,7 +44,7 @@ def most_found(found: ndarray, weight: ndarray, cost: ndarray, budget: float, fi
             missed *= 1 - found[look]
     fits = numpy.where(cost <= budget, alone, 0.0)
     fits[list(first)] = 0.0
-    best = int(fits.argmax()) if len(fits) else 0
+    best = int(numpy.argmax(fits)) if len(fits) else 0
     if len(fits) and fits[best] > weight @ (start - missed):
         return [best]
     return chosen

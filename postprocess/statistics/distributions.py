@@ -107,7 +107,7 @@ def moderate(variances: ndarray, df: ndarray, prior: ndarray | float | None = No
     own = ratios > 0  # a variance of 0 says nothing about the prior
     if own.sum() >= ENOUGH_METRICS:
         d0, s0 = fit_prior(ratios[own], df[own])
-        most = df.sum()
+        most = float(df.sum())
     elif prior is None:
         return variances, df
     else:

@@ -188,7 +188,7 @@ def _lasting(expected: Expected, losses: ndarray, variance: ndarray, df: ndarray
     `losses`: groups x W of first jobs, tonight last. The largest deviate is reduced for the number of windows, so that
     it is as likely as one of a single test.
     """
-    best = numpy.full(len(losses), -math.inf)
+    best: ndarray = numpy.full(len(losses), -math.inf)
     apart = abs(numpy.subtract.outer(numpy.arange(losses.shape[1]), numpy.arange(losses.shape[1])))
     alike = expected.phi**apart
     for length in (length for length in METHOD.windows if length <= losses.shape[1]):

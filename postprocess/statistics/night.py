@@ -180,7 +180,7 @@ class _Night:
         together = self._with_what_asked(shown, asked)
         for place, k in enumerate(METHOD.looks):
             there, z, loss = shown.there[place], shown.z[place], shown.loss[place]
-            waits = numpy.where(alive & ~there & (waits == 0), k, waits)
+            waits[alive & ~there & (waits == 0)] = k
             looked = alive & there
             last[looked] = place
             if k >= 4:
@@ -282,7 +282,7 @@ class _Night:
             is_red = (stretch.z > self.lasting_at) & (self.z1 > upper(METHOD.shown))
             first = is_red & ~lost
             lost |= is_red
-            length = numpy.where(first, sessions, length)
+            length[first] = sessions
             best = Stretch(*(numpy.where(first, new, old) for new, old in zip(stretch, best, strict=True)))
         return lost, length, best
 
@@ -294,7 +294,8 @@ class _Night:
         reported.
         """
         baseline, rows = self.of, numpy.arange(len(self.red))
-        z, window, loss = self.z1, numpy.ones(len(rows), int), self.first_loss
+        z, loss = self.z1, self.first_loss
+        window: ndarray = numpy.ones(len(rows), int)
         error, df = self.expected.error(1.0), baseline.df
         ran = (self.last >= 0) & (self.tonight | ~self.lasting)
         by_window = self.lasting & ~ran

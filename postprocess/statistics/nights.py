@@ -184,7 +184,7 @@ class Stretches:
                 before = self.of(place - length, place)
                 ratio = before.loss * (before.loss / 2 * weight[:, place] - total[:, place])
                 was_red = (deviate(before.loss / before.error, before.df) > red) & numpy.isfinite(before.z)
-                sessions = numpy.where(was_red & (ratio > variance), width - place, sessions)
+                sessions[was_red & (ratio > variance)] = width - place
         return sessions
 
     def since(self, window: ndarray) -> ndarray:

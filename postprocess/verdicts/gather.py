@@ -302,7 +302,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSe
         begins = numpy.flatnonzero(numpy.diff(series, prepend=-1) | numpy.diff(night, prepend=-1))
         job = numpy.arange(len(series)) - numpy.repeat(begins, numpy.diff([*begins, len(series)]))
         used = job < MOST_JOBS
-        values = numpy.full((*values.shape[:2], max(int(job[used].max()) + 1, 2)), numpy.nan)
+        values = numpy.full((*values.shape[:2], max(int(numpy.max(job[used])) + 1, 2)), numpy.nan)
         values[series[used], night[used], job[used]] = numpy.log(value[used])
     return values[place] * numpy.array([row.sign for row in rows])[:, None, None]
 

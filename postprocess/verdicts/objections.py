@@ -75,7 +75,8 @@ def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]
     time = numpy.linspace(-0.5, 0.5, len(nights))
     slope = time @ values / (time @ time)
     rest = values - values.mean() - slope * time
-    alike = max(rest[1:] @ rest[:-1], 0.0) / max(rest @ rest, 1e-30)  # correlation of neighbouring sessions
+    # correlation of neighbouring sessions
+    alike = max(float(rest[1:] @ rest[:-1]), 0.0) / max(float(rest @ rest), 1e-30)
     error = math.sqrt(rest @ rest / (len(nights) - 2) / (time @ time) * (1 + alike) / (1 - alike))
     lost = -used.quantity.sign * slope
     if lost <= max(-math.log1p(-tolerance.floor), float(quantile(1 - CHANCE, numpy.array(len(nights) - 2))) * error):

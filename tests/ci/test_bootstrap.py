@@ -21,7 +21,9 @@ TOOLS = (
     'nproc',
     'readlink',
     'rm',
+    'nice',
     'sed',
+    'setsid',
     'sh',
     'sleep',
     'stat',
@@ -186,8 +188,9 @@ def test_the_environment_of_another_clone_is_left_alone(machine, shell, tmp_path
     assert 'venv' not in machine.calls()
 
 
-def test_the_tests_install_packages_only_when_told_to(machine):
-    """`ci/test` says what `ci/test --all` would install."""
+@pytest.fixture
+def ready(machine):
+    """The machine with an environment that is set up, no package of Debian and stand-ins for what the tests call."""
     venv = machine.clone / '.venv'
     venv.mkdir()
     check = machine.run('sh', '-c', 'cat pyproject.toml requirements.txt | cksum').stdout.split()
@@ -195,12 +198,59 @@ def test_the_tests_install_packages_only_when_told_to(machine):
     machine.program('dpkg-query', 'exit 1')
     machine.program('apt-get')
     machine.program('id', 'echo 0')
-    for name in ('python', 'ruff', 'mypy', 'lint-imports'):
+    for name in ('python', 'coverage'):
         machine.program(name)
-    answer = machine.run('ci/test', '-k', 'two words')
+    return machine
+
+
+def style(machine: Machine, code: int) -> None:
+    path = machine.clone / 'ci/style'
+    path.write_text(f'#!/bin/sh\necho what it says of the code\nexit {code}\n')
+    path.chmod(0o755)
+
+
+def test_the_tests_install_packages_only_when_told_to(ready):
+    """`ci/test` says what `ci/test --all` would install."""
+    style(ready, 0)
+    answer = ready.run('ci/test', '-k', 'two words')
     assert answer.returncode == 0, answer.stderr
     assert 'mariadb-server' in answer.stdout and 'ci/test --all' in answer.stdout
-    calls = machine.calls()
+    assert 'what it says' not in answer.stdout  # only some tests were asked for
+    calls = ready.calls()
     assert 'apt-get' not in calls and '-k two words' in calls
-    machine.run('ci/test', '--all')
-    assert 'apt-get install --yes --no-install-recommends hpcc' in machine.calls()
+    ready.run('ci/test', '--all')
+    assert 'apt-get install --yes --no-install-recommends hpcc' in ready.calls()
+
+
+@pytest.mark.parametrize(('tests', 'of_style', 'expected'), [(0, 0, 0), (0, 1, 1), (3, 0, 3), (3, 1, 3)])
+def test_tests_run_and_decide_whatever_style_says(ready, tests, of_style, expected):
+    style(ready, of_style)
+    ready.program('python', f'case "$*" in *--numprocesses*) exit {tests} ;; esac')
+    answer = ready.run('ci/test')
+    assert answer.returncode == expected, answer.stderr
+    assert '--numprocesses' in ready.calls() and 'what it says of the code' in answer.stdout
+    assert ('ci/style failed' in answer.stdout) == bool(of_style)
+
+
+def test_style_checks_types_with_the_libraries_of_each_python(ready):
+    """One red part leaves the others to run, and makes the whole red."""
+    shutil.copy(ROOT / 'ci/style', ready.clone / 'ci')
+    for name in ('awk', 'mkdir'):
+        (ready.path / name).symlink_to(shutil.which(name))
+    for name in ('lint-imports', 'uv'):
+        ready.program(name)
+    folders = ' '.join(f'.mypy_cache/numpy-{python}/lib/python3.11/site-packages' for python in ('3.10', '3.14'))
+    ready.program('python', f'case "$*" in *version_info*) echo 3.11 ;; *venv*) mkdir -p {folders} ;; esac')
+    ready.program('mypy')
+    ready.program('ruff', 'exit 1')
+    answer = ready.run('ci/style')
+    calls = ready.calls()
+    assert answer.returncode == 1 and 'lint-imports' in calls
+    assert [f'mypy --python-version {python} ' in calls for python in ('3.10', '3.11', '3.14')] == [True] * 3
+    numpy = (ready.clone / '.mypy_cache/numpy.txt').read_text()
+    assert numpy.count('numpy==') == 3 and 'pandas' not in numpy
+    assert [f'uv pip install --quiet --python-version {python} ' in calls for python in ('3.10', '3.14')] == [True] * 2
+    ready.program('ruff')
+    assert ready.run('ci/style').returncode == 0
+    ready.program('mypy', 'case "$*" in *3.14*) exit 1 ;; esac')
+    assert ready.run('ci/style').returncode == 1

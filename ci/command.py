@@ -19,13 +19,13 @@ from typing import Any, NoReturn
 
 from ci.outcome import CrashError
 from ci.process import end_processes
-from ci.session import STAGE
 from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError, did_you_mean
 from plumbline.files import open_own
 from plumbline.paths import ROOT, choose_sites, results_directory, usable
+from plumbline.results import EVIDENCE, STAGE, refuse_links, refuse_writable_by_all
 from plumbline.signals import Signalled, ending_signals, ignore
 from plumbline.site.sites import Site, load_site, name_of_this_site
 from plumbline.stacks.install import StackError
@@ -48,7 +48,7 @@ def positive(text: str) -> int:
 
 
 _DEEP = 4  # folders of the results: store, table, site, month
-_OF_ONE_RUN = (STAGE, 'evidence', 'changes')  # folders below which each run has a folder of its own
+_OF_ONE_RUN = (STAGE, EVIDENCE, 'changes')  # folders below which each run has a folder of its own
 
 #: Options of ReFrame that choose cases or set something for them. Commands take them before ``--``, too.
 OF_REFRAME = (
@@ -169,10 +169,8 @@ def _writable(results: Path) -> None:
         str(results).encode()
     except UnicodeEncodeError:  # Arrow and DuckDB know no other names
         raise InputError(f'{results}: expected a results directory whose name is UTF-8') from None
-    if results.exists() and (mode := results.stat().st_mode) & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise InputError(
-            f'{results}: every user of this machine may write here and change verdicts; chmod o-w, or another --results'
-        )
+    refuse_writable_by_all(results)
+    refuse_links(results)
     try:
         for folder in (results / 'reports', results / 'logs'):
             folder.mkdir(parents=True, exist_ok=True)

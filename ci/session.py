@@ -37,12 +37,12 @@ from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import ROOT
+from plumbline.results import STAGE
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import load_site, name_of_this_site
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.text import count
 
-STAGE = 'nightly-stage'  # below the results: a folder for each run with the files of its failed cases
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
 RESUMABLE = 20 * 3600  # seconds after its start within which a killed session can be resumed
 # A case, listed itself or as a dependency of another; fixtures have a ~

@@ -7,6 +7,8 @@ the others has a file ``<archive>.keep`` beside it with the reason.
 """
 
 import io
+import os
+import re
 import tarfile
 import time
 from collections.abc import Collection
@@ -15,8 +17,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from plumbline.files import write_whole
+from plumbline.results import EVIDENCE, files_below, opened
 
-FOLDER = 'evidence'
+_ARCHIVE = re.compile(r'\d{8}T\d{6}-.+\.tar\.gz')  # a name that `pack` gives
 LARGEST_FILE = 16 * 2**20  # bytes of one file; the rest of a longer one is left out, and the archive says so
 
 
@@ -28,7 +31,7 @@ def pack(stage: Path, results: Path, site: str, name: str, without: Collection[s
     """
     now = time.gmtime()
     stem = f'{time.strftime("%Y%m%dT%H%M%S", now)}-{name}'
-    path = results / FOLDER / site / time.strftime('%Y-%m', now) / f'{stem}.tar.gz'
+    path = results / EVIDENCE / site / time.strftime('%Y-%m', now) / f'{stem}.tar.gz'
 
     def write(stream: BinaryIO) -> None:
         # the default format adds two blocks to each file, for the fraction of a second in its time
@@ -65,22 +68,37 @@ def keep(results: Path, evidence: str, why: str) -> None:
 
 
 def prune(results: Path, budget: float) -> int:
-    """Remove archives, oldest first and kept ones last, until all fit into `budget` bytes; return their number."""
-    archives = []
-    for path in (results / FOLDER).rglob('*.tar.gz'):
-        with suppress(OSError):
-            status = path.stat()
-            archives.append((_note(path).exists(), status.st_mtime, status.st_size, path))
-    archives.sort()
-    excess, removed = sum(size for _, _, size, _ in archives) - budget, 0
-    for _, _, size, path in archives:
-        if excess <= 0:
-            break
-        with suppress(OSError):
-            path.unlink()
-            _note(path).unlink(missing_ok=True)
-            excess, removed = excess - size, removed + 1
+    """Remove archives, oldest first and kept ones last, until all fit into `budget` bytes; return their number.
+
+    Raises InputError if their folder is a symbolic link.
+    """
+    removed = 0
+    with suppress(FileNotFoundError), opened(results, EVIDENCE) as folder:
+        excess = _excess(folder, budget)
+        for path, month, names in files_below(folder) if excess else ():
+            for name in names:
+                if (path, name) in excess:
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=month)
+                        removed += 1
+                        os.unlink(f'{name}.keep', dir_fd=month)
     return removed
+
+
+def _excess(folder: int, budget: float) -> set[tuple[str, str]]:
+    """Return month and name of the archives to remove so that the others fit into `budget` bytes."""
+    archives = []
+    for path, month, names in files_below(folder):
+        for name in filter(_ARCHIVE.fullmatch, names if path.count('/') == 1 else ()):
+            with suppress(OSError):  # another one has removed it
+                status = os.stat(name, dir_fd=month, follow_symlinks=False)
+                archives.append((f'{name}.keep' in names, status.st_mtime, status.st_size, path, name))
+    excess, chosen = sum(size for _, _, size, _, _ in archives) - budget, set()
+    for _, _, size, path, name in sorted(archives):
+        if excess > 0:
+            chosen.add((path, name))
+            excess -= size
+    return chosen
 
 
 def _note(path: Path) -> Path:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plumbline.errors import RecordError
-from plumbline.evidence import FOLDER
 from plumbline.outputs import NUMBERS, Lines, plain, read_numbers
+from plumbline.results import EVIDENCE
 from postprocess.text import count
 
 MOST_LINES = 40  # most lines shown of a case: a browser window
@@ -92,8 +92,8 @@ def excerpt(
     the archive of a node sweep. `failed`: True if the case failed; then failed runs come first.
     """
     path = results / evidence
-    if not path.resolve().is_relative_to((results / FOLDER).resolve()):
-        return Excerpt([], f'The output is not shown: its archive is not in {FOLDER}/ of the results.')
+    if not path.resolve().is_relative_to((results / EVIDENCE).resolve()):
+        return Excerpt([], f'The output is not shown: its archive is not in {EVIDENCE}/ of the results.')
     if not path.is_file():
         return Excerpt([], 'The output is gone: its archive was removed, as ci/nightly --evidence keeps only so much.')
     search, bounded, problem = _Search(wanted, failed), _Bounded(), ''

@@ -78,7 +78,7 @@ def test_what_another_one_of_the_group_left_unwritable_is_refused_before_anythin
         with pytest.raises(InputError, match=f'{path}: cannot be written by this user, and belongs to root: .*g.w'):
             command._writable(results)
         os.seteuid(0)
-        left.chmod(0o777)
+        left.chmod(0o1777)  # the others of the group cannot replace what is in it
         os.seteuid(65534)
         command._writable(results)
     finally:

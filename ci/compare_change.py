@@ -22,7 +22,7 @@ from ci.command import duration, positive
 from ci.session import Case, Content, Entry, PlannedSession, Selection, case_of, cases_in, left_out
 from ci.slurm_nodes import slurm_partitions
 from plumbline.errors import InputError
-from plumbline.files import write_text
+from plumbline.files import make_folder, write_text
 from plumbline.identity import SeriesId
 from plumbline.references import MODES
 from plumbline.site.sites import Site
@@ -92,7 +92,7 @@ def measure(
         print(f'plumbline: {problem}', file=sys.stderr)
     home = results / 'changes' / time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())
     for folder in ('reports', 'logs'):
-        (home / folder).mkdir(parents=True)
+        make_folder(home / folder)
     print(f'plumbline: {count(len(cases), "case")} before and after the change: {home}', flush=True)
 
     states = {'before': arguments.before, 'after': arguments.after}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError
-from plumbline.files import write_text
+from plumbline.files import make_folder, write_text
 from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
 
@@ -72,7 +72,7 @@ def check(
     if not re.fullmatch(r'[\w.-]+', node):
         raise InputError(f'{node!r}: expected a name of this node of letters, digits, "-", "_" and "."')
     folder, outcome = results / 'node-checks', Outcome(node)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     earlier = _read_kept(folder / f'{node}.json')
     _look(outcome, expects, earlier['devices'], folder / f'{node}.counts')
     if not only_settings:

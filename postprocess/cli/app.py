@@ -157,10 +157,12 @@ def _results(given: Path | None) -> Path:
 def _usable(given: Path | None) -> Path:
     """Return the results directory, which need not exist. Raises InputError if its name cannot be used."""
     from plumbline.paths import results_directory, usable
+    from plumbline.results import refuse_writable_by_all
 
     results = usable(given.absolute()) and given if given else results_directory()
     if str(results).encode(errors='ignore').decode() != str(results):  # Arrow and DuckDB accept only names in UTF-8
         raise InputError(f'{results}: expected a results directory whose name is UTF-8')
+    refuse_writable_by_all(results)
     return results
 
 

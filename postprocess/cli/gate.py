@@ -55,7 +55,6 @@ def gate(
         reruns.run(command, report)
         name = read_report(report).session['session']
         stored_report = results / 'reports' / f'{name}.json'
-        stored_report.parent.mkdir(parents=True, exist_ok=True)
         write_text(stored_report, report.read_text(encoding='utf-8'))
     store = Store(results)
     session = _stored(store, stored_report, name)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
+from plumbline.files import make_folder
 from postprocess.readers.rules import read_rules
 from postprocess.readers.run_reports import read_report
 from postprocess.results import check
@@ -66,7 +67,7 @@ def _move(index: Path, store: Path, aside: Path) -> None:
         for path in (store / table / below, (store / table / below).with_suffix('.sums')):
             if path.exists():
                 to = aside / table / below.with_name(path.name)
-                to.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(to.parent)
                 while to.exists():
                     to = to.with_name(f'{to.name}.again')
                 path.rename(to)

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from rows import each_row
+from typer.testing import CliRunner
 
 from ci import command
 from ci.process import Process
 from plumbline.errors import InputError
 from plumbline.files import open_own, write_text
+from postprocess.cli import app
 
 
 @pytest.fixture
@@ -58,6 +60,46 @@ def test_one_that_all_users_may_write_is_refused_and_one_of_a_group_is_not(resul
     results.chmod(0o777)
     with pytest.raises(InputError, match='every user of this machine may write here'):
         command._writable(results)
+
+
+@each_row(
+    'part, mode',
+    [
+        ('.', 0o777), ('store', 0o777), ('store/cases/site=a', 0o777), ('reports', 0o2777), ('judged', 0o777),
+        ('evidence/a', 0o777), ('logs', 0o777), ('nightly-stage', 0o777), ('incidents/a', 0o757),
+    ],
+)  # fmt: skip
+def test_a_part_that_all_users_may_write_is_refused(part, mode, tmp_path):
+    (tmp_path / part).mkdir(parents=True, exist_ok=True)
+    (tmp_path / part).chmod(mode)
+    with pytest.raises(InputError, match=f'{tmp_path / part}: every user of this machine may write here'):
+        command._writable(tmp_path)
+    (tmp_path / part).chmod(0o2775)
+    command._writable(tmp_path)
+
+
+@each_row('words', ['status', 'compare', 'report', 'incidents', 'ingest x', 'record propose', 'store check'])
+def test_each_command_refuses_what_all_users_may_write(words, tmp_path):
+    (tmp_path / 'store').mkdir(exist_ok=True)
+    (tmp_path / 'store').chmod(0o777)
+    answer = CliRunner().invoke(app, [*words.split(), f'--results={tmp_path}'])
+    assert answer.exit_code == 2 and f'{tmp_path / "store"}: every user of this machine may write' in answer.stderr
+
+
+@pytest.mark.parametrize(('mode', 'file', 'folder'), [
+    (0o700, 0o600, 0o700), (0o755, 0o644, 0o755), (0o2770, 0o660, 0o2770), (0o711, 0o644, 0o755), (0o777, 0o664, 0o775),
+])  # fmt: skip
+def test_what_is_written_is_open_to_nobody_to_whom_its_folder_is_closed(mode, file, folder, results):
+    before = os.umask(0)
+    try:
+        results.chmod(mode)
+        write_text(results / 'a/b/file', 'ours\n')
+        with open_own(results / 'a/log', 'a'):
+            pass
+        modes = {path.name: path.stat().st_mode & 0o7777 for path in results.rglob('*')}
+    finally:
+        os.umask(before)
+    assert modes == {'a': folder, 'b': folder, 'file': file, 'log': file}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='only root can be another user')

@@ -40,6 +40,13 @@ def duration(text: str) -> int:
         raise argparse.ArgumentTypeError(f'expected a time such as 8h, 90m or 1h30m, found {text!r}') from None
 
 
+def folder(text: str) -> Path:
+    """Return the folder that a word names, for argparse; an empty text would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError('expected a folder, found an empty text')
+    return Path(text)
+
+
 def positive(text: str) -> int:
     """Return an integer of at least 1, for argparse."""
     if not text.isdecimal() or int(text) < 1:
@@ -98,7 +105,9 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of all commands that run ReFrame."""
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
     parser.add_argument('--sites', metavar='DIR[:DIR]', help='folders of your own site folders; the first wins')
-    parser.add_argument('--results', help='results directory (default: $PLUMBLINE_RESULTS or results/ of the clone)')
+    parser.add_argument(
+        '--results', type=folder, help='results directory (default: $PLUMBLINE_RESULTS or results/ of the clone)'
+    )
     group = parser.add_argument_group("ReFrame's own selection, also after --")
     for short, long in OF_REFRAME:
         value = long.removeprefix('--').upper().replace('-', '_')

@@ -100,12 +100,15 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument('--quiet', action='store_true', help='print nothing when all was judged and is ok')
     parser.add_argument(
         '--artifacts',
-        type=Path,
+        type=command.folder,
         metavar='DIR',
         help='report.html, verdicts.md and verdicts.xml of this run; without a result there are none',
     )
     parser.add_argument(
-        '--publish', type=Path, metavar='DIR', help='add the session to the site of `plumbline publish` in DIR'
+        '--publish',
+        type=command.folder,
+        metavar='DIR',
+        help='add the session to the site of `plumbline publish` in DIR',
     )
     parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
     given = parser.parse_args(words)

@@ -67,8 +67,16 @@ def parse(words: list[str]) -> argparse.Namespace:
     )  # fmt: skip
     task = parser.add_mutually_exclusive_group()
     task.add_argument('--lock', action='store_true', help='write a new spack.lock of each stack instead of installing')
-    task.add_argument('--export', metavar='DIR', help='write into DIR all that a site without network needs')
-    task.add_argument('--import', metavar='DIR', dest='import_', help='install from such a folder, without network')
+    task.add_argument(
+        '--export', type=command.folder, metavar='DIR', help='write into DIR all that a site without network needs'
+    )
+    task.add_argument(
+        '--import',
+        type=command.folder,
+        metavar='DIR',
+        dest='import_',
+        help='install from such a folder, without network',
+    )
     parser.add_argument('--binaries', action='store_true', help='with --export: the built packages too; needs a lock')
     arguments = parser.parse_args(words)
     if arguments.binaries and not arguments.export:

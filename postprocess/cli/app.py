@@ -176,6 +176,22 @@ def _there(given: Path | None) -> Path | None:
     return given
 
 
+def a_folder(text: str) -> Path:
+    """Return the folder that a word names, which need not exist. Raises BadParameter."""
+    if not text:  # a variable of the shell that is not set; a Path would be the current folder
+        raise typer.BadParameter('expected a folder, found an empty text')
+    if Path(text).exists() and not Path(text).is_dir():
+        raise typer.BadParameter(f'expected a folder, found the file {text}')
+    return Path(text)
+
+
+def _a_folder_that_is_there(text: str) -> Path:
+    """Return the folder that a word names. Raises BadParameter."""
+    if not a_folder(text).is_dir():
+        raise typer.BadParameter(f'there is no folder {text}')
+    return Path(text)
+
+
 def in_a_folder(given: Path | None) -> Path | None:
     """Return the file to write. Raises InputError if its folder does not exist: it is not made."""
     if given and not given.parent.is_dir():
@@ -189,6 +205,8 @@ Results = Annotated[
     Path,
     typer.Option(
         '--results',
+        parser=a_folder,
+        metavar='RESULTS',
         callback=_results,
         help='Directory with the run reports and the store. [default: $PLUMBLINE_RESULTS, else results/ of this clone]',
     ),
@@ -197,6 +215,8 @@ NewResults = Annotated[
     Path,
     typer.Option(
         '--results',
+        parser=a_folder,
+        metavar='RESULTS',
         callback=_usable,
         help='Directory with the run reports and the store; made where it is not there. '
         '[default: $PLUMBLINE_RESULTS, else results/ of this clone]',
@@ -205,7 +225,7 @@ NewResults = Annotated[
 References = Annotated[
     Path | None,
     typer.Option(
-        '--references', exists=True, file_okay=False,
+        '--references', parser=_a_folder_that_is_there, metavar='REFERENCES',
         help='Folder of site folders, in place of site_configs/.',
     ),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from plumbline.errors import InputError
-from postprocess.cli.app import app, complain
+from postprocess.cli.app import a_folder, app, complain
 
 _Step = tuple[str, str, Callable[[], bool]]  # (what the step does, its command, function that says if it is done)
 
@@ -20,7 +20,8 @@ _Step = tuple[str, str, Callable[[], bool]]  # (what the step does, its command,
 @app.command()
 def init(
     folder: Annotated[
-        Path | None, typer.Argument(metavar='DIR', help='A new folder, or one that this command wrote.')
+        Path | None,
+        typer.Argument(metavar='DIR', parser=a_folder, help='A new folder, or one that this command wrote.'),
     ] = None,
     site: Annotated[
         str | None,

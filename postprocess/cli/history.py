@@ -17,6 +17,7 @@ from postprocess.cli.app import (
     Results,
     SessionName,
     SiteName,
+    a_folder,
     app,
     complain,
     days_before,
@@ -118,7 +119,7 @@ def plan(
 
 @app.command()
 def publish(
-    folder: Annotated[Path, typer.Argument(metavar='DIR', file_okay=False, help='Where the site is, or is to be.')],
+    folder: Annotated[Path, typer.Argument(metavar='DIR', parser=a_folder, help='Where the site is, or is to be.')],
     pages: Annotated[
         int, typer.Option(min=0, help='How many of the newest sessions that are new there get a page of their own.')
     ] = 30,

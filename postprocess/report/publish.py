@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -46,6 +47,7 @@ _DAYS = 90  # days of history on the page of a session
 _VALUES = 3  # most values of a fact in one session; a fact with more values differs between checks
 _METRICS = 50  # most metrics of an incident that are named
 _NODES = 200  # most nodes of an incident that are named
+_OWN_PAGE = re.compile(rb'<link [^>]*assets/plumbline-[0-9a-f]{8}\.css')
 _RECENT = 30  # most sessions of a site in the list of all sites
 _CODES = {
     'ok': 'o', 'improved': 'i', 'regressed': 'r', 'missing': 'm', 'failed': 'f', 'invalid': 'v', 'warning': 'w',
@@ -61,6 +63,8 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     if `folder` holds files that this version cannot read.
     """
     place, last = folder / site, store.find('latest', site)
+    for page in (folder / 'index.html', place / 'index.html'):
+        _refuse_foreign(page)
     empty: dict[str, Any] = {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {}, 'series': []}
     empty['months'] = []
     content = site_content(place / 'data/site.js', place) or empty
@@ -98,6 +102,13 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     nodes.update(store, store.sessions(site), known.values(), series, root)
     write_whole({path: partial(write, one) for path, one in nodes.files().items()})
     _write_pages(content, last.session, folder, site, root)
+
+
+def _refuse_foreign(page: Path) -> None:
+    """Raise InputError for a page that no version of this command wrote: each has a style sheet of ours."""
+    with suppress(FileNotFoundError):
+        if not _OWN_PAGE.search(page.read_bytes()):
+            raise InputError(f'{page}: is not a page of `plumbline publish` and stays; choose another folder')
 
 
 def _id(row: list[Any]) -> SeriesId:

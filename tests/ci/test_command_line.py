@@ -42,6 +42,7 @@ def test_options_of_reframe_stand_before_its_own_selection():
     ('words', 'said'),
     [
         (['--mode=quik'], 'did you mean quick?'),
+        (['--results='], 'expected a folder, found an empty text'),
         (['--sitte'], 'did you mean --site or --sites?'),
         (['--distribute'], "; ReFrame's own options stand after --"),
     ],

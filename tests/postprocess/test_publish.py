@@ -40,6 +40,18 @@ def content(folder, name='site'):
     return site_content(folder / SITE / f'data/{name}.js', folder / SITE)
 
 
+@pytest.mark.parametrize('page', ['index.html', f'{SITE}/index.html'])
+@pytest.mark.parametrize('text', ['mine', '', '<html><title>Plumbline</title></html>'])
+def test_a_page_of_others_stays_and_nothing_is_written(page, text, work):
+    night(work, 0)
+    path = work.results.parent / 'site' / page
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    answer = work.run('publish', work.results.parent / 'site')
+    assert answer.exit_code == 2 and f'{path}: is not a page of `plumbline publish`' in answer.stderr
+    assert [one.read_text() for one in (work.results.parent / 'site').rglob('*') if one.is_file()] == [text]
+
+
 def test_a_night_adds_its_session_and_rewrites_no_other(work):
     work.reference(reference())
     for ago in (40, 30, 2, 1):

@@ -39,6 +39,17 @@ def test_a_wrong_name_is_answered_with_the_nearest_one(site, words, said):
     assert 'did you mean' in result.stderr or words[-1] in ('9999', 'zzz', 'Stream') or 'hyperfine' in result.stderr
 
 
+@each_row(
+    'words',
+    [['publish', ''], ['init', ''], ['status', '--results', ''], ['record', 'accept', '--references', '']],
+)
+def test_a_variable_that_is_not_set_is_no_folder(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2 and 'expected a folder, found an empty text' in result.stderr
+    assert not [*tmp_path.iterdir()]
+
+
 @each_row('command', ['status', 'compare', 'store check', 'record accept', 'fleet', 'tables doe', 'publish site'])
 def test_results_that_are_not_there_are_an_error(work, tmp_path, command):
     result = work.run(command, results=tmp_path / 'nonexistent')

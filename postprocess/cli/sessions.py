@@ -257,10 +257,11 @@ app.add_typer(store, name='store')
 
 @store.command()
 def check(results: Results = DEFAULT) -> None:
-    """Read every file of the store and verify its checksums; name what is damaged or missing.
+    """Read every file of the store and verify its checksums, those of run reports and of evidence, and the ledger.
 
-    Removes the unfinished files of writers that were killed more than an hour ago. Exit code 1 if anything is wrong.
+    Names what is damaged or missing. Removes the unfinished files of writers that were killed more than an hour ago. Exit code 1 if anything is wrong.
     """
+    from postprocess.incidents import ledger
     from postprocess.results import check as module
     from postprocess.results.store import Store
     from postprocess.text import count
@@ -269,14 +270,15 @@ def check(results: Results = DEFAULT) -> None:
     for path in module.sweep(opened):
         typer.echo(f'{path}: removed: its writer was killed')
     faults = list(module.faults(opened))
-    for fault in faults:
+    others = [*module.evidence_faults(results), *ledger.faults(opened)]
+    for fault in dict.fromkeys((*faults, *others)):
         typer.echo(fault)
-    if not faults:
+    if faults:
+        typer.echo(f'{opened.command("store repair", "")} sets damaged files aside and ingests their sessions again')
+    elif not others:
         stored = sum(len(opened.sessions(name)) for name in opened.sites())
         typer.echo(f'{opened.folder}: {count(stored, "session")}, every file is as it was written')
-    else:
-        typer.echo(f'{opened.command("store repair", "")} sets damaged files aside and ingests their sessions again')
-    raise typer.Exit(int(bool(faults)))
+    raise typer.Exit(int(bool(faults or others)))
 
 
 @store.command()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import getpass
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date
@@ -19,7 +19,8 @@ from postprocess.incidents import correction
 from postprocess.incidents.correction import Began, Selection
 from postprocess.incidents.incident import from_dict, frozen
 from postprocess.incidents.known import Acknowledged, Known, Seen, last_day
-from postprocess.results.store import Session
+from postprocess.results.store import Session, Store
+from postprocess.results.tables import listed
 
 _SCHEMA = 1
 
@@ -29,7 +30,7 @@ def read_ledger(results: Path, site: str) -> list[Known]:
 
     After an interrupted correction, a file that was to be removed and a file that was written too early are ignored.
     """
-    incidents = [_read(results, path) for path in sorted(_folder(results, site).glob('*.json'))]
+    incidents = [_read(results, path) for path in _files(results, site)]
     done = {(incident.id, correction) for incident in incidents for correction in incident.corrections}
     held = {id for incident in incidents for id in incident.ids - {incident.id}}
     early = {
@@ -40,6 +41,25 @@ def read_ledger(results: Path, site: str) -> list[Known]:
     }
     incidents = [incident for incident in incidents if incident.id not in held | early]
     return sorted(incidents, key=lambda one: (one.seen[one.first].started, one.id))
+
+
+def faults(store: Store) -> Iterator[str]:
+    """Yield a sentence for each file of the ledger that cannot be used, and for each judged session that is lost."""
+    results = store.folder.parent
+    for site in sorted({*sites(results), *(path.stem for path in (results / 'judged').glob('*.txt'))}):
+        try:
+            for path in _files(results, site):
+                try:
+                    _read(results, path)
+                except InputError as error:
+                    yield f'{error}'
+            judged = {line.partition(' ')[0] for line in _judged(results, site)}
+        except InputError as error:
+            yield f'{error}'
+            continue
+        with suppress(InputError):  # a damaged list of sessions, which the check of the store names
+            for session in sorted(judged - {session.session for session in store.sessions(site)}):
+                yield f'session {session} of {site} was judged and is not in the store: ingest its report again'
 
 
 def write(results: Path, site: str, before: Sequence[Known], after: Sequence[Known]) -> None:
@@ -89,9 +109,8 @@ def _judged_file(results: Path, site: str) -> Path:
 
 
 def sites(results: Path) -> list[str]:
-    """Return the names of the sites that have incidents."""
-    folder = results / 'incidents'
-    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    """Return the names of the sites that have incidents. Raises InputError."""
+    return sorted(path.name for path in listed(results / 'incidents') if path.is_dir())
 
 
 def find(results: Path, id: str, site: str | None = None) -> tuple[str, Known]:
@@ -154,6 +173,11 @@ def _folder(results: Path, site: str) -> Path:
     return results / 'incidents' / site
 
 
+def _files(results: Path, site: str) -> list[Path]:
+    """Return the files of the incidents of a site. Raises InputError if their folder cannot be read."""
+    return sorted(path for path in listed(_folder(results, site)) if path.suffix == '.json' and path.stem[:1] != '.')
+
+
 def _to_json(known: Known) -> str:
     """Return the text of the file of an incident."""
     return json.dumps({'schema': _SCHEMA, **_to_dict(known)}, indent=1, ensure_ascii=False) + '\n'
@@ -178,6 +202,8 @@ def _read(results: Path, path: Path) -> Known:
         values = json.loads(path.read_text(encoding='utf-8'))
         later = values['schema'] > _SCHEMA
         known = None if later else _from_dict(results, values)
+        if known and known.id != path.stem:
+            raise ValueError(f'its id is {known.id}')
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     except InputError:  # the table of renames is wrong, not this file

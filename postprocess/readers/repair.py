@@ -41,19 +41,27 @@ def repair(store: Store) -> Iterator[str]:
             yield f'{error}; kept in {aside}'
     known = {session.session for name in store.sites() for session in store.sessions(name)}
     damaged = _sessions_aside(aside)
+    changed = set()
     for path in sorted(store.folder.parent.glob('reports/*.json')):
         try:
             if (uuid := check.session_of(path)) in known:
                 continue
             report = read_report(path, rules=read_rules())
             if row := damaged.get(uuid or ''):
+                of_report = row.get('source', '').endswith('report')
+                if of_report and row['report_sha256'] != report.session['report_sha256']:
+                    changed.add(uuid)
+                    raise InputError(
+                        f'{path}: has changed since session {uuid} was stored from it, as its sha256 says, and is not '
+                        'ingested; restore it, or, if you know why it changed, `plumbline ingest` it'
+                    )
                 report.session.update({key: row[key] for key in ('expected', 'problems') if key in row})
             store.add(report)
             known.add(report.session['session'])
             yield f'{path}: session {uuid} is ingested again: {count(len(report.samples), "sample")}'
         except InputError as error:
             yield f'{error}'
-    for uuid in sorted(damaged.keys() - known):
+    for uuid in sorted(damaged.keys() - known - changed):
         yield f'session {uuid} is lost: it has no run report in {store.folder.parent / "reports"}; see {aside}'
 
 

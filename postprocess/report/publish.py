@@ -63,8 +63,8 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     if `folder` holds files that this version cannot read.
     """
     place, last = folder / site, store.find('latest', site)
-    for page in (folder / 'index.html', place / 'index.html'):
-        _refuse_foreign(page)
+    _refuse_foreign(folder / 'index.html')
+    _refuse_foreign(place / 'index.html')
     empty: dict[str, Any] = {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {}, 'series': []}
     empty['months'] = []
     content = site_content(place / 'data/site.js', place) or empty

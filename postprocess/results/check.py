@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +16,9 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import is_unfinished, write_text
+from plumbline.results import EVIDENCE
 from postprocess.results.store import Store
-from postprocess.results.tables import TABLES, has_sums, verify
+from postprocess.results.tables import TABLES, has_sums, listed, read_table, verify
 
 _WRITING = 3600.0  # seconds after which an unfinished file belongs to a writer that was killed
 
@@ -23,16 +27,20 @@ def faults(store: Store) -> Iterator[str]:
     """Yield a sentence for each fault in the files of a store.
 
     Every page of every file is read, and its checksum verified. Each run report of the results directory must have its
-    session in the store.
+    session in the store, and be as it was when that was stored.
     """
     known: set[str] = set()
     where: dict[str, Path] = {}
+    stored_from: dict[tuple[str | None, str], str] = {}  # session and name of its report -> sha256
     for index in store.files():
         try:
             known |= (sessions := read_whole(index))
             for name in sorted(sessions & where.keys()):
                 yield f'{index}: holds session {name}, which {where[name].name} holds too; each of its rows counts once'
             where |= dict.fromkeys(sessions, index)
+            for row in read_table(index).select(['session', 'report', 'report_sha256', 'source']).to_pylist():
+                if row['source'].endswith('report'):
+                    stored_from[row['session'], Path(row['report']).name] = row['report_sha256']
             if not has_sums(index):
                 yield f'{index}: has no file of checksums, so that not all damage would be found'
         except InputError as error:
@@ -42,9 +50,25 @@ def faults(store: Store) -> Iterator[str]:
             f'{path}: its file of the table sessions is missing, removed or never written: ingest the report '
             f'of session {path.stem} again, or remove this file'
         )
-    for report in sorted(store.folder.parent.glob('reports/*.json')):
+    for report in sorted(path for path in listed(store.folder.parent / 'reports') if path.suffix == '.json'):
         if (session := session_of(report)) not in known:
             yield f'{report}: session {session or "of no uuid"} is not in the store: ingest the report again'
+        elif stored_from.get((session, report.name), '') not in ('', sha256_of(report)):
+            yield f'{report}: has changed since session {session} was stored from it, as its sha256 says: restore it'
+
+
+def evidence_faults(results: Path) -> Iterator[str]:
+    """Yield a sentence for each archive of evidence that is damaged; each is read to the checksum at its end."""
+    for archive in sorted((results / EVIDENCE).rglob('*.tar.gz')):
+        try:
+            with gzip.open(archive) as stream:
+                while stream.read(2**20):
+                    pass
+        except FileNotFoundError:  # a run has removed it meanwhile
+            continue
+        except (OSError, EOFError, zlib.error) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            yield f'{archive}: damaged, so what its programs printed cannot be trusted: {why}; restore or remove it'
 
 
 def read_whole(index: Path) -> set[str]:
@@ -60,12 +84,16 @@ def read_whole(index: Path) -> set[str]:
 
 
 def orphans(store: Store) -> list[Path]:
-    """Return the files of other tables whose file of the table `sessions` is missing."""
+    """Return the files of other tables whose file of the table `sessions` is missing.
+
+    A writer makes the folder of that file before it puts the others in place.
+    """
     return [
         path
         for table in set(TABLES) - {'sessions'}
         for path in sorted((store.folder / table).glob('*/*/*.parquet'))
-        if not (store.folder / 'sessions' / Path(*path.parts[-3:])).exists() and not _is_recent(path)
+        if not (index := store.folder / 'sessions' / Path(*path.parts[-3:])).exists()
+        and not (index.parent.exists() and _is_recent(path))
     ]
 
 
@@ -124,6 +152,14 @@ def _is_recent(path: Path) -> bool:
         return time.time() - path.stat().st_mtime < _WRITING
     except FileNotFoundError:  # a writer has finished it meanwhile
         return True
+
+
+def sha256_of(report: Path) -> str:
+    """Return the checksum of a run report; empty if it cannot be read."""
+    try:
+        return hashlib.sha256(report.read_bytes()).hexdigest()
+    except OSError:
+        return ''
 
 
 def session_of(report: Path) -> str | None:

@@ -32,6 +32,7 @@ LAST_ERRORS = 10  # last lines shown of standard error: a message and where it c
 WIDTH = 160  # most characters of a line; programs print tables of 80 to 132
 RUNS = 3  # most runs shown of a case; further ones are similar
 MOST_READ = 64 * 2**20  # most unpacked bytes read of an archive, a third of a second; one case has some MiB
+_AT_ONCE = 2**17
 _FEWEST_DIGITS = 3  # fewest digits of a number that is searched for; shorter ones occur everywhere
 _PRINTED = re.compile(r'(?<![\w.])[+-]?(\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\d)')
 _RUN = re.compile(r'trial_(\d{1,9})/[^/]+')
@@ -100,11 +101,13 @@ def excerpt(
     try:
         with gzip.open(path) as bounded.stream, tarfile.open(fileobj=bounded, mode='r|') as archive:
             search.read(_files(archive, ','.join(nodes)))
+            while bounded.read(_AT_ONCE):  # to the checksum at its end: a flipped bit shows another text, or none
+                pass
     except _TooMuch:
         problem = f'Of its archive only the first {MOST_READ // 2**20} MiB were read.'
     except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError) as error:
         why = ' '.join(str(error).split())[:WIDTH] or type(error).__name__
-        problem = f'The output is not complete: its archive is damaged or cannot be read: {why}.'
+        problem = f'The output may be wrong or not complete: its archive is damaged or cannot be read: {why}.'
     parts = search.parts()
     return Excerpt(parts, problem or ('' if parts else 'Its programs printed nothing.'), bounded.count)
 

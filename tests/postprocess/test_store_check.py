@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`plumbline store check`: what is damaged or missing in a store is named, and what killed writers left is removed."""
 
-import json
+import gzip
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 from run_reports import case, metric, report
@@ -59,7 +61,7 @@ def test_a_session_of_which_all_files_were_removed_is_missed_by_its_report(store
     reports = stored.results / 'reports'
     reports.mkdir(exist_ok=True)
     for uuid in ('aaaa', 'bbbb'):
-        (reports / f'{uuid}.json').write_text(json.dumps(report(uuid=uuid)))
+        shutil.copy(stored.reports / f'{uuid}.json', reports)
     assert check(stored)[0] == 0
     for path in stored.results.glob('store/*/*/*/aaaa.parquet'):
         path.unlink()
@@ -79,3 +81,49 @@ def test_files_of_a_killed_writer_are_removed_and_those_of_a_present_one_stay(st
     assert code == 0
     assert str(killed) in said
     assert (killed.exists(), present.exists()) == (False, True)
+
+
+def flip(path, place=-1):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_table_that_was_removed_is_named_at_once(stored):
+    """Also where the other files are of the last hour: their writer makes the folder of the first table before."""
+    shutil.rmtree(stored.results / 'store/sessions')
+    code, said = check(stored)
+    assert code == 1 and 'every file is as it was written' not in said
+    for uuid in ('aaaa', 'bbbb'):
+        assert f'cases/site=cluster/month=2026-11/{uuid}.parquet: its file of the table sessions is missing' in said
+
+
+def test_a_store_that_was_removed_is_missed_by_the_list_of_judged_sessions(stored):
+    stored.run('compare')
+    shutil.rmtree(stored.results / 'store')
+    code, said = check(stored)
+    assert code == 1 and 'session bbbb of cluster was judged and is not in the store' in said
+
+
+def test_a_run_report_that_was_changed_is_named(stored):
+    (stored.results / 'reports').mkdir()
+    path = Path(shutil.copy(stored.reports / 'bbbb.json', stored.results / 'reports'))
+    assert check(stored)[0] == 0
+    text = path.read_text()
+    path.write_text(text.replace('2.0', '4.0', 1))
+    code, said = check(stored)
+    assert text != path.read_text() and code == 1
+    assert f'{path}: has changed since session bbbb was stored' in said
+
+
+def test_damaged_evidence_is_named(stored):
+    folder = stored.results / 'evidence/cluster/2026-11'
+    folder.mkdir(parents=True)
+    for name in ('good', 'bad', 'cut'):
+        (folder / f'{name}.tar.gz').write_bytes(gzip.compress(b'rate: 99.9991 GB/s'))
+    assert check(stored)[0] == 0
+    flip(folder / 'bad.tar.gz', 15)
+    (folder / 'cut.tar.gz').write_bytes((folder / 'cut.tar.gz').read_bytes()[:-3])
+    code, said = check(stored)
+    assert code == 1 and 'good' not in said
+    assert f'{folder / "bad.tar.gz"}: damaged' in said and f'{folder / "cut.tar.gz"}: damaged' in said

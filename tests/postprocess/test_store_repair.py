@@ -18,7 +18,7 @@ def stored(work):
     for number, uuid in enumerate(('aaaa', 'bbbb', 'cccc')):
         content = report(case(metrics={'triad': metric([1.0, 2.0 + number])}), uuid=uuid)
         work.ingest(content, expected=7)
-        (work.results / f'reports/{uuid}.json').write_text(json.dumps(content))
+        shutil.copy(work.reports / f'{uuid}.json', work.results / 'reports')
     (work.results / 'reports/cccc.json').unlink()
     return work
 
@@ -68,6 +68,21 @@ def test_a_session_without_a_report_is_said_to_be_lost_and_the_others_stay(store
     assert code == 1 and 'session cccc is lost' in said
     assert samples(stored, 'aaaa') == [1.0, 2.0]
     assert len(list(stored.results.glob('store-damaged/*/*/*/cccc.parquet'))) == 4
+
+
+def test_a_report_that_was_changed_is_not_ingested(stored):
+    path = stored.results / 'reports/bbbb.json'
+    honest = path.read_text()
+    path.write_text(honest.replace('3.0', '4.0'))
+    assert path.read_text() != honest
+    flip(only(stored, 'metrics/*/*/bbbb.parquet'))
+    for _ in range(2):
+        code, said = repair(stored)
+        assert code == 1 and f'{path}: has changed since session bbbb was stored from it' in said
+        assert 'bbbb is lost' not in said and not [*stored.results.glob('store/*/*/*/bbbb.parquet')]
+    path.write_text(honest)
+    code, said = repair(stored)
+    assert code == 0 and samples(stored, 'bbbb') == [1.0, 3.0]
 
 
 def test_a_repair_that_was_killed_goes_on(stored):

@@ -103,7 +103,9 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
             code = 2
             continue
         typer.echo(('\n' if number else '') + text)
-        code = max(code, int(standing.red or bool(begun and not begun.runs)))
+        for fault in standing.unknown:
+            complain(fault)
+        code = max(code, 2 if standing.unknown else int(standing.red or bool(begun and not begun.runs)))
     raise typer.Exit(code)
 
 
@@ -257,9 +259,9 @@ app.add_typer(store, name='store')
 
 @store.command()
 def check(results: Results = DEFAULT) -> None:
-    """Read every file of the store and verify its checksums, those of run reports and of evidence, and the ledger.
+    """Read every file of the store, run reports, evidence and the ledger; name what is damaged, changed or missing.
 
-    Names what is damaged or missing. Removes the unfinished files of writers that were killed more than an hour ago. Exit code 1 if anything is wrong.
+    Removes the unfinished files of writers that were killed more than an hour ago. Exit code 1 if anything is wrong.
     """
     from postprocess.incidents import ledger
     from postprocess.results import check as module

@@ -39,7 +39,8 @@ class Standing:
 
     `next`: what to do, with its command in backquotes. `sessions`: their number. Of the last session: `ran` of the
     `expected` cases, `verdicts` in words, `incidents` by state, `red`: True if it failed. Of the baseline: number of
-    `rows`, `of` how many sessions, and the day on which the newest row was `recorded`.
+    `rows`, `of` how many sessions, and the day on which the newest row was `recorded`. `unknown`: a sentence for each
+    thing that could not be read or written; then the numbers of incidents are not known.
     """
 
     site: str
@@ -59,6 +60,7 @@ class Standing:
     rows: int = 0
     of: int = 0
     recorded: str = ''
+    unknown: list[str] = field(default_factory=list)
 
     def faults(self) -> dict[str, str]:
         """Return for each stack that must be installed: its name -> why. Raises SiteError."""
@@ -133,14 +135,14 @@ def standings(results: Path, site: str | None, root: Path | None) -> list[Standi
 
 def head(results: Path, site: str) -> Head | None:
     """Return the first line of the file, without the answer; None without a readable file."""
-    with suppress(OSError, msgspec.DecodeError), _path(results, site).open('rb') as stream:
+    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), _path(results, site).open('rb') as stream:
         return msgspec.json.decode(stream.readline(), type=Head)
     return None
 
 
 def read_kept(results: Path, site: str, type: type[_Content]) -> _Content | None:
     """Return the kept answer, even if its inputs have changed; None if it cannot be read."""
-    with suppress(OSError, zlib.error, msgspec.DecodeError):
+    with suppress(OSError, zlib.error, msgspec.DecodeError, UnicodeDecodeError):
         _, _, content = _path(results, site).read_bytes().partition(b'\n')
         return msgspec.msgpack.decode(zlib.decompress(content), type=type, dec_hook=_decoded)
     return None
@@ -154,7 +156,7 @@ def write(results: Path, site: str, head: Head, answer: object) -> None:
 
 def add(results: Path, site: str, more: Head) -> None:
     """Replace the first line of a kept answer by `more`, unless the answer was replaced meanwhile."""
-    with suppress(OSError, InputError, msgspec.DecodeError):
+    with suppress(OSError, InputError, msgspec.DecodeError, UnicodeDecodeError):
         first, _, content = _path(results, site).read_bytes().partition(b'\n')
         if msgspec.json.decode(first, type=Head).state == more.state:
             _write(results, site, more, content)

@@ -41,7 +41,7 @@ def standing(store: Store, name: str, root: Path | None = None) -> Standing:
         verdicts=comparison.headline, coverage=comparison.guard,
         incidents={state: len(known) for state in STATES if (known := digest.of_state(state))},
         rows=len(rows), of=sessions_of(rows) if rows else 0,
-        recorded=max((row.recorded_at for row in rows), default=''),
+        recorded=max((row.recorded_at for row in rows), default=''), unknown=digest.faults,
     )  # fmt: skip
     if digest.kept and (head := kept.head(store.folder.parent, name)):
         kept.add(store.folder.parent, name, replace(head, standing=here))
@@ -73,6 +73,8 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
     Or that there is nothing to do.
     """
     site = digest.comparison.session.site
+    if digest.faults:
+        return digest.faults[0]
     if is_open := digest.of_state(*FAILING):
         command = with_options(f'plumbline incidents show {is_open[0].id}', is_open[0].results, site)
         return f'{count(len(is_open), "incident")} open: `{command}`'

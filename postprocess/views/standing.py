@@ -52,7 +52,7 @@ def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:
         ('session', session),
         ('verdicts', found.verdicts),
         ('baseline', f'{count(found.rows, "row")} of {count(found.of, "session")}{recorded}' if found.rows else 'none'),
-        ('incidents', counted or 'none'),
+        ('incidents', 'not known' if found.unknown else counted or 'none'),
         ('coverage', found.coverage),
         ('next', found.next),
     ]

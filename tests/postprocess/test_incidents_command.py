@@ -4,6 +4,10 @@
 import csv
 import io
 import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 from run_reports import SITE
@@ -78,7 +82,57 @@ def test_a_damaged_file_of_the_ledger_is_named(young):
     path = young.work.results / 'incidents' / SITE / 'x.json'
     path.parent.mkdir(parents=True)
     path.write_text('{}')
-    for command in ('compare', 'incidents', 'report'):
+    for command in ('compare', 'incidents', 'report', 'status'):
         result = young.work.run(command)
         assert result.exit_code == 2
         assert str(path) in result.stderr
+    assert 'incidents  not known\n' in result.stdout
+    assert young.work.run('store check').exit_code == 1
+
+
+def test_a_flipped_bit_of_an_incident_is_said_by_each_command_or_by_none(young):
+    """Of 40 bits over the file; what is said is the file, not another number of incidents."""
+    young.run(slow_node(0.5))
+    (one,) = young.judged(1)
+    path = young.work.results / 'incidents' / SITE / f'{one["id"]}.json'
+    whole, broken = path.read_bytes(), 0
+    for number in range(40):
+        place = number * (len(whole) - 1) // 39
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
+        listed, checked = (young.work.run(words) for words in ('incidents', 'store check'))
+        if listed.exit_code == 1:
+            assert str(path) not in checked.stdout
+            continue
+        broken += 1
+        shown = young.work.run('status')
+        assert listed.exit_code == shown.exit_code == 2 and ' open' not in shown.stdout
+        assert str(path) in listed.stderr and str(path) in shown.stderr and str(path) in checked.stdout
+    assert broken > 10
+
+
+def test_an_id_that_is_not_that_of_its_file_is_damage(young):
+    young.run(slow_node(0.5))
+    (one,) = young.judged(1)
+    path = young.work.results / 'incidents' / SITE / f'{one["id"]}.json'
+    path.write_text(path.read_text().replace(one['id'], '2a0756' if one['id'] != '2a0756' else '2a0757'))
+    result = young.work.run('incidents')
+    assert result.exit_code == 2 and str(path) in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root can become a user whom modes keep out')
+def test_a_ledger_that_may_not_be_read_is_not_an_empty_one(young):
+    young.run(slow_node(0.5))
+    young.judged(1)
+    assert young.work.run('incidents').exit_code == 1
+    with tempfile.TemporaryDirectory() as results:  # which another user may enter
+        shutil.copytree(young.work.results, results, dirs_exist_ok=True)
+        folder = Path(results, 'incidents', SITE)
+        folder.chmod(0o700)
+        Path(results).chmod(0o755)
+        os.seteuid(65534)
+        try:
+            result = young.work.run('incidents', results=Path(results))
+        finally:
+            os.seteuid(0)
+    assert result.exit_code == 2 and f'{folder}: cannot be read: Permission denied' in result.stderr
+    assert '0 incidents' not in result.stdout

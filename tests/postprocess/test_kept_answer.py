@@ -94,7 +94,7 @@ def test_whatever_the_answer_follows_from_makes_it_anew(red, monkeypatch, change
     assert ('1 acknowledged' in shown) == (change is acknowledge)
 
 
-@pytest.mark.parametrize('damage', [b'', b'{}\nx', b'not JSON\n', None])
+@pytest.mark.parametrize('damage', [b'', b'{}\nx', b'not JSON\n', b'{"session": "0\xb8"}\n', None])
 def test_a_damaged_answer_is_made_anew(red, damage):
     path = red.results / 'judged' / f'{SITE}.answer'
     whole = path.read_bytes()

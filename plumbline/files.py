@@ -4,6 +4,8 @@
 import os
 import platform
 import secrets
+import stat
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any, BinaryIO, TextIO, cast
 from plumbline.errors import InputError, SiteError
 
 _UNFINISHED = '.new.'  # in the names of files that are being written
+_WRITING = 3600.0  # seconds that no writer takes
 
 
 def read_yaml(path: Path, parse: str = 'load') -> Any:
@@ -110,6 +113,21 @@ def _at_most(folder: Path) -> int:
 def is_unfinished(path: Path) -> bool:
     """Return True for a file that :func:`write_whole` has not put into its place."""
     return path.name.startswith('.') and _UNFINISHED in path.name
+
+
+def remove_abandoned(folder: Path) -> list[Path]:
+    """Remove the unfinished files in `folder` and below it that are older than an hour: their writers were killed.
+
+    Return their paths.
+    """
+    removed = []
+    for path in folder.rglob('.*'):
+        with suppress(OSError):
+            status = path.lstat()
+            if is_unfinished(path) and stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > _WRITING:
+                path.unlink()
+                removed.append(path)
+    return removed
 
 
 def write_text(path: Path, text: str) -> None:

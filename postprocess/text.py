@@ -99,6 +99,20 @@ def to_csv(rows: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> str:
     return out.getvalue()
 
 
+def not_a_formula(value: Any) -> Any:
+    """Return a value for a CSV file that people open: a text that a spreadsheet would run gets an apostrophe before it.
+
+    Numbers stay, also those in texts. Source: OWASP, CSV injection.
+    """
+    if not isinstance(value, str) or not value.startswith(('=', '+', '-', '@', '\t', '\r')):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
 def one_line(text: str | None) -> str | None:
     """Return a captured message as one line without colours and control characters; None if it is empty."""
     if not text:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
@@ -97,7 +98,7 @@ def plan(
     minutes: Annotated[float, typer.Option(min=0.1, max=10080, help='How long the cases may take, one after another.')],
     nodes: Annotated[
         int | None,
-        typer.Option(min=1, help='On how many nodes at a time. [default: as many as the largest case has]'),
+        typer.Option(min=1, max=10**6, help='On how many nodes at a time. [default: as many as the largest case has]'),
     ] = None,
     days: Annotated[int, days_before('Longest time between two looks at a case; what is due comes first.')] = 28,
     why: Annotated[bool, typer.Option('--why', help='Print why each case was chosen, and what it finds.')] = False,
@@ -167,6 +168,8 @@ def export(
     to_lines = {'openmetrics': frames.to_openmetrics, 'influx': frames.to_influx}.get(to)
     if to_lines and (table != 'metrics' or dims):
         raise InputError(f'--to {to} writes the table metrics, and dims as labels: give neither --table nor --dims')
+    if output is None and sys.__stdout__ is None:
+        raise InputError('standard output is closed: name a file with --output')
     if to == 'parquet' and output is None:
         raise InputError('--to parquet writes a binary file: name it with --output')
     opened = frames.Results(results)
@@ -181,7 +184,7 @@ def export(
     if to == 'parquet' and output:
         write_whole({output: lambda stream: frame.to_parquet(stream, index=False)})
         return
-    text = to_lines(frame) if to_lines else frame.to_csv(index=False, lineterminator='\n')
+    text = (to_lines or frames.to_csv)(frame)
     if output:
         write_text(output, text)
     else:

@@ -171,6 +171,8 @@ def compare(
     from postprocess.results.store import Store
     from postprocess.views import verdicts as views
 
+    if summary and format != 'table':
+        raise InputError(f'--summary is text: give it without --format {format}')
     if after is None and '..' in session:
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
     store = Store(results)

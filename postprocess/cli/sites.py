@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from plumbline.errors import InputError, expected_one_of
-from postprocess.cli.app import DEFAULT, Format, References, Results, app, complain, show
+from postprocess.cli.app import DEFAULT, Format, References, Results, app, complain, in_a_folder, show
 from postprocess.text import WIDTH
 
 
@@ -62,7 +62,9 @@ def sites(
 @app.command()
 def probe(
     name: Annotated[str | None, typer.Option(help='Write it as the site.yaml of the site with this name.')] = None,
-    output: Annotated[Path | None, typer.Option(help='Write it to this file.', dir_okay=False)] = None,
+    output: Annotated[
+        Path | None, typer.Option(help='Write it to this file.', dir_okay=False, callback=in_a_folder)
+    ] = None,
     force: Annotated[bool, typer.Option('--force', help='Replace a file that is there.')] = False,
     no_jobs: Annotated[
         bool, typer.Option('--no-jobs', help='With --name, on a login node: run no small job in each partition.')

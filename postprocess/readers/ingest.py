@@ -93,6 +93,10 @@ def _found(
     except InputError as error:
         yield error
         return
+    for path in paths:
+        if path.is_char_device() or path.is_block_device():  # such as /dev/zero, which has no end
+            yield InputError(f'{path}: expected a file, found a device')
+            return
     if not format:
         yield from read_perflogs(paths, store, rules) if perflogs else _reports(store, paths, site, rules)
         return

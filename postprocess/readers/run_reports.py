@@ -30,6 +30,7 @@ _AS_THEY_ARE = (
     'scheduler', 'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
 )  # fmt: skip
 _NUMBER = (int, float)
+LARGEST = 2**30  # bytes of a run report: a night of 400 cases has 3 MB
 _REPETITION = re.compile(r' %[.$]repeat_no=(\d+)')  # number that ``--repeat`` adds to the display name
 _END_OF_DURATION = 'RunSessionTimeout'  # part of the reason of cases that the end of ``--duration`` cuts off
 NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
@@ -46,6 +47,8 @@ def read_report(path: Path, site: str | None = None, rules: Rules = NO_RULES) ->
     `site` is used only if no case ran: cases name their site. Raises ReportError.
     """
     try:
+        if path.stat().st_size > LARGEST:
+            raise ReportError(f'{path}: expected a run report of at most {LARGEST // 2**20} MiB')
         content = path.read_bytes()
     except OSError as error:
         raise ReportError(f'{path}: cannot be read: {error.strerror}') from None

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
-from plumbline.files import is_unfinished, write_text
+from plumbline.files import remove_abandoned, write_text
 from plumbline.results import EVIDENCE
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES, has_sums, listed, read_table, verify
@@ -123,12 +123,8 @@ def part(store: Store, seconds: float) -> list[str]:
 
 def sweep(store: Store) -> list[Path]:
     """Remove unfinished files older than an hour, which killed writers left; return their paths."""
-    unfinished = [
-        path for path in store.folder.rglob('.*') if path.is_file() and is_unfinished(path) and not _is_recent(path)
-    ]
-    for path in unfinished:
-        path.unlink(missing_ok=True)
-    return unfinished
+    parts = ('store', EVIDENCE, 'incidents', 'judged', 'proposals', 'reports')
+    return [path for part in parts for path in remove_abandoned(store.folder.parent / part)]
 
 
 def _sessions_in(path: Path) -> set[str]:

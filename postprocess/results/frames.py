@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from plumbline.identity import ID_COLUMNS, from_text
 from plumbline.paths import results_directory
 from postprocess.results.store import Session, Store, quoted
+from postprocess.text import not_a_formula
 
 if TYPE_CHECKING:
     import pandas
@@ -122,6 +123,19 @@ def _recent(sessions: Sequence[Session], days: float | None) -> list[Session]:
         return list(sessions)
     since = max(session.started for session in sessions) - timedelta(days=days)
     return [session for session in sessions if session.started >= since]
+
+
+def to_csv(frame: pandas.DataFrame) -> str:
+    """Return a table as CSV in which no text is a formula of a spreadsheet."""
+    from pandas.api.types import infer_dtype
+
+    written = frame.rename(columns=not_a_formula)
+    for name in written.columns:
+        if infer_dtype(written[name]) == 'string':
+            texts = {text: not_a_formula(text) for text in written[name].dropna().unique()}
+            if any(text != safe for text, safe in texts.items()):
+                written[name] = written[name].map(texts)
+    return written.to_csv(index=False, lineterminator='\n')
 
 
 def to_openmetrics(metrics: pandas.DataFrame) -> str:

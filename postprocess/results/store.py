@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 import shlex
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -443,11 +444,20 @@ def _instance() -> duckdb.DuckDBPyConnection:
     # What does not fit into memory goes to files, by default in the current directory. Not all cores are used: a login
     # node is shared, and hundreds of threads would also share the memory.
     threads = min(4, os.cpu_count() or 1)
-    database = duckdb.connect(
-        config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir(), 'threads': threads}
-    )
+    database = duckdb.connect(config={'memory_limit': '1GB', 'temp_directory': _own_folder(), 'threads': threads})
     database.execute('SET parquet_metadata_cache = true')  # the queries of a command read the same files
     return database
+
+
+def _own_folder() -> str:
+    """Return a folder below /tmp that only this user may enter, because DuckDB's files there may be read by all."""
+    folder = Path(tempfile.gettempdir(), f'plumbline-{os.getuid()}')
+    with suppress(OSError):
+        folder.mkdir(0o700, exist_ok=True)
+        status = folder.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+            return str(folder)
+    return tempfile.mkdtemp(prefix='plumbline-')  # another user was first
 
 
 def _with(parts: list[str], sql: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
 from plumbline.evidence import keep
-from plumbline.files import write_text
+from plumbline.files import remove_abandoned, write_text
 from plumbline.paths import site_file, site_folders
 from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
 from plumbline.site.sites import site_names
@@ -75,6 +75,7 @@ def accept(results: Path, site: str | None, root: Path | None) -> Accepted:
     after = before | {row.id: row for row in proposed}
     text = to_baseline(after.values())
     validate(text, path)
+    remove_abandoned(path.parent)
     try:
         write_text(path, text)
     except InputError as error:  # such as in a read-only clone

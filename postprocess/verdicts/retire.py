@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from plumbline.errors import InputError, did_you_mean
-from plumbline.files import write_text
+from plumbline.files import remove_abandoned, write_text
 from plumbline.paths import site_file, site_folders
 from plumbline.references import FILES, Reference, read_references
 from plumbline.site.sites import site_names
@@ -66,6 +66,7 @@ def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Pa
     texts = {path.parent / RETIRED: to_baseline((before | noted).values()), path: to_baseline(remaining)}
     for place, text in texts.items():
         validate(text, place)
+    remove_abandoned(path.parent)
     for place, text in texts.items():  # first the file of retired rows, so that none is lost
         write_text(place, text)
     return Retired(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from postprocess.results.frames import to_csv
 from postprocess.views.table import Column, to_json, to_markdown
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def formatted_tables(found: Sequence[Table], format: str) -> str:
         import pandas
 
         cells = pandas.concat([table.cells for table in found])
-        return to_json(cells.to_dict('records')) if format == 'json' else cells.to_csv(index=False, lineterminator='\n')
+        return to_json(cells.to_dict('records')) if format == 'json' else to_csv(cells)
     return '\n'.join(_FORMATS[format](table) for table in found)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from postprocess.text import to_csv, wrapped
+from postprocess.text import not_a_formula, to_csv, wrapped
 
 TableRow = Mapping[str, Any]
 _NARROWEST = 12  # characters to which a column of text without a width may be cut, so that a table fits
@@ -93,7 +93,7 @@ class View:
         """
         keys = [column.key for column in self.columns]
         if format == 'csv':
-            return to_csv(({key: _joined(row[key]) for key in keys} for row in self.rows), keys)
+            return to_csv(({key: not_a_formula(_joined(row[key])) for key in keys} for row in self.rows), keys)
         if format == 'json':
             rows = [{key: row[key] for key in keys} for row in self.rows]
             return to_json(dict(self.document) | {self.name: rows} if self.name else rows)

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The public interface: DataFrames of the store, the notebook about them, and what `plumbline export` writes."""
 
+import csv
 import io
 import re
 import shutil
 import subprocess
+import sys
 
 import nbformat
 import pandas
 import pytest
 from nbclient import NotebookClient
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from run_reports import BEGAN, SITE, case, metric, report
+from rows import each_row
+from run_reports import BEGAN, SITE, Workplace, case, metric, report
 from scratch import ROOT
 
 import postprocess
@@ -163,6 +166,31 @@ def test_export_says_what_it_needs(work, results, words, says):
     found = export(work, *words)
     assert found.exit_code == 2
     assert says in found.stderr
+
+
+@each_row('text', ["=cmd|'/C calc'!A0", '+1+1', '-2+3', '@SUM(A1)'])
+def test_a_text_that_a_spreadsheet_would_run_is_quoted_and_a_number_is_not(text, tmp_path_factory):
+    work = Workplace(tmp_path_factory.mktemp('formula'))
+    entry = case(metrics={'triad': metric([-1.5, -2.5], unit=text, node=text)}, stack=text, check=text)
+    work.ingest(report(entry, case('Lost', result='fail', fail_phase='sanity', fail_reason=text)))
+    for words, columns in (
+        ('export --to csv --table samples', ('check', 'environ', 'node')),
+        ('export --to csv', ('check', 'environ', 'unit')),
+        ('export --to csv --table cases', ('check', 'environ', 'fail_reason')),
+        ('compare --format csv', ('check', 'environ', 'unit')),
+    ):
+        rows = [*csv.DictReader(io.StringIO(work.run(words).stdout))]
+        for column in columns:
+            assert "'" + text in {row[column] for row in rows} and text not in {row[column] for row in rows}, words
+    assert re.findall(',(-[12].5)$', work.run('export --to csv --table samples').stdout, re.M) == ['-1.5', '-2.5']
+
+
+def test_export_to_a_closed_output_is_an_error(work, results):
+    command = [sys.executable, '-m', 'plumbline', 'export', '--to', 'csv', f'--results={work.results}']
+    closed = subprocess.run(
+        ['sh', '-c', 'exec "$@" >&-', 'sh', *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert closed.returncode == 2 and 'standard output is closed' in closed.stderr
 
 
 def test_export_of_nothing_is_an_input_error(work):

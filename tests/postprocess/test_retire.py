@@ -2,6 +2,7 @@
 """Metrics that are renamed or deleted: what `record propose` leaves out, and `record retire`."""
 
 import json
+import os
 import shlex
 from datetime import datetime
 
@@ -184,3 +185,24 @@ def test_a_failed_job_retires_nothing(work):
     night(work, 0, result='fail', fail_phase='sanity', fail_reason='exit code 1')
     document = work.compare()
     assert document['exit_code'] == 1 and 'record retire' not in json.dumps(document)
+
+
+def test_what_a_killed_command_left_beside_a_baseline_is_removed(work):
+    """Only a file of its own form, and only after an hour, in which its writer would have ended."""
+    night(work, 0, 'copy', 'triad')
+    work.run('record propose')
+    names = (
+        '.baseline.csv.new.host.7.abcd',
+        '.baseline.csv.new.host.8.abcd',
+        '.baseline.csv.old',
+        'baseline.csv.new.x',
+    )
+    for name in names:
+        (work.sites / SITE / name).write_text('half')
+        os.utime(work.sites / SITE / name, (BEGAN, BEGAN))
+    os.utime(work.sites / SITE / names[1])
+    assert work.run('record accept').exit_code == 0
+    assert [name for name in names if (work.sites / SITE / name).exists()] == list(names[1:])
+    os.utime(work.sites / SITE / names[1], (BEGAN, BEGAN))
+    retire(work, 'STREAM copy', '--why', 'gone')
+    assert [name for name in names if (work.sites / SITE / name).exists()] == list(names[2:])

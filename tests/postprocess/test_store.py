@@ -2,6 +2,7 @@
 """The store over months and years: later schemas, compaction, many processes, ReFrame's results database."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from run_reports import BEGAN, SITE, case, metric, report
 
 from plumbline.errors import InputError
 from postprocess import open_results
+from postprocess.results import store as store_module
 from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.results.store import Store
 from postprocess.results.tables import COMMON, SCHEMA, TABLES
@@ -283,3 +285,16 @@ def test_a_command_to_type_names_results_that_only_this_process_knows(tmp_path, 
     monkeypatch.setenv('PLUMBLINE_RESULTS', str(tmp_path))  # as `ci/nightly --results` does for its steps
     assert Store(tmp_path).command('record propose', 'box') == f'`plumbline record propose --results={tmp_path}`'
     assert '--results' not in Store(ROOT / 'results').command('record propose', 'box')
+
+
+def test_what_does_not_fit_into_memory_goes_where_no_other_user_may_look(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module.tempfile, 'tempdir', str(tmp_path))
+    before = os.umask(0)
+    try:
+        own = Path(store_module._own_folder())
+        assert own.stat().st_mode & 0o777 == 0o700 and store_module._own_folder() == str(own)
+        own.chmod(0o777)  # as another user would make it, who was first
+        other = Path(store_module._own_folder())
+        assert other != own and other.stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)

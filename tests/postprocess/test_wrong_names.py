@@ -40,6 +40,26 @@ def test_a_wrong_name_is_answered_with_the_nearest_one(site, words, said):
 
 
 @each_row(
+    'words, said',
+    [
+        (['plan', '--minutes', '20', '--nodes', '9' * 400], "'--nodes'"),
+        (['ingest', '/dev/zero'], '/dev/zero: expected a file, found a device'),
+        (['ingest', '/dev/zero', '--perflog'], '/dev/zero: expected a file, found a device'),
+        (['compare', '--summary', '--format', 'json'], '--summary is text'),
+    ],
+)
+def test_what_cannot_be_done_is_refused(site, words, said):
+    result = site.work.run(words[0], *words[1:])
+    assert result.exit_code == 2 and said in result.stderr
+
+
+def test_a_site_is_written_into_no_folder_that_is_not_there(tmp_path):
+    result = CliRunner().invoke(app, ['probe', '--output', str(tmp_path / 'nonexistent/x')])
+    assert result.exit_code == 2 and f'there is no folder {tmp_path / "nonexistent"}' in result.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+@each_row(
     'words',
     [['publish', ''], ['init', ''], ['status', '--results', ''], ['record', 'accept', '--references', '']],
 )

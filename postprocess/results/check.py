@@ -18,7 +18,7 @@ from plumbline.errors import InputError
 from plumbline.files import remove_abandoned, write_text
 from plumbline.results import EVIDENCE
 from postprocess.results.store import Store
-from postprocess.results.tables import TABLES, has_sums, listed, read_table, verify
+from postprocess.results.tables import TABLES, Gone, has_sums, listed, read_table, verify
 
 _WRITING = 3600.0  # seconds after which an unfinished file belongs to a writer that was killed
 
@@ -43,6 +43,8 @@ def faults(store: Store) -> Iterator[str]:
                     stored_from[row['session'], Path(row['report']).name] = row['report_sha256']
             if not has_sums(index):
                 yield f'{index}: has no file of checksums, so that not all damage would be found'
+        except Gone:  # another process has compacted its month
+            continue
         except InputError as error:
             yield f'{error}'
     for path in orphans(store):

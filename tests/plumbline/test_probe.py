@@ -369,6 +369,7 @@ def test_an_unusual_numbering_keeps_its_masks():
 
 def test_it_is_written_whole_and_not_over_another(programs, tmp_path):
     path = tmp_path / 'deep/site.yaml'
+    path.parent.mkdir()
     assert plumbline('--output', path).stdout.startswith(f'{path}: written')
     first = path.read_text()
     path.write_text('mine')
@@ -385,7 +386,7 @@ def test_it_is_written_whole_and_not_over_another(programs, tmp_path):
         (['--name', 'a/b'], '--name a/b: expected a letter, then letters, digits'),
         (['--name', 'here', '--output', 'x'], '--name and --output: expected only one of them'),
         (['--name', 'frontier'], 'frontier/site.yaml: exists already; --force replaces it'),
-        (['--output', '/proc/none/site.yaml'], '/proc/none: cannot be written'),
+        (['--output', '/nonexistent/site.yaml'], 'there is no folder /nonexistent'),
     ],
 )  # fmt: skip
 def test_a_place_that_it_cannot_have_is_named(programs, words, said):

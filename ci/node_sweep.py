@@ -21,7 +21,16 @@ from pathlib import Path
 from ci import command, outcome
 from ci.command import duration, positive
 from ci.session import Case, Content, PlannedSession, Selection, cases_in
-from ci.slurm_nodes import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
+from ci.slurm_nodes import (
+    access_options,
+    ask,
+    cancel_jobs_below,
+    free_nodes,
+    nodes_of,
+    nodes_out,
+    reservation_of,
+    slurm_partitions,
+)
 from ci.sweep import PART, STATE, Part, Sweep, part_ended
 from plumbline import settings
 from plumbline.errors import InputError, expected_one_of
@@ -124,7 +133,9 @@ class NodeSweep:
             sweep.nodes += new
             sweep.cases |= self._cases_on(new[: self.max_nodes])
             work.append((new, None))
-            print(f'plumbline: {self.place}: {len(sweep.cases)} cases on each of {len(new)} free nodes', flush=True)
+            name = reservation_of(self.partition)
+            of = f' of the reservation {name}' if name else ''
+            print(f'plumbline: {self.place}: {len(sweep.cases)} cases on each of {len(new)} free nodes{of}', flush=True)
         self._name_others({*free, *sweep.nodes})
         try:
             ended = self._work_off(work)

@@ -9,15 +9,20 @@ import re
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
-from plumbline.programs import output_of
+from plumbline.programs import TIME_LIMIT, TimedOut, output_of
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Partition, Site
 
 _CANCELLED = 60  # seconds in which cancelled jobs must leave the queue
 _ANSWER = 30  # seconds in which a node must answer a controller that was restarted
+# slurmctld computes the time of a boot as its clock minus the uptime at each registration: it jitters by seconds
+_BOOT_AFTER = 60  # seconds: a boot later than the first look by more than that counts
+_BOOT_MOVED = 600  # seconds: so does one that moved by more than that
+_HUNG = 600  # seconds for which a program that did not answer is not asked again
 # Beginnings of the reasons that Slurm itself or its health check writes. From SchedMD/slurm 25.11 and 22.05, by file of
 # src/; the reason of NHC is from mej/nhc, helpers/node-mark-offline
 _REASONS_OF_SLURM = (
@@ -37,6 +42,10 @@ _RESOURCE_LOST = re.compile(r'\S+ (count (too low|reported lower|changed)|type (
 _PLANNED = ('drain', 'maint', 'reserved')
 _LOST = ('down', 'fail', 'inval')
 _UNKNOWN = ('unknown',)
+# Of a node of a reservation: only its jobs get the node
+_RESERVED = re.compile('(idle|maint|reserved|planned)[$-]?')
+
+_hung: dict[str, float] = {}  # program that did not end in time -> value of time.monotonic() from which it is asked
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,10 @@ def nodes_out(site: Site) -> list[NodeOut]:
 def _nodes_out(site: Site) -> list[NodeOut]:
     out: dict[str, NodeOut] = {}
     for partition in slurm_partitions(site):
+        own = reserved_nodes(partition)
         for name, state, user, reason in nodes_of(partition, '%N|%T|%u|%E'):
+            if name in own and _RESERVED.fullmatch(state):
+                continue
             if state.startswith(_PLANNED + _LOST + _UNKNOWN) or state.endswith('*'):
                 text = '' if reason == 'none' else reason
                 by_slurm = state.startswith('drain') and is_of_slurm(user, text)
@@ -88,18 +100,25 @@ def _nodes_out(site: Site) -> list[NodeOut]:
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of a site at one time: those that take no jobs, and when each of Slurm's nodes booted."""
+    """The nodes of a site at one time: those that take no jobs, and when each node of Slurm booted.
+
+    `booted` and `asked`, the time of the look: seconds since 1970. `hung`: the programs of Slurm that did not answer.
+    """
 
     out: list[NodeOut]
-    booted: dict[str, str]
+    booted: dict[str, float]
+    asked: float = field(default=0.0, compare=False)
+    hung: tuple[str, ...] = ()
 
     @classmethod
     def now(cls, site: Site) -> Nodes:
         """Return the present state of the nodes of a site, by asking Slurm."""
-        partitions = slurm_partitions(site)
-        printed = ask('scontrol', '--oneliner', 'show', 'nodes') or '' if partitions else ''
-        booted = dict(re.findall(r'^NodeName=(\S+) .*? BootTime=(\d\S+)', printed, re.MULTILINE))
-        return cls(nodes_out(site), booted)
+        partitions, asked = slurm_partitions(site), time.time()
+        names = {name for partition in partitions for (name,) in nodes_of(partition, '%N')}
+        printed = ask('scontrol', '--oneliner', 'show', 'nodes') or '' if names else ''
+        booted = re.findall(r'^NodeName=(\S+) .*? BootTime=(\d+) ', printed, re.MULTILINE)
+        out = nodes_out(site)
+        return cls(out, {name: float(when) for name, when in booted if name in names}, asked, tuple(_hung))
 
     def problems_since(self, before: Nodes) -> list[str]:
         """Return a sentence for each node that was lost, or booted, since `before` without being planned.
@@ -110,11 +129,21 @@ class Nodes:
         lost = [node for node in self.out if node.problem and node.name not in known]
         known |= {node.name for node in lost}
         booted = [
-            f'{name} booted at {when}, while the session ran'
+            f'{name} booted at {datetime.fromtimestamp(when).isoformat(timespec="seconds")}, while the session ran'
             for name, when in self.booted.items()
-            if before.booted.get(name, when) != when and name not in known
+            if name in before.booted and name not in known and _is_boot(when, before.booted[name], before.asked)
         ]
-        return [f'{node.problem}, since this session began' for node in lost] + booted
+        unknown = [
+            f'{program} did not answer within {TIME_LIMIT:g} s, so whether nodes were lost is not known: run it by hand'
+            for program in dict.fromkeys((*before.hung, *self.hung))
+        ]
+        return [f'{node.problem}, since this session began' for node in lost] + booted + unknown
+
+
+def _is_boot(when: float, before: float, asked: float) -> bool:
+    """Return True if a node booted after `asked`: its time of boot was `before` and is `when`."""
+    moved = abs(when - before)
+    return moved > _BOOT_MOVED or (moved > _BOOT_AFTER and when - asked > _BOOT_AFTER)
 
 
 def is_of_slurm(user: str, reason: str) -> bool:
@@ -134,15 +163,27 @@ def _slurm_user() -> str | None:
 
 
 def free_nodes(partition: Partition) -> list[str]:
-    """Return the names of the idle nodes of a partition, in Slurm's order."""
-    return [name for name, state in nodes_of(partition, '%N|%T') if state == 'idle']
+    """Return the names of the nodes of a partition on which a job can start now, in Slurm's order.
+
+    They are the idle ones; if the site reaches the partition by a reservation, those of the reservation without a job.
+    """
+    rows = nodes_of(partition, '%N|%T')
+    if not reservation_of(partition):
+        return [name for name, state in rows if state == 'idle']
+    own = reserved_nodes(partition)
+    return [name for name, state in rows if name in own and _RESERVED.fullmatch(state)]
 
 
 def nodes_of(partition: Partition, form: str) -> list[tuple[str, ...]]:
     """Return the fields `form` of sinfo for each node of a partition; empty if Slurm does not answer."""
-    name = ['--partition', queue] if (queue := slurm_queue(partition)) else []
-    lines = ask('sinfo', '--noheader', '--Node', f'--format={form}', *name) or ''
-    return list(dict.fromkeys(tuple(line.split('|', form.count('|'))) for line in lines.splitlines()))
+    queue = slurm_queue(partition)
+    fields, of_queue = (form, ['--partition', queue]) if queue else (f'%P|{form}', [])
+    lines = (ask('sinfo', '--noheader', '--Node', f'--format={fields}', *of_queue) or '').splitlines()
+    if not queue:  # the site takes Slurm's default partition, which has a star; where there is none, any
+        pairs = [line.split('|', 1) for line in lines]
+        default = [fields for name, fields in pairs if name.endswith('*')]
+        lines = default or [fields for _, fields in pairs]
+    return list(dict.fromkeys(tuple(line.split('|', form.count('|'))) for line in lines))
 
 
 def slurm_partitions(site: Site) -> list[Partition]:
@@ -157,9 +198,28 @@ def access_options(partition: Partition) -> list[str]:
 
 def slurm_queue(partition: Partition) -> str | None:
     """Return Slurm's name of a partition, from the options with which the site reaches it."""
+    return _option(partition, '-p', '--partition')
+
+
+def reservation_of(partition: Partition) -> str | None:
+    """Return the reservation by which the site reaches a partition; None without one."""
+    return _option(partition, '--reservation')
+
+
+def _option(partition: Partition, *names: str) -> str | None:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument('-p', '--partition')
-    return parser.parse_known_args(access_options(partition))[0].partition
+    parser.add_argument(*names, dest='value')
+    return parser.parse_known_args(access_options(partition))[0].value
+
+
+def reserved_nodes(partition: Partition) -> set[str]:
+    """Return the nodes of the reservation by which the site reaches a partition; empty without one."""
+    nodes: set[str] = set()
+    for name in filter(None, (reservation_of(partition) or '').split(',')):
+        printed = ask('scontrol', '--oneliner', 'show', 'reservation', name) or ''
+        if match := re.search(r' Nodes=(\S+)', printed):
+            nodes.update((ask('scontrol', 'show', 'hostnames', match[1]) or '').split())
+    return nodes
 
 
 def jobs_below(folder: Path) -> list[str]:
@@ -198,9 +258,20 @@ def cancel_jobs_below(folder: Path) -> str:
 
 
 def ask(*command: str) -> str | None:
-    """Return what a command printed; None if it is not installed, failed or did not answer in time."""
+    """Return what a command printed; None if it is not installed, failed or did not answer in time.
+
+    A program that did not answer is named, and not asked again for ten minutes. Times are in seconds since 1970.
+    """
+    if time.monotonic() < _hung.get(command[0], 0):
+        return None
     environment = {key: value for key, value in os.environ.items() if not key.startswith(('SINFO_', 'SQUEUE_'))}
     try:
-        return output_of(command, env=environment)
+        printed = output_of(command, env=environment | {'SLURM_TIME_FORMAT': '%s'})
+    except TimedOut as error:
+        _hung[command[0]] = time.monotonic() + _HUNG
+        print(f'plumbline: {command[0]} {error}; it is asked again after {_HUNG // 60} minutes', flush=True)
+        return None
     except ValueError:
         return None
+    _hung.pop(command[0], None)
+    return printed

@@ -11,11 +11,15 @@ from typing import Any
 TIME_LIMIT = 60.0  # seconds for a program that asks a driver or a scheduler
 
 
+class TimedOut(ValueError):
+    """Report that a program did not end within its time limit."""
+
+
 def output_of(command: Sequence[str], time_limit: float | None = None, **options: Any) -> str:
     """Return the standard output of a program; `options` go to :func:`subprocess.run`.
 
-    Raises ValueError if the program is absent, fails, or does not end within `time_limit` seconds,
-    :data:`TIME_LIMIT` by default.
+    Raises ValueError if the program is absent or fails, :class:`TimedOut` if it does not end within `time_limit`
+    seconds, :data:`TIME_LIMIT` by default.
     """
     limit = time_limit or TIME_LIMIT
     try:
@@ -26,7 +30,7 @@ def output_of(command: Sequence[str], time_limit: float | None = None, **options
     except OSError as error:
         raise ValueError(f'cannot be run: {error.strerror}') from None
     except subprocess.TimeoutExpired:
-        raise ValueError(f'did not end within {limit:g} s') from None
+        raise TimedOut(f'did not end within {limit:g} s') from None
     if done.returncode != 0:
         printed = (done.stderr + done.stdout).strip().splitlines() or ['nothing']
         errors = [line for line in printed if 'error' in line.lower()]  # ReFrame's last line says where its log is

@@ -2,6 +2,7 @@
 """Nodes that do not answer: for a moment, or for good."""
 
 from dataclasses import replace
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
@@ -79,7 +80,9 @@ def test_what_happened_to_nodes_while_a_session_ran_is_told_once_and_planned_wor
     latter by a person; n3 booted, and n5 as it was lost."""
     draining = slurm_nodes.NodeOut('n1', 'p', 'draining', 'Prolog error', by_slurm=True)
     planned = slurm_nodes.NodeOut('n6', 'p', 'drained', 'new DIMM')
-    before = slurm_nodes.Nodes([draining, planned], {f'n{number}': '2026-11-01T00:00:00' for number in range(1, 7)})
+    began = datetime(2026, 11, 22, 1, 0).timestamp()
+    long_ago = dict.fromkeys((f'n{number}' for number in range(1, 7)), began - 2e6)
+    before = slurm_nodes.Nodes([draining, planned], long_ago, began)
     out = [
         replace(draining, state='drained'),
         replace(planned, state='down*'),
@@ -87,7 +90,8 @@ def test_what_happened_to_nodes_while_a_session_ran_is_told_once_and_planned_wor
         slurm_nodes.NodeOut('n4', 'p', 'drained', 'new DIMM'),
         slurm_nodes.NodeOut('n5', 'p', 'down', 'Node unexpectedly rebooted'),
     ]
-    booted = before.booted | dict.fromkeys(('n3', 'n5', 'n6'), '2026-11-22T02:13:40')
+    boot = datetime(2026, 11, 22, 2, 13, 40).timestamp()
+    booted = before.booted | dict.fromkeys(('n3', 'n5', 'n6'), boot)
     found = slurm_nodes.Nodes(out, booted).problems_since(before)
     assert found == [
         'n2 of p is draining (Kill task failed) by Slurm itself, not by a person, since this session began',
@@ -100,14 +104,68 @@ def test_what_happened_to_nodes_while_a_session_ran_is_told_once_and_planned_wor
     ]  # fmt: skip
 
 
-def test_boot_times_are_read_from_scontrol(answers, monkeypatch):
-    """Of two nodes as Slurm 22.05 prints them, one of which never answered."""
+@each_row(
+    'before, after, is_boot',
+    [
+        (-7200, -7199, False), (-7200, -7141, False), (-20, 41, False), (-7200, 30, True), (-7200, -7261, False),
+        (-90, 59, False), (-90, 61, True), (-7200, -6599, True), (-7200, -7801, True), (None, 300, False),
+    ],
+)  # fmt: skip
+def test_a_boot_time_that_jitters_is_no_boot(before, after, is_boot):
+    """Seconds from the first look; Slurm computes them anew at each registration of the node."""
+    first = slurm_nodes.Nodes([], {} if before is None else {'n1': 1e9 + before}, 1e9)
+    assert bool(slurm_nodes.Nodes([], {'n1': 1e9 + after}, 1e9 + 600).problems_since(first)) == is_boot
+
+
+def test_boot_times_are_read_from_scontrol_for_nodes_of_the_site(answers, monkeypatch):
+    """Of nodes as Slurm 22.05 prints them: n2 never answered, n9 is in no partition of the site."""
     said = (
-        'NodeName=n1 Arch=x86_64 CoresPerSocket=1 State=IDLE BootTime=2026-11-23T20:01:13 LastBusyTime=Unknown\n'
+        'NodeName=n1 Arch=x86_64 CoresPerSocket=1 State=IDLE BootTime=1795833737 LastBusyTime=Unknown\n'
         'NodeName=n2 Arch=x86_64 State=DOWN BootTime=None LastBusyTime=Unknown\n'
+        'NodeName=n9 Arch=x86_64 State=IDLE BootTime=1795833737 LastBusyTime=Unknown\n'
     )
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: said if command[0] == 'scontrol' else '')
-    assert slurm_nodes.Nodes.now(SITE).booted == {'n1': '2026-11-23T20:01:13'}
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: said if command[0] == 'scontrol' else 'n1\nn2\n')
+    monkeypatch.setattr(slurm_nodes, 'nodes_out', lambda site: [])
+    assert slurm_nodes.Nodes.now(SITE).booted == {'n1': 1795833737}
+
+
+@each_row('own', ['', 'n1 n2'])
+def test_nodes_of_the_own_reservation_are_free_and_not_left_out(own, monkeypatch):
+    """As real Slurm 22.05 prints them; n3 is reserved for others, n4 of the reservation is drained, n5 is at work."""
+    states = 'n1|maint|Unknown|none\nn2|reserved|Unknown|none\nn3|reserved|Unknown|none\n'
+    states += 'n4|drained|ann|disk\nn5|allocated$|Unknown|none\n'
+    answers = {
+        'sinfo': states, 'reservation': 'ReservationName=acc Nodes=n[1-2,4-5] NodeCnt=4\n',
+        'hostnames': 'n1\nn2\nn4\nn5\n',
+    }  # fmt: skip
+
+    def ask(program, *words):
+        if program == 'scontrol':
+            return answers.get(words[-2])
+        fields = words[2].removeprefix('--format=').count('|') + 1
+        return ''.join('|'.join(line.split('|')[:fields]) + '\n' for line in states.splitlines())
+
+    monkeypatch.setattr(slurm_nodes, 'ask', ask)
+    access = ['-p compute', '--reservation=acc'] if own else ['-p compute']
+    one = partition('slurm', *access)
+    assert slurm_nodes.free_nodes(one) == own.split()
+    out = slurm_nodes.nodes_out(SimpleNamespace(partitions={'p': one}))
+    assert [node.name for node in out] == (['n3', 'n4'] if own else ['n1', 'n2', 'n3', 'n4'])
+
+
+def test_a_program_that_hangs_is_named_once_and_the_nodes_are_not_known(monkeypatch, tmp_path, capsys):
+    """A real sinfo that hangs: asked once, although a session looks twice and asks more than once in each look."""
+    path = tmp_path / 'sinfo'
+    path.write_text(f'#!/bin/sh\necho asked >> {tmp_path}/times\nexec sleep 60\n')
+    path.chmod(0o755)
+    monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
+    monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
+    monkeypatch.setattr(slurm_nodes, '_hung', {})
+    before = slurm_nodes.Nodes.now(SITE)
+    (problem,) = slurm_nodes.Nodes.now(SITE).problems_since(before)
+    assert problem.startswith('sinfo did not answer') and 'not known' in problem
+    assert (tmp_path / 'times').read_text() == 'asked\n'
+    assert capsys.readouterr().out.count('sinfo did not end within 0.2 s') == 1
 
 
 def test_jobs_that_wait_are_told_with_slurms_reason(monkeypatch, tmp_path):
@@ -140,12 +198,14 @@ def test_the_queue_is_read_from_the_options_of_the_partition(access, queue, monk
 
 
 def test_a_node_of_several_partitions_is_told_once_with_all_fields(monkeypatch):
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: 'n1|idle|a|b\nn1|idle|a|b\nn2|mixed||x|y\nn3|idle||\n')
-    assert slurm_nodes.nodes_of(partition(), '%N|%T|%u|%E') == [
-        ('n1', 'idle', 'a', 'b'), ('n2', 'mixed', '', 'x|y'), ('n3', 'idle', '', ''),
-    ]  # fmt: skip
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: 'n1|idle\nn2|mixed\nn3|idle*\nn4|idle\n')
-    assert slurm_nodes.free_nodes(partition()) == ['n1', 'n4']
+    said = 'n1|idle|a|b\nn1|idle|a|b\nn2|mixed||x|y\nn3|idle||\n'
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: said)
+    expected = [('n1', 'idle', 'a', 'b'), ('n2', 'mixed', '', 'x|y'), ('n3', 'idle', '', '')]
+    assert slurm_nodes.nodes_of(partition('slurm', '-p p'), '%N|%T|%u|%E') == expected
+    said = 'p*|n1|idle\np*|n2|mixed\np*|n3|idle*\np*|n4|idle\nq|n1|idle\nq|n5|idle\n'
+    assert slurm_nodes.free_nodes(partition()) == ['n1', 'n4'], 'those of the default partition'
+    said = said.replace('*|', '|')
+    assert slurm_nodes.free_nodes(partition()) == ['n1', 'n4', 'n5'], 'there is no default partition'
 
 
 def test_only_slurm_is_asked(monkeypatch):
@@ -246,9 +306,11 @@ def test_slurm_is_asked_without_the_formats_of_a_user(monkeypatch):
     monkeypatch.setenv('SINFO_FORMAT', 'x')
     monkeypatch.setenv('SQUEUE_SORT', 'x')
     monkeypatch.setenv('SLURM_CONF', 'x')
+    monkeypatch.setenv('SLURM_TIME_FORMAT', 'relative')
     monkeypatch.setattr(slurm_nodes, 'output_of', lambda command, env: given.append(env) or 'said')
     assert slurm_nodes.ask('sinfo') == 'said'
     assert not {'SINFO_FORMAT', 'SQUEUE_SORT'} & {*given[0]} and given[0]['SLURM_CONF'] == 'x'
+    assert given[0]['SLURM_TIME_FORMAT'] == '%s', 'times are read as seconds since 1970'
 
     def absent(command, env):
         raise ValueError('not found')

@@ -400,7 +400,9 @@ def sinfo(*words):
     if '--partition' in words:
         kinds = [MACHINE['queues'][words[words.index('--partition') + 1]]['node']]
     for node in [node for kind in kinds for node in MACHINE['hosts'][kind]]:
-        fields = {'%N': node, '%T': 'allocated' if node in busy else 'idle', '%u': 'Unknown', '%E': 'none'}
+        fields = {
+            '%N': node, '%T': 'allocated' if node in busy else 'idle', '%u': 'Unknown', '%E': 'none', '%P': 'all',
+        }  # fmt: skip
         print(re.sub('%[A-Za-z]', lambda match, fields=fields: fields[match[0]], form))
 
 

@@ -101,8 +101,7 @@ except InputError as error:
 _SLURM_OPTIONS = {
     # ReFrame unsets the user's other such variables, the only place where a site with personal accounts has them
     'slurm_envvar_whitelist': ['SBATCH_ACCOUNT', 'SBATCH_QOS', 'SBATCH_PARTITION', 'SBATCH_RESERVATION'],
-    # An outage of minutes of the accounting database or the controller must not end the session or fail its cases
-    'max_sacct_failures': 1000,
+    # An outage of the controller of minutes must not fail the cases
     'resubmit_on_errors': ['Unable to contact slurm controller'],
     # A job that can never start must not wait forever
     'slurm_job_cancel_reasons': ['ReqNodeNotAvail', 'PartitionConfig', 'BadConstraints'],

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nightly runs on a real Slurm with faults: measurements are kept, every loss has a cause and a node."""
 
+import dataclasses
 import json
 import os
 import re
@@ -201,7 +202,9 @@ def test_one_night_with_many_faults(night):
     assert verdicts['half', 'rate']['value'] == pytest.approx(50.5, abs=0.6)
     assert 'nothing' in verdicts['half', 'delay']['cause']
     assert verdicts['waits', 'rate']['n'] == 0
-    assert 'before it had a node; it may be pending for at most 3 s' in verdicts['waits', 'rate']['cause']
+    assert "before it had a node; it may be pending for at most 3 s, and Slurm's reason was BeginTime" in (
+        verdicts['waits', 'rate']['cause']
+    )
 
 
 def test_a_node_that_slurm_drains_while_the_night_runs_is_an_incident_tonight(night):
@@ -264,6 +267,33 @@ def test_nodes_that_have_not_answered_yet_are_not_lost(night, monkeypatch):
     assert {node.name: node.problem for node in nodes_out(site)} == {'n1': said, 'n2': ''}
 
 
+def test_a_new_registration_is_no_boot_and_nodes_of_the_own_reservation_are_free(night, monkeypatch):
+    from ci.slurm_nodes import Nodes, free_nodes
+
+    for name, value in night.slurm.items():
+        monkeypatch.setenv(name, value)
+    partition = SimpleNamespace(name='compute', entry={'scheduler': 'slurm', 'access': ['-p compute']})
+    site = SimpleNamespace(partitions={'compute': partition})
+    before = Nodes.now(site)
+    assert before.booted.keys() == {'n1', 'n2', 'n3'}, 'expected no node that the site cannot use'
+    assert all(0 < before.asked - booted < 1e9 for booted in before.booted.values())
+    made = ['users=root', 'starttime=now', 'duration=10']
+    night.tell('scontrol', 'create', 'reservation', 'reservationname=own', 'nodes=n1', 'flags=maint', *made)
+    night.tell('scontrol', 'create', 'reservation', 'reservationname=other', 'nodes=n2', *made)
+    try:
+        assert night.tell('scontrol', 'reconfigure').returncode == 0
+        wait_for(lambda: {'maint', 'reserved'} <= {node.state for node in Nodes.now(site).out}, 60)
+        earlier = dataclasses.replace(before, booted={name: when - 1 for name, when in before.booted.items()})
+        assert Nodes.now(site).problems_since(before) == Nodes.now(site).problems_since(earlier) == []
+        assert free_nodes(partition) == ['n3']
+        partition.entry['access'] += ['--reservation=own']
+        assert free_nodes(partition) == ['n1']
+        assert [node.name for node in Nodes.now(site).out] == ['n2']
+    finally:
+        for name in ('own', 'other'):
+            night.tell('scontrol', 'delete', f'reservationname={name}')
+
+
 def test_a_night_without_accounting(night):
     """The controller itself says how the jobs ended."""
     night.prepare('none', 'requeued', seconds=300)
@@ -282,6 +312,80 @@ def test_a_night_without_accounting(night):
     node = (night.folder / 'requeued').read_text().split()[1]
     assert 'CANCELLED' in first['fail_reason'] and f'on {node}' in first['fail_reason']
     assert (second['result'], second['record']['job']['exitcode']) == ('pass', 0)
+
+
+def stands_in(night, name: str, lines: str):
+    """Put a program before that of Slurm; what asks Slurm waits 2 s for it in place of a minute."""
+    folder = night.folder / 'bin'
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f'#!/bin/bash\n{lines}\n')
+    (folder / name).chmod(0o755)
+    night.slurm['PATH'] = f'{folder}:{night.slurm["PATH"].removeprefix(f"{folder}:")}'
+    programs = night.clone.root / 'plumbline/programs.py'
+    programs.write_text(re.sub(r'^TIME_LIMIT = \S+', 'TIME_LIMIT = 2.0', programs.read_text(), flags=re.MULTILINE))
+
+
+def test_programs_of_slurm_that_hang_or_get_no_answer_lose_nothing(night):
+    """sbatch says what it says when the controller answers too late, although the job is in the queue."""
+    night.prepare('none')
+    late = 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation'
+    stands_in(night, 'sbatch', f'PATH={night.slurm["PATH"]} sbatch "$@" && echo "{late}" >&2; exit 1')
+    stands_in(night, 'sacct', 'exec sleep 1000')
+    answer = night.nightly()
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    ((case,),) = night.cases().values()
+    assert case['result'] == 'pass' and case['record']['job']['state'] == 'COMPLETED'
+    assert {row['n'] for row in night.verdicts().values()} == {1}
+    (log,) = night.clone.results.glob('logs/*.log')
+    assert log.read_text().count('sacct: did not end within 2 s') == 1, 'a program that hangs is not asked at each look'
+
+
+def test_a_job_that_the_controller_forgot(night):
+    """The controller is killed and comes back with an older state; accounting says RUNNING or PENDING for good."""
+    night.prepare('none', 'one', seconds=600)
+    state = night.run_folder.with_name('state')
+    kept = night.folder / 'state'
+    shutil.copytree(state, kept)
+    running = night.start('--no-retry', PLUMBLINE_PATIENCE='3')
+    job, node = night.job_of('one')
+    os.kill(int((night.run_folder / 'slurmctld.pid').read_text()), signal.SIGKILL)
+    shutil.copytree(kept, state, dirs_exist_ok=True)
+    start(night, 'slurmctld')
+    output, _ = running.communicate(timeout=180)
+    assert running.returncode == 1, output
+    (case,) = night.cases()['one']
+    why = case['fail_reason']
+    assert case['record']['job']['state'] == 'LOST' and 'in trial 1 of 1' in why and f'on {node}' in why
+    assert 'controller' in why and night.tell('sacct', '-nXP', '-j', job, '-o', 'State').stdout.strip() in why
+    while int(night.tell('sbatch', '-H', '--parsable', '-o', '/dev/null', '--wrap', 'true').stdout) < int(job):
+        pass  # so that no later test gets the number of a job that accounting knows
+
+
+STALE = {
+    'sbatch': 'echo Submitted batch job 7', 'sinfo': '', 'scontrol': 'echo n1',
+    'sacct': 'touch "${0%/*}/../asked"; echo "7|RUNNING|0:0|Unknown|n1"',
+    'squeue': 'echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1',
+    'scancel': 'echo "scancel: error: Kill job error on job id 7: Invalid job id specified" >&2; exit 1',
+}  # fmt: skip
+
+
+def test_a_signal_ends_a_session_whose_job_nobody_knows(clone, tmp_path):
+    night = Night(clone, {'SLURM_CONF': str(tmp_path / 'etc/slurm.conf'), 'PATH': ''}, tmp_path / 'faults')
+    night.prepare('none')
+    for name, lines in STALE.items():
+        stands_in(night, name, lines)
+    command = ['reframe', '-C', 'reframe_settings/settings.py', '-c', 'checks/fault.py', '-r']
+    running = subprocess.Popen(
+        command, cwd=clone.root, env=clone.environment(**night.slurm), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip
+    wait_for((night.folder / 'asked').exists)
+    running.send_signal(signal.SIGTERM)
+    try:
+        output, _ = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode and 'job 7 is lost' in output and 'accounting says RUNNING' in output, output
 
 
 def stop(night, *daemons: str):

@@ -79,7 +79,7 @@ def test_partitions_have_our_schedulers_and_launchers(shown):
         'wrapped': ('plumbline-squeue', 'srun-on-whole-nodes', ['--no-requeue'], True),
         'here': ('plumbline-local', 'local', None, False),
     }
-    assert system['partitions'][0]['sched_options']['max_sacct_failures'] == 1000
+    assert 'ReqNodeNotAvail' in system['partitions'][0]['sched_options']['slurm_job_cancel_reasons']
 
 
 def test_in_a_node_sweep_jobs_run_here_one_beside_the_other(shown):

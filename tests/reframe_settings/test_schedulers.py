@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`reframe_settings.schedulers` without a cluster; tests/end_to_end/test_slurm*.py have a real Slurm."""
 
+import os
 import subprocess
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from reframe.core.backends import getscheduler
+from reframe.core.exceptions import SpawnedProcessError, SpawnedProcessTimeout
 from scratch import ROOT
 
 from reframe_settings import schedulers
@@ -141,26 +144,42 @@ def test_rows_of_slurm_are_read_by_job():
 class Slurm(schedulers.Squeue):
     """Slurm whose commands print what `answers` has by their first word, instead of being run."""
 
-    _squeue = 'squeue'
+    _sacct, _squeue = 'sacct', 'squeue'
 
-    def __init__(self):
+    def __init__(self, accounting=False):
         super().__init__()
-        self._patience, self.logged = 300, []
+        self._patience, self.logged, self.accounting = 300, [], accounting
 
     def get_option(self, option):
-        return 3 if option == 'max_sacct_failures' else ''
+        return ''
 
     def log(self, message, **options):
         self.logged.append(message)
 
 
+class Job(SimpleNamespace):
+    """A job of a case; `_state` is what a poll found."""
+
+    def __init__(self, **given):
+        given = {'jobid': '12', '_state': None, 'max_pending_time': None, 'time_limit': 600, 'submitted': 0.0} | given
+        super().__init__(is_cancelling=False, **given)
+
+    state = property(lambda self: self._state)
+
+
 @pytest.fixture
 def answers(monkeypatch):
-    answers = {}
+    """By program: its exit code, what it prints, and its errors, if they are others; 124 stands for one that hangs."""
+    answers = {'scontrol': (0, 'n1\n')}
+    answers['asked'] = asked = []
 
-    def run_command(words, **options):
-        status, text = answers[words.split()[0]]
-        return SimpleNamespace(returncode=status, stdout=text, stderr='it was refused' * bool(status))
+    def run_command(words, timeout, **options):
+        program = words.split()[0]
+        asked.append(program)
+        status, text, *errors = answers[program]
+        if status == 124:
+            raise SpawnedProcessTimeout(words, '', '', timeout)
+        return SimpleNamespace(returncode=status, stdout=text, stderr=(errors or ['it was refused' * bool(status)])[0])
 
     monkeypatch.setattr(schedulers.osext, 'run_command', run_command)
     monkeypatch.setattr(schedulers, 'temp_environment', lambda **options: nullcontext())
@@ -179,22 +198,20 @@ def test_a_job_without_a_node_is_cancelled_after_a_while_and_other_reasons_at_on
     given = []
     ours = schedulers.SlurmJobScheduler
     monkeypatch.setattr(ours, '_cancel_if_blocked', lambda self, jobs, reasons: given.append(reasons))
-    answers['squeue'] = 0, '12|ReqNodeNotAvail, UnavailableNodes:n1\n13|BadConstraints\n'
-    jobs, slurm = [SimpleNamespace(jobid=number, state='PENDING') for number in ('12', '13')], Slurm()
+    jobs, slurm = [Job(jobid=number, _state='PENDING') for number in ('12', '13')], Slurm()
+    no_node = {'12': 'ReqNodeNotAvail, UnavailableNodes:n1', '13': 'BadConstraints'}
     unavailable, wrong = {'12': ['ReqNodeNotAvail, UnavailableNodes:n1']}, {'13': ['BadConstraints']}
-    slurm._cancel_if_blocked(jobs)
+    slurm._cancel_if_blocked(jobs, no_node)
     assert given == [wrong]
     clock.sleep(299)
-    slurm._cancel_if_blocked(jobs)
+    slurm._cancel_if_blocked(jobs, no_node)
     assert given == [wrong] * 2
     clock.sleep(1)
-    slurm._cancel_if_blocked(jobs)
+    slurm._cancel_if_blocked(jobs, no_node)
     assert given[2:] == [unavailable | wrong]
-    answers['squeue'] = 0, '12|Priority\n13|BadConstraints\n'
-    slurm._cancel_if_blocked(jobs)
-    answers['squeue'] = 0, '12|ReqNodeNotAvail, UnavailableNodes:n1\n'
-    slurm._cancel_if_blocked(jobs)
-    assert len(given) == 4, 'the node was there in between, and its absence counts anew'
+    slurm._cancel_if_blocked(jobs, no_node | {'12': 'Priority'})
+    slurm._cancel_if_blocked(jobs, no_node)
+    assert len(given) == 5 and given[-1] == wrong, 'the node was there in between, and its absence counts anew'
 
 
 def test_how_long_a_node_may_be_away(monkeypatch):
@@ -202,17 +219,110 @@ def test_how_long_a_node_may_be_away(monkeypatch):
     assert schedulers.settings.PATIENCE.get() == 120
 
 
-def test_an_outage_of_slurm_leaves_jobs_as_they_are_and_a_long_one_is_an_error(answers):
-    slurm, job = Slurm(), SimpleNamespace(jobid='12', state='RUNNING', max_pending_time=None)
+UNKNOWN = 1, '', 'slurm_load_jobs error: Invalid job id specified'
+
+
+@pytest.mark.parametrize('state', ['RUNNING', 'REQUEUED'])
+def test_a_job_that_the_controller_forgot_is_lost_after_its_time(state, answers, clock):
+    """A job that Slurm counts as waiting after the patience, one that it counts as running after its limit, too."""
+    slurm, job = Slurm(accounting=True), Job(submitted=clock.monotonic())
+    answers['sacct'], answers['squeue'] = (0, f'12|{state}|0:0|Unknown|n[1-2]\n'), UNKNOWN
+    slurm.poll(job)
+    lost_after = 900 if state == 'RUNNING' else 300
+    clock.sleep(lost_after - 1)
+    slurm.poll(job)
+    assert job.state == state and not slurm.finished(job)
+    clock.sleep(2)
+    slurm.poll(job)
+    assert job.state == 'LOST' and slurm.finished(job)
+    assert 'controller' in job.lost and state in job.lost
+    slurm.poll(job)
+    assert job.state == 'LOST', 'it does not come back'
+
+
+def test_a_job_of_a_session_that_ends_is_lost_at_once_if_nobody_knows_it(answers, monkeypatch):
+    slurm, job = Slurm(accounting=True), Job(submitted=schedulers.time.monotonic())
+    answers['sacct'], answers['squeue'] = (0, '12|RUNNING|0:0|Unknown|n1\n'), UNKNOWN
+
+    def refuse(self, jobs):
+        raise SpawnedProcessError('scancel 12', '', 'Invalid job id specified', 1)
+
+    monkeypatch.setattr(schedulers.SlurmJobScheduler, 'cancel_many', refuse)
+    slurm.poll(job)
+    assert job.state == 'RUNNING'
+    slurm.cancel_many([job])
+    slurm.poll(job)
+    assert job.state == 'LOST'
+
+
+def test_a_job_that_waits_long_is_not_lost_while_the_controller_knows_it(answers, clock):
+    slurm, job = Slurm(accounting=True), Job(submitted=clock.monotonic())
+    answers['sacct'] = 0, '12|PENDING|0:0|Unknown|None assigned\n'
+    answers['squeue'] = 0, '12|Licenses\n'
+    for _ in range(3):
+        clock.sleep(5000)
+        slurm.poll(job)
+    assert (job.state, job.waits_for) == ('PENDING', 'Licenses')
+    from checks.core.reading.causes import Ending
+
+    job._state, job.nodelist, job.exitcode, job.stderr = 'CANCELLED', [], None, 'none'
+    assert 'Licenses' in Ending.of(job, Path('none'), 3).remark
+
+
+def test_an_outage_of_slurm_leaves_jobs_as_they_are_and_after_half_an_hour_they_are_lost(answers, clock):
+    slurm, job = Slurm(), Job(submitted=clock.monotonic(), _state='RUNNING')
     for outage in range(2):
         answers['squeue'] = 1, ''
         for _ in range(3):
+            clock.sleep(500)
             slurm.poll(job)
         assert getattr(job, '_nodespec', '') == outage * 'n1'
         answers['squeue'] = 0, '12|RUNNING|0|Unknown|n1\n'
         slurm.poll(job)
-    assert len(slurm.logged) == 6 and (job._state, job._nodespec) == ('RUNNING', 'n1')
+    assert (job._state, job._nodespec) == ('RUNNING', 'n1')
     answers['squeue'] = 1, ''
-    with pytest.raises(schedulers.JobSchedulerError, match='no answer on its jobs 4 times in a row'):
-        for _ in range(4):
-            slurm.poll(job)
+    clock.sleep(1800)
+    slurm.poll(job)
+    assert job.state == 'RUNNING'
+    clock.sleep(1)
+    slurm.poll(job)
+    assert job.state == 'LOST' and 'squeue: it was refused' in job.lost
+
+
+def test_a_program_that_hangs_is_not_asked_for_ten_minutes(answers, clock):
+    slurm, job = Slurm(accounting=True), Job(submitted=clock.monotonic())
+    answers['sacct'], answers['squeue'] = (124, ''), (0, '12|RUNNING|0|Unknown|n1\n')
+    for _ in range(3):
+        slurm.poll(job)
+        assert job.state == 'RUNNING'
+    assert answers['asked'].count('sacct') == 1
+    assert any('sacct: did not end within 60 s' in line for line in slurm.logged)
+    clock.sleep(601)
+    slurm.poll(job)
+    assert answers['asked'].count('sacct') == 2
+
+
+@pytest.mark.parametrize(
+    'errors, queue, found',
+    [
+        ('Socket timed out on send/recv operation', '7|FOLDER\n8|FOLDER\n9|/other\n', '8'),
+        ('Socket timed out on send/recv operation', '6|FOLDER\n9|/other\n', None),
+        ('Invalid account', '8|FOLDER\n', None), (None, '8|FOLDER\n', '8'),
+    ],
+)  # fmt: skip
+def test_a_job_that_slurm_took_without_an_answer_is_found_by_its_folder(
+    errors, queue, found, answers, clock, monkeypatch
+):
+    """None: sbatch did not end in time. Job 6 was submitted from that folder before."""
+
+    def sbatch(self, args):
+        if errors is None:
+            raise SpawnedProcessTimeout('sbatch job.sh', '', '', 60)
+        raise SpawnedProcessError('sbatch job.sh', '', errors, 1)
+
+    slurm = Slurm()
+    slurm._taken = {'6'}
+    answers['squeue'] = 0, queue.replace('FOLDER', os.getcwd())
+    monkeypatch.setattr(schedulers.SlurmJobScheduler, 'sbatch', sbatch)
+    with pytest.raises(SpawnedProcessError) if found is None else nullcontext():
+        assert slurm.sbatch(['job.sh']).stdout == f'Submitted batch job {found}'

@@ -49,7 +49,7 @@ class Ending:
     """How a job ended: state and exit code of the scheduler.
 
     `limit`: its time limit in seconds. `errors`: its standard error. `refused`: why it did not run its trials.
-    `remark`: a remark on the scheduler options.
+    `remark`: what the scheduler said of it.
     """
 
     state: str = 'COMPLETED'
@@ -68,6 +68,9 @@ class Ending:
             code = 128 + job.signal
         if job.state == 'CANCELLED' and not job.nodelist and patience:
             remark = f'it may be pending for at most {patience:.0f} s'
+            if waits_for := getattr(job, 'waits_for', ''):
+                remark += f", and Slurm's reason was {waits_for}"
+        remark = getattr(job, 'lost', remark)
         return cls(job.state, code, f'job {job.jobid}', job.time_limit, text_of(stage / job.stderr), remark=remark)
 
     @property

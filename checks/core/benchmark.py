@@ -266,11 +266,14 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.job.launcher = getlauncher('local')()
         if node_sweep.swept_nodes():
             self.spread_over_all_nodes()
+        else:
+            self.job.launcher.modifier, self.job.launcher.modifier_options = jobscript.end_at_limit()
 
     def spread_over_all_nodes(self):
         """Replace the job of one place by a job of all places, with one Slurm step for each round."""
         start = node_sweep.step(self.num_nodes, self.num_tasks, self.num_tasks_per_node) if self.mpi else ''
-        run = f'{start}{self.executable} {" ".join(self.executable_opts)}'
+        program, options = jobscript.end_at_limit()
+        run = f'{program} {" ".join(options)} {start}{self.executable} {" ".join(self.executable_opts)}'
         self.prerun_cmds = node_sweep.write_places(
             Path(self.stagedir), self.num_nodes, [*self.prerun_cmds, run, *self.postrun_cmds], int(self.time_limit),
             self.mpi,

@@ -114,13 +114,16 @@ def _cpus_used(lines: list[str]) -> dict[int, int]:
 
 # What starts the ranks inside the job
 
+_LIMITED = re.compile(r'^timeout (--\S+ )*(\$\(\(.*?\)\)|\S+) ')  # before a launcher: the time limit of a trial
+
 
 def _launchers(lines: list[str], asked: Asked, partition: Partition) -> Iterator[Fault]:
     """Yield what jsrun, PALS's mpiexec and aprun would reject, and programs that would run on the launch node."""
     starts: dict[str, Callable[[int, str, Asked, Partition], Iterator[Fault]]] = {
         'jsrun': _jsrun, 'mpiexec': _mpiexec, 'aprun': _aprun,
     }  # fmt: skip
-    for number, text in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=1):
+        text = _LIMITED.sub('', line)
         if text.split(' ', 1)[0] in starts:
             yield from starts[text.split(' ', 1)[0]](number, text, asked, partition)
         here = text.startswith('bash ../../rank.sh ') and 'export PLUMBLINE_ON_NODE=1' not in lines

@@ -49,8 +49,8 @@ def test_the_lines_of_a_job_with_one_run_of_ranks():
     one = check(inputs=['HPL.dat', 'a b'], before_trials=['before'], after_trials=['after'])
     assert jobscript.prerun(one, ['module load gcc']) == [
         UNSET, 'module load gcc', UNBOUND, "(. ./provenance.sh 'my program') > provenance.txt", COMPARE_AT_EXIT,
-        'before', '(. ./load.sh before) > load.txt', 'for trial in 1 2; do', 'mkdir trial_$trial trial_$trial/run',
-        f'{CLOCKS} > trial_$trial/started', 'for run in run; do',
+        'before', '(. ./load.sh before) > load.txt', 'for trial in 1 2; do', 'until=$((SECONDS + 100))',
+        'mkdir trial_$trial trial_$trial/run', f'{CLOCKS} > trial_$trial/started', 'for run in run; do',
         "cp HPL.dat 'a b' trial_$trial/$run/", 'cd trial_$trial/$run', 'case $run in',
         "run) options=(-n '5 x') ;;", 'esac', 'code=0',
     ]  # fmt: skip
@@ -58,7 +58,9 @@ def test_the_lines_of_a_job_with_one_run_of_ranks():
         "bash ../../rank.sh 'my program'", ['"${options[@]}"', '> stdout', '2> stderr', '|| code=$?'],
     )  # fmt: skip
     assert jobscript.postrun(one) == [
-        'echo $code > exit_code', 'cd ../..', '[ $code = 0 ] || (. ./show.sh $code trial_$trial stdout)', 'done',
+        'echo $code > exit_code', 'cd ../..',
+        '((SECONDS < until)) || (. ./time_limit.sh 100 "trial_$trial/$run" $code)',
+        '[ $code = 0 ] || [ -e "trial_$trial/$run/time_limit" ] || (. ./show.sh $code trial_$trial stdout)', 'done',
         f'{CLOCKS} > trial_$trial/ended', '(. ./show.sh 0 trial_$trial stdout)', 'done',
         '(. ./load.sh after load.txt) >> provenance.txt', 'after',
     ]  # fmt: skip
@@ -75,17 +77,19 @@ def test_the_lines_of_a_job_with_processes_at_the_same_time():
     assert lines[4:] == [
         'declare -A started', 'for trial in 1 2 3; do',
         '(. ./time_left.sh $trial 3 1800 $SECONDS) >> provenance.txt || break',
-        'mkdir trial_$trial trial_$trial/a', f'{CLOCKS} > trial_$trial/started', 'for run in a b; do',
+        'until=$((SECONDS + 100))', 'mkdir trial_$trial trial_$trial/a', f'{CLOCKS} > trial_$trial/started',
+        'for run in a b; do',
         '[ -d trial_$trial/$run ] || mkdir trial_$trial/$run', 'cd trial_$trial/$run', 'case $run in',
         "a) export CPUS='0 1'; options=(./one $(pwd)/x) ;;", 'b) options=(two) ; look & ;;', 'esac', 'code=0',
     ]  # fmt: skip
     assert jobscript.command(several) == (
         "bash ../../rank.sh numactl '-m 1'", ['"${options[@]}"', '> stdout', '2> stderr', '& started[$run]=$!'],
     )  # fmt: skip
-    assert jobscript.postrun(several)[:10] == [
+    assert jobscript.postrun(several)[:11] == [
         'cd ../..', 'done', 'failed=0', 'for run in "${!started[@]}"; do', 'code=0',
         'wait "${started[$run]}" || code=$?', 'echo $code > "trial_$trial/$run/exit_code"',
-        '[ $code = 0 ] || failed=$code', 'done; started=()',
+        '((SECONDS < until)) || (. ./time_limit.sh 100 "trial_$trial/$run" $code)',
+        '[ $code = 0 ] || [ -e "trial_$trial/$run/time_limit" ] || failed=$code', 'done; started=()',
         "[ $failed = 0 ] || (. ./show.sh $failed trial_$trial '*.txt')",
     ]  # fmt: skip
     assert jobscript.command(check(starts_ranks=True, executable='python3'))[0] == 'python3'

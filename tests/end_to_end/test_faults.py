@@ -88,6 +88,22 @@ def test_a_bad_run_fails_with_its_cause(clone, script, words):
         assert word in found['fail_reason']
 
 
+def test_a_trial_that_hangs_is_ended_at_its_limit_and_the_next_one_runs(clone):
+    """Its child ignores SIGTERM, and must not run beside the next trial."""
+    hangs = f"(trap '' TERM; echo $BASHPID > {clone.results}/child; sleep 600) & echo at rank 0 >&2; wait; exit 1"
+    clone.program(
+        f'[[ $PWD != *trial_2* ]] || {{ {hangs}; }}; [ ! -e {clone.results}/child ] ||\n'
+        f'[[ $PWD = *trial_2* ]] || ! readlink /proc/$(cat {clone.results}/child)/cwd || exit 3\n{GOOD_PROGRAM}'
+    )
+    code, found = case(clone, '-S', 'trials=3', '-S', 'trial_time_limit=3')
+    assert (code, found['result']) == (1, 'fail')
+    assert found['fail_reason'].count('in trial') == 1, found['fail_reason']
+    said = ['the time limit of the trial, 3 s,', 'demo ran in trial 2 of 3', '"at rank 0"']
+    assert all(words in found['fail_reason'] for words in said), found['fail_reason']
+    assert [sample[0] for sample in found['record']['metrics']['rate']['samples']] == [1, 3]
+    assert found['record']['job']['state'] == 'SUCCESS'
+
+
 def test_no_benchmark_runs_on_a_node_that_is_not_set_as_expected(clone):
     clone.describe(f"{DEMO_PARTITION}expects: {{kernel: '>=99', kernel_command_line: [plumb=line]}}\n", 'demo')
     clone.program(f'touch {clone.results}/ran; {GOOD_PROGRAM}')

@@ -202,8 +202,9 @@ def test_one_night_with_many_faults(night):
     assert verdicts['half', 'rate']['value'] == pytest.approx(50.5, abs=0.6)
     assert 'nothing' in verdicts['half', 'delay']['cause']
     assert verdicts['waits', 'rate']['n'] == 0
-    assert "before it had a node; it may be pending for at most 3 s, and Slurm's reason was BeginTime" in (
-        verdicts['waits', 'rate']['cause']
+    assert (
+        "before it had a node; it may be pending for at most 3 s, and Slurm's reason was BeginTime"
+        in (verdicts['waits', 'rate']['cause'])
     )
 
 

@@ -99,6 +99,7 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         *['declare -A started'] * check.concurrent,
         f'for trial in {" ".join(str(i + 1) for i in range(check.trials))}; do',
         *(_unless_late(check) if check.hurries else ()),
+        f'until=$((SECONDS + {check.trial_time_limit}))',
         f'mkdir trial_$trial trial_$trial/{next(iter(check.runs))}',
         *meters.look('started'),
         f'{CLOCKS} > trial_$trial/started',
@@ -130,6 +131,14 @@ def _unless_late(check) -> list[str]:
     return [f'(. ./time_left.sh $trial {check.trials} {int(check.time_limit)} $SECONDS) >> provenance.txt || break']
 
 
+def end_at_limit() -> tuple[str, list[str]]:
+    """Return the program before the launcher that ends a run at the time limit of its trial, and its options.
+
+    It stays in the process group of the job script, so that it ends with the job, and passes on the signal.
+    """
+    return 'timeout', ['--foreground', '--kill-after=30', '$((until > SECONDS ? until - SECONDS : 1))']
+
+
 def command(check) -> tuple[str, list[str]]:
     """Return the program that the launcher starts, with rank.sh before it, and the rest of its command line."""
     program = [] if check.own_programs else [check.executable]
@@ -144,14 +153,18 @@ def postrun(check) -> list[str]:
     A run without that file was still running when its job ended.
     """
     meters, show = metering_of(check), f'(. ./show.sh %s trial_$trial {shlex.quote(check.output)})'
+    ended = '[ -e "trial_$trial/$run/time_limit" ]'  # then the next trial runs; any other failure ends the job
+    late = f'((SECONDS < until)) || (. ./time_limit.sh {check.trial_time_limit} "trial_$trial/$run" $code)'
     if check.concurrent:  # if one fails, the others must not keep running
         lines = [
             'cd ../..', 'done', 'failed=0', 'for run in "${!started[@]}"; do', 'code=0',
             'wait "${started[$run]}" || code=$?', 'echo $code > "trial_$trial/$run/exit_code"',
-            '[ $code = 0 ] || failed=$code', 'done; started=()', f'[ $failed = 0 ] || {show % "$failed"}',
+            late, f'[ $code = 0 ] || {ended} || failed=$code', 'done; started=()',
+            f'[ $failed = 0 ] || {show % "$failed"}',
         ]  # fmt: skip
     else:
-        lines = ['echo $code > exit_code', 'cd ../..', f'[ $code = 0 ] || {show % "$code"}', 'done']
+        lines = ['echo $code > exit_code', 'cd ../..', late, f'[ $code = 0 ] || {ended} || {show % "$code"}']
+        lines += [f'! {ended} || break'] * (len(check.runs) > 1) + ['done']
     lines += [
         f'{CLOCKS} > trial_$trial/ended',
         *meters.look('ended'),

@@ -97,6 +97,11 @@ class Started:
         return int(text) if text.isdecimal() and len(text) < 4 else None
 
     @property
+    def time_limit(self) -> str:
+        """The seconds after which its trial was ended while it ran; empty if it was not."""
+        return text_of(self.folder / 'time_limit').strip()
+
+    @property
     def running(self) -> bool:
         """True if the run had started and was still running when its job ended."""
         return self.folder.is_dir() and self.exit_code is None
@@ -141,6 +146,11 @@ def of_program(
         return None
     how, _ = how_it_ended(code)
     errors, output = (text_of(run.folder / name) for name in ('stderr', 'stdout'))
+    if limit := run.time_limit:
+        words = first_words(errors) or next(filter(str.strip, reversed(output.split('\n'))), '').strip()[:_LONGEST]
+        usual = signatures.of_state('TIMEOUT', f' of the trial, {limit} s,')
+        detail = (f': "{words}"' if words else '; it printed nothing') + f'; {usual.remedy}'
+        return Cause(PROGRAM, f'{usual.means} while {run.who} ran', (run.trial,), of_trials, nodes, detail)
     of_check = complaints(run.folder)
     detail = f': {of_check[0]}' if of_check else what_it_said(errors, output, environ, code)
     return Cause(PROGRAM, f'{run.who} {how}', (run.trial,), of_trials, nodes, detail)

@@ -222,10 +222,23 @@ def _partition(nodes: Nodes, others: list[Nodes], node: Node | None) -> list[str
         '    environs: [system]',
         f'    num_nodes: {nodes.number}',
         *([f'    max_time: {nodes.max_time}'] if nodes.max_time else []),
-        *([] if nodes.sockets else ['    # its scheduler counts CPUs only: correct num_cpus_per_core and num_sockets']),
+        *_geometry(nodes, machine['processor'] if node else None),
         *(f'    # it also has {other}: add a partition for them, with -C FEATURE in its access' for other in others),
         *_node(machine, node),
     ]
+
+
+def _geometry(nodes: Nodes, kernels: dict[str, Any] | None) -> list[str]:
+    """Return a comment where the sockets and threads that the scheduler states are unknown, or not the kernel's."""
+    if not kernels:
+        wrong = '    # its scheduler counts CPUs only: correct num_cpus_per_core and num_sockets'
+        return [] if nodes.sockets else [wrong]
+    stated = {
+        'num_sockets': nodes.sockets, 'num_cpus': nodes.cpus, 'num_cpus_per_core': nodes.threads_per_core,
+    }  # fmt: skip
+    if all(kernels.get(key, number) == number for key, number in stated.items()):
+        return []
+    return [f'    # sockets, cores and threads are those of the kernel; Slurm states {nodes}']
 
 
 def _detected(node: Node, allowed: set[int] | None = None) -> dict[str, Any]:

@@ -120,7 +120,10 @@ def nodes_of_cluster() -> tuple[list[Nodes], str | None]:
 
 
 def of_slurm(printed: str) -> list[Nodes]:
-    """Parse lines such as ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-00:00:00``. Raises InputError."""
+    """Parse lines such as ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-00:00:00``. Raises InputError.
+
+    Where slurm.conf states CPUs alone, Slurm takes each for a socket of one core.
+    """
     listed = []
     for line in printed.splitlines():
         try:
@@ -130,6 +133,8 @@ def of_slurm(printed: str) -> list[Nodes]:
             raise InputError(
                 f'sinfo: expected name, five numbers, GRES, time limit between bars, found {line!r}'
             ) from None
+        if sockets > 1 and cores == threads == 1:
+            sockets, cores = 0, sockets
         gpus = re.findall(r'(?:^|,)gpu:(?:([^:,(]+):)?(\d+)', resources)
         time = re.fullmatch(r'(?:(\d+)-)?(?:(\d+):)?(\d+):\d+', limit)
         parts = zip(time.groups(), 'dhm', strict=True) if time else ()

@@ -81,6 +81,7 @@ def probe(
     import tempfile
 
     from plumbline.files import write_text
+    from plumbline.site import locations
     from plumbline.site import probe as module
 
     path = module.destination(name, output, force)
@@ -91,6 +92,8 @@ def probe(
         typer.echo(text, nl=False)
     else:
         write_text(path, text)
+        if name and not looked_at and (said := locations.fill(path.parent)):
+            typer.echo(said)
         typer.echo(f'{path}: written; complete it as its comments say; next: plumbline sites {name or "SITE"} --check')
 
 

@@ -348,6 +348,63 @@ def test_what_sinfo_should_not_say_is_named(slurm, line):
     )
 
 
+def test_cpus_that_slurm_takes_for_sockets_are_not_written_as_sockets(slurm, tmp_path):
+    """Where slurm.conf states CPUs alone, sinfo prints as many sockets of one core."""
+    slurm('batch|4|96|1|1|100000|(null)|1:00:00\n')
+    text = plumbline('--no-jobs').stdout
+    assert 'num_sockets: 96' not in text and 'correct num_cpus_per_core and num_sockets' in text
+    assert site_of(text, tmp_path).partitions['batch'].processor['num_cpus'] == 96
+
+
+@each_row(
+    ('sockets', 'cores', 'named'),
+    [(2, 8, False), (1, 16, True), (0, 16, True)],
+)
+def test_a_job_compares_the_sockets_of_slurm_with_those_of_the_kernel(sockets, cores, named):
+    kernels = {'num_cpus': 16, 'num_sockets': 2, 'num_cpus_per_core': 1}
+    lines = probe._geometry(schedulers.Nodes('p', 4, sockets, cores, 1, 1000), kernels)
+    assert bool(lines) == named
+    assert not named or ('kernel' in lines[0] and 'Slurm states 4 nodes' in lines[0])
+
+
+TREE = """\
+SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-2]
+SwitchName=s2 Level=0 LinkSpeed=1 Nodes=n3
+SwitchName=g1 Level=1 LinkSpeed=1 Nodes=n[1-3] Switches=s[1-2]
+"""
+BLOCK = """\
+BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2
+BlockName=b2 BlockIndex=1 Nodes=n3 BlockSize=2
+"""
+
+
+@pytest.mark.parametrize(
+    ('topology', 'written'),
+    [
+        (TREE, 'node,switch\nn1,s1\nn2,s1\nn3,s2\n'), (BLOCK, 'node,block\nn1,b1\nn2,b1\nn3,b2\n'), ('', None),
+        ('SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-3]\n', None),
+    ],
+)  # fmt: skip
+def test_the_topology_of_slurm_fills_the_locations_and_never_replaces_them(
+    topology, written, slurm, programs, tmp_path, monkeypatch
+):
+    """The tree as Slurm 22.05 printed it here for such a topology.conf, the blocks as its manual has them."""
+    slurm('batch|3|2|8|1|100000|(null)|1:00:00\n')
+    (tmp_path / 'topology').write_text(topology)
+    programs('scontrol', f'case "$*" in *topology) cat {tmp_path}/topology;; *"n[1-2]") echo n1; echo n2;; '
+             '*"n[1-3]") echo n1; echo n2; echo n3;; *hostnames*) echo n3;; esac')  # fmt: skip
+    monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path / 'sites'))
+    (tmp_path / 'sites').mkdir()
+    said = plumbline('--name', 'box', '--no-jobs').stdout
+    path = tmp_path / 'sites/box/locations.csv'
+    assert (path.read_text() if path.exists() else None) == written
+    assert (f'{path}: written' in said) == bool(written)
+    if written:
+        path.write_text('node,rack\nn1,r1\n')
+        assert f'{path}: kept' in plumbline('--name', 'box', '--no-jobs', '--force').stdout
+        assert path.read_text() == 'node,rack\nn1,r1\n'
+
+
 @each_row(
     ('gres', 'gpus'),
     [

@@ -124,7 +124,7 @@ def year(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
         Cause('16 of 16 nodes', 'STREAM', -7, day(kernel - 1), 'kernel: 6.1.0-28 -> 6.1.0-37'),
         Cause('nid000001, nid000002', 'OsuLatency', -7.4, day(network - 1)),
         Cause('nid000006', 'IOR', -6, day(drift - 1)),
-        Cause('nid000011', 'Dgemm', -10, day(slow - 1)),
+        Cause('nid000011', 'STREAM', -14.7, day(slow - 1)),  # its 10 % in four metrics, the kernel's 7 % in three
     ]
 
 

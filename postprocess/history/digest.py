@@ -34,7 +34,6 @@ from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
 from postprocess.verdicts.advice import few_judged
-from postprocess.verdicts.candidates import number_of_cases, read_doubts
 from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Comparison
 
@@ -51,17 +50,15 @@ class Digest:
 
     `known`: the open incidents of the ledger and those that the session closed, the most urgent first. `fleet` and
     `trend` are None if they could not be made; `faults` says why, one sentence each. `drain`: the file that proposes to
-    drain nodes. `busy`: how many cases ran on nodes that had other work or were throttled. `notes`: a sentence for each
-    thing that could not be entered into the ledger. `kept`: True if it was stored for the next command. `add_history`
-    fills the other fields, over `sessions`: `before`, node -> earlier days on which it stood out; `new`: changes for
-    the worse that were not yet known after the session before.
+    drain nodes. `notes`: a sentence for each thing that could not be entered into the ledger. `kept`: True if it was
+    stored for the next command. `add_history` fills the other fields, over `sessions`: `before`, node -> earlier days
+    on which it stood out; `new`: changes for the worse that were not yet known after the session before.
     """
 
     comparison: Comparison
     known: list[Known] = field(default_factory=list)
     fleet: Fleet | None = None
     drain: Path | None = None
-    busy: int = 0
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     kept: bool = False
@@ -111,7 +108,7 @@ class Digest:
             ),
             *([f'{count(suspected, "incident")} suspected'] if suspected else []),
             *([f'{count(len(self.absent), "node")} not measured'] if self.absent else []),
-            *([f'{count(self.busy, "case")} ran on busy nodes'] if self.busy else []),
+            *([f'{count(self.comparison.busy, "case")} ran on busy nodes'] if self.comparison.busy else []),
             *self.faults,
         ]
 
@@ -125,7 +122,7 @@ class Digest:
         """The incidents by state: ``3 incidents open, 1 new, 1 intermittent, 1 acknowledged``; empty without any."""
         is_open = self.of_state(*FAILING)
         kinds = (
-            (sum(incident.is_new for incident in is_open), 'new'),
+            (sum(incident.is_new(self.day) for incident in is_open), 'new'),
             (len(self.of_state('intermittent')), 'intermittent'),
         )
         parts = [f'{count(len(is_open), "incident")} open', *(f'{n} {word}' for n, word in kinds if n)]
@@ -178,7 +175,6 @@ def digest(store: Store, comparison: Comparison, root: Path | None = None, late:
             outcome.drain = write_drain(outcome.fleet, results) if newest else None
         except InputError as error:
             outcome.faults.append(f'the proposal to drain nodes was not written: {error}')
-    outcome.busy = number_of_cases(read_doubts(store, [session], {}).values())
     return outcome
 
 

@@ -22,7 +22,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.advice import narrowing, sessions_of
 from postprocess.verdicts.baseline import read_baseline
-from postprocess.verdicts.candidates import number_of_cases, read_doubts
+from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.compare import site_policy
 
 
@@ -87,7 +87,7 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
         sessions = store.sessions(site)
         doubts = read_doubts(store, sessions, {})
         if len({night for night, _ in doubts}) == len(sessions):
-            busy = f'there is no baseline yet, and {count(number_of_cases(doubts.values()), "case")} ran on busy nodes'
+            busy = f'there is no baseline yet, and {count(digest.comparison.busy, "case")} ran on busy nodes'
             return f'{busy}: run `ci/nightly` again while they are quiet; then {propose}'
         return f'there is no baseline yet; if the machine is as it should be: {propose}'
     if digest.comparison.hints:

@@ -170,6 +170,7 @@ class Background:
         if incident.loss is not None and len({row.nodes for row in rows}) > 1 and not draft.where.nodes:
             usual = incident.loss  # the usual loss first: the worst of many nodes may have a further cause
             rows.sort(key=lambda row: abs((row.loss or 0.0) - usual))
+        rows.sort(key=lambda row: row.id not in incident.series[:1])  # first the series that the title names
         lines = self._health(draft, incident)
         if draft.sort == 'loss':
             lines += [self._values(row) for row in rows[:_SHOWN]]

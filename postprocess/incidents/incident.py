@@ -183,17 +183,24 @@ class Incident:
         units = {self.values[of].unit for of in self.series if of in self.values}
         words = ('slower', 'faster') if units and units <= _TIMES else ('more', 'less')
         words = words if self.lower_is_better else ('less', 'more')
-        return f'{100 * abs(self.change(self.loss)):.1f} % {words[self.loss < 0]}'
+        return f'{100 * abs(self.change(self.loss)):.{self._places}f} % {words[self.loss < 0]}'
 
     @property
     def range(self) -> str:
-        """The interval of `size` in %, with enough digits to tell its ends apart; empty if it is not known."""
-        if not self.interval:
-            return ''
+        """The interval of `size` in %; empty if it is not known."""
+        return ' to '.join(f'{end:.{self._places}f}' for end in self._ends) + ' %' if self._ends else ''
+
+    @property
+    def _ends(self) -> list[float]:
+        """The ends of the interval of `size` in %; empty if it is not known."""
         sign = -1 if (self.loss or 0) < 0 else 1
-        low, high = sorted(100 * sign * self.change(end) for end in self.interval)
-        places = next((n for n in (1, 2, 3) if round(low, n) != round(high, n)), 1)
-        return f'{low:.{places}f} to {high:.{places}f} %'
+        return sorted(100 * sign * self.change(end) for end in self.interval or ())
+
+    @property
+    def _places(self) -> int:
+        """The decimals of `size` and `range`: enough to tell the ends of the interval apart."""
+        low, high = self._ends or (0.0, 1.0)
+        return next((n for n in (1, 2, 3) if round(low, n) != round(high, n)), 1)
 
     @property
     def subject(self) -> str:

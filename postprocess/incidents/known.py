@@ -197,11 +197,11 @@ class Known:
         """The number of sessions that show the incident, including sessions before it was found."""
         return self.incident.sessions + len(self._bad) - 1
 
-    @property
-    def is_new(self) -> bool:
-        """True if the last session is the first that shows the incident, or shows it worse than acknowledged."""
+    def is_new(self, day: str) -> bool:
+        """Return True if the session of this day is the first that found it, or shows it worse than acknowledged."""
         before = replace(self, seen=dict(list(self.seen.items())[:-1]))
-        return not before._bad or (bool(self.worse()) and not self.healthy_for and not before.worse())
+        shown = not self.healthy_for and self.last_bad.day >= day
+        return shown and (not before._bad or (bool(self.worse()) and not before.worse()))
 
     @property
     def closed(self) -> str:
@@ -559,10 +559,11 @@ def since(known: Known, day: str) -> str:
     """Return in words when an incident began and how it continued."""
     incident, noted, state = known.incident, known.acknowledged, known.state(day)
     lasts = f'in {count(known.sessions, "session")} since {incident.day}'
-    is_new = known.sessions == 1 and not known.healthy_for and known.last_bad.day >= day
-    parts = ['new in this session' if is_new else lasts]
-    if known.course:
-        parts = [f'since {incident.day}', known.course]
+    lasts = f'since {incident.day}; {known.course}' if known.course else lasts
+    if known.is_new(day):
+        found = 'found in this session; ' if len(known._bad) == 1 else ''
+        lasts = 'new in this session' if known.sessions == 1 else f'new: {found}{lasts}'
+    parts = [lasts]
     if known.before:
         parts.append(f'seen before: {", ".join(known.before[:_BESIDE])}')
     if state == 'suspected':

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -50,7 +50,8 @@ def losses(night: JudgedSession) -> Iterator[Draft]:
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     groups = explain(scopes, well, {'software': _FEW})
     besides: dict[Key, set[str]] = {}  # group -> nodes that show its cause and also a cause of their own
-    if more := {place for group in groups for place in _lost_more(group, bad) if cases[bad[place].id] > 1}:
+    own = {node for group in groups if group.key[0] in ('job', 'node') for node in group.key[1:]}
+    if more := {place for group in groups for place in _lost_more(group, bad, own) if cases[bad[place].id] > 1}:
         # it counts as slow on this node only, whatever others lost
         for place in more:
             guilty[place] = bad[place].nodes, True
@@ -77,15 +78,21 @@ def _doubtful(rows: Iterable[Verdict], bad: Iterable[Verdict]) -> list[Verdict]:
     ]
 
 
-def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
+def _lost_more(group: Group, bad: Sequence[Verdict], slow: Collection[Hashable]) -> set[int]:
     """Return the members of a group that lost significantly more than most: they have a further cause.
 
-    A group of one node has one cause, so the result is empty.
+    On nodes of `slow`, which have a cause of their own, an interval above the usual one is enough. A group of one node
+    has one cause, so the result is empty.
     """
     if group.key[0] in _OF_NODE:
         return set()
-    most = MORE * median(bad[place].loss or 0.0 for place in group.places)
-    return {place for place in group.places if (bad[place].interval or (0.0,))[0] > most}
+    rows = [bad[place] for place in group.places]
+    most, usual = MORE * median(row.loss or 0.0 for row in rows), median((row.interval or (0.0,))[-1] for row in rows)
+    return {
+        place
+        for place, row in zip(group.places, rows, strict=True)
+        if (row.interval or (0.0,))[0] > (usual if row.nodes and all(node in slow for node in row.nodes) else most)
+    }
 
 
 def _apart(
@@ -99,7 +106,10 @@ def _apart(
     ]
     unexplained = sorted(set(range(len(scopes))) - {place for group in remaining for place in group.places})
     again = explain([scopes[place] for place in unexplained], well, {'software': _FEW})
-    return remaining + [Group(group.key, tuple(unexplained[place] for place in group.places)) for group in again]
+    places = {group.key: group.places for group in remaining}
+    for group in again:  # a node that has a cause of its own already keeps one
+        places[group.key] = (*places.get(group.key, ()), *(unexplained[place] for place in group.places))
+    return [Group(key, own) for key, own in places.items()]
 
 
 def _in_common(night: JudgedSession, bad: Sequence[Verdict]) -> Iterator[tuple[Common, list[Verdict]]]:

@@ -19,14 +19,13 @@ def pooled(told: Sequence[Told], alike: float | None = None) -> Told:
     The errors of the losses are not independent: nights share the error of the reference, series share the errors of
     the session and of its jobs. `alike`: correlation of the errors; None: the largest one that the scatter allows,
     because correlated errors scatter less than their intervals. Losses that differ by more than their intervals widen
-    the interval of the mean. A loss without an interval counts only if fewer than two have one.
+    the interval of the mean. A loss without an interval counts only if fewer than two have one; then the mean has none.
     """
     known = [(-math.log1p(-loss), _error(of)) for loss, of in told if of and loss < 1 and max(of) < 1]
     if len(known) < 2:
         if len(told) == 1:
             return told[0]
-        losses = [loss for loss, _ in told]
-        return sum(losses) / len(losses), next((of for _, of in told if of), None)
+        return sum(loss for loss, _ in told) / len(told), None
     losses, errors = numpy.array(known).T
     errors = numpy.maximum(errors, 1e-6)
     weights = errors**-2 / (errors**-2).sum()

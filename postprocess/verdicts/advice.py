@@ -13,7 +13,6 @@ from plumbline.limits import PRIOR_DF, Tolerance, limits, spread_of
 from plumbline.references import Reference
 from postprocess.results.rows import CaseRow
 from postprocess.text import count
-from postprocess.verdicts.health import busy_beside
 from postprocess.verdicts.measured import failure, last_runs
 from postprocess.verdicts.selection import command_of
 from postprocess.verdicts.verdict import Verdict
@@ -31,10 +30,12 @@ _LENGTHS = (3, 5, 10, 20, 30)  # numbers of sessions of a baseline that are trie
 _NOTICEABLE = 0.75  # more sessions are advised if they lower the noticeable loss to this part of it
 
 
-def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
+def hints(
+    series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str], busy: int = 0
+) -> list[str]:
     """Return hints on what to do next if something could not be judged.
 
-    `command`: makes a full command line of its argument.
+    `command`: makes a full command line of its argument. `busy`: how many cases ran on busy nodes.
     """
     measured = _measured(series)
     judged = sum(row.is_referenced for row in measured)
@@ -45,7 +46,7 @@ def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable
     if is_new and lost and (2 * lost >= len(ran) or not measured):  # a baseline cannot hold what was not measured
         again = f'repair them, measure again, then {command("record propose")}.'
         return [f'There is no baseline yet, and {but}: {again}']
-    if measured and not judged and (busy := sum(bool(busy_beside(case)) for case in ran)):
+    if measured and not judged and busy:
         return [
             f'{_not_judged(measured)}, and {count(busy, "case")} ran on busy nodes: run `ci/nightly` again while they '
             f'are quiet, then {command("record propose")}.'
@@ -175,14 +176,14 @@ def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> 
         return ''
     n, wanted = narrowing(rows)
     now = _noticed(rows, n)
-    notice = (
-        '' if now is None else f'With {count(n, "session")} half of the metrics notice a loss of {100 * now:.0f} %; '
-    )
+    of = f'With a baseline of {count(n, "session")} half of the metrics notice a loss of '
+    notice = '' if now is None else f'{of}{100 * now:.0f} %; '
     then = wanted and _noticed(rows, wanted)
     if wanted and then is not None and now is not None and then >= _NOTICEABLE * now:
         return f'{notice}{count(wanted - n, "more session")} show how much they vary here: then {command}.'
     if wanted and then is not None:
-        more = f'with {count(wanted - n, "more session")} it is {100 * then:.0f} %: then {command}.'
+        is_it = 'it is' if notice else 'half of the metrics notice a loss of'
+        more = f'after {count(wanted - n, "more session")} {is_it} {100 * then:.0f} %: then {command}.'
         return notice + more if notice else more.capitalize()
     return notice and f'{notice}more sessions would change little.'
 

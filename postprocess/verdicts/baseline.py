@@ -317,7 +317,7 @@ class _Recorder:
         reasons: dict[str, str] = {}
         for night, session in enumerate(self.sessions):
             if night in doubts:
-                reasons[session.session] = ('in part: ' if night in taken else '') + summary_of(doubts[night])
+                reasons[session.session] = ('some of its jobs: ' if night in taken else '') + summary_of(doubts[night])
             elif night not in taken:
                 reasons[session.session] = _BEFORE if night in nights and not self.wanted.named else _NOTHING
         return reasons

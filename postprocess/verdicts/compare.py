@@ -31,6 +31,7 @@ from postprocess.statistics.method import METHOD
 from postprocess.text import count, number
 from postprocess.verdicts import gather
 from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
+from postprocess.verdicts.candidates import number_of_cases, read_doubts
 from postprocess.verdicts.elsewhere import Elsewhere
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import Measured, failure, measured, runs_of
@@ -78,12 +79,14 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = problems_of(session, cases, rows)
     command = partial(store.command, site=session.site, root=root)
+    busy = read_doubts(store, [session], {})
     comparison = Comparison(
-        session, None, worst_first(verdicts), problems, common=common, again=tuple(again), left_out=left_out
-    )
+        session, None, worst_first(verdicts), problems, common=common, again=tuple(again), left_out=left_out,
+        busy=number_of_cases(busy.values()), busy_jobs=frozenset(case_id for _, case_id in busy),
+    )  # fmt: skip
     n, retire = retiring(verdicts, cases, lookup.exact.values())
-    sentences = hints(comparison.series, cases, command) + changed_checks(comparison.series, cases, command)
-    sentences += improved(comparison.series, cases, command)
+    sentences = hints(comparison.series, cases, command, comparison.busy)
+    sentences += changed_checks(comparison.series, cases, command) + improved(comparison.series, cases, command)
     if retire:
         sentences.append(
             f'Nothing measured {count(n, "metric")} of the baseline, and no job of theirs failed. What is gone for '

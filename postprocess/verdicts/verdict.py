@@ -171,7 +171,8 @@ class Comparison:
     jobs that should run before the answer is final. `left_out`: a sentence on the doubts for which the budget of
     further jobs was too small. `hints`: what to do next. `retire`: the command that retires the baseline of series that
     no job measured, without ``plumbline`` and its options. `undecided`: number of series for which a comparison of
-    sessions cannot tell whether they lost performance.
+    sessions cannot tell whether they lost performance. `busy`: how many cases ran on nodes that had other work or were
+    throttled, with the `case_id` of their `busy_jobs`.
     """
 
     session: Session
@@ -185,6 +186,8 @@ class Comparison:
     hints: list[str] = field(default_factory=list)
     retire: str = ''
     undecided: int = 0
+    busy: int = 0
+    busy_jobs: frozenset[int] = frozenset()
 
     @cached_property
     def series(self) -> list[Verdict]:
@@ -228,8 +231,9 @@ class Comparison:
         text = f'{self.coverage}.'
         if noticed := sorted(row.detectable for row in self.guarded if row.standing == 'gated' and row.detectable):
             half, every = (f'{100 * loss:.1f} %' for loss in (noticed[len(noticed) // 2], noticed[-1]))
-            when = 'Half' if self.scope else 'Within one session half'
-            text += f' {when} of them notice losses above {half}, all of them losses above {every}.'
+            said = f'half of them notice losses above {half}, all of them losses above {every}.'
+            said = f'each notices losses above {every}.' if half == every else said
+            text += f' {said.capitalize()}' if self.scope else f' Within one session {said}'
         if levels := sum(bool(row.reference and row.reference.has_two_levels) for row in self.guarded):
             text += f' {levels} of them {"has" if levels == 1 else "have"} two levels and the worse one as reference.'
         return f'{text} {self.left_out}'.rstrip()
@@ -259,7 +263,8 @@ class Comparison:
 
 def _counted(counts: dict[str, int]) -> str:
     """Return counts as text, such as ``2 regressed, 1 missing``."""
-    return ', '.join(f'{n} {name.replace("_", " ")}' for name, n in counts.items()) or 'no metric'
+    said = {'informational': 'informational (not judged)'}
+    return ', '.join(f'{n} {said.get(name, name.replace("_", " "))}' for name, n in counts.items()) or 'no metric'
 
 
 def worst_first(verdicts: list[Verdict]) -> list[Verdict]:

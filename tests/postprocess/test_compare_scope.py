@@ -145,7 +145,7 @@ def test_coverage_counts_what_is_guarded_and_what_each_metric_would_notice(work)
     assert 50 < found['wild']['detectable'] <= 75
     assert document['metrics'][0]['standing'] == 'vanished'
     table = work.run('compare', '--coverage').stdout
-    assert table.splitlines()[-1] == '4 gated, 1 elsewhere, 1 no reference, 1 vanished, 1 informational'
+    assert table.splitlines()[-1] == '4 gated, 1 elsewhere, 1 no reference, 1 vanished, 1 informational (not judged)'
     assert work.run('compare', '--coverage', '--format', 'csv').stdout.count('\n') == 1 + 8
     assert '| gated |' in work.run('compare', '--coverage', '--format', 'markdown').stdout
 

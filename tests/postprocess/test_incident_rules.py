@@ -751,7 +751,8 @@ def test_the_course_of_an_incident_is_counted_in_sessions():
         True,
     )
     assert one.course == 'intermittent: bad in 2 of 5 sessions' and in_ledger(days=[BAD, BAD, WELL]).course == ''
-    assert in_ledger(days=[BAD]).is_new and not in_ledger(days=[BAD, BAD]).is_new
+    assert in_ledger(days=[BAD]).is_new('2026-11-01') and not in_ledger(days=[BAD, BAD]).is_new('2026-11-02')
+    assert not in_ledger(days=[BAD]).is_new('2026-11-02'), 'no session of that day shows it'
     assert in_ledger(dated=Began('2026-10-01', 's0', 9)).incident.sessions == 9
 
 
@@ -1113,11 +1114,21 @@ def test_rows_within_limits_are_in_doubt_above_half_of_the_loss_elsewhere():
 def test_what_lost_much_more_than_its_group_has_a_further_cause_unless_it_is_a_node():
     bad = [verdict(loss=loss, interval=(low, 0.99)) for loss, low in ((0.1, 0.05), (0.1, 0.05), (0.6, 0.5), (0.2, 0.1))]
     group = Group(('partition', 'cpu'), (0, 1, 2, 3))
-    assert losses._lost_more(group, bad) == {2}
-    assert losses._lost_more(group, [replace(row, interval=None) for row in bad]) == set()
+    assert losses._lost_more(group, bad, ()) == {2}
+    assert losses._lost_more(group, [replace(row, interval=None) for row in bad], ()) == set()
     for kind in ('job', 'node', 'connection', 'device'):
-        assert losses._lost_more(Group((kind, 'n1'), (0, 1, 2, 3)), bad) == set()
-    assert losses._lost_more(Group(('partition', 'cpu'), (2,)), bad) == set()
+        assert losses._lost_more(Group((kind, 'n1'), (0, 1, 2, 3)), bad, ('n1',)) == set()
+    assert losses._lost_more(Group(('partition', 'cpu'), (2,)), bad, ()) == set()
+
+
+def test_what_a_slow_node_lost_more_than_its_group_is_of_the_node_even_if_it_is_less_than_a_multiple():
+    ends = {'n1': (0.06, 0.08), 'n2': (0.06, 0.08), 'n3': (0.06, 0.08), 'n4': (0.15, 0.17)}
+    bad = [verdict(loss=sum(of) / 2, interval=of, nodes=(node,)) for node, of in ends.items()]
+    group = Group(('partition', 'cpu'), (0, 1, 2, 3))
+    assert losses._lost_more(group, bad, ()) == losses._lost_more(group, bad, ('n1',)) == set()
+    assert losses._lost_more(group, bad, ('n4',)) == {3}
+    near = [*bad[:3], replace(bad[3], interval=(0.079, 0.17))]
+    assert losses._lost_more(group, near, ('n4',)) == set(), 'the intervals overlap'
 
 
 def a_place(several=True, places=()):

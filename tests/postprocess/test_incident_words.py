@@ -36,8 +36,8 @@ def incident(sort='loss', series=(TRIAD,), checks=('STREAM',), where=None, bette
 @each_row(('fields', 'size', 'range_'), [
     ({}, '', ''), ({'loss': 0.07}, '7.0 % less', ''), ({'loss': -0.07}, '7.0 % more', ''),
     ({'loss': 0.07, 'interval': (0.06, 0.08)}, '7.0 % less', '6.0 to 8.0 %'),
-    ({'loss': 0.07, 'interval': (0.06999, 0.07001)}, '7.0 % less', '6.999 to 7.001 %'),
-    ({'loss': 0.07, 'interval': (0.0699, 0.0702)}, '7.0 % less', '6.99 to 7.02 %'),
+    ({'loss': 0.07, 'interval': (0.06999, 0.07001)}, '7.000 % less', '6.999 to 7.001 %'),
+    ({'loss': 0.07, 'interval': (0.0699, 0.0702)}, '7.00 % less', '6.99 to 7.02 %'),
     ({'loss': 0.07, 'interval': (0.07, 0.07)}, '7.0 % less', '7.0 to 7.0 %'),
     ({'loss': -0.07, 'interval': (-0.08, -0.06)}, '7.0 % more', '6.0 to 8.0 %'),
     # a fifth of the performance is lost where a time is 1 / 0.8 = 1.25 times as long; all of it counts as 0.999

@@ -391,6 +391,9 @@ def test_losses_of_several_sessions_are_told_together():
     loss, (low, high) = pooled(told)
     assert loss == pytest.approx(0.10, abs=0.001)
     assert low == pytest.approx(0.08, abs=0.005) and high == pytest.approx(0.12, abs=0.005), 'they may share an error'
+    assert pooled([(0.1, (0.09, 0.11)), (0.3, None)]) == (0.2, None), (
+        'an interval of one of them does not hold the mean'
+    )
     assert pooled([(0.1, (0.09, 0.11)), (0.2, (0.1, 0.3))])[0] == pytest.approx(0.1, abs=0.005), 'the sharper counts'
 
 

@@ -175,18 +175,18 @@ def test_more_sessions_are_asked_for_while_they_sharpen_a_baseline(monkeypatch):
         monkeypatch.setattr(advice, '_noticed', lambda rows, n: noticed.get(n))
         return advice.narrowing(rows), advice.more_sessions(rows, 'record')
 
-    start = 'With 2 sessions half of the metrics notice a loss of 20 %; '
-    assert told({2: 0.2, 3: 0.16, 5: 0.149}) == ((2, 5), f'{start}with 3 more sessions it is 15 %: then record.')
+    start = 'With a baseline of 2 sessions half of the metrics notice a loss of 20 %; '
+    assert told({2: 0.2, 3: 0.16, 5: 0.149}) == ((2, 5), f'{start}after 3 more sessions it is 15 %: then record.')
     assert told({2: 0.2, 3: 0.16, 5: 0.151, 10: 0.151}) == (
         (2, 3),
         f'{start}1 more session show how much they vary here: then record.',
     )
-    assert told({3: 0.1}) == ((2, 3), 'With 1 more session it is 10 %: then record.')
+    assert told({3: 0.1}) == ((2, 3), 'After 1 more session half of the metrics notice a loss of 10 %: then record.')
     assert told({}) == ((2, 3), '')
     rows[:] = [(reference(n=30), None)]
     assert told({30: 0.2}) == (
         (30, None),
-        'With 30 sessions half of the metrics notice a loss of 20 %; more sessions would change little.',
+        'With a baseline of 30 sessions half of the metrics notice a loss of 20 %; more sessions would change little.',
     )
     assert advice.more_sessions([], 'record') == ''
 

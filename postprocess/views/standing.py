@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from datetime import datetime
+from datetime import datetime, timezone
 
 from postprocess.history.kept import Standing
 from postprocess.text import count, wrapped
 
+_MORNING, _EVENING = 6, 18  # hours at which a night ends, and the next one begins
 _BLANK = '\0'  # stands for the blanks of a command, so that it stays on one line and can be copied
 
 
@@ -42,10 +43,10 @@ def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:
     if not found.sessions:
         return [*parts, ('session', 'none yet'), ('next', found.next)]
     mode = f' {found.mode},' if found.mode else ''
-    cases = f'{found.ran} of {count(found.expected, "case")}'
-    session = f'{found.started:%Y-%m-%d %H:%M} UTC,{mode} {_ago(found.started, now)}: {cases}; {found.sessions} in all'
+    ran = f'{found.ran} of {count(found.expected, "case")}; {count(found.sessions, "session")} so far'
+    session = f'{found.started:%Y-%m-%d %H:%M} UTC,{mode} {ago(found.started, now)}: {ran}'
     day = found.recorded
-    recorded = f', recorded {day}, {_ago(datetime.fromisoformat(day), now)}' if day else ''
+    recorded = f', recorded {day}, {_days_ago(datetime.fromisoformat(day), now)}' if day else ''
     counted = ', '.join(f'{n} {state}' for state, n in found.incidents.items())
     return [
         *parts,
@@ -58,7 +59,22 @@ def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:
     ]
 
 
-def _ago(then: datetime, now: datetime) -> str:
+def ago(then: datetime, now: datetime) -> str:
+    """Return how long ago a time was, as people say it: ``18 min ago``, ``5 h ago``, ``last night``, ``3 days ago``.
+
+    Both in UTC; which night and day it was is told in the time zone of this host.
+    """
+    minutes = int((now - then).total_seconds() // 60)
+    if minutes < 60:
+        return f'{minutes} min ago' if minutes > 0 else 'just now'
+    then, now = (time.replace(tzinfo=timezone.utc).astimezone() for time in (then, now))
+    days = (now.date() - then.date()).days
+    if now.hour >= _MORNING and ((days == 1 and then.hour >= _EVENING) or (days == 0 and then.hour < _MORNING)):
+        return 'last night'
+    return f'{minutes // 60} h ago' if days < 1 or minutes < 720 else _days_ago(then, now)
+
+
+def _days_ago(then: datetime, now: datetime) -> str:
     """Return how long ago a day was, in words."""
     days = (now.date() - then.date()).days
-    return 'today' if days < 1 else f'{count(days, "day")} ago'
+    return 'today' if days < 1 else 'yesterday' if days == 1 else f'{days} days ago'

@@ -37,7 +37,10 @@ def test_the_first_week_always_says_what_to_do_next(work):
     assert status(work)['next'] == '1 of 3 sessions for narrow limits; nothing to do'
     night(work, 1, 100.1)
     second = status(work)
-    assert second['session'].startswith('2026-11-22 10:38 UTC, quick,') and '1 of 1 case; 2 in all' in second['session']
+    assert (
+        second['session'].startswith('2026-11-22 10:38 UTC, quick,')
+        and '1 of 1 case; 2 sessions so far' in second['session']
+    )
     assert second['baseline'].startswith('2 rows of 1 session, recorded 2026-11-21')
     assert second['next'] == '2 of 3 sessions for narrow limits; nothing to do'
     night(work, 2, 99.9)

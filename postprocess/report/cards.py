@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy
 
-from plumbline.identity import SeriesId
 from postprocess.history.digest import Digest
 from postprocess.incidents.incident import Incident, Value
 from postprocess.incidents.known import Known
@@ -76,12 +75,6 @@ def _deviation(of: Value | None) -> float | None:
     return 100 * (of.value / of.expected - 1) if of and of.value is not None and of.expected else None
 
 
-def of_incidents(digest: Digest) -> dict[SeriesId, str]:
-    """Return series -> id of the first incident, not closed, that it belongs to."""
-    active = [known for known in digest.known if not known.closed]
-    return {of: known.id for known in reversed(active) for of in known.incident.series}
-
-
 def _where(incident: Incident, sizes: Mapping[str, int]) -> str:
     """Return the place of an incident in words: ``nid000011``, or ``cpu/system, 16 of 16 nodes``."""
     where, n = incident.where, len(incident.nodes)
@@ -115,7 +108,7 @@ def _spark(digest: Digest, levels: Sequence[tuple[int, float]], incident: Incide
     first = digest.sessions[levels[0][0]].day
     known = all(of in incident.values and incident.values[of].expected for of in incident.series)
     beside = 'the references' if known else 'their own median where they have no reference'
-    text = f'against {beside}: {percent(at_first)} on {first}, {percent(changes[-1])} now'
+    text = f'median, against {beside}: {percent(at_first)} on {first}, {percent(changes[-1])} now'
     return Spark(
         joined(points), f'M{points[-1][0]} {points[-1][1]}h0', f'M0 {y(0.0)}H{_WIDTH}',
         '' if began is None or began <= points[0][0] else f'M{began} 0V{_HEIGHT}', text,

@@ -30,14 +30,14 @@ from plumbline.units import UNITS
 from postprocess.history import kept
 from postprocess.history.digest import Digest, add_history
 from postprocess.incidents.known import commands, corrected, lead, since, with_options
-from postprocess.report.cards import cards, of_incidents
+from postprocess.report.cards import cards
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of, judged_series, told
 from postprocess.report.details import alike, packed, unfolded
 from postprocess.report.fleet import nodes
 from postprocess.report.overview import leading, overview
 from postprocess.report.plots import Plot
 from postprocess.report.printed import printed
-from postprocess.report.tables import broken, of_changes, of_figures, of_nodes, of_verdicts, of_worst
+from postprocess.report.tables import broken, of_changes, of_figures, of_incidents, of_nodes, of_verdicts, of_worst
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
@@ -143,17 +143,18 @@ def to_html(
         problems=[*(one.text for one in comparison.problems if one.text not in causes), *digest.faults],
         comparison=comparison, session=session, digest=digest, sessions=digest.sessions,
         counts={verdict: n for verdict, n in comparison.counts.items() if verdict != 'informational'},
-        first=_FIRST, most=_CARDS, few=_FEW, static=_ROWS,
+        informational=comparison.counts.get('informational', 0), first=_FIRST, most=_CARDS, few=_FEW, static=_ROWS,
         guard=comparison.guard, coverage=comparison.standings,
         hints=[_with_code(hint) for hint in comparison.hints], judged=judged, places=places,
-        metrics=of_verdicts(judged, places, incidents), fleet=of_nodes(fleet), figures=of_figures(figures),
-        worst=of_worst((one for one in judged if one.series not in incidents), cases),
+        metrics=of_verdicts(judged, places, digest), fleet=of_nodes(fleet), figures=of_figures(figures),
+        worst=of_worst(one for one in judged if one.series not in incidents),
         changes=changes, change_table=of_changes(changes, digest), checks=checks,
         overview=boxes, drawn=leading(boxes, _ROWS),
         details=unfolded(
             series, cases, fleet, store, digest, outputs, lambda path: '' if home else _address(path, folder)
         ),
         provenance=_provenance(cases.values()), not_run=_not_run(comparison, cases.values()),
+        absent=_absent(session),
         nodes=names, several_nodes=len(names) > 1, is_first=comparison.nothing_to_compare_with,
         beside=_with_code(_beside(figures)), behind=next((one for one in fleet if one.worst), None),
         nightly=nightly, uplot=uplot(),
@@ -259,16 +260,25 @@ def _link_classes(site: str, root: Path | None) -> dict[tuple[str, str], str]:
 
 
 def _provenance(cases: Iterable[CaseRow]) -> dict[str, dict[str, list[str]]]:
-    """Return check -> fact -> its values in the cases of the check, the most frequent first."""
+    """Return check -> fact -> its values in the cases of the check, the most frequent first.
+
+    What all checks have in common comes once, before them.
+    """
     facts: dict[str, dict[str, Counter[str]]] = {}
     for case in cases:
         place = f'{case.check} on {case.partition} with {case.environ}'
         for key, value in json.loads(case.provenance).items():
             facts.setdefault(place, {}).setdefault(key, Counter())[str(value)] += 1
-    return {
+    told = {
         place: {key: [value for value, _ in values.most_common()] for key, values in sorted(of_check.items())}
         for place, of_check in sorted(facts.items())
     }
+    if len(told) < 2:
+        return told
+    first = next(iter(told.values()))
+    common = {key: values for key, values in first.items() if all(of.get(key) == values for of in told.values())}
+    own = {place: {key: of[key] for key in of if key not in common} for place, of in told.items()}
+    return {name: of for name, of in ({'Every check': common} | own).items() if of}
 
 
 def _not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str, str]]:
@@ -281,16 +291,20 @@ def _not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str
         if row.case_id is None:
             key = f'{row.id.check} {to_text(row.id.params)} on {row.id.partition}', row.cause
             causes.setdefault(key, []).append(row.id.name)
-    session = comparison.session
-    if session.hostname == platform.node():  # only on its own host is it known what a detected site lacks
-        with suppress(SiteError):  # without a site.yaml it is not known what the site lacks
-            causes |= {(f'benchmark {name}', why): [] for name, why in load_site(session.site).not_found.items()}
 
     def named(what: str, metrics: list[str]) -> str:
         """Return a case with its metrics, or with their number."""
         return f'{what} {", ".join(metrics) if len(metrics) < 4 else count(len(metrics), "metric")}'.strip()
 
     return [(named(what, metrics) if metrics else what, why) for (what, why), metrics in causes.items()]
+
+
+def _absent(session: Session) -> list[tuple[str, str]]:
+    """Return (benchmark, why it cannot run) for each that the site has no program for, if this host knows it."""
+    if session.hostname == platform.node():  # only on its own host is it known what a detected site lacks
+        with suppress(SiteError):  # without a site.yaml it is not known what the site lacks
+            return [*load_site(session.site).not_found.items()]
+    return []
 
 
 def _beside(figures: Iterable[Derived]) -> str:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -11,18 +13,20 @@ from markupsafe import Markup, escape
 
 from plumbline.identity import NONE, SeriesId
 from postprocess.history.digest import Digest
+from postprocess.incidents.known import told_by
 from postprocess.report.charts import Judged
 from postprocess.report.details import Alike
 from postprocess.report.fleet import NodeRow
-from postprocess.results.rows import CaseRow
 from postprocess.text import count, percent
 from postprocess.verdicts.derived import Derived
 from postprocess.verdicts.verdict import BAD
 from postprocess.views import history, verdicts
 from postprocess.views.nodes import NODES
+from postprocess.views.series import SERIES
 from postprocess.views.table import Column, TableRow
 
 _NAMED = 4  # most nodes of a case that are named
+_PLACED = replace(SERIES[0], format=lambda _, where: where, beside=('where',), width=16)
 _WORST = (
     Column('verdict', 'verdict', width=9),
     Column('what', 'what', width=24),
@@ -63,18 +67,33 @@ def table(
     return Table(id, shown, [Markup(f'<tr>{own}</tr>\n') for own in cells])  # noqa: S704 # nosec B704  escaped
 
 
-def of_verdicts(judged: Sequence[Judged], places: Mapping[int, int], incidents: Mapping[SeriesId, str]) -> Table:
-    """Return every metric with its worst verdict; `places`: id of a metric -> decimals of its numbers."""
+def of_verdicts(judged: Sequence[Judged], places: Mapping[int, int], digest: Digest) -> Table:
+    """Return every metric with its worst verdict, and where that is from; `places`: id -> decimals of its numbers.
+
+    The incidents of a metric: first the one of the job that is shown.
+    """
+    ids, told = of_incidents(digest), told_by(digest.known)
     rows = (
         {
             **verdicts.to_row(metric.worst, places[metric.id]),
             'id': metric.id,
-            'incident': incidents.get(metric.series, ''),
+            'where': _where(metric) + ', busy' * (metric.worst.case_id in digest.comparison.busy_jobs),
+            'incident': sorted(ids.get(metric.series, []), key=told(metric.series, metric.worst.nodes).__ne__),
         }
         for metric in judged
     )
     addresses = {'incident': _to_incident, 'metric': _to_metric}
-    return table('verdicts', verdicts.COMPARED, rows, addresses, {'verdict': _as_verdict})
+    columns = [_PLACED if column.key == 'partition' else column for column in verdicts.COMPARED]
+    return table('verdicts', columns, rows, addresses, {'verdict': _as_verdict})
+
+
+def of_incidents(digest: Digest) -> dict[SeriesId, list[str]]:
+    """Return series -> ids of the incidents, not closed, that it belongs to."""
+    ids: dict[SeriesId, list[str]] = {}
+    for known in digest.known:
+        for of in known.incident.series if not known.closed else ():
+            ids.setdefault(of, []).append(known.id)
+    return ids
 
 
 def of_nodes(nodes: Iterable[NodeRow]) -> Table:
@@ -88,7 +107,7 @@ def of_nodes(nodes: Iterable[NodeRow]) -> Table:
     return table('fleet', NODES, (node.to_row() for node in nodes), addresses, fell_short)
 
 
-def of_worst(judged: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Table:
+def of_worst(judged: Iterable[Judged]) -> Table:
     """Return the series that are bad or warn; series of a case with one cause share a row that gives their number."""
     groups: dict[tuple[object, ...], list[Judged]] = {}
     for metric in judged:
@@ -99,7 +118,7 @@ def of_worst(judged: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Table:
     rows = (
         {
             'id': metric.id, 'verdict': metric.worst.verdict, 'what': _with_others(metric.series.what, len(own)),
-            'where': _where(metric, cases), 'deviation': metric.worst.deviation, 'cause': metric.worst.cause,
+            'where': _where(metric), 'deviation': metric.worst.deviation, 'cause': metric.worst.cause,
         }
         for own in groups.values()
         for metric in own[:1]
@@ -145,18 +164,17 @@ def _with_others(name: str, n: int) -> str:
     return name if n == 1 else f'{name} and {count(n - 1, "other metric")}'
 
 
-def _where(judged: Judged, cases: Mapping[int, CaseRow]) -> str:
+def _where(judged: Judged) -> str:
     """Return the place of a series: ``cpu/system on n1, n2, the worst of 4 jobs``."""
-    case = cases.get(-1 if judged.worst.case_id is None else judged.worst.case_id)
-    nodes = case.nodes if case else []
+    nodes = judged.worst.nodes
     on = f' on {", ".join(nodes[:_NAMED])}{" ..." if len(nodes) > _NAMED else ""}' if nodes else ''
     others = f', the worst of {count(len(judged.rows), "job")}' if len(judged.rows) > 1 else ''
     return f'{judged.series.partition}/{judged.series.environ}{on}{others}'
 
 
 def broken(text: str) -> Markup:
-    """Return a text that a browser may break after its commas."""
-    return Markup(str(escape(text)).replace(',', ',<wbr>'))  # noqa: S704 # nosec B704  escaped
+    """Return a text that a browser may break after a comma and a ``=``."""
+    return Markup(re.sub('[,=]', r'\g<0><wbr>', str(escape(text))))  # noqa: S704 # nosec B704  escaped
 
 
 def _cell(column: Column, row: TableRow, address: Address | None, look: Callable[[TableRow], str] | None) -> str:

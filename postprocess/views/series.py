@@ -18,9 +18,9 @@ def _with_dims(metric: str, dims: str) -> str:
 SERIES = (
     Column('partition', 'partition', '{}/{}'.format, beside=('environ',)),
     Column('environ'),
-    Column('check', 'check', priority=1),
-    Column('params', 'params', priority=1),
-    Column('metric', 'metric', _with_dims, beside=('dims',), priority=1),
+    Column('check', 'check', width=12, priority=1),
+    Column('params', 'params', width=12, priority=1),
+    Column('metric', 'metric', _with_dims, beside=('dims',), width=12, priority=1),
     Column('dims'),
 )
 #: The columns of :func:`of_series`: a series and its quantity.

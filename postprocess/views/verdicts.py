@@ -14,7 +14,7 @@ from postprocess.incidents.known import told_by
 from postprocess.text import count, fixed, number, percent, quantity, signed, wrapped
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 from postprocess.views import incidents as views
-from postprocess.views.series import QUANTITY, SERIES, in_percent, interval, of_series
+from postprocess.views.series import QUANTITY, SERIES, in_percent, of_series
 from postprocess.views.table import Column, TableRow, View, in_markdown
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def _source(kind: str, source: str) -> str:
     return textwrap.shorten(f'{kind}: {source}'.strip(': '), 48)
 
 
-def _lost(low: float | None, high: float | None, window: int) -> str:
-    """Return the interval of a loss in words, with the number of sessions if there are several."""
-    text = interval(low, high)
+def _lost(loss: float | None, low: float | None, high: float | None, window: int) -> str:
+    """Return a loss with its interval, and the number of sessions if there are several."""
+    text = '' if loss is None or low is None or high is None else f'{loss:.1f} ({low:.1f} to {high:.1f}) %'
     return f'{text} in {window} sessions' if text and window > 1 else text
 
 
@@ -90,11 +90,16 @@ COMPARED = (
         'history', 'history', _sparkline, beside=('marks', 'expected', 'limit'), width=14, priority=1, on_page=False
     ),
     Column('ratio'),
-    Column('loss'),
     Column(
-        'loss_low', 'lost, 95 % interval', _lost, beside=('loss_high', 'window'), width=14, priority=3, sort='-loss'
+        'loss',
+        'lost (95 % interval)',
+        _lost,
+        beside=('loss_low', 'loss_high', 'window'),
+        width=14,
+        priority=3,
+        sort='-loss',
     ),
-    *map(Column, ('loss_high', 'window', 'gate', 'sd', 'df', 'p', 'q', 'detectable', 'cause')),
+    *map(Column, ('loss_low', 'loss_high', 'window', 'gate', 'sd', 'df', 'p', 'q', 'detectable', 'cause')),
     Column('reference_kind', 'source', _source, beside=('reference_source',), priority=3, on_page=False),
     *map(Column, ('reference_source', 'epoch', 'session', 'case_id')),
 )

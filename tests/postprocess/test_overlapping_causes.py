@@ -10,6 +10,7 @@ from statistics import median
 
 import duckdb
 import pytest
+import recomputed
 from browser import ALL
 from lxml import html
 from run_reports import SITE
@@ -133,6 +134,11 @@ def test_every_number_of_a_card_is_of_its_own_rows(planted, measured, whole):
             tonight = [of for of in own if of['day'] == days[-1] and tuple(of[name] for name in SERIES) ==
                        tuple(row[name] for name in SERIES)]  # fmt: skip
             assert any(math.isclose(of['mean'], row['value'], rel_tol=1e-9) for of in tonight)
+
+
+def test_every_number_of_the_page_is_computed_again_and_told_alike(planted):
+    work, causes = planted
+    assert recomputed.check(work) == (84, len(causes), 64)
 
 
 def test_rows_map_and_nodes_name_the_incident_of_their_place(planted, whole):

@@ -3,6 +3,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from browser import unpacked
@@ -64,10 +65,10 @@ def test_every_verdict_is_a_row(page):
     rows = cells(page, 'verdicts')
     assert [row['verdict'] for row in rows] == ['regressed', 'missing', 'failed', 'failed', 'no reference']
     assert rows[0] == {
-        'incident': rows[0]['incident'], 'verdict': 'regressed', 'partition': 'cpu/system', 'check': 'STREAM',
+        'incident': rows[0]['incident'], 'verdict': 'regressed', 'partition': 'cpu/system on n1', 'check': 'STREAM',
         'params': 'size=big', 'metric': 'triad', 'value': '63.67 ± 22.81 GB/s', 'n': '3',
         'expected': '100.00 ± 1.00 GB/s', 'limit': rows[0]['limit'], 'deviation': '-36.3 %',
-        'loss_low': rows[0]['loss_low'],
+        'loss': rows[0]['loss'],
     }  # fmt: skip
 
 
@@ -125,13 +126,60 @@ def test_the_level_of_an_incident_is_drawn_and_acknowledged_ones_are_folded(work
     work.run('compare')
     (card,) = tree_of(work).find_class('card')
     assert card.find('h2').text == 'cpu/system, 5 of 5 nodes'
-    assert card.find('figure/svg').get('aria-label') == 'against the references: +0.0 % on 2026-11-21, -20.0 % now'
+    assert (
+        card.find('figure/svg').get('aria-label') == 'median, against the references: +0.0 % on 2026-11-21, -20.0 % now'
+    )
     assert card.find('figure').find_class('since')
     id, until = card.get('id')[1:], '2027-01-01'
     assert work.run('incidents acknowledge', id, '--why', 'ordered', '--until', until).exit_code == 0
     tree = tree_of(work)
     (folded,) = tree.find_class('folded')
     assert not folded.get('open') and '1 acknowledged' in text_of(folded) and 'ordered' in text_of(folded)
+
+
+def test_an_interval_is_shown_with_the_estimate_that_it_is_of(work):
+    """The first job raised a doubt, and eight further ones, which decide, are better than it and the reference."""
+    work.reference(reference(mean=100.0, std=1.0, n=10))
+    jobs = [case(metrics={'triad': metric([value, value])}) for value in (94.0, *[101.0] * 8)]
+    content = report(jobs[-1], earlier_runs=[[job] for job in jobs[:-1]], mode='quick')
+    work.ingest(content)
+    tree_of(work)
+    (row,) = cells((work.results / 'report.html').read_text(), 'verdicts')
+    loss, low, high = map(float, re.findall(r'[-+.\d]+', row['loss'].replace('95 %', ''))[:3])
+    assert low <= loss <= high and loss == pytest.approx(-1, abs=0.2), 'of the further jobs'
+    assert row['deviation'] == '+0.2 %', 'the mean of all nine'
+
+
+def test_the_page_counts_the_same_metrics_as_the_terminal_and_the_same_busy_cases(work):
+    busy, hot = {'load_beside': '1.9'}, {'load_beside': '0.1', 'clock_throttled': '7'}
+    entries = [
+        case(f'Check{i}', '-', {'rate': metric([1.0]), 'more': metric([1.0]) | {'judged': False}}, provenance=facts)
+        for i, facts in enumerate((busy, busy, hot))
+    ]
+    work.ingest(report(*entries, mode='quick'))
+    tree = tree_of(work)
+    assert [text_of(item) for item in tree.find_class('counts')[0]] == [
+        '6 metrics:', '3no reference', '3 informational: shown, not judged'
+    ]  # fmt: skip
+    said = ' '.join(work.run('compare', '--summary').stdout.split())
+    assert said.endswith('; 3 no reference, 3 informational (not judged)')
+    for text in (said, text_of(tree), ' '.join(work.run('status').stdout.split())):
+        assert set(re.findall(r'(\d+) cases? ran on busy nodes', text)) == {'3'}
+
+
+def test_what_all_checks_have_in_common_is_told_once_and_what_has_no_program_is_folded(work, monkeypatch):
+    facts = {'kernel': '6.1', 'governor': 'performance'}
+    entries = [case(f'Check{i}', '-', {'rate': metric([1.0])}, provenance=facts | {'seed': str(i)}) for i in range(3)]
+    work.ingest(report(*entries, mode='quick'))
+    monkeypatch.setattr('platform.node', lambda: 'login1')
+    monkeypatch.setattr('postprocess.report.page.load_site', lambda site, *root: SimpleNamespace(
+        not_found={'hpl': 'no xhpl', 'hpcg': 'no xhpcg'}, partitions={}
+    ))  # fmt: skip
+    tree = tree_of(work)
+    provenance = section(tree, 'provenance')
+    assert provenance.count('kernel') == provenance.count('governor') == 1 and provenance.count('seed') == 3
+    (folded,) = (part for part in tree.iter('details') if 'no xhpl' in text_of(part))
+    assert '2 benchmarks' in text_of(folded.find('summary')) and not folded.get('open')
 
 
 @pytest.mark.parametrize(

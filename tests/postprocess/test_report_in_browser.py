@@ -7,8 +7,9 @@ from datetime import date
 from itertools import combinations
 
 import pytest
+import recomputed
 from browser import ALL
-from run_reports import case, metric, reference, report
+from run_reports import Workplace, case, metric, reference, report
 
 from studies import planted
 
@@ -60,6 +61,15 @@ def first(tmp_path_factory):
 @pytest.fixture(scope='module')
 def thousand(tmp_path_factory):
     return made(planted.night(tmp_path_factory.mktemp('thousand')))[0]
+
+
+@pytest.mark.parametrize(('store', 'judged', 'nodes'), [
+    ('year', 111, 16), ('fleet', 3, 60), ('night', 100, 8), ('first', 0, 8)
+])  # fmt: skip
+def test_every_number_of_the_page_is_computed_again_and_told_alike(store, judged, nodes, request):
+    page, causes = request.getfixturevalue(store)
+    incidents = len(causes) if judged else 0
+    assert recomputed.check(Workplace(page.parent.parent)) == (judged, incidents, nodes)
 
 
 @pytest.mark.parametrize('store', ['year', 'fleet', 'night'])
@@ -254,9 +264,12 @@ def test_a_history_tells_its_values_under_the_mouse_and_zooms(browser, page):
     box = "document.querySelector('[data-history] .u-over').getBoundingClientRect()"
     x, y, width, height = browser.run(f'[{box}.x, {box}.y, {box}.width, {box}.height]')
     day = "document.querySelector('[data-history] .u-legend .u-value').textContent"
+    seen = "[...document.querySelectorAll('[data-history] .u-value')].filter(value => value.checkVisibility()).length"
+    assert browser.run(seen) == 0, 'without a mouse there is no value to tell'
     for share, month in ((0.1, '2026-10'), (0.9, '2026-11')):
         browser.mouse((x + share * width, y + height / 2))
         browser.until(f"{day}.startsWith('{month}')")
+    assert browser.run(seen) > 0
     browser.mouse((x + 0.6 * width, y + 20), (x + 0.8 * width, y + 20), (x + 0.9 * width, y + 20), drag=True)
     browser.mouse((x + 5, y + height / 2))
     browser.until(f"{day} > '2026-11-04' && {day} < '2026-11-09'")  # the first of those between which it was dragged
@@ -392,6 +405,29 @@ def lab(color, matrix):
     plain = [linear(int(color[i : i + 2], 16)) for i in (1, 3, 5)]
     x, y, z = (value ** (1 / 3) for value in times(XYZ, times(matrix, plain)))
     return 116 * y - 16, 500 * (x / 0.9505 ** (1 / 3) - y), 200 * (y - z / 1.089 ** (1 / 3))
+
+
+@pytest.mark.parametrize('store', ['year', 'fleet', 'first'])
+def test_nothing_sticks_out_at_any_width(browser, store, request):
+    browser.open(request.getfixturevalue(store)[0])
+    for width in (400, 500, 640, 641, 800, 961, 1024, 1100, 1200, 1279, 1280, 1366, 1400, 1440, 1600, 1760, 1920, 2000):
+        browser('Emulation.setDeviceMetricsOverride', width=width, height=900, deviceScaleFactor=1, mobile=False)
+        assert browser.run('document.documentElement.scrollWidth') <= width, width
+
+
+def test_long_names_are_whole_and_a_busy_node_is_marked(browser, work):
+    names = ['NaturallyOrderedRingBandwidth_GBytes', 'NaturallyOrderedRingLatency_usec', 'StarSTREAM_Triad']
+    entry = case('HPCC', 'size=quick', {name: metric([1.0, 1.1]) for name in names}, provenance={'load_beside': '1.9'})
+    work.ingest(report(entry, case(metrics={'quiet': metric([1.0, 1.1])}), mode='quick'))
+    work.run('report')
+    browser.open(work.results / 'report.html')
+    cut = f'{ALL(".mini > *")}.filter(part => part.scrollWidth > part.clientWidth + 1).map(part => part.textContent)'
+    assert browser.run(cut) == []
+    mark = "getComputedStyle(box.querySelector('b'), '::after').content"
+    marks = browser.run(f'{ALL(".mini")}.map(box => [box.firstChild.textContent, {mark}])')
+    assert dict(marks) == dict.fromkeys(names, '"*"') | {'quiet': 'none'}
+    places = browser.run(f'{CELLS % "partition"}.map(cell => cell.textContent)')
+    assert sorted(places) == ['cpu/system on n1', *['cpu/system on n1, busy'] * 3]
 
 
 @pytest.mark.parametrize('store', ['year', 'fleet'])

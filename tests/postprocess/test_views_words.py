@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What commands print of a site, a baseline, a plan, a trend, a session and its incidents: whole texts."""
 
+import time
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +34,8 @@ def stub(**fields):
 
 def site(**fields):
     known = {
-        'site': 'demo', 'description': 'a cluster', 'partitions': 1, 'stacks': [], 'sessions': 2, 'mode': 'quick',
+        'site': 'demo', 'unknown': [], 'description': 'a cluster', 'partitions': 1, 'stacks': [], 'sessions': 2,
+        'mode': 'quick',
         'ran': 1, 'expected': 2, 'started': datetime(2026, 11, 22, 10, 38), 'recorded': '2026-11-20', 'rows': 1,
         'of': 3,
         'incidents': {'open': 1, 'healing': 2}, 'verdicts': '2 ok', 'coverage': 'all',
@@ -43,10 +45,20 @@ def site(**fields):
     return stub(**known | fields)
 
 
+@pytest.fixture
+def utc(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv('TZ', 'UTC')
+        time.tzset()
+        yield
+    time.tzset()
+
+
 NOW = datetime(2026, 11, 23, 1)
 STANDING = """\
 site       demo: a cluster; 1 partition
-session    2026-11-22 10:38 UTC, quick, 1 day ago: 1 of 2 cases; 2 in all
+session    2026-11-22 10:38 UTC, quick, yesterday: 1 of 2 cases; 2 sessions so
+           far
 verdicts   2 ok
 baseline   1 row of 3 sessions, recorded 2026-11-20, 3 days ago
 incidents  1 open, 2 healing
@@ -65,16 +77,38 @@ next       run `ci/nightly --site x`"""
     ({'rows': 0}, '', '1 row of 3 sessions, recorded 2026-11-20, 3 days ago', 'none'),
     ({'recorded': ''}, '', ', recorded 2026-11-20, 3 days ago', ''),
     ({'recorded': '2026-11-23'}, '', '3 days ago', 'today'),
-    ({'recorded': '2026-11-20', 'started': datetime(2026, 11, 23)}, '', '2026-11-22 10:38 UTC, quick, 1 day ago',
-     '2026-11-23 00:00 UTC, quick, today'),
+    ({'recorded': '2026-11-20', 'started': datetime(2026, 11, 22, 23, 30)}, '', '10:38 UTC, quick, yesterday',
+     '23:30 UTC, quick, 1 h ago'),
     ({'incidents': {}}, '', '1 open, 2 healing', 'none'),
     ({}, 'it measures', 'next ', 'now        it measures\nnext '),
 ])  # fmt: skip
-def test_where_a_site_stands(fields, unfinished, old, new):
+def test_where_a_site_stands(utc, fields, unfinished, old, new):
     text = STANDING.replace(old, new) if old else STANDING
     if 'recorded' in fields and fields['recorded'] == '2026-11-23':
         text = text.replace('2026-11-20', '2026-11-23')
-    assert standing.lines(site(**fields), NOW, unfinished) == text
+    said = standing.lines(site(**fields), NOW, unfinished)
+    assert said.replace('\n           far', ' far') == text.replace('\n           far', ' far')
+
+
+@each_row(('then', 'now', 'says'), [
+    ('22 23:51', '23 00:09', '18 min ago'), ('22 23:51', '22 23:51', 'just now'), ('22 23:51', '22 23:52', '1 min ago'),
+    ('22 23:51', '23 00:50', '59 min ago'), ('22 23:51', '23 00:51', '1 h ago'), ('22 23:51', '23 05:59', '6 h ago'),
+    ('22 23:51', '23 06:00', 'last night'), ('22 18:00', '23 23:00', 'last night'),
+    ('23 05:59', '23 09:00', 'last night'),
+    ('23 06:00', '23 23:30', '17 h ago'), ('22 17:59', '23 09:00', 'yesterday'), ('22 10:38', '23 01:00', 'yesterday'),
+    ('20 23:51', '23 00:09', '3 days ago'), ('21 23:51', '23 08:00', '2 days ago'),
+    ('23 12:00', '23 11:00', 'just now'),  # another host's clock is ahead
+])  # fmt: skip
+def test_ages_are_told_as_people_say_them(then, now, says, utc):
+    assert standing.ago(*(datetime.fromisoformat(f'2026-11-{time}') for time in (then, now))) == says
+
+
+def test_which_night_it_was_is_told_in_the_time_zone_of_the_host(utc, monkeypatch):
+    then, now = datetime(2026, 11, 22, 13), datetime(2026, 11, 23, 0)
+    assert standing.ago(then, now) == '11 h ago'
+    monkeypatch.setenv('TZ', 'Asia/Tokyo')  # from 22:00 to 9:00
+    time.tzset()
+    assert standing.ago(then, now) == 'last night'
 
 
 def test_a_site_without_sessions_has_its_next_step_or_what_runs_now():
@@ -423,8 +457,8 @@ def test_a_row_of_a_verdict_has_each_number_in_its_unit():
         '',
         '',
     )
-    assert verdicts._lost(1.0, 2.0, 1) == '1.0 to 2.0 %' and verdicts._lost(None, 2.0, 3) == ''
-    assert verdicts._lost(1.0, 2.0, 2) == '1.0 to 2.0 % in 2 sessions'
+    assert verdicts._lost(1.5, 1.0, 2.0, 1) == '1.5 (1.0 to 2.0) %' and verdicts._lost(None, None, 2.0, 3) == ''
+    assert verdicts._lost(1.5, 1.0, 2.0, 2) == '1.5 (1.0 to 2.0) % in 2 sessions'
     assert [verdicts._measured(*of) for of in ((None, None, 'x', 2), (1.234, 0.5, 'x', 2), (1.234, None, '1', 1),
                                                (1234.5, 12.0, 'x', None))] == [
         '', '1.23 ± 0.50 x', '1.2', '1234 ± 12 x',

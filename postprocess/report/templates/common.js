@@ -34,6 +34,9 @@
     ctx.restore();
   };
 
+  // Without a cursor the legend of a chart has no values
+  const idle = plot => plot.root.classList.toggle('idle', !(plot.cursor.left >= 0));
+
   // The chart of a history; `times`: of its sessions; `about`: as for `savable`. The library is read when the first chart is drawn
   let library;
   const chart = async (box, one, times, about) => {
@@ -75,7 +78,7 @@
       step < 86400 ? '{D} {MMM} {HH}:{mm}' : step < 2e6 ? '{D} {MMM}' : i && time.getMonth() ? '{MMM}' : '{MMM} {YYYY}')(time));
     const plot = new uPlot({
       width: Math.max(box.clientWidth, 280), height: 240, cursor: {sync: {key: 'time'}},
-      scales: {y: spread(lines.map(([, values]) => values))}, hooks: {draw: [drawn]},
+      scales: {y: spread(lines.map(([, values]) => values))}, hooks: {draw: [drawn], ready: [idle], setCursor: [idle]},
       axes: [{...axis(), values: days, space: 90}, {...axis(), size: 64, label: one.unit, labelSize: 20}],
       series: [{label: 'Time', value: (_, value) => value == null ? '' : inBoth(value)}, ...lines.map(([label, , options]) => ({label, value: (_, value) => short(value), points: {show: false}, ...options}))],
       bands: [...band(...ends, () => `${color('soft')}22`), ...band('to', '9 of 10 nodes', () => `${color('c1')}40`)],

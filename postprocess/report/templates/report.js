@@ -31,7 +31,7 @@
   for (const row of all('.row')) whenSeen(row, () => {
     for (const link of all('.mini', row)) {
       const one = data.metrics[idOf(link)];
-      link.title = `${one.name}: ${[spoken(one.verdict), one.deviation].filter(Boolean).join(', ')}`;
+      link.title = `${one.name}: ${[spoken(one.verdict), one.deviation, one.jobs?.length > 1 && 'the worst of its jobs'].filter(Boolean).join(', ')}`;
       if (one.history) link.insertAdjacentHTML('beforeend', small(one));
     }
   });
@@ -130,7 +130,7 @@
     const y = spread([...lines.map(one => one.values), ...lines.map(one => one.ideal ?? [])]);
     if (y.distr === 3) for (const [, values] of series) values.forEach((value, i) => { if (value <= 0) values[i] = null; });
     const plot = new uPlot({
-      width: Math.max(figure.clientWidth, 280), height: 240, bands, hooks: {draw: [of => lines.forEach(one => crosses(of, one.bad))]},
+      width: Math.max(figure.clientWidth, 280), height: 240, bands, hooks: {draw: [of => lines.forEach(one => crosses(of, one.bad))], ready: [idle], setCursor: [idle]},
       scales: {x: {time: false, distr: isLog ? 3 : 1, log: 2}, y: y.distr === 1 ? {range: (_, low, high) => [Math.min(0, low), 1.05 * high]} : y},
       axes: [{...axis(), splits: () => xs.filter((_, i) => i % every === 0), filter: (_, at) => at, values: (_, at) => at.map(x => texts.get(x) ?? '')}, {...axis(), size: 64, ...(y.distr === 3 ? {splits: powers} : {})}],
       series: [{label: figure.querySelector('figcaption').textContent.split(', over ')[1], value: (_, x) => texts.get(x) ?? ''}, ...series.map(([options]) => options)],

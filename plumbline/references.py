@@ -16,7 +16,7 @@ from plumbline.errors import SiteError, expected_one_of
 from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, short_name, to_text
 from plumbline.paths import site_file
 from plumbline.renames import every_id, today
-from plumbline.units import UNITS, better, number_in
+from plumbline.units import fault_of, number_in
 
 COLUMNS = (
     *ID_COLUMNS, 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at', 'mode', 'note',
@@ -248,16 +248,11 @@ def _faults_of(entry: Mapping[str, str], kind: str, described: bool) -> Iterator
     for column in (*ID_COLUMNS, 'source'):
         if not entry[column]:
             yield f'{column}: is empty'
-    units = UNITS if described else [entry['unit']]
-    for column, allowed in (
-        ('unit', units), ('better', ('higher', 'lower')), ('kind', KINDS_OF_FILE[kind]), ('mode', ('', *MODES)),
-    ):  # fmt: skip
+    for column, allowed in (('kind', KINDS_OF_FILE[kind]), ('mode', ('', *MODES))):
         if entry[column] not in allowed:
             yield f'{column}: {expected_one_of(entry[column], allowed)}'
-    if described and entry['unit'] in UNITS and entry['better'] in ('higher', 'lower'):
-        right = better(entry['unit'])
-        if right not in (None, entry['better']):
-            yield f'better: of {entry["unit"]} {right} is better; found {entry["better"]!r}'
+    if fault := fault_of(entry['unit'] if described else '1', entry['better']):
+        yield fault
     yield from faults_of_pairs(entry)
     if entry['recorded_at'] and not _is_date(entry['recorded_at']):
         yield f'recorded_at: expected a date such as 2026-11-21; found {entry["recorded_at"]!r}'

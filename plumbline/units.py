@@ -3,19 +3,30 @@
 
 import re
 
+from plumbline.errors import did_you_mean
+
 _DIMENSIONS: dict[str, dict[str, float]] = {
-    'bandwidth': {'B/s': 1.0, 'MB/s': 1e6, 'GB/s': 1e9, 'TB/s': 1e12, 'MiB/s': 2.0**20, 'GiB/s': 2.0**30},
-    'Flop rate': {'Flop/s': 1.0, 'MFlop/s': 1e6, 'GFlop/s': 1e9, 'TFlop/s': 1e12, 'PFlop/s': 1e15},
-    'size': {'B': 1.0, 'KiB': 2.0**10, 'MiB': 2.0**20, 'GiB': 2.0**30, 'TiB': 2.0**40, 'GB': 1e9},
-    'frequency': {'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9},
+    'bandwidth': {
+        'B/s': 1.0, 'kB/s': 1e3, 'MB/s': 1e6, 'GB/s': 1e9, 'TB/s': 1e12,
+        'KiB/s': 2.0**10, 'MiB/s': 2.0**20, 'GiB/s': 2.0**30, 'TiB/s': 2.0**40,
+    },
+    'Flop rate': {
+        'Flop/s': 1.0, 'kFlop/s': 1e3, 'MFlop/s': 1e6, 'GFlop/s': 1e9, 'TFlop/s': 1e12, 'PFlop/s': 1e15,
+        'EFlop/s': 1e18,
+    },
+    'size': {
+        'B': 1.0, 'kB': 1e3, 'MB': 1e6, 'GB': 1e9, 'TB': 1e12, 'PB': 1e15,
+        'KiB': 2.0**10, 'MiB': 2.0**20, 'GiB': 2.0**30, 'TiB': 2.0**40, 'PiB': 2.0**50,
+    },
+    'frequency': {'Hz': 1.0, 'kHz': 1e3, 'MHz': 1e6, 'GHz': 1e9},
     'time': {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9},
     'rate': {'Up/s': 1.0, 'GUp/s': 1e9, 'kU/s': 1e3, 'ops/s': 1.0, 'GTEPS': 1e9, 'Flop/cycle': 1.0, 'B/cycle': 1.0},
     'number': {'1': 1.0},
     'power': {'W': 1.0, 'kW': 1e3, 'MW': 1e6},
-    'energy': {'J': 1.0, 'MJ': 1e6, 'kWh': 3.6e6},
+    'energy': {'J': 1.0, 'kJ': 1e3, 'MJ': 1e6, 'kWh': 3.6e6},
     'energy-delay product': {'J s': 1.0, 'kWh h': 3.6e6 * 3600},
     'efficiency': {'MB/J': 1e6, 'GB/J': 1e9, 'MFlop/J': 1e6, 'GFlop/J': 1e9, 'kU/J': 1e3},
-}
+}  # fmt: skip
 UNITS = {unit: factor for units in _DIMENSIONS.values() for unit, factor in units.items()}
 #: What a quantity of each dimension looks like, for messages.
 EXAMPLES = {
@@ -55,6 +66,16 @@ def dimension(unit: str) -> str:
 def better(unit: str) -> str | None:
     """Return ``higher`` or ``lower`` where the unit alone says which is better; None where it depends."""
     return _BETTER.get(dimension(unit))
+
+
+def fault_of(unit: str, direction: str) -> str:
+    """Return what is wrong with the unit and the direction of a metric; empty if nothing is."""
+    if unit not in UNITS:
+        return f'unit: found {unit!r}{did_you_mean(unit, UNITS)}; expected one of {", ".join(UNITS)}'
+    if direction not in ('higher', 'lower'):
+        return f'better: expected one of higher, lower; found {direction!r}'
+    right = better(unit)
+    return '' if right in (None, direction) else f'better: of {unit} {right} is better; found {direction!r}'
 
 
 def factor(unit: str, to: str) -> float | None:

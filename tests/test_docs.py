@@ -16,6 +16,7 @@ from plumbline.site.file import faults_of_site_file
 from plumbline.site.job_directives import gpus_of_node
 from plumbline.site.sites import load_site
 from plumbline.stacks.manifest import known_benchmarks
+from plumbline.units import UNITS, better, dimension
 from postprocess.cli import app
 from postprocess.readers.rules import read_rules
 from postprocess.site_check import check
@@ -53,6 +54,13 @@ def test_the_navigation_has_each_page_once_in_a_group_of_at_most_five():
     pages = [[page for entry in of for page in entry.values()] for group in groups for of in group.values()]
     expected = {path.name for path in (ROOT / 'docs').glob('*.md')} | {'adr/index.md'}
     assert sorted(chain.from_iterable(pages)) == sorted(expected) and max(map(len, pages)) <= 5
+
+
+def test_the_table_of_units_is_that_of_the_code():
+    text = (ROOT / 'docs/writing-checks.md').read_text()
+    rows = re.findall(r'^\| ([^|]+) \| (`[^|]+`) \| (higher|lower|as stated) \|$', text, re.MULTILINE)
+    told = {unit: (of, right) for of, units, right in rows for unit in re.findall('`(.+?)`', units)}
+    assert told == {unit: (dimension(unit), better(unit) or 'as stated') for unit in UNITS}
 
 
 def test_the_page_of_commands_is_that_of_the_code():

@@ -336,7 +336,10 @@ def _unusable(group: Sequence[Candidate], units: Collection[str]) -> str:
     candidate = group[0]
     if len(group) > 1:
         quantities = '; '.join(f'{one.quantity.unit}, {one.quantity.better} is better' for one in group)
-        return f'its unit or direction differs between the sessions: {quantities}'
+        return (
+            f'its unit or direction differs between the sessions: {quantities}; to record the present one, name the '
+            'sessions that have it: `plumbline record propose SESSION...`'
+        )
     if units and candidate.quantity.unit not in units:
         return f'unit {candidate.quantity.unit!r} is none of {", ".join(units)}'
     if not float(digits(float(candidate.values.min()))) > 0:

@@ -15,6 +15,17 @@ def test_every_file_loads_without_a_warning(clone):
     assert 'Demo' in answer.stdout
 
 
+@pytest.mark.parametrize(('wrong', 'hint'), [("'KB/S', 'higher'", 'kB/s'), ("'GB/s', 'lower'", 'higher is better')])
+def test_a_metric_that_could_never_be_judged_is_refused_when_its_class_loads(clone, wrong, hint):
+    path = clone.root / 'checks/demo.py'
+    path.write_text(path.read_text().replace("'GB/s', 'higher'", wrong))
+    said = clone.reframe('-l').stdout
+    assert 'Found 0 check(s)' in said
+    (warning,) = re.findall('WARNING: skipping test file.*', said)
+    assert 'demo.py' in warning and 'metric rate' in warning and hint in warning
+    assert ('MiB/s' in warning) == ('KB/S' in wrong), 'the list of units'
+
+
 def test_from_a_path_with_blanks_and_any_folder_without_installing(clone, tmp_path):
     there = tmp_path / 'a path with blanks'
     shutil.copytree(clone.root, there)

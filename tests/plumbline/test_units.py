@@ -8,7 +8,10 @@ from plumbline.units import UNITS, better, dimension, factor, in_base_unit, numb
 
 # Written out: a wrong factor would move each peak and limit that is stated in the unit
 FACTORS = {
-    'B/s': 1, 'MB/s': 1_000_000, 'GB/s': 1_000_000_000, 'TB/s': 1_000_000_000_000, 'MiB/s': 1_048_576,
+    'B/s': 1, 'kB/s': 1000, 'KiB/s': 1024, 'TiB/s': 1_099_511_627_776, 'kFlop/s': 1000,
+    'EFlop/s': 1_000_000_000_000_000_000, 'kB': 1000, 'MB': 1_000_000, 'TB': 1_000_000_000_000,
+    'PB': 1_000_000_000_000_000, 'PiB': 1_125_899_906_842_624, 'kHz': 1000, 'kJ': 1000,
+    'MB/s': 1_000_000, 'GB/s': 1_000_000_000, 'TB/s': 1_000_000_000_000, 'MiB/s': 1_048_576,
     'GiB/s': 1_073_741_824, 'Flop/s': 1, 'MFlop/s': 1_000_000, 'GFlop/s': 1_000_000_000,
     'TFlop/s': 1_000_000_000_000, 'PFlop/s': 1_000_000_000_000_000, 'B': 1, 'KiB': 1024, 'MiB': 1_048_576,
     'GiB': 1_073_741_824, 'TiB': 1_099_511_627_776, 'GB': 1_000_000_000, 'Hz': 1, 'MHz': 1_000_000,

@@ -67,7 +67,7 @@ def test_units_that_differ_between_sessions_are_refused(work):
         report(case(metrics={'triad': metric([1.0, 2.0], unit='MB/s')}), uuid='bbbb'),
     )
     result = work.run('record propose', 'aaaa', 'bbbb')
-    assert 'differs between the sessions' in result.stdout
+    assert 'differs between the sessions' in result.stdout and 'record propose SESSION' in result.stdout
     assert result.exit_code == 1
 
 

@@ -21,6 +21,7 @@ from checks.core.reading import agreement, causes, signatures, transport
 from checks.core.reading.agreement import Traces
 from checks.core.reading.causes import WELL, Cause, Ending, Started
 from checks.core.reading.outputs import cut_of, first_words, text_of
+from plumbline import units
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.outputs import Lines, write_numbers
 from plumbline.record import Dim, MetricRecord, Record, Sample, Series
@@ -46,6 +47,7 @@ class NotMeasured(ValueError):
 class Metric:
     """One kind of quantity that a run of a check measures, and how to read it from the output of that run.
 
+    `unit`: one of `plumbline.units.UNITS`. `better`: ``higher`` or ``lower``. Raises ValueError for others.
     `rows`: a regular expression (``^`` and ``$`` match at lines). Its group ``value``, or its only group, is the
     number; each other named group is a dim, whose value is taken in lower case. Without `rows` the check's `derive`
     computes the metric.
@@ -69,6 +71,10 @@ class Metric:
     peak: str | None = None
     judged: bool | Callable[[Mapping[str, str]], bool] = True
     draw: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if fault := units.fault_of(self.unit, self.better):
+            raise ValueError(f'metric {self.name}: {fault}')
 
     @property
     def computed(self) -> bool:

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shlex
 import stat
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from plumbline.signals import Signalled, ending_signals, ignore
 from plumbline.site.sites import Site, load_site, name_of_this_site
 from plumbline.stacks.install import StackError
 from plumbline.units import seconds
+from postprocess.readers.cmdline import read_cmdline
 
 
 def duration(text: str) -> int:
@@ -80,6 +82,8 @@ class _Parser(argparse.ArgumentParser):
         found = super().parse_args(args, namespace)
         if of_reframe := vars(found).pop('of_reframe', None):
             found.selection = [*of_reframe, *found.selection]
+        if read_cmdline(shlex.join(['reframe', *getattr(found, 'selection', ())])).is_dry_run:
+            self.error('a dry run measures nothing; `plumbline sites SITE --cases --jobs` shows what would run')
         return found
 
     def error(self, message: str) -> NoReturn:

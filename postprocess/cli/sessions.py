@@ -266,6 +266,7 @@ def check(results: Results = DEFAULT) -> None:
     Removes the unfinished files of writers that were killed more than an hour ago. Exit code 1 if anything is wrong.
     """
     from postprocess.incidents import ledger
+    from postprocess.readers.run_reports import reports_below
     from postprocess.results import check as module
     from postprocess.results.store import Store
     from postprocess.text import count
@@ -273,7 +274,7 @@ def check(results: Results = DEFAULT) -> None:
     opened = Store(results)
     for path in module.sweep(opened):
         typer.echo(f'{path}: removed: its writer was killed')
-    faults = list(module.faults(opened))
+    faults = list(module.faults(opened, reports_below(results)))
     others = [*module.evidence_faults(results), *ledger.faults(opened)]
     for fault in dict.fromkeys((*faults, *others)):
         typer.echo(fault)
@@ -293,13 +294,14 @@ def repair(results: Results = DEFAULT) -> None:
     wrong.
     """
     from postprocess.readers.repair import repair as steps
+    from postprocess.readers.run_reports import reports_below
     from postprocess.results.check import faults
     from postprocess.results.store import Store
 
     sentences = list(steps(Store(results)))
     for sentence in sentences or ['nothing to repair']:
         typer.echo(sentence)
-    remaining = list(faults(Store(results)))
+    remaining = list(faults(Store(results), reports_below(results)))
     for fault in remaining:
         typer.echo(fault)
     raise typer.Exit(int(bool(remaining) or any(' is lost: ' in sentence for sentence in sentences)))

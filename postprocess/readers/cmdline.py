@@ -16,6 +16,7 @@ _LISTS = {
 }  # fmt: skip
 _PERHAPS_WITH_VALUE = ('--distribute', '--restore-session')
 _SWITCHES = ('--cpu-only', '--gpu-only', '--failed')
+_DRY_RUN = '--dry-run'
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Chosen:
 
     `selection`: each option that chooses cases, as ``option=value`` with ReFrame's long name of the option:
     ``name=Osu``, ``system=cluster:cpu``, ``cpu-only``. `narrowed_by`: the options that left cases out, such as
-    ``--name``.
+    ``--name``. `is_dry_run`: nothing was executed.
     """
 
     mode: str | None = None
@@ -32,6 +33,7 @@ class Chosen:
     partition: str | None = None
     narrowed_by: tuple[str, ...] = ()
     selection: tuple[str, ...] = ()
+    is_dry_run: bool = False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -52,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(long, dest=long, nargs='?', const='')
     for long in _SWITCHES:
         parser.add_argument(long, dest=long, action='store_const', const='')
+    parser.add_argument(_DRY_RUN, dest=_DRY_RUN, action='store_true')
     for flag in 'rRvq':
         parser.add_argument(f'-{flag}', action='count')
     return parser
@@ -77,7 +80,7 @@ def read_cmdline(text: str, mode: str | None = None) -> Chosen:
     selection = tuple(name[2:] + (f'={value}' if value else '') for name, value in asked)
     free = {('--tag', mode), ('--mode', options['--mode']), ('--system', options['--system'])}
     narrowed_by = tuple(dict.fromkeys(name for name, value in asked if (name, value) not in free))
-    return Chosen(mode, site or None, partition or None, narrowed_by, selection)
+    return Chosen(mode, site or None, partition or None, narrowed_by, selection, options[_DRY_RUN])
 
 
 def without_names(text: str) -> list[str]:

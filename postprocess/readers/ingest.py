@@ -11,7 +11,7 @@ from plumbline.errors import InputError
 from postprocess.readers.measurements import read_measurements
 from postprocess.readers.performance_logs import read_perflogs
 from postprocess.readers.rules import Rules, place, read_rules
-from postprocess.readers.run_reports import clock_problems, is_database, read_report, sessions_in
+from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
 from postprocess.readers.same_units import convert
 from postprocess.results.repeated import mark_repeated
 from postprocess.results.store import Store
@@ -35,6 +35,9 @@ def ingest(
     for report in _found(store, paths, site, perflogs, format):
         found_any = True
         converted: list[str] = []
+        if isinstance(report, DryRunError):
+            yield f'left out: {report}'
+            continue
         if isinstance(report, InputError):
             yield report
             continue

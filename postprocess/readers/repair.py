@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from plumbline.errors import InputError
 from plumbline.files import make_folder
 from postprocess.readers.rules import read_rules
-from postprocess.readers.run_reports import read_report
+from postprocess.readers.run_reports import read_report, reports_below
 from postprocess.results import check
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES, has_sums, write_sums
@@ -42,9 +42,9 @@ def repair(store: Store) -> Iterator[str]:
     known = {session.session for name in store.sites() for session in store.sessions(name)}
     damaged = _sessions_aside(aside)
     changed = set()
-    for path in sorted(store.folder.parent.glob('reports/*.json')):
+    for path, uuid in reports_below(store.folder.parent).items():
         try:
-            if (uuid := check.session_of(path)) in known:
+            if uuid in known:
                 continue
             report = read_report(path, rules=read_rules())
             if row := damaged.get(uuid or ''):

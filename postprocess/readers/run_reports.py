@@ -41,10 +41,14 @@ class ReportError(InputError):
     """A file is not a usable run report of ReFrame; the message names the file and says why."""
 
 
+class DryRunError(ReportError):
+    """A run report is of a dry run, which measured nothing."""
+
+
 def read_report(path: Path, site: str | None = None, rules: Rules = NO_RULES) -> RunReport:
     """Return the run report at `path`.
 
-    `site` is used only if no case ran: cases name their site. Raises ReportError.
+    `site` is used only if no case ran: cases name their site. Raises ReportError; DryRunError for a dry run.
     """
     try:
         if path.stat().st_size > LARGEST:
@@ -53,6 +57,19 @@ def read_report(path: Path, site: str | None = None, rules: Rules = NO_RULES) ->
     except OSError as error:
         raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
     return _parse(content, str(path), path, 'report', site, rules)
+
+
+def reports_below(results: Path) -> dict[Path, str | None]:
+    """Return run report -> uuid of its session, None if it cannot be read, of a results directory without dry runs."""
+    found: dict[Path, str | None] = {}
+    for path in sorted(results.glob('reports/*.json')):
+        try:
+            info = json.loads(path.read_bytes())['session_info']
+            if not read_cmdline(str(info.get('cmdline'))).is_dry_run:
+                found[path] = info['uuid']
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            found[path] = None
+    return found
 
 
 def is_database(path: Path) -> bool:
@@ -94,6 +111,8 @@ def _parse(content: bytes, name: str, path: Path, source: str, site: str | None,
     origin = {'report': str(path.absolute()), 'report_sha256': hashlib.sha256(content).hexdigest(), 'source': source}
     try:
         return _read(json.loads(content), site, origin, rules)
+    except DryRunError as error:
+        raise DryRunError(f'{name}: {error}') from None
     except _Unexpected as error:
         raise ReportError(f'{name}: not a usable ReFrame run report: {error}') from None
     except InputError as error:
@@ -187,6 +206,8 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
     mode = _get({'plumbline_mode': None} | info, 'plumbline_mode', (str, type(None)), 'session_info')
     cmdline = _get(info, 'cmdline', str, 'session_info')
     selection = read_cmdline(cmdline, mode)
+    if selection.is_dry_run:
+        raise DryRunError('a dry run: nothing was measured')
     sites = {entry['system'] for _, entry in entries} or {site or selection.site}
     if len(sites) > 1 or None in sites:
         problem = (

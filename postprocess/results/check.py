@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,11 +23,11 @@ from postprocess.results.tables import TABLES, Gone, has_sums, listed, read_tabl
 _WRITING = 3600.0  # seconds after which an unfinished file belongs to a writer that was killed
 
 
-def faults(store: Store) -> Iterator[str]:
+def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
     """Yield a sentence for each fault in the files of a store.
 
-    Every page of every file is read, and its checksum verified. Each run report of the results directory must have its
-    session in the store, and be as it was when that was stored.
+    Every page of every file is read, and its checksum verified. The session of each of the run `reports` must be in
+    the store, and the report be as it was when that was stored.
     """
     known: set[str] = set()
     where: dict[str, Path] = {}
@@ -52,8 +52,8 @@ def faults(store: Store) -> Iterator[str]:
             f'{path}: its file of the table sessions is missing, removed or never written: ingest the report '
             f'of session {path.stem} again, or remove this file'
         )
-    for report in sorted(path for path in listed(store.folder.parent / 'reports') if path.suffix == '.json'):
-        if (session := session_of(report)) not in known:
+    for report, session in reports.items():
+        if session not in known:
             yield f'{report}: session {session or "of no uuid"} is not in the store: ingest the report again'
         elif stored_from.get((session, report.name), '') not in ('', sha256_of(report)):
             yield f'{report}: has changed since session {session} was stored from it, as its sha256 says: restore it'
@@ -158,11 +158,3 @@ def sha256_of(report: Path) -> str:
         return hashlib.sha256(report.read_bytes()).hexdigest()
     except OSError:
         return ''
-
-
-def session_of(report: Path) -> str | None:
-    """Return the uuid in a run report; None if it cannot be read."""
-    try:
-        return json.loads(report.read_bytes())['session_info']['uuid']
-    except (OSError, ValueError, LookupError, TypeError):
-        return None

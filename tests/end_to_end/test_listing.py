@@ -81,6 +81,17 @@ def test_a_mode_selects_by_tag_and_sets_the_trials(clone, mode):
     assert f' {trials}; do' in script.read_text()
 
 
+def test_a_dry_run_is_no_session(clone):
+    assert clone.reframe('--dry-run').returncode == 0
+    (path,) = clone.results.glob('reports/*.json')
+    taken = clone.plumbline('ingest', path)
+    assert taken.returncode == 0 and f'left out: {path}: a dry run' in taken.stdout, taken.stdout + taken.stderr
+    assert not (clone.results / 'store').exists()
+    assert clone.plumbline('store', 'check').returncode == 0, 'its report lacks no session'
+    asked = clone.nightly('--', '--dry-run')
+    assert asked.returncode == 2 and 'a dry run measures nothing' in asked.stderr
+
+
 def test_an_unknown_site_is_an_error_with_the_known_ones(clone):
     answer = clone.reframe('-l', PLUMBLINE_SITE='nosuch')
     assert answer.returncode == 1

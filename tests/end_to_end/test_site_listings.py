@@ -275,7 +275,7 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
     ]
 
     def judged(report: dict) -> dict[SeriesId, Verdict]:
-        report['session_info']['uuid'] = str(uuid.uuid4())
+        report['session_info'] |= {'uuid': str(uuid.uuid4()), 'cmdline': 'reframe -r'}  # a dry run is no session
         path = tmp_path / 'report.json'
         path.write_text(json.dumps(report))
         store = Store(tmp_path / report['session_info']['uuid'])  # a store of one night

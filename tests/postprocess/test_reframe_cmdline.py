@@ -48,3 +48,8 @@ def test_the_mode_that_the_session_names_counts():
 
 def test_an_unreadable_command_line_is_no_whole_mode():
     assert read_cmdline('reframe -r "unclosed', 'quick').narrowed_by
+
+
+@each_row('line, dry', [('reframe -r', False), ('reframe --dry-run', True), ("/opt/reframe -n 'a b' --dry", True)])
+def test_a_dry_run(line, dry):
+    assert read_cmdline(line).is_dry_run is dry

@@ -28,6 +28,7 @@ from postprocess.cli.app import (
 
 if TYPE_CHECKING:
     from postprocess.history.kept import Standing
+    from postprocess.results.store import Store
 
 
 @app.command()
@@ -274,6 +275,8 @@ def check(results: Results = DEFAULT) -> None:
     opened = Store(results)
     for path in module.sweep(opened):
         typer.echo(f'{path}: removed: its writer was killed')
+    for forgotten in opened.forgotten():
+        typer.echo(f'{forgotten}; kept aside')
     faults = list(module.faults(opened, reports_below(results)))
     others = [*module.evidence_faults(results), *ledger.faults(opened)]
     for fault in dict.fromkeys((*faults, *others)):
@@ -305,3 +308,57 @@ def repair(results: Results = DEFAULT) -> None:
     for fault in remaining:
         typer.echo(fault)
     raise typer.Exit(int(bool(remaining) or any(' is lost: ' in sentence for sentence in sentences)))
+
+
+@store.command()
+def forget(
+    session: Annotated[str, typer.Argument(metavar='SESSION', help='Beginning of its uuid, or "latest".')],
+    why: Annotated[str, typer.Option(metavar='REASON', help='Why it must not count.')] = '',
+    back: Annotated[bool, typer.Option('--restore', help='Bring a forgotten session back.')] = False,
+    site: SiteName = None,
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Take a session out of the store: verdicts, incidents, history and pages are as if it had never been measured.
+
+    Nothing is deleted: `store check` names it, and --restore brings it back. Ingesting its report again does not.
+    """
+    from plumbline.clock import now
+    from postprocess.incidents import ledger
+    from postprocess.results.store import Store
+    from postprocess.text import count
+    from postprocess.verdicts.baseline import read_baseline
+
+    opened = Store(results)
+    if back:
+        _restore(opened, session, site)
+        return
+    why = ledger.reason(why)
+    found = opened.find(session, site)
+    before = {incident.id for incident in ledger.read_ledger(results, found.site)}
+    opened.forget(found, why, ledger.user(), f'{now():%Y-%m-%d}')
+    command = opened.command(f'store forget {found.short_name} --restore', found.site)
+    typer.echo(f'session {found.session} of {found.site}, {found.day}: forgotten, and kept aside: {command}')
+    if gone := sorted(before - {incident.id for incident in ledger.read_ledger(results, found.site)}):
+        typer.echo(f'{count(len(gone), "incident")} that no other session shows, gone with it: {", ".join(gone)}')
+    if rows := sum(found.short_name in row.sessions for row in read_baseline(found.site, references)):
+        propose = opened.command('record propose', found.site, references)
+        typer.echo(f'{count(rows, "row")} of the baseline in force were recorded from it: {propose}')
+
+
+def _restore(store: Store, session: str, site: str | None) -> None:
+    """Bring a forgotten session back. Raises InputError unless exactly one matches."""
+    from postprocess.incidents import ledger
+    from postprocess.text import count
+
+    found = [gone for gone in store.forgotten(site or '*') if session and gone.session.startswith(session)]
+    if len(found) != 1:
+        which = f'{count(len(found), "forgotten session")} whose uuid begins with {session!r}'
+        raise InputError(f'{store.folder}: holds {which}, expected one; `plumbline store check` lists them')
+    (gone,) = found
+    ledger.judge_again(store.folder.parent, gone.site, gone.session)
+    store.restore(gone)
+    again = f'{store.command(f"compare {gone.session[:8]}", gone.site)} judges it again'
+    if not any(known.session == gone.session for known in store.sessions(gone.site, name=gone.session)):
+        again = 'its rows are lost, so ingest its report again'
+    typer.echo(f'session {gone.session} of {gone.site}: restored; {again}')

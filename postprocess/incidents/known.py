@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
@@ -513,8 +513,29 @@ def _sorted(names: Iterable[str]) -> tuple[str, ...]:
 def until(known: Iterable[Known], session: Session) -> list[Known]:
     """Return the incidents as they were known up to `session`, without incidents that were found later."""
     last = started(session)
-    earlier = (incident.of_sessions(lambda _, seen: seen.started <= last).each(_if_shown) for incident in known)
-    return [incident for incident in earlier if incident.seen]
+    return _shown_by(known, lambda _, seen: seen.started <= last)
+
+
+def without(known: Iterable[Known], sessions: Collection[str]) -> list[Known]:
+    """Return the incidents without what `sessions` show, and without incidents that no other session shows.
+
+    An incident that began in one of them began in the first session that is left.
+    """
+
+    def begun(one: Known) -> Known:
+        """Return an incident or part; if the session in which it began is gone, it began in the first that is left."""
+        first = next(((uuid, seen) for uuid, seen in one.seen.items() if seen.bad), None)
+        if first is None or one.incident.since not in sessions:
+            return one
+        return replace(one, incident=replace(one.incident, since=first[0], day=first[1].day, sessions=1))
+
+    return [one.each(begun) for one in _shown_by(known, lambda uuid, _: uuid not in sessions)]
+
+
+def _shown_by(known: Iterable[Known], wanted: Callable[[str, Seen], bool]) -> list[Known]:
+    """Return the incidents as the sessions for which `wanted` (uuid, entry) is True show them, without the others."""
+    shown = (incident.of_sessions(wanted).each(_if_shown) for incident in known)
+    return [incident for incident in shown if incident.seen]
 
 
 def in_order(known: Iterable[Known], day: str) -> list[Known]:

@@ -18,7 +18,7 @@ from plumbline.files import write_text
 from postprocess.incidents import correction
 from postprocess.incidents.correction import Began, Selection
 from postprocess.incidents.incident import from_dict, frozen
-from postprocess.incidents.known import Acknowledged, Known, Seen, last_day
+from postprocess.incidents.known import Acknowledged, Known, Seen, last_day, without
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import listed
 
@@ -29,6 +29,7 @@ def read_ledger(results: Path, site: str) -> list[Known]:
     """Return the incidents of a site, the first found first. Raises InputError for a file that cannot be used.
 
     After an interrupted correction, a file that was to be removed and a file that was written too early are ignored.
+    What only forgotten sessions showed is left out, and stays in the files for the case that they are restored.
     """
     incidents = [_read(results, path) for path in _files(results, site)]
     done = {(incident.id, correction) for incident in incidents for correction in incident.corrections}
@@ -40,6 +41,8 @@ def read_ledger(results: Path, site: str) -> list[Known]:
         and any(other.id == correction.before[0].id and (other.id, correction) not in done for other in incidents)
     }
     incidents = [incident for incident in incidents if incident.id not in held | early]
+    if forgotten := {gone.session for gone in Store(results).forgotten(site)}:
+        incidents = without(incidents, forgotten)
     return sorted(incidents, key=lambda one: (one.seen[one.first].started, one.id))
 
 
@@ -87,6 +90,14 @@ def note_judged(results: Path, session: Session) -> None:
     if name not in judged:
         with suppress(InputError):
             write_text(_judged_file(results, session.site), ''.join(f'{line}\n' for line in [*sorted(judged), name]))
+
+
+def judge_again(results: Path, site: str, session: str) -> None:
+    """Note that a session was not judged, so that the next command on it enters its findings. Raises InputError."""
+    judged = _judged(results, site)
+    others = [line for line in sorted(judged) if line.partition(' ')[0] != session]
+    if len(others) < len(judged):
+        write_text(_judged_file(results, site), ''.join(f'{line}\n' for line in others))
 
 
 def _judged(results: Path, site: str) -> set[str]:

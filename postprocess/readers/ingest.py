@@ -14,7 +14,7 @@ from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
 from postprocess.readers.same_units import convert
 from postprocess.results.repeated import mark_repeated
-from postprocess.results.store import Store
+from postprocess.results.store import ForgottenError, Store
 from postprocess.results.tables import RunReport
 from postprocess.text import count, one_line
 
@@ -51,6 +51,9 @@ def ingest(
             if session['source'] not in ('report', 'database'):
                 converted = convert(store, report)
             added = store.add(report)
+        except ForgottenError as error:
+            yield f'{session["report"]}: not stored: {error}'
+            continue
         except InputError as error:
             yield error
             continue

@@ -39,7 +39,7 @@ def repair(store: Store) -> Iterator[str]:
         except InputError as error:
             _move(index, store.folder, aside)
             yield f'{error}; kept in {aside}'
-    known = {session.session for name in store.sites() for session in store.sessions(name)}
+    known = {session.session for session in store.sessions('*')} | {gone.session for gone in store.forgotten()}
     damaged = _sessions_aside(aside)
     changed = set()
     for path, uuid in reports_below(store.folder.parent).items():

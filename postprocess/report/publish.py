@@ -69,6 +69,8 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     empty['months'] = []
     content = site_content(place / 'data/site.js', place) or empty
     content['series'] = [[*today(_id(row)).to_row().values(), *row[6:]] for row in content['series']]
+    for forgotten in store.forgotten(site):
+        content['sessions'].pop(forgotten.session, None)
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
     new = [one for one in store.sessions(site) if one == last or one.runs > runs.get(one.session, -1)]
     paged = {one.session for one in (*new[-pages:], last)}

@@ -7,11 +7,15 @@ short does not exist. Files are not rewritten until their month is over; then `c
 month. There are no locks: any number of processes, on any hosts that share the file system, may read, add and compact.
 Between the writing of a compacted file and the removal of the old files, sessions exist twice; then the file with the
 most sessions counts.
+
+A session that a person took out keeps its rows in these files; ``<results>/store/forgotten/site=<site>/<uuid>.json``
+says why, and as long as this file exists, no method but `forgotten` returns the session.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -31,7 +35,7 @@ import pyarrow.parquet as pq
 
 from plumbline.clock import is_ahead
 from plumbline.errors import InputError, SiteError, did_you_mean
-from plumbline.files import write_whole
+from plumbline.files import write_text, write_whole
 from plumbline.identity import short_name
 from plumbline.paths import is_elsewhere
 from plumbline.renames import renames
@@ -118,6 +122,25 @@ class Session:
         return system.partition(':')[2] or None
 
 
+@dataclass(frozen=True)
+class Forgotten:
+    """A session that was taken out of the store: `why`, `by` whom, and on which `day`, UTC."""
+
+    site: str
+    session: str
+    why: str
+    by: str
+    day: str
+
+    def __str__(self) -> str:
+        by = f' by {self.by}' if self.by else ''
+        return f'session {self.session} of {self.site} was forgotten on {self.day}{by}: {self.why}'
+
+
+class ForgottenError(InputError):
+    """A session is asked for, or ingested again, that was taken out of the store."""
+
+
 class Store:
     """The store below a results directory. All methods raise InputError if a file cannot be read or written."""
 
@@ -131,10 +154,14 @@ class Store:
     def add(self, report: RunReport) -> bool:
         """Write a session; return False if the store already has it, from the same report or another source.
 
-        A later report of a stored session, in which cases have run again, replaces the earlier one.
+        A later report of a stored session, in which cases have run again, replaces the earlier one. Raises
+        ForgottenError for a session that was taken out.
         """
         row = report.session
         session, month = row['session'], f'{row["started"]:%Y-%m}'
+        for forgotten in self.forgotten(report.site):
+            if forgotten.session == session:
+                raise self._gone(forgotten)
         stored = [
             stored_session
             for stored_session in self.sessions(report.site, name=session)
@@ -171,7 +198,7 @@ class Store:
         for month in months[:-1]:
             before = self.files(site, month)
             try:
-                sessions = self.sessions(site, month)
+                sessions = self._every(site, month)
                 if len(before) < 2:
                     continue
                 names = ' '.join(sorted(session.session for session in sessions))
@@ -189,6 +216,44 @@ class Store:
                     path.with_suffix('.sums').unlink(missing_ok=True)
             done.append(month)
         return done
+
+    def forget(self, session: Session, why: str, by: str, day: str) -> None:
+        """Take a session out; its rows stay in their files, for `restore`."""
+        facts = {'why': why, 'by': by, 'day': day}
+        write_text(self._note(session.site, session.session), json.dumps(facts, ensure_ascii=False) + '\n')
+
+    def restore(self, forgotten: Forgotten) -> None:
+        """Undo `forget`."""
+        try:
+            self._note(forgotten.site, forgotten.session).unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(f'{error.filename}: cannot be removed: {error.strerror}') from None
+
+    def forgotten(self, site: str = '*') -> list[Forgotten]:
+        """Return the sessions that were taken out, sorted by site and uuid."""
+        found = []
+        folders = [path for path in listed(self.folder / 'forgotten') if fnmatchcase(path.name, f'site={site}')]
+        for path in sorted(path for folder in folders for path in listed(folder) if path.suffix == '.json'):
+            try:
+                facts = json.loads(path.read_bytes())
+                found.append(Forgotten(path.parent.name.partition('=')[2], path.stem, **facts))
+            except FileNotFoundError:  # restored meanwhile
+                continue
+            except (OSError, ValueError, TypeError) as error:
+                raise InputError(
+                    f'{path}: cannot be read: {error}; it says why a session was forgotten: repair it, or remove it to '
+                    'restore the session'
+                ) from None
+        return found
+
+    def _note(self, site: str, session: str) -> Path:
+        """Return the file that says why a session was taken out."""
+        return self.folder / 'forgotten' / f'site={site}' / f'{session}.json'
+
+    def _gone(self, forgotten: Forgotten) -> ForgottenError:
+        """Return the error for a session that was taken out, with the command that brings it back."""
+        back = self.command(f'store forget {short_name(forgotten.session)} --restore', forgotten.site)
+        return ForgottenError(f'{forgotten}; {back} brings it back')
 
     def _write_together(self, table: str, sessions: list[Session], stream: BinaryIO) -> None:
         """Write the rows of `sessions`, in portions that fit into memory.
@@ -233,6 +298,9 @@ class Store:
         if len(sessions) > 1:
             uuids = ', '.join(sorted(f'{session.session} of {session.site}' for session in sessions))
             raise InputError(f'{name!r} is the beginning of several sessions: {uuids}')
+        for forgotten in self.forgotten(site or '*') if not sessions and name != 'latest' else ():
+            if forgotten.session.startswith(name):
+                raise self._gone(forgotten)
         if not sessions:
             wanted = 'no session' if name == 'latest' else f'no session whose uuid begins with {name!r}'
             of_site = f' of site {site}' if site else ''
@@ -256,7 +324,9 @@ class Store:
 
     def sites(self) -> list[str]:
         """Return the names of the sites that have sessions."""
-        return sorted({_place(path)[0] for path in self.files()})
+        sites = sorted({_place(path)[0] for path in self.files()})
+        perhaps_empty = {forgotten.site for forgotten in self.forgotten()}
+        return [site for site in sites if site not in perhaps_empty or self.sessions(site)]
 
     def command(self, words: str, site: str, root: Path | None = None) -> str:
         """Return a command to type, with the options that it needs to use these results and references."""
@@ -391,6 +461,11 @@ class Store:
 
     def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
         """Return the sessions in the order in which they started; `name`: the beginning of their uuid."""
+        out = {(forgotten.site, forgotten.session) for forgotten in self.forgotten(site)}
+        return [one for one in self._every(site, month, name) if (one.site, one.session) not in out]
+
+    def _every(self, site: str, month: str = '*', name: str = '') -> list[Session]:
+        """Return the sessions with those that were taken out."""
 
         def read(_: object) -> list[Session]:
             """Return the sessions in the present files."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from plumbline.errors import InputError, SiteError
 from plumbline.evidence import keep
 from plumbline.files import remove_abandoned, write_text
+from plumbline.identity import short_name
 from plumbline.paths import site_file, site_folders
 from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
 from plumbline.site.sites import site_names
@@ -71,6 +72,12 @@ def accept(results: Path, site: str | None, root: Path | None) -> Accepted:
         raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
     path = site_folders(root)[0] / site / FILES['baseline']
     proposed = read_references(proposals[site], 'baseline')
+    behind = frozenset().union(*(row.sessions for row in proposed))
+    for gone in Store(results).forgotten(site):
+        if short_name(gone.session) in behind:
+            raise InputError(
+                f'{proposals[site]}: has numbers that must not count: {gone}; `plumbline record propose` makes another'
+            )
     before = {row.id: row for row in read_baseline(site, root)}
     after = before | {row.id: row for row in proposed}
     text = to_baseline(after.values())

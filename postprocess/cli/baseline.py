@@ -56,7 +56,7 @@ def propose(
     from postprocess.incidents.ledger import accused
     from postprocess.results.store import Store
     from postprocess.verdicts import baseline as module
-    from postprocess.verdicts.advice import more_sessions
+    from postprocess.verdicts.advice import in_doubt, more_sessions
     from postprocess.verdicts.proposals import save
     from postprocess.verdicts.windows import sessions_named
     from postprocess.views import baseline as views
@@ -72,7 +72,8 @@ def propose(
     path = save(proposal, results)
     rows = [(row.new, row.tolerance) for row in proposal.rows if not row.withheld]
     command = partial(store.command, site=proposal.site, root=references)
-    show(views.proposal(proposal, path, more_sessions(rows, command('record propose')), command), format)
+    advice = [of(rows, command('record propose')) for of in (in_doubt, more_sessions)]
+    show(views.proposal(proposal, path, advice, command), format)
     raise typer.Exit(0 if proposal.complete else 1)
 
 
@@ -83,7 +84,7 @@ def accept(site: SiteName = None, results: Results = DEFAULT, references: Refere
     from plumbline.site.sites import UNDESCRIBED
     from postprocess.results.store import Store
     from postprocess.verdicts import proposals
-    from postprocess.verdicts.advice import more_sessions
+    from postprocess.verdicts.advice import in_doubt, more_sessions
     from postprocess.verdicts.compare import site_policy
 
     accepted = proposals.accept(results, site, references)
@@ -93,7 +94,8 @@ def accept(site: SiteName = None, results: Results = DEFAULT, references: Refere
     )
     policy = site_policy(Store(results).find(site=of), references)
     rows = [(row, tolerance_for(policy, row.id, **row.stated)) for row in accepted.rows]
-    if advice := more_sessions(rows, Store(results).command('record propose', of, references)):
+    command = Store(results).command('record propose', of, references)
+    for advice in filter(None, (in_doubt(rows, command), more_sessions(rows, command))):
         typer.echo(advice)
     typer.echo(
         f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; {then}'

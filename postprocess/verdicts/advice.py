@@ -167,6 +167,22 @@ def improved(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Calla
     ]
 
 
+def in_doubt(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> str:
+    """Return a sentence on rows that were recorded although their jobs were in doubt, as on busy nodes; empty without.
+
+    `command`: the command that records other sessions.
+    """
+    doubtful = [row for row in rows if 'jobs' in row[0].facts.get('although', '').partition(': ')[0].split(',')]
+    if not doubtful:
+        return ''
+    now = _noticed(doubtful, sessions_of([row for row, _ in doubtful]))
+    only = (
+        '' if now is None else f': half of them notice only losses above {100 * now:.0f} %, and what loses less passes'
+    )
+    which = f'{len(doubtful)} of {count(len(rows), "row")}'
+    return f'{which} rest on jobs in doubt, such as those of busy nodes{only}. After a quiet night: {command}.'
+
+
 def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> str:
     """Return a sentence: the median noticeable loss, and how many more sessions would lower it; empty without rows.
 

@@ -31,7 +31,7 @@ _ROWS = (
 _SHOWN = 20  # most sessions, and most sentences of a kind, in the text; JSON has all
 
 
-def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[[str], str]) -> View:
+def proposal(found: Proposal, path: Path | None, advice: Iterable[str], command: Callable[[str], str]) -> View:
     """Return how proposed rows differ from those in force; `path`: the file of the proposal, None without one.
 
     `command`: makes a full command line of its argument.
@@ -49,7 +49,7 @@ def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[
             f'why it counts all the same, {command("record propose --although REASON")}. After a planned change: '
             f'{command("record propose SESSION... --epoch NAME")}.'
         )
-    notes += [advice] * bool(advice)
+    notes += filter(None, advice)
     if path:
         notes.append(
             f'{path}: {count(proposed, "row")}; {command("record accept")} puts them in force; --format json and csv '

@@ -232,6 +232,19 @@ def test_a_busy_session_alone_needs_a_reason(work, provenance, words, named):
     assert row.provenance.startswith('although=jobs: always so, here; dates=2026-11-21; ')
 
 
+def test_a_baseline_of_busy_sessions_says_which_losses_it_will_not_see(work):
+    nights(work, [100, 130, 80, 115], provenance=BUSY)
+    proposed = work.run('record propose', '--although', 'always so')
+    accepted = work.run('record accept')
+    (noticed,) = json.loads(work.run('compare', '--coverage', '--format', 'json').stdout)['metrics']
+    losses = {re.search(r'1 of 1 row .*in doubt.* above (\d+) %', answer.stdout)[1] for answer in (proposed, accepted)}
+    assert losses == {f'{noticed["detectable"]:.0f}'}
+    assert int(losses.pop()) > 25
+    nights(work, [100, 101, 99], first=4)
+    quiet = work.run('record propose', 'night04', 'night05', 'night06')
+    assert 'in doubt' not in quiet.stdout + work.run('record accept').stdout
+
+
 def test_after_a_busy_first_night_all_lines_say_to_run_again(work):
     work.ingest(report(case(metrics={'triad': metric(TRIAD)}, provenance=BUSY), uuid='aaaa'))
     (hint,) = work.compare()['hints']

@@ -17,11 +17,21 @@ from postprocess.verdicts.verdict import Verdict
 
 #: An event with at least this loss of performance is certain when it is seen for the first time.
 CERTAIN = 0.1
+_RESTRICTED = (
+    'CPUs may be offline (/sys/devices/system/cpu/online), or kept from the job by a cgroup, a container or taskset; '
+    'after a planned change: `plumbline record propose SESSION --epoch NAME`'
+)
 
 
 def add_events(drafts: list[Draft], fleet: Fleet, night: JudgedSession) -> None:
-    """Add the events of the fleet to the drafts with the same scope; create drafts for the others."""
+    """Add the events of the fleet to the drafts with the same scope; create drafts for the others.
+
+    Nodes with other hardware than the baseline's are a problem of the session already.
+    """
+    unlike = {node for problem in night.comparison.problems for node in problem.nodes}
     for event in _system_of_nodes(fleet):
+        if unlike.issuperset(event.where.split(',')):
+            continue
         of_place = event.where in night.all_places
         of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
         nodes = () if of_place or of_system else tuple(event.where.split(','))
@@ -119,5 +129,19 @@ def add_problems(drafts: list[Draft], problems: Sequence[Problem], night: Judged
         elif problem.kind == 'node lost':
             where = Scope(night.session.site, problem.partition, nodes=(problem.node,))
             drafts.append(Draft('NODE', where, 'session', nodes={problem.node}, cause=problem.text))
+        elif problem.kind == 'hardware':
+            drafts.append(_of_hardware(problem, night))
         else:
             drafts.append(Draft('CASE', Scope(night.session.site), 'session', cause=problem.text))
+
+
+def _of_hardware(problem: Problem, night: JudgedSession) -> Draft:
+    """Return the draft of nodes that had other hardware than their baseline, with what they measured."""
+    rows = [row for row in night.comparison.verdicts if row.cause == problem.text]
+    nodes = set(problem.nodes)
+    of_all = len(nodes) > 1 and nodes >= night.nodes[problem.partition]
+    where = Scope(night.session.site, problem.partition, nodes=() if of_all else problem.nodes)
+    return Draft(
+        'SYSTEM' if of_all else 'NODE', where, 'session', rows, [], {row.id.case for row in rows},
+        {row.id for row in rows}, nodes, problem.text, evidence=[_RESTRICTED],
+    )  # fmt: skip

@@ -77,7 +77,9 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
         return digest.faults[0]
     if is_open := digest.of_state(*FAILING):
         command = with_options(f'plumbline incidents show {is_open[0].id}', is_open[0].results, site)
-        return f'{count(len(is_open), "incident")} open: `{command}`'
+        first = is_open[0].incident
+        said = f', first {first.cause}' if first.sort == 'session' else ''
+        return f'{count(len(is_open), "incident")} open{said}: `{command}`'
     proposal = store.folder.parent / 'proposals' / f'{site}.csv'
     if proposal.exists():
         return f'a proposed baseline waits in {proposal}: {store.command("record accept", site, root)}'

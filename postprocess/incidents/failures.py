@@ -83,7 +83,9 @@ def failures(night: JudgedSession) -> Iterator[Draft]:
     drafts += [_failure_draft(group, healthy, rows, night) for group in groups]
     drafts += _ended_drafts(ended, rows, night)
     yield from _merged(drafts)
-    yield from _without_numbers(night, {id(row) for draft in drafts for row in draft.rows})
+    of_hardware = {problem.text for problem in night.comparison.problems if problem.kind == 'hardware'}
+    explained = {id(row) for row in night.comparison.verdicts if row.cause in of_hardware}
+    yield from _without_numbers(night, explained | {id(row) for draft in drafts for row in draft.rows})
 
 
 def _ended_with(case: CaseRow, night: JudgedSession) -> str:

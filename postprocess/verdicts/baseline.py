@@ -35,9 +35,11 @@ from postprocess.verdicts.candidates import (
     read_candidates,
     read_doubts,
     read_ended,
+    read_unlike,
     read_unmeasured,
 )  # fmt: skip
 from postprocess.verdicts.compare import site_policy
+from postprocess.verdicts.hardware import HARDWARE
 from postprocess.verdicts.measured import mean_of
 from postprocess.verdicts.objections import (
     LASTING,
@@ -183,6 +185,9 @@ class _Recorder:
             for job, doubt in doubts.items()
             if doubt.node or (doubt.case, sessions[doubt.night].short_name) not in explained
         }
+        if not wanted.epoch:  # a planned change of the machine explains other hardware
+            rows = (row for row in self.in_force.values() if not HARDWARE.keys().isdisjoint(row.facts))
+            self.doubts |= read_unlike(store, sessions, {row.id.case: row.facts for row in rows})
         self.refused: list[Refusal] = []
         self.doubted = False
 

@@ -16,13 +16,14 @@ from plumbline.record import LOOK
 from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import reached_its_end
+from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.health import LOADS, disturbances
 from postprocess.verdicts.measured import measured, smallest_mode
 
 #: Name of the fact in the provenance of a case that identifies the binary that ran.
 BINARY = 'binary_sha256'
 #: The facts of the provenance of cases that are kept with a baseline, as possible causes of a later difference.
-FACTS = (BINARY, 'check_code', 'stack_lock', 'kernel', 'driver', 'library_libmpi', 'library_libmpich')
+FACTS = (BINARY, 'check_code', 'stack_lock', 'kernel', 'driver', 'library_libmpi', 'library_libmpich', *HARDWARE)
 #: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
 NODE = "array_to_string(list_sort(nodes), ',')"
 #: The cases of sessions with a hash of their names, and the names of each hash. Each case is hashed once. Grouping by
@@ -222,6 +223,14 @@ def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> 
         for row in store.select(_ACCUSED, sessions, suspects=columns):
             doubts[row['night'], row['case_id']] = _doubt(row, row['why'])
     return doubts
+
+
+def read_unlike(
+    store: Store, sessions: Sequence[Session], recorded: Mapping[CaseId, Mapping[str, str]]
+) -> dict[tuple[int, int], Doubt]:
+    """Return (session, case) of each job with other hardware than `recorded` -> the doubt; see `unlike_jobs`."""
+    jobs = unlike_jobs(store, sessions, recorded)
+    return {(job.night, job.case_id): Doubt(job.night, job.case_id, job.case, job.node, job.why) for job in jobs}
 
 
 def number_of_cases(doubts: Iterable[Doubt]) -> int:

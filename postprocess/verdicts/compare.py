@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,13 @@ from postprocess.statistics import night
 from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.text import count, number
-from postprocess.verdicts import gather
+from postprocess.verdicts import gather, hardware
 from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
 from postprocess.verdicts.candidates import number_of_cases, read_doubts
 from postprocess.verdicts.elsewhere import Elsewhere
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import Measured, failure, measured, runs_of
-from postprocess.verdicts.problems import problems_of
+from postprocess.verdicts.problems import other_hardware, problems_of
 from postprocess.verdicts.verdict import BAD, Again, Common, Comparison, Verdict, worst_first
 
 _PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
@@ -54,6 +55,8 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     policy = site_policy(session, root)
     by_id = {case.case_id: case for case in cases}
     verdicts, candidates = [], []
+    unlike: dict[tuple[str, str], list[str]] = {}
+    not_judged_there: dict[int, tuple[str, str]] = {}  # index in `verdicts` -> key of `unlike`
     elsewhere = None if session.is_of_another_suite else Elsewhere.of(session.site, root)
     for row in rows:
         tolerance = tolerance_for(policy, row.id, **row.stated)
@@ -62,7 +65,10 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
             rules = elsewhere.rules(row, by_id[row.case_id])
         verdict = verdict_of(row, rules, session.session)
         verdicts.append(of_its_own_test(verdict, by_id[row.case_id]) if session.is_of_another_suite else verdict)
-        if verdicts[-1].verdict == 'ok':
+        if had := _other_hardware(row, rules, by_id[row.case_id].provenance):
+            not_judged_there[len(verdicts) - 1] = key = row.id.partition, had
+            unlike.setdefault(key, []).extend(row.nodes)
+        elif verdicts[-1].verdict == 'ok':
             candidates += [
                 (
                     len(verdicts) - 1,
@@ -71,13 +77,16 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
                 for reference, bound in rules
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
+    of_hardware = other_hardware(unlike)
+    for place, key in not_judged_there.items():
+        verdicts[place] = replace(verdicts[place], verdict='invalid', cause=of_hardware[key].text)
     share = policy.get('further_jobs')
     verdicts, common, again, left_out = _as_a_whole(store, session, verdicts, candidates, cases, share)
     again += _pairs(session, cases, {row.measured.case_id for _, row in candidates})
     health = Health(cases)
     verdicts = [health.in_cause(lost_number(verdict, row)) for verdict, row in zip(verdicts, rows, strict=True)]
     verdicts += not_measured(lookup, rows, cases, session, policy)
-    problems = problems_of(session, cases, rows)
+    problems = [*of_hardware.values(), *problems_of(session, cases, rows)]
     command = partial(store.command, site=session.site, root=root)
     busy = read_doubts(store, [session], {})
     comparison = Comparison(
@@ -93,6 +102,20 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
             f'good: {command(retire)}.'
         )
     return replace(comparison, hints=sentences, retire=retire)
+
+
+def _other_hardware(row: Measured, rules: Sequence[tuple[Reference, Limits]], provenance: str) -> str:
+    """Return which other hardware a measured series had than its baseline; empty if the same, or if not known."""
+    facts = [reference.facts for reference, _ in rules if reference.kind == 'baseline']
+    if row.status != 'measured' or not facts or facts[0].keys().isdisjoint(hardware.HARDWARE):
+        return ''
+    return hardware.unlike(_facts_of(provenance), facts[0])
+
+
+@lru_cache(2**10)
+def _facts_of(provenance: str) -> dict[str, str]:
+    """Return the facts of a case; its series are judged one after the other."""
+    return json.loads(provenance or '{}')
 
 
 def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Measured]:

@@ -28,6 +28,7 @@ from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.nodes import NodeJob, Pool
 from postprocess.text import named
+from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.measured import Measured
 
 _SESSIONS = 2 * METHOD.windows[-1]  # last sessions that are read: not every session has every series
@@ -304,7 +305,20 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSe
         used = job < MOST_JOBS
         values = numpy.full((*values.shape[:2], max(int(numpy.max(job[used])) + 1, 2)), numpy.nan)
         values[series[used], night[used], job[used]] = numpy.log(value[used])
-    return values[place] * numpy.array([row.sign for row in rows])[:, None, None]
+    values = values[place]
+    recorded = {
+        row.measured.id.case: row.reference.facts for row in rows if not HARDWARE.keys().isdisjoint(row.reference.facts)
+    }
+    if recorded:
+        rows_of: dict[CaseId, list[int]] = {}
+        for index, row in enumerate(rows):
+            rows_of.setdefault(row.measured.id.case, []).append(index)
+        for unlike in unlike_jobs(store, sessions, recorded):
+            for index in rows_of.get(unlike.case, ()) if unlike.case in recorded else ():
+                measured = rows[index].measured
+                if measured.id not in several or unlike.node == ','.join(sorted(measured.nodes)):
+                    values[index, unlike.night] = numpy.nan
+    return values * numpy.array([row.sign for row in rows])[:, None, None]
 
 
 def sizes_of(cases: Iterable[CaseRow]) -> dict[int, frozenset[str]]:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from plumbline.identity import natural
 from plumbline.references import MODES
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session
-from postprocess.text import count
+from postprocess.text import count, named
 from postprocess.verdicts.measured import Measured, failure, last_runs
 
 # The sentences of `ci` on a session that was cut short, on a part of a node sweep that was ended, and on a lost node
@@ -29,9 +30,10 @@ _STORED = {
 class Problem:
     """A sentence on what went wrong, with its facts as data.
 
-    `kind`: ``cut short``, ``part ended``, ``node lost``, ``not measured`` (nothing in the session was), ``fixture``,
-    ``case``, or ``session`` for all others. `partition`, `environ`, `node`: the place, if the problem has one. `why`:
-    why a part of a node sweep was ended.
+    `kind`: ``hardware`` (not that of the baseline; the text is also the cause of the verdicts), ``cut short``, ``part
+    ended``, ``node lost``, ``not measured`` (nothing in the session was), ``fixture``, ``case``, or ``session`` for all
+    others. `partition`, `environ`, `node`, `nodes`: the place, if the problem has one. `why`: why a part of a node
+    sweep was ended.
     """
 
     text: str
@@ -40,6 +42,7 @@ class Problem:
     environ: str = ''
     node: str = ''
     why: str = ''
+    nodes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -49,8 +52,19 @@ def stored(text: str) -> Problem:
     """Return the problem that a stored sentence describes; no other code parses sentences."""
     for kind, pattern in _STORED.items():
         if match := pattern.fullmatch(text):
-            return Problem(text, kind, **match.groupdict(''))
+            said = match.groupdict('')
+            return Problem(text, kind, said.get('partition', ''), node=said.get('node', ''), why=said.get('why', ''))
     return Problem(text)
+
+
+def other_hardware(unlike: Mapping[tuple[str, str], Iterable[str]]) -> dict[tuple[str, str], Problem]:
+    """Return the problem for each (partition, what its jobs had) of `unlike`, which holds the names of the nodes."""
+    problems = {}
+    for (partition, had), names in unlike.items():
+        nodes = tuple(sorted(set(names), key=natural))
+        text = f'{named(nodes) or partition} had {had}: what ran there is not judged'
+        problems[partition, had] = Problem(text, 'hardware', partition, nodes=nodes)
+    return problems
 
 
 def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measured]) -> list[Problem]:

@@ -107,6 +107,20 @@ def test_a_night_of_so_many_minutes_runs_what_finds_most_and_misses_nothing(demo
     assert mistake.stderr.startswith('plumbline: no case fits into 0.01 minutes on 1 node: the shortest, Demo %size=')
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='needs two CPUs, of which one is taken away')
+def test_a_night_on_half_of_the_cpus_is_not_judged_and_says_so_first(demo):
+    assert demo.nightly('--no-retry').returncode == 0
+    record(demo)
+    demo.program('echo "rate: 80.$RANDOM"; echo "delay: 0.90$RANDOM"')
+    one = str(min(os.sched_getaffinity(0)))
+    answer = demo.run('taskset', '-c', one, sys.executable, '-m', 'ci.nightly', '--no-provision', '--no-retry')
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    said = answer.stdout[answer.stdout.index('FAILED: ') :]
+    first = next(line for line in said.splitlines() if re.match(r'\w{6} ', line))
+    assert re.search(rf' NODE .* had 1 (of \d+ )?CPUs? \(in the baseline {len(os.sched_getaffinity(0))}\b', first)
+    assert '2 invalid' in said and 'improved' not in said
+
+
 def test_a_metric_that_vanished_is_missing(demo):
     assert demo.nightly().returncode == 0
     record(demo)

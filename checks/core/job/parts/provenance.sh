@@ -43,9 +43,11 @@ while read -r name value; do
     [ "$name" != Cpus_allowed_list: ] || cpus_in "$value"
 done < /proc/self/status
 own=$cpus
-if { read -r value < /sys/devices/system/cpu/online; } 2> /dev/null && cpus_in "$value" && [ "$own" != "$cpus" ]; then
-    echo "cpus=$own of $cpus" # of the node; a container or a shared node
-fi
+{ read -r value < /sys/devices/system/cpu/online; } 2> /dev/null && cpus_in "$value"
+[ "$own" = "$cpus" ] && echo "cpus=$own" || echo "cpus=$own of $cpus" # of the node; a container or a shared node
+while read -r name value _; do
+    [ "$name" != MemTotal: ] || echo "memory=$(((value + 524288) / 1048576)) GiB"
+done 2> /dev/null < /proc/meminfo
 printf 'utc_offset=%(%z)T\n' -1 # for dates that programs print in local time
 { read -r value < /proc/loadavg; } 2> /dev/null || value='not shown'
 echo "load_average=$value"

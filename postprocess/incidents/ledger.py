@@ -61,7 +61,8 @@ def faults(store: Store) -> Iterator[str]:
             yield f'{error}'
             continue
         with suppress(InputError):  # a damaged list of sessions, which the check of the store names
-            for session in sorted(judged - {session.session for session in store.sessions(site)}):
+            known = {session.session for session in store.sessions(site)}
+            for session in sorted(judged - known - {gone.session for gone in store.forgotten(site)}):
                 yield f'session {session} of {site} was judged and is not in the store: ingest its report again'
 
 

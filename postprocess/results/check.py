@@ -18,7 +18,7 @@ from plumbline.errors import InputError
 from plumbline.files import remove_abandoned, write_text
 from plumbline.results import EVIDENCE
 from postprocess.results.store import Store
-from postprocess.results.tables import TABLES, Gone, has_sums, listed, read_table, verify
+from postprocess.results.tables import TABLES, Gone, has_sums, read_table, verify
 
 _WRITING = 3600.0  # seconds after which an unfinished file belongs to a writer that was killed
 

@@ -48,12 +48,42 @@ missing_packages() {
     done
 }
 
+# holder_of_apt   prints which process holds a lock of apt or dpkg; fails if none does
+holder_of_apt() {
+    lists='' archives='' status=''
+    eval "$(apt-config shell lists Dir::State::lists/d archives Dir::Cache::archives/d status Dir::State::status/f)"
+    for lock in "${lists}lock" "${archives}lock" "${status%/*}/lock-frontend" "${status%/*}/lock"; do
+        inode=$(stat -c %i "$lock" 2> /dev/null) && held=$(grep -m 1 ":$inode " /proc/locks) || continue
+        # shellcheck disable=SC2086  # words on purpose
+        set -- $held
+        echo "process $5 ($(cat "/proc/$5/comm" 2> /dev/null))"
+        return 0
+    done
+    return 1
+}
+
+# install_debian_packages LOG AS_ROOT PACKAGE...   waits up to 5 minutes for another apt-get. Its own option waits for
+# dpkg's lock alone, not for that of the package lists, and says so only in LOG.
+install_debian_packages() {
+    log=$1 as_root=$2 waited=0
+    shift 2
+    for step in update "install --yes --no-install-recommends $*"; do
+        while [ $waited -lt 300 ] && holder=$(holder_of_apt); do
+            [ $waited = 0 ] && echo "plumbline: waits up to 5 minutes for another apt-get or dpkg: $holder" >&2
+            sleep 5
+            waited=$((waited + 5))
+        done
+        # shellcheck disable=SC2086  # words on purpose
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=$((300 - waited)) $step >> "$log" 2>&1 ||
+            return
+    done
+}
+
 # debian_packages PACKAGE...   installs the missing packages, as root or with sudo if this was started with sudo; else
 # it prints the command that installs them
 debian_packages() {
     missing=$(missing_packages "$@")
     [ -z "$missing" ] && return 0
-    install="env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends"
     as_root=
     if [ "$(id -u)" != 0 ]; then
         as_root='sudo -n'
@@ -64,8 +94,7 @@ debian_packages() {
     fi
     log=$(mktemp)
     # shellcheck disable=SC2086  # words on purpose
-    with_progress "installing the Debian packages $missing" \
-        sh -c "{ $as_root apt-get update && $as_root $install $missing; } > '$log' 2>&1"
+    with_progress "installing the Debian packages $missing" install_debian_packages "$log" "$as_root" $missing
     code=$?
     [ $code = 0 ] || { echo "plumbline: apt-get could not install them:" && tail -n 5 "$log"; } >&2
     rm -f "$log"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Set-up in POSIX shell: which Python, what is said where one or a package is absent, and what is left alone."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -116,6 +117,54 @@ def test_a_user_is_told_the_command_for_debian_packages(machine, shell):
     assert 'apt-get' not in machine.calls()
 
 
+@pytest.fixture
+def apt(machine, program, tmp_path):
+    """The real apt-get with folders of its own, in which a stand-in for hpcc is installed; returns its environment."""
+    for name in ('lists', 'archives', 'dpkg'):
+        (tmp_path / name / 'partial').mkdir(parents=True)
+    (tmp_path / 'dpkg/status').write_text(
+        'Package: hpcc\nStatus: install ok installed\nMaintainer: a\nArchitecture: all\nVersion: 1\nDescription: a\n'
+    )
+    (tmp_path / 'apt.conf').write_text(
+        f'Dir::State "{tmp_path}"; Dir::State::lists "lists"; Dir::State::status "{tmp_path}/dpkg/status";'
+        f'Dir::Cache "{tmp_path}"; Dir::Cache::archives "archives"; Dir::Etc::sourcelist "/dev/null";'
+        'Dir::Etc::sourceparts "/dev/null"; APT::Sandbox::User "root";'
+    )
+    machine.program('id', 'echo 0')
+    machine.program('dpkg-query')  # hpcc seems to be missing
+    machine.program('sleep', '[ $1 = 10 ] && exec /bin/sleep 10; exec /bin/sleep 0.05')
+    machine.program('apt-get', f'exec {program("apt-get")} "$@"')
+    for name in ('apt-config', 'tail', 'mktemp'):
+        (machine.path / name).unlink(missing_ok=True)
+        (machine.path / name).symlink_to(program(name))
+    return {'PATH': f'{machine.path}', 'APT_CONFIG': f'{tmp_path}/apt.conf'}
+
+
+@pytest.mark.parametrize('lock', ['lists/lock', 'dpkg/lock-frontend'])
+def test_another_apt_get_is_waited_for_and_named(machine, apt, tmp_path, lock):
+    with (tmp_path / lock).open('w') as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        installs = subprocess.Popen(
+            ['sh', '-c', '. ci/bootstrap.sh; debian_packages hpcc'], cwd=machine.clone, env=apt, text=True,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        said = [installs.stderr.readline(), installs.stderr.readline()]
+        assert 'waits up to 5 minutes' in said[1] and f'process {os.getpid()} (' in said[1], said
+        assert 'install --yes' not in machine.calls()
+    _, rest = installs.communicate(timeout=60)
+    assert installs.returncode == 0, rest
+    assert 'update\n' in machine.calls() and 'install --yes --no-install-recommends hpcc' in machine.calls()
+
+
+def test_an_apt_get_that_holds_its_lock_for_longer_is_quoted(machine, apt, tmp_path):
+    machine.program('sleep', '[ $1 = 5 ] || exec /bin/sleep 10')
+    with (tmp_path / 'dpkg/lock-frontend').open('w') as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        answer = machine.bootstrap('sh', 'debian_packages hpcc', **apt)
+    assert answer.returncode != 0 and 'lock-frontend' in answer.stderr.splitlines()[-2], answer.stderr
+    assert machine.calls().count('sleep 5') == 60
+
+
 @pytest.mark.parametrize('answer', ["*config*) echo 'global.index-url=http://mirror' ;;", '*uv*) exit 1 ;;'])
 def test_pip_installs_where_it_has_an_index_of_its_own_or_uv_cannot_be_had(machine, shell, answer):
     machine.program('python', f'case "$*" in {answer} esac')
@@ -219,7 +268,7 @@ def test_the_tests_install_packages_only_when_told_to(ready):
     calls = ready.calls()
     assert 'apt-get' not in calls and '-k two words' in calls
     ready.run('ci/test', '--all')
-    assert 'apt-get install --yes --no-install-recommends hpcc' in ready.calls()
+    assert ' install --yes --no-install-recommends hpcc' in ready.calls()
 
 
 @pytest.mark.parametrize(('tests', 'of_style', 'expected'), [(0, 0, 0), (0, 1, 1), (3, 0, 3), (3, 1, 3)])

@@ -13,6 +13,9 @@ case $PWD in
         ;;
 esac
 
+# Nobody but the user and the group may write what is made from here on: it is run later, or decides on verdicts
+umask o-w
+
 _FIT='import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))'
 
 # Started with sudo in a clone of the user who asked: go on as this user, so that nothing in it becomes root's.
@@ -53,7 +56,8 @@ holder_of_apt() {
     lists='' archives='' status=''
     eval "$(apt-config shell lists Dir::State::lists/d archives Dir::Cache::archives/d status Dir::State::status/f)"
     for lock in "${lists}lock" "${archives}lock" "${status%/*}/lock-frontend" "${status%/*}/lock"; do
-        inode=$(stat -c %i "$lock" 2> /dev/null) && held=$(grep -m 1 ":$inode " /proc/locks) || continue
+        inode=$(stat -c %i "$lock" 2> /dev/null) || continue
+        held=$(grep -m 1 ":$inode " /proc/locks) || continue
         # shellcheck disable=SC2086  # words on purpose
         set -- $held
         echo "process $5 ($(cat "/proc/$5/comm" 2> /dev/null))"

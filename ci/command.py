@@ -24,7 +24,7 @@ from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError, did_you_mean
-from plumbline.files import make_folder, open_own
+from plumbline.files import keep_others_from_writing, make_folder, open_own
 from plumbline.paths import ROOT, choose_sites, results_directory, usable
 from plumbline.results import EVIDENCE, STAGE, refuse_links, refuse_writable_by_all
 from plumbline.signals import Signalled, ending_signals, ignore
@@ -152,6 +152,7 @@ def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
     `folder`: where `work` writes, for an error without a file name, such as of a full disk. SIGINT, SIGTERM and SIGHUP
     end `work`, too: the exit code is 128 plus the number of the signal.
     """
+    keep_others_from_writing()
     with ending_signals():
         try:
             return _exit_code_of(work, folder)

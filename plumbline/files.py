@@ -42,6 +42,11 @@ def to_yaml(content: Any) -> str:
     return yaml.safe_dump(content)
 
 
+def keep_others_from_writing() -> None:
+    """Let this process make no file or folder that every user may write, whatever its umask was."""
+    os.umask(os.umask(0) | stat.S_IWOTH)
+
+
 def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
     """Write each file by calling its function with a stream; replace files when all are written. Raises InputError."""
     waiting: dict[Path, Path] = {}

@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT))
 import reframe_settings.launchers  # noqa: E402, F401  registers them
 from plumbline import checkout, secrets, settings  # noqa: E402
 from plumbline.errors import InputError, SiteError  # noqa: E402
+from plumbline.files import keep_others_from_writing  # noqa: E402
 from plumbline.paths import results_directory, usable  # noqa: E402
 from plumbline.references import MODES  # noqa: E402
 from plumbline.site.schedulers import scheduler  # noqa: E402
@@ -171,6 +172,7 @@ site_configuration = {
     ],
 }  # fmt: skip
 
+keep_others_from_writing()
 secrets.drop()
 with suppress(AttributeError):  # there are no logs if the command reframe does not load this file
     for path in log_files():  # logs that ReFrame began before it read this file: each start would leave one in /tmp

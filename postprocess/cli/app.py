@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from plumbline.errors import InputError, SiteError, expected_one_of
+from plumbline.files import keep_others_from_writing
 from plumbline.signals import Signalled, ending_signals, ignore
 
 if TYPE_CHECKING:
@@ -252,6 +253,7 @@ def days_before(help: str) -> Any:
 def main() -> None:
     """Run the command line."""
     gc.disable()  # a command needs most objects until it ends; collection would take a tenth of the time
+    keep_others_from_writing()
     sys.stdout, sys.stderr = _stream(1, sys.stdout), _stream(2, sys.stderr)
     with ending_signals():
         try:

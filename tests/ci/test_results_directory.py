@@ -140,6 +140,15 @@ def test_results_that_a_group_shares_stay_writable_for_it(results, mode, group):
         os.umask(before)
 
 
+def test_a_command_makes_nothing_that_all_users_may_write(results):
+    before = os.umask(0)
+    try:
+        assert command.exit_code_of(lambda: (results / 'new').mkdir() or 0, lambda: results) == 0
+        assert stat.S_IMODE((results / 'new').stat().st_mode) == 0o775
+    finally:
+        os.umask(before)
+
+
 @pytest.mark.parametrize('for_ever', [False, True])
 def test_a_lock_that_is_held_for_a_moment_is_asked_for_twice(results, monkeypatch, for_ever):
     """As `plumbline status` does, to see whether a night runs."""

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -324,6 +325,18 @@ def test_a_night_that_is_told_to_end_while_it_measures_or_stores(demo):
 def test_a_night_that_is_told_to_end_at_20_instants(demo):
     chosen, numbers = random.Random(34), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     end_nights(demo, [(chosen.random(), chosen.choice(numbers), chosen.random() < 0.5) for _ in range(20)])
+
+
+def test_results_are_never_writable_for_all_users_whatever_the_umask(demo):
+    """Of plain ReFrame and of `plumbline`; a night starts both."""
+    reframe = 'reframe -C reframe_settings/settings.py -c checks/demo.py -r -Strials=1'
+    store, show = (f'python -m plumbline {words}' for words in ('ingest results/reports/*.json', 'report latest'))
+    for command in (reframe, store, show):
+        answer = demo.run('sh', '-c', f'umask 0; exec {command}', PLUMBLINE_RESULTS=str(demo.root / 'results'))
+        assert answer.returncode in (0, 1), answer.stdout + answer.stderr
+    made = [demo.root / 'results', *(demo.root / 'results').rglob('*')]
+    assert {'report.html', 'rfm_job.out', 'sessions'} <= {path.name for path in made}
+    assert [path for path in made if not path.is_symlink() and path.stat().st_mode & stat.S_IWOTH] == []
 
 
 def test_a_reframe_that_runs_nothing_and_ends_well_is_no_night(demo, tmp_path):

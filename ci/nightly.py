@@ -14,9 +14,11 @@ import math
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -39,6 +41,8 @@ from plumbline.site.sites import UNDESCRIBED, Site, load_site, read_site
 from plumbline.units import in_words
 from postprocess.text import count, one_line
 
+INTERRUPTED = 128 + signal.SIGINT  # exit code after Ctrl-C, as in shells
+_SHOWN = 5  # cases that are named
 BUDGET = {'quick': '2h', 'nightly': '12h', 'acceptance': '7d'}  # of a mode, unless --duration is given
 
 
@@ -55,7 +59,7 @@ def main() -> int:
 
         code = command.exit_code_of(work, Path.cwd)
         silence.is_broken = code != 0 or night.needs_attention
-        if silence.is_broken:
+        if silence.is_broken and code != INTERRUPTED:  # the person who ended it knows
             notify.notify(addresses, night.summary, started, night.outcome)
     quiet = arguments.quiet and not silence.is_broken
     for hint in night.outcome.hints if quiet and night.outcome else ():
@@ -185,7 +189,8 @@ class Night:
         ended, began = Ended(), time.monotonic()
         if remaining or not done:
             ended = session.run(self.deadline, dict.fromkeys(remaining, ()) if done or chosen else None)
-        self._told_to_end = ended.told_to_end
+        if session.ended_by == signal.SIGINT:
+            return self._ended_by_a_person(session, named, cases)
         self.problems += [sentence for sentence in ended.warnings if sentence not in self.problems]
         content, elapsed = session.content(), time.monotonic() - began
         content['session_info'] |= {'plumbline_machine': kind} if kind else {}
@@ -203,11 +208,14 @@ class Night:
             self._retry(session, content, cases)
         if not ended.told_to_end:
             self.problems += complete(session, content, self.site, self.deadline)
-        if may_go_on:
+        if may_go_on and not session.ended_by:
             look_again(session, content, self.site, self.deadline, partial(self._first_verdict, session, content))
+        if session.ended_by == signal.SIGINT:
+            return self._ended_by_a_person(session, named, cases)
         self.problems += Nodes.now(self.site).problems_since(nodes)
         write_text(session.report, json.dumps(content))
-        return self._judge(session, content, may_go_on)
+        self._told_to_end = ended.told_to_end or bool(session.ended_by)
+        return self._judge(session, content, not (self.arguments.no_retry or self._told_to_end))
 
     def clear_artifacts(self) -> None:
         """Remove artifacts of earlier runs, so that nobody takes them for results of this run."""
@@ -222,14 +230,31 @@ class Night:
         done = killed.done() if killed else set()
         if killed is None:
             return None, done
+        by_a_person = killed.ended_by == signal.SIGINT
         if done and killed.can_resume(selection) and not self.arguments.no_resume:
+            killed.ended_by = 0
             return killed, done
-        if done:
+        if done and by_a_person:  # what a person left out is no fault
+            write_text(killed.report, json.dumps(killed.content_in_part()))
+            killed.expected = len(done)
+            self._store(killed, [])
+        elif done:
             write_text(killed.report, json.dumps(killed.content()))
             why = f'killed after {len(done)} of {killed.expected} cases, and the next session did not resume it'
             self._store(killed, [why])
         killed.forget()
         return None, set()
+
+    def _ended_by_a_person(self, session: PlannedSession, named: Mapping[Case, str], cases: Sequence[Case]) -> int:
+        """Keep the session for the next run, and print what did not run; return the exit code of Ctrl-C."""
+        session.remember()
+        self._told_to_end, done = True, session.done()
+        if left := [named[case] for case in cases if case not in done]:
+            more = f' and {len(left) - _SHOWN} more' if len(left) > _SHOWN else ''
+            print(f'plumbline: not run to the end: {", ".join(left[:_SHOWN])}{more}')
+        ended = f'ended by you after {len(cases) - len(left)} of {count(len(cases), "case")}'
+        print(f'plumbline: {ended}; `ci/nightly` goes on', flush=True)
+        return INTERRUPTED
 
     def _store(self, session: PlannedSession, problems: list[str]) -> None:
         for sentence in outcome.store(self.results, session.report, session.expected, problems, self.site.name):
@@ -305,6 +330,9 @@ class Night:
                 shutil.copy(self.results / 'report.html', folder)
         published = self._publish()
         code = judged.exit_code or int(not (looked and published))
+        if session.ended_by == signal.SIGINT:
+            self._told_to_end, code = True, INTERRUPTED
+            print('plumbline: ended by you before the last further jobs', flush=True)
         if self.arguments.prometheus:
             notify.write_prometheus(self.arguments.prometheus, judged, code)
         self._name_absent_benchmarks()

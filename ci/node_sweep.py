@@ -230,7 +230,7 @@ class NodeSweep:
         try:
             wanted = None if part.cases is None else dict.fromkeys(part.cases, ())
             ended = session.run(time.monotonic() + self.time_limit + READING, wanted, PART, variables)
-            self.stopped = ended.by_signal
+            self.stopped = bool(ended.by_signal)
             state = ask('squeue', '--noheader', f'--jobs={job[1]}', '--states=all', '--format=%T') or ''
             if ended.why or state.strip() in ('RUNNING', ''):
                 return ended.why

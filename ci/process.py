@@ -35,14 +35,14 @@ class Ended:
     """How a run of ReFrame ended.
 
     `code`: its exit code, or minus the number of the signal that killed it. `why`: why it was ended early, else empty.
-    `told_to_end`: this process ended it, so no further run may follow. `by_signal`: it was ended because this process
-    got a signal. `warnings`: sentences.
+    `told_to_end`: this process ended it, so no further run may follow. `by_signal`: the signal that this process got
+    and ended it for; 0: none. `warnings`: sentences.
     """
 
     code: int = 0
     why: str = ''
     told_to_end: bool = False
-    by_signal: bool = False
+    by_signal: int = 0
     warnings: list[str] = field(default_factory=list)
 
 
@@ -95,7 +95,7 @@ class Process:
             end_processes(self.results)
         return ended
 
-    def end(self, why: str, by_signal: bool = False) -> None:
+    def end(self, why: str, by_signal: int = 0) -> None:
         """Ask the process to end, and kill it if it has not ended after the grace period."""
         if self._ended.why or self._process is None or self._process.poll() is not None:
             return
@@ -109,12 +109,12 @@ class Process:
 
     def _told(self, number: int, _: object) -> None:
         if number != signal.SIGINT:
-            self.end(f'told to end by {signal.Signals(number).name}', True)
+            self.end(f'told to end by {signal.Signals(number).name}', number)
         elif self._ended.why:
             self._send(signal.SIGKILL)
         else:
-            print('plumbline: interrupted: ends the running cases, then stores what was measured', flush=True)
-            self.end('interrupted by Ctrl-C', True)
+            print('plumbline: interrupted: ends the running cases and keeps what was measured', flush=True)
+            self.end('interrupted by Ctrl-C', number)
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:

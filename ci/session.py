@@ -172,7 +172,8 @@ class Selection:
 class PlannedSession:
     """A session: what is to run, and where its files are.
 
-    `recorded` and `distributes`: as in its :class:`Selection`. `started`: seconds since 1970.
+    `recorded` and `distributes`: as in its :class:`Selection`. `started`: seconds since 1970. `ended_by`: the signal
+    that ended its last run, after which no other run begins; 0: none.
     """
 
     results: str
@@ -182,6 +183,7 @@ class PlannedSession:
     command: list[str]
     expected: int
     started: float
+    ended_by: int = 0
 
     @classmethod
     def new(cls, results: Path, selection: Selection, expected: int, stamp: str = '') -> PlannedSession:
@@ -247,13 +249,15 @@ class PlannedSession:
         variables: Mapping[str, str] | None = None, shell: Sequence[str] = (), times: int = 1,
         trials: Mapping[Case, int] | None = None,
     ) -> Ended:  # fmt: skip
-        """Run ReFrame until it ends or `deadline`, a value of ``time.monotonic()``.
+        """Run ReFrame until it ends or `deadline`, a value of ``time.monotonic()``; not at all after a signal.
 
         `cases`: the only cases to run, each with options of the scheduler for its job; None: all selected. `part`:
         ending of the names of a part of the session, which has a report of its own. `variables`: for the environment of
         ReFrame. `shell`: words before the command; they must end by executing it. `times`: how often each case runs.
         `trials`: number of trials of those of `cases` that do not run all.
         """
+        if self.ended_by:
+            return Ended(why='an earlier part was told to end', told_to_end=True, by_signal=self.ended_by)
         options = ['-r', f'--report-file={self.part(part)}', f'--stage={self.stage(part)}']
         options += [f'--reruns={times - 1}'] if times > 1 else []
         environment = {}
@@ -268,6 +272,7 @@ class PlannedSession:
         waits = partial(waiting_below, results / STAGE)
         progress = Progress(Seconds.read(results), waits=waits, at_once=_most_at_once())
         ended = Process(command, self.log, results, deadline, {**environment, **(variables or {})}, progress).wait()
+        self.ended_by = ended.by_signal
         if ended.why and (cancelled := cancel_jobs_below(results / STAGE)):
             print(f'plumbline: {cancelled}', flush=True)
         return ended
@@ -312,6 +317,14 @@ class PlannedSession:
         added = [case for case in self._journal_entries() if _identity(case) not in known]
         names = {_identity(case) for case in added}
         cases[:] = added + [case for case in cases if _identity(case) not in names]
+        return content
+
+    def content_in_part(self) -> Content:
+        """Return the run report of what a person ended: narrowed on purpose to the cases that measured."""
+        content = self.content()
+        run, recorded = content['runs'][0], 'plumbline_narrowed_by'
+        run['testcases'] = [case for case in run['testcases'] if case['result'] != 'abort']
+        content['session_info'][recorded] = json.dumps([*json.loads(self.recorded[recorded]), 'ended by a person'])
         return content
 
     def _without_report(self) -> Content:

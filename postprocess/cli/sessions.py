@@ -85,7 +85,7 @@ def ingest(
 def status(site: SiteName = None, results: Results = DEFAULT, references: References = DEFAULT) -> None:
     """Show where each site stands: stacks, last session, baseline, incidents, coverage, and what to do next.
 
-    Exit code 1 while an incident is open at one of them, or a session was killed and not resumed.
+    Exit code 1 while an incident is open at one of them, or a session that was ended early waits to be resumed.
     """
     from plumbline.clock import now
     from plumbline.errors import SiteError

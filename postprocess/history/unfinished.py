@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The session that is running now, or that was killed, from the files that `ci/nightly` keeps while it measures."""
+"""The session that runs now, or was ended early, from the files that `ci/nightly` keeps while it measures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Unfinished(NamedTuple):
         began = f'{self.started:%Y-%m-%d %H:%M} UTC'
         if self.runs:
             return f'a session of {began} measures now; {cases} have ended'
-        return f'the session of {began} was killed after {cases}: `ci/nightly` stores or resumes it'
+        return f'the session of {began} ended after {cases}: `ci/nightly` goes on with it or stores it'
 
 
 def unfinished(results: Path, site: str) -> Unfinished | None:

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from rows import each_row
-from test_session import case
+from test_session import case, names
 
 from ci import nightly as module
 from ci import session as of_session
@@ -81,6 +82,7 @@ class Called:
     'words, code, attention, judged, told, printed, hint',
     [
         ([], 0, False, True, False, True, False), ([], 1, False, True, True, True, False),
+        ([], 130, False, True, False, True, False),
         ([], 0, True, True, True, True, False), (['--quiet'], 0, False, True, False, False, True),
         (['--quiet'], 1, False, True, True, True, False), (['--quiet'], 0, True, True, True, True, False),
         (['--quiet'], 0, False, False, False, False, False),
@@ -181,6 +183,7 @@ def world(monkeypatch, tmp_path):
             info = {'uuid': 'u', 'time_start_unix': 1, 'cmdline': ''}
             runs = [{'run_index': 0, 'testcases': found.entries}]
             session.report.write_text(json.dumps({'session_info': info, 'runs': runs}))
+        session.ended_by = found.ended.by_signal
         return found.ended
 
     monkeypatch.setattr(PlannedSession, 'run', run)
@@ -360,6 +363,41 @@ def test_a_killed_night_that_is_not_resumed_is_stored(words, mode, done, stored,
         assert (results, report, expected, site) == (world.results, session.report, 2, 's')
         assert 'killed after 1 of 2 cases' in why and 'plumbline: stored' in capsys.readouterr().out
         session.report.unlink()
+    session.forget()
+
+
+def test_what_a_person_ended_is_no_fault_and_goes_on(world, capsys):
+    world.ended = Ended(why='interrupted by Ctrl-C', told_to_end=True, by_signal=signal.SIGINT)
+    world.entries = [case('a'), case('b', 'abort')]
+    night = night_of(world)
+    session = killed(world)
+    session.journal.write_text(json.dumps(case('a')) + '\n')
+    assert night._ended_by_a_person(session, world.cases, [A, B]) == 130 and night._told_to_end
+    assert capsys.readouterr().out.splitlines() == [
+        'plumbline: not run to the end: b', 'plumbline: ended by you after 1 of 2 cases; `ci/nightly` goes on',
+    ]  # fmt: skip
+    session.forget()
+    assert night_of(world)._measure(WHOLE) == 130
+    assert (world.then, world.judged, world.stored) == ([], [], []), 'a session that a person ended was judged'
+    found = PlannedSession.unfinished(world.results)
+    assert found.ended_by == signal.SIGINT
+    found.journal.write_text(json.dumps(case('a')) + '\n')
+    assert night_of(world, '--no-resume')._resumed(WHOLE) == (None, set())
+    ((_, report, expected, problems, _),) = world.stored
+    content = json.loads(report.read_text())
+    assert (expected, problems) == (1, []) and names(content) == ['a']
+    assert json.loads(content['session_info']['plumbline_narrowed_by']) == ['ended by a person']
+
+
+@each_row('number, judged, code', [(signal.SIGINT, 0, 130), (signal.SIGTERM, 1, 5)])
+def test_a_night_that_is_ended_in_its_further_jobs_runs_no_others(number, judged, code, world, monkeypatch, capsys):
+    """Of a time limit, what was measured is judged; after Ctrl-C the next night goes on from there."""
+    world.nodes, world.then, world.judged = [Nodes([], {})] * 2, [], []
+    monkeypatch.setattr(Night, '_retry', lambda _, session, *given: setattr(session, 'ended_by', number))
+    night = night_of(world)
+    assert night._measure(WHOLE) == code and world.then == ['complete'] and night._told_to_end
+    assert [may_go_on for *_, may_go_on in world.judged] == [False] * judged
+    session = PlannedSession.unfinished(world.results)
     session.forget()
 
 

@@ -161,6 +161,14 @@ def test_the_cases_that_run_again(words, generated, tmp_path, monkeypatch):
     }  # fmt: skip
 
 
+def test_a_session_that_got_a_signal_starts_no_further_reframe(session, monkeypatch):
+    ended = Ended(why='told', told_to_end=True, by_signal=signal.SIGTERM)
+    monkeypatch.setattr(Process, 'wait', lambda _: ended)
+    assert session.run(0) is ended and session.ended_by == signal.SIGTERM
+    monkeypatch.setattr(Process, 'wait', lambda _: pytest.fail('a further run began'))
+    assert session.run(0, {}, '-retry').told_to_end and not session.run_again({}, {}, 0, '-look1')
+
+
 def test_a_session_is_resumed_only_for_the_same_selection(session):
     same = Selection('s', 'quick', WORDS, ('node_sweep',))
     assert session.can_resume(same)

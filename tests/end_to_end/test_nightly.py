@@ -225,7 +225,9 @@ def alive(pid: int) -> bool:
 def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
     first, second = tmp_path / 'first', tmp_path / 'second'
     demo.program(f'if mkdir {first}; then echo "rate: 50.5"; echo "delay: 1.25"; else touch {second}; sleep 300; fi')
-    running = start(demo, '--', '-Strials=1', '--repeat=4')
+    check = demo.root / 'checks/demo.py'
+    check.write_text(check.read_text().replace("['small']", "['a', 'b', 'c', 'd']"))
+    running = start(demo, '--', '-Strials=1')
     before = ''
     while '[1/4] OK' not in before:
         line = running.stdout.readline()
@@ -236,15 +238,31 @@ def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
         running.send_signal(signal.SIGINT)
         time.sleep(0.2)
     said, _ = running.communicate(timeout=60)
-    said = ' '.join((before + said).split())  # the summary breaks lines
-    assert running.returncode == 1, said
+    said = before + said
+    assert running.returncode == 130, said
     assert re.search(r'mode nightly: 4 cases, about \d+ s', said), said
-    assert '1 incident open' in said and 'aborted' not in said, said
-    assert 'its end: interrupted by Ctrl-C after 1 of 4 cases' in said, said
-    if times == 1:  # the second interrupt kills ReFrame, which may not have said yet which case it ended
-        assert ' 4 cases, while Demo %size=small %.repeat_no=1 ran' in said, said
-    assert 'Traceback' not in said and 'Keyboard' not in said, said
-    assert '[1/4] OK' in said
+    assert said.splitlines()[-1] == 'plumbline: ended by you after 1 of 4 cases; `ci/nightly` goes on', said
+    (left,) = (line for line in said.splitlines() if 'not run to the end' in line)
+    assert left.endswith(': Demo %size=b, Demo %size=c, Demo %size=d')
+    for word in ('incident', 'FAILED', 'aborted', 'Traceback', 'Keyboard'):
+        assert word not in said, said
+    assert 'ended after 1 of 4 cases' in demo.plumbline('status').stdout
+    demo.program(GOOD_NIGHT)
+    if times == 1:
+        after = demo.nightly('--', '-Strials=1')
+        assert 'resumes the session' in after.stdout and ': 4 cases, 8 samples' in after.stdout, after.stdout
+    else:  # what had ended is a session of its own, and what had not is no fault
+        after = demo.nightly('--no-resume', '--', '-Strials=1')
+        stored = demo.plumbline('compare', '--format', 'json', json.loads(first_report(demo))['session_info']['uuid'])
+        found = json.loads(stored.stdout)
+        assert 'ended by a person' in demo.plumbline('compare', found['session']).stdout
+        assert found['counts'] == {'no_reference': 2} and found['problems'] == found['incidents'] == [], found
+    assert after.returncode == 0, after.stdout + after.stderr
+    assert json.loads(demo.plumbline('incidents', '--format', 'json').stdout) == []
+
+
+def first_report(demo) -> str:
+    return min(demo.results.glob('reports/*.json')).read_text()
 
 
 def test_two_at_once_and_a_kill_in_the_middle(demo, tmp_path):
@@ -296,12 +314,13 @@ def end_nights(demo, instants):
         time.sleep(at * takes)
         (os.killpg if group else os.kill)(night.pid, number)
         said, _ = night.communicate(timeout=60)
-        # Python may end before it has a handler; a session of ReFrame is stored with an incident; the night may be over
+        # Python may end before it has a handler; a session that was cut short is stored; the night may be over
         assert night.returncode in (-number, 128 + number, 0, 1), said
         assert 'Traceback' not in said or str(demo.root) not in said, said
         if night.returncode == 128 + number:
             told = 'interrupted' if number == signal.SIGINT else f'ended by {number.name}'
-            assert said.splitlines().count(f'plumbline: {told}') == 1, said
+            ends = (f'plumbline: {told}', 'plumbline: ended by you')
+            assert sum(line == ends[0] or line.startswith(ends[1]) for line in said.splitlines()) == 1, said
         wait_for(lambda: set(of_clone(demo)) <= before, 20)
         # a report that was not stored yet is stored by the next night
         faults = demo.plumbline('store', 'check').stdout.splitlines()

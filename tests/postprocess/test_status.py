@@ -243,7 +243,7 @@ def test_a_session_that_runs_or_was_killed_is_told(work):
         assert found['now'] == 'a session of 2026-11-21 10:38 UTC measures now; 2 of 3 cases have ended'
         assert 'next' not in found, 'it is measured for the first time already'
     found = status(work, code=1)
-    assert 'was killed after 2 of 3 cases: `ci/nightly` stores or resumes it' in found['now']
+    assert 'ended after 2 of 3 cases: `ci/nightly` goes on with it or stores it' in found['now']
     night(work, 0)
     assert {'now', 'next', 'session'} <= set(status(work, code=1))
     (work.results / 'nightly-unfinished.json').unlink()

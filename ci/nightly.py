@@ -2,7 +2,7 @@
 """The main job: run the checks of a mode on this site, store, compare with the references, write the report.
 
 `ci/nightly` sets up the Python environment and calls this. Exit code: 0 all ok, 1 a regression or anything missing,
-failed or invalid, 2 usage or input error. ReFrame's whole output is kept in ``<results>/logs``.
+failed or invalid, 2 usage or input error, 130 Ctrl-C. ReFrame's whole output is kept in ``<results>/logs``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from ci import cleanup, command, notify, outcome, planned
 from ci.command import duration
 from ci.process import Ended, owner_of
 from ci.rerun import complete, look_again, rerun
-from ci.session import Case, Content, PlannedSession, Selection, case_of, cases_in, cut_short, failed
+from ci.session import Case, Content, PlannedSession, Selection, case_of, cases_in, cut_short, failed, runs_here
 from ci.slurm_nodes import Nodes
 from plumbline import settings
 from plumbline.checkout import checks_of
 from plumbline.errors import did_you_mean
 from plumbline.files import open_own, write_text
 from plumbline.machine.kind import kind_of
+from plumbline.node_check.jobs import Busy, warning
 from plumbline.paths import ROOT
 from plumbline.references import MODES
 from plumbline.site.sites import UNDESCRIBED, Site, load_site, read_site
@@ -89,7 +90,9 @@ def parse(words: list[str]) -> argparse.Namespace:
         '--max-wait', type=duration, metavar='TIME', help='cancel a job that has waited so long for its nodes'
     )
     parser.add_argument('--no-retry', action='store_true', help='run no failed case and no case in doubt again')
-    parser.add_argument('--no-resume', action='store_true', help='do not resume a session that was killed')
+    parser.add_argument(
+        '--no-resume', action='store_true', help='do not resume a session that was killed or ended by Ctrl-C'
+    )
     parser.add_argument(
         '--provision', choices=('before', 'after', 'never'),
         help='when to install the stacks (default: before, and after on a machine without a site.yaml)',
@@ -157,7 +160,10 @@ class Night:
         return code
 
     def _measure(self, selection: Selection) -> int:
+        busy = Busy()
         named, problems = selection.list_cases()
+        if runs_here(self.site) and settings.BUSY.get() is None:  # one number for all jobs of the session
+            os.environ[settings.BUSY.name] = f'{busy.cpus():.2f}'
         minutes, chosen = self.arguments.minutes, {}
         if minutes is not None and named:
             chosen = planned.choose(self.results, self.site.name, selection, named, minutes, self.arguments.nodes)
@@ -179,6 +185,8 @@ class Night:
         kind = kind_of() if self.site.name == UNDESCRIBED else ''
         if kind:
             print(f'plumbline: this machine: {kind}')
+        if disturbed := warning(settings.BUSY.get() or 0.0):
+            print(f'plumbline: {disturbed}')
         nodes = Nodes.now(self.site)
         for node in nodes.out:
             print(f'plumbline: left out: {node}')

@@ -77,24 +77,33 @@ class Seconds:
             self.at_once = max(1.0, sum(cases.values()) / elapsed)
 
 
-def budgets_in(lines: Iterable[str]) -> dict[str, float]:
-    """Return the seconds of each check by ReFrame's hash, from the lines that `checks/core/budget.py` writes."""
-    return {name: BESIDES + float(seconds) for name, seconds in map(str.split, lines)}
+def budgets_in(lines: Iterable[str]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the seconds of each check by ReFrame's hash, and of the shortest check of each file.
+
+    `lines`: as `checks/core/budget.py` writes them.
+    """
+    of_check: dict[str, float] = {}
+    of_file: dict[str, float] = {}
+    for name, text, path in (line.rstrip('\n').split(' ', 2) for line in lines):
+        of_check[name] = seconds = BESIDES + float(text)
+        of_file[path] = min(seconds, of_file.get(path, seconds))
+    return of_check, of_file
 
 
 class Progress:
     """Print a line for each case that ends, and a line each minute in which none ends, until this context is left.
 
-    `waits`: returns in words why jobs wait in the queue. `at_once`: how many jobs of a partition without a queue run at
+    `waits`: returns in words why jobs wait in the queue. `others`: returns a warning if other processes keep CPUs busy.
+    `at_once`: how many jobs of a partition without a queue run at
     the same time, by ``SYSTEM:PARTITION``. ReFrame says at once that all cases run, although most wait for others.
     """
 
     def __init__(
         self, seconds: Seconds, heartbeat: float = HEARTBEAT, waits: Callable[[], str] = str,
-        at_once: Mapping[str, int] | None = None,
+        at_once: Mapping[str, int] | None = None, others: Callable[[], str] = str,
     ):  # fmt: skip
         self.seconds, self.heartbeat, self.started = seconds, heartbeat, time.monotonic()
-        self.waits, self._at_once = waits, at_once or {}
+        self.waits, self._at_once, self._others = waits, at_once or {}, others
         # cases that have not ended, in ReFrame's order: name, and when they began; None if they wait for other cases
         self._waiting: dict[tuple[str, str], tuple[str, float | None]] = {}
         self._done, self._total, self._moved = 0, 0, self.started
@@ -126,7 +135,7 @@ class Progress:
             if began is not None and expected:
                 self._took, self._expected = self._took + self._moved - began, self._expected + expected
                 took += f', expected {in_words(expected)}'
-            self._say(f'{result:<5} {name} @{place}{took}')
+            self._say(f'{result:<5} {name} @{place}{took}', goes_on=result != 'ABORT')
             self._spoke.set()
 
     def _begin(self, place: str) -> None:
@@ -137,20 +146,24 @@ class Progress:
             name, began = self._waiting[case]
             self._waiting[case] = name, time.monotonic() if began is None else began
 
-    def _say(self, what: str) -> None:
+    def _say(self, what: str, goes_on: bool = True) -> None:
         now = time.monotonic()
         minutes, seconds = divmod(int(now - self.started), 60)
-        waiting = list(self._waiting)
-        runs_for = min(now - self._moved, self.seconds.of_session(waiting[:1]))  # of the first case
-        to_go = (self.seconds.of_session(waiting) - runs_for) * self._slowness
+        to_go = self._left(now) if goes_on else 0.0
         about = f'; about {in_words(to_go)} left' if to_go > 0 else ''
         clock = f'{minutes // 60:02}:{minutes % 60:02}:{seconds:02}'
         print(f'  {clock} [{self._done}/{self._total}] {what}{about}', flush=True)
 
-    @property
-    def _slowness(self) -> float:
-        """The time of the ended cases over their expected time; 1 until more than a minute was expected."""
-        return self._took / self._expected if self._expected > HEARTBEAT else 1.0
+    def _left(self, now: float) -> float:
+        """Return the estimated seconds to the end. A case that is late takes as much longer as it is late already."""
+        waiting = list(self._waiting)
+        usual, runs = self.seconds.of_session(waiting[:1]), now - self._moved  # of the first case
+        if not usual:
+            return self.seconds.of_session(waiting) * _slowness(self._took, self._expected)
+        first = usual * _slowness(self._took, self._expected)
+        late = (runs, usual) if runs > first else (0.0, 0.0)
+        slowness = _slowness(self._took + late[0], self._expected + late[1])
+        return self.seconds.of_session(waiting[1:]) * slowness + abs(first - runs)
 
     def _late(self, case: tuple[str, str], began: float | None) -> str:
         """Return words on how late a running case is; empty if it is not late, or if its time is not known."""
@@ -166,7 +179,13 @@ class Progress:
             elif waiting := list(self._waiting):
                 name, began = self._waiting.get(waiting[0], ('', None))  # it may end at any time, also in `waits`
                 why = self.waits()
-                remark = f'; in the queue: {why}' if why else self._late(waiting[0], began)
+                others, late = self._others(), self._late(waiting[0], began)
+                remark = f'; in the queue: {why}' if why else f'{late}; {others}' if late and others else late
                 self._say(f'{count(len(waiting), "case")} to end, first {name}{remark}')
             else:
                 self._say('ReFrame works')
+
+
+def _slowness(took: float, expected: float) -> float:
+    """Return how many times longer than expected cases took; 1 until more than a minute was expected."""
+    return took / expected if expected > HEARTBEAT else 1.0

@@ -30,7 +30,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ci.process import COLOUR, Ended, Process, troubles
+from ci.process import COLOUR, Ended, Others, Process, troubles
 from ci.progress import Progress, Seconds, budgets_in
 from ci.slurm_nodes import cancel_jobs_below, waiting_below
 from plumbline import settings
@@ -39,7 +39,7 @@ from plumbline.files import write_text
 from plumbline.paths import ROOT
 from plumbline.results import STAGE
 from plumbline.site.schedulers import scheduler
-from plumbline.site.sites import load_site, name_of_this_site
+from plumbline.site.sites import Site, load_site, name_of_this_site
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.text import count
 
@@ -71,7 +71,8 @@ class Selection:
     """The cases that ReFrame is asked to run on a `system`, ``SITE`` or ``SITE:PARTITION``.
 
     `words`: further options of ReFrame. `narrowed_by`: what else leaves cases out on purpose, such as ``node_sweep``.
-    `budgets`: hash of a check -> seconds of all its trials, filled in when the cases are listed.
+    `budgets`: hash of a check -> seconds of all its trials; `shortest`: file -> those of its shortest check. Both are
+    filled in when the cases are listed.
     """
 
     system: str
@@ -79,6 +80,7 @@ class Selection:
     words: tuple[str, ...] = ()
     narrowed_by: tuple[str, ...] = ()
     budgets: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
+    shortest: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def options(self) -> list[str]:
@@ -89,7 +91,7 @@ class Selection:
     def command(self) -> list[str]:
         """ReFrame's command line without its last part, which says what to do with the cases."""
         configuration = ROOT / 'reframe_settings/settings.py'
-        files, _ = self._checks
+        files = sorted(self._checks[0], key=self._order)
         return ['reframe', '-C', str(configuration), '-R', *(f'-c{path}' for path in files), *self.options]
 
     @property
@@ -118,7 +120,9 @@ class Selection:
             answer = subprocess.run(
                 [*self.command, '-lC'], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
             )
-            self.budgets.update(budgets_in(budgets))
+            of_check, of_file = budgets_in(budgets)
+        self.budgets.update(of_check)
+        self.shortest.update(of_file)
         lines = [COLOUR.sub('', line) for line in (answer.stdout + answer.stderr).splitlines()]
         if any(line.startswith(_CONCRETIZED) for line in lines):
             matches = (_LISTED.match(line) for line in lines)
@@ -151,12 +155,9 @@ class Selection:
 
     @cached_property
     def _checks(self) -> tuple[list[Path], list[str]]:
-        """The files that hold checks, and a sentence for each file that is not valid Python: ReFrame would stop there.
-
-        The files of checks/node come first: ReFrame starts the cases in this order, as far as jobs can begin.
-        """
+        """The files that hold checks, and a sentence for each that is not valid Python: ReFrame would stop there."""
         good, problems = [], []
-        for path in sorted((ROOT / 'checks').rglob('*.py'), key=lambda path: (path.parent.name != 'node', path)):
+        for path in sorted((ROOT / 'checks').rglob('*.py')):
             source = path.read_text(encoding='utf-8')
             try:
                 compile(source, path, 'exec')
@@ -166,6 +167,10 @@ class Selection:
             if _CHECK.search(source):
                 good.append(path)
         return good, problems
+
+    def _order(self, path: Path) -> tuple[bool, float, Path]:
+        """Sort key of a file: ReFrame starts the cases of checks/node first, then by the shortest check of a file."""
+        return path.parent.name != 'node', self.shortest.get(str(path), 0.0), path
 
 
 @dataclass
@@ -260,7 +265,8 @@ class PlannedSession:
             return Ended(why='an earlier part was told to end', told_to_end=True, by_signal=self.ended_by)
         options = ['-r', f'--report-file={self.part(part)}', f'--stage={self.stage(part)}']
         options += [f'--reruns={times - 1}'] if times > 1 else []
-        environment = {}
+        # all jobs of a session have the same sizes; where the command measured no load, the usual ones
+        environment = {settings.BUSY.name: f'{settings.BUSY.get() or 0:g}'}
         if cases is not None:
             # For these nodes, also if they are no longer idle
             options += ['--distribute=all'] if self.distributes else []
@@ -270,7 +276,9 @@ class PlannedSession:
         command = [*shell, *self.command, *options]
         results = Path(self.results)
         waits = partial(waiting_below, results / STAGE)
-        progress = Progress(Seconds.read(results), waits=waits, at_once=_most_at_once())
+        site = load_site(name_of_this_site())
+        others = Others(results) if runs_here(site) else str
+        progress = Progress(Seconds.read(results), waits=waits, at_once=_most_at_once(site), others=others)
         ended = Process(command, self.log, results, deadline, {**environment, **(variables or {})}, progress).wait()
         self.ended_by = ended.by_signal
         if ended.why and (cancelled := cancel_jobs_below(results / STAGE)):
@@ -376,9 +384,13 @@ def case_of(entry: Entry) -> Case:
     return entry['hashcode'], f'{entry["system"]}:{entry["partition"]}+{entry["environ"]}'
 
 
-def _most_at_once() -> dict[str, int]:
+def runs_here(site: Site) -> bool:
+    """Return True if all cases of a site run on this host."""
+    return {partition.entry.get('scheduler') for partition in site.partitions.values()} == {'local'}
+
+
+def _most_at_once(site: Site) -> dict[str, int]:
     """Return how many jobs of a partition without a queue run at the same time, by ``SITE:PARTITION``."""
-    site = load_site(name_of_this_site())
     own = [partition for partition in site.partitions.values() if not scheduler(partition.entry['scheduler']).queued]
     return {f'{site.name}:{partition.name}': partition.entry.get('max_jobs', _MOST_JOBS) for partition in own}
 

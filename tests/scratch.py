@@ -191,6 +191,7 @@ class ScratchClone:
             'PLUMBLINE_RESULTS': str(self.results),
             'PLUMBLINE_SOFTWARE': str(self.software),
             'PLUMBLINE_SITE': 'demo',
+            'PLUMBLINE_BUSY': '0',  # the tests share their machine
             'PYTHONDONTWRITEBYTECODE': '1',  # a test may write a module twice in one second
         }
         return kept | chosen | more

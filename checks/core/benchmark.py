@@ -104,6 +104,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     placement: Placement | None = None
     facts: Sequence[str] = ('provenance.txt',)  # files of the job with key=value lines for the provenance
     wrapper: list[str] = []  # words before the program, such as numactl and its options
+    beside = 0.0  # CPUs of this host that others keep busy, where no scheduler chooses the node
     before_trials: list[str] = []  # lines of the job after its stack was activated
     after_trials: list[str] = []
     expected_settings = 'required.tsv'  # file of the settings that a node must have to run a program
@@ -170,6 +171,14 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     def derive(self, record: Record) -> None:
         """Add the samples of the computed metrics after all trials are read."""
 
+    @property
+    def slowed(self) -> float:
+        """How many times longer a trial takes beside what others do here; 1 where a reference needs the usual size."""
+        slowed = budget.slowed_by(self.beside, len(self.topology.all_cpus))
+        rows = load_references(self.site.name).rows if slowed > 1 else ()
+        has_reference = any(row.kind != 'elsewhere' and row.id.check in (self.check, '*') for row in rows)
+        return 1.0 if has_reference else slowed
+
     # Before the run
 
     @run_after('init')
@@ -221,6 +230,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.skip_if(bool(why), why)
         if self.topology.cache_note:
             self.provenance['caches'] = self.topology.cache_note
+        here = self.partition.entry.get('scheduler') == 'local' and not node_sweep.swept_nodes()
+        if here and not self.is_dry_run():
+            self.beside = budget.cpus_of_others()
         if self.partition.max_time:  # sizes are chosen for a trial that the queue allows
             self.trial_seconds = math.ceil(min(self.trial_seconds, budget.longest_trial(self.partition.max_time)))
         names = self.site.name, self.partition.name, self.stack.name

@@ -7,18 +7,23 @@ solve dense systems for hours. Speeds are conservative: what nodes of the last t
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import reframe as rfm
 from reframe.core.builtins import loggable, variable
+from reframe.core.logging import getlogger
 
 from checks.core.reading.trials import Metric
 from checks.core.topology import Topology, current_site
 from plumbline import settings
 from plumbline.errors import SiteError
+from plumbline.node_check.jobs import Busy, warning
 
 #: Part of a node's memory that a benchmark fills, unless its purpose is to fill the memory.
 MEMORY_SHARE = 0.5
@@ -95,6 +100,27 @@ def time_in_words(trials: int, seconds: float, limit: float, max_time: float | N
     return f'{words}; max_time allows {max_time:.0f} s: {jobs} job{"s" * (jobs > 1)} of that limit'
 
 
+@functools.cache
+def cpus_of_others() -> float:
+    """Return how many CPUs others keep busy on this host; warn of them. Measured once in a session: half a second."""
+    cpus = settings.BUSY.get()
+    if cpus is None:
+        busy = Busy()
+        time.sleep(0.5)
+        cpus = busy.cpus()
+    if disturbed := warning(cpus):
+        getlogger().warning(disturbed)
+    return cpus
+
+
+def slowed_by(cpus: float, of: int) -> float:
+    """Return how many times longer ranks that wait for each other take beside `cpus` busy CPUs `of` so many.
+
+    Measured with HPCC on two cores: 3 to 7 beside as many busy processes as cores.
+    """
+    return 1 + 3 * cpus / of if cpus >= of / 4 else 1.0
+
+
 def informational(metrics: Iterable[Metric], names: str = '*') -> list[Metric]:
     """Return the metrics; those whose names match `names` measure caches: they get no peak and need no reference."""
     return [
@@ -122,13 +148,13 @@ class Budgeted(rfm.RegressionTestPlugin):
     below_caches = False  # whether a size is too small for what it should measure
 
     def choose_budget(self):
-        """Set the seconds of a trial; if ``PLUMBLINE_BUDGETS`` names a file, append the seconds of all trials to it."""
+        """Set the seconds of a trial; append those of all trials to the file that ``PLUMBLINE_BUDGETS`` names."""
         self.estimates: list[float] = []  # estimated seconds of each benchmark that `fit` sized
         if self.trial_seconds is None:
             self.trial_seconds = self.seconds if isinstance(self.seconds, int) else self.seconds[self.size]
         if path := settings.BUDGETS.get():
             with open(path, 'a', encoding='utf-8') as stream:
-                stream.write(f'{self.hashcode} {self.trials * self.trial_seconds}\n')
+                stream.write(f'{self.hashcode} {self.trials * self.trial_seconds} {inspect.getfile(type(self))}\n')
 
     def limit_trial(self):
         """Lower the seconds of a trial to the estimated ones, and derive the time limit of a trial from them."""
@@ -150,13 +176,14 @@ class Budgeted(rfm.RegressionTestPlugin):
 
     def fit(
         self, wanted: float, needed: float, seconds_of: Callable[[float], float],
-        share: float = MEMORY_SHARE, runs: int = 1,
+        share: float = MEMORY_SHARE, runs: int = 1, slowed: float = 1.0,
     ) -> float:  # fmt: skip
         """Return the bytes of data on all nodes: `wanted`, or as many as fit into the time of a trial.
 
         `seconds_of`: bytes -> estimated seconds. `share`: the part of memory that may be filled. `runs`: the number of
         runs of a trial; each calls this method once and gets an equal part of the time. Below `needed` bytes caches are
-        measured, and all metrics become informational. The record says what was cut. Raises SiteError if the time is
+        measured, and all metrics become informational. The record says what was cut. `slowed`: how many times longer a
+        trial takes now than on a quiet node; what is cut for it is informational, too. Raises SiteError if the time is
         too short even without data.
         """
         seconds, memory = self.trial_seconds / runs, self.topology.described_memory or math.inf
@@ -166,12 +193,17 @@ class Budgeted(rfm.RegressionTestPlugin):
                 'any data: raise trial_seconds, or max_time of the partition'
             )
         room = min(wanted, share * memory * self.num_nodes)
-        size = largest(room, seconds_of, seconds)
-        self.estimates.append(seconds_of(size))
+        quiet = size = largest(room, seconds_of, seconds)
+        if slowed * seconds_of(0) < seconds:
+            size = largest(quiet, lambda data: slowed * seconds_of(data), seconds)
+        self.estimates.append(seconds_of(size) if size == quiet else seconds)
         if size < wanted:
             why = f'{seconds:.0f} s' if size < room else f'{share:.0%} of the memory'
             cut = f'{in_words(size)} of {in_words(wanted)}, which take at most {why}'
-            if size < needed:
+            if size < quiet:
+                self.below_caches = True
+                cut += f' on a busy node, {slowed:.1f} times slower; informational'
+            elif size < needed:
                 self.below_caches = True
                 cut += f'; informational, as data beyond the caches take {in_words(needed)}'
             self.provenance['size_cut'] = cut

@@ -6,7 +6,12 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+
+#: CPUs that others may keep busy on a quiet node.
+QUIET = 0.5
 
 _STEP = re.compile(rb'slurmstepd: \[(\d+)')  # how Slurm names the process of each step
 _PBS_JOBS = 'var/spool/pbs/mom_priv/jobs'
@@ -30,10 +35,35 @@ def jobs(epilog: bool = False, root: Path = Path('/')) -> list[str]:
     return sorted(names - {os.environ.get(name, '') for name in _OWN} if epilog else names)
 
 
-class Busy:
-    """CPU time that others use: other processes of this node, and other machines of its hypervisor."""
+def own_seconds() -> float:
+    """Return the CPU time in s of this process and of its ended children."""
+    return sum(os.times()[:4])
 
-    def __init__(self) -> None:
+
+def processes() -> Iterator[tuple[int, int, float]]:
+    """Yield each process, its parent, and the CPU time in s of it and of its ended children."""
+    for path in Path('/proc').glob('[0-9]*/stat'):
+        with suppress(OSError):  # it ended
+            fields = path.read_text(errors='replace').rpartition(')')[2].split()
+            yield int(path.parent.name), int(fields[1]), sum(map(int, fields[11:15])) / _TICKS
+
+
+def warning(cpus: float) -> str:
+    """Return a sentence if others keep more than `QUIET` CPUs of this node busy; else empty."""
+    if cpus <= QUIET:
+        return ''
+    every = os.cpu_count() or 1
+    return f'others keep {min(cpus, every):.1f} of {every} CPUs busy: these numbers will be no baseline'
+
+
+class Busy:
+    """CPU time that others use: other processes of this node, and other machines of its hypervisor.
+
+    `own`: returns the CPU time in s that is not of others.
+    """
+
+    def __init__(self, own: Callable[[], float] = own_seconds) -> None:
+        self._own = own
         self._before = self._now()
 
     def cpus(self) -> float:
@@ -41,10 +71,7 @@ class Busy:
         others, clock = self._now()
         return max(0.0, (others - self._before[0]) / max(clock - self._before[1], 1e-3))
 
-    @staticmethod
-    def _now() -> tuple[float, float]:
-        """Return the CPU time of all but this process and its ended children, in s, and the monotonic clock in s."""
+    def _now(self) -> tuple[float, float]:
+        """Return the CPU time of others and the monotonic clock, both in s."""
         user, nice, system, _, _, irq, softirq, steal = map(int, Path('/proc/stat').read_text().split(None, 9)[1:9])
-        own = os.times()
-        mine = own.user + own.system + own.children_user + own.children_system
-        return (user + nice + system + irq + softirq + steal) / _TICKS - mine, time.monotonic()
+        return (user + nice + system + irq + softirq + steal) / _TICKS - self._own(), time.monotonic()

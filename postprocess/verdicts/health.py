@@ -12,6 +12,7 @@ from functools import cached_property
 from statistics import median
 
 from plumbline.identity import CaseId
+from plumbline.node_check.jobs import QUIET
 from plumbline.units import number_in
 from postprocess.results.rows import CaseRow
 from postprocess.text import number
@@ -19,7 +20,7 @@ from postprocess.verdicts.verdict import Verdict
 
 #: Facts that ``parts/load.sh`` records on a node: name -> (highest value on a quiet node, meaning of a higher value).
 LOADS = {
-    'load_beside': (0.5, '{} CPUs were busy beside the benchmark, expected at most 0.5'),
+    'load_beside': (QUIET, '{} CPUs were busy beside the benchmark, expected at most 0.5'),
     'cpu_steal': (2.0, 'the hypervisor took {} % of the CPU time, expected at most 2 %'),
     'clock_throttled': (0.0, 'heat lowered the clock {} times'),
 }

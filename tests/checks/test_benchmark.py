@@ -9,6 +9,7 @@ import reframe.utility.sanity as sn
 from described_nodes import GPUS, TWO
 from reading import measured
 from reframe.core.exceptions import PerformanceError, SanityError
+from scratch import ROOT
 
 from checks.core.reading.trials import Metric, Plan
 from plumbline.errors import SiteError
@@ -212,7 +213,7 @@ def test_seconds_and_time_limit_of_trials(case_on, monkeypatch, tmp_path):
     case = case_on('HPCC', TWO, trials=4, size='quick')
     monkeypatch.setenv('PLUMBLINE_BUDGETS', str(tmp_path / 'budgets'))
     case.choose_budget()
-    assert (tmp_path / 'budgets').read_text() == f'{case.hashcode} 220\n'
+    assert (tmp_path / 'budgets').read_text() == f'{case.hashcode} 220 {ROOT}/checks/compute/hpcc.py\n'
     case.limit_trial()
     assert (case.trial_seconds, case.trial_time_limit) == (55, 60 + 550)
     case.estimates, case.trial_time_limit = [10.2, 20.5], None

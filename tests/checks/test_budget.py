@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sizes within the budget of a trial, whatever a machine reports, and caches that no processor has."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from rows import each_row
 
 from checks.core import budget
 from checks.core.reading.trials import Metric
-from checks.core.topology import LARGEST_CACHE_OF_CORE, Topology, topology_of
+from checks.core.topology import LARGEST_CACHE_OF_CORE, Cache, Topology, topology_of
 from plumbline.errors import SiteError
 from plumbline.site.sites import load_site, site_names
 
@@ -60,6 +61,45 @@ def test_time_and_memory_cut_a_size_and_the_record_says_so(wanted, needed, secon
     assert case.below_caches is informational
     assert bool(case.provenance) is bool(says)
     assert all(words in case.provenance['size_cut'] for words in says)
+
+
+@each_row(
+    ('slowed', 'size', 'informational'),
+    [(1, 3 * GIB, False), (2, 2 * GIB, True), (4, 0.75 * GIB, True), (40, 3 * GIB, False)],
+)
+def test_a_busy_node_cuts_a_size_whose_numbers_are_then_informational(slowed, size, informational):
+    """A trial of 10 s takes 1 s without data: 40 times as slow, no size would do, and the usual one is taken."""
+    case = a_case()
+    found = fit(case, 3 * GIB, 0, lambda size: 1 + 2 * size / GIB, slowed=slowed)
+    assert (round(found / GIB, 2), case.below_caches) == (round(size / GIB, 2), informational)
+    assert ('busy' in case.provenance.get('size_cut', '')) is informational
+
+
+@each_row(
+    ('cpus', 'of', 'slower'), [(0.0, 2, 1), (0.4, 2, 1), (1.0, 2, 2.5), (2.0, 2, 4), (1.0, 128, 1), (64.0, 128, 2.5)]
+)
+def test_how_much_slower_a_trial_is_beside_busy_processes(cpus, of, slower):
+    assert budget.slowed_by(cpus, of) == slower
+
+
+@pytest.mark.parametrize(('size', 'beside', 'kind', 'cut'), [
+    ('quick', 2.0, '', True), ('quick', 2.0, 'elsewhere', True), ('quick', 0.0, '', False), ('full', 2.0, '', False),
+    ('quick', 2.0, 'baseline', False),
+])  # fmt: skip
+def test_hpcc_fits_its_quick_size_to_a_busy_node_unless_a_reference_needs_the_usual_one(
+    case_on, monkeypatch, size, beside, kind, cut
+):
+    rows = [SimpleNamespace(kind=kind, id=SimpleNamespace(check='HPCC'))] * bool(kind)
+    monkeypatch.setattr('checks.core.benchmark.load_references', lambda _: SimpleNamespace(rows=rows))
+    two = replace(node(2, 'zen4'), caches=(Cache(3, 32 * 2**20, frozenset({0, 1})),))
+    usual, found = (
+        case_on(
+            'HPCC', two, 'start_empty', beside=others, size=size, trial_seconds=55, mode='quick',
+            site=SimpleNamespace(name='s'), placement=SimpleNamespace(ranks_per_node=2),
+        ) for others in (0.0, beside)
+    )  # fmt: skip
+    quiet, n = usual.matrix_order(), found.matrix_order()
+    assert (0 < n < quiet if cut else n == quiet) and found.below_caches is (usual.below_caches or cut)
 
 
 def test_runs_of_a_trial_share_its_time_and_unknown_memory_does_not_cut():

@@ -39,8 +39,9 @@ def test_what_a_case_took_counts_before_the_budget_of_its_check(tmp_path):
 
 
 def test_budgets_are_those_that_checks_tell():
-    assert budgets_in(['aa 30\n', 'bb 0\n', 'aa 60\n']) == {'aa': 63.0, 'bb': 3.0}
-    assert budgets_in([]) == {}
+    of_check, of_file = budgets_in(['aa 30 /a b.py\n', 'bb 0 /c.py\n', 'aa 60 /a b.py\n'])
+    assert of_check == {'aa': 63.0, 'bb': 3.0} and of_file == {'/a b.py': 33.0, '/c.py': 3.0}
+    assert budgets_in([]) == ({}, {})
 
 
 def test_a_line_for_each_case_that_ends_with_what_is_left(capsys):
@@ -145,13 +146,23 @@ def test_the_clock_shows_hours_minutes_and_seconds(monkeypatch, capsys):
     assert line == '  02:03:04 [0/0] waits'
 
 
-@each_row('at, left', [(0, '5 min'), (30, '4 min 30 s'), (200, '3 min')])
-def test_what_the_first_case_ran_is_no_longer_left_but_no_more_than_it_should_take(at, left, monkeypatch, capsys):
-    """A of 2 min runs, B of 3 min waits."""
+@each_row('at, left', [(0, '5 min'), (30, '4 min 30 s'), (200, '6 min 20 s'), (1200, '48 min')])
+def test_what_the_first_case_ran_is_no_longer_left_and_one_that_is_late_takes_as_much_longer(
+    at, left, monkeypatch, capsys
+):
+    """A of 2 min runs, B of 3 min waits. At 200 s, A is 80 s late, and B takes 200 / 120 of its time."""
     progress = Progress(Seconds(budgets={'aa': 120.0, 'bb': 180.0}))
     lines = (0, RUN.format('A', 'aa')), (0, RUN.format('B', 'bb'))
     (line,) = told(progress, monkeypatch, capsys, *lines, then=[(at, 'waits')])
     assert line.endswith(f'[0/2] waits; about {left} left')
+
+
+def test_a_case_is_late_where_it_takes_longer_than_those_before_it_did(monkeypatch, capsys):
+    """A took 240 s in place of 120, so B takes 180 s in place of 90, of which 60 have passed; then it is 60 s late."""
+    progress = Progress(Seconds(budgets={'aa': 120.0, 'bb': 90.0}))
+    lines = (0, RUN.format('A', 'aa')), (0, RUN.format('B', 'bb')), (240, OK.format(1, 2, 'A', 'aa'))
+    found = told(progress, monkeypatch, capsys, *lines, then=[(300, 'waits'), (480, 'waits')])
+    assert [line.rpartition('; ')[2] for line in found] == ['about 3 min left', 'about 2 min left', 'about 1 min left']
 
 
 @each_row('budget, left', [(60.0, '3 min'), (61.0, '5 min 54 s')])
@@ -188,6 +199,26 @@ def test_how_many_cases_there_are(lines, total):
     for line in lines:
         progress.follow(line)
     assert progress._total == total
+
+
+def test_a_late_line_warns_of_others_and_what_was_aborted_leaves_no_time(capsys):
+    with Progress(Seconds(budgets={'aa': 100.0}), heartbeat=0.02, others=lambda: 'others keep 2.0 CPUs') as progress:
+        progress.follow(RUN.format('A', 'aa'))
+        printed = ''
+        for began in (0, 300):
+            progress._waiting[A] = 'A', time.monotonic() - began
+            for _ in range(500):
+                if 'first A' in (printed := capsys.readouterr().out):
+                    break
+                time.sleep(0.01)
+            else:
+                raise AssertionError('no sign of life')
+            assert ('others keep' in printed.splitlines()[-1]) == ('late' in printed.splitlines()[-1]), printed
+    assert 'others keep 2.0 CPUs' in printed
+    progress.follow(RUN.format('B', 'bb'))
+    progress.follow(OK.format(1, 2, 'B', 'bb').replace('   OK', 'ABORT'))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert 'ABORT' in last and 'left' not in last
 
 
 @each_row('at_once, began', [(None, 3), ({'s:p': 2}, 2), ({'s:q': 1}, 3)])

@@ -230,6 +230,27 @@ def test_only_processes_of_these_results_are_ended(tmp_path):
         other.wait()
 
 
+def test_the_cpu_time_of_what_these_results_started_is_not_that_of_others(tmp_path):
+    burn = 'import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ntime.sleep(60)'
+    child = f'import os, time\npid = os.fork()\nif not pid: exec({burn.partition("print")[0]!r}); os._exit(0)\n'
+    child += 'while ") Z " not in open(f"/proc/{pid}/stat").read(): time.sleep(0.01)\nprint(flush=True); time.sleep(60)'
+    mine = os.environ | {settings.OWNER.name: owner_of(tmp_path)}
+    before, started = of_process.cpu_seconds(tmp_path), []
+    try:
+        for environment, grew, program in ((os.environ, False, burn), (mine, True, burn), (mine, True, child)):
+            started.append(
+                subprocess.Popen([sys.executable, '-c', program], env=environment, stdout=subprocess.PIPE)
+            )  # fmt: skip
+            started[-1].stdout.readline()
+            now = of_process.cpu_seconds(tmp_path)
+            assert (now - before >= 0.29) is grew, now - before
+            before = now
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
 def test_status_knows_a_session_that_is_not_stored_yet(session):
     results = Path(session.results)
     session.remember()
@@ -267,7 +288,7 @@ def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(reframe):
         '\x1b[31m  ^ Needed /3c @s:q+e\x1b[0m\n- no hash @s:p\n'
         'Concretized 2 test case(s)\n'
     )
-    reframe.err, reframe.budgets = 'WARNING: skipping test file c.py: no module\n', '1a2b 57\n'
+    reframe.err, reframe.budgets = 'WARNING: skipping test file c.py: no module\n', '1a2b 57 checks/a.py\n'
     selection = Selection('s', 'quick', WORDS)
     cases, problems = selection.list_cases({'A': 'b'})
     assert cases == {('1a2b', 's:p+e'): 'STREAM %x=1', ('3c', 's:q+e'): 'Needed'}
@@ -314,17 +335,25 @@ def test_a_selection_that_makes_a_case_for_each_node(words, distributes):
     assert Selection('s', 'quick', words).distributes == distributes
 
 
-def test_checks_of_nodes_run_first_and_files_without_checks_or_sense_are_left_out(monkeypatch, tmp_path):
+def test_checks_of_nodes_run_first_then_short_ones_and_files_without_checks_are_left_out(monkeypatch, tmp_path):
     for name, text in {
         'a/gpu': '@rfm.simple_test\nclass A: pass', 'node/z': '@simple_test\nclass Z: pass', 'core/base': 'x = 1',
-        'b/wrong': 'x = 1\ny =\n', 'c/own': '    # @rfm.simple_test\n',
+        'b/short': '@rfm.simple_test\nclass B: pass', 'b/wrong': 'x = 1\ny =\n', 'c/own': '    # @rfm.simple_test\n',
     }.items():  # fmt: skip
         path = tmp_path / f'checks/{name}.py'
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setattr(module, 'ROOT', tmp_path)
-    files, (problem,) = Selection('s', 'quick')._checks
-    assert [path.stem for path in files] == ['z', 'gpu'] and 'wrong.py:2: ' in problem
+    selection = Selection('s', 'quick')
+    _, (problem,) = selection._checks
+
+    def order():
+        return [Path(word[2:]).stem for word in selection.command if word.startswith('-c')]
+
+    assert order() == ['z', 'gpu', 'short'] and 'wrong.py:2: ' in problem
+    for name, seconds in {'a/gpu': 9, 'b/short': 3, 'node/z': 60}.items():
+        selection.shortest[f'{tmp_path}/checks/{name}.py'] = seconds
+    assert order() == ['z', 'short', 'gpu']
 
 
 # What a session keeps
@@ -427,9 +456,9 @@ def test_partitions_without_a_queue_run_as_many_jobs_as_the_site_allows_or_eight
     site = SimpleNamespace(
         name='s', partitions={name: SimpleNamespace(name=name, entry=entry) for name, entry in entries.items()}
     )
-    monkeypatch.setattr(module, 'name_of_this_site', lambda: 's')
-    monkeypatch.setattr(module, 'load_site', lambda name: site)
-    assert module._most_at_once() == {'s:own': 8, 's:few': 2}
+    assert module._most_at_once(site) == {'s:own': 8, 's:few': 2} and not module.runs_here(site)
+    del site.partitions['q']
+    assert module.runs_here(site)
 
 
 # A process that runs

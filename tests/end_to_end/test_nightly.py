@@ -265,6 +265,23 @@ def first_report(demo) -> str:
     return min(demo.results.glob('reports/*.json')).read_text()
 
 
+def test_a_busy_machine_is_told_before_the_first_case_also_by_plain_reframe(demo):
+    loop = ['nice', '-n', '19', 'sh', '-c', 'while :; do :; done']  # takes what others leave
+    loops = [subprocess.Popen(loop) for _ in range(os.cpu_count())]
+    try:
+        night = demo.nightly('--', '-Strials=1', PLUMBLINE_BUSY='').stdout
+        plain = demo.reframe('-r', '-Strials=1', PLUMBLINE_BUSY='').stdout
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    for said, first in ((night, '[1/1]'), (plain, '1/1)')):
+        (found,) = re.finditer(r'others keep (\S+) of (\d+) CPUs busy: these numbers will be no baseline', said)
+        assert float(found[1]) > 0.7 * os.cpu_count() and int(found[2]) == os.cpu_count()
+        assert found.start() < said.index(first), said
+    assert 'WARNING: others' in plain, plain
+
+
 def test_two_at_once_and_a_kill_in_the_middle(demo, tmp_path):
     started = tmp_path / 'started'
     demo.program(f'echo $$ > {started}; sleep 300')

@@ -38,6 +38,7 @@ from plumbline.machine.kind import kind_of
 from plumbline.node_check.jobs import Busy, warning
 from plumbline.paths import ROOT
 from plumbline.references import MODES
+from plumbline.signals import Signalled
 from plumbline.site.sites import UNDESCRIBED, Site, load_site, read_site
 from plumbline.units import in_words
 from postprocess.text import count, one_line
@@ -151,7 +152,13 @@ class Night:
         words = list(self.arguments.selection)
         if self.arguments.max_wait:
             words.append(f'-Smax_pending_time={self.arguments.max_wait}s')
-        code = self._measure(Selection(site.name, mode, tuple(words)))
+        try:
+            code = self._measure(Selection(site.name, mode, tuple(words)))
+        except Signalled as told:  # between two runs of ReFrame
+            if told.exit_code == INTERRUPTED and (session := PlannedSession.unfinished(results)):
+                session.ended_by = signal.SIGINT
+                session.remember()
+            raise
         if when == 'after' and not self._told_to_end:
             provision(results)
         if self.outcome:

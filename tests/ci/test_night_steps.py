@@ -21,6 +21,7 @@ from ci.progress import Seconds
 from ci.session import UNFINISHED, Lack, PlannedSession, Selection
 from ci.slurm_nodes import NodeOut, Nodes
 from plumbline import settings
+from plumbline.signals import Signalled
 from plumbline.site.sites import Environ, Partition, Site
 
 A, B = ('hash-a', 's:p+e'), ('hash-b', 's:p+e')
@@ -387,6 +388,20 @@ def test_what_a_person_ended_is_no_fault_and_goes_on(world, capsys):
     content = json.loads(report.read_text())
     assert (expected, problems) == (1, []) and names(content) == ['a']
     assert json.loads(content['session_info']['plumbline_narrowed_by']) == ['ended by a person']
+
+
+@each_row('number, by_a_person', [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, world, monkeypatch):
+    night, session = night_of(world, '--no-provision'), killed(world, case('a'))
+
+    def measure(_):
+        raise Signalled(number)
+
+    monkeypatch.setattr(night, '_measure', measure)
+    with pytest.raises(Signalled):
+        night.run(SITE, world.results)
+    assert (PlannedSession.unfinished(world.results).ended_by == signal.SIGINT) is by_a_person
+    session.forget()
 
 
 @each_row('number, judged, code', [(signal.SIGINT, 0, 130), (signal.SIGTERM, 1, 5)])

@@ -16,6 +16,8 @@ from postprocess.cli.app import DEFAULT, NewResults, References, app, complain, 
 if TYPE_CHECKING:
     from postprocess.results.store import Session, Store
 
+_FAILED = ('fail', 'abort', 'xpass')  # ReFrame's results for which it ends with an exit code other than 0
+
 
 @app.command(context_settings={'ignore_unknown_options': True})
 def gate(
@@ -52,16 +54,20 @@ def gate(
 
     with tempfile.TemporaryDirectory(prefix='plumbline-gate-') as folder:
         report = Path(folder, 'report.json')
-        reruns.run(command, report)
-        name = read_report(report).session['session']
+        code = reruns.run(command, report)
+        read = read_report(report)
+        name = read.session['session']
         stored_report = results / 'reports' / f'{name}.json'
         write_text(stored_report, report.read_text(encoding='utf-8'))
     store = Store(results)
-    session = _stored(store, stored_report, name)
+    problems: tuple[str, ...] = ()
+    if code and not any(case['result'] in _FAILED for case in read.cases):
+        problems = (f'the command ended with exit code {code}, and no case of its run report failed',)
+    session = _stored(store, stored_report, name, problems)
     for number in range(1, rerun + 1):
         if not _ran_again(store, session, stored_report, references, number):
             break
-        session = _stored(store, stored_report, name)
+        session = _stored(store, stored_report, name, problems)
     digest = answer(store, name, None, references)
     write_page(results / 'report.html', store, digest, references)
     if junit:
@@ -74,11 +80,11 @@ def gate(
     raise typer.Exit(2 if digest.faults else digest.exit_code)
 
 
-def _stored(store: Store, report: Path, name: str) -> Session:
-    """Store the session of a report and return it. Raises InputError."""
+def _stored(store: Store, report: Path, name: str, problems: tuple[str, ...] = ()) -> Session:
+    """Store the session of a report, with `problems` outside its cases, and return it. Raises InputError."""
     from postprocess.readers.ingest import ingest
 
-    for message in ingest(store, [report]):
+    for message in ingest(store, [report], problems=problems):
         if isinstance(message, InputError):
             raise message
         if not message.startswith(f'{report}'):

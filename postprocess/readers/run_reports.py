@@ -222,7 +222,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         'reframe': _get(info, 'version', str, 'session_info'), 'mode': selection.mode, 'cmdline': cmdline,
         'selection': _chosen(info, 'selection') or list(selection.selection),
         'narrowed_by': list(selection.narrowed_by) if narrowed_by is None else narrowed_by, 'runs': len(runs),
-        'ran': len(identities), 'problems': clock_problems(started, ended), **origin,
+        'ran': len(identities), 'problems': [*clock_problems(started, ended), *_lost_cases(runs)], **origin,
     }  # fmt: skip
     if not any(map(_is_ours, (entry for _, entry in entries))) and any(entry.get('perfvalues') for _, entry in entries):
         session['source'] = f'other {session["source"]}'
@@ -288,6 +288,16 @@ def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tup
                 identities.add(identity)
             entries.append((number, entry | {'repetition': int(repeated[1]) if repeated else 0}))
     return [(number * repetitions + entry['repetition'], entry) for number, entry in entries], identities
+
+
+def _lost_cases(runs: list[Any]) -> list[str]:
+    """Return a sentence for each run that holds fewer cases than ReFrame counted in it."""
+    runs_and_counts = [(run['testcases'], run.get('num_cases')) for run in runs]
+    return [
+        f'its run report counts {count(counted, "case")} and has {len(cases)}'
+        for cases, counted in runs_and_counts
+        if isinstance(counted, int) and counted > len(cases)
+    ]
 
 
 def _is_end_of_duration(entry: dict[str, Any]) -> bool:

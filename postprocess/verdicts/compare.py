@@ -85,7 +85,8 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     again += _pairs(session, cases, {row.measured.case_id for _, row in candidates})
     health = Health(cases)
     verdicts = [health.in_cause(lost_number(verdict, row)) for verdict, row in zip(verdicts, rows, strict=True)]
-    verdicts += not_measured(lookup, rows, cases, session, policy)
+    together = recorded_together(store, session, lookup, rows)
+    verdicts += not_measured(lookup, rows, cases, session, policy, together)
     problems = [*of_hardware.values(), *problems_of(session, cases, rows)]
     command = partial(store.command, site=session.site, root=root)
     busy = read_doubts(store, [session], {})
@@ -350,11 +351,11 @@ def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) 
 def site_policy(session: Session, root: Path | None = None) -> dict[str, Any]:
     """Return the tolerances in the ``site.yaml`` of the session's site below `root`, else in the suite's own file.
 
-    A site where only another suite measured needs no such file. Raises InputError, SiteError.
+    A site where only another suite measured, or nothing did, needs no such file. Raises InputError, SiteError.
     """
     site = session.site
     path = site_folder(site, root) / 'site.yaml'
-    if not path.exists() and session.is_of_another_suite:
+    if not path.exists() and (session.is_of_another_suite or not session.ran):
         return {}
     if not path.exists():
         raise InputError(f'site {site} is not described: expected {path}')
@@ -390,13 +391,28 @@ def verdict_of(row: Measured, rules: Sequence[tuple[Reference, Limits]], session
     )  # fmt: skip
 
 
+def recorded_together(store: Store, session: Session, lookup: References, rows: list[Measured]) -> set[SeriesId]:
+    """Return the series recorded in the sessions that also recorded what a session of another suite measured.
+
+    A session with a selection, such as by ``--name``, counts only beside those with the same one. Empty for a session
+    of ours.
+    """
+    if not session.is_of_another_suite:
+        return set()
+    behind = frozenset[str]().union(*(lookup.exact[row.id].sessions for row in rows if row.id in lookup.exact))
+    if session.narrowed_by:
+        behind &= {one.short_name for one in store.sessions(session.site) if one.selection == session.selection}
+    return {row.id for row in lookup.exact.values() if row.sessions & behind}
+
+
 def not_measured(
-    lookup: References, rows: list[Measured], cases: list[CaseRow], session: Session, policy: dict[str, Any]
-) -> list[Verdict]:
+    lookup: References, rows: list[Measured], cases: list[CaseRow], session: Session, policy: dict[str, Any],
+    together: Collection[SeriesId] = (),
+) -> list[Verdict]:  # fmt: skip
     """Return the verdict `missing` for each reference that the session should have measured and did not.
 
-    It should have measured the references of the cases that ran. If it ran a whole mode, it should also have measured
-    the baselines of that mode.
+    It should have measured the references of the cases that ran; if it ran a whole mode, also the baselines of that
+    mode; and a session of another suite, which has no modes, the series in `together`.
     """
     keys = {row.id for row in rows}
     cases = [case for case in cases if not case.fixture]
@@ -412,14 +428,16 @@ def not_measured(
     unmet = [
         row
         for row in lookup.exact.values()
-        if row.id not in keys and row.kind != 'elsewhere' and (row.id.case in ended or in_mode(row))
+        if row.id not in keys
+        and row.kind != 'elsewhere'
+        and (row.id.case in ended or in_mode(row) or row.id in together)
     ]
     unmet += [row for row in lookup.patterns if in_mode(row) and not any(row.matches(key) for key in keys)]
     verdicts = []
     for row in unmet:
         case = None if row.is_pattern else ended.get(row.id.case)
         if case is None:
-            cause = f'no case of this {session.mode} session measured it'
+            cause = f'no case of this {session.mode or "whole"} session measured it'
         else:
             cause = failure(case) or 'its case ran and does not declare this metric'
         bound = limits(row, tolerance_for(policy, row.id, **row.stated))

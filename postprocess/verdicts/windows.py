@@ -138,7 +138,9 @@ def compare_windows(
     for change, certainty in zip(changes, certainties(changes), strict=True):
         verdicts[change.place] = _verdict(verdicts[change.place], change, certainty)
     rows = [row for group in new.values() for row in group]
-    verdicts += compare.not_measured(References(references.values()), rows, cases, newest, policy)
+    is_whole = newest.is_of_another_suite and any(session.selection == newest.selection for session in before)
+    together = references if is_whole else ()
+    verdicts += compare.not_measured(References(references.values()), rows, cases, newest, policy, together)
     problems = problems_of(newest, cases, latest)
     scope = f'{newest.site}, {_named(after)}, against {_named(before)}'
     return Comparison(newest, before[-1], worst_first(verdicts), problems, scope, undecided=undecided_in(verdicts))

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,8 @@ def test_a_suite_is_run_stored_and_judged(gate, tmp_path):
     assert (tmp_path / 'results/report.html').stat().st_size > 10_000
     (report,) = (tmp_path / 'results/reports').iterdir()
     assert json.loads(report.read_text())['session_info']['cmdline'].endswith('-c suite.py -r')
+    odd = gate('sh', '-c', f'{REFRAME} -c suite.py -r; exit 4')  # all passed, says the report
+    assert odd.returncode == 1 and 'ended with exit code 4' in re.sub(r'\s+', ' ', odd.stdout), odd.stdout
     red = gate(*command, code=3)
     assert red.returncode == 1 and '1 incident open' in red.stdout and "suite.py -r -n '^Rates'" in red.stdout, (
         red.stdout

@@ -423,3 +423,33 @@ def test_directions_of_superbench_are_those_of_the_units_in_its_manual(tmp_path,
     path.write_text(json.dumps({'node': 'n1', metric: 2.5}))
     (found,) = READERS['superbench'](path)
     assert (found.value, found.better) == (2.5, better)
+
+
+def test_a_whole_check_that_is_gone_is_missing(work, tmp_path):
+    """Beside a baseline and between sessions, also in `compare --coverage`; a file of other checks lacks nothing."""
+    for night in range(12):
+        (tmp_path / f'{night}.csv').write_text(
+            'session,time,check,metric,unit,value\n'
+            + ''.join(
+                f'n{night},2026-03-{night + 1:02}T01:00:00Z,{check},bandwidth,GB/s,{100 + night % 3 * 0.3:.1f}\n'
+                for check in ('a', 'b')[: 1 if night == 10 else 2]
+            )
+        )
+    (tmp_path / 'c.csv').write_text(
+        'session,time,check,metric,unit,value\nm,2026-03-13T01:00:00Z,c,bandwidth,GB/s,7.0\n'
+    )
+    ingest(work, tmp_path / '0.csv', 'table', *(tmp_path / f'{night}.csv' for night in range(1, 10)))
+    for step in ('propose', 'accept'):
+        assert work.run('record', step, '--site', 'box').exit_code == 0
+    ingest(work, tmp_path / '10.csv', 'table')
+    for options, said in ((), '1 missing'), (('--coverage',), '1 vanished'):
+        red = work.run('compare', '--site', 'box', *options)
+        assert red.exit_code == 1 and said in red.stdout, red.output
+    day_before, last = (session.short_name for session in Store(work.results).sessions('box')[-2:])
+    gone = work.run('compare', '--site', 'box', day_before, last)
+    assert gone.exit_code == 1 and '1 missing' in gone.stdout, gone.output
+    ingest(work, tmp_path / '11.csv', 'table')
+    assert work.run('compare', '--site', 'box').exit_code == 0
+    ingest(work, tmp_path / 'c.csv', 'table')  # a file of its own, never measured together with the others
+    other = work.run('compare', '--site', 'box')
+    assert other.exit_code == 0 and '1 missing' not in other.stdout, other.output

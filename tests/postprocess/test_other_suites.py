@@ -45,6 +45,7 @@ def night(number, rate, names='^StreamLike', system='cluster'):
         'cmdline': f'/opt/reframe/bin/reframe -C ours.py -c tests -n {shlex.quote(names)} -r', 'hostname': 'login1',
     }  # fmt: skip
     tests[:] = tests[:2]
+    report['runs'][0]['num_cases'] = len(tests)
     for place, test in enumerate(tests):
         values = {name.split(':')[-1]: value for name, value in test['perfvalues'].items()}
         values['triad'][0] = rate if place == 0 else RATES[number % 10]
@@ -242,3 +243,27 @@ def test_what_a_test_of_others_may_have_costs_no_value(work):
     first['perfvalues'] = {f'cluster:cpu:{way}:4k': [9.5, 0, None, None, 'GB/s', 'pass'] for way in ('read', 'write')}
     work.ingest(report)
     assert sorted(metric for _, _, metric in values_in(work.results)) == ['latency', 'read:4k', 'triad', 'write:4k']
+
+
+def test_tests_that_are_gone_are_named(work):
+    """A report that holds fewer cases than ReFrame counted, one of no case, and one that no longer has a known test."""
+    for number, rate in enumerate(RATES):
+        work.ingest(night(number, rate))
+    assert work.run('record propose').exit_code == 0 and work.run('record accept').exit_code == 0
+    by_hand = night(10, 95.1, names='^StreamLike%size=small')
+    del by_hand['runs'][0]['testcases'][1:]
+    by_hand['runs'][0]['num_cases'] = 1
+    work.ingest(by_hand)
+    assert work.run('compare').exit_code == 0, work.run('compare').output
+    gone = night(11, 95.1)
+    del gone['runs'][0]['testcases'][1:]
+    gone['runs'][0]['num_cases'] = 2
+    work.ingest(gone)
+    red = work.run('compare')
+    assert red.exit_code == 1 and '2 missing' in red.stdout, red.output
+    assert 'counts 2 cases and has 1' in re.sub(r'\s+', ' ', red.stdout), red.output
+    empty = night(12, 95.1)
+    empty['runs'][0] |= {'testcases': [], 'num_cases': 0}
+    assert work.run('ingest', work.write(empty), '--site', 'cluster').exit_code == 0
+    none = work.run('compare')
+    assert none.exit_code == 1 and 'no case ran' in none.stdout, none.output

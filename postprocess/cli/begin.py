@@ -133,7 +133,7 @@ def _steps(site: str) -> Iterator[_Step]:
     """Yield the first steps of a site."""
     from plumbline.paths import results_directory, site_file
     from postprocess.results.store import Store
-    from postprocess.verdicts.baseline import read_baseline
+    from postprocess.verdicts.baseline_files import read_baseline
 
     def recorded() -> bool:
         """Return True if the site has a baseline."""

@@ -327,7 +327,7 @@ def forget(
     from postprocess.incidents import ledger
     from postprocess.results.store import Store
     from postprocess.text import count
-    from postprocess.verdicts.baseline import read_baseline
+    from postprocess.verdicts.baseline_files import read_baseline
 
     opened = Store(results)
     if back:

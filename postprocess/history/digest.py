@@ -35,6 +35,7 @@ from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
 from postprocess.verdicts.advice import few_judged
 from postprocess.verdicts.compare import judge_session
+from postprocess.verdicts.proposals import remember
 from postprocess.verdicts.verdict import Comparison
 
 _FLEET_DAYS = 30  # days before the session that show a node's own level
@@ -232,7 +233,9 @@ def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool
         try:
             ledger.write(results, session.site, before, whole)
             ledger.note_judged(results, session)
-        except InputError as error:
+            if newest:
+                remember(results, session.site, root)
+        except (InputError, SiteError) as error:
             digest.faults.append(f'the incidents were not kept: {error}')
     shown = [incident for incident in after if not incident.closed or session.session in incident.seen]
     digest.known = in_order(shown, digest.day)

@@ -21,7 +21,7 @@ from postprocess.incidents.known import with_options
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.advice import narrowing, sessions_of
-from postprocess.verdicts.baseline import read_baseline
+from postprocess.verdicts.baseline_files import read_baseline
 from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.compare import site_policy
 

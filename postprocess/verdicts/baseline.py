@@ -16,14 +16,14 @@ from plumbline.clock import is_ahead
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import DEFAULT_SPREAD, PRIOR_DF, Limits, Tolerance, limits, spread_of, tolerance_for
-from plumbline.paths import site_file
 from plumbline.record import summarize
-from plumbline.references import FILES, Reference, load_references, read_references
+from plumbline.references import Reference, load_references
 from plumbline.site.sites import UNDESCRIBED
 from plumbline.units import UNITS
 from postprocess.results.store import Session, Store
 from postprocess.statistics.levels import Level, Values, estimate
 from postprocess.text import count, digits, ranges
+from postprocess.verdicts.baseline_files import lost, read_baseline, read_retired
 from postprocess.verdicts.candidates import (
     BINARY,
     Accused,
@@ -56,7 +56,6 @@ _NAMED = 30  # most sessions that a row names besides its first
 _NOTHING = 'holds nothing that can be recorded'
 _BEFORE = 'is from before the baseline in force'
 #: Name of the file, next to the baseline.csv of a site, with the rows that were taken out of the baseline.
-RETIRED = 'retired.csv'
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,9 @@ class _Recorder:
         self.site = sessions[0].site
         self.policy = site_policy(sessions[-1], root)
         self.published = load_references(self.site, root).published
-        self.in_force = {row.id: row for row in read_baseline(self.site, root)}
+        self.in_force = lost(store.folder.parent, self.site, root) | {
+            row.id: row for row in read_baseline(self.site, root)
+        }
         self.retired = {row.id: retired_at(row) for row in read_retired(self.site, root)}
         # an epoch explains an incident of the case in the first sessions of that epoch
         explained = {(row.id.case, name) for row in self.in_force.values() if row.epoch for name in row.sessions}
@@ -399,18 +400,6 @@ def _with_spread_of(new: Reference, old: Reference) -> Reference:
 def part(text: str) -> str:
     """Return `text` without the separators of a provenance, so that it can be a part of one."""
     return text.replace(';', ',')
-
-
-def read_baseline(site: str, root: Path | None = None) -> list[Reference]:
-    """Return the rows of the ``baseline.csv`` of a site; no rows if there is no file. Raises SiteError."""
-    path = site_file(site, FILES['baseline'], root)
-    return read_references(path, 'baseline') if path.exists() else []
-
-
-def read_retired(site: str, root: Path | None) -> list[Reference]:
-    """Return the rows that were retired from the baseline of a site. Raises SiteError."""
-    path = site_file(site, RETIRED, root)
-    return read_references(path, 'baseline') if path.exists() else []
 
 
 def retired_at(row: Reference) -> datetime | None:

@@ -30,7 +30,7 @@ from postprocess.statistics import night
 from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.text import count, number
-from postprocess.verdicts import gather, hardware
+from postprocess.verdicts import baseline_files, gather, hardware
 from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
 from postprocess.verdicts.candidates import number_of_cases, read_doubts
 from postprocess.verdicts.elsewhere import Elsewhere
@@ -88,6 +88,7 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     together = recorded_together(store, session, lookup, rows)
     verdicts += not_measured(lookup, rows, cases, session, policy, together)
     problems = [*of_hardware.values(), *problems_of(session, cases, rows)]
+    problems += baseline_files.problems(store.folder.parent, session.site, root)
     command = partial(store.command, site=session.site, root=root)
     busy = read_doubts(store, [session], {})
     comparison = Comparison(

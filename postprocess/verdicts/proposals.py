@@ -17,7 +17,8 @@ from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_refer
 from plumbline.site.sites import site_names
 from postprocess.results.store import Store
 from postprocess.text import digits, to_csv
-from postprocess.verdicts.baseline import Proposal, read_baseline
+from postprocess.verdicts.baseline import Proposal
+from postprocess.verdicts.baseline_files import known_file, lost, read_baseline
 
 _COLUMNS = (*COLUMNS, *RECORDED)
 
@@ -98,6 +99,13 @@ def accept(results: Path, site: str | None, root: Path | None) -> Accepted:
     added = sum(row.id not in before for row in proposed)
     changed = sum(row.id in before and row != before[row.id] for row in proposed)
     return Accepted(path, proposed, added, changed, len(after) - added - changed)
+
+
+def remember(results: Path, site: str, root: Path | None) -> None:
+    """Keep the rows of the baseline, and those that it lost, for later sessions. Raises InputError, SiteError."""
+    rows = lost(results, site, root) | {row.id: row for row in read_baseline(site, root)}
+    if rows:
+        write_text(known_file(results, site), to_baseline(rows.values()))
 
 
 def to_baseline(rows: Iterable[Reference]) -> str:

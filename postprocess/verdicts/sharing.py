@@ -17,7 +17,7 @@ from plumbline.paths import site_folders
 from plumbline.references import ELSEWHERE, Reference
 from postprocess.results.store import Session, Store
 from postprocess.text import to_csv
-from postprocess.verdicts.baseline import read_baseline
+from postprocess.verdicts.baseline_files import read_baseline
 from postprocess.verdicts.elsewhere import COLUMNS, Level, Machine, parse, read
 
 #: Params and dims that number the parts of a node, on each of which a machine should reach the same.

@@ -206,3 +206,29 @@ def test_what_a_killed_command_left_beside_a_baseline_is_removed(work):
     os.utime(work.sites / SITE / names[1], (BEGAN, BEGAN))
     retire(work, 'STREAM copy', '--why', 'gone')
     assert [name for name in names if (work.sites / SITE / name).exists()] == list(names[2:])
+
+
+def test_a_row_that_left_the_baseline_otherwise_is_a_problem_of_each_night(work):
+    """A merge loses the row of a metric that is 20 % slower: no night is green, and no advice records the slow one."""
+    for number in range(6):
+        night(work, number, 'copy', 'triad')
+    assert work.run('record propose').exit_code == 0 and work.run('record accept').exit_code == 0
+    night(work, 6, 'copy', 'triad')
+    assert work.run('compare').exit_code == 0
+    path = work.sites / SITE / 'baseline.csv'
+    whole = path.read_text()
+    path.write_text(''.join(line for line in whole.splitlines(True) if ',triad,' not in line))
+    for number in (7, 8):
+        slow = case(metrics={'copy': metric([99.9, 100.1]), 'triad': metric([79.9, 80.1])})
+        work.ingest(report(slow, uuid=f'{number:08x}', mode='quick', began=BEGAN + number * DAY))
+        red = work.run('compare')
+        assert red.exit_code == 1 and 'lacks 1 row' in red.stdout and 'STREAM triad' in red.stdout, red.output
+        assert work.run('status').exit_code == 1
+    document = json.loads(work.run('record propose', '--format', 'json', 'latest').stdout)
+    (withheld,) = document['withheld']  # the slow level beside the row that was lost
+    assert 'triad' in withheld, withheld
+    path.write_text(whole)
+    again = work.run('compare')
+    assert 'lacks 1 row' not in again.stdout and 'regressed' in again.stdout, again.output
+    retire(work, 'STREAM triad', '--why', 'not needed')
+    assert 'lacks' not in work.run('compare').stdout

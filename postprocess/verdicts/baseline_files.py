@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read the baseline of a site, and notice rows that left it without `plumbline record retire`, as by a merge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from plumbline.errors import SiteError
+from plumbline.identity import SeriesId
+from plumbline.paths import site_file
+from plumbline.references import FILES, Reference, read_references
+from postprocess.text import count
+from postprocess.verdicts.problems import Problem
+
+RETIRED = 'retired.csv'  # beside baseline.csv
+_SHOWN = 3  # rows that a sentence names
+
+
+def read_baseline(site: str, root: Path | None = None) -> list[Reference]:
+    """Return the rows of the ``baseline.csv`` of a site; no rows if there is no file. Raises SiteError."""
+    path = site_file(site, FILES['baseline'], root)
+    return read_references(path, 'baseline') if path.exists() else []
+
+
+def read_retired(site: str, root: Path | None) -> list[Reference]:
+    """Return the rows that were retired from the baseline of a site. Raises SiteError."""
+    path = site_file(site, RETIRED, root)
+    return read_references(path, 'baseline') if path.exists() else []
+
+
+def lost(results: Path, site: str, root: Path | None) -> dict[SeriesId, Reference]:
+    """Return the rows that a judged session knew, and that neither ``baseline.csv`` nor ``retired.csv`` holds.
+
+    Raises SiteError for a file that is wrong.
+    """
+    kept = known_file(results, site)
+    if not kept.exists():
+        return {}
+    there = {row.id for row in (*read_baseline(site, root), *read_retired(site, root))}
+    return {row.id: row for row in read_references(kept, 'baseline') if row.id not in there}
+
+
+def problems(results: Path, site: str, root: Path | None) -> list[Problem]:
+    """Return the problem that rows are lost, if they are."""
+    try:
+        rows = lost(results, site, root)
+    except SiteError as error:
+        return [Problem(f'{error}; remove the file, and the next session keeps the rows of the baseline anew')]
+    if not rows:
+        return []
+    names = [f'{id.check} {id.name}' for id in sorted(rows)]
+    more = f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''
+    where, lacks = site_file(site, FILES['baseline'], root), count(len(names), 'row')
+    return [
+        Problem(
+            f'{where}: lacks {lacks} that the last judged session knew and `plumbline record retire` did not take out: '
+            f'{"; ".join(names[:_SHOWN])}{more}; restore the file'
+        )
+    ]
+
+
+def known_file(results: Path, site: str) -> Path:
+    """Return the path of the rows that the judged sessions of a site knew."""
+    return results / 'judged' / f'{site}.csv'

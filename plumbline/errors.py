@@ -18,19 +18,27 @@ class RecordError(ValueError):
 
 
 def expected_one_of(found: object, known: Iterable[object]) -> str:
-    """Return ``expected one of slurm, squeue; found 'slrum': did you mean slurm?``; at most 40 names are listed."""
+    """Return ``expected one of slurm, squeue; found 'slrum': did you mean slurm?``; of many names only the first."""
     names = [str(name) for name in known]
     guess = did_you_mean(found, names)
     if len(names) > _MOST and guess:
         return f'found {found!r}{guess}'
-    return f'expected one of {", ".join(names) or "none"}; found {found!r}{guess}'
+    more = f' and {len(names) - _MOST} more' if len(names) > _MOST else ''
+    return f'expected one of {", ".join(names[:_MOST]) or "none"}{more}; found {found!r}{guess}'
 
 
 def did_you_mean(found: object, known: Iterable[object]) -> str:
     """Return a hint such as ``: did you mean slurm?``; empty if no name in `known` resembles or equals `found`."""
-    names = {str(name).lower(): str(name) for name in reversed([*known])}
-    near = [names[name] for name in difflib.get_close_matches(str(found).lower(), names, n=2, cutoff=0.6)]
+    near = nearest(found, known)
     return f': did you mean {" or ".join(near)}?' if near and str(found) not in near else ''
 
 
-_MOST = 40  # names that a message lists; if there are more, it names only those that resemble the wrong one
+def nearest(found: object, known: Iterable[object]) -> list[str]:
+    """Return the names in `known`, two at most, that resemble `found`, whatever their case."""
+    names = {str(name).lower(): str(name) for name in reversed([*known])}
+    wanted = str(found).lower()
+    near = [wanted] if wanted in names else difflib.get_close_matches(wanted, names, n=2, cutoff=0.6)
+    return [names[name] for name in near]
+
+
+_MOST = 15  # names that a message lists; if there are more, it names only those that resemble the wrong one

@@ -63,6 +63,11 @@ def dimension(unit: str) -> str:
     return next(name for name, units in _DIMENSIONS.items() if unit in units)
 
 
+def units_of(name: str) -> list[str]:
+    """Return the units of a dimension."""
+    return [*_DIMENSIONS[name]]
+
+
 def better(unit: str) -> str | None:
     """Return ``higher`` or ``lower`` where the unit alone says which is better; None where it depends."""
     return _BETTER.get(dimension(unit))

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from plumbline.checkout import checks_of
 from plumbline.errors import InputError, SiteError, expected_one_of
@@ -29,9 +30,10 @@ from plumbline.site.job_rules import faults_of_script, missing_words
 from plumbline.site.locations import locations
 from plumbline.site.magnitudes import beyond_hardware
 from plumbline.site.mpi import FAMILIES
-from plumbline.site.sites import Partition, Site, load_site, must_exist, site_names
+from plumbline.site.sites import UNDESCRIBED, Partition, Site, load_site, must_exist, site_names
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
 from plumbline.units import UNITS, dimension, number_in
+from plumbline.yaml_faults import Fault, Rule, items
 from postprocess.site_cases import ANY_METRIC, Case, SeriesFacts, rehearse
 from postprocess.text import count
 
@@ -113,13 +115,14 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
     """
     described = site_file(found.site, 'site.yaml', root)
     rows: list[tuple[str, Reference]] = []
-    found.mistakes += faults_of_site_file(described)
+    of_rows: list[str] = []
     for kind, file in FILES.items():
         path = site_file(found.site, file, root)
         if path.exists():
             right, wrong = read_rows(path, kind)
-            found.mistakes += wrong
+            of_rows += wrong
             rows += [(f'{path}:{line}', row) for line, row in right]
+    found.mistakes += faults_of_site_file(described, partial(_rules_of_site, found.site, rows)) + of_rows
     if (path := site_file(found.site, ELSEWHERE, root)).exists():
         from postprocess.verdicts.elsewhere import read  # the store, which it imports, takes half a second
 
@@ -139,9 +142,6 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
         found.mistakes += [] if found.mistakes else [str(error)]
         return rows
     found.nodes = [f'{found.site}:{partition.name}: {node_of(partition)}' for partition in site.partitions.values()]
-    found.mistakes += _faults_of_stacks(site, described)
-    found.mistakes += _rules_of_no_check(site, described, rows)
-    found.mistakes += _misspelt_features(site, described)
     found.mistakes += _impossible_rows(site, rows)
     found.notes += _unstated_mpi(site, described)
     return rows
@@ -233,6 +233,17 @@ def _lacks(site: Site) -> Iterator[str]:
         ):  # fmt: skip
             if partition.processor and not is_there:
                 yield f'{site.name}: partition {partition.name} has no {key}: {costs}'
+        featureless = partition.environs and not any(site.environs[name].features for name in partition.environs)
+        if featureless:
+            yield f'{site.name}: no environ of partition {partition.name} has features: it has no case of this suite'
+        stated, nics = partition.entry.get('expects', {}).get('nics', 0), partition.entry.get('nics', ())
+        if nics and stated > len(nics):
+            yield (
+                f'{site.name}: partition {partition.name} expects {stated} nics and names {len(nics)} in the key nics: '
+                'the others are not measured'
+            )
+    if not (site.hostnames or site.retired or site.name == UNDESCRIBED):
+        yield f'{site.name}: hostnames is empty: the site is chosen by --site or PLUMBLINE_SITE alone'
     offered = {feature for environ in site.environs.values() for feature in environ.features}
     wanted = {name for name, row in known_benchmarks().items() if 'gpu' not in row and not row.get('optional')}
     if absent := sorted(wanted - offered):
@@ -255,25 +266,30 @@ def _future_dates(rows: _Rows) -> Iterator[str]:
             yield f'{where}: recorded_at: {row.recorded_at} is in the future'
 
 
-def _rules_of_no_check(site: Site, path: Path, rows: _Rows) -> Iterator[str]:
+def _rules_of_site(site: str, rows: _Rows, entry: dict[str, Any]) -> Iterator[Rule]:
+    """Yield the rules for parts of a ``site.yaml`` whose other side is in another file."""
+    yield ['tolerance', 'rules'], _rules_of_no_check(entry, rows)
+    for place, environ in items(entry, 'environments'):
+        yield place, _faults_of_stack(site, environ)
+        yield place, _misspelt_features(environ)
+
+
+def _rules_of_no_check(entry: dict[str, Any], rows: _Rows) -> Iterator[Fault]:
     """Yield each tolerance rule for a check that neither the suite nor a reference of the site has."""
     known = {*checks_of(ROOT / 'checks'), *renames(), *(row.id.check for _, row in rows)}
-    for number, rule in enumerate(site.tolerance.get('rules', [])):
+    for number, rule in enumerate(entry.get('tolerance', {}).get('rules', [])):
         pattern = rule.get('check', '*')
         if known and not any(fnmatchcase(name, pattern) for name in known):
-            where = place_of(path, 'tolerance', 'rules', number, 'check')
             expected = expected_one_of(pattern, sorted(known))
-            yield f'{where}: no check has this name, so the rule has no effect; {expected}'
+            yield [number, 'check'], f'no check has this name, so the rule has no effect; {expected}'
 
 
-def _misspelt_features(site: Site, path: Path) -> Iterator[str]:
+def _misspelt_features(environ: dict[str, Any]) -> Iterator[Fault]:
     """Yield each feature that is almost the name of a benchmark; features of a site's own checks are left out."""
     known = [*known_benchmarks()]
-    for number, stack in enumerate(site.environs.values()):
-        for index, feature in enumerate(stack.features):
-            if feature not in known and difflib.get_close_matches(feature, known, 1, 0.7):
-                where = place_of(path, 'environments', number, 'features', index)
-                yield f'{where}: no check requires it; {expected_one_of(feature, sorted(known))}'
+    for index, feature in enumerate(environ.get('features', ())):
+        if feature not in known and difflib.get_close_matches(feature.lower(), known, 1, 0.7):
+            yield ['features', index], f'no check requires it; {expected_one_of(feature, sorted(known))}'
 
 
 def _impossible_rows(site: Site, rows: _Rows) -> Iterator[str]:
@@ -384,23 +400,21 @@ def _why_unmatched(row: Reference, site: Site, series: Iterable[SeriesId]) -> st
     return f'no series of this site is {id_}'
 
 
-def _faults_of_stacks(site: Site, path: Path) -> Iterator[str]:
-    """Yield what is wrong with the Spack environments of a site: manifest, lock, and features without a spec."""
-    for number, stack in enumerate(site.environs.values()):
-        if stack.provider != 'spack':
-            continue
-        try:
-            manifest = read_manifest(manifest_path(site.name, stack.name))
-            specs = manifest.specs
-        except SiteError as error:
-            yield f'{place_of(path, "environments", number, "provider")}: {error}'
-            continue
-        if wrong := manifest.lock_fault():
-            yield wrong
-        for index, feature in enumerate(stack.features):
-            if feature in known_benchmarks() and not any(backs(spec, feature) for spec in specs):
-                where = place_of(path, 'environments', number, 'features', index)
-                yield f'{where}: no spec of {manifest.path} provides {feature}'
+def _faults_of_stack(site: str, environ: dict[str, Any]) -> Iterator[Fault]:
+    """Yield what is wrong with the Spack environment of an environ: manifest, lock, and features without a spec."""
+    if environ.get('provider') != 'spack':
+        return
+    try:
+        manifest = read_manifest(manifest_path(site, environ['name']))
+        specs = manifest.specs
+    except SiteError as error:
+        yield ['provider'], str(error)
+        return
+    if wrong := manifest.lock_fault():
+        yield ['provider'], wrong
+    for index, feature in enumerate(environ.get('features', ())):
+        if feature in known_benchmarks() and not any(backs(spec, feature) for spec in specs):
+            yield ['features', index], f'no spec of {manifest.path} provides {feature}'
 
 
 def _some(names: Iterable[str], most: int = 8) -> str:

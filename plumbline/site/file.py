@@ -4,7 +4,7 @@
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from plumbline.machine.vendors import VENDORS, vendors_of
 from plumbline.paths import SCHEMAS
 from plumbline.site.schedulers import launched_by, scheduler
 from plumbline.units import EXAMPLES, in_base_unit, seconds
-from plumbline.yaml_faults import Fault, explain, line_of, messages
+from plumbline.yaml_faults import Fault, Rule, explain, follow, for_rules, items, line_of, messages, stated
 
 _GPU_ARCH = re.compile('|'.join(vendor.archs for vendor in VENDORS.values()))
 _RANGE = re.compile(r'((>=|<=|>|<) *[^<>= ]+ *)+')
@@ -24,15 +24,21 @@ _RANGE = re.compile(r'((>=|<=|>|<) *[^<>= ]+ *)+')
 def read_site_file(path: Path) -> dict[str, Any]:
     """Return the content of a ``site.yaml`` after all checks that need no other file. Raises SiteError if one fails."""
     entry = read_yaml(path)
-    for message in _messages(path, entry):
+    for message in messages(path, _faults(entry)):
         raise SiteError(message)
     return entry
 
 
-def faults_of_site_file(path: Path) -> list[str]:
-    """Return a sentence for each mistake in a ``site.yaml``, in the order of its lines."""
+def faults_of_site_file(path: Path, more: Callable[[Any], Iterable[Rule]] = lambda entry: ()) -> list[str]:
+    """Return a sentence for each mistake in a ``site.yaml``, in the order of its lines.
+
+    `more`: content of the file -> rules that other files of the site bring.
+    """
+    from plumbline.site.use import rules_of_use  # a site that only loads does not pay for it
+
     try:
-        sentences = set(_messages(path, read_yaml(path), complete=True))
+        rules = (rules_of_use, more)
+        sentences = set(messages(path, _faults(read_yaml(path), rules)))
     except SiteError as error:
         return [str(error)]
     return sorted(sentences, key=lambda message: (int(message.removeprefix(f'{path}:').partition(':')[0]), message))
@@ -44,24 +50,15 @@ def place_of(path: Path, *key: str | int) -> str:
     return f'{path}:{line_of(path, place)}: {".".join(place)}'
 
 
-def _messages(path: Path, entry: Any, complete: bool = False) -> Iterator[str]:
-    yield from messages(path, _faults(entry, complete))
-
-
-def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
-    """Yield path and fault of each mistake; with `complete` also those of `use`. Skips contents of malformed parts."""
-    broken = set()
-    for error in _validator().iter_errors(entry):
-        for path, wrong in explain(error):
-            broken.add(tuple(path[:2]))
-            yield path, wrong
-    if isinstance(entry, dict) and not any(len(path) < 2 for path in broken) and entry.get('detect') != 'reframe':
-        contradictory = [*_inconsistencies(entry, broken)]
-        yield from contradictory
-        if complete:
-            from plumbline.site.use import faults_of_use  # a site that only loads does not pay for it
-
-            yield from faults_of_use(entry, broken | {tuple(path[:2]) for path, _ in contradictory})
+def _faults(entry: Any, more: Iterable[Callable[[Any], Iterable[Rule]]] = ()) -> Iterator[Fault]:
+    """Yield path and fault of each mistake by the schema, of each contradiction, and by the rules of `more`."""
+    content = for_rules(entry)
+    yield from follow(content, [([], explain(_validator().iter_errors(entry)))])
+    if isinstance(entry, dict):
+        if entry.get('detect') != 'reframe':
+            yield from follow(content, _contradictions(content))
+        for rules in more:
+            yield from follow(content, rules(content))
 
 
 def _is_positive(dimension: str, text: str) -> bool:
@@ -82,7 +79,11 @@ def _validator() -> Any:
         define(dimension, functools.partial(_is_positive, dimension))
     define('duration', lambda text: seconds(text) > 0)
     define('version', lambda text: text[:1] not in '<>=' or _RANGE.fullmatch(text))
-    return jsonschema.Draft202012Validator(schema, format_checker=formats)
+    draft = jsonschema.Draft202012Validator
+    # 192.0 is an integer to JSON Schema, and a float to all that read the site
+    whole = draft.TYPE_CHECKER.redefine('integer', lambda _, value: type(value) is int)
+    extend: Any = jsonschema.validators.extend  # untyped
+    return extend(draft, type_checker=whole)(schema, format_checker=formats)
 
 
 # What the schema cannot express: numbers and words that contradict each other
@@ -90,70 +91,81 @@ def _validator() -> Any:
 
 def contradictions(entry: dict[str, Any]) -> Iterator[Fault]:
     """Yield path and fault of each contradiction in an entry of the right form."""
-    return _inconsistencies(entry, frozenset())
+    content = for_rules(entry)
+    return follow(content, _contradictions(content))
 
 
-def _inconsistencies(entry: dict[str, Any], broken: Set[tuple[Any, ...]]) -> Iterator[Fault]:
-    """Yield path and fault of each contradiction, except in `broken` parts, whose form is already wrong."""
-    parts = {
-        key: [(number, item) for number, item in enumerate(entry[key]) if (key, number) not in broken]
-        for key in ('environments', 'partitions')
-    }
-    for key, items in parts.items():
-        first: dict[str, int] = {}
-        for number, item in items:
-            if first.setdefault(item['name'], number) != number:
-                yield [key, number], f'{item["name"]!r} is there twice'
-    for number, item in parts['environments']:
-        if item['provider'] == 'modules' and entry.get('modules_system', 'nomod') == 'nomod':
-            yield ['environments', number], 'provider modules needs the key modules_system'
-    environs = [item['name'] for item in entry['environments'] if isinstance(item, dict) and 'name' in item]
-    for number, item in parts['partitions']:
-        for path, wrong in _of_partition(item, environs, bool(entry.get('detect'))):
-            yield ['partitions', number, *path], wrong
-    if not any(path[0] == 'tolerance' for path in broken):
-        yield from _of_tolerance(entry.get('tolerance', {}))
+def _contradictions(entry: Any) -> Iterator[Rule]:
+    for key in ('environments', 'partitions'):
+        yield [], _of_names(entry, key)
+    for place, item in items(entry, 'environments'):
+        yield place, _of_environ(item, entry)
+    for place, item in items(entry, 'partitions'):
+        yield from ((place, rule(item, entry)) for rule in (_of_environs, _of_file_systems))
+        yield from ((place, rule(item)) for rule in (_of_launcher, _of_power_cap))
+        if stated(item, ['processor']):
+            yield from (([*place, 'processor'], rule(item['processor'])) for rule in _OF_PROCESSOR)
+        yield from ((place, rule(item)) for rule in _OF_NODE)
+    yield ['tolerance'], _of_tolerance(entry)
 
 
-def _of_partition(item: dict[str, Any], environs: list[str], detect: bool) -> Iterator[Fault]:
+def _of_names(entry: dict[str, Any], key: str) -> Iterator[Fault]:
+    first: dict[str, int] = {}
+    for number, item in enumerate(entry[key]):
+        if first.setdefault(item['name'], number) != number:
+            yield [key, number], f'{item["name"]!r} is there twice'
+
+
+def _of_environ(item: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
+    if item['provider'] == 'modules' and entry.get('modules_system', 'nomod') == 'nomod':
+        yield [], 'provider modules needs the key modules_system'
+
+
+def _of_environs(item: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
+    known = [environ['name'] for environ in entry['environments']]
     for index, environ in enumerate(item['environs']):
-        if environ not in environs:
-            yield ['environs', index], f'is not an environment of this file; {expected_one_of(environ, environs)}'
+        if environ not in known:
+            yield ['environs', index], f'is not an environment of this file; {expected_one_of(environ, known)}'
+
+
+def _of_file_systems(item: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
     for name, file_system in item.get('file_systems', {}).items():
-        if 'if_free' in file_system and not detect:
+        if file_system.get('if_free') and not entry.get('detect'):
             yield ['file_systems', name, 'if_free'], 'needs detect: true, as only then the machine is read'
+
+
+def _of_launcher(item: dict[str, Any]) -> Iterator[Fault]:
     needed = launched_by(item['launcher'])
     if needed and item['scheduler'] not in needed:
         yield ['launcher'], f'{item["launcher"]} needs scheduler {" or ".join(needed)}, found {item["scheduler"]}'
+        yield ['scheduler'], ''
+
+
+def _of_power_cap(item: dict[str, Any]) -> Iterator[Fault]:
     if 'power_cap' in item and not scheduler(item['scheduler']).ends_cleanly:
         yield (
             ['power_cap'],
             f'needs Slurm or no scheduler: {item["scheduler"]} would not restore the cap after a killed job',
         )
-    of_processor = [*_of_processor(item['processor'])] if 'processor' in item else []
-    yield from ((['processor', *path], wrong) for path, wrong in of_processor)
-    yield from _of_devices(item, near=not of_processor)
-    yield from _of_nics(item, near=not of_processor)
-    yield from _of_expects(item)
-    yield from _of_link_classes(item)
+        yield ['scheduler'], ''
 
 
-def _of_processor(processor: dict[str, Any]) -> Iterator[Fault]:
+def _of_cores(processor: dict[str, Any]) -> Iterator[Fault]:
     """Yield contradictions between the numbers of CPUs, sockets and NUMA domains."""
     cpus, per_core, sockets = (processor[key] for key in ('num_cpus', 'num_cpus_per_core', 'num_sockets'))
     cores, domains = cpus // per_core, _number_of_domains(processor)
-    if 'arch' in processor:
-        yield from _of_arch(processor['arch'])
+    unusual = sockets & (sockets - 1)  # not 1, 2, 4, 8, ...: if it divides nothing, it is the wrong number
     if cpus % per_core:
         yield ['num_cpus'], f'expected a multiple of num_cpus_per_core, {per_core}; found {cpus}'
+    elif unusual and (cores % sockets or domains % sockets):
+        of = f'{cores} cores' if cores % sockets else f'{domains} NUMA domains'
+        yield ['num_sockets'], f'expected a divisor of the {of} of a node; found {sockets}'
     elif cores % sockets:
         yield ['num_cpus'], f'expected the same cores in each of {sockets} sockets; found {cores} cores, {cpus} CPUs'
     elif domains < sockets or domains % sockets:
         yield ['num_numa_domains'], f'expected a multiple of num_sockets, {sockets}; found {domains}'
     elif cores % domains:
         yield ['num_numa_domains'], f'expected the same cores in each domain; found {domains} domains of {cores} cores'
-    else:
-        yield from _of_parts(processor, cpus, sockets, domains)
 
 
 def _number_of_domains(processor: dict[str, Any]) -> int:
@@ -161,60 +173,72 @@ def _number_of_domains(processor: dict[str, Any]) -> int:
     return processor.get('num_numa_domains') or in_topology or processor.get('num_sockets', 0)
 
 
-def _of_parts(processor: dict[str, Any], cpus: int, sockets: int, domains: int) -> Iterator[Fault]:
-    of_socket = processor.get('num_cpus_per_socket')
+def _of_sockets(processor: dict[str, Any]) -> Iterator[Fault]:
+    of_socket, sockets, cpus = (processor.get(f'num_{key}') for key in ('cpus_per_socket', 'sockets', 'cpus'))
     if of_socket and of_socket * sockets != cpus:
         yield ['num_cpus_per_socket'], f'expected {cpus} CPUs in {sockets} sockets; found {of_socket} in each'
+
+
+def _of_caches(processor: dict[str, Any]) -> Iterator[Fault]:
     for level, cache in processor.get('caches', {}).items():
-        if cpus % cache['num_cpus']:
-            yield ['caches', level, 'num_cpus'], f'expected a divisor of num_cpus, {cpus}; found {cache["num_cpus"]}'
-    ids, distances = processor.get('numa_ids'), processor.get('numa_distances')
+        if (cpus := processor['num_cpus']) % (sharing := cache['num_cpus']):
+            yield ['caches', level, 'num_cpus'], f'expected a divisor of num_cpus, {cpus}; found {sharing}'
+
+
+def _of_domains(processor: dict[str, Any]) -> Iterator[Fault]:
+    domains, ids, distances = (
+        _number_of_domains(processor), processor.get('numa_ids'), processor.get('numa_distances'),
+    )  # fmt: skip
     if ids and (len(ids) != domains or len(set(ids)) != domains):
         yield ['numa_ids'], f'expected {domains} different numbers, one for each NUMA domain; found {ids}'
     if distances and [len(row) for row in distances] != [domains] * domains:
         yield ['numa_distances'], f'expected {domains} rows of {domains} numbers, one for each NUMA domain'
 
 
-def _of_arch(arch: str) -> Iterator[Fault]:
+def _of_arch(processor: dict[str, Any]) -> Iterator[Fault]:
     from archspec.cpu import TARGETS  # takes 40 ms, and most commands read no site with a processor
 
-    if arch not in TARGETS:
+    if (arch := processor.get('arch')) and arch not in TARGETS:
         yield ['arch'], f'expected what `archspec cpu` prints on a node; {expected_one_of(arch, TARGETS)}'
 
 
-def _of_devices(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
-    """Yield wrong types, architectures and numbers of NUMA domains of GPUs; with `near` also wrong NUMA domains."""
-    processor = partition.get('processor', {})
-    domains = processor.get('numa_ids') or range(_number_of_domains(processor))
+def _outside_domains(partition: dict[str, Any], near: list[int]) -> Iterator[str]:
+    """Yield what is wrong with each of the numbers `near` that is of no NUMA domain of the node."""
+    if near and (processor := partition.get('processor')):
+        domains = processor.get('numa_ids') or range(_number_of_domains(processor))
+        known = ', '.join(map(str, domains))
+        yield from (f'expected NUMA domains of the node, {known}; found {one}' for one in {*near} - {*domains})
+
+
+def _of_devices(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield wrong types, architectures and NUMA domains of GPUs."""
     gpus = [device for device in partition.get('devices', []) if device['type'] == 'gpu']
     partly = len({'numa_domains' in device for device in gpus}) > 1
     for index, device in enumerate(partition.get('devices', [])):
         if partly and device in gpus and 'numa_domains' not in device:
             yield ['devices', index], 'lacks numa_domains: state it for all GPUs of the node, or for none'
-        path, near_domains = ['devices', index], device.get('numa_domains', [])
+        path = ['devices', index]
         if device['type'] != 'gpu' and (device['type'].lower()[:3] == 'gpu' or vendors_of([device.get('arch', '')])):
             yield [*path, 'type'], f'expected gpu, as the checks look for GPUs; found {device["type"]!r}'
-        if near_domains and len(near_domains) != device['num_devices']:
-            wanted = f'{device["num_devices"]} numbers, one for each device'
-            yield [*path, 'numa_domains'], f'expected {wanted}; found {len(near_domains)}'
-        for wrong in sorted(set(near_domains) - set(domains)) if processor and near else ():
-            known = ', '.join(map(str, domains))
-            yield [*path, 'numa_domains'], f'expected NUMA domains of the node, {known}; found {wrong}'
         arch = device.get('arch', '')
         if device['type'] == 'gpu' and arch and not _GPU_ARCH.fullmatch(arch):
             guess = f': did you mean sm_{arch.strip("sm_-")}?' if re.fullmatch(r'sm[_-]?[0-9]+', arch) else ''
             yield [*path, 'arch'], f'expected a GPU architecture such as sm_90 or gfx90a; found {arch!r}{guess}'
 
 
-def _of_nics(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
-    """Yield a wrong number of NUMA domains of network devices; with `near` also wrong NUMA domains."""
-    near_domains, processor = partition.get('nic_numa_domains', []), partition.get('processor', {})
-    if near_domains and len(near_domains) != (number := len(partition.get('nics', []))):
-        yield ['nic_numa_domains'], f'expected {number} numbers, one for each of nics; found {len(near_domains)}'
-    domains = processor.get('numa_ids') or range(_number_of_domains(processor))
-    for wrong in sorted(set(near_domains) - set(domains)) if processor and near else ():
-        known = ', '.join(map(str, domains))
-        yield ['nic_numa_domains'], f'expected NUMA domains of the node, {known}; found {wrong}'
+def _near_devices(partition: dict[str, Any]) -> Iterator[Fault]:
+    for index, device in enumerate(partition.get('devices', [])):
+        path, near = ['devices', index, 'numa_domains'], device.get('numa_domains', [])
+        if near and len(near) != device['num_devices']:
+            yield path, f'expected {device["num_devices"]} numbers, one for each device; found {len(near)}'
+        yield from ((path, wrong) for wrong in _outside_domains(partition, near))
+
+
+def _near_nics(partition: dict[str, Any]) -> Iterator[Fault]:
+    path, near = ['nic_numa_domains'], partition.get('nic_numa_domains', [])
+    if near and len(near) != (number := len(partition.get('nics', []))):
+        yield path, f'expected {number} numbers, one for each of nics; found {len(near)}'
+    yield from ((path, wrong) for wrong in _outside_domains(partition, near))
 
 
 def _of_expects(partition: dict[str, Any]) -> Iterator[Fault]:
@@ -251,10 +275,15 @@ def _of_link_classes(partition: dict[str, Any]) -> Iterator[Fault]:
                 first[numbers] = name
 
 
-def _of_tolerance(tolerance: dict[str, Any]) -> Iterator[Fault]:
+def _of_tolerance(entry: dict[str, Any]) -> Iterator[Fault]:
     """Yield each floor above its cap: a loss below the floor never counts, a loss above the cap always counts."""
+    tolerance = entry.get('tolerance', {})
     rules = [(['rules', index], rule) for index, rule in enumerate(tolerance.get('rules', []))]
     for path, rule in [([], tolerance), *rules]:
         floor, cap = rule.get('floor', 0), rule.get('cap', DEFAULT_CAP)
         if floor > cap:
-            yield ['tolerance', *path, 'floor'], f'expected at most the cap, {cap:g}; found {floor:g}'
+            yield [*path, 'floor'], f'expected at most the cap, {cap:g}; found {floor:g}'
+
+
+_OF_PROCESSOR = (_of_arch, _of_cores, _of_sockets, _of_caches, _of_domains)
+_OF_NODE = (_of_devices, _near_devices, _near_nics, _of_expects, _of_link_classes)

@@ -4,64 +4,43 @@
 A site with such entries loads all the same; ``plumbline sites --check`` names them.
 """
 
-import importlib.util
-import json
 import re
-from collections.abc import Iterator, Sequence, Set
-from datetime import date
+from collections.abc import Iterator
 from itertools import combinations, pairwise
-from pathlib import Path
 from typing import Any
 
-from plumbline.errors import expected_one_of
 from plumbline.machine.vendors import VENDORS, vendors_of
 from plumbline.site.job_directives import RULES, faults_of_option, gpus_asked_for, gpus_of_node, sets_of_each_job
 from plumbline.site.magnitudes import faults_of_magnitudes
 from plumbline.site.schedulers import scheduler
 from plumbline.stacks.manifest import known_benchmarks
 from plumbline.units import in_base_unit, seconds
+from plumbline.yaml_faults import Fault, Rule, items
 
-#: The path of keys in the file, and what is wrong there.
-Fault = tuple[list[Any], str]
 _INTERFACE = re.compile(r'hsn\d+')  # interface of the Slingshot network device with the same number: hsn0 of cxi0
+_DEVICE = re.compile(r'(mlx[45]|hfi1|efa)[-_. ]?(\d+)')  # as the kernel names it but for what is between: mlx5_0
 _ETHERNET = re.compile(r'ib\d+|eth\d+|en[opsx]\w+')  # network interfaces, which MPI uses by sockets alone
 _BUFFERS_ON_GPUS = ('osu-cuda', 'osu-rocm', 'heffte-cuda', 'heffte-rocm')
-_THREADS = 8  # hardware threads of a core, at most: POWER8 to POWER10
 _METERS = {vendor.meter.name: vendor for vendor in VENDORS.values() if vendor.meter}
 _PATTERNS = ('check', 'params', 'metric', 'dims')
 
 
-def faults_of_use(entry: dict[str, Any], broken: Set[tuple[Any, ...]]) -> Iterator[Fault]:
-    """Yield path and fault of each such entry, except in `broken` parts, whose form is already wrong."""
-    sound = [item for number, item in enumerate(entry['environments']) if ('environments', number) not in broken]
-    environs = {item['name']: item for item in sound}
-    system = 'modules_system' in entry
-    for number, item in enumerate(entry['environments']):
-        if ('environments', number) not in broken:
-            faults = (*_of_environ(item), *_of_variables(item), *_of_modules(item, system))
-            yield from ((['environments', number, *path], wrong) for path, wrong in faults)
-    of_site = [] if any(path[0] == 'env_vars' for path in broken) else entry.get('env_vars', [])
-    yield from _of_variables({'env_vars': of_site})
-    whole = [(n, item) for n, item in enumerate(entry['partitions']) if ('partitions', n) not in broken]
-    for number, item in whole:
-        known = [environs[name] for name in item['environs'] if name in environs]
-        of_parts = (of_site, *(part.get('env_vars', []) for part in (item, *known)))
-        variables = {str(name) for part in of_parts for name, _ in part}
-        faults = (
-            *_of_links(item), *_of_jobs(item), *([] if 'retired' in entry else _beside_each_other(item)),
-            *_of_use(item, variables), *_of_network(item), *_of_meters(item),
-            *_of_caches(item), *_of_kinds(item), *_of_settings(item), *faults_of_magnitudes(item),
-            *_repeated(item, 'environs'), *_of_variables(item), *_of_modules(item, system),
-        )  # fmt: skip
-        yield from ((['partitions', number, *path], wrong) for path, wrong in faults)
-    if len(whole) == len(entry['partitions']) and len(sound) == len(entry['environments']):
-        yield from _of_unused(entry)
-        yield from _of_features(entry)
-    if not any(path[0] in ('hostnames', 'retired') for path in broken):
-        yield from _of_names(entry)
-    if not any(path[0] == 'tolerance' for path in broken):
-        yield from _of_rules(entry.get('tolerance', {}))
-    yield from _by_reframe(entry, [number for number, _ in whole])
+def rules_of_use(entry: Any) -> Iterator[Rule]:
+    """Yield the rules for each part of the content of a ``site.yaml``."""
+    if dict.get(entry, 'detect') == 'reframe':
+        return
+    for place, item in [([], entry), *items(entry, 'environments'), *items(entry, 'partitions')]:
+        yield place, _of_variables(item)
+        yield place, _of_modules(item, entry)
+    for place, item in items(entry, 'environments'):
+        yield place, _of_intel_mpi(item)
+        yield from ((place, _repeated(item, key)) for key in ('features', 'modules'))
+    for place, item in items(entry, 'partitions'):
+        yield from ((place, rule(item)) for rule in _OF_PARTITION)
+        yield from ((place, rule(item, entry)) for rule in (_of_max_jobs, _of_sycl))
+        yield from ((place, _repeated(item, key)) for key in ('environs', 'nics'))
+    yield from (([], rule(entry)) for rule in (_of_unused, _of_features, _of_hostnames, _of_rules))
+    yield [], _repeated(entry, 'hostnames')
 
 
 def _gpus(partition: dict[str, Any]) -> list[dict[str, Any]]:
@@ -83,7 +62,7 @@ def _repeated(part: dict[str, Any], key: str) -> Iterator[Fault]:
 # The site as a whole
 
 
-def _of_names(entry: dict[str, Any]) -> Iterator[Fault]:
+def _of_hostnames(entry: dict[str, Any]) -> Iterator[Fault]:
     for index, pattern in enumerate(entry['hostnames']):
         if re.match(pattern, '\0') and not entry.get('detect'):
             yield (
@@ -94,9 +73,6 @@ def _of_names(entry: dict[str, Any]) -> Iterator[Fault]:
         elif re.search(r'(^|\w)\*', pattern):
             meant = re.sub(r'(^|\w)\*', r'\1.*', pattern)
             yield ['hostnames', index], f'{pattern!r} is a pattern of a shell; expected a regular expression: {meant!r}'
-    yield from _repeated(entry, 'hostnames')
-    if entry.get('retired', 0) > (year := date.today().year):
-        yield ['retired'], f'expected a year in which it was switched off, {year} at most; found {entry["retired"]}'
 
 
 def _of_variables(part: dict[str, Any]) -> Iterator[Fault]:
@@ -111,11 +87,11 @@ def _of_variables(part: dict[str, Any]) -> Iterator[Fault]:
 def _of_unused(entry: dict[str, Any]) -> Iterator[Fault]:
     used = {name for item in entry['partitions'] for name in item['environs']}
     for number, item in enumerate(entry['environments']):
-        if used and item.get('name') not in used:  # a site that only keeps numbers uses no environment
+        if used and item['name'] not in used:  # a site that only keeps numbers uses no environment
             partitions = ', '.join(part['name'] for part in entry['partitions'])
             yield (
                 ['environments', number, 'name'],
-                f'no partition uses the environment {item.get("name")!r}, so nothing of it would run; '
+                f'no partition uses the environment {item["name"]!r}, so nothing of it would run; '
                 f'expected it in environs of one of {partitions}',
             )
 
@@ -129,7 +105,7 @@ def _of_features(entry: dict[str, Any]) -> Iterator[Fault]:
             archs_of.setdefault(name, set()).update(archs)
     known = known_benchmarks()
     for number, item in enumerate(entry['environments']):
-        known_archs = archs_of.get(item.get('name', ''))
+        known_archs = archs_of.get(item['name'])
         if known_archs is None or '' in known_archs or entry.get('detect'):  # where nobody says what the nodes have
             continue
         kinds = {vendor.kind for vendor in vendors_of(known_archs)}
@@ -141,7 +117,7 @@ def _of_features(entry: dict[str, Any]) -> Iterator[Fault]:
                 yield ['environments', number, 'features', index], why
 
 
-def _of_environ(item: dict[str, Any]) -> Iterator[Fault]:
+def _of_intel_mpi(item: dict[str, Any]) -> Iterator[Fault]:
     stated = [[str(word) for word in pair] for pair in item.get('env_vars', [])]
     if item.get('mpi') == 'intel-oneapi-mpi' and ['I_MPI_OFFLOAD', '1'] not in stated:
         why = (
@@ -151,22 +127,18 @@ def _of_environ(item: dict[str, Any]) -> Iterator[Fault]:
         for index, feature in enumerate(item.get('features', [])):
             if feature in _BUFFERS_ON_GPUS:
                 yield ['features', index], why
-    if 'prefix' in item and not item['prefix'].startswith(('/', '$')):
-        yield ['prefix'], f'expected an absolute path, as jobs run in folders of their own; found {item["prefix"]!r}'
-    for key in ('features', 'modules'):
-        yield from _repeated(item, key)
 
 
-def _of_modules(part: dict[str, Any], system: bool) -> Iterator[Fault]:
-    """Yield modules that nothing would load, where the site names no modules `system`."""
-    if part.get('modules') and not system and part.get('provider') != 'modules':
+def _of_modules(part: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
+    """Yield modules that nothing would load."""
+    if part.get('modules') and part.get('provider') != 'modules' and 'modules_system' not in entry:
         yield ['modules'], 'would not be loaded: the site has no modules_system; expected that key, or no modules'
 
 
-def _of_rules(tolerance: dict[str, Any]) -> Iterator[Fault]:
+def _of_rules(entry: dict[str, Any]) -> Iterator[Fault]:
     """Yield rules that hold for everything, and rules that a later rule hides: the last one that matches wins."""
     last: dict[tuple[Any, ...], int] = {}
-    rules = tolerance.get('rules', [])
+    rules = entry.get('tolerance', {}).get('rules', [])
     for index, rule in enumerate(rules):
         last[tuple(rule.get(name) for name in _PATTERNS)] = index
     for index, rule in enumerate(rules):
@@ -184,10 +156,9 @@ def _of_rules(tolerance: dict[str, Any]) -> Iterator[Fault]:
 # Jobs
 
 
-def _of_jobs(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield options that the scheduler does not have or that contradict the node, and contradictory limits of jobs."""
-    queue, access, runs = partition.get('queue', {}), partition.get('access', []), partition['scheduler']
-    processor, gpus = partition.get('processor', {}), _number_of_gpus(partition)
+def _of_access(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield options that the scheduler does not have, or that contradict the node."""
+    access, runs = partition.get('access', []), partition['scheduler']
     for index, option in enumerate(access):
         for why in faults_of_option(option, runs) if runs in RULES else ():
             yield ['access', index], why
@@ -197,36 +168,41 @@ def _of_jobs(partition: dict[str, Any]) -> Iterator[Fault]:
                 f'{own} is stated for each job by the suite, from what the case needs; expected none',
             )
         asked = gpus_of_node(option)
-        if asked is not None and asked != gpus:
+        if asked is not None and asked != (gpus := _number_of_gpus(partition)):
             has = f'devices says that a node has {gpus}' if gpus else 'devices says of no GPU'
             yield ['access', index], f'asks for {asked} GPUs of a node, and {has}; expected the same number'
     if not scheduler(runs).queued and access:
         yield ['access', 0], f'has no effect: scheduler {runs} takes no options; expected none, or another scheduler'
+
+
+def _of_times(partition: dict[str, Any]) -> Iterator[Fault]:
     if 'time_limit' in partition and 'max_time' in partition:
         limit, longest = partition['time_limit'], partition['max_time']
         if seconds(limit) > seconds(longest):
             yield ['time_limit'], f'expected at most max_time, {longest}; found {limit}'
-    if not processor:
+
+
+def _of_threads(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield threads and cores of a job or of the system that a node does not have."""
+    if not (processor := partition.get('processor')):
         return
-    per_core = processor['num_cpus_per_core']
-    cores = processor['num_cpus'] // per_core
-    if queue.get('threads_per_core', 1) > per_core:
-        threads = queue['threads_per_core']
+    queue, per_core = partition.get('queue', {}), processor['num_cpus_per_core']
+    if (threads := queue.get('threads_per_core', 1)) > per_core:
         yield ['queue', 'threads_per_core'], f'expected at most num_cpus_per_core, {per_core}; found {threads}'
-    if queue.get('system_cores', 0) >= cores:
-        yield (
-            ['queue', 'system_cores'],
-            f'expected fewer than the {cores} cores of a node; found {queue["system_cores"]}',
-        )
+    cores = processor['num_cpus'] // per_core
+    if (of_system := queue.get('system_cores', 0)) >= cores:
+        yield ['queue', 'system_cores'], f'expected fewer than the {cores} cores of a node; found {of_system}'
     yield from _of_reserved(processor, cores)
 
 
-def _beside_each_other(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield a fault if jobs without a scheduler would measure at the same time."""
-    if partition['scheduler'] == 'local' and partition.get('processor') and partition.get('max_jobs') != 1:
+def _of_max_jobs(partition: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
+    """Yield a number of jobs with which they would measure beside each other, or the queue would refuse some."""
+    runs, needs = partition['scheduler'], partition.get('queue', {}).get('needs', [])
+    if runs == 'local' and partition.get('processor') and 'retired' not in entry and partition.get('max_jobs') != 1:
         has = f'found {partition["max_jobs"]}' if 'max_jobs' in partition else 'without it 8 run at a time'
-        why = f'expected max_jobs: 1, as benchmarks would run beside each other on this machine; {has}'
-        yield (['max_jobs'] if 'max_jobs' in partition else []), why
+        yield ['max_jobs'], f'expected 1, as benchmarks would run beside each other on this machine; {has}'
+    if runs in ('pbs', 'pbspro') and 'queue' in needs and 'max_jobs' not in partition:
+        yield ['max_jobs'], 'is missing: as many as the queue takes of a user; without it 8 are submitted at a time'
 
 
 def _of_reserved(processor: dict[str, Any], cores: int) -> Iterator[Fault]:
@@ -245,36 +221,40 @@ def _of_reserved(processor: dict[str, Any], cores: int) -> Iterator[Fault]:
         yield ['processor', 'reserved_cores'], f'leaves no core to the jobs: all {cores} are reserved'
 
 
-def _of_use(partition: dict[str, Any], variables: Set[str]) -> Iterator[Fault]:
-    """Yield what a partition lacks for its GPUs or its queue. `variables`: environment variables that its jobs have."""
-    queue, runs, gpus = partition.get('queue', {}), partition['scheduler'], _gpus(partition)
-    asked = queue.get('gives_gpus') or any(map(gpus_asked_for, partition.get('access', [])))
-    if runs == 'slurm' and gpus and not asked:
+def _of_gpus(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield what a partition lacks for its GPUs."""
+    for index, device in enumerate(partition.get('devices', [])):
+        if device['type'] == 'gpu' and 'arch' not in device:
+            yield ['devices', index], 'lacks arch, so no check of GPUs has a case; expected one such as sm_90 or gfx90a'
+    gpus = _gpus(partition)
+    asked = partition.get('queue', {}).get('gives_gpus') or any(map(gpus_asked_for, partition.get('access', [])))
+    if partition['scheduler'] == 'slurm' and gpus and not asked:
         yield (
             ['access'],
             'asks for no GPU, and steps of Slurm get none then; expected '
             f'--gpus-per-node={_number_of_gpus(partition)}, '
             'or queue: {gives_gpus: true} where jobs need not ask',
         )
-    intel = any(device.get('arch', '').startswith(('intel', 'xe')) for device in gpus)
-    if intel and 'ONEAPI_DEVICE_SELECTOR' not in variables:
-        why = 'lacks ONEAPI_DEVICE_SELECTOR: a device of SYCL may be the processor then; expected level_zero:gpu'
-        yield ['env_vars'], why
-    if runs in ('pbs', 'pbspro') and 'queue' in queue.get('needs', []) and 'max_jobs' not in partition:
-        yield [], 'lacks the key max_jobs: as many as the queue takes of a user; without it 8 are submitted at a time'
-    for index, device in enumerate(partition.get('devices', [])):
-        if device['type'] == 'gpu' and 'arch' not in device:
-            yield ['devices', index], 'lacks arch, so no check of GPUs has a case; expected one such as sm_90 or gfx90a'
+
+
+def _of_sycl(partition: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
+    if any(device.get('arch', '').startswith(('intel', 'xe')) for device in _gpus(partition)):
+        environs = [environ for environ in entry['environments'] if environ['name'] in partition['environs']]
+        parts = (entry, partition, *environs)
+        if 'ONEAPI_DEVICE_SELECTOR' not in {str(name) for part in parts for name, _ in part.get('env_vars', [])}:
+            why = 'lacks ONEAPI_DEVICE_SELECTOR: a device of SYCL may be the processor then; expected level_zero:gpu'
+            yield ['env_vars'], why
 
 
 def _of_network(partition: dict[str, Any]) -> Iterator[Fault]:
     nics = partition.get('nics', [])
-    yield from _repeated(partition, 'nics')
     for index, nic in enumerate(nics if partition.get('transport') != 'sockets' else ()):
         if _INTERFACE.fullmatch(nic):
             device = nic.replace('hsn', 'cxi')
             why = f'is the Ethernet interface of a Slingshot device, which MPI uses by sockets alone; expected {device}'
             yield ['nics', index], why
+        elif (driver := _DEVICE.fullmatch(nic)) and nic != (device := f'{driver[1]}_{driver[2]}'):
+            yield ['nics', index], f'no device of /sys/class/infiniband has such a name; expected {device}'
         elif _ETHERNET.fullmatch(nic):
             why = 'is a network interface, which MPI uses by sockets alone; expected a device of '
             yield ['nics', index], f'{why}/sys/class/infiniband such as mlx5_0, or transport: sockets'
@@ -288,53 +268,66 @@ def _of_network(partition: dict[str, Any]) -> Iterator[Fault]:
 
 def _of_caches(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield each cache that is larger, or shared by more CPUs, than a cache of the next level."""
-    caches = sorted(partition.get('processor', {}).get('caches', {}).items())
-    for (name, near), (further, far) in pairwise(caches):
-        if in_base_unit(near['size']) > in_base_unit(far['size']):
-            found = f'found {near["size"]}, and {further} has {far["size"]}'
-            yield ['processor', 'caches', name, 'size'], f'expected no more than one cache of {further}; {found}'
+    for (name, near), (further, far) in pairwise(sorted(partition.get('processor', {}).get('caches', {}).items())):
         if near['num_cpus'] > far['num_cpus']:
             found = f'found {near["num_cpus"]}, and {further} has {far["num_cpus"]}'
             yield ['processor', 'caches', name, 'num_cpus'], f'expected no more CPUs than share {further}; {found}'
+        if in_base_unit(near['size']) > in_base_unit(far['size']):
+            found = f'found {near["size"]}, and {further} has {far["size"]}'
+            yield ['processor', 'caches', name, 'size'], f'expected no more than one cache of {further}; {found}'
 
 
 def _of_kinds(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield NUMA domains with two kinds of memory, or with a smaller distance to another domain than to themselves."""
-    processor = partition.get('processor', {})
-    if not processor:
-        return
-    number = processor.get('num_numa_domains') or len(processor.get('topology', {}).get('numa_nodes', ()))
+    """Yield NUMA domains with two kinds of memory."""
     of_kind: dict[int, str] = {}
     for kind, domains in partition.get('memory_kinds', {}).items():
         for index, domain in enumerate(domains):
             if domain in of_kind:
                 yield ['memory_kinds', kind, index], f'domain {domain} is of the kind {of_kind[domain]} already'
             of_kind.setdefault(domain, kind)
+
+
+def _of_domains(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield NUMA domains without a CPU, or with a smaller distance to another domain than to themselves."""
+    processor = partition.get('processor', {})
     for row, distances in enumerate(processor.get('numa_distances', [])):
         if row < len(distances) and distances[row] != min(distances):
             yield (
                 ['processor', 'numa_distances', row],
                 f'expected the least distance in its column {row}, as to itself; found {distances[row]}',
             )
-    if number and number > processor['num_cpus']:
-        yield ['processor', 'num_numa_domains'], f'expected at most the {processor["num_cpus"]} CPUs; found {number}'
+    if (number := processor.get('num_numa_domains', 1)) > (cpus := processor.get('num_cpus', number)):
+        yield ['processor', 'num_numa_domains'], f'expected at most the {cpus} CPUs; found {number}'
 
 
-def _of_settings(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield each setting that contradicts the processor: vendor, platform, threads per core, `smt_active`."""
-    processor, expects = partition.get('processor', {}), partition.get('expects', {})
-    if not processor:
+def _of_smt(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield `smt_active` against the threads of a core, and a number of CPUs that is that of the cores."""
+    if not (processor := partition.get('processor')):
         return
-    per_core = processor['num_cpus_per_core']
-    if per_core > _THREADS:
-        yield (
-            ['processor', 'num_cpus_per_core'],
-            f'expected the hardware threads of one core, {_THREADS} at most; found {per_core}, as cores of a socket',
-        )
-    if 'smt_active' in expects and expects['smt_active'] != (per_core > 1):
+    per_core, cpus = processor['num_cpus_per_core'], processor['num_cpus']
+    if 'smt_active' in (expects := partition.get('expects', {})) and expects['smt_active'] != (per_core > 1):
         has = f'num_cpus_per_core is {per_core}'
         yield ['expects', 'smt_active'], f'expected {"on" if per_core > 1 else "off"}, as {has}; found the opposite'
-    if 'arch' in processor:
+    for cores, why in _counted_cores(partition, processor) if per_core > 1 else ():
+        if 0.9 < cores / cpus < 1.1:
+            expected = f'{per_core * cpus} hardware threads, as {why} and num_cpus_per_core is {per_core}'
+            yield ['processor', 'num_cpus'], f'expected {expected}; found {cpus}, the number of cores'
+
+
+def _counted_cores(partition: dict[str, Any], processor: dict[str, Any]) -> Iterator[tuple[float, str]]:
+    """Yield the cores of a node by the name of its processor and by its peaks, and what says so."""
+    if named := re.search(r'(\d+)-Core', processor.get('model', '')):
+        yield int(named[1]) * processor['num_sockets'], f'model says {named[0]}'
+    peaks = partition.get('peaks', {})
+    of_cycle = [number for name, number in peaks.get('flop_per_cycle', {}).items() if name.endswith('_dp')]
+    if of_cycle and 'flops_dp' in peaks and 'core_clock' in peaks:
+        cores = in_base_unit(peaks['flops_dp']) / in_base_unit(peaks['core_clock']) / max(of_cycle)
+        yield cores, f'flops_dp is that of {cores:.0f} cores'
+
+
+def _of_arch(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield a vendor or platform that is not that of the architecture."""
+    if 'arch' in (processor := partition.get('processor', {})):
         from archspec.cpu import TARGETS  # takes 40 ms
 
         of = TARGETS.get(processor['arch'])
@@ -363,48 +356,25 @@ def _of_meters(partition: dict[str, Any]) -> Iterator[Fault]:
     for name in partition.get('energy', {}):
         if name in _METERS and _METERS[name].kind not in kinds:
             yield ['energy', name], f'reads GPUs of the kind {_METERS[name].kind}, of which devices has none'
+
+
+def _of_caps(partition: dict[str, Any]) -> Iterator[Fault]:
     if cap := partition.get('power_cap'):
-        normal = in_base_unit(cap['normal'])
         for index, power in enumerate(cap['caps']):
-            if in_base_unit(power) > normal:
+            if in_base_unit(power) > in_base_unit(cap['normal']):
                 yield ['power_cap', 'caps', index], f'expected at most normal, {cap["normal"]}; found {power}'
         yield from ((['power_cap', *path], wrong) for path, wrong in _repeated(cap, 'caps'))
-    offered = partition.get('file_systems', {})
-    paths = [item['path'] for item in offered.values()]
-    for index, (name, path) in enumerate(zip(offered, paths, strict=True)):
-        if paths.index(path) < index:
-            yield ['file_systems', name, 'path'], f'{path} is that of {[*offered][paths.index(path)]}, too'
 
 
-# ReFrame's own rules for the keys that it has
+def _of_paths(partition: dict[str, Any]) -> Iterator[Fault]:
+    first: dict[str, str] = {}
+    for name, item in partition.get('file_systems', {}).items():
+        if (other := first.setdefault(item['path'], name)) != name:
+            yield ['file_systems', name, 'path'], f'{item["path"]} is that of {other}, too'
 
-#: The classes of reframe/core/containers.py of ReFrame 4.10; its schema takes any text.
-_CONTAINER_PLATFORMS = ('Apptainer', 'Docker', 'Sarus', 'Shifter', 'Singularity')
 
-
-def _by_reframe(entry: dict[str, Any], whole: Sequence[int]) -> Iterator[Fault]:
-    """Yield what ReFrame's own schema refuses in the keys that go to it unchanged."""
-    package = importlib.util.find_spec('reframe')
-    if package is None or not package.origin or entry.get('detect'):
-        return
-    import jsonschema
-
-    path = Path(package.origin).parent / 'schemas' / 'config.json'
-    try:
-        schema = json.loads(path.read_text(encoding='utf-8'))
-        of_partition = schema['properties']['systems']['items']['properties']['partitions']['items']['properties']
-    except (OSError, ValueError, KeyError):
-        return
-    for number in whole:
-        for key in ('container_platforms', 'resources', 'sched_options', 'extras', 'features'):
-            if key in entry['partitions'][number] and key in of_partition:
-                part = {'defs': schema.get('defs', {}), '$defs': schema.get('$defs', {}), **of_partition[key]}
-                for error in jsonschema.Draft7Validator(part).iter_errors(entry['partitions'][number][key]):
-                    wrong = error.message
-                    if error.validator == 'enum':
-                        wrong = expected_one_of(error.instance, error.validator_value)
-                    yield ['partitions', number, key, *error.absolute_path], f'ReFrame would refuse it: {wrong}'
-        for index, platform in enumerate(entry['partitions'][number].get('container_platforms', ())):
-            if isinstance(platform, dict) and platform.get('type', 'Docker') not in _CONTAINER_PLATFORMS:
-                wrong = expected_one_of(platform['type'], _CONTAINER_PLATFORMS)  # ReFrame would ignore it
-                yield ['partitions', number, 'container_platforms', index, 'type'], wrong
+# In this order: what an earlier rule finds wrong is hidden from the later ones
+_OF_PARTITION = (
+    faults_of_magnitudes, _of_arch, _of_smt, _of_threads, _of_caches, _of_kinds, _of_domains,
+    _of_links, _of_gpus, _of_access, _of_times, _of_network, _of_meters, _of_caps, _of_paths,
+)  # fmt: skip

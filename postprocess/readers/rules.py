@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from plumbline.files import read_yaml
 from plumbline.identity import Pairs, from_text, pairs, to_text
 from plumbline.paths import SCHEMAS, site_folders
 from plumbline.units import factor
-from plumbline.yaml_faults import Fault, explain, messages
+from plumbline.yaml_faults import Fault, explain, follow, for_rules, items, messages
 from postprocess.readers import values
 
 NAME = 'suite.yaml'
@@ -113,18 +114,19 @@ def read_rules(path: Path | None = None) -> Rules:
 
 def _faults(content: Any) -> Iterator[Fault]:
     """Yield the mistakes in the content of a ``suite.yaml``."""
-    broken = False
-    for error in _validator().iter_errors(content):
-        broken = True
-        yield from explain(error)
-    for number, rule in enumerate((content['rules'] or ()) if not broken else ()):
-        if 'name' in rule and 'metric' not in re.compile(rule['name']).groupindex:
-            yield (
-                ['rules', number, 'name'],
-                rf'expected a group of the name metric, such as (?P<metric>\w+)_(?P<size>\d+); found {rule["name"]!r}',
-            )
-        if 'dims' in rule and (others := {'metric', 'unit'} & rule.keys()):
-            yield ['rules', number, 'dims'], f'are of whole tests; expected no {" and ".join(sorted(others))} beside it'
+    known = for_rules(content)
+    of_rules = ((place, _of_rule(rule)) for place, rule in items(known, 'rules'))
+    yield from follow(known, chain([([], explain(_validator().iter_errors(content)))], of_rules))
+
+
+def _of_rule(rule: dict[str, Any]) -> Iterator[Fault]:
+    if 'name' in rule and 'metric' not in re.compile(rule['name']).groupindex:
+        yield (
+            ['name'],
+            rf'expected a group of the name metric, such as (?P<metric>\w+)_(?P<size>\d+); found {rule["name"]!r}',
+        )
+    if 'dims' in rule and (others := {'metric', 'unit'} & rule.keys()):
+        yield ['dims'], f'are of whole tests; expected no {" and ".join(sorted(others))} beside it'
 
 
 @functools.cache

@@ -383,7 +383,7 @@ def test_the_metadata_study_of_001(mdtest):
 @pytest.mark.parametrize(
     ('entry', 'words'),
     [
-        ('{path: /scratch}', "lacks the key 'kind'"),
+        ('{path: /scratch}', 'kind: is missing'),
         ('{path: /scratch, kind: luster}', 'expected one of lustre, gpfs'),
         ('{path: scratch, kind: local}', 'file_systems.scratch.path'),
         ('{path: "/scratch;ls", kind: local}', 'file_systems.scratch.path'),

@@ -279,7 +279,7 @@ def test_a_fault_has_the_line_of_its_key_or_of_the_nearest_around_it(tmp_path):
     [
         (b'a: [1,\nb: 2\n', ':3: not valid YAML: '),
         (b'a: b: c\n', ':1: not valid YAML: mapping values are not allowed'),
-        (b'\xff\xfe\xfa', ': not valid YAML: '),
+        (b'a: b\nc: \xe9\n', ':2: not valid YAML: expected UTF-8, found the byte 0xe9'),
         (None, ': cannot be read: No such file or directory'),
     ],
 )
@@ -400,11 +400,11 @@ def test_a_wrong_name_is_answered_with_those_that_exist(found, known, words):
     assert expected_one_of(found, known) == words
 
 
-def test_of_more_than_40_names_only_those_like_the_wrong_one_are_named():
-    known = [*(f'name{i}' for i in range(40)), 'slurm']
+def test_of_more_than_15_names_only_those_like_the_wrong_one_are_named():
+    known = [*(f'name{i}' for i in range(15)), 'slurm']
     assert expected_one_of('slrum', known) == "found 'slrum': did you mean slurm?"
     assert expected_one_of('slrum', known[1:]).startswith('expected one of name1, ')
-    assert expected_one_of('zzz', known).startswith('expected one of name0, ')
+    assert expected_one_of('zzz', known).endswith(", name14 and 1 more; found 'zzz'")
 
 
 def test_another_name_is_meant_only_where_the_one_found_does_not_exist():

@@ -75,9 +75,9 @@ def test_classes_of_a_site(load):
         ('[[1, 2]]', '[[1, -1]]', '19: partitions.0.link_classes.B.pairs.0: [1, -1]: expected two different ones of'),
         ('[[1, 2]]', '[[1, GPU2]]', "19: partitions.0.link_classes.B.pairs.0: [1, 'GPU2']: expected two different"),
         ('[[1, 2]]', '[1, 2]', '19: partitions.0.link_classes.B.pairs.0: 1: expected two different ones of'),
-        ('{pairs: [[1, 2]],', '{', "19: partitions.0.link_classes.B: lacks the key 'pairs'"),
+        ('{pairs: [[1, 2]],', '{', "19: partitions.0.link_classes.B.pairs: is missing"),
         ('100 GB/s', '100 Gb/s', '15: partitions.0.link_classes.A.peak: expected a bandwidth above 0'),
-        ('      B: {', '      B/C: {', "12: partitions.0.link_classes: 'B/C' does not match"),
+        ('      B: {', '      B/C: {', "12: partitions.0.link_classes: expected text such as gpu, cpu-large"),
     ],
 )  # fmt: skip
 def test_a_wrong_pair_is_named_with_its_line(load, line, wrong, said):

@@ -8,6 +8,12 @@ from plumbline.errors import InputError
 from plumbline.site import locations, magnitudes, schedulers, sites
 
 PARTITION = {'processor': {'num_cpus': 16, 'num_cpus_per_core': 2, 'num_sockets': 2}}  # 8 cores
+
+
+def faults_of(partition):
+    return [*magnitudes.faults_of_magnitudes(partition)]
+
+
 WITH_GPUS = PARTITION | {'devices': [{'type': 'gpu', 'arch': 'sm_90', 'num_devices': 4}]}
 
 
@@ -43,33 +49,26 @@ def test_a_mean_that_no_node_can_have_measured(mean, dimension, unit, nodes, par
     ('peaks', 'words'),
     [
         ({'memory_bandwidth': '400 GB/s', 'flops_dp': '300 GFlop/s', 'core_clock': '3 GHz'}, ''),
-        ({'memory_bandwidth': '1 GB/s'}, 'memory_bandwidth: expected 2 to 1.2e+04 GB/s, as of 2 sockets; found 1 GB/s'),
-        ({'memory_bandwidth': '13000 GB/s'}, 'memory_bandwidth: expected 2 to 1.2e+04 GB/s, as of 2 sockets'),
-        ({'flops_dp': '3 GFlop/s'}, 'flops_dp: expected 4 to 3.33e+03 GFlop/s, as of 8 cores; found 3 GFlop/s'),
+        ({'memory_bandwidth': '1 GB/s'}, 'memory_bandwidth: expected 2 to 12000 GB/s, as of 2 sockets; found 1 GB/s'),
+        ({'memory_bandwidth': '13000 GB/s'}, 'memory_bandwidth: expected 2 to 12000 GB/s, as of 2 sockets'),
+        ({'flops_dp': '3 GFlop/s'}, 'flops_dp: expected 4 to 3330 GFlop/s, as of 8 cores; found 3 GFlop/s'),
         ({'core_clock': '7 GHz'}, 'core_clock: expected 0.1 to 6.5 GHz, as of a processor; found 7 GHz'),
         (
             {'network_bandwidth': '1700 GB/s'},
-            'network_bandwidth: expected 0.08 to 1.6e+03 GB/s, as of 8 network devices',
-        ),
-        (
-            {'flop_per_cycle': {'avx_dp': 129}},
-            'flop_per_cycle.avx_dp: expected 0.1 to 128 Flop/cycle of one core; found 129',
+            'network_bandwidth: expected 0.08 to 1600 GB/s, as of 8 network devices',
         ),
         ({'flop_per_cycle': {'avx_dp': 128}}, ''),
     ],
 )
 def test_a_peak_that_is_a_slip_of_the_unit(peaks, words):
-    found = [
-        f'{".".join(path[1:])}: {wrong}'
-        for path, wrong in magnitudes.faults_of_magnitudes(PARTITION | {'peaks': peaks})
-    ]
+    found = [f'{".".join(path[1:])}: {wrong}' for path, wrong in faults_of(PARTITION | {'peaks': peaks})]
     assert len(found) == bool(words) and (found or [''])[0].startswith(words)
 
 
 def test_a_published_peak_is_about_that_which_is_stated():
     stated = PARTITION | {'peaks': {'flops_dp': '300 GFlop/s'}}
     for published, faults in (('3000 GFlop/s', 0), ('3100 GFlop/s', 1), ('30 GFlop/s', 0), ('29 GFlop/s', 1)):
-        found = [*magnitudes.faults_of_magnitudes(stated | {'published_peaks': {'flops_dp': published}})]
+        found = faults_of(stated | {'published_peaks': {'flops_dp': published}})
         assert [path for path, _ in found] == [['published_peaks', 'flops_dp']] * faults
 
 

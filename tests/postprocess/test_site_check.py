@@ -25,6 +25,7 @@ def partition(name='cpu', processor=None, memory=None, nodes=None, peaks=None, *
         memory_bytes=memory,
         num_nodes=nodes or 0,
         peaks=peaks or {},
+        environs=(),
         entry=known,
         max_time=None,
     )
@@ -32,7 +33,10 @@ def partition(name='cpu', processor=None, memory=None, nodes=None, peaks=None, *
 
 def site(*partitions, **fields):
     known = {one.name: one for one in partitions}
-    return SimpleNamespace(**{'name': 'demo', 'partitions': known, 'environs': {}, 'tolerance': {}} | fields)
+    return SimpleNamespace(
+        **{'name': 'demo', 'partitions': known, 'environs': {}, 'tolerance': {}, 'hostnames': ('a',), 'retired': None}
+        | fields
+    )
 
 
 def case(name='a', of='cpu', script=Path('rfm_job.sh'), **fields):

@@ -123,14 +123,14 @@ def test_ways_to_write_a_unit(written, unit):
 @pytest.mark.parametrize(
     ('text', 'said'),
     [
-        ('rules:\n  - {check: A}\n  - {beter: lower}\n', ":3: rules.1.beter: unknown key; expected one of better,"),
+        ('rules:\n  - {check: A}\n  - {beter: lower}\n', ":3: rules.1.beter: unknown key: did you mean better?"),
         ('rules:\n  - better: low\n', ":2: rules.0.better: expected one of higher, lower; found 'low'"),
         ('rules:\n  - floor: 5\n', ':2: rules.0.floor: '),
         ("rules:\n  - name: 'x_(?P<n>.)'\n", ':2: rules.0.name: expected a group of the name metric'),
         ("rules:\n  - name: 'x_('\n", ':2: rules.0.name: '),
         ('rules:\n  - {metric: x, dims: [n]}\n', ':2: rules.0.dims: are of whole tests; expected no metric beside it'),
         ('rules:\n  - {floor: 0.1, floor: 0.2}\n', ':2: rules.0.floor: is there twice, first in line 2'),
-        ('{}\n', ":1: the file: lacks the key 'rules'"),
+        ('{}\n', ":1: rules: is missing"),
         ('rules: [\n', ':2: not valid YAML'),
     ],
 )  # fmt: skip

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Mistakes of people in a site.yaml: `plumbline sites SITE --check` tells all in one pass, one sentence each."""
+
+import json
+
+import pytest
+
+from plumbline.paths import SCHEMAS
+from plumbline.site.sites import read_site
+
+HERON = """\
+descr: 64 nodes with four H100 behind Slurm
+hostnames: ['^login[0-9]+']
+modules_system: lmod
+partitions:
+  - name: gpu
+    scheduler: slurm
+    launcher: srun
+    access: [-p gpu, --gpus-per-node=4]
+    environs: [cuda]
+    max_time: 1d
+    max_jobs: 8
+    num_nodes: 64
+    nics: [mlx5_0, mlx5_1]
+    processor:
+      arch: zen3
+      num_cpus: 256
+      num_cpus_per_core: 2
+      num_sockets: 2
+      num_numa_domains: 8
+      caches:
+        L1: {size: 32 KiB, num_cpus: 2}
+        L2: {size: 512 KiB, num_cpus: 2}
+        L3: {size: 32 MiB, num_cpus: 16}
+    devices:
+      - {type: gpu, arch: sm_90, num_devices: 4, numa_domains: [3, 2, 1, 0]}
+    memory_per_node: 768 GiB
+    peaks:
+      memory_bandwidth: 409.6 GB/s
+      network_bandwidth: 50 GB/s
+      flops_dp: 7.168 TFlop/s
+      core_clock: 3.5 GHz
+      flop_per_cycle: {avx_dp: 16}
+    expects: {gpus: 4, smt_active: on, nics: 2, nic_rate: 200 Gb/s}
+    file_systems:
+      scratch: {path: /scratch/benchmarks, kind: lustre}
+environments:
+  - {name: cuda, provider: system, mpi: openmpi, features: [babelstream-cuda, osu, hpcc]}
+"""
+
+
+@pytest.fixture
+def check(work):
+    """`plumbline sites cluster --check` of a site.yaml: exit code, and its sentences without the path."""
+    path = work.sites / 'cluster' / 'site.yaml'
+
+    def check(content: str | bytes) -> tuple[int, list[str]]:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        read_site.cache_clear()
+        answer = work.run('sites', 'cluster', '--check')
+        assert not answer.exception or isinstance(answer.exception, SystemExit), answer.exception
+        return answer.exit_code, [line.replace(f'plumbline: {path}:', '') for line in answer.stderr.splitlines()]
+
+    return check
+
+
+def changed(*changes: str) -> str:
+    """HERON with changes such as ``num_nodes: 64 > num_nodes: 0100``."""
+    text = HERON
+    for change in changes:
+        right, mistake = change.split(' > ')
+        assert text.count(right) == 1, right
+        text = text.replace(right, mistake)
+    return text
+
+
+def test_a_site_without_a_mistake_is_said_to_have_none(check):
+    assert check(HERON)[0] == 0
+
+
+#: A change -> the line and key that are named, words of the one sentence, and words that are not in it.
+ONE = {
+    'launcher: srun > luncher: srun': ('7: partitions.0.luncher', 'did you mean launcher?', 'max_jobs'),
+    '768 GiB > 768': ('26: partitions.0.memory_per_node', 'such as 256 GiB', 'string'),
+    '768 GiB > 2 PiB': ('26: partitions.0.memory_per_node', 'found 2 PiB: a slip of the unit?', ''),
+    '768 GiB > 2 ZiB': ('26: partitions.0.memory_per_node', 'TiB, PiB', ''),
+    'rate: 200 Gb/s > rate: 400 GB/s': ('33: partitions.0.expects.nic_rate', 'such as 400 Gb/s', '[0-9]'),
+    '/scratch/benchmarks > scratch': ('35: partitions.0.file_systems.scratch.path', 'such as /scratch/bench', '[A-Z'),
+    '/scratch/benchmarks > /': ('35: partitions.0.file_systems.scratch.path', 'not /', '[A-Z'),
+    'L3: > L5:': ('23: partitions.0.processor.caches.L5', 'expected one of L1, L2, L3, L4; found', '^L'),
+    'avx_dp > avx2_dp': ('32: partitions.0.peaks.flop_per_cycle.avx2_dp', 'did you mean avx_dp', '^('),
+    'L3: {size: 32 MiB > L3: {size: 32 KiB': ('23: partitions.0.processor.caches.L3.size', 'found 32 KiB', 'L2'),
+    'L3: {size: 32 MiB > L3: {size: 512 MiB': ('23: partitions.0.processor.caches.L3.size', '8 on a socket', 'L2'),
+    'num_sockets: 2 > num_sockets: 3': ('18: partitions.0.processor.num_sockets', '128 cores', ''),
+    'num_cpus: 256 > num_cpus: 128': ('16: partitions.0.processor.num_cpus', 'flops_dp is that of 128 cores', ''),
+    'num_cpus: 256 > num_cpus: 256.0': ('16: partitions.0.processor.num_cpus', 'a whole number; found 256.0', ''),
+    'num_nodes: 64 > num_nodes: 0100': ('12: partitions.0.num_nodes', 'reads 0100 as the number 64', ''),
+    'num_nodes: 64 > num_nodes: 0192': ('12: partitions.0.num_nodes', "a whole number; found '0192'", ''),
+    'num_nodes: 64 > num_nodes: 6400000': ('12: partitions.0.num_nodes', 'at most 200000', ''),
+    'mlx5_1 > mlx5-1': ('13: partitions.0.nics.1', 'expected mlx5_1', ''),
+    'mlx5_1 > mlx51': ('13: partitions.0.nics.1', 'expected mlx5_1', ''),
+    '50 GB/s > 400 GB/s': ('29: partitions.0.peaks.network_bandwidth', '2 network devices of 200 Gb/s', ''),
+    'hpcc > HPCC': ('37: environments.0.features.2', 'did you mean hpcc?', ''),
+}
+
+
+@pytest.mark.parametrize('change', ONE)
+def test_one_mistake_is_one_sentence_with_line_key_and_what_was_expected(check, change):
+    place, words, absent = ONE[change]
+    code, (said,) = check(changed(change))
+    assert code == 2 and said.startswith(f'{place}: ') and words in said
+    assert not absent or absent not in said
+
+
+#: A change -> words of a note: it may be meant, and costs something.
+NOTED = {
+    'nics: 2 > nics: 4': 'expects 4 nics and names 2 in the key nics',
+    "['^login[0-9]+'] > []": 'hostnames is empty: the site is chosen by --site or PLUMBLINE_SITE alone',
+    ', features: [babelstream-cuda, osu, hpcc] > ': 'no environ of partition gpu has features',
+}
+
+
+@pytest.mark.parametrize('change', NOTED)
+def test_what_may_be_meant_is_noted(check, change):
+    code, said = check(changed(change))
+    assert code == 0 and any(NOTED[change] in line for line in said)
+    assert not any(NOTED[change] in line for line in check(HERON)[1])
+
+
+def test_cores_by_the_name_of_the_processor(check):
+    (said,) = check(changed('arch: zen3 > model: AMD EPYC 7763 64-Core Processor', 'num_cpus: 256 > num_cpus: 128',
+                            '      flops_dp: 7.168 TFlop/s\n > '))[1]  # fmt: skip
+    assert said.startswith('16: partitions.0.processor.num_cpus: expected 256 hardware threads')
+
+
+def test_twelve_mistakes_are_named_in_one_pass(check):
+    code, said = check(
+        changed(
+            'launcher: srun > luncher: srun', '--gpus-per-node=4 > --gpus-per-node=8', 'max_time: 1d > max_time: 1 day',
+            'mlx5_1 > mlx5-1', 'arch: zen3 > arch: zen33', 'num_sockets: 2 > num_sockets: 3', '32 MiB > 32 KiB',
+            'sm_90 > sm90', '768 GiB > 768', '3.5 GHz > 3.5 MHz', '50 GB/s > 50 Gb/s',
+            'nic_rate: 200 Gb/s > nic_rat: 200 Gb/s', 'features: [babelstream-cuda > features: [bablestream-cuda',
+        )
+    )  # fmt: skip
+    assert code == 2
+    keys = [line.split(': ')[1].removeprefix('partitions.0.') for line in said]
+    assert keys == [
+        'luncher', 'access.1', 'max_time', 'nics.1', 'processor.arch', 'processor.num_sockets',
+        'processor.caches.L3.size', 'devices.0.arch', 'memory_per_node', 'peaks.network_bandwidth',
+        'peaks.core_clock', 'expects.nic_rat', 'environments.0.features.0',
+    ]  # fmt: skip
+
+
+LAUGHS = 'a0: &a0 [x, x, x, x, x, x, x, x, x]\n' + ''.join(
+    f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 10)
+)
+#: What PyYAML itself dies of, or takes minutes and GB for, and words of the one sentence.
+NO_YAML = {
+    'not UTF-8': (HERON.replace('four', 'f\xfcnf').encode('latin-1'), '1: not valid YAML: expected UTF-8, found'),
+    'alias to itself': (HERON + 'env_vars: &a [*a]\n', '38: not valid YAML: the alias *a stands within'),
+    'merge of itself': (HERON + 'tolerance: &a {<<: *a}\n', '38: not valid YAML: the alias *a stands within'),
+    'brackets': (HERON + f'env_vars: {"[" * 3000}{"]" * 3000}\n', '38: not valid YAML: more than 50 levels'),
+    'many brackets': (HERON + f'env_vars: {"[" * 300_000}\n', '38: not valid YAML: more than 50 levels'),
+    'indentation': (HERON + f'env_vars:\n  {"- " * 3000}x\n', '39: not valid YAML: more than 50 levels'),
+    'billion laughs': (HERON + LAUGHS, '42: not valid YAML: the aliases up to here repeat more than 10000 parts'),
+}
+
+
+@pytest.mark.parametrize('kind', NO_YAML)
+def test_what_a_parser_dies_of_is_one_sentence_and_stops_no_other_site(check, work, kind):
+    text, words = NO_YAML[kind]
+    (work.sites / 'other').mkdir()
+    (work.sites / 'other' / 'site.yaml').write_text(HERON)
+    code, (said,) = check(text)
+    assert code == 2 and said.startswith(words) and len(said) < 200
+    rows = {row['site']: row for row in json.loads(work.run('sites', '--format', 'json').stdout)}
+    assert words in rows['cluster']['problem'] and rows['other']['partitions'] == ['gpu']
+
+
+def test_aliases_that_save_typing_are_read(check, work):
+    second = '  - {name: large, scheduler: slurm, launcher: srun, environs: [cuda], processor: *cpu}\n'
+    text = changed('    processor:\n >     processor: &cpu\n', f'environments: > {second}environments:')
+    assert check(text)[0] == 0
+    assert 'cluster:large: 2 sockets x 64 cores x 2 threads' in work.run('sites', 'cluster', '--check').stdout
+
+
+def test_each_form_that_the_schema_wants_has_an_example():
+    """A message shows it in place of the pattern."""
+
+    def forms(part):
+        if isinstance(part, dict):
+            yield from [part] if {'pattern', 'format'} & part.keys() and 'type' in part else ()
+        for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            yield from forms(value)
+
+    from plumbline.units import EXAMPLES
+
+    found = list(forms(json.loads((SCHEMAS / 'site.schema.json').read_text())))
+    assert len(found) > 10
+    assert [form for form in found if not form.get('examples') and form.get('format') not in EXAMPLES] == []

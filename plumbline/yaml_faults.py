@@ -160,7 +160,7 @@ def explain(errors: Iterable[Any]) -> Iterator[Fault]:
     for error in sorted(errors, key=lambda error: error.validator == 'required'):
         path, wanted = list(error.absolute_path), error.validator_value
         if error.validator == 'additionalProperties':
-            known, own = [*error.schema['properties']], 'patternProperties' in error.schema
+            known, own = sorted(error.schema['properties']), 'patternProperties' in error.schema
             for key in _unknown_keys(error):
                 choices = f'expected {error.schema["description"]}' if own else expected_one_of(key, known)
                 yield [*path, key], f'unknown key{did_you_mean(key, known) or f"; {choices}"}'

@@ -21,7 +21,7 @@ from reframe.core.logging import getlogger
 
 from checks.core.reading.trials import Metric
 from checks.core.topology import Topology, current_site
-from plumbline import settings
+from plumbline import settings, units
 from plumbline.errors import SiteError
 from plumbline.node_check.jobs import Busy, warning
 
@@ -91,13 +91,16 @@ def jobs_for(trials: int, seconds: float, max_time: float) -> int:
 
 def time_in_words(trials: int, seconds: float, limit: float, max_time: float | None) -> str:
     """Return how the time limit of a job is computed, as text."""
+    words = f'{trials} trial{"s" * (trials > 1)} of about {units.in_words(seconds)}'
+    longest = f'max_time, {units.in_words(max_time)}' if max_time else ''
+    if max_time and seconds >= max_time:
+        return f'{words}, longer than {longest}: expected a smaller size in file_systems, or a longer max_time'
+    words += f', {"each " * (trials > 1)}ended after {units.in_words(min(limit, max_time or limit))} at the latest'
     needed = seconds_of_job(trials, limit)
-    words = f'{trials} trials of about {seconds:.0f} s, each ended after {limit:.0f} s, and {_BESIDE_TRIALS} s: '
-    words += f'{needed:.0f} s'
     if not max_time or needed <= max_time:
-        return words
+        return f'{words}: a job of {units.in_words(needed)}'
     jobs = jobs_for(trials, seconds, max_time)
-    return f'{words}; max_time allows {max_time:.0f} s: {jobs} job{"s" * (jobs > 1)} of that limit'
+    return f'{words}: {jobs} job{"s" * (jobs > 1)} of {longest}'
 
 
 @functools.cache
@@ -161,6 +164,7 @@ class Budgeted(rfm.RegressionTestPlugin):
         if self.estimates:
             self.trial_seconds = min(self.trial_seconds, math.ceil(sum(self.estimates)))
         self.trial_time_limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
+        self.trial_seconds = min(self.trial_seconds, self.trial_time_limit)
 
     @loggable
     @property

@@ -68,7 +68,7 @@ PATTERNS = {
     'hard_47008': Pattern(47008, strided=True, share=1 / 4),  # ior-hard of IO500
 }
 LARGEST_SMALL = 4 * 2**30  # most bytes of a node in patterns with a share below 1: 2^20 transfers of 4 KiB
-SLOWEST_NODE = 20e6  # bytes/s; a trial that takes longer is ended
+SLOW_NODE = 200e6  # bytes/s, for estimates; a short trial is ended at a tenth of it, a long one at a quarter
 
 
 class IORBenchmark(StorageBenchmark):
@@ -119,7 +119,7 @@ class IORBenchmark(StorageBenchmark):
         self.need_bytes = max(each.bytes_of_file for each in self.requested.values())
         self.need_inodes = self.ranks + 2
         moved = sum(each.bytes_of_file * each.repetitions for each in self.requested.values())
-        self.trial_time_limit = 120 + int(moved / (self.num_nodes * SLOWEST_NODE))
+        self.estimate(moved / (self.num_nodes * SLOW_NODE))
 
     def sanity_faults(self, run):
         faults = ior_faults(run.output, self.requested[run.name])

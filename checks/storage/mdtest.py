@@ -35,7 +35,7 @@ WORKLOADS = {
 }
 QUICK = ('easy_unique', 'hard_shared')
 ITEMS_OF_RANK = {'quick': 200, 'nightly': 1000, 'full': 10000}
-SLOWEST = 50  # operations/s of one rank; a trial that takes longer is ended
+SLOW = 200  # operations/s of one rank, for estimates; a short trial is ended at a tenth of it, a long one at a quarter
 
 
 class MdtestBenchmark(StorageBenchmark):
@@ -72,7 +72,7 @@ class MdtestBenchmark(StorageBenchmark):
         self.need_inodes = self.items + 2 * self.ranks + 16
         self.need_bytes = self.need_inodes * 4096  # a block each
         operations = 4 * self.items * self.iterations * len(kinds)
-        self.trial_time_limit = 120 + operations // (SLOWEST * self.ranks)
+        self.estimate(operations / (SLOW * self.ranks))
 
     def sanity_faults(self, run):
         return mdtest_faults(run.output, self.ranks, self.num_nodes, self.items, self.iterations)

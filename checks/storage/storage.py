@@ -11,6 +11,7 @@ from typing import NamedTuple
 from reframe.core.builtins import run_after, run_before
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
+from checks.core.budget import limit_of_trial
 from checks.core.job.node_sweep import swept_nodes
 from checks.core.job.script import ShellText
 from checks.core.placement import Placement, ranks_with_threads
@@ -20,6 +21,7 @@ from checks.storage.storage_output import complaint_of
 from plumbline.paths import results_directory
 from plumbline.site.sites import FileSystem
 
+START_OF_RUN = 2  # seconds
 HERE = '"$storage_dir"'  # the job's directory, which gets its name when the job runs
 
 
@@ -78,7 +80,7 @@ def in_job_directory(path: str) -> ShellText:
 class StorageBenchmark(Benchmark):
     """A check with `file_system`, `nodes` and `size`: quick, nightly or full, of which only full uses several nodes.
 
-    It fills `runs` and `metrics` with paths `in_job_directory`, and sets `trial_time_limit`, and `need_bytes` and
+    It fills `runs` and `metrics` with paths `in_job_directory`, calls `estimate`, and sets `need_bytes` and
     `need_inodes` to the most that it needs at any time.
     """
 
@@ -87,7 +89,7 @@ class StorageBenchmark(Benchmark):
     usual_spread = 0.1  # single runs differ by 10 % and more (001, Table 33); other users share servers and network
     mpi = True
     communicates = False
-    seconds = {'quick': 7, 'nightly': 60, 'full': 1800}  # no size follows from a speed, which nothing reports
+    seconds = {'quick': 7, 'nightly': 60, 'full': 1800}  # of `full`, before its size is known
     facts = ('storage.txt', 'provenance.txt')
 
     def supports(self, topology):
@@ -114,6 +116,12 @@ class StorageBenchmark(Benchmark):
 
     def placement_of_node(self) -> Placement:
         return ranks_of_node(self.topology)
+
+    def estimate(self, seconds: float):
+        """Set the time limit of a trial, and in the full cases its seconds, from those of its work at a low speed."""
+        slow = math.ceil(seconds + START_OF_RUN * len(self.runs))
+        self.trial_seconds = slow if self.size == 'full' else self.trial_seconds
+        self.trial_time_limit = self.trial_time_limit or limit_of_trial(slow)
 
     @run_before('run')
     def work_in_a_directory_of_its_own(self):

@@ -189,9 +189,21 @@ def test_the_jobs_that_a_queue_makes_of_the_trials(trials, seconds, max_time, jo
     assert budget.jobs_for(trials, seconds, max_time) == jobs
     assert budget.limit_of_trial(seconds) == limit
     assert budget.seconds_of_job(trials, limit) == needed
-    said = budget.time_in_words(trials, seconds, limit, max_time)
-    assert f'60 s: {needed} s' in said
-    assert (f'{jobs} job' in said) is (needed > max_time)
+
+
+@each_row(
+    'trials, seconds, limit, max_time, says',
+    [
+        (1, 10, 160, None, '1 trial of about 10 s, ended after 2 min 40 s at the latest: a job of 3 min 40 s'),
+        (5, 1803, 7872, 3600,
+         '5 trials of about 30 min 3 s, each ended after 1 h at the latest: 5 jobs of max_time, 1 h'),
+        (5, 264_000, 1_056_660, 86400,
+         '5 trials of about 73 h 20 min, longer than max_time, 24 h: expected a smaller size in file_systems, or a longer max_time'),
+    ],
+)  # fmt: skip
+def test_the_time_of_a_job_in_words(trials, seconds, limit, max_time, says):
+    """160 s are 60 s and ten times 10 s; a job has 60 s beside its trials."""
+    assert budget.time_in_words(trials, seconds, limit, max_time) == says
 
 
 @each_row('max_time, seconds', [(3600, 2360), (86400, 57_560), (61, 1), (10, 1)])

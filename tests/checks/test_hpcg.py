@@ -220,7 +220,7 @@ def test_what_one_node_may_run_twice_as_many_may_too(ranks):
     ('settings', 'words'),
     [
         ('{grid: [104, 104, 100]}', 'benchmarks.hpcg.grid.2: 100 is not a multiple of 8'),
-        ('{grid: [104, 104, 8]}', 'benchmarks.hpcg.grid.2: 8 is less than the minimum of 16'),
+        ('{grid: [104, 104, 8]}', 'benchmarks.hpcg.grid.2: expected at least 16'),
         ('{grid: [104, 104]}', 'benchmarks.hpcg.grid: .* is too short'),
         ('{ranks: 8}', 'expected one of grid, ranks_per_node, run_seconds, threads_per_rank'),
         ('{threads_per_rank: 8}', "'ranks_per_node' is a dependency of 'threads_per_rank'"),

@@ -261,10 +261,11 @@ def chosen(check, kind='local', **fields):
         'topology': topology, 'runs': {}, 'before_run': {}, 'provenance': {}, 'api': 'POSIX', 'size': 'full',
         'num_nodes': 1, 'repetitions': 3, 'iterations': 3, 'placement': storage.ranks_of_node(topology),
         'kind': storage.FILE_SYSTEM_KINDS[kind],
-        'storage': FileSystem('/scratch', kind), 'trials': 1,
+        'storage': FileSystem('/scratch', kind), 'trials': 1, 'trial_seconds': 60,
+        'trial_time_limit': None,
     } | fields  # fmt: skip
     node.ranks = node.placement.ranks_per_node * node.num_nodes
-    for method in ('start_without_runs', 'bytes_of_node', 'add', 'need', 'choose_runs', 'sanity_faults'):
+    for method in ('start_without_runs', 'bytes_of_node', 'add', 'need', 'estimate', 'choose_runs', 'sanity_faults'):
         if function := getattr(check, method, None):
             setattr(node, method, function.__get__(node))
     if hasattr(node, 'start_without_runs'):
@@ -388,7 +389,7 @@ def test_the_metadata_study_of_001(mdtest):
         ('{path: scratch, kind: local}', 'file_systems.scratch.path'),
         ('{path: "/scratch;ls", kind: local}', 'file_systems.scratch.path'),
         ('{path: "/$(ls)", kind: local}', 'file_systems.scratch.path'),
-        ('{path: /scratch, kind: local, size: much}', "expected a size above 0 with its unit, such as '256 GiB'"),
+        ('{path: /scratch, kind: local, size: much}', 'expected a size above 0 such as 256 GiB'),
         ('{path: /scratch, kind: local, max_percent_of_free: 90}', 'file_systems.scratch.max_percent_of_free'),
         ('{path: /dev/shm, kind: tmpfs, if_free: 4 GiB}', 'detect: true'),
     ],

@@ -2,10 +2,12 @@
 """Mistakes of people in a site.yaml: `plumbline sites SITE --check` tells all in one pass, one sentence each."""
 
 import json
+import re
 
 import pytest
 
 from plumbline.paths import SCHEMAS
+from plumbline.programs import find_reframe
 from plumbline.site.sites import read_site
 
 HERON = """\
@@ -198,3 +200,32 @@ def test_each_form_that_the_schema_wants_has_an_example():
     found = list(forms(json.loads((SCHEMAS / 'site.schema.json').read_text())))
     assert len(found) > 10
     assert [form for form in found if not form.get('examples') and form.get('format') not in EXAMPLES] == []
+
+
+@pytest.mark.skipif(find_reframe() is None, reason='no reframe here')
+def test_the_time_limit_of_each_job_contains_its_trials(work, monkeypatch):
+    """Of IOR without a stated size: twice 768 GiB a node, for which a day of the queue is too short at 0.2 GB/s."""
+    path = work.sites / 'heron' / 'site.yaml'
+    path.parent.mkdir()
+    path.write_text(
+        changed(
+            '[babelstream-cuda, osu, hpcc] > [ior, mdtest]', 'num_nodes: 64 > num_nodes: 2', 'modules_system: lmod\n > '
+        )
+    )
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    said = work.run('sites', 'heron', '--jobs').output
+    trial = re.compile(r': (?P<of>\w+)[^:]*: (\d+ trials?) of about (?P<seconds>[^,]+), (?P<rest>.*)')
+    of = {m['of']: m for m in trial.finditer(said)}
+    assert of.keys() >= {'IOR', 'IORRanks', 'Mdtest', 'MdtestRanks'}, said
+    for match in trial.finditer(said):
+        if 'longer than max_time, 24 h' in match['rest']:
+            assert in_seconds(match['seconds']) > 86400
+        else:
+            ended = re.match('(?:each )?ended after ([^:]+) at the latest', match['rest'])
+            assert in_seconds(match['seconds']) <= in_seconds(ended[1]) <= 86400
+    assert 'longer than max_time' in said
+
+
+def in_seconds(words: str) -> int:
+    """The seconds of ``2 h 5 min``."""
+    return sum(int(number) * {'s': 1, 'min': 60, 'h': 3600}[unit] for number, unit in re.findall(r'(\d+) (\w+)', words))

@@ -29,7 +29,7 @@ from postprocess.cli import app
         (['record', 'retire', 'Gem', '--why', 'gone', '--site', SITE], '115 rows: did you mean Gemm'),
         (['tables', 'dooe'], "found 'dooe': did you mean doe?"),
         (['incidents', 'show', 'zzz'], "no incident has the id 'zzz'; `plumbline incidents` lists them"),
-        (['ingest', 'x', '--format', 'hyperfin', '--site', 'a'], "--format hyperfin: found 'hyperfin': did you mean hyperfine"),
+        (['ingest', 'x', '--format', 'hyperfin', '--site', 'a'], "'hyperfin': did you mean hyperfine"),
         (['compare', '9999'], "holds no session whose uuid begins with '9999'"),
     ],
 )  # fmt: skip

@@ -18,13 +18,12 @@ class RecordError(ValueError):
 
 
 def expected_one_of(found: object, known: Iterable[object]) -> str:
-    """Return ``expected one of slurm, squeue; found 'slrum': did you mean slurm?``; of many names only the first."""
+    """Return ``expected one of slurm, squeue; found 'slrum': did you mean slurm?``; of many only the nearest."""
     names = [str(name) for name in known]
     guess = did_you_mean(found, names)
     if len(names) > _MOST and guess:
         return f'found {found!r}{guess}'
-    more = f' and {len(names) - _MOST} more' if len(names) > _MOST else ''
-    return f'expected one of {", ".join(names[:_MOST]) or "none"}{more}; found {found!r}{guess}'
+    return f'expected one of {", ".join(names) or "none"}; found {found!r}{guess}'
 
 
 def did_you_mean(found: object, known: Iterable[object]) -> str:

@@ -23,6 +23,7 @@ _KINDS = {
     'string': 'text', 'integer': 'a whole number', 'number': 'a number', 'boolean': 'on or off', 'array': 'a list',
     'object': 'keys with values', 'null': 'nothing',
 }  # fmt: skip
+_MOST_KEYS = 20  # that a message lists
 _BOUNDS = {'minimum': 'at least', 'maximum': 'at most', 'exclusiveMinimum': 'above', 'exclusiveMaximum': 'below'}
 
 
@@ -162,8 +163,9 @@ def explain(errors: Iterable[Any]) -> Iterator[Fault]:
         if error.validator == 'additionalProperties':
             known, own = sorted(error.schema['properties']), 'patternProperties' in error.schema
             for key in _unknown_keys(error):
-                choices = f'expected {error.schema["description"]}' if own else expected_one_of(key, known)
-                yield [*path, key], f'unknown key{did_you_mean(key, known) or f"; {choices}"}'
+                choices = f'; expected {error.schema["description"]}' if own else f'; {expected_one_of(key, known)}'
+                unlike = choices if len(known) <= _MOST_KEYS else f', and unlike all {len(known)} that are known'
+                yield [*path, key], f'unknown key{did_you_mean(key, known) or unlike}'
                 meant += [[*path, near] for near in nearest(key, known)]
         elif error.validator == 'required':
             missing = next(key for key in wanted if f'{key!r} is a required' in error.message)

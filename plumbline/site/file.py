@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from plumbline.errors import SiteError, expected_one_of
+from plumbline.errors import SiteError, did_you_mean, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.limits import DEFAULT_CAP
 from plumbline.machine.vendors import VENDORS, vendors_of
@@ -199,7 +199,7 @@ def _of_arch(processor: dict[str, Any]) -> Iterator[Fault]:
     from archspec.cpu import TARGETS  # takes 40 ms, and most commands read no site with a processor
 
     if (arch := processor.get('arch')) and arch not in TARGETS:
-        yield ['arch'], f'expected what `archspec cpu` prints on a node; {expected_one_of(arch, TARGETS)}'
+        yield ['arch'], f'expected what `archspec cpu` prints on a node; found {arch!r}{did_you_mean(arch, TARGETS)}'
 
 
 def _outside_domains(partition: dict[str, Any], near: list[int]) -> Iterator[str]:

@@ -198,7 +198,8 @@ def test_the_jobs_that_a_queue_makes_of_the_trials(trials, seconds, max_time, jo
         (5, 1803, 7872, 3600,
          '5 trials of about 30 min 3 s, each ended after 1 h at the latest: 5 jobs of max_time, 1 h'),
         (5, 264_000, 1_056_660, 86400,
-         '5 trials of about 73 h 20 min, longer than max_time, 24 h: expected a smaller size in file_systems, or a longer max_time'),
+         '5 trials of about 73 h 20 min, longer than max_time, 24 h: expected a smaller size in file_systems, or a '
+         'longer max_time'),
     ],
 )  # fmt: skip
 def test_the_time_of_a_job_in_words(trials, seconds, limit, max_time, says):

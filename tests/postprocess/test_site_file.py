@@ -83,6 +83,8 @@ def test_a_site_without_a_mistake_is_said_to_have_none(check):
 #: A change -> the line and key that are named, words of the one sentence, and words that are not in it.
 ONE = {
     'launcher: srun > luncher: srun': ('7: partitions.0.luncher', 'did you mean launcher?', 'max_jobs'),
+    'num_nodes: 64 > zzz: 64': ('12: partitions.0.zzz', 'unlike all 35 that are known', 'max_jobs'),
+    'zen3 > i9': ('15: partitions.0.processor.arch', "found 'i9'", 'zen'),
     '768 GiB > 768': ('26: partitions.0.memory_per_node', 'such as 256 GiB', 'string'),
     '768 GiB > 2 PiB': ('26: partitions.0.memory_per_node', 'found 2 PiB: a slip of the unit?', ''),
     '768 GiB > 2 ZiB': ('26: partitions.0.memory_per_node', 'TiB, PiB', ''),

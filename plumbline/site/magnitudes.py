@@ -79,8 +79,8 @@ def faults_of_magnitudes(partition: dict[str, Any]) -> Iterator[Fault]:
     for path, unit, number, limits, of in bounds:
         text = stated(partition, path)
         if text and number and not limits[0] * number <= in_base_unit(text) <= limits[1] * number:
-            low, high = (_in(value * number, unit) for value in limits)
-            yield path, f'expected {low} to {high} {unit}, as of {of}; found {text}: a slip of the unit?'
+            lower, upper = (_in(value * number, unit) for value in limits)
+            yield path, f'expected {lower} to {upper} {unit}, as of {of}; found {text}: a slip of the unit?'
     for name, published in (stated(partition, ['published_peaks']) or {}).items():
         peak = stated(peaks, [name])
         if peak and not 0.1 <= in_base_unit(published) / in_base_unit(peak) <= 10:

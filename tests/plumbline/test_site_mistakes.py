@@ -73,7 +73,7 @@ MISTAKES = [
     (', [0, 2]]', ']', 22, 'partitions.0.link_classes', '1 are in none: [0, 2]'),
     ('200 GB/s', '200 GB', 23, 'partitions.0.link_classes.A.peak', 'a bandwidth above 0'),
     ('768 GiB', '768 GHz', 25, 'partitions.0.memory_per_node', 'a size above 0'),
-    ('921.6 GB/s', '921.6 GB', 26, 'partitions.0.peaks.memory_bandwidth', 'such as 614.4 GB/s (units: B/s, MB/s, GB/s'),
+    ('921.6 GB/s', '921.6 GB', 26, 'partitions.0.peaks.memory_bandwidth', 'such as 614.4 GB/s (units: B/s, kB/s, MB/s'),
     ('7 TFlop/s', '0 TFlop/s', 26, 'partitions.0.peaks.flops_dp', 'a Flop rate above 0'),
     ('3 GHz', '3 GB', 26, 'partitions.0.peaks.core_clock', 'a frequency above 0'),
     ('environs: [cuda]', 'environs: [cudaa]', 7, 'partitions.0.environs.0', 'did you mean cuda'),

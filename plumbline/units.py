@@ -3,7 +3,7 @@
 
 import re
 
-from plumbline.errors import did_you_mean
+from plumbline.errors import did_you_mean, expected_one_of
 
 _DIMENSIONS: dict[str, dict[str, float]] = {
     'bandwidth': {
@@ -78,7 +78,7 @@ def fault_of(unit: str, direction: str) -> str:
     if unit not in UNITS:
         return f'unit: found {unit!r}{did_you_mean(unit, UNITS)}; expected one of {", ".join(UNITS)}'
     if direction not in ('higher', 'lower'):
-        return f'better: expected one of higher, lower; found {direction!r}'
+        return f'better: {expected_one_of(direction, ("higher", "lower"))}'
     right = better(unit)
     return '' if right in (None, direction) else f'better: of {unit} {right} is better; found {direction!r}'
 

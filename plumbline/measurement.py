@@ -15,7 +15,8 @@ class Measurement:
 
     `value`: NaN if a number was expected and none came. `time`: UTC; None: the time of the file. `session`: numbers
     with the same name are of one session; empty: the session is the file. `better`: ``higher`` or ``lower``; empty: the
-    unit says which. `judged`: whether a verdict is wanted. `failed`: why its case failed. Raises ValueError.
+    unit says which. `judged`: whether a verdict is wanted. `failed`: why its case failed. `where`: its place in the
+    file, such as ``row 7``, for messages. Raises ValueError.
     """
 
     check: str
@@ -33,10 +34,13 @@ class Measurement:
     trial: int = 1
     judged: bool = True
     failed: str = ''
+    where: str = field(default='', repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ('check', 'metric', 'unit', 'better', 'session', 'partition', 'environ', 'node', 'failed'):
-            if not isinstance(text := getattr(self, name), str) or not (text or name not in ('check', 'metric')):
+            if (text := getattr(self, name)) in ('', None) and name in ('check', 'metric'):
+                raise ValueError(f'{name} is empty')
+            if not isinstance(text, str):
                 raise ValueError(f'{name}: expected a text, found {text!r:.40}')
         if self.better not in ('', 'higher', 'lower'):
             raise ValueError(f'better: expected higher or lower, found {self.better!r:.40}')

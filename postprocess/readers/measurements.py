@@ -13,15 +13,17 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import from_text, pairs, to_text
 from plumbline.measurement import Measurement
 from plumbline.record import summarize
+from postprocess.readers import values
 from postprocess.readers.formats import READERS, Reader
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, clock_problems
@@ -76,7 +78,9 @@ def read_measurements(path: Path, name: str, site: str, rules: Rules = NO_RULES)
 
 def _brief(error: Exception) -> str:
     """Return the message of an error on one line of at most 200 characters."""
-    text = f'it has no {error}' if isinstance(error, KeyError) else f'{error}' or type(error).__name__
+    text = f'it has no {error}' if isinstance(error, KeyError) else f'{error}'
+    if isinstance(error, (TypeError, AttributeError, IndexError, ArithmeticError, RecursionError)):  # words of Python
+        text = 'a part of it has another form than in this format'
     return re.sub(r'\s+', ' ', text)[:200]
 
 
@@ -110,17 +114,8 @@ def _report(
     undecided: set[tuple[str, str, str]] = set()
     for number, ((partition, environ, check, text, node), of_case) in enumerate(by_case.items()):
         params, dims_of_case = rules.split(check, text)
-        failed = next((each.failed for each in of_case if each.failed), '') or _without_a_value(of_case)
-        cases.append({
-            'case_id': number, 'round': 0, 'purpose': '', 'partition': partition, 'environ': environ, 'check': check,
-            'params': params, 'name': ' %'.join([check, *filter(None, params.split(','))]), 'fixture': False,
-            'benchmark': True, 'result': 'fail' if failed else 'pass', 'fail_phase': 'sanity' if failed else None,
-            'fail_reason': failed or None, 'tags': [], 'trials': max(each.trial for each in of_case),
-            'nodes': node.split(',') if node else [],
-            'completed': max(each.time or written for each in of_case), 'trial_seconds': [], 'evidence': '',
-            **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
-            'provenance': json.dumps({'format': name}),
-        })  # fmt: skip
+        failed = next((each.failed for each in of_case if each.failed), '')
+        rows: list[tuple[dict[str, Any], dict[int, float], str]] = []
         series: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
         for measurement in of_case:
             series[measurement.metric, to_text(pairs(dict(measurement.dims)))].append(measurement)
@@ -135,25 +130,35 @@ def _report(
             columns['judged'] = columns['judged'] and first.judged
             if twice := [each for each, number in Counter(each.trial for each in of_series).items() if number > 1]:
                 raise InputError(f'{path}: {check} {params}: trial {twice[0]} of {metric} {dims} is there twice')
+            faults = {each.trial: _fault(each, each.value * factor, columns) for each in of_series}
             numbers = {each.trial: each.value * factor for each in of_series if not math.isnan(each.value)}
-            missing = None if numbers else 'it has no value'
-            metrics.append(metric_row(cases[-1], vars(summarize([*numbers.values()])) | columns | {'missing': missing}))
+            numbers = {trial: value for trial, value in numbers.items() if not faults[trial]}
+            fault = next(filter(None, faults.values()), '')
+            failed = failed or fault
+            rows.append((columns, numbers, '' if numbers else fault or 'it has no value'))
+        cases.append({
+            'case_id': number, 'round': 0, 'purpose': '', 'partition': partition, 'environ': environ, 'check': check,
+            'params': params, 'name': ' %'.join([check, *filter(None, params.split(','))]), 'fixture': False,
+            'benchmark': True, 'result': 'fail' if failed else 'pass', 'fail_phase': 'sanity' if failed else None,
+            'fail_reason': failed or None, 'tags': [], 'trials': max(each.trial for each in of_case),
+            'nodes': node.split(',') if node else [],
+            'completed': max(each.time or written for each in of_case), 'trial_seconds': [], 'evidence': '',
+            **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
+            'provenance': json.dumps({'format': name}),
+        })  # fmt: skip
+        for columns, numbers, missing in rows:
+            summary = vars(summarize([*numbers.values()]))
+            metrics.append(metric_row(cases[-1], summary | columns | {'missing': missing or None}))
             key = {'case_id': number, 'metric': columns['metric'], 'dims': columns['dims'], 'node': node}
             samples += [key | {'trial': trial, 'value': value} for trial, value in numbers.items()]
     return RunReport(site, row | {'ran': len(cases)}, cases, metrics, samples, undecided=frozenset(undecided))
 
 
-def _without_a_value(of_case: list[Measurement]) -> str:
-    """Return which trial of a series lacks a value that others have; empty: none."""
-    valued = {
-        (measurement.metric, to_text(pairs(dict(measurement.dims))))
-        for measurement in of_case
-        if not math.isnan(measurement.value)
-    }
-    for measurement in of_case:
-        if (
-            math.isnan(measurement.value)
-            and (measurement.metric, dims := to_text(pairs(dict(measurement.dims)))) in valued
-        ):
-            return f'trial {measurement.trial} has no value of {measurement.metric} {dims}'
-    return ''
+def _fault(of: Measurement, value: float, columns: Mapping[str, Any]) -> str:
+    """Return why a number is no measurement, and where it stands; empty if it is one."""
+    if math.isnan(value):
+        fault = f'{columns["metric"]} has no value' if columns['judged'] else ''
+    else:
+        fault = values.fault(value, columns)
+    place = ', '.join(filter(None, (of.where, f'trial {of.trial}' * (of.trial > 1), columns['dims'].strip('-'))))
+    return fault and fault + f' ({place})' * bool(place)

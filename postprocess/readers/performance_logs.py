@@ -202,9 +202,11 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
             row['dims'] = with_dims(row['dims'], dims_of_case)
             if not is_known:
                 undecided.add((check, row['metric'], row['unit']))
-            metrics.append(metric_row(cases[-1], vars(summarize([value])) | row))
-            key = {'case_id': number, 'metric': row['metric'], 'dims': row['dims']}
-            samples.append(key | {'trial': 1, 'node': nodes, 'value': value})
+            missing = values.fault(value, row)
+            usable = [] if missing else [value]
+            metrics.append(metric_row(cases[-1], vars(summarize(usable)) | row | {'missing': missing or None}))
+            key = {'case_id': number, 'metric': row['metric'], 'dims': row['dims'], 'trial': 1, 'node': nodes}
+            samples += [key | {'value': value} for value in usable]
     return RunReport(system, session, cases, metrics, samples, undecided=frozenset(undecided))
 
 

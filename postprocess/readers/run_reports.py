@@ -352,6 +352,8 @@ def _values(
         row, factor, is_known = rules.metric(check, name, str(measured[4] or ''), lower, upper)
         value = None if value is None else value * factor
         missing = None if value is not None else f'its value is {measured[0]!r:.40}'
+        if value is not None and (missing := values.fault(value, row) or None):
+            value = None
         yield value, vars(summarize([] if value is None else [value])) | row | {'missing': missing}, is_known
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from plumbline.identity import NONE
@@ -12,6 +13,7 @@ from plumbline.units import UNITS, better, dimension, number_in, plain
 _FLOOR_OF_TIMES = 0.05  # times of other suites vary more than rates
 _RATE = re.compile(r'.*/ ?[nmu]?s(?:ec(?:onds?)?)?|.*(?:flops?|iops|ops|teps)', re.IGNORECASE)
 _COST = re.compile(r'.*/ ?(?:op|iter(?:ation)?)')  # such as ns/iter, and B/op of Go's benchmarks
+_NAMES_OF_TIMES = re.compile(r'time|latency|seconds|duration|lat(?:_|\b)', re.IGNORECASE)  # of metrics without a unit
 
 
 def metric(name: str, unit: str, lower: float | None, upper: float | None) -> dict[str, Any]:
@@ -42,6 +44,19 @@ def _by_unit(unit: str) -> str | None:
     if unit in UNITS:
         return better(unit)
     return 'higher' if _RATE.fullmatch(unit) else 'lower' if _COST.fullmatch(unit) else None
+
+
+def fault(value: float, row: Mapping[str, Any]) -> str:
+    """Return why a value of a metric (a row of `metric`) is no measurement; empty if it may be one.
+
+    Times, rates and other physical quantities are above 0. A count may be 0, and what is better lower not below.
+    """
+    unit, lower = row['unit'], row['better'] == 'lower'
+    above_zero = bool(_by_unit(unit)) or (not unit and lower and _NAMES_OF_TIMES.search(row['metric']) is not None)
+    if not row['judged'] or value > 0 or not (above_zero or (lower and value < 0)):
+        return ''
+    wanted = 'a number above 0' if above_zero else 'a number that is not below 0'
+    return f'{row["metric"]}: {value:g} {unit}'.rstrip() + f' is no measurement: expected {wanted}'
 
 
 def is_within(value: float, reference: float | None, lower: float | None, upper: float | None) -> bool:

@@ -369,7 +369,8 @@ def test_a_trial_without_its_value_fails(work, tmp_path):
     (tmp_path / 'a.csv').write_text('check,metric,value,trial\nA,b,1,1\nA,b,,2\n')
     ingest(work, tmp_path / 'a.csv', 'table')
     red = work.run('compare', '--site', 'box')
-    assert red.exit_code == 1 and 'trial 2 has no value of b' in ' '.join(red.stdout.split()), red.output
+    told = ' '.join(red.stdout.split())
+    assert red.exit_code == 1 and 'b has no value (row 2, trial 2)' in told, red.output
 
 
 def test_a_command_of_hyperfine_that_failed_is_an_incident(work, tmp_path):

@@ -15,7 +15,10 @@ from typing import Any
 
 def json_of(text: bytes | str) -> Any:
     """Return the value of a JSON text. A repeated key is an error, because the first value would be lost."""
-    return json.loads(text, object_pairs_hook=_once)
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        raise ValueError(f'not JSON, or cut off: {error}') from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -60,7 +63,10 @@ def number(value: Any) -> float:
         raise ValueError(f'expected a number, found {value!r:.40}')
     if isinstance(value, str) and ('_' in value or not value.isascii()):
         raise ValueError(f'expected a number, found {value!r:.40}')
-    finite = float(value)
+    try:
+        finite = float(value)
+    except (ValueError, OverflowError):
+        raise ValueError(f'expected a number, found {value!r:.40}') from None
     if math.isinf(finite):
         raise ValueError(f'expected a finite number, found {value!r:.40}')
     return finite
@@ -93,7 +99,10 @@ def utc(value: Any) -> datetime:
         seconds = float(value)
         time = datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, timezone.utc)
     else:
-        time = datetime.fromisoformat(str(value).replace('Z', '+00:00'))
+        try:
+            time = datetime.fromisoformat(str(value).replace('Z', '+00:00'))
+        except ValueError:
+            raise ValueError(f'expected a time such as 2026-11-01T02:00:00Z, found {value!r:.40}') from None
     return time.astimezone(timezone.utc).replace(tzinfo=None) if time.tzinfo else time
 
 

@@ -2,6 +2,7 @@
 """A table with named columns (docs/keep-your-suite.md): CSV, JSON lines or Parquet, by the suffix of the file."""
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,15 @@ def read(path: Path) -> Iterator[Measurement]:
     if rows and (lacking := {'check', 'metric', 'value'} - names):
         raise ValueError(f'expected the columns check, metric and value, found no {", ".join(sorted(lacking))}')
     for number, row in enumerate(rows, 1):
-        columns: dict[str, Any] = {name: value for name, value in row.items() if value not in (None, '')}
+        columns: dict[str, Any] = {'check': '', 'metric': '', 'where': f'row {number}'}
+        columns |= {name: value for name, value in row.items() if value not in (None, '')}
         try:
             columns |= {name: fields.names(columns[name]) for name in ('params', 'dims') if name in columns}
             columns |= {'time': fields.utc(columns['time'])} if 'time' in columns else {}
-            columns |= {'value': fields.number(columns.get('value', math.nan)), 'trial': int(columns.get('trial', 1))}
+            trial = str(columns.get('trial', 1))
+            if not re.fullmatch('[0-9]{1,9}', trial):
+                raise ValueError(f'trial: expected a number from 1 on, found {trial:.40}')
+            columns |= {'value': fields.number(columns.get('value', math.nan)), 'trial': int(trial)}
             yield Measurement(**columns)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(f'row {number}: {error}') from None

@@ -7,7 +7,15 @@ from typing import NamedTuple
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.compute.hpcg_output import BYTES_PER_POINT, accepts, faults_of, local_grid, metrics_of, traces_of
+from checks.compute.hpcg_output import (
+    BYTES_PER_POINT,
+    accepts,
+    faults_of,
+    is_quick,
+    local_grid,
+    metrics_of,
+    traces_of,
+)  # fmt: skip
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
@@ -93,7 +101,8 @@ class HPCG(ScaledBenchmark):
 
     def sanity_faults(self, run):
         ranks = self.placement.ranks_per_node * self.num_nodes
-        return faults_of(run.output, self.grid, ranks, self.placement.threads)
+        quick = ['HPCG took its quick path instead of the requested run time'] * is_quick(run.output)
+        return quick + faults_of(run.output, self.grid, ranks, self.placement.threads)
 
     def traces(self, run):
         return traces_of(run.output, [path.name for path in run.folder.glob(self.output)])

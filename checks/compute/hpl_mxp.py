@@ -1,41 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """HPL-MxP on all GPUs: a dense system solved in low precision, and refined to double precision."""
 
-import math
-import re
-
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.compute.hpl_input import nearly_square
+from checks.compute.hpl_mxp_output import METRICS, faults_of
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.nodes import OnNodes
 from checks.core.placement import cpus_of_devices, one_rank_per_gpu
-from checks.core.reading.agreement import Agreement, Claim
-from checks.core.reading.trials import Metric
 from checks.core.topology import node_counts
 from plumbline.machine.vendors import NVIDIA
 
 BLOCK = 1024
-_RATE = r'= +(?P<value>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +([0-9]+\.[0-9]{2}) .*$'
-_RATES = r'GFLOPS = +(?P<all>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +(?P<each>[0-9]+\.[0-9]{2})'
-_RESIDUAL = re.compile(r'^ *\|\|Ax-b\|\|_oo / \(EPS .*\) = +\S+ \.{6} PASSED *$', re.MULTILINE)
-_SIZES = re.compile(r'^ *N = ([0-9]+), NB = ([0-9]+), NPROW = ([0-9]+), NPCOL = ([0-9]+),', re.MULTILINE)
 
 
 def order_of(ranks: int, order_of_gpu: int) -> int:
     """Return N, a multiple of the block size, that gives each of `ranks` GPUs as many elements as one has alone."""
     return max(1, round(order_of_gpu * ranks**0.5 / BLOCK)) * BLOCK
-
-
-def faults_of(output: str, order: int, grid: tuple[int, int]) -> list[str]:
-    """Return one sentence for each sign that an output is not of a solution of this size on this grid of GPUs."""
-    faults = [] if len(_RESIDUAL.findall(output)) == 1 else ['the solution is wrong, or no residual was checked']
-    asked = [tuple(map(str, (order, BLOCK, *grid)))]
-    if (sizes := _SIZES.findall(output)) != asked:
-        faults.append(f'expected N, NB, NPROW, NPCOL {asked}, found {sizes}')
-    all_gpus = Claim('the rates of all GPUs and of one', lambda row: (row['all'], math.prod(grid) * row['each']))
-    return faults + Agreement(_RATES, [all_gpus]).faults(output)
 
 
 @rfm.simple_test
@@ -53,10 +35,7 @@ class HplMxp(OnNodes, Benchmark):
     seconds = 300
     usual_spread = 0.01  # as of HPL
     trials_by_mode = FEW_TRIALS
-    metrics = [
-        Metric('gflops', 'GFlop/s', 'higher', rf'^ *GFLOPS {_RATE}'),
-        Metric('lu_gflops', 'GFlop/s', 'higher', rf'^ *LU GFLOPS {_RATE}', judged=False),
-    ]
+    metrics = METRICS
     nodes = parameter(node_counts())
     order_of_gpu = variable(int, value=61440)  #: order of the matrix of one GPU: 61440^2 x 4 bytes = 15 GB
 
@@ -76,4 +55,4 @@ class HplMxp(OnNodes, Benchmark):
         ]  # fmt: skip
 
     def sanity_faults(self, run):
-        return faults_of(run.output, self.order, self.grid)
+        return faults_of(run.output, self.order, BLOCK, self.grid)

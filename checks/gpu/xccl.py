@@ -49,7 +49,7 @@ class XcclTests(OnNodes, Benchmark):
         )
         self.ranks = len(gpus) * self.num_nodes
         self.sizes, self.metrics = xccl.sizes_of(self.ranks), []
-        for name in xccl.FACTORS:
+        for name in xccl.OF_NETWORK:
             self.runs[name] = [f'{name}_perf', *xccl.options_of(self.sizes)]
             self.metrics += xccl.metrics_of(name, self.sizes, self.ranks)
         self.executable = 'all_reduce_perf'

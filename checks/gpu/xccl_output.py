@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,10 +25,15 @@ FACTORS = {
     'reduce_scatter': lambda ranks: (ranks - 1) / ranks,
     'alltoall': lambda ranks: (ranks - 1) / ranks,
     'sendrecv': lambda ranks: 1,
+    'broadcast': lambda ranks: 1,
+    'reduce': lambda ranks: 1,
+    'gather': lambda ranks: (ranks - 1) / ranks,
+    'scatter': lambda ranks: (ranks - 1) / ranks,
 }
-#: Collective -> function of the number of nodes and the ranks of a node: most bytes of a message for each byte that the
-#: network takes from a node or brings to it. Switches may add up and copy. In an all_reduce each node must still send
-#: the sum of its own ranks; in the other collectives it must send what other nodes need of it, or get what it needs.
+#: Collective that the check runs -> function of the number of nodes and the ranks of a node: most bytes of a message
+#: for each byte that the network takes from a node or brings to it. Switches may add up and copy. In an all_reduce each
+#: node must still send the sum of its own ranks; in the other collectives it must send what other nodes need of it, or
+#: get what it needs.
 OF_NETWORK = {
     'all_reduce': lambda nodes, ranks: 1,
     'all_gather': lambda nodes, ranks: nodes / (nodes - 1),
@@ -43,11 +48,12 @@ _DIGITS = r'[0-9]{1,15}(?:\.[0-9]{1,9})?'
 _NUMBER = f'({_DIGITS})'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
 _CHOICE = r'(?: +[A-Za-z]\w* +[A-Z]\w* +[0-9]{1,4})?'  # algorithm, protocol and channels, by an option of rccl-tests
-_ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +float +(?:sum|none) +(?:-1|0){_WAY}{_WAY}{_CHOICE} *')
-_NAMED_ROW = r'^ *(?P<size>[0-9]{1,15}) +[0-9]+ +float +(?:sum|none) +(?:-1|0)' + ''.join(
+_ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +([a-z]\w+) +([a-z]+) +(?:-1|0){_WAY}{_WAY}{_CHOICE} *')
+_NAMED_ROW = r'^ *(?P<size>[0-9]{1,15}) +[0-9]+ +[a-z]\w+ +[a-z]+ +(?:-1|0)' + ''.join(
     rf' +(?P<time_{way}>{_DIGITS}) +(?P<algorithm_{way}>{_DIGITS}) +(?P<bus_{way}>{_DIGITS}) +(?:[0-9.e+]+|N/A)'
     for way in (0, 1)
 )
+KINDS = (('float', 'sum'), ('float', 'none'))  # type and operation of the rows, as the check asks for them
 _CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*?\S)(?: +comm 0x.*)?$', re.MULTILINE)
 # How NCCL numbers what it names since 2.23 (src/include/device.h)
 _ALGORITHMS = ('TREE', 'RING', 'COLLNET_DIRECT', 'COLLNET_CHAIN', 'NVLS', 'NVLS_TREE', 'PAT')
@@ -55,19 +61,19 @@ _PROTOCOLS = ('LL', 'LL128', 'SIMPLE')
 
 
 class SizeRow(NamedTuple):
-    """The row of one size: bytes as printed, seconds, printed rates in GB/s, wrong elements both ways, line number."""
+    """The row of one size: bytes as printed, seconds, printed rates in GB/s, wrong elements both ways, line number.
+
+    `asked`: the size that was asked for: if the ranks do not divide it, a test takes less. `kind`: type and operation.
+    """
 
     size: int
     seconds: float
     algorithm: float
     bus: float
     wrong: tuple[str, str]
-    line: int = 0
-
-    @property
-    def asked(self) -> int:
-        """The size that was asked for, a power of two: if the ranks do not divide it, a test takes less."""
-        return 1 << (self.size - 1).bit_length()
+    line: int
+    asked: int
+    kind: tuple[str, str]
 
 
 def sizes_of(ranks: int) -> list[int]:
@@ -81,15 +87,20 @@ def options_of(sizes: Sequence[int]) -> list[str]:
     return f'-b {sizes[0]} -e {sizes[-1]} -f 2 -g 1 -c 1 -n {ITERATIONS} -w {WARMUPS}'.split()
 
 
-def rows_of(output: str) -> list[SizeRow]:
-    """Return the complete rows of an output."""
-    return [
-        SizeRow(
-            int(fields[1]), float(fields[2]) / 1e6, float(fields[3]), float(fields[4]), (fields[5], fields[9]), line
+def rows_of(output: str, sizes: Sequence[int] = ()) -> list[SizeRow]:
+    """Return the complete rows of an output of a run that was asked for `sizes`."""
+
+    def asked(size: int) -> int:
+        return next((each for each in sizes if each >= size), size)
+
+    def row_of(line: int, fields: re.Match[str]) -> SizeRow:
+        size, (seconds, algorithm, bus) = int(fields[1]), map(float, fields.group(4, 5, 6))
+        return SizeRow(
+            size, seconds / 1e6, algorithm, bus, (fields[7], fields[11]), line, asked(size), (fields[2], fields[3])
         )
-        for line, text in enumerate(output.split('\n')[:-1], start=1)
-        if (fields := _ROW.fullmatch(text))
-    ]
+
+    lines = enumerate(output.split('\n')[:-1], start=1)
+    return [row_of(line, fields) for line, text in lines if (fields := _ROW.fullmatch(text))]
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,7 @@ class Rate(Metric):
     factor: float = 1
 
     def found(self, output):
-        if not (rows := rows_of(output)):
+        if not (rows := rows_of(output, [int(str(size)) for size in self.expected['message_bytes']])):
             raise NotMeasured('there is no row of a message size')
         return [
             trials.OutputRow({'message_bytes': str(row.asked)}, self.factor * row.size / row.seconds / 1e9, (row.line,))
@@ -121,10 +132,16 @@ def metrics_of(collective: str, sizes: Sequence[int], ranks: int) -> list[Metric
     ]  # fmt: skip
 
 
-def faults_of(output: str, collective: str, sizes: Sequence[int], ranks: int) -> list[str]:
-    """Return one sentence for each sign that an output is not of a complete and correct run."""
-    lines, rows = output.splitlines(), rows_of(output)
+def faults_of(
+    output: str, collective: str, sizes: Sequence[int], ranks: int, kinds: Collection[tuple[str, str]] = KINDS
+) -> list[str]:
+    """Return one sentence for each sign that an output is not of a complete and correct run.
+
+    `kinds`: type and operation, of which the rows must be.
+    """
+    lines, rows = output.splitlines(), rows_of(output, sizes)
     broken = [line for line in lines if re.match(r' *[0-9]', line) and not _ROW.fullmatch(line)]
+    broken += [lines[row.line - 1] for row in rows if row.kind not in kinds]
     faults = [f'cannot parse row: expected size, count, type, ..., found {line[:80]!r}' for line in broken]
     verdicts = re.findall(r'^# Out of bounds values : (.*?) *$', output, re.MULTILINE)
     if verdicts != ['0 OK']:

@@ -42,6 +42,13 @@ def agreement(megabytes: Span) -> Agreement:
     ], words=('kernel',))  # fmt: skip
 
 
+def broken_rows(output: str) -> list[str]:
+    """Return a sentence for each row of a kernel whose columns cannot be told apart."""
+    rows = re.findall(rf'^(?:{"|".join(map(str.title, KERNELS))})\b.*', output, re.MULTILINE)
+    found = [' '.join(row.split())[:80] for row in rows if not re.match(_ROW, row)]
+    return [f'cannot parse row: expected a rate and three times, found {row}' for row in found]
+
+
 def traces_of(output: str, repetitions: int) -> Traces:
     """Return the time of all repetitions but the first, which the mean leaves out."""
     means = [printed(match['mean']) for match in re.finditer(_ROW, output, re.MULTILINE)]
@@ -58,4 +65,4 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
         (rf'^Running .*\b{repetitions} times', f'it did not say that it ran {repetitions} times'),
     )
     faults = [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
-    return faults or agreement(exact(elements * 8e-6)).faults(output)
+    return faults or broken_rows(output) + agreement(exact(elements * 8e-6)).faults(output)

@@ -2,12 +2,11 @@
 """Saved outputs of the OSU Micro-Benchmarks, also several in one file."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from checks.core.reading.saved import measured, saved
+from checks.core.reading.saved import Part, Result, results_of
 from checks.mpi import osu_output as osu
 from plumbline.machine.vendors import VENDORS
 from plumbline.measurement import Measurement
@@ -25,37 +24,43 @@ _LETTERS = {'HOST': 'H', 'DEVICE': 'D', 'MANAGED': 'MD'}
 _BUFFERS = re.compile(r'^# Send Buffer on (\w+) .* Receive Buffer on (\w+) ', re.MULTILINE)
 
 
-def read(path: Path) -> Iterator[Measurement]:
-    """Yield the metrics of each program; the check has the name of the program. A repeated program is a further trial.
+def read(path: Path) -> Iterator[Measurement | str]:
+    """Yield the metrics of each program; the check has the name of the program.
 
     Each size that the program prints by default is expected; if a line above its output has the command, as ``set -x``
-    prints it, each size that ``-m`` asks for there.
+    prints it, each size that ``-m`` asks for there. That command is a param: the output does not say where ranks ran.
     """
-    text, trials = saved(path), Counter[str]()
+    yield from results_of(path, _begins, '# OSU MPI Latency Test v7.4', _run)
+
+
+def _begins(text: str) -> list[int]:
+    """Return where the programs' banners are; osu_mbw_mr 6.0 to 7.2 prints its own twice."""
     banners = list(_BANNER.finditer(text))
-    banners = [match for n, match in enumerate(banners) if not (n and _is_again(banners[n - 1], match))]
-    if not banners:
-        raise ValueError('expected a line such as "# OSU MPI Latency Test v7.4"')
-    ends = [*(match.start() for match in banners), len(text)]
-    for banner, (start, end), before in zip(banners, pairwise(ends), [0, *ends], strict=False):
-        name, gpu = _program(banner['title'])
-        output, contradicting = _without_spread(text[start:end])
-        sizes, ranks = _sizes(name, text[before:start]), 2
-        if pairs := re.search(r'^# \[ pairs: ([0-9]{1,6}) \]', output, re.MULTILINE):
-            ranks = 2 * int(pairs[1])
-        memory = _BUFFERS.search(output)
-        buffers = tuple(_LETTERS.get(word, word) for word in memory.groups()) if memory else ()
-        if unknown := set(buffers) - {*_LETTERS.values()}:
-            raise ValueError(f'expected buffers on HOST, DEVICE or MANAGED, found {", ".join(unknown):.40}')
-        of_params = {'gpu': gpu, 'buffers': '-'.join(buffers) if gpu else '', 'pairs': str(ranks // 2) if pairs else ''}
-        params = {key: value for key, value in of_params.items() if value}
-        case = f'{name} {params}'
-        trials[case] += 1
-        faults = osu.faults_of(output, name, sizes, ranks, gpu, buffers) + contradicting
-        printed = [int(size) for size in re.findall(r'^([0-9]{1,12}) ', output, re.MULTILINE)]
-        if sizes and (last := max(printed, default=0)) != sizes[-1]:
-            faults.insert(0, f'expected sizes up to {sizes[-1]} bytes, found up to {last}: {_HINT}')
-        yield from measured(name, params, osu.metrics_of(name, sizes), output, faults, trial=trials[case])
+    again = [one.end() == two.start() and one[0].strip() == two[0].strip() for one, two in pairwise(banners)]
+    return [banner.start() for banner, repeats in zip(banners, [False, *again], strict=False) if not repeats]
+
+
+def _run(part: Part) -> Iterator[Result]:
+    title = _BANNER.match(part.output)
+    name, gpu = _program(title['title'] if title else '')
+    output, contradicting = _without_spread(part.output)
+    sizes, ranks = _sizes(name, part.above), 2
+    if pairs := re.search(r'^# \[ pairs: ([0-9]{1,6}) \]', output, re.MULTILINE):
+        ranks = 2 * int(pairs[1])
+    memory = _BUFFERS.search(output)
+    buffers = tuple(_LETTERS.get(word, word) for word in memory.groups()) if memory else ()
+    if unknown := set(buffers) - {*_LETTERS.values()}:
+        raise ValueError(f'expected buffers on HOST, DEVICE or MANAGED, found {", ".join(unknown):.40}')
+    params = {
+        'gpu': gpu, 'buffers': '-'.join(buffers) if gpu else '', 'pairs': ranks // 2 if pairs else '',
+        'command': part.command(name),
+    }  # fmt: skip
+    faults = [*osu.errors_of(output), *osu.faults_of(output, name, sizes, ranks, gpu, buffers), *contradicting]
+    printed = [int(size) for size in re.findall(r'^([0-9]{1,12}) ', output, re.MULTILINE)]
+    if sizes and (last := max(printed, default=0)) != sizes[-1]:
+        faults.insert(0, f'expected sizes up to {sizes[-1]} bytes, found up to {last}: {_HINT}')
+    header = ''.join(re.findall(r'^#.*\n', output, re.MULTILINE))
+    yield Result(name, params, osu.metrics_of(name, sizes), output, faults, header)
 
 
 def _without_spread(output: str) -> tuple[str, list[str]]:
@@ -70,11 +75,6 @@ def _without_spread(output: str) -> tuple[str, list[str]]:
     return _FULL_ROW.sub(r'\g<kept>', _FULL_HEADER.sub(r'\1', output)), faults
 
 
-def _is_again(before: re.Match[str], banner: re.Match[str]) -> bool:
-    """Return True if a banner repeats the line before it, as osu_mbw_mr 6.0 to 7.2 does."""
-    return before.end() == banner.start() and before[0].strip() == banner[0].strip()
-
-
 def _program(title: str) -> tuple[str, str]:
     """Return the name of a program, and the kind of device whose buffers it used."""
     for name, program in osu.PROGRAMS.items():
@@ -84,7 +84,7 @@ def _program(title: str) -> tuple[str, str]:
                 spelled = f'{library}-{gpu}' if gpu else library
                 if program.title.replace('MPI', spelled, 1).lower() == title.lower():
                     return (name if library == 'MPI' else name.replace('osu_', 'osu_xccl_')), gpu
-    raise ValueError(f'found "{title:.60}", expected one of {", ".join(osu.PROGRAMS)}')
+    raise ValueError(f'no check reads the program "{title:.60}"')
 
 
 def _sizes(name: str, above: str) -> list[int]:

@@ -4,15 +4,20 @@
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checks.core.reading.agreement import CTIME, Claim, Traces, at_most, contradictions, exact, printed
+from checks.core.reading.agreement import CTIME, Claim, Traces, at_most, contradictions, equal, exact, printed
+from checks.core.reading.outputs import errors_of
 
-# Lines that IOR and mdtest print on an error, even if they continue and exit with 0. For empty files mdtest warns that
-# reading means opening and closing.
-_COMPLAINTS = re.compile(r'(?:ior )?(?:ERROR|WARNING: (?!Read bytes is 0))')
+# A warning of IOR or mdtest, even if they continue and exit with 0. Harmless: for empty files, reading means opening
+# and closing; a time limit leaves bytes out; the size of the file system is not known; a sync that an API lacks.
+_WARNING = re.compile(
+    r'(?:ior )?WARNING: (?!Read bytes is 0|.* statfs|unable to use realpath'
+    r'|(?:Expected|Stat\(\) of|Using actual) aggregate|[Mm]aybe caused by deadline|fsync\(\) not supported'
+    r'|The file .* exists already)'
+)
 MIB = 2**20
 BANDWIDTH = 'bandwidth', 'MiB/s', 'bwMeanMIB'  # metric, unit, key of IOR's summary
 OPERATIONS = 'operations', 'ops/s', 'OPsMean'  # of random offsets
@@ -21,8 +26,8 @@ KEPT = 0.01  # part of a file in the reader's cache, above which the rate is inv
 
 def complaint_of(printed: str) -> list[str]:
     """Return the first error on standard output, else the first warning, as a list of one or none."""
-    complaints = [line.strip() for line in printed.splitlines() if _COMPLAINTS.match(line)]
-    return sorted(complaints, key=lambda line: not re.search('ERROR|failed', line))[:1]
+    warnings = errors_of(printed, _WARNING)
+    return (errors_of(printed) or sorted(warnings, key=lambda line: 'failed' not in line))[:1]
 
 
 def answered_by_a_cache(cached: Path, file_system: str | None) -> str | None:
@@ -126,6 +131,25 @@ def ior_faults(output: str, requested: Requested) -> list[str]:
     elif not all(_near(*pair) for pair in ((most, max(rates)), (least, min(rates)), (mean, sum(rates) / len(rates)))):
         faults.append(f'the summary has max {most}, min {least}, mean {mean} MiB/s, the repetitions have {rates}')
     return faults or contradicting
+
+
+_OF_ROW = [
+    Claim('lowest and mean rate', lambda of: (of['Min(MiB)'], of['Mean(MiB)']), at_most),
+    Claim('mean and highest rate', lambda of: (of['Mean(MiB)'], of['Max(MiB)']), at_most),
+]
+
+
+def ior_row_faults(output: str, row: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each fault of a row (column -> text) in the summary that IOR prints as text.
+
+    It is compared with itself, with the rows of its repetitions and with the highest rate that IOR names.
+    """
+    numbers = {name: printed(text) for name, text in row.items() if re.fullmatch(r'[0-9]+\.[0-9]+', text)}
+    faults = contradictions(_OF_ROW, numbers, f'the summary of {row["Operation"]}')
+    highest = re.findall(rf'^Max {row["Operation"].title()}: +([0-9.]+) MiB/sec', output, re.MULTILINE)
+    if highest and not any(equal(printed(each), numbers['Max(MiB)']) for each in highest):
+        faults.append(f'the highest rate is {row["Max(MiB)"]} MiB/s in the summary and {highest[0]} MiB/s above it')
+    return faults
 
 
 def ior_traces(output: str, operation: str) -> Traces:

@@ -1,33 +1,48 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Saved outputs of IOR, its JSON, and of mdtest."""
+"""Saved outputs of IOR, its JSON or its text, and of mdtest, also of several runs."""
 
 import json
 import re
 import shlex
-from collections.abc import Iterator
-from datetime import datetime, timezone
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from checks.core.reading.saved import measured, saved
+from checks.core.reading.agreement import CTIME
+from checks.core.reading.saved import Part, Result, begins, measured, results_of, saved
 from checks.core.reading.trials import Metric
 from checks.storage import storage_output as storage
 from plumbline.measurement import Measurement
 
 # Option of mdtest -> the only phase that it runs
 _ONLY = {'-C': 'creation', '-T': 'stat', '-E': 'read', '-r': 'removal'}
+# Options of mdtest that say what a number is of, beside ranks, nodes and items
+_PARAMS = {'-d': 'path', '-a': 'api', '-w': 'write_bytes', '-e': 'read_bytes', '-z': 'depth', '-b': 'branches'}
 # The table that -P adds: the seconds behind each rate
 _TIMES = re.compile(r'^SUMMARY time.*\n(?: .*\n)*', re.MULTILINE)
+_HOST = re.compile(r'^Machine *: \S+ (\S+)', re.MULTILINE)
+_SUMMARY = re.compile(r'^Summary of all tests: *\n(Operation .*)\n((?:(?:write|read) .*\n)*)', re.MULTILINE)
 
 
-def ior(path: Path) -> Iterator[Measurement]:
+def ior(path: Path) -> Iterator[Measurement | str]:
     """Yield the mean rate of each test and access: bandwidth, or operations where the offsets are random."""
+    text = saved(path)
+    if text.lstrip().startswith('{'):
+        for result in _of_json(text):
+            yield from measured(result)
+        return
+    begin = begins(r'^IOR-\S+: MPI Coordinated Test of Parallel I/O')
+    yield from results_of(path, begin, 'IOR-4.0.0: MPI Coordinated Test of Parallel I/O', _of_text)
+
+
+def _of_json(text: str) -> Iterator[Result]:
     try:
-        report = json.loads(saved(path))
+        report = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"expected IOR's JSON, of -O summaryFormat=JSON: {error}") from None
     tests = {test['TestID']: test for test in report['tests']}
-    at = _utc(report['Began'], '%a %b %d %H:%M:%S %Y')
+    host = str(report.get('Machine', '')).split()[1:2]
     done = 0
     for summary in report['summary']:
         test, access = tests[summary['TestID']], summary['operation']
@@ -36,42 +51,92 @@ def ior(path: Path) -> Iterator[Measurement]:
             access, asked['api'], asked['transferSize'], asked['blockSize'], asked['segmentCount'], summary['numTasks'],
             asked['nodes'], asked['repetitions'], bool(asked['filePerProc']), bool(asked['reorderTasks']),
         )  # fmt: skip
-        params = {
-            'api': wanted.api, 'transfer': wanted.transfer, 'block': wanted.block, 'segments': wanted.segments,
-            'ranks': wanted.ranks, 'nodes': wanted.nodes, 'files': 'process' if wanted.file_per_process else 'shared',
-            'offsets': 'random' if asked.get('randomOffset') else 'sequential',
-        }  # fmt: skip
         results = [each for each in _flat(test['Results']) if each['access'] == access]
         done += len(results)
         output = json.dumps({'tests': [test | {'Results': results}], 'summary': [summary]}, indent=1)
-        name, unit, key = storage.OPERATIONS if asked.get('randomOffset') else storage.BANDWIDTH
+        random = bool(asked.get('randomOffset'))
+        name, unit, key = storage.OPERATIONS if random else storage.BANDWIDTH
         metric = Metric(name, unit, 'higher', rf'"{key}": (\S+?),', {'access': access})
-        yield from measured('IOR', params, [metric], output, storage.ior_faults(output, wanted), time=at)
+        yield Result(
+            'IOR', _params(wanted, random, asked.get('testFileName', '')), [metric], output,
+            storage.ior_faults(output, wanted), dates=[report['Began']],
+            node=''.join(host) if wanted.nodes == 1 else '',
+        )  # fmt: skip
     measured_at_all = [each for test in tests.values() for each in _flat(test['Results']) if each['access'] != 'remove']
     if len(tests) != len(report['tests']) or done != len(measured_at_all):
         raise ValueError(f'expected a summary of each of {len(measured_at_all)} results, found those of {done}')
+
+
+def _params(of: storage.Requested, random: bool, path: str) -> dict[str, object]:
+    return {
+        'api': of.api, 'transfer': of.transfer, 'block': of.block, 'segments': of.segments, 'ranks': of.ranks,
+        'nodes': of.nodes, 'files': 'process' if of.file_per_process else 'shared',
+        'offsets': 'random' if random else 'sequential', 'path': path,
+    }  # fmt: skip
 
 
 def _flat(results: list[Any]) -> list[dict[str, Any]]:
     return [each for entry in results for each in (entry if isinstance(entry, list) else [entry])]
 
 
-def mdtest(path: Path) -> Iterator[Measurement]:
+def _of_text(part: Part) -> Iterator[Result]:
+    """Yield the rows of the summary of a run; without one, a failed result."""
+    output = part.output
+    path = ''.join(re.findall(r'^test filename *[:=] *(\S+)', output, re.MULTILINE)[:1])
+    dates = re.findall(rf'^(?:Began|Run began) *: ({CTIME})$', output, re.MULTILINE)
+    host = _HOST.search(output)
+    tables = _SUMMARY.findall(output)
+    rows = [(header.split(), row) for header, of_table in tables for row in of_table.splitlines()]
+    if not rows:
+        metric = Metric('bandwidth', 'MiB/s', 'higher', r'^(?!)()', {'access': 'write'})
+        yield Result('IOR', {'path': path}, [metric], output, ['it ended before its summary'], dates=dates)
+    finished = re.search(r'^(?:Finished|Run finished) *: ', output, re.MULTILINE)
+    for names, row in rows:
+        of = _columns(names, row)
+        whole = all(of.get(name, '').isdecimal() for name in ('blksiz', 'xsize', 'segcnt', '#Tasks', 'tPN', 'reps'))
+        if not whole or 'Mean(MiB)' not in of:
+            raise ValueError(f'its summary has other columns: expected Mean(MiB), blksiz, xsize, ..., found {row:.80}')
+        ranks, on_node = int(of['#Tasks']), int(of['tPN'])
+        nodes = re.findall(r'^nodes +: ([0-9]{1,9}) *$', output, re.MULTILINE)
+        wanted = storage.Requested(
+            of['Operation'], of.get('API', ''), int(of['xsize']), int(of['blksiz']), int(of['segcnt']), ranks,
+            int(nodes[0]) if nodes else -(-ranks // max(1, on_node)), int(of['reps']), of.get('fPP') == '1',
+        )  # fmt: skip
+        random = bool(re.search(r'^ordering in a file *[:=] *random', output, re.MULTILINE))
+        name, unit, _ = storage.OPERATIONS if random else storage.BANDWIDTH
+        column = 'Mean(OPs)' if random else 'Mean(MiB)'
+        if column not in of:
+            raise ValueError(f'its summary has no column {column}')
+        metric = Metric(name, unit, 'higher', r'^(\S+)\n', {'access': of['Operation']})
+        faults = storage.ior_row_faults(output, of) + ['IOR did not finish'] * (not finished)
+        yield Result(
+            'IOR', _params(wanted, random, path), [metric], output, faults, part.command('ior'), dates,
+            host[1] if host and wanted.nodes == 1 else '', f'{of[column]}\n', storage.complaint_of,
+        )  # fmt: skip
+
+
+def _columns(names: Sequence[str], row: str) -> Mapping[str, str]:
+    """Return the columns of a row of the summary by name; of several of a name the first."""
+    values = row.split()
+    if len(values) == len(names) - 1 and 'API' in names:  # an API may be empty, as that of a container
+        values.insert(names.index('API'), '')
+    return dict(reversed(list(zip(names, values, strict=False)))) if len(values) == len(names) else {}
+
+
+def mdtest(path: Path) -> Iterator[Measurement | str]:
     """Yield the mean rates of each operation; the dim `place` follows from the options of the run, as in the check."""
-    output = _TIMES.sub('', saved(path))
+    begin = begins(r'^(?:-- started at .* --\n\s*)?mdtest-\S+ was launched with')
+    yield from results_of(path, begin, 'mdtest-4.0.0 was launched with 2 total task(s) on 1 node(s)', _of_mdtest)
 
-    def stated(what: str, pattern: str) -> str:
-        matches = re.findall(pattern, output, re.MULTILINE)
-        if len(matches) != 1:
-            raise ValueError(f'expected one line of mdtest with {what}, found {len(matches)}')
-        return matches[0]
 
-    words = shlex.split(stated('its command', r'^Command line used: (.*)$'))
-    ranks = int(stated('its tasks', r'was launched with ([0-9]{1,9}) total task'))
-    nodes = int(stated('its nodes', r'total task\(s\) on ([0-9]{1,9}) node'))
-    items = int(stated('its items', r'^[0-9]{1,9} tasks, ([0-9]{1,15}) (?:files|directories)'))
+def _of_mdtest(part: Part) -> Iterator[Result]:
+    output = _TIMES.sub('', part.output)
+    words = shlex.split(part.stated('its command', r'^Command line used: (.*)$'))
+    ranks = int(part.stated('its tasks', r'was launched with ([0-9]{1,9}) total task'))
+    nodes = int(part.stated('its nodes', r'total task\(s\) on ([0-9]{1,9}) node'))
+    items = int(part.stated('its items', r'^[0-9]{1,9} tasks, ([0-9]{1,15}) (?:files|directories)'))
     of_iterations = r'^SUMMARY(?: rate)?(?: \(in ops/sec\))?: \(of ([0-9]{1,9}) iterations\)'
-    iterations = int(stated('its iterations', of_iterations))
+    iterations = re.findall(of_iterations, output, re.MULTILINE)
     only = [_ONLY[word] for word in words if word in _ONLY]
     sharing = 'unique' if '-u' in words else 'shared'
     metrics = []
@@ -85,13 +150,10 @@ def mdtest(path: Path) -> Iterator[Measurement]:
             Metric(name, 'ops/s', 'higher', rows, dims, {'operation': operations}, per=per)
             for name, per in (('operations', ()), ('operations_per_process', (r'was launched with (\d+) total',)))
         ]
-    faults = storage.mdtest_faults(output, ranks, nodes, items, iterations)
-    params = {'ranks': ranks, 'nodes': nodes, 'items': items}
-    began = re.findall(r'^-- started at (.*) --$', output, re.MULTILINE)
-    at = _utc(began[0], '%m/%d/%Y %H:%M:%S') if began else None
-    yield from measured('mdtest', params, metrics, output, faults, time=at)
-
-
-def _utc(text: str, form: str) -> datetime:
-    """Return a time in the time zone of this machine in UTC. Raises ValueError."""
-    return datetime.strptime(text, form).astimezone(timezone.utc).replace(tzinfo=None)
+    faults = storage.mdtest_faults(output, ranks, nodes, items, int(iterations[0]) if iterations else 1)
+    params: dict[str, object] = {'ranks': ranks, 'nodes': nodes, 'items': items}
+    params |= {_PARAMS[word]: value for word, value in pairwise(words) if word in _PARAMS}
+    dates = re.findall(r'^-- started at (.*) --$', output, re.MULTILINE)
+    yield Result(
+        'mdtest', params, metrics, output, faults, ' '.join(words[1:]), dates, complaints=storage.complaint_of,
+    )  # fmt: skip

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,7 @@ from postprocess.cli.app import (
 
 if TYPE_CHECKING:
     from postprocess.history.kept import Standing
+    from postprocess.readers.measurements import Stated
     from postprocess.results.store import Store
 
 
@@ -58,6 +60,19 @@ def ingest(
             'all. Needs --site.',
         ),
     ] = None,
+    partition: Annotated[
+        str | None, typer.Option(metavar='NAME', help='Partition of the numbers, with --format.')
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar='NAME=VALUE',
+            help='A param of the numbers that the files do not say, with --format. May be given again.',
+        ),
+    ] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar='NODES', help='Nodes that measured, such as n1,n2 or n[1-4], with --format.')
+    ] = None,
     site: Annotated[
         str | None,
         typer.Option(
@@ -71,7 +86,12 @@ def ingest(
     from postprocess.results.store import Store
 
     failed = False
-    for message in module.ingest(Store(results), reports, site, expected, tuple(problem or ()), perflog, format):
+    stated = _stated(partition, param or [], nodes)
+    if stated and not format:
+        raise InputError('--partition, --param, --nodes: expected --format with them: ReFrame names its own')
+    for message in module.ingest(
+        Store(results), reports, site, expected, tuple(problem or ()), perflog, format, stated
+    ):
         if isinstance(message, InputError):
             complain(message)
             failed = True
@@ -79,6 +99,23 @@ def ingest(
             typer.echo(message)
     if failed:
         raise typer.Exit(2)
+
+
+def _stated(partition: str | None, params: list[str], nodes: str | None) -> Stated | None:
+    """Return what is stated of files that do not say it; None: nothing. Raises InputError."""
+    from postprocess.readers.measurements import Stated
+    from postprocess.text import names_in
+
+    if wrong := [text for text in params if not re.fullmatch(r'[\w.-]+=[^,=]+', text)]:
+        raise InputError(f'--param {wrong[0]}: expected NAME=VALUE')
+    if partition is not None and not re.fullmatch(r'[\w.-]+', partition):
+        raise InputError(f'--partition {partition}: expected letters, digits, "-", "_" and "."')
+    try:
+        names = ','.join(names_in(nodes or ''))
+    except ValueError as error:
+        raise InputError(f'--nodes {nodes}: {error}') from None
+    stated = Stated(partition or '', dict(text.split('=', 1) for text in params), names)
+    return stated if any(stated) else None
 
 
 @app.command()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from plumbline.errors import InputError
-from postprocess.readers.measurements import read_measurements
+from postprocess.readers.measurements import Stated, read_measurements
 from postprocess.readers.performance_logs import read_perflogs
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
@@ -24,15 +24,16 @@ _NOT_PASSED = {'fail': 'failed', 'skip': 'skipped'}
 
 def ingest(
     store: Store, paths: Sequence[Path], site: str | None = None, expected: int | None = None,
-    problems: tuple[str, ...] = (), perflogs: bool = False, format: str | None = None,
+    problems: tuple[str, ...] = (), perflogs: bool = False, format: str | None = None, stated: Stated | None = None,
 ) -> Iterator[str | InputError]:  # fmt: skip
     """Yield a sentence for each session, and an error for each file or session that cannot be used.
 
-    `expected` and `problems`: for the sessions of run reports. `format`: of files that ReFrame did not write.
+    `expected` and `problems`: for the sessions of run reports. `format`: of files that ReFrame did not write; `stated`:
+    what they do not say.
     """
     sites, found_any = set(), False
     undecided: set[tuple[str, str, str]] = set()
-    for report in _found(store, paths, site, perflogs, format):
+    for report in _found(store, paths, site, perflogs, format, stated):
         found_any = True
         converted: list[str] = []
         if isinstance(report, DryRunError):
@@ -43,8 +44,8 @@ def ingest(
             continue
         session, repeated = report.session, []
         if session['source'].endswith('report'):
-            stated = [line for problem in problems if (line := one_line(problem))]
-            session |= {'expected': expected, 'problems': stated + session['problems']}
+            lines = [line for problem in problems if (line := one_line(problem))]
+            session |= {'expected': expected, 'problems': lines + session['problems']}
         try:
             if session['source'].endswith('report'):
                 repeated = mark_repeated(store, report)
@@ -91,7 +92,12 @@ def ingest(
 
 
 def _found(
-    store: Store, paths: Sequence[Path], site: str | None, perflogs: bool, format: str | None
+    store: Store,
+    paths: Sequence[Path],
+    site: str | None,
+    perflogs: bool,
+    format: str | None,
+    stated: Stated | None,
 ) -> Iterator[RunReport | InputError]:
     """Yield the sessions in the files, and errors for what cannot be used."""
     try:
@@ -110,7 +116,7 @@ def _found(
         try:
             if not site:
                 raise InputError(f'{path}: the format {format} names no site: give --site')
-            yield from read_measurements(path, format, site, rules)
+            yield from read_measurements(path, format, site, rules, stated)
         except InputError as error:
             yield error
 

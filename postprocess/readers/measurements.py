@@ -14,10 +14,11 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import from_text, pairs, to_text
@@ -28,6 +29,30 @@ from postprocess.readers.formats import READERS, Reader
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, clock_problems
 from postprocess.results.tables import RunReport, metric_row
+
+
+class Stated(NamedTuple):
+    """What a person says of the numbers in files that do not say it: partition, params, names of nodes."""
+
+    partition: str = ''
+    params: Mapping[str, str] = {}
+    nodes: str = ''
+
+    def of(self, found: Measurement) -> Measurement:
+        """Return a measurement with what is stated. Raises ValueError if its file says otherwise."""
+        params = {name: str(value) for name, value in found.params.items()}
+        pairs_of = [
+            ('--partition', self.partition, found.partition.removeprefix('default')),
+            ('--nodes', self.nodes, found.node),
+        ]
+        pairs_of += [(f'--param {name}', value, params.get(name, '')) for name, value in self.params.items()]
+        for option, stated, read in pairs_of:
+            if stated and read and stated != read:
+                raise ValueError(f'{option}: {stated} is stated, and the file says {read}')
+        return replace(
+            found, partition=self.partition or found.partition, params={**self.params, **found.params},
+            node=self.nodes or found.node,
+        )  # fmt: skip
 
 
 def readers() -> dict[str, Reader | EntryPoint]:
@@ -51,7 +76,9 @@ def _reader(name: str) -> Reader:
         raise InputError(f'{name}: its reader {reader.value} cannot be loaded: {_brief(error)}') from None
 
 
-def read_measurements(path: Path, name: str, site: str, rules: Rules = NO_RULES) -> Iterator[RunReport]:
+def read_measurements(
+    path: Path, name: str, site: str, rules: Rules = NO_RULES, stated: Stated | None = None
+) -> Iterator[RunReport]:
     """Yield the sessions in a file of the format `name`, either all or none. Raises InputError."""
     read = _reader(name)
     if not NAME.fullmatch(site):
@@ -59,19 +86,25 @@ def read_measurements(path: Path, name: str, site: str, rules: Rules = NO_RULES)
     try:
         content = path.read_bytes()
         written = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc).replace(tzinfo=None, microsecond=0)
-        measurements = list(read(path))
+        found = list(read(path))
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(f'{path}: not of the format {name}: {_brief(error)}') from None
+    try:
+        measurements = [stated.of(each) if stated else each for each in found if isinstance(each, Measurement)]
+    except ValueError as error:
+        raise InputError(f'{path}: {error}') from None
+    left_out = [each for each in found if isinstance(each, str)]
     if not measurements:
-        raise InputError(f'{path}: has no number that the format {name} names')
+        raise InputError(f'{path}: ' + (left_out[0] if left_out else f'has no number that the format {name} names'))
     digest = hashlib.sha256(content).hexdigest()
+    identity = digest + str(stated or '')
     sessions: dict[str, list[Measurement]] = defaultdict(list)
     for measurement in measurements:
         sessions[measurement.session].append(measurement)
     yield from [
-        _report(site, session, of_session, written, path, digest, name, rules)
+        replace(_report(site, session, of_session, written, path, digest, identity, name, rules), notes=tuple(left_out))
         for session, of_session in sessions.items()
     ]
 
@@ -85,14 +118,14 @@ def _brief(error: Exception) -> str:
 
 
 def _report(
-    site: str, session: str, found: list[Measurement], written: datetime, path: Path, digest: str, name: str,
-    rules: Rules,
+    site: str, session: str, found: list[Measurement], written: datetime, path: Path, digest: str, identity: str,
+    name: str, rules: Rules,
 ) -> RunReport:  # fmt: skip
     """Return the measurements of a session as a run report: one case for each check with params, place and node."""
     times = [each.time or written for each in found]
     # a session that the file names is identified by its numbers, so a file that has grown does not add it again; a
     # session without a name is identified by the file
-    of = hashlib.sha256(f'{site} {session} {found if session else digest}'.encode()).hexdigest()
+    of = hashlib.sha256(f'{site} {session} {found if session else identity}'.encode()).hexdigest()
     row = {  # the name begins with the digest, because often only the beginning of a name is shown
         'session': f'{of[:12]}-{name}', 'started': min(times), 'ended': max(times), 'hostname': '', 'cmdline': '',
         'reframe': '', 'selection': [], 'narrowed_by': [], 'runs': 1,

@@ -129,7 +129,7 @@ def test_a_garbled_line_gives_no_wrong_rate(stream, line, data):
 
 
 def test_two_outputs_in_one_are_no_measurement(stream):
-    with pytest.raises(NotMeasured, match='matched 2 times'):
+    with pytest.raises(NotMeasured, match='there 2 times'):
         rates(stream, WHOLE + WHOLE)
 
 

@@ -5,12 +5,8 @@ import pytest
 from reading import values_of
 from rows import each_row
 
-
-@pytest.fixture
-def mxp(reframe_runtime):
-    from checks.compute import hpl_mxp
-
-    return hpl_mxp
+from checks.compute import hpl_mxp_output as output_of
+from checks.core.reading.outputs import text_of
 
 
 @pytest.fixture
@@ -18,15 +14,25 @@ def whole(recorded):
     return recorded('hpl-mxp-nvidia.txt')
 
 
-def test_the_rate_to_report_and_that_of_the_factorization(mxp, whole):
-    assert mxp.faults_of(whole, 258048, (4, 2)) == []
-    assert [list(values_of(metric, whole).values()) for metric in mxp.HplMxp.metrics] == [[4.3468e5], [2.494e6]]
+def test_the_rate_to_report_and_that_of_the_factorization(whole):
+    assert output_of.faults_of(whole, 258048, 1024, (4, 2)) == []
+    assert [list(values_of(metric, whole).values()) for metric in output_of.METRICS] == [[4.3468e5], [2.494e6]]
 
 
-def test_a_cut_output_has_a_fault_or_no_rate(mxp, whole):
+def test_colours_are_no_part_of_a_line(whole, tmp_path):
+    coloured = whole.replace('      GFLOPS =', '\x1b[0;31m      GFLOPS =').replace(
+        ' ------', '\x1b[0m\x1b[0;34m ------'
+    )
+    (tmp_path / 'stdout').write_text(coloured)
+    assert coloured != whole and text_of(tmp_path / 'stdout') == whole
+
+
+def test_a_cut_output_has_a_fault_or_no_rate(whole):
     end = whole.index('per GPU')
     for length in range(end):
-        assert mxp.faults_of(whole[:length], 258048, (4, 2)) or not list(mxp.HplMxp.metrics[0].found(whole[:length]))
+        assert output_of.faults_of(whole[:length], 258048, 1024, (4, 2)) or not list(
+            output_of.METRICS[0].found(whole[:length])
+        )
 
 
 @each_row(('old', 'new', 'says'), [
@@ -35,10 +41,12 @@ def test_a_cut_output_has_a_fault_or_no_rate(mxp, whole):
     ('NPROW = 4, NPCOL = 2', 'NPROW = 2, NPCOL = 4', 'expected N, NB, NPROW, NPCOL'),
     ('4.3468e+05', '4.4468e+05', 'the rates of all GPUs and of one contradict each other'),
 ])  # fmt: skip
-def test_another_solution_than_the_one_asked_for_is_a_fault(mxp, whole, old, new, says):
-    (fault,) = mxp.faults_of(whole.replace(old, new), 258048, (4, 2))
+def test_another_solution_than_the_one_asked_for_is_a_fault(whole, old, new, says):
+    (fault,) = output_of.faults_of(whole.replace(old, new), 258048, 1024, (4, 2))
     assert says in fault
 
 
-def test_each_gpu_has_as_much_of_the_matrix(mxp):
+def test_each_gpu_has_as_much_of_the_matrix(reframe_runtime):
+    from checks.compute import hpl_mxp as mxp
+
     assert [mxp.order_of(ranks, 61440) for ranks in (1, 4, 16)] == [61440, 122880, 245760]

@@ -28,14 +28,14 @@ def test_any_positive_number_among_other_lines_is_read_back(number, lines):
 @each_row(
     ('output', 'why'),
     [
-        ('', 'matched nothing'),
-        ('rate=1\nrate=2', 'matched 2 times'),
+        ('', 'not in the output'),
+        ('rate=1\nrate=2', 'there 2 times'),
         ('rate=fast', "'fast' is not a number"),
         ('rate=nan', 'finite number above zero'),
         ('rate=inf', 'finite number above zero'),
         ('rate=0.0', 'finite number above zero'),
         ('rate=-3', 'finite number above zero'),
-        ('rate=1\r', 'matched nothing'),
+        ('rate=1\r', 'not in the output'),
         ('rate=1_000', "'1_000' is not a number"),
         ('rate=\uff11', 'is not a number'),
         ('rate=' + 50_000 * '1', 'is not a number'),
@@ -86,7 +86,7 @@ def test_a_table_is_one_metric_with_a_series_for_each_row():
 @each_row(
     ('rows', 'dims', 'why'),
     [
-        ([*ROWS[:2], ''], '4', 'nothing'),
+        ([*ROWS[:2], ''], '4', 'not in the output'),
         (['2 0.6', *ROWS], '2', '2 times'),
         (['1 nan', *ROWS[1:]], '1', 'finite number above zero'),
         (['1 fast', *ROWS[1:]], '1', "'fast' is not a number"),

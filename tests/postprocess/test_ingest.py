@@ -21,7 +21,7 @@ from postprocess.results.tables import TABLES
 from postprocess.verdicts.measured import measured_in
 
 GOOD = case(
-    metrics={'triad': metric([1.0, 2.0, 3.0], node='n7'), 'copy': metric([])}, missing={'copy': 'matched nothing'},
+    metrics={'triad': metric([1.0, 2.0, 3.0], node='n7'), 'copy': metric([])}, missing={'copy': 'not in the output'},
     provenance={'binary_sha256': 'ab' * 32}, nodes=('n7', 'n8'),
 )  # fmt: skip
 
@@ -51,7 +51,7 @@ def test_a_session_is_a_file_of_each_table_and_comes_back_as_it_was(work):
     assert json.loads(entry['provenance']) == {'binary_sha256': 'ab' * 32}
     copy, triad = sorted(store.rows('metrics', session), key=lambda row: row['metric'])
     assert (triad['n'], triad['mean'], triad['std'], triad['min'], triad['max']) == (3, 2.0, 1.0, 1.0, 3.0)
-    assert (copy['n'], copy['mean'], copy['missing']) == (0, None, 'matched nothing')
+    assert (copy['n'], copy['mean'], copy['missing']) == (0, None, 'not in the output')
     samples = [(row['trial'], row['node'], row['value']) for row in store.rows('samples', session)]
     assert samples == [(1, 'n7', 1.0), (2, 'n7', 2.0), (3, 'n7', 3.0)]
 

@@ -58,27 +58,28 @@ EXPECTED = [
     ),
     (
         'mdtest', 'mdtest-4.0.0-files-unique',
-        ('mdtest', 'items=400,nodes=1,ranks=2', 'operations', 'operation=creation,place=easy_unique'),
+        ('mdtest', 'items=400,nodes=1,path=data/md,ranks=2', 'operations', 'operation=creation,place=easy_unique'),
         (41276.148, 'ops/s', 'higher'),
     ),
     (
         'mdtest', 'mdtest-4.0.0-directories-shared',
         (
-            'mdtest', 'items=200,nodes=1,ranks=2',
+            'mdtest', 'items=200,nodes=1,path=data/md,ranks=2',
             'operations_per_process', 'operation=creation,place=directories_shared',
         ),
         (10913.8905, 'ops/s', 'higher'),  # half of 21827.781
     ),
     (
         'mdtest', 'mdtest-4.0.0-times',
-        ('mdtest', 'items=400,nodes=1,ranks=2', 'operations', 'operation=creation,place=easy_unique'),
+        ('mdtest', 'items=400,nodes=1,path=data/md,ranks=2', 'operations', 'operation=creation,place=easy_unique'),
         (9232.929, 'ops/s', 'higher'),
     ),
     (
         'ior', 'ior-4.0.0-json-write',
         (
             'IOR',
-            'api=POSIX,block=16777216,files=process,nodes=1,offsets=sequential,ranks=2,segments=1,transfer=1048576',
+            'api=POSIX,block=16777216,files=process,nodes=1,offsets=sequential,path=data/easy,ranks=2,segments=1,'
+            'transfer=1048576',
             'bandwidth', 'access=write',
         ),
         (1549.8897, 'MiB/s', 'higher'),
@@ -86,14 +87,15 @@ EXPECTED = [
     (
         'ior', 'ior-4.0.0-json-random',
         (
-            'IOR', 'api=POSIX,block=4194304,files=process,nodes=1,offsets=random,ranks=2,segments=1,transfer=4096',
+            'IOR',
+            'api=POSIX,block=4194304,files=process,nodes=1,offsets=random,path=data/r,ranks=2,segments=1,transfer=4096',
             'operations', 'access=read',
         ),
         (33608.3892, 'ops/s', 'higher'),
     ),
     (
         'nccl-tests', 'nccl-tests-all_gather-8-ranks',
-        ('all_gather_perf', 'ranks=8', 'algorithm_bandwidth', 'collective=all_gather,message_bytes=67108864'),
+        ('all_gather_perf', 'nodes=2,ranks=8', 'algorithm_bandwidth', 'collective=all_gather,message_bytes=67108864'),
         (38.5772, *SAME_WAY),  # 67108864 bytes in 1739.6 us
     ),
 ]  # fmt: skip
@@ -118,7 +120,7 @@ def with_stderr(of):
         ('hpl', 'hpl-2.3-unchecked', str, 'no residual was checked'),
         ('hpl', 'hpl-intel-2019-unended', str, 'no line "End of Tests."'),
         ('hpcg', 'hpcg-3.1-invalid', str, 'its result is INVALID'),
-        ('hpcg', 'hpcg-3.0-quick-path', str, 'quick path'),
+        ('hpl', 'hpl-2.3-no-memory', str, 'Memory allocation failed'),
         ('babelstream', 'babelstream-5.0-float', with_stderr, 'Validation failed on sum'),
         ('babelstream', 'babelstream-5.0-omp', lambda of: of.replace('22374.416', '32374.416'), 'contradict each'),
         ('osu', 'osu_bw-7.4', lambda of: of[: of.index('65536')], 'up to 4194304 bytes, found up to 32768'),
@@ -157,20 +159,19 @@ def test_an_output_that_is_not_valid_is_stored_as_failed(work, tmp_path, name, f
 @pytest.mark.parametrize(
     ('name', 'file', 'said'),
     [
-        ('hpl', 'hpl-2.3-no-memory', 'Memory allocation failed'),
         ('hpl', 'osu_bw-7.4', 'expected a line such as "WR11C2R4'),
         ('osu', 'hpl-2.3', 'expected a line such as "# OSU MPI Latency Test'),
-        ('osu', 'osu_init-7.4', 'found "MPI Init Test", expected one of osu_latency'),
-        ('hpcg', 'hpcg-3.1-grid-20', 'expected Distributed Processes'),
-        ('babelstream', 'babelstream-5.0-csv', 'with the size of an array'),
-        ('nccl-tests', 'nccl-tests-sendrecv-rows', 'expected one line "# nThread'),
-        ('ior', 'ior-4.0.0-mpiio', 'of -O summaryFormat=JSON'),
+        ('osu', 'osu_init-7.4', 'no check reads the program "MPI Init Test"'),
+        ('hpcg', 'hpcg-3.1-grid-20', 'expected a line such as "Machine Summary'),
+        ('babelstream', 'babelstream-5.0-csv', 'expected a line such as "Implementation: OpenMP'),
+        ('nccl-tests', 'nccl-tests-sendrecv-rows', 'expected a line such as "# nThread'),
+        ('ior', 'hpl-2.3', 'expected a line such as "IOR-4.0.0'),
         ('mdtest', 'mdtest-4.1.0-nfs', 'with its command'),
     ],
 )
 def test_another_output_is_refused_in_one_sentence(name, file, said):
     path = OUTPUTS / f'{file}.txt'
-    with pytest.raises(InputError, match='not of the format') as refused:
+    with pytest.raises(InputError) as refused:
         series(name, path)
     assert said in str(refused.value) and str(path) in str(refused.value) and '\n' not in str(refused.value)
 
@@ -195,7 +196,12 @@ def test_mdtest_1_has_numbers_of_all_ranks(tmp_path):
     path, old = tmp_path / 'mdtest.txt', text.replace('mdtest-4.0.0', 'mdtest-1.9.3').replace('SUMMARY rate', 'SUMMARY')
     path.write_text(old.replace('5660.196', '26.390').replace('2 tasks, 400 files', '2 tasks, 2000000000000 files'))
     found, failed = series('mdtest', path)
-    key = 'mdtest', 'items=2000000000000,nodes=1,ranks=2', 'operations', 'operation=creation,place=easy_unique'
+    key = (
+        'mdtest',
+        'items=2000000000000,nodes=1,path=data/md,ranks=2',
+        'operations',
+        'operation=creation,place=easy_unique',
+    )
     assert not failed and found[key] == (41276.148, 'ops/s', 'higher')
 
 

@@ -180,7 +180,7 @@ class Traces:
         """Yield each date with its possible seconds since 1970: as local time, or as UTC (in a container)."""
         yield from ((str(epoch), [epoch]) for epoch in self.epochs)
         for text in self.dates:
-            if (date := _date(text)) and date.tzinfo:
+            if (date := date_of(text)) and date.tzinfo:
                 yield text, [date.timestamp()]
             elif date and re.fullmatch(r'[+-]\d{4}', zone):
                 hours, minutes = int(zone[1:3]), int(zone[3:])
@@ -188,7 +188,8 @@ class Traces:
                 yield text, [(date - by).replace(tzinfo=timezone.utc).timestamp() for by in (offset, timedelta())]
 
 
-def _date(text: str) -> datetime | None:
+def date_of(text: str) -> datetime | None:
+    """Return a time that a program printed; None if its form is not known."""
     for form in _FORMATS:
         try:
             return datetime.strptime(text, form)

@@ -21,6 +21,12 @@ _NOISE = re.compile(
     re.IGNORECASE,
 )
 
+# A line by which a program says that something went wrong, though it may go on and exit with 0
+_ERROR = re.compile(r'(?:\S+: |ior |mdtest )?(?:ERROR|Error|error)(?=[:! ])(?![\s:=]*[-+.\d])')
+# What Open MPI says of itself stands between two lines of 74 dashes
+_OPEN_MPI = re.compile(r'^-{74}\n(?:.*\n)*?-{74}$', re.MULTILINE)
+LONGEST = 200  # characters of a line that is quoted
+
 
 def text_of(path: Path) -> str:
     """Return the text of a file, up to the last whole line within the limit; empty where it cannot be read."""
@@ -47,6 +53,16 @@ def cut_of(path: Path) -> str:
         f'{path.name} has {size / MIB:.0f} MiB, of which only the first {most} are read '
         f'({settings.OUTPUT_LIMIT.name}): what follows cannot be checked'
     )
+
+
+def errors_of(text: str, pattern: re.Pattern[str] = _ERROR) -> list[str]:
+    """Return the lines that begin as `pattern`: errors that the program reports, without Open MPI's notices."""
+    return [line.strip()[:LONGEST] for line in _OPEN_MPI.sub('', text).splitlines() if pattern.match(line.strip())]
+
+
+def last_words(text: str) -> str:
+    """Return the last line of a text that has a word."""
+    return next((line.strip()[:LONGEST] for line in reversed(text.splitlines()) if re.search(r'\w', line)), '')
 
 
 def first_words(text: str) -> str:

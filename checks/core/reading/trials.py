@@ -100,7 +100,7 @@ class Metric:
         try:
             rows = self.found(output)
             divisors = [_rows(pattern, output) for pattern in self.per]
-            divisor = math.prod(map(_only, self.per, ([row.number for row in of] for of in divisors)))
+            divisor = math.prod(_only([row.number for row in of]) for of in divisors)
         except NotMeasured as reason:
             return Reading({}, dict.fromkeys(points, str(reason)), [], set(), {})
         of_divisors = [line for of in divisors for row in of for line in row.lines]
@@ -122,18 +122,18 @@ class Metric:
 
     def _value(self, numbers: list[str | float], divisor: float) -> float:
         """Return the value of the only one of `numbers`, finite and above zero. Raises NotMeasured."""
-        value = _only(self.rows, numbers) * self.scale
+        value = _only(numbers) * self.scale
         value = value / divisor if divisor else math.nan
         if not (math.isfinite(value) and value > 0):
             raise NotMeasured(f'{value} {self.unit} is not a measurement: expected a finite number above zero')
         return value
 
 
-def _only(pattern: str | None, numbers: Sequence[str | float]) -> float:
-    """Return the only one of the numbers that `pattern` matched. Raises NotMeasured."""
+def _only(numbers: Sequence[str | float]) -> float:
+    """Return the only one of the numbers that a pattern matched. Raises NotMeasured."""
     if len(numbers) != 1:
-        times = f'{len(numbers)} times' if numbers else 'nothing'
-        raise NotMeasured(f'pattern {pattern!r} matched {times}, expected one number')
+        there = f'there {len(numbers)} times' if numbers else 'not in the output'
+        raise NotMeasured(f'its line is {there}, expected once')
     (number,) = numbers
     if isinstance(number, str) and not (len(number) <= _LONGEST and _NUMBER.fullmatch(number)):
         raise NotMeasured(f'{number[:_LONGEST]!r} is not a number')

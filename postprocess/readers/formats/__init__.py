@@ -24,7 +24,7 @@ from postprocess.readers.formats import (
     xdmod,
 )
 
-Reader = Callable[[Path], Iterator[Measurement]]
+Reader = Callable[[Path], Iterator[Measurement | str]]  # a text: a sentence on a part that cannot be read
 READERS: dict[str, Reader] = {
     module.__name__.rpartition('.')[2].replace('_', '-'): module.read
     for module in (

@@ -4,12 +4,12 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from checks.core.reading.agreement import CTIME
 from checks.core.reading.saved import Part, Result, begins, measured, results_of, saved
 from checks.core.reading.trials import Metric
 from checks.storage import storage_output as storage
@@ -21,7 +21,6 @@ _ONLY = {'-C': 'creation', '-T': 'stat', '-E': 'read', '-r': 'removal'}
 _PARAMS = {'-d': 'path', '-a': 'api', '-w': 'write_bytes', '-e': 'read_bytes', '-z': 'depth', '-b': 'branches'}
 # The table that -P adds: the seconds behind each rate
 _TIMES = re.compile(r'^SUMMARY time.*\n(?: .*\n)*', re.MULTILINE)
-_HOST = re.compile(r'^Machine *: \S+ (\S+)', re.MULTILINE)
 _SUMMARY = re.compile(r'^Summary of all tests: *\n(Operation .*)\n((?:(?:write|read) .*\n)*)', re.MULTILINE)
 
 
@@ -80,47 +79,73 @@ def _flat(results: list[Any]) -> list[dict[str, Any]]:
 
 
 def _of_text(part: Part) -> Iterator[Result]:
-    """Yield the rows of the summary of a run; without one, a failed result."""
+    """Yield the rows of the summary of a run, or of its table, as the IO500 prints it; without one, a failed result."""
     output = part.output
-    path = ''.join(re.findall(r'^test filename *[:=] *(\S+)', output, re.MULTILINE)[:1])
-    dates = re.findall(rf'^(?:Began|Run began) *: ({CTIME})$', output, re.MULTILINE)
-    host = _HOST.search(output)
-    tables = _SUMMARY.findall(output)
-    rows = [(header.split(), row) for header, of_table in tables for row in of_table.splitlines()]
+    options = dict(re.findall(r'^(\w[\w ]*?) *[:=] +(.*\S)', output, re.MULTILINE))
+    path, host = options.get('test filename', ''), options.get('Machine', '').split()[1:2]
+    dates = [options[name] for name in ('Began', 'Run began') if name in options]
+    random = options.get('ordering in a file', '').startswith('random')
+    name, unit, _ = storage.OPERATIONS if random else storage.BANDWIDTH
+    column = 'Mean(OPs)' if random else 'Mean(MiB)'
+    rows = [_columns(names, row) for names, of_table in _SUMMARY.findall(output) for row in of_table.splitlines()]
+    faults = [] if {'Finished', 'Run finished'} & options.keys() else ['IOR did not finish']
     if not rows:
-        metric = Metric('bandwidth', 'MiB/s', 'higher', r'^(?!)()', {'access': 'write'})
-        yield Result('IOR', {'path': path}, [metric], output, ['it ended before its summary'], dates=dates)
-    finished = re.search(r'^(?:Finished|Run finished) *: ', output, re.MULTILINE)
-    for names, row in rows:
-        of = _columns(names, row)
-        whole = all(of.get(name, '').isdecimal() for name in ('blksiz', 'xsize', 'segcnt', '#Tasks', 'tPN', 'reps'))
-        if not whole or 'Mean(MiB)' not in of:
-            raise ValueError(f'its summary has other columns: expected Mean(MiB), blksiz, xsize, ..., found {row:.80}')
-        ranks, on_node = int(of['#Tasks']), int(of['tPN'])
-        nodes = re.findall(r'^nodes +: ([0-9]{1,9}) *$', output, re.MULTILINE)
+        rows, faults = _of_table(output, options), []
+    if not rows:
+        metric = Metric(name, unit, 'higher', '(?!)()', {'access': 'write'})
+        yield Result('IOR', {'path': path}, [metric], output, ['it has no whole table of results'], dates=dates)
+    for of in rows:
+        numbers = ('blksiz', 'xsize', 'segcnt', '#Tasks', 'tPN', 'reps')
+        if column not in of or not all(of.get(each, '').isdecimal() for each in numbers):
+            raise ValueError(f'its summary has other columns: expected {column}, {", ".join(numbers)}')
+        block, transfer, segments, ranks, of_node, repetitions = (int(of[each]) for each in numbers)
+        nodes = options.get('nodes', '')
         wanted = storage.Requested(
-            of['Operation'], of.get('API', ''), int(of['xsize']), int(of['blksiz']), int(of['segcnt']), ranks,
-            int(nodes[0]) if nodes else -(-ranks // max(1, on_node)), int(of['reps']), of.get('fPP') == '1',
+            of['Operation'], of.get('API') or options.get('api', ''), transfer, block, segments, ranks,
+            int(nodes) if nodes.isdecimal() else -(-ranks // max(1, of_node)), repetitions, of.get('fPP') == '1',
         )  # fmt: skip
-        random = bool(re.search(r'^ordering in a file *[:=] *random', output, re.MULTILINE))
-        name, unit, _ = storage.OPERATIONS if random else storage.BANDWIDTH
-        column = 'Mean(OPs)' if random else 'Mean(MiB)'
-        if column not in of:
-            raise ValueError(f'its summary has no column {column}')
         metric = Metric(name, unit, 'higher', r'^(\S+)\n', {'access': of['Operation']})
-        faults = storage.ior_row_faults(output, of) + ['IOR did not finish'] * (not finished)
+        node = ''.join(host) if wanted.nodes == 1 else ''
         yield Result(
-            'IOR', _params(wanted, random, path), [metric], output, faults, part.command('ior'), dates,
-            host[1] if host and wanted.nodes == 1 else '', f'{of[column]}\n', storage.complaint_of,
+            'IOR', _params(wanted, random, path), [metric], output, faults + storage.ior_row_faults(output, of),
+            part.command('ior'), dates, node, f'{of[column]}\n', storage.complaint_of,
         )  # fmt: skip
 
 
-def _columns(names: Sequence[str], row: str) -> Mapping[str, str]:
+def _columns(header: str, row: str) -> dict[str, str]:
     """Return the columns of a row of the summary by name; of several of a name the first."""
-    values = row.split()
-    if len(values) == len(names) - 1 and 'API' in names:  # an API may be empty, as that of a container
-        values.insert(names.index('API'), '')
-    return dict(reversed(list(zip(names, values, strict=False)))) if len(values) == len(names) else {}
+    names, values = header.split(), row.split()
+    return dict(reversed(list(zip(names, values, strict=True)))) if len(values) == len(names) else {}
+
+
+def _of_table(output: str, options: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the means of the repetitions of each access in the table, by the names of the summary's columns."""
+    header = re.search(r'^access +(bw\(MiB/s\) .*)', output, re.MULTILINE)
+    names, rows = header[1].split() if header else [], []
+    for access in ('write', 'read'):
+        of_access = [row.split() for row in re.findall(rf'^{access} +([0-9].*)', output, re.MULTILINE)]
+        if not of_access or str(len(of_access)) != options.get('repetitions'):
+            continue
+        columns = dict(zip(names, zip(*of_access, strict=False), strict=False))
+        means = {
+            mean: f'{fmean(map(float, columns[rate])):.10g}'
+            for mean, rate in (('Mean(MiB)', 'bw(MiB/s)'), ('Mean(OPs)', 'IOPS'))
+            if rate in columns
+        }
+        rows.append(means | {
+            'Operation': access, 'reps': str(len(of_access)), 'segcnt': options.get('segments', ''),
+            'blksiz': _bytes(options.get('blocksize', '')), 'xsize': _bytes(options.get('xfersize', '')),
+            '#Tasks': options.get('tasks', ''), 'tPN': options.get('clients per node', ''),
+            'fPP': str(int(options.get('access') == 'file-per-process')),
+        })  # fmt: skip
+    return rows
+
+
+def _bytes(text: str) -> str:
+    """Return a size as IOR prints it, such as ``2 MiB`` or ``47008 bytes``, in bytes; empty if it is none."""
+    number, _, unit = text.partition(' ')
+    factor = {'bytes': 1, 'KiB': 2**10, 'MiB': 2**20, 'GiB': 2**30, 'TiB': 2**40}.get(unit)
+    return str(round(float(number) * factor)) if factor and re.fullmatch(r'[0-9]+(\.[0-9]+)?', number) else ''
 
 
 def mdtest(path: Path) -> Iterator[Measurement | str]:

@@ -22,6 +22,7 @@ from plumbline.measurement import Measurement
 
 # Options of launchers that say where, which is no part of what ran
 _WHERE = re.compile(r' (?:-H|--?host(?:s|list|file)?|-w|--nodelist|-f|--?machinefile)[ =]\S+')
+_LAST = 30  # lines at the end of an output that are searched for a known error
 _OF_ONE_RUN = re.compile(r'(?<![A-Za-z0-9])(?:\d[\d.:_T-]{4,}\d|(?=[a-f]*\d)[0-9a-f]{12,})(?![A-Za-z0-9])')
 
 
@@ -145,7 +146,7 @@ def measured(of: Result, trial: int = 1) -> Iterator[Measurement]:
     ]
     said = [f'the program says: {line}' for line in of.complaints(of.output)[:1]]
     if lost and not said:
-        known = signatures.of_text(of.output, '')
+        known = signatures.of_text('\n'.join(of.output.splitlines()[-_LAST:]), '')
         said = [f'its output says "{known.line[:LONGEST]}"' if known else f'its output ends "{last_words(of.output)}"']
     failed = '; '.join([*said, *(causes.some([*of.faults, *wrong]) or lost[:1])])
     time = next(filter(None, map(utc, of.dates)), None)

@@ -44,7 +44,7 @@ OF_NETWORK = {
 LARGEST = 2**30
 ITERATIONS, WARMUPS = 20, 5
 SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
-_DIGITS = r'[0-9]{1,15}(?:\.[0-9]{1,9})?'
+_DIGITS = r'[0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{2})?'
 _NUMBER = f'({_DIGITS})'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
 _CHOICE = r'(?: +[A-Za-z]\w* +[A-Z]\w* +[0-9]{1,4})?'  # algorithm, protocol and channels, by an option of rccl-tests
@@ -94,9 +94,11 @@ def rows_of(output: str, sizes: Sequence[int] = ()) -> list[SizeRow]:
         return next((each for each in sizes if each >= size), size)
 
     def row_of(line: int, fields: re.Match[str]) -> SizeRow:
-        size, (seconds, algorithm, bus) = int(fields[1]), map(float, fields.group(4, 5, 6))
+        size, (time, algorithm, bus) = int(fields[1]), map(float, fields.group(4, 5, 6))
+        if 'e' in fields[4]:  # two digits are left of a long time: the rate has more
+            time = size / algorithm / 1e3 if algorithm else 0.0
         return SizeRow(
-            size, seconds / 1e6, algorithm, bus, (fields[7], fields[11]), line, asked(size), (fields[2], fields[3])
+            size, time / 1e6, algorithm, bus, (fields[7], fields[11]), line, asked(size), (fields[2], fields[3])
         )
 
     lines = enumerate(output.split('\n')[:-1], start=1)

@@ -74,6 +74,9 @@ def _sizes(output: str) -> list[int]:
     if not asked:
         raise ValueError('expected minBytes, maxBytes and step in the line "# nThread ..."')
     first, last, step = map(int, asked[0][:3])
+    last = min(
+        [last, *map(int, re.findall(r'^# Reducing maxBytes to ([0-9]{1,15}) due to memory', output, re.MULTILINE))]
+    )
     times, plus = (step, 0) if asked[0][3] == 'factor' else (1, step)
     sizes = [first]
     while 0 < sizes[-1] < (following := times * sizes[-1] + plus) <= last and len(sizes) < _MOST_SIZES:

@@ -30,6 +30,8 @@ from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, clock_problems
 from postprocess.results.tables import RunReport, metric_row
 
+_SHOWN = 3  # parts that are named
+
 
 class Stated(NamedTuple):
     """What a person says of the numbers in files that do not say it: partition, params, names of nodes."""
@@ -104,9 +106,15 @@ def read_measurements(
     for measurement in measurements:
         sessions[measurement.session].append(measurement)
     yield from [
-        replace(_report(site, session, of_session, written, path, digest, identity, name, rules), notes=tuple(left_out))
+        replace(_report(site, session, of_session, written, path, digest, identity, name, rules), notes=_some(left_out))
         for session, of_session in sessions.items()
     ]
+
+
+def _some(notes: list[str]) -> tuple[str, ...]:
+    """Return the first notes, and how many more there are."""
+    more = len(notes) - _SHOWN
+    return (*notes[:_SHOWN], *([f'{more} more parts are left out'] if more > 0 else []))
 
 
 def _brief(error: Exception) -> str:

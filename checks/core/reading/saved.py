@@ -145,10 +145,12 @@ def measured(of: Result, trial: int = 1) -> Iterator[Measurement]:
         for point, reason in reading.missing.items()
     ]
     said = [f'the program says: {line}' for line in of.complaints(of.output)[:1]]
+    faults = causes.some([*of.faults, *wrong]) or lost[:1]
     if lost and not said:
         known = signatures.of_text('\n'.join(of.output.splitlines()[-_LAST:]), '')
-        said = [f'its output says "{known.line[:LONGEST]}"' if known else f'its output ends "{last_words(of.output)}"']
-    failed = '; '.join([*said, *(causes.some([*of.faults, *wrong]) or lost[:1])])
+        ends = f'its output says "{known.line[:LONGEST]}"' if known else f'its output ends "{last_words(of.output)}"'
+        faults.insert(len(faults) if any(reading.values for _, reading in readings) else 0, ends)
+    failed = '; '.join([*said, *faults])
     time = next(filter(None, map(utc, of.dates)), None)
     for metric, reading in readings:
         for point in metric.points():

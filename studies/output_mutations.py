@@ -136,7 +136,9 @@ def targets() -> Iterator[Target]:
         yield target(file, xccl.metrics_of(*run), faults)
     size = (64, 64, 256)
     yield target('heffte-2.4.1-stock', fft.Fft.metrics, lambda text: fft.faults_of(text, 'stock', size, 2))
-    yield target('hpl-mxp-nvidia', hpl_mxp.HplMxp.metrics, lambda text: hpl_mxp.faults_of(text, 258048, (4, 2)))
+    yield target(
+        'hpl-mxp-nvidia', hpl_mxp.HplMxp.metrics, lambda text: hpl_mxp.faults_of(text, 258048, hpl_mxp.BLOCK, (4, 2))
+    )
     rate = copies.Transfers('bandwidth', 'GB/s', 'higher', 'h2d', {}, {'transfer': ['d0-g0']})
     yield target('transferbench-host-to-gpu', [rate], lambda text: copies.faults_of(text, 1, 1024))
     write = storage.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)

@@ -20,6 +20,7 @@ REAL = {
     'google-benchmark': OUTPUTS / 'comm_scope-0.12.0-cuda.txt',
     'hpcg': OUTPUTS / 'hpcg-3.1.txt',
     'hpl': OUTPUTS / 'hpl-2.3.txt',
+    'hpl-mxp': OUTPUTS / 'hpl-mxp-nvidia.txt',
     'hyperfine': FILES / 'hyperfine-1.15.0.json',
     'ior': OUTPUTS / 'ior-4.0.0-json-write.txt',
     'jube': FILES / 'jube-2.7.1.csv',
@@ -29,6 +30,7 @@ REAL = {
     'pyperf': FILES / 'pyperf-2.10.0.json',
     'pytest-benchmark': FILES / 'pytest-benchmark-5.3.1.json',
     'ramble': FILES / 'ramble-0.5.0.json',
+    'stream': FILES.parent / 'as-people-have-them/stream.txt',
     'superbench': FILES / 'superbench.jsonl',
     'xdmod': FILES / 'xdmod-appkernels.csv',
 }
@@ -141,6 +143,12 @@ def written(name, path, night, by):
         text = _scaled(text, rf'^[0-9]+ +{_NUMBER}', [by])
     elif name == 'hpl':  # 2 n^3 / 3 + 3 n^2 / 2 operations, n = 2000
         text = re.sub(r'0\.44( +)1\.2001e\+01', rf'{5.33933 / (12.001 * by):.2f}\g<1>{12.001 * by:.4e}', text)
+        text = re.sub(r'(start|end)( time +)\w{3} \w{3} .*', rf'\1\2{at:%a %b %d %H:%M:%S %Y}', text)
+    elif name == 'hpl-mxp':
+        gpu = r'GFLOPS = [0-9.e+]+, per GPU = +([0-9.]+)'
+        text = re.sub(gpu, lambda of: f'GFLOPS = {8 * float(of[1]) * by:.4e}, per GPU = {float(of[1]) * by:.2f}', text)
+    elif name == 'stream':  # on arrays of 80 MB
+        text = _scaled(text, rf'^\w+: +{_NUMBER} +{_NUMBER} +{_NUMBER} +{_NUMBER}', [by, 1 / by, 1 / by, 1 / by])
     elif name == 'babelstream':
         text = _scaled(text, rf'^\w+ +{_NUMBER} +{_NUMBER} +{_NUMBER} +{_NUMBER}', [by, 1 / by, 1 / by, 1 / by])
     elif name == 'mdtest':

@@ -285,7 +285,7 @@ def test_a_package_registers_a_format(work, tmp_path, monkeypatch):
     (tmp_path / 'a.txt').write_text('95.5')
     ingest(work, tmp_path / 'a.txt', 'ours')
     assert numbers(work) == [{('Ours', '', '', 'rate'): (95.5, 'GB/s', 'higher', 1)}]
-    assert 'ours' in ingest(work, tmp_path / 'a.txt', 'nosuch', code=2)
+    assert 'ours' in ingest(work, tmp_path / 'a.txt', 'our', code=2)
 
 
 #: File, format, check, params, metric -> mean, unit and direction, worked out from the file by hand.

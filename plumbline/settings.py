@@ -7,7 +7,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from plumbline.errors import InputError
 
@@ -22,6 +22,7 @@ class Setting(Generic[T]):
     name: str
     kind: Callable[[str], T]
     default: T
+    is_secret: bool = False
 
     def get(self) -> T:
         """Return the value, or the default if the variable is unset. Raises InputError for a value of another type."""
@@ -40,12 +41,11 @@ ROOT = Setting('PLUMBLINE_ROOT', str, '')
 SITES = Setting('PLUMBLINE_SITES', str, '')
 RESULTS = Setting('PLUMBLINE_RESULTS', str, '')
 SOFTWARE = Setting('PLUMBLINE_SOFTWARE', str, '')
-NOTIFY = Setting('PLUMBLINE_NOTIFY', str, '')
+NOTIFY = Setting('PLUMBLINE_NOTIFY', str, '', is_secret=True)
 NOTIFY_FILE = Setting('PLUMBLINE_NOTIFY_FILE', str, '')
-KEEP = Setting('PLUMBLINE_KEEP', str, '')
 LINKS = Setting('PLUMBLINE_LINKS', str, '')
 HTTPJSON = Setting('PLUMBLINE_HTTPJSON', str, '')
-HTTPJSON_AUTHORIZATION = Setting('PLUMBLINE_HTTPJSON_AUTHORIZATION', str, '')
+HTTPJSON_AUTHORIZATION = Setting('PLUMBLINE_HTTPJSON_AUTHORIZATION', str, '', is_secret=True)
 GRACE = Setting('PLUMBLINE_GRACE', float, 90.0)
 PATIENCE = Setting('PLUMBLINE_PATIENCE', float, 120.0)
 OUTPUT_LIMIT = Setting('PLUMBLINE_OUTPUT_LIMIT', int, 64)
@@ -61,8 +61,11 @@ NODE_SWEEP_ROUNDS: Setting[int | None] = Setting('PLUMBLINE_NODE_SWEEP_ROUNDS', 
 NODE_SWEEP_UNTIL = Setting('PLUMBLINE_NODE_SWEEP_UNTIL', str, '')
 
 
+def all_settings() -> list[Setting[Any]]:
+    return [value for value in globals().values() if isinstance(value, Setting)]
+
+
 def check() -> None:
     """Raise InputError where a variable has another type than its setting."""
-    for value in [*globals().values()]:
-        if isinstance(value, Setting):
-            value.get()
+    for setting in all_settings():
+        setting.get()

@@ -28,7 +28,7 @@ os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also if another plumbline is install
 sys.path.insert(0, str(ROOT))
 
 import reframe_settings.launchers  # noqa: E402, F401  registers them
-from plumbline import checkout, secrets, settings  # noqa: E402
+from plumbline import checkout, job_variables, settings  # noqa: E402
 from plumbline.errors import InputError, SiteError  # noqa: E402
 from plumbline.files import keep_others_from_writing  # noqa: E402
 from plumbline.paths import results_directory, usable  # noqa: E402
@@ -173,7 +173,7 @@ site_configuration = {
 }  # fmt: skip
 
 keep_others_from_writing()
-secrets.drop()
+job_variables.drop_others([name for site in _SITES for name in site.env_keep])
 with suppress(AttributeError):  # there are no logs if the command reframe does not load this file
     for path in log_files():  # logs that ReFrame began before it read this file: each start would leave one in /tmp
         Path(path).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plumbline.job_variables import of_jobs
 from plumbline.node_check.jobs import Busy
 
 SECONDS = 60.0  # for one look of one benchmark
@@ -191,7 +192,7 @@ def look(benchmark: Benchmark, places: Sequence[Place], repeats: dict[str, str])
 
 def _start(command: Sequence[str]) -> subprocess.Popen[str]:
     quiet = subprocess.DEVNULL
-    environment = os.environ | {'LC_ALL': 'C', 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}
+    environment = of_jobs(os.environ) | {'LC_ALL': 'C', 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}
     try:
         return subprocess.Popen(
             command, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, text=True, errors='replace', env=environment

@@ -124,6 +124,7 @@ class Site:
     retired: int | None = None
     modules_system: str | None = None
     env_vars: tuple[tuple[str, str], ...] = ()
+    env_keep: tuple[str, ...] = ()  # shell patterns of further variables that its jobs get from the user
     not_found: dict[str, str] = field(default_factory=dict)  # benchmark -> why detection did not find it
     from_reframe: bool = False  # whether a ReFrame configuration of the site's own describes the rest
 
@@ -251,6 +252,7 @@ def site_of(name: str, entry: dict[str, Any], not_found: dict[str, str] | None =
         retired=entry.get('retired'),
         modules_system=entry.get('modules_system'),
         env_vars=_env_vars(entry),
+        env_keep=(*entry.get('env_keep', ()), *re.findall(r'\$\{?(\w+)', str(entry))),  # also what its paths name
         not_found=not_found or {},
         from_reframe=entry.get('detect') == 'reframe',
     )

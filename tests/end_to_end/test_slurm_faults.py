@@ -76,7 +76,7 @@ class Night:
         local = 'scheduler: local\n    launcher: local\n'
         assert local in text
         remote = 'scheduler: slurm\n    launcher: srun\n    access: [-p compute]\n'
-        clone.site_file.write_text(text.replace(local, remote))
+        clone.site_file.write_text(text.replace(local, remote) + 'env_keep: [CLOCK_AHEAD]\n')
         (clone.root / 'checks/demo.py').unlink()
         clone.without_our_checks()
 

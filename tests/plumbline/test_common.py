@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rows import each_row
 
-from plumbline import checkout, clock, files, grouping, paths, programs, secrets, yaml_faults
+from plumbline import checkout, clock, files, grouping, job_variables, paths, programs, yaml_faults
 from plumbline.errors import InputError, RecordError, SiteError, did_you_mean, expected_one_of
 from plumbline.grouping import Group
 from plumbline.identity import ANY, CaseId, Quantity, SeriesId, from_text, natural, pairs, short_name, to_text
@@ -377,15 +377,10 @@ def test_a_program_that_is_absent_or_does_not_end():
         programs.output_of(['sleep', '9'], 0.1)
 
 
-def test_secrets_are_dropped_but_for_those_to_keep(monkeypatch):
-    for name in [*os.environ]:
-        monkeypatch.delenv(name)
-    kept = {'PATH': '/bin', 'MONKEY': '1', 'TOKENS': '1', 'MY_TOKEN': 'wanted', 'KEY': '1'}
-    lost = {'CI_TOKEN': '1', 'TOKEN_X': '1', 'db_password': '1', 'AWS_SECRET_ACCESS_KEY': '1', 'PLUMBLINE_NOTIFY': 'x'}
-    for name, value in (kept | lost | {'PLUMBLINE_KEEP': 'OTHER:MY_TOKEN'}).items():
-        monkeypatch.setenv(name, value)
-    assert {*secrets.drop()} == {*lost}
-    assert {*os.environ} >= {*kept} and not {*lost} & {*os.environ}
+def test_slurms_commands_keep_their_token_and_jobs_what_is_asked_for():
+    variables = {'SLURM_JWT': '1', 'PATH': '/bin', 'GITHUB_PAT': '1', 'OUR_URL': 'http://me:x@there', 'PLUMBLINE_GRACE': '9'}
+    assert job_variables.of_jobs(variables) == {'SLURM_JWT': '1', 'PATH': '/bin', 'PLUMBLINE_GRACE': '9'}
+    assert job_variables.of_jobs(variables, ['OUR_*']).keys() == {'SLURM_JWT', 'PATH', 'PLUMBLINE_GRACE', 'OUR_URL'}
 
 
 @each_row(

@@ -83,9 +83,8 @@ class Twin:
         self.look_at_the_nodes()
         # Looks of a twin have no run times (CHANGES), so a rank for which this machine needs more than 2 s would fail
         path = self.clone.root / 'site_configs' / self.site / 'site.yaml'
-        path.write_text(
-            re.sub('^    scheduler: ', r'    looks: where_possible\n\g<0>', self.site_text, flags=re.MULTILINE)
-        )
+        text = re.sub('^    scheduler: ', r'    looks: where_possible\n\g<0>', self.site_text, flags=re.MULTILINE)
+        path.write_text(f"env_keep: ['TWIN*']\n{text}")
 
     def make_nodes(self):
         hosts = {}

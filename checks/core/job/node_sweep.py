@@ -30,6 +30,7 @@ _IN_MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # noqa: S10
 WEEK = 7 * 86400
 # Exit code of `timeout` in job/sweep.sh -> Slurm's state; no code: the node failed
 _STATES = {'0': 'COMPLETED', '': 'NODE_FAIL', '124': 'TIMEOUT'}
+_OF_SLURM = '$(compgen -v SLURM_ | grep -vx SLURM_JWT)'  # its token is in no file
 _LATE = Ending('CANCELLED', None, 'the job of this place', refused='the time of the allocation was used up')
 
 
@@ -72,7 +73,7 @@ def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int,
     lines = ["trap 'exit $?' ERR"]
     if mpi:
         # unset the variables of the round's step: srun and PMIx would take nodes and tasks from them
-        lines.append('unset ${!SLURM_*} ${!PMI*}; . ./slurm.env')
+        lines.append(f'unset {_OF_SLURM} ${{!PMI*}}; . ./slurm.env')
     (folder / 'place.sh').write_text('\n'.join([*lines, *job, '']))
     (folder / 'rounds').mkdir()
     number = 0
@@ -80,7 +81,7 @@ def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int,
         (folder / f'rounds/{number}').write_text(''.join(f'{place[0]} {",".join(place)}\n' for place in places))
     return [
         'exec 9>> "$PLUMBLINE_NODE_SWEEP" && flock 9',  # one case at a time, while ReFrame reads the case before
-        'declare -px ${!SLURM_*} > slurm.env',
+        f'declare -px {_OF_SLURM} > slurm.env',
         f'for ((round = 1; round <= {number}; round++)); do bash ./sweep_round.sh $round {seconds}; done',
     ]
 

@@ -143,7 +143,7 @@ printf '%s\n' "$cpus" "host $host" "${actual[@]}" > "$binding"
 free=$PLUMBLINE_FREE
 source "${BASH_SOURCE[0]%/*}/watch.sh"
 watch "$binding" "$free"
-for variable in "${!PLUMBLINE_@}"; do # variables of the suite, except those by which watch.sh knows the program
+for variable in "${!PLUMBLINE_@}" SLURM_JWT; do # all but those by which watch.sh knows the program; and Slurm's token
     [[ $variable = PLUMBLINE_SEES || $variable = PLUMBLINE_OWNER ]] || unset "$variable"
 done
 export PLUMBLINE_RANK=$$ # by which watch.sh finds processes that the program leaves to init

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -83,6 +84,23 @@ def test_outside_a_checkout_a_command_says_what_to_do(installed, tmp_path, comma
 def test_commands_that_need_no_site_work_anywhere(installed, tmp_path):
     assert installed.run('plumbline', '--help', cwd=tmp_path).returncode == 0
     assert 'partitions:' in installed.run('plumbline', 'probe', cwd=tmp_path).stdout
+
+
+def test_a_demo_needs_nothing_but_the_wheel(installed, tmp_path):
+    (tmp_path / 'kept').mkdir()
+    (tmp_path / 'kept/mine.txt').write_text('mine')
+    assert installed.run('plumbline', 'demo', 'kept', cwd=tmp_path).returncode == 2
+    without_pytest = "import sys; sys.modules['pytest'] = None; from plumbline.__main__ import main; main()"
+    done = installed.run('python', '-c', without_pytest, 'demo', 'a demo', cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['a demo', 'kept']
+    assert [path.name for path in (tmp_path / 'kept').iterdir()] == ['mine.txt']
+    page = (tmp_path / 'a demo/results/report.html').read_text()
+    for named in ('6.1.0-37', 'nid000011', 'OsuLatency', 'IOR'):  # of each planted cause
+        assert named in page and named in done.stdout
+    status = shlex.split(done.stdout.rpartition('on the terminal: ')[2])
+    answer = installed.run(*status, cwd=tmp_path)
+    assert answer.returncode == 1 and '4 open' in answer.stdout, answer.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command init: a folder to work in, and the first steps of a site."""
+"""The commands init (a folder to work in, and the first steps of a site) and demo (a made-up site to look at)."""
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 
 from plumbline.errors import InputError
-from postprocess.cli.app import a_folder, app, complain
+from postprocess.cli.app import a_folder, app, complain, in_a_folder
 
 _Step = tuple[str, str, Callable[[], bool]]  # (what the step does, its command, function that says if it is done)
 
@@ -67,6 +68,34 @@ def init(
         typer.echo(f'{folder}: written; next: cd {folder}; for this machine: ci/nightly; for a cluster: {cluster}')
     if site:
         raise typer.Exit(_in_the(folder, site, yes) if folder else _guide(site, yes))
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(metavar='DIR', help='A new folder.')] = Path('plumbline-demo'),
+) -> None:
+    """Write a made-up cluster with four planted losses, and the page of its last night."""
+    import tempfile
+
+    from plumbline.paths import usable
+    from postprocess import demo
+    from postprocess.history.answer import answer
+    from postprocess.report.page import write_page
+    from postprocess.results.store import Store
+
+    target = usable(folder.absolute())
+    if in_a_folder(target) and target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise InputError(f'{folder}: is there already; expected a new folder, or an empty one')
+    with tempfile.TemporaryDirectory(prefix='plumbline-demo-', dir=target.parent) as unfinished:
+        causes = demo.year(Path(unfinished) / 'made', 0.2)
+        (Path(unfinished) / 'made').replace(target)
+    store, sites = Store(target / 'results'), target / 'sites'
+    write_page(target / 'results/report.html', store, answer(store, site=demo.SITE, root=sites), sites)
+    for cause in causes:
+        changed = f' ({cause.changed})' * bool(cause.changed)
+        typer.echo(f'planted: {cause.what} {cause.change:g} % on {cause.where} since {cause.day}{changed}')
+    words = shlex.join(['--results', str(folder / 'results'), '--references', str(folder / 'sites')])
+    typer.echo(f'{folder}/results/report.html: its page, for a browser; on the terminal: plumbline status {words}')
 
 
 def _write_rules(path: Path) -> None:

@@ -219,7 +219,8 @@ def test_the_places_and_rounds_of_a_sweep(swept, tmp_path):
     lines = node_sweep.write_places(tmp_path, 2, ['first', 'second'], 90, mpi=True)
     assert lines[-1] == 'for ((round = 1; round <= 3; round++)); do bash ./sweep_round.sh $round 90; done'
     assert (tmp_path / 'place.sh').read_text().splitlines() == [
-        "trap 'exit $?' ERR", 'unset $(compgen -v SLURM_ | grep -vx SLURM_JWT) ${!PMI*}; . ./slurm.env', 'first', 'second',
+        "trap 'exit $?' ERR", 'unset $(compgen -v SLURM_ | grep -vx SLURM_JWT) ${!PMI*}; . ./slurm.env', 'first',
+        'second',
     ]  # fmt: skip
     rounds = [(tmp_path / f'rounds/{number}').read_text().split() for number in (1, 2, 3)]
     assert not (tmp_path / 'rounds/4').exists() and all(len(words) == 4 for words in rounds)

@@ -378,7 +378,7 @@ def test_a_program_that_is_absent_or_does_not_end():
 
 
 def test_slurms_commands_keep_their_token_and_jobs_what_is_asked_for():
-    variables = {'SLURM_JWT': '1', 'PATH': '/bin', 'GITHUB_PAT': '1', 'OUR_URL': 'http://me:x@there', 'PLUMBLINE_GRACE': '9'}
+    variables = {'SLURM_JWT': '1', 'PATH': '/bin', 'PAT': '1', 'OUR_URL': 'http://me:x@there', 'PLUMBLINE_GRACE': '9'}
     assert job_variables.of_jobs(variables) == {'SLURM_JWT': '1', 'PATH': '/bin', 'PLUMBLINE_GRACE': '9'}
     assert job_variables.of_jobs(variables, ['OUR_*']).keys() == {'SLURM_JWT', 'PATH', 'PLUMBLINE_GRACE', 'OUR_URL'}
 

@@ -13,7 +13,7 @@ import pytest
 import recomputed
 from browser import ALL
 from lxml import html
-from run_reports import SITE
+from run_reports import SITE, Workplace
 
 from studies.planted import overlap
 
@@ -28,7 +28,8 @@ SERIES = 'check', 'params', 'metric', 'dims'
 
 @pytest.fixture(scope='module')
 def planted(tmp_path_factory):
-    work, causes = overlap(tmp_path_factory.mktemp('overlap'))
+    folder = tmp_path_factory.mktemp('overlap')
+    causes, work = overlap(folder), Workplace(folder)
     assert work.run('report').exit_code == 1
     return work, causes
 

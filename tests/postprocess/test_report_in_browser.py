@@ -25,15 +25,15 @@ TYPE = """{
 }"""
 
 
-def made(store):
-    work, causes = store
-    assert work.run('report').exit_code == 1
+def made(folder, store, *scale, exit_code=1):
+    causes, work = store(folder, *scale), Workplace(folder)
+    assert work.run('report').exit_code == exit_code
     return work.results / 'report.html', causes
 
 
 @pytest.fixture(scope='module')
 def year(tmp_path_factory):
-    return made(planted.year(tmp_path_factory.mktemp('year'), 0.1))
+    return made(tmp_path_factory.mktemp('year'), planted.year, 0.1)
 
 
 @pytest.fixture(scope='module')
@@ -43,24 +43,22 @@ def page(year):
 
 @pytest.fixture(scope='module')
 def night(tmp_path_factory):
-    return made(planted.night(tmp_path_factory.mktemp('night'), 0.1))
+    return made(tmp_path_factory.mktemp('night'), planted.night, 0.1)
 
 
 @pytest.fixture(scope='module')
 def fleet(tmp_path_factory):
-    return made(planted.fleet(tmp_path_factory.mktemp('fleet'), 0.05))
+    return made(tmp_path_factory.mktemp('fleet'), planted.fleet, 0.05)
 
 
 @pytest.fixture(scope='module')
 def first(tmp_path_factory):
-    work, causes = planted.first(tmp_path_factory.mktemp('first'))
-    assert work.run('report').exit_code == 0
-    return work.results / 'report.html', causes
+    return made(tmp_path_factory.mktemp('first'), planted.first, exit_code=0)
 
 
 @pytest.fixture(scope='module')
 def thousand(tmp_path_factory):
-    return made(planted.night(tmp_path_factory.mktemp('thousand')))[0]
+    return made(tmp_path_factory.mktemp('thousand'), planted.night)[0]
 
 
 @pytest.mark.parametrize(('store', 'judged', 'nodes'), [

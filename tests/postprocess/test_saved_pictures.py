@@ -5,7 +5,7 @@ import base64
 
 import pytest
 from lxml import etree
-from run_reports import SITE
+from run_reports import SITE, Workplace
 
 from studies import planted
 
@@ -27,7 +27,8 @@ SVG = '{http://www.w3.org/2000/svg}'
 @pytest.fixture(scope='module')
 def page(tmp_path_factory):
     """The page of the last of 40 nights."""
-    work, _ = planted.year(tmp_path_factory.mktemp('year'), 0.1)
+    planted.year(folder := tmp_path_factory.mktemp('year'), 0.1)
+    work = Workplace(folder)
     assert work.run('report').exit_code == 1
     return work.results / 'report.html'
 
@@ -40,7 +41,8 @@ def site(tmp_path_factory):
         for i in range(5):
             yield 'Dgemm', '-', [f'n{i}'], 'GFlop/s', {'rate': (3000, 0.7 if i == 2 and ago == 0 else 1)}
 
-    work = planted.store(tmp_path_factory.mktemp('six'), 6, cases)
+    planted.plant(folder := tmp_path_factory.mktemp('six'), 6, cases)
+    work = Workplace(folder)
     folder = work.results.parent / 'site'
     assert work.run('publish', folder, '--pages', 0).exit_code == 0
     return folder / SITE / 'index.html'

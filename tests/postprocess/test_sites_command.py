@@ -70,7 +70,7 @@ def test_no_site_at_all_is_an_input_error(work, tmp_path, words):
 def test_the_list_in_other_formats(work, format):
     result = work.run('sites', '--format', format)
     assert result.exit_code == 0
-    assert 'a site for tests' in result.stdout
+    assert 'a made-up site' in result.stdout
 
 
 @pytest.mark.parametrize('format', ['table', 'markdown', 'csv', 'json'])

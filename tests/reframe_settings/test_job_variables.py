@@ -15,8 +15,9 @@ NEEDED = {
     'FI_PROVIDER': 'cxi', 'NCCL_DEBUG': 'INFO', 'I_MPI_FABRICS': 'ofi', 'MPICH_OFI_NIC_POLICY': 'NUMA',
     'MODULEPATH': '/m', 'LMOD_CMD': '/l', '_ModuleTable001_': 'x', 'BASH_FUNC_module%%': '() {  eval "$1"\n}',
     'CRAY_MPICH_VERSION': '8', 'EBROOTHPL': '/e', 'GOMP_SPINCOUNT': '0', 'HSA_XNACK': '1', 'ROCR_VISIBLE_DEVICES': '0',
-    'ONEAPI_DEVICE_SELECTOR': 'level_zero:*', 'MKLROOT': '/k', 'CUDA_HOME': '/c', 'LIKWID_FORCE': '1', 'OMP_STACKSIZE': '1M',
-    'PBS_CONF_FILE': '/p', 'LSF_ENVDIR': '/s', 'FLUX_URI': 'local:///f', 'KMP_BLOCKTIME': '0', 'LD_BIND_NOW': '1',
+    'ONEAPI_DEVICE_SELECTOR': 'level_zero:*', 'MKLROOT': '/k', 'CUDA_HOME': '/c', 'LIKWID_FORCE': '1',
+    'OMP_STACKSIZE': '1M', 'PBS_CONF_FILE': '/p', 'LSF_ENVDIR': '/s',
+    'FLUX_URI': 'local:///f', 'KMP_BLOCKTIME': '0', 'LD_BIND_NOW': '1',
     'SPACK_USER_CACHE_PATH': '/tmp/u', 'SCRATCH': '/scratch', 'HDF5_USE_FILE_LOCKING': 'FALSE', 'ZE_AFFINITY_MASK': '0',
 }  # fmt: skip
 OF_THE_SITE = {'KRB5CCNAME': '/tmp/krb', 'OURS_A': 'a', 'OUR_PROJECT': 'hpc'}

@@ -378,9 +378,9 @@ class Night:
 
     def _name_absent_benchmarks(self) -> None:
         # With a selection, most benchmarks are not meant to run
-        absent = {} if self.arguments.selection else self.site.not_found
-        for benchmark, reason in absent.items():
-            print(f'plumbline: not run: {benchmark}: {reason}')
+        absent = {} if self.arguments.selection else self.site.absent()
+        for benchmarks, reason in absent.items():
+            print(f'plumbline: not run: {benchmarks}: {reason}')
 
 
 def provision(results: Path, *options: str) -> None:

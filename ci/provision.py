@@ -22,6 +22,7 @@ from pathlib import Path
 from ci import command
 from plumbline.checkout import DISTRIBUTION
 from plumbline.errors import SiteError
+from plumbline.files import write_text
 from plumbline.machine.detect import gpu_kinds, lacking_on_path
 from plumbline.machine.vendors import spack_packages
 from plumbline.paths import ROOT, SPACK_ENVS, software_directory, usable
@@ -30,7 +31,7 @@ from plumbline.stacks import linkage
 from plumbline.stacks.airgap import export_folder, import_folder
 from plumbline.stacks.externals import find_externals
 from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack
-from plumbline.stacks.manifest import Installed, known_benchmarks
+from plumbline.stacks.manifest import Installed, known_benchmarks, spack_not_reached
 
 _BUILD_PACKAGES = (
     'git', 'g++', 'gfortran', 'make', 'cmake', 'patch', 'xz-utils', 'bzip2', 'autoconf', 'automake', 'libtool',
@@ -162,6 +163,7 @@ def debian_packages(packages: Sequence[str]) -> None:
 def get_spack() -> Path:
     """Return the Spack of this host, or clone the pinned release. Raises StackError if its server cannot be reached."""
     if spack := find_spack():
+        spack_not_reached().unlink(missing_ok=True)
         return spack
     pinned = release()
     target = software_directory() / f'spack-{pinned["tag"]}'
@@ -176,10 +178,12 @@ def get_spack() -> Path:
         clone = ['git', '-c', 'advice.detachedHead=false', 'clone', '--depth=1', f'--branch={pinned["tag"]}']
         subprocess.run([*clone, pinned['git'], str(unfinished)], env=quiet, check=True)
         unfinished.rename(target)
+        spack_not_reached().unlink(missing_ok=True)
         return target / 'bin' / 'spack'
     except FileNotFoundError:
         raise StackError('no Spack: neither SPACK_ROOT nor spack on PATH, and no git to get it with') from None
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        write_text(spack_not_reached(), f'{where}\n')
         raise StackError(f'no Spack: neither SPACK_ROOT nor spack on PATH, and {where} cannot be reached') from None
 
 

@@ -56,6 +56,7 @@ def rehearse(reframe: str, site: str, folder: Path) -> list[Case]:
     ]  # fmt: skip
     # so that ReFrame loads no other site, and writes nothing into the results of this site
     environment = os.environ | {'PLUMBLINE_SITE': site, 'PLUMBLINE_RESULTS': str(folder)}
+    environment['RFM_RESOLVE_MODULE_CONFLICTS'] = 'no'  # else a host without the site's module system could not do it
     environment.pop('RFM_CONFIG_FILES', None)
     message = ''
     try:

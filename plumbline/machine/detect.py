@@ -24,7 +24,7 @@ from plumbline.machine.gpu_links import find_link_classes, near_numa_domains
 from plumbline.machine.node import Node, kernel_text, processor_of, this_node
 from plumbline.machine.vendors import VENDORS, Vendor, vendors_of
 from plumbline.programs import output_of
-from plumbline.stacks.manifest import Installed, features_of, known_benchmarks
+from plumbline.stacks.manifest import Installed, features_of, known_benchmarks, spack_not_reached
 from plumbline.units import in_base_unit
 
 _HERE = Path(__file__).resolve().parent
@@ -59,7 +59,8 @@ def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str,
     partition = entry['partitions'][0]['name']
     gpus = gpu_kinds(devices)
     provided: set[str] = set()
-    missing: dict[str, list[str]] = {}
+    missing: dict[str, str] = {}
+    mend = 'Spack could not be reached' if spack_not_reached().exists() else 'ci/provision installs it'
     for environ in entry['environments']:
         if 'features' in environ:
             provided |= set(environ['features'])
@@ -68,15 +69,15 @@ def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str,
         if environ['provider'] == 'spack' and environ['name'] in ('cpu', *gpus):
             installed = Installed(site, partition, environ['name'])
             fault = installed.fault()
-            reason = f'stack {installed.stack}: {fault} (ci/provision installs it)' if fault else None
+            reason = f'stack {installed.stack}: {fault} ({mend})' if fault else None
             lacking = dict.fromkeys(features_of(installed.manifest().specs), reason)
         for name, reason in lacking.items():
             wanted = not known_benchmarks()[name].get('optional')
             if reason and wanted and known_benchmarks()[name].get('gpu', 'cpu') in ('cpu', *gpus):
-                missing.setdefault(name, []).append(reason)
+                missing[name] = reason  # the last one, of a stack, is where it would come from
         environ['features'] = [name for name, reason in lacking.items() if reason is None and name not in provided]
         provided |= set(environ['features'])
-    return {name: '; '.join(reasons) for name, reasons in missing.items() if name not in provided}
+    return {name: reason for name, reason in missing.items() if name not in provided}
 
 
 def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:

@@ -29,6 +29,7 @@ from plumbline.paths import site_folders
 from plumbline.programs import output_of
 from plumbline.site.file import read_site_file
 from plumbline.site.schedulers import SINFO, Nodes, count, must_state, nodes_of_cluster, of_slurm
+from plumbline.site.sites import named
 from plumbline.units import in_base_unit
 
 _WAIT = 60  # seconds for the job of a partition to start
@@ -39,9 +40,7 @@ def destination(name: str | None, output: Path | None, force: bool) -> Path | No
     """Return the path of the site `name`, or `output`; None for standard output. Raises InputError."""
     if name is not None and output is not None:
         raise InputError('--name and --output: expected only one of them')
-    if name is not None and not re.fullmatch('[a-zA-Z_][a-zA-Z0-9_-]*', name):
-        raise InputError(f'--name {name}: expected a letter, then letters, digits, "_" and "-"')
-    if name is not None and (wrong := checkout.fault()):
+    if name is not None and named('--name', name) and (wrong := checkout.fault()):
         raise InputError(f'--name {name}: {wrong}')
     path = output if name is None else site_folders()[0] / name / 'site.yaml'
     if path is not None and path.exists() and not force:

@@ -128,6 +128,11 @@ class Site:
     not_found: dict[str, str] = field(default_factory=dict)  # benchmark -> why detection did not find it
     from_reframe: bool = False  # whether a ReFrame configuration of the site's own describes the rest
 
+    def absent(self) -> dict[str, str]:
+        """Return the benchmarks that detection did not find, those with one cause joined by commas, and the cause."""
+        causes = dict.fromkeys(self.not_found.values())
+        return {', '.join(name for name, why in self.not_found.items() if why == cause): cause for cause in causes}
+
     def matches(self, hostname: str) -> bool:
         """Return True if one of the site's patterns matches the beginning of `hostname`."""
         return any(re.match(pattern, hostname) for pattern in self.hostnames)
@@ -160,6 +165,14 @@ class Site:
 def reframe_feature(name: str) -> str:
     """Return a feature as ReFrame names it: from version 4.11 on without hyphens."""
     return name.replace('-', '_')
+
+
+def named(option: str, name: str) -> str:
+    """Return `name` if a site may have it. Raises InputError, which names the `option`."""
+    if not re.fullmatch('[a-zA-Z_][a-zA-Z0-9_-]*', name):
+        expected = 'expected a letter, then letters, digits, "_" and "-", such as mycluster'
+        raise InputError(f'{option}: {expected}; found {name!r}')
+    return name
 
 
 def site_names(root: Path | None = None) -> list[str]:

@@ -146,6 +146,11 @@ def features_of(specs: list[str]) -> list[str]:
     return [feature for feature in known_benchmarks() if any(backs(spec, feature) for spec in specs)]
 
 
+def spack_not_reached() -> Path:
+    """Return the file that is there while the last `ci/provision` could not reach Spack."""
+    return software_directory() / 'spack-not-reached'
+
+
 @dataclass(frozen=True)
 class Installed:
     """A stack of a partition: what its files request, what is installed, and whether the two agree."""

@@ -31,7 +31,23 @@ _STYLES = {
 }  # fmt: skip
 
 
-class _Group(TyperGroup):
+#: Commands of the checkout that are no commands of `plumbline`.
+OF_CI = ('nightly', 'node-sweep', 'sweep-idle', 'compare-change', 'why', 'provision', 'test', 'release')
+
+
+class Group(TyperGroup):
+    """Commands, in whose list each has its first sentence in full."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands."""
+        rows = [
+            (name, re.split(r'(?<=\.)\s', command.help or '', maxsplit=1)[0]) for name, command in self.commands.items()
+        ]
+        with formatter.section('Commands'):
+            formatter.write_dl(rows)
+
+
+class _Group(Group):
     """The group of all commands; it reports an input or file system error as one sentence, with exit code 2.
 
     `debug`: print the traceback before the sentence.
@@ -47,6 +63,12 @@ class _Group(TyperGroup):
         for command in below:  # the help of other commands says when the exit code is 1
             if 'xit code' not in (command.help or ''):
                 command.epilog = 'Exit code: 0, or 2 if the input cannot be used.'
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that `args` begin with. Raises InputError for one of ci/."""
+        if args and args[0] in OF_CI:
+            raise InputError(f'{args[0]}: is no command of plumbline but a program of the checkout: ci/{args[0]}')
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; for a wrong choice, the error says which names are possible."""
@@ -118,7 +140,9 @@ app = typer.Typer(
     cls=_Group, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True,
     context_settings={'help_option_names': ['-h', '--help']},
     help='Check whether this machine still performs as it did when it was accepted. '
-    'Exit codes: 0 all ok, 1 something regressed, is missing or failed, 2 the input cannot be used.',
+    'Exit codes: 0 all ok, 1 something regressed, is missing or failed, 2 the input cannot be used. '
+    'What measures are programs of the checkout: ci/nightly every night; also ci/node-sweep, ci/sweep-idle, '
+    'ci/compare-change, ci/why and ci/provision.',
 )  # fmt: skip
 
 

@@ -52,7 +52,10 @@ def init(
     """
     from plumbline import checkout
     from plumbline.paths import usable
+    from plumbline.site.sites import named
 
+    if site is not None:
+        named('--site', site)
     if suite:
         if folder or site:
             raise InputError('init: --suite is given alone')
@@ -64,8 +67,10 @@ def init(
         usable(folder.absolute())
         for path in checkout.write(folder):
             complain(f'{path}: was edited and stays; the new text is in {path.name}.new')
-        cluster = 'plumbline init --site NAME'
-        typer.echo(f'{folder}: written; next: cd {folder}; for this machine: ci/nightly; for a cluster: {cluster}')
+        following = (
+            f'cd {shlex.quote(str(folder))}; for this machine: ci/nightly; for a cluster: plumbline init --site NAME'
+        )
+        typer.echo(f'{folder}: written; next: {following}')
     if site:
         raise typer.Exit(_in_the(folder, site, yes) if folder else _guide(site, yes))
 

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from postprocess.cli.app import DEFAULT, Format, Results, SiteName, app, show
+from postprocess.cli.app import DEFAULT, Format, Group, Results, SiteName, app, show
 
 incidents = typer.Typer(
+    cls=Group,
     rich_markup_mode=None,
     help='List what is wrong at a site, by cause; show, acknowledge and correct them. Exit code 1 while one is open.',
 )
@@ -23,8 +25,17 @@ def list_all(
     context: typer.Context, site: SiteName = None, format: Format = 'table', results: Results = DEFAULT
 ) -> None:
     """List what is wrong at a site, by cause; show, acknowledge and correct them. Exit code 1 while one is open."""
-    if context.invoked_subcommand:
-        return
+    if not context.invoked_subcommand:
+        _list(site, format, results)
+
+
+@incidents.command('list')
+def list_them(site: SiteName = None, format: Format = 'table', results: Results = DEFAULT) -> None:
+    """List them, as without a command. Exit code 1 while one is open."""
+    _list(site, format, results)
+
+
+def _list(site: str | None, format: str, results: Path) -> None:
     from postprocess.incidents import FAILING, ledger
     from postprocess.incidents.known import in_order, last_day
     from postprocess.results.store import Store

@@ -13,6 +13,7 @@ from plumbline.errors import InputError
 from postprocess.cli.app import (
     DEFAULT,
     Format,
+    Group,
     NewResults,
     References,
     Reruns,
@@ -293,7 +294,7 @@ def report(
     raise typer.Exit(2 if digest.faults else digest.exit_code)
 
 
-store = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help='Look after the results store.')
+store = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, help='Look after the results store.')
 app.add_typer(store, name='store')
 
 

@@ -74,7 +74,7 @@ def details(name: str, root: Path | None = None) -> View:
         f'environ {stack.name} ({stack.provider}): {", ".join(stack.features) or "no benchmark"}'
         for stack in site.environs.values()
     ]
-    after += [f'not found: {benchmark}: {reason}' for benchmark, reason in site.not_found.items()]
+    after += [f'not found: {benchmarks}: {reason}' for benchmarks, reason in site.absent().items()]
     after = [wrapped(line, '', '  ').rstrip() for line in after]
     document = {
         'site': name, 'descr': site.descr, 'hostnames': list(site.hostnames), 'retired': site.retired,

@@ -233,7 +233,9 @@ class Git:
 def test_spack_is_cloned_at_the_pinned_release_unless_there_is_one(monkeypatch, tmp_path):
     git = Git(monkeypatch, tmp_path)
     (tmp_path / 'spack-v1.2.unfinished').mkdir()  # a clone that was interrupted
+    provision.spack_not_reached().touch()  # last night
     assert provision.get_spack() == tmp_path / 'spack-v1.2.3/bin/spack'
+    assert not provision.spack_not_reached().exists()
     assert (tmp_path / 'spack-v1.2.3').is_dir() and not [*tmp_path.glob('*.unfinished')]
     assert git.ran[0][1] == 'ls-remote' and {'--branch=v1.2.3', '--depth=1'} <= {*git.ran[1]}
     monkeypatch.setattr(provision, 'find_spack', lambda: tmp_path / 'mine')
@@ -253,6 +255,7 @@ def test_a_spack_that_cannot_be_cloned_is_an_error_that_names_it(fails, where, s
     with pytest.raises(provision.StackError, match=said):
         provision.get_spack()
     assert not (tmp_path / 'spack-v1.2.3').exists()
+    assert provision.spack_not_reached().exists() is not isinstance(fails, FileNotFoundError)
 
 
 @pytest.fixture

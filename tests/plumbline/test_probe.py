@@ -440,7 +440,7 @@ def test_it_is_written_whole_and_not_over_another(programs, tmp_path):
 @pytest.mark.parametrize(
     ('words', 'said'),
     [
-        (['--name', 'a/b'], '--name a/b: expected a letter, then letters, digits'),
+        (['--name', 'a/b'], '--name: expected a letter, then letters, digits'),
         (['--name', 'here', '--output', 'x'], '--name and --output: expected only one of them'),
         (['--name', 'frontier'], 'frontier/site.yaml: exists already; --force replaces it'),
         (['--output', '/nonexistent/site.yaml'], 'there is no folder /nonexistent'),

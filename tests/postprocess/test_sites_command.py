@@ -2,13 +2,14 @@
 """The list of sites, their details, and whether their files are right."""
 
 import json
-import shutil
+import re
 from argparse import Namespace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from run_reports import reference
+from scratch import ROOT
 from typer.testing import CliRunner
 
 from plumbline.errors import InputError
@@ -354,17 +355,17 @@ def test_a_reframe_that_lists_nothing_is_a_fault(tmp_path):
         rehearse(str(program), 'mn5', tmp_path)
 
 
-@pytest.mark.skipif(find_reframe() is None or shutil.which('lmod'), reason='no reframe here, or Lmod')
-def test_the_error_of_reframe_itself_is_told(tmp_path, monkeypatch):
+@pytest.mark.skipif(find_reframe() is None, reason='no reframe here')
+def test_a_host_without_lmod_rehearses_a_site_that_has_it(tmp_path, monkeypatch):
+    shown = re.search(r'```yaml\n(descr: two partitions.*?)```', (ROOT / 'docs/sites.md').read_text(), re.DOTALL)[1]
+    assert 'modules_system: lmod' in shown
     (tmp_path / 'lmods').mkdir()
-    (tmp_path / 'lmods/site.yaml').write_text(
-        DESCRIBED.replace('hostnames: [nowhere]', 'hostnames: []\nmodules_system: lmod')
-    )
+    (tmp_path / 'lmods/site.yaml').write_text(shown)
     monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path))
     monkeypatch.delenv('LMOD_CMD', raising=False)
-    with pytest.raises(InputError, match='Lmod') as told:
-        rehearse(find_reframe(), 'lmods', tmp_path)
-    assert 'Log file' not in str(told.value)
+    cases = rehearse(find_reframe(), 'lmods', tmp_path)
+    assert cases and all(case.script.is_file() and not case.fault for case in cases)
+    assert 'module load hpcc' in cases[0].script.read_text()
 
 
 @pytest.mark.skipif(find_reframe() is None, reason='no reframe here')

@@ -15,6 +15,7 @@ from ci import command, nightly
 from plumbline.checkout import checks_of
 from plumbline.errors import InputError
 from postprocess.cli import app
+from postprocess.cli.app import OF_CI
 
 
 @each_row(
@@ -93,7 +94,7 @@ def test_the_last_line_is_the_verdict(site, command, begins):
 
 def test_the_list_of_sites_has_80_columns_where_no_terminal_says_how_wide_it_is(work):
     lines = work.run('sites').stdout.splitlines()
-    assert max(map(len, lines)) <= 80 and any('a site for' in line for line in lines)
+    assert max(map(len, lines)) <= 80 and any('a made-up' in line for line in lines)
 
 
 def test_sites_of_several_folders_are_joined_by_colons(work):
@@ -146,3 +147,30 @@ def test_the_site_of_a_night_is_guessed_too(monkeypatch):
     with pytest.raises((InputError, ValueError), match='did you mean perlmutter'):
         command.choose_site('perlmuter')
     assert {'HPCC', 'OsuLatency', 'NodeSettings'} <= checks_of(ROOT / 'checks')
+
+
+@each_row('name', [path.name for path in (ROOT / 'ci').iterdir() if os.access(path, os.X_OK) and path.is_file()])
+def test_a_program_of_the_checkout_is_named_where_it_is_taken_for_a_command(name):
+    result = CliRunner().invoke(app, [name])
+    assert (result.exit_code, result.stdout) == (2, '') and f'ci/{name}' in result.stderr
+
+
+def test_the_help_has_whole_sentences_and_names_the_programs_of_the_checkout():
+    for words in ([], ['incidents'], ['record'], ['store']):
+        text = CliRunner().invoke(app, [*words, '--help']).stdout
+        assert '...\n' not in text.partition('Commands:')[2], text
+    top = CliRunner().invoke(app, ['--help']).stdout
+    assert all(f'ci/{name}' in top for name in OF_CI if name not in ('test', 'release'))
+
+
+def test_the_incidents_are_listed_with_and_without_the_word(site):
+    plain, listed = site.work.run('incidents'), site.work.run('incidents list')
+    assert (plain.exit_code, plain.stdout) == (listed.exit_code, listed.stdout) and plain.stdout
+
+
+@each_row('words', ['init --site|my cluster', 'init --site|', 'probe --name|a;b', 'probe --name|'])
+def test_a_name_that_no_site_can_have_is_refused_in_one_sentence(words):
+    command, name = words.split('|')
+    result = CliRunner().invoke(app, [*command.split(), name])
+    assert (result.exit_code, result.stdout) == (2, '') and repr(name) in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -18,10 +18,26 @@ umask o-w
 
 _FIT='import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))'
 
-# Started with sudo in a clone of the user who asked: go on as this user, so that nothing in it becomes root's.
+# By what a network is reached; sudo takes it from the environment
+_OF_NETWORK='http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR
+    REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO PIP_CERT PIP_INDEX_URL PIP_CONFIG_FILE'
+
+# Started with sudo in a clone of the user who asked: go on as this user, so that nothing in it becomes root's, with the
+# network of this user, which the environment of the process sudo still has.
 if [ "$(id -u)" = 0 ] && [ "${SUDO_UID:-0}" != 0 ] && [ "$(stat -c %u .)" = "$SUDO_UID" ]; then
-    exec sudo -H -u "#$SUDO_UID" PLUMBLINE_SUDO=1 "$PWD/ci/${0##*/}" "$@"
+    # shellcheck disable=SC2086  # words on purpose
+    names=$(printf '%s,' $_OF_NETWORK) pattern=$(printf '|^%s=' $_OF_NETWORK)
+    while IFS= read -r line; do
+        [ -z "$line" ] || export "${line?}"
+    done << END
+$(tr '\0' '\n' < "/proc/$PPID/environ" 2> /dev/null | grep -E "${pattern#|}")
+END
+    exec sudo -H --preserve-env="${names%,}" -u "#$SUDO_UID" PLUMBLINE_SUDO=1 "$PWD/ci/${0##*/}" "$@"
 fi
+
+# One variable for pip, git and curl, too
+[ -z "$SSL_CERT_FILE" ] || export PIP_CERT="${PIP_CERT:-$SSL_CERT_FILE}" GIT_SSL_CAINFO="${GIT_SSL_CAINFO:-$SSL_CERT_FILE}" \
+    CURL_CA_BUNDLE="${CURL_CA_BUNDLE:-$SSL_CERT_FILE}"
 
 # with_progress WHAT COMMAND...   runs COMMAND; prints WHAT at once and every 10 s
 with_progress() {
@@ -146,7 +162,9 @@ install_python_packages() {
         code=$?
     fi
     rm -rf "$folder"
-    [ $code = 0 ] || all_with pip && return
+    [ $code = 0 ] && return
+    [ -n "$own_index" ] || echo "plumbline: uv could not be had or could not install them; goes on with pip, in minutes" >&2
+    all_with pip && return
     [ -n "$own_index" ] || return 1
     echo "plumbline: $own_index: has not all versions of requirements.txt; takes others that pyproject.toml allows" >&2
     pip --editable ".${extra:+[$extra]}"
@@ -193,6 +211,7 @@ python_environment() {
         (cd "$venv"/lib/python3.*/site-packages && rm -rf pandas/tests scipy/*/tests pyarrow/tests pyarrow/include pyarrow/*flight*) &&
         with_progress 'compiling them, for those who may only read them' compile_python_packages "$venv" &&
         echo "$wanted" > "$venv/plumbline-ready" && return 0
-    echo "plumbline: the Python environment in $venv could not be set up; the lines above say why" >&2
+    echo "plumbline: the Python environment in $venv could not be set up; the lines above say why;" \
+        'behind a proxy, with certificates of your own or without a network: docs/offline.md' >&2
     return 2
 }

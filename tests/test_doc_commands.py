@@ -7,6 +7,8 @@ import importlib
 import io
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 import typer.main
@@ -146,6 +148,52 @@ def test_every_block_is_commands_that_are_tested_or_says_what_else_it_is(page):
                 assert list(commands(f'```\n{line}\n```')), f'neither a command of ours nor a known one: {line}'
             for path in IN_THE_CLONE.findall(line.split('#')[0]):
                 assert (ROOT / path).exists(), f'{line}: no {path}'
+
+
+#: Ends the import of each package that `ci/nightly` does not install; then the script whose words follow.
+AS_SET_UP = """
+import re, runpy, sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+names = lambda words: {re.sub('[-_.]+', '-', word).lower() for word in words}
+locked = names(re.findall(r'^([A-Za-z0-9._-]+)==', Path('requirements.txt').read_text(), re.M)) | {'plumbline-hpc'}
+
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name in absent:
+            raise ModuleNotFoundError(f'{name}: not in requirements.txt')
+
+absent = {name for name, of in packages_distributions().items() if not names(of) & locked}
+sys.meta_path.insert(0, Absent)
+sys.argv = sys.argv[1:]
+sys.path[0] = str(Path(sys.argv[0]).parent)
+runpy.run_path(sys.argv[0], run_name='imported')
+"""
+#: Scripts of pages that need more than `ci/nightly` installs, and why that may be.
+NEED_MORE = {
+    'studies/architecture.py': 'reads the imports of the code with grimp, of import-linter: for who changes the code',
+    'tests/data/recipes.py': 'runs Spack: for who changes its pin',
+}
+
+
+def test_every_script_on_a_page_of_users_starts_with_what_the_nightly_run_installs():
+    """CONTRIBUTING.md and RELEASE.md are for developers, who have the packages of the tests."""
+    pages = [ROOT / page for page in PAGES if page not in ('CONTRIBUTING.md', 'RELEASE.md')]
+    found = {script for page in pages for script in re.findall(r'python ([\w/.-]+\.py)', page.read_text())}
+    assert NEED_MORE.keys() <= found and len(found) > 1
+    for script in sorted(found - NEED_MORE.keys()):
+        start = [sys.executable, '-c', AS_SET_UP, script]
+        done = subprocess.run(start, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert not done.stderr, f'{script}: {done.stderr}'
+
+
+def test_a_script_that_needs_a_package_of_the_tests_would_be_found(tmp_path):
+    (tmp_path / 'needs.py').write_text('import pytest\n')
+    done = subprocess.run(
+        [sys.executable, '-c', AS_SET_UP, tmp_path / 'needs.py'], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 1 and b'pytest: not in requirements.txt' in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ _STYLES = {
 
 
 #: Commands of the checkout that are no commands of `plumbline`.
-OF_CI = ('nightly', 'node-sweep', 'sweep-idle', 'compare-change', 'why', 'provision', 'test', 'release')
+OF_CI = ('nightly', 'node-sweep', 'sweep-idle', 'compare-change', 'why', 'provision', 'test', 'style', 'release')
 
 
 class Group(TyperGroup):

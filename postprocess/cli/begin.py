@@ -77,7 +77,9 @@ def init(
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(metavar='DIR', help='A new folder.')] = Path('plumbline-demo'),
+    folder: Annotated[Path, typer.Argument(metavar='DIR', parser=a_folder, help='A new folder.')] = Path(
+        'plumbline-demo'
+    ),
 ) -> None:
     """Write a made-up cluster with four planted losses, and the page of its last night."""
     import tempfile

@@ -28,6 +28,7 @@ TOOLS = (
     'sh',
     'sleep',
     'stat',
+    'tr',
 )
 OLD = '[ "$1" = --version ] && echo Python 3.6.8'
 
@@ -168,7 +169,8 @@ def test_an_apt_get_that_holds_its_lock_for_longer_is_quoted(machine, apt, tmp_p
 @pytest.mark.parametrize('answer', ["*config*) echo 'global.index-url=http://mirror' ;;", '*uv*) exit 1 ;;'])
 def test_pip_installs_where_it_has_an_index_of_its_own_or_uv_cannot_be_had(machine, shell, answer):
     machine.program('python', f'case "$*" in {answer} esac')
-    assert machine.bootstrap(shell, "install_python_packages python ''").returncode == 0
+    answer = machine.bootstrap(shell, "install_python_packages python ''")
+    assert answer.returncode == 0 and ('goes on with pip' in answer.stderr) is ('uv' in machine.log.read_text())
     *_, packages, itself = machine.calls().splitlines()
     assert packages.endswith('--no-compile --no-deps --require-hashes --requirement requirements.txt')
     assert itself.endswith('--no-compile --no-deps --no-build-isolation --editable .')
@@ -198,10 +200,22 @@ def test_progress_is_said_while_a_command_runs(machine, shell):
 @pytest.mark.skipif(os.geteuid() != 0, reason='takes a folder of another user')
 def test_with_sudo_all_goes_on_as_the_user_who_asked(machine):
     os.chown(machine.clone, 1234, 1234)
-    machine.program('sudo')
-    assert machine.run('ci/nightly', '--mode', 'quick', SUDO_UID='1234').returncode == 0
-    (called,) = machine.calls().splitlines()
-    assert called == f'sudo -H -u #1234 PLUMBLINE_SUDO=1 {machine.clone}/ci/nightly --mode quick'
+    machine.program('sudo', 'echo "$https_proxy|$SSL_CERT_FILE|$no_proxy|$SECRET" >> ' + str(machine.log))
+    # the shell is what sudo is to the command: its own environment has what the command does not get
+    started = 'env -u https_proxy -u SSL_CERT_FILE -u SECRET no_proxy=of-root ci/nightly --mode quick; exit $?'
+    own = {'https_proxy': "http://it's a proxy:3128", 'SSL_CERT_FILE': '/etc/our $(ca).pem', 'SECRET': 'x'}
+    assert machine.run('sh', '-c', started, SUDO_UID='1234', **own).returncode == 0
+    called, variables = machine.calls().splitlines()
+    assert called.startswith('sudo -H --preserve-env=http_proxy,https_proxy,')
+    assert called.endswith(f' -u #1234 PLUMBLINE_SUDO=1 {machine.clone}/ci/nightly --mode quick')
+    assert variables == f'{own["https_proxy"]}|{own["SSL_CERT_FILE"]}|of-root|'
+
+
+def test_one_certificate_file_is_that_of_pip_and_git(machine, shell):
+    answer = machine.bootstrap(
+        shell, 'export SSL_CERT_FILE=/etc/our.pem; . ci/bootstrap.sh; echo $PIP_CERT $GIT_SSL_CAINFO'
+    )
+    assert answer.stdout.split() == ['/etc/our.pem'] * 2, answer.stderr
 
 
 def test_help_and_version_build_nothing(machine):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from plumbline.identity import SeriesId
     from postprocess.history.digest import Digest
     from postprocess.results.store import Store
-    from postprocess.verdicts.verdict import Again
+    from postprocess.verdicts.verdict import Again, VerdictName
 
 # a fork of this process would copy locks that its threads hold; the server has no threads
 _PROCESSES = multiprocessing.get_context('forkserver')
@@ -59,7 +59,7 @@ class Outcome:
     site: str
     mode: str | None
     exit_code: int
-    counts: dict[str, int]
+    counts: Mapping[VerdictName, int]
     problems: list[str]
     summary: str
     incidents: list[dict[str, Any]]

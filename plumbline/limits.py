@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from plumbline.identity import SeriesId
 from plumbline.references import Reference, References
@@ -48,6 +48,10 @@ class Tolerance:
         return self.usual_spread**2
 
 
+#: What a value beyond its limit causes: a failure, or a warning where the reference is of another machine.
+Gate = Literal['gated', 'elsewhere']
+
+
 @dataclass(frozen=True)
 class Limits:
     """The limits for the value of one job of a series: a value beyond `bad` fails in the run.
@@ -64,7 +68,7 @@ class Limits:
     good: float
     loss: float
     why: str
-    gate: str = 'gated'
+    gate: Gate = 'gated'
     sd: float | None = None
     df: float | None = None
     detectable: float | None = None
@@ -121,7 +125,7 @@ def _limits(
         loss, why = tolerance.floor, 'floor'
     elif loss > tolerance.cap:
         loss, why = tolerance.cap, 'cap'
-    gate = 'gated'
+    gate: Gate = 'gated'
     if kind == 'elsewhere':
         gate, why = 'elsewhere', f'{why}; of another machine, only warns'
     less, more = mean * (1 - loss), mean / (1 - loss)

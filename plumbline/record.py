@@ -5,18 +5,20 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from plumbline.errors import RecordError
 from plumbline.identity import DIM_KINDS, Dim, Pairs, Quantity, pairs
 
 SCHEMA = 1
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
+#: Why a job ran: it is the first of its case or confirms a number, or one of the two below.
+Purpose = Literal['', 'node', 'look']
 #: Why a further job ran: its node is in doubt. The reason is unrelated to the series that it measured.
-OF_NODE = 'node'
+OF_NODE: Purpose = 'node'
 #: Why a further job ran although no number asked for it: it shows how much a metric varies from job to job, before
 #: sessions can be compared.
-LOOK = 'look'
+LOOK: Purpose = 'look'
 #: The tag of a case whose kind had never run on real hardware when it was released.
 EXPERIMENTAL = 'experimental'
 #: Value of `configuration` in the provenance of a case that ran with a ReFrame configuration of the site's own.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Quantity, SeriesId
@@ -19,7 +19,7 @@ from postprocess.history.fleet import Fleet, fleet, write_drain
 from postprocess.history.fleet_events import add_events, add_problems
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
-from postprocess.incidents import FAILING, ledger
+from postprocess.incidents import FAILING, State, ledger
 from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
 from postprocess.incidents.division import apart, begun
@@ -74,7 +74,7 @@ class Digest:
         """The day of the session, UTC."""
         return self.comparison.session.day
 
-    def of_state(self, *states: str) -> list[Known]:
+    def of_state(self, *states: State) -> list[Known]:
         """Return the incidents that have one of the `states` on the day of the session."""
         return [incident for incident in self.known if incident.state(self.day) in states]
 
@@ -114,7 +114,7 @@ class Digest:
         ]
 
     @property
-    def word(self) -> str:
+    def word(self) -> Literal['FAILED', 'NEEDS A LOOK', 'OK']:
         """The outcome in one word: ``FAILED``, ``OK``, or ``NEEDS A LOOK`` if nothing failed but there are `doubts`."""
         return 'FAILED' if self.exit_code else 'NEEDS A LOOK' if self.doubts else 'OK'
 
@@ -128,7 +128,7 @@ class Digest:
         )
         parts = [f'{count(len(is_open), "incident")} open', *(f'{n} {word}' for n, word in kinds if n)]
         parts = parts if is_open else []
-        others = ('acknowledged', 'suspected', 'healing')
+        others: tuple[State, ...] = ('acknowledged', 'suspected', 'healing')
         return ', '.join(
             [*parts, *(f'{len(of_that_state)} {state}' for state in others if (of_that_state := self.of_state(state)))]
         )

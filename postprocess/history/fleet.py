@@ -21,6 +21,7 @@ from plumbline.site.locations import locations
 from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, node_tables, outliers, until
 from postprocess.history.series import by_node
 from postprocess.incidents import ledger
+from postprocess.incidents.incident import IncidentKind
 from postprocess.incidents.provenance import ALL, Difference, Provenance
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
@@ -44,7 +45,7 @@ class Event:
     None if it is not known.
     """
 
-    kind: str
+    kind: IncidentKind
     where: str
     series: SeriesId
     quantity: Quantity
@@ -160,7 +161,7 @@ def recorded(baselines: References) -> Recorded:
     return found
 
 
-def _event(kind: str, where: str, flags: Sequence[Flag], *evidence: str) -> Event:
+def _event(kind: IncidentKind, where: str, flags: Sequence[Flag], *evidence: str) -> Event:
     """Return the event that several flags of one place make; it describes the worst flag."""
     worst = min(flags, key=lambda flag: flag.loss)
     number = len({(flag.series, flag.quantity) for flag in flags})

@@ -4,8 +4,11 @@
 Other rooms hold the history of all series (`history`) and the tables for the screen (`views`).
 """
 
+from typing import Literal, get_args
+
 #: The states of an incident, from those that need action to those that are over; `intermittent`: open again after
 #: healthy sessions.
-STATES = ('open', 'intermittent', 'acknowledged', 'suspected', 'healing', 'closed')
+State = Literal['open', 'intermittent', 'acknowledged', 'suspected', 'healing', 'closed']
+STATES: tuple[State, ...] = get_args(State)
 #: The states that fail a session.
-FAILING = ('open', 'intermittent')
+FAILING: tuple[State, ...] = ('open', 'intermittent')

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from plumbline.grouping import Named
 from plumbline.identity import to_text
 from postprocess.incidents.draft import Draft, JudgedSession
-from postprocess.incidents.incident import Incident, Scope
+from postprocess.incidents.incident import Incident, IncidentKind, Scope
 from postprocess.results.rows import CaseRow
 from postprocess.text import named
 from postprocess.verdicts.verdict import Verdict
@@ -46,7 +46,7 @@ def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], nig
     again = [f'passed when it ran again on {named(passed)}'] if passed else []
     for accusation in names_in(case):
         where = scope_of(night.session.site, id.partition, accusation)
-        kind = 'NODE' if accusation.kind in _OF_NODES else 'DEVICE' if where.device else 'FABRIC'
+        kind: IncidentKind = 'NODE' if accusation.kind in _OF_NODES else 'DEVICE' if where.device else 'FABRIC'
         series = {row.id for row in rows} or {id.series('*')}
         yield Draft(
             kind, where, 'failure', list(rows), cases={id}, series=series, nodes=set(accusation.nodes),

@@ -10,7 +10,7 @@ from plumbline.identity import SeriesId, natural
 from postprocess.incidents.correction import Selection
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.failures import summary_of
-from postprocess.incidents.incident import Incident, NodeLevel, Scope
+from postprocess.incidents.incident import Incident, IncidentKind, NodeLevel, Scope
 from postprocess.incidents.known import Known, Seen, likeness
 from postprocess.statistics.pooled import pooled
 
@@ -109,7 +109,9 @@ def _series(series: Iterable[SeriesId], by: Selection, taken: bool) -> tuple[Ser
     return tuple(id for id in series if by.node or by.takes_series(id) == taken)
 
 
-def _scope(kind: str, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> tuple[str, Scope]:
+def _scope(
+    kind: IncidentKind, where: Scope, nodes: Iterable[str], by: Selection, taken: bool
+) -> tuple[IncidentKind, Scope]:
     """Return the kind and scope of one part of an incident that has this kind and scope."""
     if not by.node:
         return kind, where

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from plumbline.identity import CaseId, SeriesId, natural
-from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value
+from postprocess.incidents.incident import Incident, IncidentKind, NodeLevel, Scope, Sort, Value
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.statistics.pooled import pooled
@@ -62,9 +62,9 @@ class Draft:
     that only the comparison of nodes shows. `named`: True if a job itself named it.
     """
 
-    kind: str
+    kind: IncidentKind
     where: Scope
-    sort: str
+    sort: Sort
     rows: list[Verdict] = field(default_factory=list)
     failed: list[CaseRow] = field(default_factory=list)
     cases: set[CaseId] = field(default_factory=set)

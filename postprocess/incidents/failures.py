@@ -13,7 +13,7 @@ from plumbline.identity import CaseId, natural
 from plumbline.record import EXPERIMENTAL
 from postprocess.incidents.accused import drafts_of, names_in
 from postprocess.incidents.draft import Draft, JudgedSession, only
-from postprocess.incidents.incident import Scope
+from postprocess.incidents.incident import IncidentKind, Scope
 from postprocess.results.rows import CaseRow
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
@@ -240,7 +240,7 @@ def _without_numbers(night: JudgedSession, explained: set[int]) -> Iterator[Draf
         where = Scope(night.session.site, rows[0].id.partition, rows[0].id.environ)
         nodes = {node for row in rows for node in row.nodes}
         some = nodes and len(nodes) < len(night.nodes[rows[0].id.partition]) / 2
-        kind = 'CASE'
+        kind: IncidentKind = 'CASE'
         if some and rows[0].case_id is not None and _healthy_elsewhere(rows, night):
             kind, where = 'NODE', replace(where, environ='', nodes=tuple(sorted(nodes, key=natural)))
         yield Draft(

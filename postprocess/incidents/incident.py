@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from plumbline.identity import SeriesId, natural, to_text
 from plumbline.renames import check_today, today
@@ -18,7 +18,8 @@ from postprocess.text import count, named
 
 #: SYSTEM: all nodes of a partition or environ; NODE: some nodes; FABRIC: what lies between nodes or devices; DEVICE: a
 #: part of a node; SOFTWARE: a loss that a change of software explains; CASE: one case, wherever it runs.
-INCIDENT_KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
+IncidentKind = Literal['SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE']
+Sort = Literal['loss', 'failure', 'session']
 _CHECKS = 4  # most further checks that a sentence names
 _Any = TypeVar('_Any')
 _TIMES = frozenset(('s', 'ms', 'us', 'ns'))
@@ -98,9 +99,9 @@ class Incident:
     seen again. `named`: True if a job itself named it; only such a job clears it.
     """
 
-    kind: str
+    kind: IncidentKind
     where: Scope
-    sort: str
+    sort: Sort
     checks: tuple[str, ...]
     series: tuple[SeriesId, ...]
     nodes: tuple[str, ...]

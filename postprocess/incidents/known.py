@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from plumbline.identity import SeriesId, natural
 from plumbline.paths import is_elsewhere
-from postprocess.incidents import FAILING, STATES
+from postprocess.incidents import FAILING, STATES, State
 from postprocess.incidents.correction import Began, Correction, Selection
 from postprocess.incidents.incident import Incident, Scope, together
 from postprocess.results.store import Session, Store
@@ -284,7 +284,7 @@ class Known:
             return f'{n} metrics, acknowledged with {then.series}'
         return ''
 
-    def state(self, day: str) -> str:
+    def state(self, day: str) -> State:
         """Return the state of the incident on a day (``2026-11-22``), one of `STATES`."""
         if self.closed:
             return 'closed'

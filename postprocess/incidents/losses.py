@@ -13,7 +13,7 @@ from statistics import median
 from plumbline.grouping import Group, Key, explain
 from plumbline.identity import CaseId, SeriesId, natural
 from postprocess.incidents.draft import Draft, JudgedSession, only
-from postprocess.incidents.incident import Scope
+from postprocess.incidents.incident import IncidentKind, Scope
 from postprocess.incidents.provenance import Difference, Provenance
 from postprocess.statistics.groups import MORE
 from postprocess.verdicts.verdict import Common, Verdict
@@ -153,7 +153,7 @@ def _shared(common: Common, night: JudgedSession) -> list[Verdict]:
 def _common_draft(common: Common, rows: list[Verdict], night: JudgedSession) -> Draft:
     """Return the draft of a loss in common."""
     where = Scope(night.session.site, only({row.id.partition for row in rows}), only({row.id.environ for row in rows}))
-    kind = {'node': 'NODE', 'link_class': 'FABRIC'}.get(common.kind, 'SYSTEM')
+    kind: IncidentKind = 'NODE' if common.kind == 'node' else 'FABRIC' if common.kind == 'link_class' else 'SYSTEM'
     if common.kind == 'node':
         where = replace(where, environ='', nodes=(common.where,))
     elif common.kind == 'link_class':
@@ -279,7 +279,7 @@ def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Judge
     return _of_rows('SOFTWARE' if kind == 'software' else 'SYSTEM', where, rows, seen)
 
 
-def _of_rows(kind: str, where: Scope, rows: list[Verdict], nodes: set[str]) -> Draft:
+def _of_rows(kind: IncidentKind, where: Scope, rows: list[Verdict], nodes: set[str]) -> Draft:
     """Return the draft of a loss from its verdicts."""
     series = {row.id for row in rows}
     return Draft(kind, where, 'loss', rows, cases={id.case for id in series}, series=series, nodes=nodes)

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from plumbline.identity import CaseId, from_text
+from plumbline.record import Purpose
+from postprocess.results.tables import Status
 
 
 class CaseRow(NamedTuple):
@@ -23,7 +25,7 @@ class CaseRow(NamedTuple):
     benchmark: bool
     result: str
     round: int
-    purpose: str
+    purpose: Purpose
     tags: list[str]
     nodes: list[str]
     trial_seconds: list[float]
@@ -64,7 +66,7 @@ class MetricRow(NamedTuple):
     unit: str
     better: str
     n: int
-    status: str
+    status: Status
     judged: bool = True
     mean: float | None = None
     std: float | None = None

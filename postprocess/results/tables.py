@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -65,6 +65,8 @@ TABLES = {
     ),
 }  # fmt: skip
 
+#: Whether the numbers of a series count, see `status_of`.
+Status = Literal['measured', 'invalid', 'missing', 'failed']
 #: ReFrame's result of a case if its fixture failed.
 NEEDED_FAILED = 'fail_deps'
 
@@ -91,7 +93,7 @@ def reached_its_end(result: str, fail_phase: str | None) -> bool:
     return result in ('pass', 'xfail', 'xpass') or (result == 'fail' and fail_phase == 'performance')
 
 
-def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite: bool) -> str:
+def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite: bool) -> Status:
     """Return the status of a series in a session from the result of its case; the only definition of ``measured``.
 
     ``measured``; ``invalid``: the check found that its numbers cannot be true; ``missing``: declared, but without a

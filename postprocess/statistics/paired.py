@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy
 from numpy import ndarray
@@ -31,6 +32,9 @@ class Pairs:
     least: float
 
 
+Decided = Literal['regressed', 'improved', 'ok', 'open']
+
+
 @dataclass(frozen=True)
 class Decision:
     """What the pairs of a series show.
@@ -41,7 +45,7 @@ class Decision:
     numbers but `pairs` are NaN.
     """
 
-    word: str = 'open'
+    word: Decided = 'open'
     loss: float = math.nan
     low: float = math.nan
     high: float = math.nan
@@ -82,7 +86,8 @@ def _look(series: Sequence[Pairs], all_series: int) -> list[Decision]:
         loss, error, df = float(of.losses.mean()), errors[i], dfs[i]
         half = float(distributions.quantile(0.975, df)) * error
         p = float(distributions.chance(numpy.array(loss / error), numpy.array(df)))
-        word, look = 'open', n - _FEWEST + 1
+        word: Decided = 'open'
+        look = n - _FEWEST + 1
         if look > 0:
             share = _FALSE / (look * (look + 1)) / all_series / 2
             if n >= fewest and loss > of.smallest and p < share:

@@ -37,7 +37,7 @@ from postprocess.verdicts.elsewhere import Elsewhere
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import Measured, failure, measured, runs_of
 from postprocess.verdicts.problems import other_hardware, problems_of
-from postprocess.verdicts.verdict import BAD, Again, Common, Comparison, Verdict, worst_first
+from postprocess.verdicts.verdict import BAD, Again, Common, Comparison, Verdict, VerdictName, worst_first
 
 _PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
 
@@ -151,7 +151,9 @@ def lost_number(verdict: Verdict, row: Measured) -> Verdict:
     if not row.lost or verdict.verdict in BAD:
         return verdict
     lost = row.lost[0]
-    return replace(verdict, verdict=lost.status, cause=lost.cause, nodes=lost.nodes)
+    return replace(
+        verdict, verdict='invalid' if lost.status == 'invalid' else 'missing', cause=lost.cause, nodes=lost.nodes
+    )
 
 
 def of_its_own_test(verdict: Verdict, case: CaseRow) -> Verdict:
@@ -269,7 +271,8 @@ def _pairs(session: Session, cases: list[CaseRow], judged: Collection[int]) -> l
 def _decided(verdict: Verdict, row: gather.ReferencedSeries, found: night.Answer, index: int) -> Verdict:
     """Return the verdict of a series by the reference of `row`, from the answer for the whole session."""
     loss, low, high = (-math.expm1(-float(values[index])) for values in (found.loss, found.low, found.high))
-    name, what = 'improved' if found.improved[index] else 'ok', ''
+    name: VerdictName = 'improved' if found.improved[index] else 'ok'
+    what = ''
     if found.red[index]:
         name, what = 'regressed', 'confirmed'
     elif any(row.sign * (job.value - row.bound.bad) < 0 for job in row.measured.measuring if job.purpose != OF_NODE):
@@ -371,9 +374,10 @@ def verdict_of(row: Measured, rules: Sequence[tuple[Reference, Limits]], session
     A number with a reference of this machine is `ok` for now: all series of the session together decide.
     """
     reference, bound = rules[0] if rules else (None, None)
-    verdict, cause, value, sign = row.status, row.cause, row.value, row.quantity.sign
-    if row.status != 'measured':
-        verdict = 'failed' if row.status == 'missing' and not rules else row.status
+    verdict: VerdictName
+    status, cause, value, sign = row.status, row.cause, row.value, row.quantity.sign
+    if status != 'measured':
+        verdict = 'failed' if status == 'missing' and not rules else status
     elif reference is None or bound is None:
         verdict = 'no_reference' if row.judged else 'informational'
     elif why := next(filter(None, (rule.mismatch(row.quantity) for rule, _ in rules)), ''):

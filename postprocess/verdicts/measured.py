@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from plumbline.identity import Quantity, SeriesId, from_text
-from plumbline.record import NOTHING, Summary
+from plumbline.record import NOTHING, Purpose, Summary
 from plumbline.references import MODES
 from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.results.store import Session, Store
-from postprocess.results.tables import NEEDED_FAILED, reached_its_end
+from postprocess.results.tables import NEEDED_FAILED, Status, reached_its_end
 
 
 def pool(summaries: Iterable[Summary]) -> Summary:
@@ -56,10 +56,10 @@ class Job:
     case_id: int
     nodes: tuple[str, ...]
     summary: Summary
-    status: str
+    status: Status
     cause: str
     ended: bool = True
-    purpose: str = ''
+    purpose: Purpose = ''
 
     @property
     def value(self) -> float:
@@ -114,7 +114,7 @@ class Measured:
         return self._first.nodes
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """The status of the first job that measured the series, from `postprocess.results.tables.status_of`."""
         return self._first.status
 

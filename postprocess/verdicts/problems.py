@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from plumbline.identity import natural
 from plumbline.references import MODES
@@ -14,8 +15,9 @@ from postprocess.results.store import Session
 from postprocess.text import count, named
 from postprocess.verdicts.measured import Measured, failure, last_runs
 
+ProblemKind = Literal['hardware', 'cut short', 'part ended', 'node lost', 'not measured', 'fixture', 'case', 'session']
 # The sentences of `ci` on a session that was cut short, on a part of a node sweep that was ended, and on a lost node
-_STORED = {
+_STORED: dict[ProblemKind, re.Pattern[str]] = {
     'cut short': re.compile(r'the session did not come to its end: .*'),
     'part ended': re.compile(r'the measurement of \d+ nodes? was ended: (?P<why>.*)'),
     'node lost': re.compile(
@@ -37,7 +39,7 @@ class Problem:
     """
 
     text: str
-    kind: str = 'session'
+    kind: ProblemKind = 'session'
     partition: str = ''
     environ: str = ''
     node: str = ''

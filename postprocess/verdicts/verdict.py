@@ -4,27 +4,31 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal, get_args
 
 from plumbline.identity import Quantity, SeriesId
-from plumbline.limits import Limits
+from plumbline.limits import Gate, Limits
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
 from postprocess.results.store import Session
 from postprocess.verdicts.measured import Job
 from postprocess.verdicts.problems import Problem
 
+VerdictName = Literal[
+    'regressed', 'missing', 'failed', 'invalid', 'warning', 'improved', 'ok', 'no_reference', 'informational'
+]
 #: From worst to best.
-VERDICTS = (
-    'regressed', 'missing', 'failed', 'invalid', 'warning', 'improved', 'ok', 'no_reference', 'informational',
-)  # fmt: skip
-BAD = frozenset(('regressed', 'missing', 'failed', 'invalid'))
+VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
+BAD: frozenset[VerdictName] = frozenset(('regressed', 'missing', 'failed', 'invalid'))
 #: What a loss in a series would cause: a failure; a warning, because the reference is of another machine; or nothing,
 #: because the series has no reference, is no longer measured, or is informational.
-STANDINGS = ('gated', 'elsewhere', 'no_reference', 'vanished', 'informational')
-_LEAST_FIRST = ('vanished', 'no_reference', 'elsewhere', 'gated', 'informational')
-_COMPARED = frozenset(('regressed', 'warning', 'improved', 'ok'))
+Standing = Literal[Gate, 'no_reference', 'vanished', 'informational']
+STANDINGS: tuple[Standing, ...] = get_args(Standing)
+_LEAST_FIRST: tuple[Standing, ...] = ('vanished', 'no_reference', 'elsewhere', 'gated', 'informational')
+_COMPARED: frozenset[VerdictName] = frozenset(('regressed', 'warning', 'improved', 'ok'))
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Verdict:
     0 for a loss above the cap.
     """
 
-    verdict: str
+    verdict: VerdictName
     id: SeriesId
     quantity: Quantity
     measured: Summary = NOTHING
@@ -93,7 +97,7 @@ class Verdict:
         return -self.quantity.sign * (self.deviation or 0.0)
 
     @property
-    def standing(self) -> str:
+    def standing(self) -> Standing:
         """The standing of the series, one of `STANDINGS`."""
         if self.limits and self.value is None:
             return 'vanished'
@@ -198,7 +202,7 @@ class Comparison:
         return list(worst.values())
 
     @cached_property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[VerdictName, int]:
         """Verdict -> number of series, from the worst verdict to the best; verdicts of no series are left out."""
         numbers = Counter(row.verdict for row in self.series)
         return {verdict: numbers[verdict] for verdict in VERDICTS if numbers[verdict]}
@@ -215,7 +219,7 @@ class Comparison:
         return sorted(rows, key=lambda row: (_LEAST_FIRST.index(row.standing), -row.detectable))
 
     @property
-    def standings(self) -> dict[str, int]:
+    def standings(self) -> dict[Standing, int]:
         """Standing -> number of series; standings of no series are left out."""
         numbers = Counter(row.standing for row in self.guarded)
         return {name: numbers[name] for name in STANDINGS if numbers[name]}
@@ -248,9 +252,10 @@ class Comparison:
         return 1 if failed else 3 if self.undecided else 0
 
     @property
-    def word(self) -> str:
+    def word(self) -> Literal['OK', 'FAILED', 'INCONCLUSIVE']:
         """The exit code as a word: ``FAILED``, ``INCONCLUSIVE`` or ``OK``."""
-        return {0: 'OK', 1: 'FAILED', 3: 'INCONCLUSIVE'}[self.exit_code]
+        code = self.exit_code
+        return 'OK' if code == 0 else 'FAILED' if code == 1 else 'INCONCLUSIVE'
 
     @property
     def nothing_to_compare_with(self) -> bool:
@@ -261,7 +266,7 @@ class Comparison:
         )
 
 
-def _counted(counts: dict[str, int]) -> str:
+def _counted(counts: Mapping[VerdictName, int] | Mapping[Standing, int]) -> str:
     """Return counts as text, such as ``2 regressed, 1 missing``."""
     said = {'informational': 'informational (not judged)'}
     return ', '.join(f'{n} {said.get(name, name.replace("_", " "))}' for name, n in counts.items()) or 'no metric'

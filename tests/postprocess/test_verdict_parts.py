@@ -3,6 +3,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ from rows import each_row
 from plumbline.errors import InputError
 from plumbline.identity import CaseId, Quantity
 from plumbline.limits import Limits, Tolerance
+from plumbline.paths import ROOT
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference, read_references
 from postprocess.results.rows import CaseRow, MetricRow
@@ -476,3 +479,19 @@ def test_what_cannot_be_retired(tmp_path, patterns, why, of_site, names):
     with pytest.raises(InputError, match=names):
         retire(tmp_path / 'results', of_site, patterns, why, tmp_path / 'sites', NOW)
     assert (folder / 'baseline.csv').read_text() == text
+
+
+def test_mypy_refuses_a_verdict_that_does_not_exist(tmp_path):
+    """Only the modules that define the words are read: what they import takes a minute."""
+    words = [str(ROOT / name) for name in ('postprocess/verdicts/verdict.py', 'plumbline/limits.py')]
+    lines = 'from postprocess.verdicts.verdict import Verdict\n\n\ndef is_worse(row: Verdict) -> bool:\n'
+    found = {}
+    for word in ('regressed', 'regresed'):
+        (tmp_path / 'own.py').write_text(f"{lines}    return row.verdict == '{word}'\n")
+        options = ['--strict', '--follow-imports=skip', '--explicit-package-bases', f'--cache-dir={tmp_path}/cache']
+        more = ['--disable-error-code=misc', '--disable-error-code=no-any-return', str(tmp_path / 'own.py')]
+        found[word] = subprocess.run(
+            [sys.executable, '-m', 'mypy', *options, *more, *words], cwd=ROOT, capture_output=True, text=True
+        )
+    assert found['regressed'].returncode == 0, found['regressed'].stdout
+    assert found['regresed'].returncode == 1 and 'own.py:5' in found['regresed'].stdout

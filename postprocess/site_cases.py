@@ -77,9 +77,12 @@ def _case(case: dict[str, Any]) -> Case:
     else:
         check, params = check_and_params(case['display_name'])
         record = Record(check, from_text(params))
+    started = case['stagedir'] is not None
     return Case(
         id=CaseId(case['partition'], case['environ'], record.check, record.params), name=case['display_name'],
         requires=tuple(str(case.get('requires') or '').split()), record=record, peaks=case.get('peaks') or {},
-        script=Path(case['stagedir']) / 'rfm_job.sh', fault=case['fail_reason'] or '',
-        submitted=not case.get('local'), time_limit=(case.get('time_limits') or {}).get(case['partition'], ''),
+        script=Path(case['stagedir'] or '') / 'rfm_job.sh',
+        fault=case['fail_reason'] or ('' if started else 'a case that it uses failed'),
+        submitted=started and not case.get('local'),
+        time_limit=(case.get('time_limits') or {}).get(case['partition'], ''),
     )  # fmt: skip

@@ -255,6 +255,8 @@ def test_a_case_of_a_dry_run_is_read_with_all_that_is_said_of_it():
         CaseId('cpu', 'system', 'STREAM', (('size', 'big'),)), 'STREAM %size=big', (),
         Record('STREAM', (('size', 'big'),)), {}, Path('/stage/rfm_job.sh'), '', True, '',
     )  # fmt: skip
+    unmade = _case(entry | {'stagedir': None})  # as it uses a case that failed
+    assert unmade.fault and not unmade.submitted
     assert of_another.series() == {of_another.id.series('*'): (None, None)}
     full = {
         'requires': 'hpcc osu', 'peaks': {'triad': 500.0}, 'fail_reason': 'lost', 'local': True,

@@ -13,9 +13,9 @@ import platform
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from plumbline.errors import InputError
@@ -30,6 +30,10 @@ from plumbline.units import in_base_unit
 _HERE = Path(__file__).resolve().parent
 _SYS = Path('/sys')
 _PROC = Path('/proc')
+_USUAL_CGROUPS = """\
+1 1 0:1 / /sys/fs/cgroup - cgroup2 cgroup2 rw
+1 1 0:1 / /sys/fs/cgroup/memory - cgroup cgroup rw,memory
+"""  # as in /proc/self/mountinfo
 # The files that the cached facts depend on.
 _CODE = ('detect.py', 'gpu_links.py', 'gpu_tables.py', 'node.py', 'vendors.py', 'microarchitectures.yaml')
 
@@ -161,8 +165,13 @@ def detect_machine(allowed: set[int] | None = None, node: Node | None = None) ->
     proc, sys = node.root / 'proc', node.root / 'sys'
     processor = processor_of(node)
     processor['topology']['caches'] = processor['topology']['caches'] or caches_of_libc(processor['topology'], node)
-    processor = restrict_to(processor, allowed) | numa_distances(allowed, sys)
-    machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes(proc, sys)} B'}
+    processor = restrict_to(processor, allowed)
+    numbers = numa_distances(allowed, sys)
+    if len(numbers.get('numa_ids', ())) == len(processor['topology']['numa_nodes']):
+        processor |= numbers
+    machine: dict[str, Any] = {'processor': processor}
+    if memory := memory_bytes(proc, sys):
+        machine['memory_per_node'] = f'{memory} B'
     if devices := [device for vendor in VENDORS.values() for device in gpus_of(vendor, node)]:
         machine['devices'] = devices
         near = near_numa_domains(sum(device['num_devices'] for device in devices), sys)
@@ -223,20 +232,35 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
             distances[cpus & -cpus, column] = [int(word) for word in kernel_text(node / 'distance').split()]
     columns = [column for _, column in sorted(distances)]
     if not columns or any(len(row) != len(nodes) for row in distances.values()):
-        return {}
-    return {
-        'numa_ids': [int(nodes[column].name[4:]) for column in columns],
-        'numa_distances': [[row[column] for column in columns] for _, row in sorted(distances.items())],
-    }
+        return ids
+    rows = [[row[column] for column in columns] for _, row in sorted(distances.items())]
+    return ids | ({'numa_distances': rows} if all(0 < row[i] == min(row) for i, row in enumerate(rows)) else {})
 
 
-def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
-    """Return the kernel's MemTotal, or the limit of this process's cgroup if that is lower."""
-    group = kernel_text(proc / 'self/cgroup').rpartition('::')[2].strip().lstrip('/')
-    paths = Path(group, 'memory.max'), Path('memory/memory.limit_in_bytes')
-    limits = [kernel_text(sys / 'fs/cgroup' / path).strip() for path in paths]
-    total = int(re.findall(r'^MemTotal: *(\d+)', kernel_text(proc / 'meminfo'), re.MULTILINE)[0]) * 1024  # in kB
-    return min([total, *(int(limit) for limit in limits if limit.isdigit())])
+def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int | None:
+    """Return the kernel's MemTotal, or a lower limit of this process's cgroup or one above; None if none is shown."""
+    files = (group / f'memory.{name}' for group in _memory_cgroups(proc, sys) for name in ('max', 'limit_in_bytes'))
+    total = re.findall(r'^MemTotal: *(\d+)', kernel_text(proc / 'meminfo'), re.MULTILINE)  # in kB
+    limits = [int(text) for file in files if (text := kernel_text(file)).isdigit()]
+    return min([*limits, *(int(kb) * 1024 for kb in total)], default=None)
+
+
+def _memory_cgroups(proc: Path, sys: Path) -> Iterator[Path]:
+    """Yield the folders of this process's cgroups that may limit memory, each up to its mount: cgroups(7)."""
+    of_process = [line.split(':', 2) for line in kernel_text(proc / 'self/cgroup').splitlines()]
+    mounts = kernel_text(proc / 'self/mountinfo') or _USUAL_CGROUPS
+    for fields in map(str.split, mounts.splitlines()):
+        *_, kind, _, options = fields
+        if kind == 'cgroup2' or (kind == 'cgroup' and 'memory' in options.split(',')):
+            version = '' if kind == 'cgroup2' else 'memory'
+            paths = [path for _, controllers, path in of_process if version in controllers.split(',')]
+            mounted_on = sys.parent / fields[4].lstrip('/')
+            below = PurePosixPath(os.path.relpath(paths[0], fields[3]) if paths else '.')
+            group = mounted_on / ('' if '..' in below.parts else below)
+            for folder in (group, *group.parents):
+                yield folder
+                if folder == mounted_on:
+                    break
 
 
 def gpus_of(vendor: Vendor, node: Node) -> list[dict[str, Any]]:

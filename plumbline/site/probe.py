@@ -242,7 +242,9 @@ def _geometry(nodes: Nodes, kernels: dict[str, Any] | None) -> list[str]:
 
 def _detected(node: Node, allowed: set[int] | None = None) -> dict[str, Any]:
     machine = detect.detect_machine(allowed, node)
-    return machine | {'memory_per_node': f'{int(in_base_unit(machine["memory_per_node"])) // 2**20} MiB'}
+    if memory := machine.get('memory_per_node'):
+        machine['memory_per_node'] = f'{int(in_base_unit(memory)) // 2**20} MiB'
+    return machine
 
 
 def _local_partition(node: Node) -> list[str]:

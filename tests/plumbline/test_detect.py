@@ -3,6 +3,7 @@
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 from rows import each_row
@@ -153,6 +154,10 @@ def test_a_cgroup_limit_is_the_memory_there_is(tmp_path):
     (tmp_path / 'fs/cgroup/job_7').mkdir(parents=True)
     (tmp_path / 'fs/cgroup/job_7/memory.max').write_text('max\n')
     assert detect.memory_bytes(tmp_path, tmp_path) == 2**30
+MOUNTS = '22 1 0:21 / / rw - ext4 /dev/a rw\n{}\n23 1 0:22 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n'
+V2 = MOUNTS.format('31 23 0:27 {} {} rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate')
+V1 = MOUNTS.format('35 23 0:32 {} {} rw,relatime - cgroup cgroup rw,memory')
+TASK = '/slurm/job_7/step_0/user/task_0'
     (tmp_path / 'fs/cgroup/job_7/memory.max').write_text('1048576\n')
     assert detect.memory_bytes(tmp_path, tmp_path) == 2**20
 

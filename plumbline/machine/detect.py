@@ -20,8 +20,8 @@ from typing import Any
 
 from plumbline.errors import InputError
 from plumbline.files import read_yaml, write_text
-from plumbline.machine.gpu_links import find_link_classes, near_numa_domains
-from plumbline.machine.node import Node, kernel_text, processor_of, this_node
+from plumbline.machine.gpu_links import divided, find_link_classes, near_numa_domains
+from plumbline.machine.node import Node, cores_of, counts_of, kernel_text, processor_of, this_node
 from plumbline.machine.vendors import VENDORS, Vendor, vendors_of
 from plumbline.programs import output_of
 from plumbline.stacks.manifest import Installed, features_of, known_benchmarks, spack_not_reached
@@ -41,8 +41,8 @@ _CODE = ('detect.py', 'gpu_links.py', 'gpu_tables.py', 'node.py', 'vendors.py', 
 def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
     """Fill in what `entry`, the content of a site.yaml, leaves out; return why benchmarks were not found, by name."""
     machine = this_machine()
-    fault = machine.pop('no_link_classes', None)
-    missing = {'pairs of GPUs': fault} if fault else {}
+    faults = {'pairs of GPUs': machine.pop('no_link_classes', None), 'whole GPUs': machine.pop('divided_gpus', None)}
+    missing = {what: fault for what, fault in faults.items() if fault}
     for partition in entry['partitions']:
         stated = set(partition)
         for key, value in machine.items():
@@ -178,7 +178,8 @@ def detect_machine(allowed: set[int] | None = None, node: Node | None = None) ->
         if len(devices) == 1 and near and set(near) <= set(processor.get('numa_ids', ())):
             devices[0]['numa_domains'] = near
         links, fault = find_link_classes(devices, node)
-        machine |= {key: value for key, value in (('link_classes', links), ('no_link_classes', fault)) if value}
+        told = {'link_classes': links, 'no_link_classes': fault, 'divided_gpus': divided(devices, sys)}
+        machine |= {key: value for key, value in told.items() if value}
     if peaks := _peaks(processor, node.root):
         machine['peaks'] = peaks
     return machine

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.machine.gpu_tables import Link, Pair
-from plumbline.machine.node import Node
-from plumbline.machine.vendors import VENDORS, vendors_of
+from plumbline.machine.node import Node, kernel_text
+from plumbline.machine.vendors import VENDORS, Vendor, vendors_of
 
 
 def find_link_classes(devices: list[dict[str, Any]], node: Node) -> tuple[dict[str, Any], str | None]:
@@ -37,11 +37,29 @@ def find_link_classes(devices: list[dict[str, Any]], node: Node) -> tuple[dict[s
 
 def near_numa_domains(number: int, sys: Path = Path('/sys')) -> list[int]:
     """Return the nearest NUMA domain of each GPU in the order of PCI addresses; empty if one is not known."""
-    drivers = sys / 'bus/pci/drivers'
-    names = [vendor.driver for vendor in VENDORS.values() if vendor.driver]
-    nodes = [node for name in names for node in drivers.glob(f'{name}/*:*/numa_node')]
-    domains = [int(node.read_text()) for node in sorted(nodes, key=lambda node: node.parent.name)]
-    return domains if len(domains) == number and min(domains, default=-1) >= 0 else []
+    files = [file for vendor in VENDORS.values() for file in _pci_files(vendor, 'numa_node', sys)]
+    texts = [kernel_text(file) for file in sorted(files, key=lambda file: file.parent.name)]
+    domains = [int(text) for text in texts if text.isdigit()]  # -1: not known
+    return domains if len(domains) == len(texts) == number else []
+
+
+def divided(devices: list[dict[str, Any]], sys: Path) -> str:
+    """Return a sentence if a driver lists more `devices` for programs than it has PCI devices; else nothing."""
+    for vendor in vendors_of(device['arch'] for device in devices):
+        gpus = _pci_files(vendor, 'numa_node', sys)
+        number = sum(device['num_devices'] for device in devices if vendor.made(device['arch']))
+        if 0 < len(gpus) < number and vendor.in_kernel:
+            modes = {kernel_text(file) for file in _pci_files(vendor, vendor.mode, sys)} or {'not shown'}
+            return (
+                f'programs see {number} GPUs of {len(gpus)} PCI devices (partition mode {", ".join(sorted(modes))}): '
+                'which NUMA domain is near each is left out'
+            )
+    return ''
+
+
+def _pci_files(vendor: Vendor, name: str, sys: Path) -> list[Path]:
+    """Return the files of a name of the PCI devices of a vendor's driver."""
+    return [*(sys / 'bus/pci/drivers').glob(f'{vendor.driver}/*:*/{name}')] if vendor.driver and name else []
 
 
 def link_classes(links: dict[Pair, Link]) -> dict[str, dict[str, Any]]:

@@ -29,9 +29,10 @@ class Vendor:
     """What is known of a vendor's GPUs.
 
     `kind`: the word for it in benchmarks.yaml, in the names of stacks and in a job. `arch`: what its architectures
-    begin with; `archs`: the pattern of a whole one. `driver`: its kernel driver, as ``/sys/bus/pci/drivers`` has it.
-    `query`: the command that prints ``MODEL, COMPUTE CAPABILITY`` for each GPU; `in_kernel`: the files below /sys that
-    say it instead, and the parser of one, which returns model and architecture. `links`: commands that print the links
+    begin with; `archs`: the pattern of a whole one. `driver`: its kernel driver, as ``/sys/bus/pci/drivers`` has it;
+    `mode`: the file of its PCI devices that says into how many devices for programs each is divided. `query`: the
+    command that prints ``MODEL, COMPUTE CAPABILITY`` for each GPU; `in_kernel`: the files below /sys that say it
+    instead, and the parser of one, which returns model and architecture. `links`: commands that print the links
     between GPUs, the best first, each with its parser. `visible`: the variable that says which GPUs a process sees;
     `hides`: other variables with such an effect, which a job unsets. `env_vars`: variables that make programs number
     the GPUs as `query` does. `packages`: Spack's packages of its libraries; `variant`: Spack's variant for its
@@ -43,6 +44,7 @@ class Vendor:
     arch: str
     archs: str
     driver: str = ''
+    mode: str = ''
     query: Command = ()
     in_kernel: tuple[str, Callable[[str], tuple[str, str] | None]] | None = None
     links: tuple[tuple[Command, Callable[[str], dict[Pair, Link]]], ...] = ()
@@ -91,6 +93,7 @@ AMD = Vendor(
     arch='gfx',
     archs='gfx[0-9]{1,2}[0-9a-f]{2}',
     driver='amdgpu',
+    mode='current_compute_partition',
     in_kernel=('class/kfd/kfd/topology/nodes/*/properties', kfd_device),
     links=((('amd-smi', 'topology'), amd_links), (('rocm-smi', '--showtopo', '--shownodesbw'), amd_links)),
     # HIP counts the GPUs that ROCR_VISIBLE_DEVICES leaves from 0 again: with 1 in both variables, no GPU is left
@@ -144,7 +147,8 @@ def asked() -> list[str]:
     """Return the commands, and the files of the kernel as shell patterns, that describe the GPUs of a node."""
     commands: list[str] = []
     for vendor in VENDORS.values():
-        commands += [f'/sys/bus/pci/drivers/{vendor.driver}/*:*/numa_node'] * bool(vendor.driver)
+        files = ('numa_node', vendor.mode) if vendor.driver else ()
+        commands += [f'/sys/bus/pci/drivers/{vendor.driver}/*:*/{file}' for file in files if file]
         commands += [f'/sys/{vendor.in_kernel[0]}'] if vendor.in_kernel else []
         commands += [
             ' '.join(command) for command in (vendor.query, *(command for command, _ in vendor.links)) if command

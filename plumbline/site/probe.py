@@ -282,6 +282,7 @@ def _node(machine: dict[str, Any], node: Node | None) -> list[str]:
     if devices:
         lines.append('    # add to peaks: device_memory_bandwidth of one device')
     return lines
+        lines += [f'      # {machine["divided_gpus"]}'] if 'divided_gpus' in machine else []
 
 
 def _expects(machine: dict[str, Any], node: Node) -> list[str]:

@@ -42,7 +42,7 @@ $(_one 1000 "$folder/temp1_input")"
 }
 
 gpu_settings_rocm() {
-    local card driver answer
+    local card driver answer file name value mode='not shown' listed=0
     asked+="${asked:+ or }the driver amdgpu"
     { read -r driver < "$root/sys/module/amdgpu/version"; } 2> /dev/null
     for card in "$root"/sys/bus/pci/drivers/amdgpu/*:*; do
@@ -50,8 +50,16 @@ gpu_settings_rocm() {
         answer='' # an APU may have none
         { read -r answer < "$card/vbios_version"; } 2> /dev/null
         gpus+=("$driver, $answer, , ")
+        { read -r mode < "$card/current_compute_partition"; } 2> /dev/null
     done
-    ((${#gpus[@]}))
+    ((${#gpus[@]})) || return
+    for file in "$root"/sys/class/kfd/kfd/topology/nodes/*/properties; do
+        while read -r name value; do
+            [ "$name" = gfx_target_version ] && ((value)) && ((++listed)) # 0: a CPU
+        done < "$file"
+    done 2> /dev/null
+    # each PCI device may be divided into several devices for programs
+    ((listed <= ${#gpus[@]})) || gpus_listed=$listed gpu_mode="PCI devices: ${#gpus[@]}, partition mode $mode"
 }
 
 # Cycles of the firmware in which a GPU was slowed down, as MI300 and later count them: gpu_metrics_v1_6 to v1_8 in

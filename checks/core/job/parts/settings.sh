@@ -85,7 +85,7 @@ detail_gpus() {
 of_gpus() {
     ask_gpus
     [ -z "$gpu_fault" ] || { unread "$gpu_fault"; return; }
-    [ "$1" ] || { say '' ${#gpus[@]}; return; }
+    [ "$1" ] || { say "$gpu_mode" "${gpus_listed:-${#gpus[@]}}"; return; }
     ((${#gpus[@]})) || unread "no GPU: none is listed by $asked"
     columns "$1" "${gpus[@]}"
 }

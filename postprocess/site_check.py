@@ -19,6 +19,7 @@ from typing import Any
 from plumbline.checkout import checks_of
 from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.identity import Quantity, SeriesId, natural, to_text
+from plumbline.machine.node import cores_of
 from plumbline.machine.vendors import VENDORS
 from plumbline.paths import ROOT, site_file
 from plumbline.programs import find_reframe
@@ -207,9 +208,11 @@ def node_of(partition: Partition) -> str:
     processor, entry = partition.processor, partition.entry
     parts = ['its nodes are not described, so it has no case']
     if processor:
-        sockets, threads = processor['num_sockets'], processor['num_cpus_per_core']
-        cores = processor['num_cpus'] // threads // sockets
-        parts = [f'{count(sockets, "socket")} x {count(cores, "core")} x {count(threads, "thread")}']
+        sockets, threads, cpus = (processor[f'num_{key}'] for key in ('sockets', 'cpus_per_core', 'cpus'))
+        cores, of_socket = len(cores_of(processor)), processor.get('num_cpus_per_socket', cpus // sockets)
+        parts = [f'{count(sockets, "socket")} x {count(cores // sockets, "core")} x {count(threads, "thread")}']
+        if not cores * threads == of_socket * sockets == cpus:  # cores differ, or sockets
+            parts = [f'{count(sockets, "socket")}, {count(cores, "core")}, {count(cpus, "thread")}']
     for device in entry.get('devices', []):
         kind = {'gpu': 'GPU'}.get(device['type'], device['type'])
         parts.append(count(device['num_devices'], kind) + (f' {device["arch"]}' if 'arch' in device else ''))

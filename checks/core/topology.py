@@ -15,6 +15,7 @@ from reframe.core.exceptions import SkipTestError
 from reframe.core.logging import getlogger
 
 from plumbline.errors import SiteError
+from plumbline.machine.node import bits, cores_of
 from plumbline.site.sites import FileSystem, LinkClass, Site, load_site, reframe_feature
 from plumbline.units import in_base_unit
 
@@ -257,16 +258,16 @@ def _numa(where: str, processor: dict[str, Any], domains: int) -> dict[str, Any]
 
 def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:
     """Read ReFrame's detected topology, whose sets of hardware threads are hexadecimal masks."""
-    topology = processor['topology']
-    numa_domains = sorted((_bits(mask) for mask in topology['numa_nodes']), key=min)
+    topology, cores = processor['topology'], cores_of(processor)
+    whole = frozenset(cpu for core in cores for cpu in core)  # a kernel without NUMA lists no domain
+    numa_domains = sorted((bits(mask) for mask in topology['numa_nodes']), key=min) or [whole]
     order = {cpu: index for index, domain in enumerate(numa_domains) for cpu in domain}
-    cores = (tuple(sorted(_bits(mask))) for mask in topology['cores'])
     return {
-        'cores': tuple(sorted(cores, key=lambda core: (order.get(core[0], 0), core[0]))),
+        'cores': tuple(sorted(_of_jobs(processor, cores), key=lambda core: (order.get(core[0], 0), core[0]))),
         'numa_domains': tuple(numa_domains),
-        'sockets': tuple(sorted((_bits(mask) for mask in topology['sockets']), key=min)),
+        'sockets': tuple(sorted((bits(mask) for mask in topology['sockets']), key=min)),
         'caches': tuple(
-            Cache(int(cache['type'][1:]), cache['size'], _bits(mask))
+            Cache(int(cache['type'][1:]), cache['size'], bits(mask))
             for cache in topology['caches']
             for mask in cache['cpusets']
         ),
@@ -274,17 +275,9 @@ def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_counts(processor: dict[str, Any]) -> dict[str, Any]:
-    """Build the topology of a described node in Linux's usual numbering.
-
-    Cores come first, socket by socket, then their second hardware threads; on POWER the threads of a core follow each
-    other.
-    """
-    per_core, n_sockets = processor['num_cpus_per_core'], processor['num_sockets']
-    n_cores = processor['num_cpus'] // per_core
-    if processor.get('consecutive_threads'):
-        cores = tuple(tuple(range(first, first + per_core)) for first in range(0, processor['num_cpus'], per_core))
-    else:
-        cores = tuple(tuple(core + n_cores * thread for thread in range(per_core)) for core in range(n_cores))
+    """Build the topology of a described node: its cores belong to one socket after the other."""
+    per_core, n_sockets, cores = processor['num_cpus_per_core'], processor['num_sockets'], cores_of(processor)
+    n_cores = len(cores)
 
     def split(count: int) -> tuple[frozenset[int], ...]:
         size = max(1, n_cores // count)
@@ -298,18 +291,17 @@ def _from_counts(processor: dict[str, Any]) -> dict[str, Any]:
         shared_by = max(1, cache['num_cpus'] // per_core)
         size = int(in_base_unit(cache['size']))
         caches += [Cache(int(level[1:]), size, cpus) for cpus in split(max(1, n_cores // shared_by))]
-    reserved = processor.get('reserved_cores', ())
     return {
-        'cores': tuple(core for core in cores if core[0] not in reserved),
+        'cores': tuple(_of_jobs(processor, cores)),
         'numa_domains': split(processor.get('num_numa_domains', n_sockets)),
         'sockets': split(n_sockets),
         'caches': tuple(caches),
     }
 
 
-def _bits(mask: str) -> frozenset[int]:
-    number = int(mask, 16)
-    return frozenset(bit for bit in range(number.bit_length()) if number >> bit & 1)
+def _of_jobs(processor: dict[str, Any], cores: Iterable[tuple[int, ...]]) -> Iterable[tuple[int, ...]]:
+    """Return the cores that the system does not keep for itself."""
+    return (core for core in cores if core[0] not in processor.get('reserved_cores', ()))
 
 
 # Sets of cores that a benchmark of one process runs on, and pairs of cores and of devices, by name

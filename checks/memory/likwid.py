@@ -50,7 +50,7 @@ class LikwidBench(likwid.Likwid):
     layout = parameter(on_this_system(layouts), loggable=True)
 
     def supports(self, topology):
-        return self.layout in layouts(topology)
+        return super().supports(topology) and self.layout in layouts(topology)
 
     def takes_seconds(self) -> bool:
         """Return True if this case is short enough for mode quick."""

@@ -104,6 +104,10 @@ class Likwid(Benchmark):
     #: Shortest time of the measured loop, in seconds.
     loop_seconds = variable(int, value=1)
 
+    def supports(self, topology):
+        # it chooses cores by a stride in hardware threads, so all must have the same number
+        return super().supports(topology) and len(set(map(len, topology.cores))) == 1
+
     def traces(self, run):
         return traces_of(run.output)
 

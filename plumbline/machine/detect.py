@@ -208,21 +208,15 @@ def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
 
     whole = processor['topology']
     topology = {key: cut(whole[key]) for key in ('numa_nodes', 'sockets', 'cores')}
-    topology['caches'] = [cache | {'cpusets': cut(cache['cpusets'])} for cache in whole['caches']]
-    threads = sum(int(mask, 16).bit_count() for mask in topology['cores'])
-    return processor | {
-        'topology': topology,
-        'num_cpus': threads,
-        'num_cpus_per_core': max(int(mask, 16).bit_count() for mask in topology['cores']),
-        'num_cpus_per_socket': max(int(mask, 16).bit_count() for mask in topology['sockets']),
-        'num_sockets': len(topology['sockets']),
-    }
+    topology['caches'] = [cache | {'cpusets': cpus} for cache in whole['caches'] if (cpus := cut(cache['cpusets']))]
+    return processor | {'topology': topology} | counts_of(topology)
 
 
 def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
     """Return numbers and distances of the NUMA domains with CPUs of `allowed`, ordered by their first CPU.
 
-    Empty if the kernel shows no domain.
+    Without distances that the kernel does not show, or by which another domain is nearer than itself; empty without
+    domains.
     """
     allow = sum(1 << cpu for cpu in allowed)
     nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
@@ -232,6 +226,7 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
         if cpus:
             distances[cpus & -cpus, column] = [int(word) for word in kernel_text(node / 'distance').split()]
     columns = [column for _, column in sorted(distances)]
+    ids = {'numa_ids': [int(nodes[column].name[4:]) for column in columns]} if columns else {}
     if not columns or any(len(row) != len(nodes) for row in distances.values()):
         return ids
     rows = [[row[column] for column in columns] for _, row in sorted(distances.items())]
@@ -281,16 +276,21 @@ def gpus_of(vendor: Vendor, node: Node) -> list[dict[str, Any]]:
 
 
 def _peaks(processor: dict[str, Any], root: Path) -> dict[str, Any]:
-    """Return the theoretical Flop/cycle of a core, its highest clock, and the node's Flop/s if both are known."""
+    """Return the theoretical Flop/cycle of a core, the highest clock, and the node's Flop/s if both are known."""
     peaks: dict[str, Any] = {}
     if flop_per_cycle := flop_per_cycle_of(kernel_text(root / 'proc/cpuinfo')):
         peaks['flop_per_cycle'] = flop_per_cycle
-    if khz := kernel_text(root / 'sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq'):
-        peaks['core_clock'] = f'{int(khz) / 1000:.0f} MHz'
+    clock_of_cpu = {
+        int(path.parts[-3][3:]): int(text)
+        for path in (root / 'sys/devices/system/cpu').glob('cpu[0-9]*/cpufreq/cpuinfo_max_freq')
+        if (text := kernel_text(path)).isdigit()
+    }  # in kHz; cores may differ, and the threads of a core
+    clocks = [max(clock_of_cpu.get(cpu, 0) for cpu in core) for core in cores_of(processor)]
+    if highest := max(clocks):
+        peaks['core_clock'] = f'{highest / 1000:.0f} MHz'
         if flop_per_cycle:
             widest = max(value for key, value in flop_per_cycle.items() if key.endswith('_dp'))
-            cores = len(processor['topology']['cores'])
-            peaks['flops_dp'] = f'{widest * cores * int(khz) / 1e6:.1f} GFlop/s'
+            peaks['flops_dp'] = f'{widest * sum(clock or highest for clock in clocks) / 1e6:.1f} GFlop/s'
     return peaks
 
 

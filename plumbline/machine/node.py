@@ -82,47 +82,86 @@ def cpus_of(node: Node) -> set[int]:
 
 
 def processor_of(node: Node) -> dict[str, Any]:
-    """Return the processor of a node with ReFrame's keys, but without cache line sizes. Raises SiteError."""
+    """Return the processor of a node with ReFrame's keys, but without cache line sizes. Raises SiteError.
+
+    A kernel without NUMA, or with CPUs in several domains, has one domain. `arch` is empty where archspec knows none.
+    """
     cpus = node.root / _CPUS
     cores, sockets = (
         _masks(list(cpus.glob(f'cpu[0-9]*/topology/{name}'))) or _masks(list(cpus.glob(f'cpu[0-9]*/topology/{older}')))
         for name, older in (('core_cpus', 'thread_siblings'), ('package_cpus', 'core_siblings'))
     )
     if not cores or not sockets:
-        raise SiteError(f'the processor cannot be detected: {cpus}: expected cpu0/topology/core_cpus and package_cpus')
+        raise SiteError(
+            f'the processor cannot be detected: /{_CPUS}: expected cpu0/topology/core_cpus and package_cpus'
+        )
     caches: dict[tuple[str, int], list[Path]] = {}
     for index in cpus.glob('cpu[0-9]*/cache/index[0-9]*'):
         level, kind, size = (kernel_text(index / name) for name in ('level', 'type', 'size'))
-        if (level, kind) != ('1', 'Instruction') and (amount := re.match(r'(\d+)(\w?)', size)):
+        if (level, kind) != ('1', 'Instruction') and (amount := re.match(r'([1-9]\d*)(\w?)', size)):
             caches.setdefault((f'L{level}', int(amount[1]) * _UNITS.get(amount[2], 1)), []).append(index)
-    threads = sum(int(mask, 16).bit_count() for mask in cores)
+    domains = _masks(list((node.root / 'sys/devices/system/node').glob('node[0-9]*/cpumap')))
+    whole = sum(int(mask, 16) for mask in cores)
+    topology = {
+        'numa_nodes': domains if _are_apart(domains) else [hex(whole)],
+        'sockets': sockets,
+        'cores': cores,
+        'caches': [
+            {'type': kind, 'size': size, 'num_cpus': int(masks[0], 16).bit_count(), 'cpusets': masks}
+            for (kind, size), indices in sorted(caches.items())
+            if (masks := _masks([index / 'shared_cpu_map' for index in indices]))
+        ],
+    }
     cpuinfo = kernel_text(node.root / 'proc/cpuinfo')
     first = dict(re.findall(r'^(.+?)\s*: *(.*?)\s*$', cpuinfo.split('\n\n')[0], re.MULTILINE))
     arch, vendor = _arch(first, node.machine)
     return {
         'arch': arch,
         'vendor': vendor,
-        'model': first.get('model name', 'N/A'),
+        'model': first.get('model name') or first.get('cpu', 'N/A'),
         'platform': node.machine,
-        'num_cpus': threads,
-        'num_cpus_per_core': threads // len(cores),
-        'num_cpus_per_socket': threads // len(sockets),
-        'num_sockets': len(sockets),
-        'topology': {
-            'numa_nodes': _masks(list((node.root / 'sys/devices/system/node').glob('node[0-9]*/cpumap'))),
-            'sockets': sockets,
-            'cores': cores,
-            'caches': [
-                {'type': kind, 'size': size, 'num_cpus': int(masks[0], 16).bit_count(), 'cpusets': masks}
-                for (kind, size), indices in sorted(caches.items())
-                if (masks := _masks([index / 'shared_cpu_map' for index in indices]))
-            ],
-        },
+        **counts_of(topology),
+        'topology': topology,
     }
 
 
+def counts_of(topology: dict[str, Any]) -> dict[str, int]:
+    """Return ReFrame's counts of the CPUs of a topology; where cores or sockets differ, of the largest."""
+    cores, sockets = ([int(mask, 16).bit_count() for mask in topology[key]] for key in ('cores', 'sockets'))
+    return {
+        'num_cpus': sum(cores),
+        'num_cpus_per_core': max(cores),
+        'num_cpus_per_socket': max(sockets),
+        'num_sockets': len(sockets),
+    }
+
+
+def cores_of(processor: dict[str, Any]) -> list[tuple[int, ...]]:
+    """Return the hardware threads of each core of a processor of site.yaml, in the order of their first threads.
+
+    Described by counts, they have Linux's usual numbers: all cores come first, then their second hardware threads; on
+    POWER the threads of a core follow each other.
+    """
+    if 'topology' in processor:
+        return sorted(tuple(sorted(bits(mask))) for mask in processor['topology']['cores'])
+    per_core = processor['num_cpus_per_core']
+    number = processor['num_cpus'] // per_core
+    if processor.get('consecutive_threads'):
+        return [tuple(range(first, first + per_core)) for first in range(0, number * per_core, per_core)]
+    return [tuple(range(core, number * per_core, number)) for core in range(number)]
+
+
+def bits(mask: str) -> frozenset[int]:
+    """Return the CPUs of a hexadecimal mask."""
+    number = int(mask, 16)
+    return frozenset(bit for bit in range(number.bit_length()) if number >> bit & 1)
+
+
 def _arch(cpuinfo: dict[str, str], machine: str) -> tuple[str, str]:
-    """Return the microarchitecture as archspec names it, by the rules of its ``host()``, and its vendor."""
+    """Return the microarchitecture as archspec names it, by the rules of its ``host()``, and its vendor.
+
+    Both are empty if archspec does not know the architecture.
+    """
     from archspec.cpu import TARGETS  # `ci/provision --help` has no environment yet
     from archspec.cpu.detect import COMPATIBILITY_CHECKS, partial_uarch
     from archspec.cpu.schema import TARGETS_JSON
@@ -130,17 +169,21 @@ def _arch(cpuinfo: dict[str, str], machine: str) -> tuple[str, str]:
     implementer = cpuinfo.get('CPU implementer', '')
     power = re.search(r'POWER(\d+)', cpuinfo.get('cpu', ''))
     info = partial_uarch(
+        name=cpuinfo.get('uarch', '').rpartition(',')[2].replace('-', ''),  # RISC-V: `sifive,u74-mc` is u74mc
         vendor=cpuinfo.get('vendor_id') or TARGETS_JSON['conversions']['arm_vendors'].get(implementer, implementer),
         features=set((cpuinfo.get('flags') or cpuinfo.get('Features', '')).split()),
         generation=int(power[1]) if power else 0,
         cpu_part=cpuinfo.get('CPU part', ''),
     )
-    fits = COMPATIBILITY_CHECKS.get(machine, lambda info, target: False)
-    known = [target for target in TARGETS.values() if fits(info, target)]
+    rules = COMPATIBILITY_CHECKS | dict.fromkeys(  # archspec's rule of POWER asks which machine this is
+        ('ppc64', 'ppc64le'), lambda info, target: target.generation <= info.generation
+    )
+    fits = rules.get(machine, lambda info, target: target.name == machine)
+    known = [target for target in TARGETS.values() if str(target.family) == machine and fits(info, target)]
     generic = max((target for target in known if target.vendor == 'generic'), key=_depth, default=None)
     same_part = [target for target in known if info.cpu_part and target.cpu_part == info.cpu_part]
     best = max((target for target in same_part or known if generic and target > generic), key=_depth, default=generic)
-    return (best.name, best.vendor) if best else (machine, 'generic')
+    return (best.name, best.vendor) if best else ('', '')
 
 
 def _depth(target: Any) -> tuple[int, int]:
@@ -153,10 +196,16 @@ def _masks(paths: list[Path]) -> list[str]:
     return [hex(mask) for mask in sorted(masks - {0}, key=lambda mask: mask & -mask)]
 
 
+def _are_apart(masks: list[str]) -> bool:
+    """Return True if there are sets of CPUs, and no CPU is in two of them."""
+    every = [cpu for mask in masks for cpu in bits(mask)]
+    return 0 < len(every) == len(set(every))
+
+
 def kernel_text(path: Path) -> str:
     """Return the text of a file of the kernel; empty if it cannot be read."""
     try:
-        return path.read_text(encoding='utf-8').strip()
+        return path.read_text(encoding='utf-8', errors='replace').strip('\0 \n\t')
     except OSError:
         return ''
 

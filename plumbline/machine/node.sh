@@ -29,7 +29,7 @@ run() {
 printf '$ name\t%s\n$ machine\t%s\n' "${SLURMD_NODENAME:-$(uname -n)}" "$(uname -m)"
 printf '$ partition\t%s\n' "$SLURM_JOB_PARTITION"
 show $cpu/cpu[0-9]*/topology/core_cpus $cpu/cpu[0-9]*/topology/thread_siblings $cpu/cpu[0-9]*/topology/package_cpus \
-    $cpu/cpu[0-9]*/topology/core_siblings $cpu/cpu0/cpufreq/cpuinfo_max_freq
+    $cpu/cpu[0-9]*/topology/core_siblings $cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq
 for file in level type size shared_cpu_map; do show $cpu/cpu[0-9]*/cache/index[0-9]*/$file; done
 show /sys/devices/system/node/node[0-9]*/cpumap /sys/devices/system/node/node[0-9]*/distance /proc/meminfo
 while IFS= read -r line && [ -n "$line" ]; do printf '/proc/cpuinfo\t%s\n' "$line"; done < /proc/cpuinfo

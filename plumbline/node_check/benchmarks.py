@@ -48,7 +48,7 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Node:
-    """What benchmarks need to know of a node. `step`: hardware threads of a core.
+    """What benchmarks need to know of a node. `step`: hardware threads of a core; 0 if cores differ.
 
     `domains`: of each NUMA domain with CPUs its number, one CPU of each core, and the bytes of its last-level cache.
     """
@@ -61,7 +61,7 @@ class Node:
 def node_of(processor: Mapping[str, Any], gpus: int) -> Node:
     """Return what benchmarks need of a processor as `plumbline.machine.node.processor_of` describes it."""
     topology = processor['topology']
-    masks = [int(mask, 16) for mask in topology['numa_nodes']] or [sum(int(mask, 16) for mask in topology['sockets'])]
+    masks = [int(mask, 16) for mask in topology['numa_nodes']]
     last = max((cache['type'] for cache in topology['caches']), default='')
     domains = []
     for number, mask in enumerate(masks):
@@ -71,7 +71,8 @@ def node_of(processor: Mapping[str, Any], gpus: int) -> Node:
             for cache in topology['caches'] if cache['type'] == last
         ]  # fmt: skip
         domains.append((number, cores, sum(sizes)))
-    return Node(domains, processor['num_cpus_per_core'], gpus)
+    threads = {int(mask, 16).bit_count() for mask in topology['cores']}
+    return Node(domains, max(threads) if len(threads) == 1 else 0, gpus)
 
 
 def _lowest(mask: int) -> int:
@@ -84,7 +85,7 @@ def _bits(mask: int) -> set[int]:
 
 def _likwid(bytes_of: Callable[[int, int], int]) -> Callable[[Node], Iterator[Place]]:
     def places(node: Node) -> Iterator[Place]:
-        for number, cores, cache in node.domains:
+        for number, cores, cache in node.domains if node.step else ():  # it chooses cores by a stride in threads
             group = f'M{number}:{bytes_of(cache, len(cores)) // 1000}kB:{len(cores)}:1:{node.step}'
             yield Place({'numa_domain': str(number)}, [['-w', group]])
 

@@ -152,30 +152,34 @@ def _of_power_cap(item: dict[str, Any]) -> Iterator[Fault]:
 
 def _of_cores(processor: dict[str, Any]) -> Iterator[Fault]:
     """Yield contradictions between the numbers of CPUs, sockets and NUMA domains."""
+    if 'topology' in processor:
+        return  # its cores may differ, and its sockets
     cpus, per_core, sockets = (processor[key] for key in ('num_cpus', 'num_cpus_per_core', 'num_sockets'))
     cores, domains = cpus // per_core, _number_of_domains(processor)
+    apart = domains % sockets and sockets % domains  # a domain may have several sockets: NPS0 of AMD's processors
     unusual = sockets & (sockets - 1)  # not 1, 2, 4, 8, ...: if it divides nothing, it is the wrong number
     if cpus % per_core:
         yield ['num_cpus'], f'expected a multiple of num_cpus_per_core, {per_core}; found {cpus}'
-    elif unusual and (cores % sockets or domains % sockets):
+    elif unusual and (cores % sockets or apart):
         of = f'{cores} cores' if cores % sockets else f'{domains} NUMA domains'
         yield ['num_sockets'], f'expected a divisor of the {of} of a node; found {sockets}'
     elif cores % sockets:
         yield ['num_cpus'], f'expected the same cores in each of {sockets} sockets; found {cores} cores, {cpus} CPUs'
-    elif domains < sockets or domains % sockets:
-        yield ['num_numa_domains'], f'expected a multiple of num_sockets, {sockets}; found {domains}'
+    elif apart:
+        yield ['num_numa_domains'], f'expected a multiple or a divisor of num_sockets, {sockets}; found {domains}'
     elif cores % domains:
         yield ['num_numa_domains'], f'expected the same cores in each domain; found {domains} domains of {cores} cores'
 
 
 def _number_of_domains(processor: dict[str, Any]) -> int:
-    in_topology = len(processor.get('topology', {}).get('numa_nodes', ()))
-    return processor.get('num_numa_domains') or in_topology or processor.get('num_sockets', 0)
+    if 'topology' in processor:
+        return len(processor['topology'].get('numa_nodes', ())) or 1
+    return processor.get('num_numa_domains') or processor.get('num_sockets', 0)
 
 
 def _of_sockets(processor: dict[str, Any]) -> Iterator[Fault]:
     of_socket, sockets, cpus = (processor.get(f'num_{key}') for key in ('cpus_per_socket', 'sockets', 'cpus'))
-    if of_socket and of_socket * sockets != cpus:
+    if of_socket and of_socket * sockets != cpus and 'topology' not in processor:
         yield ['num_cpus_per_socket'], f'expected {cpus} CPUs in {sockets} sockets; found {of_socket} in each'
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from plumbline.machine.node import cores_of
 from plumbline.site.job_directives import RULES, Asked, Fault
 from plumbline.site.schedulers import ON_LAUNCH_NODES
 from plumbline.site.sites import Partition
@@ -58,12 +59,12 @@ def _beyond_limits(asked: Asked, partition: Partition, used: dict[int, int]) -> 
 
 def _cpus(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[Fault]:
     processor, queue, line = partition.processor, partition.entry.get('queue', {}), asked.lines
-    cpus, per_core = processor['num_cpus'], processor['num_cpus_per_core']
-    cores, threads = cpus // per_core, asked.threads_per_core or queue.get('threads_per_core', per_core)
+    of_core, cpus, per_core = cores_of(processor), processor['num_cpus'], processor['num_cpus_per_core']
+    cores, threads = len(of_core), asked.threads_per_core or queue.get('threads_per_core', per_core)
     if threads > per_core:
         yield line.get('threads', 1), 'threads-per-core', f'{threads}, and a core has {per_core}'
     for_system = asked.system_cores if asked.system_cores is not None else queue.get('system_cores', 0)
-    available = (cores - for_system) * min(threads, per_core)
+    available = sum(min(threads, len(core)) for core in of_core) - for_system * min(threads, per_core)
     wanted = max(asked.cpus or 0, asked.tasks_per_node)
     if wanted > available:
         why = (
@@ -72,8 +73,9 @@ def _cpus(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[
             else 'a node has'
         )
         yield line.get('cpus', line.get('tasks', 1)), 'cpus', f'{wanted} of a node, and the job gets {available}: {why}'
-    beyond = sorted(cpu for cpu in used if cpu >= cpus)
-    second = [] if processor.get('consecutive_threads') else sorted(cpu for cpu in used if cores <= cpu < cpus)
+    beyond = sorted(set(used).difference(*of_core))
+    further = {cpu for core in of_core for cpu in core[1:] if not processor.get('consecutive_threads')}
+    second = sorted(further & used.keys())
     if beyond:
         yield used[beyond[0]], 'PLUMBLINE_CPUS', f'CPU {beyond[0]}, and a node has {cpus}'
     elif threads == 1 < per_core and second:
@@ -97,9 +99,7 @@ def _cpus(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[
 
 def _reserved(processor: dict[str, Any]) -> set[int]:
     """Return the hardware threads of the cores that no job gets."""
-    per_core, cores = processor['num_cpus_per_core'], processor['num_cpus'] // processor['num_cpus_per_core']
-    step = 1 if processor.get('consecutive_threads') else cores
-    return {first + step * thread for first in processor.get('reserved_cores', ()) for thread in range(per_core)}
+    return {cpu for core in cores_of(processor) if core[0] in processor.get('reserved_cores', ()) for cpu in core}
 
 
 def _cpus_used(lines: list[str]) -> dict[int, int]:

@@ -121,7 +121,8 @@ def _check(text: str) -> None:
         try:
             read_site_file(path)
         except SiteError as error:
-            raise InputError(f'what was detected here is not a valid site: {error}') from None
+            wrong = str(error).removeprefix(f'{folder}/')
+            raise InputError(f'what was detected here is not a valid site: {wrong}') from None
 
 
 def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
@@ -265,15 +266,23 @@ def _local_partition(node: Node) -> list[str]:
 def _node(machine: dict[str, Any], node: Node | None) -> list[str]:
     """Return the lines of processor, memory, GPUs, links and peaks. `node`: where they were detected, if anywhere."""
     lines = ['    processor:']
-    lines += [f'      {key}: {_flow(value)}' for key, value in _in_counts(machine['processor']).items()]
+    processor = _in_counts(machine['processor'])
+    lines += [f'      {key}: {_flow(value)}' for key, value in processor.items() if value not in ('', 'N/A', {})]
     if not node:
         lines.append('      # add arch (as archspec names it), num_numa_domains, caches')
+    elif not processor.get('arch'):
+        lines.append(f'      # arch is left out: archspec knows none of {node.machine}')
+    if node and 'numa_distances' not in processor:
+        lines.append('      # numa_distances are left out: the kernel shows none that fit its domains')
+    if node and not machine['processor']['topology']['caches']:
+        lines.append('      # add caches: neither the kernel nor the C library tells them')
     memory = machine.get('memory_per_node')
     lines.append(f'    memory_per_node: {memory}' if memory else '    # add memory_per_node')
     if devices := machine.get('devices'):
         lines += ['    devices:', *(f'      - {_flow(device)}' for device in devices)]
         if any('arch' not in device for device in devices):
             lines.append('      # add arch to each, such as sm_80 or gfx90a')
+        lines += [f'      # {machine["divided_gpus"]}'] if 'divided_gpus' in machine else []
         lines += _links(machine, sum(device['num_devices'] for device in devices))
     if peaks := machine.get('peaks'):
         lines += ['    peaks:', *(f'      {key}: {_flow(value)}' for key, value in peaks.items())]
@@ -282,14 +291,17 @@ def _node(machine: dict[str, Any], node: Node | None) -> list[str]:
     if devices:
         lines.append('    # add to peaks: device_memory_bandwidth of one device')
     return lines
-        lines += [f'      # {machine["divided_gpus"]}'] if 'divided_gpus' in machine else []
 
 
 def _expects(machine: dict[str, Any], node: Node) -> list[str]:
     expects, differs = settings_of(node)
-    domains = len(machine['processor'].get('topology', {}).get('numa_nodes', ()))
-    gpus = sum(device['num_devices'] for device in machine.get('devices', ()))
-    for key, seen in (('numa_domains', domains), ('gpus', gpus)):
+    processor = machine['processor']
+    seen_of = {
+        'smt_active': processor['num_cpus_per_core'] > 1,
+        'numa_domains': len(processor.get('topology', {}).get('numa_nodes', ())),
+        'gpus': sum(device['num_devices'] for device in machine.get('devices', ())),
+    }
+    for key, seen in seen_of.items():
         if expects.get(key, seen) != seen:  # this process may use a part of the node
             differs[key] = f'the node has {expects.pop(key)}, this process sees {seen}'
     return (
@@ -323,7 +335,7 @@ def _in_counts(processor: dict[str, Any]) -> dict[str, Any]:
     cores = len(topology['cores'])
 
     def usual(masks: list[str]) -> bool:
-        size = cores // len(masks)
+        size = max(1, cores // len(masks))
         groups = {
             sum(1 << core + cores * thread for core in range(first, first + size) for thread in range(threads))
             for first in range(0, cores, size)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import SiteError
+from plumbline.machine.node import cores_of
 from plumbline.paths import site_file
 from plumbline.references import FILES, read_references
 from plumbline.site.sites import Partition, load_site, must_exist, site_names
@@ -137,6 +138,6 @@ def _processor(processor: dict[str, Any]) -> str:
     if not processor:
         return ''
     threads, sockets = processor['num_cpus'], processor['num_sockets']
-    cores = threads // processor['num_cpus_per_core']
+    cores = len(cores_of(processor))
     name = processor.get('model') or processor.get('arch') or 'unnamed processor'
     return f'{name}, {count(sockets, "socket")}, {count(cores, "core")}, {count(threads, "thread")}'

@@ -142,24 +142,66 @@ def test_numa_distances_are_those_of_the_domains_that_may_be_used(tmp_path):
 
 def test_without_numa_there_are_no_distances(tmp_path):
     assert detect.numa_distances({0}, tmp_path) == {}
-    numa_node(tmp_path, 0, '1', '')
-    assert detect.numa_distances({0}, tmp_path) == {}
+    numa_node(tmp_path, 8, '1', '')
+    assert detect.numa_distances({0}, tmp_path) == {'numa_ids': [8]}
 
 
-def test_a_cgroup_limit_is_the_memory_there_is(tmp_path):
-    (tmp_path / 'meminfo').write_text('MemTotal:        1048576 kB\nMemFree: 7 kB\n')
-    assert detect.memory_bytes(tmp_path, tmp_path) == 2**30
-    (tmp_path / 'self').mkdir()
-    (tmp_path / 'self/cgroup').write_text('0::/job_7\n')
-    (tmp_path / 'fs/cgroup/job_7').mkdir(parents=True)
-    (tmp_path / 'fs/cgroup/job_7/memory.max').write_text('max\n')
-    assert detect.memory_bytes(tmp_path, tmp_path) == 2**30
+@each_row('first, second', [('0 0', '0 0'), ('20 10', '10 20'), ('10 0', '20 10'), ('10', '20 10')])
+def test_distances_that_contradict_the_domains_are_left_out(tmp_path, first, second):
+    root = Path(tempfile.mkdtemp(dir=tmp_path))
+    numa_node(root, 0, '1', first)
+    numa_node(root, 1, '2', second)
+    assert detect.numa_distances({0, 1}, root) == {'numa_ids': [0, 1]}
+
+
 MOUNTS = '22 1 0:21 / / rw - ext4 /dev/a rw\n{}\n23 1 0:22 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n'
 V2 = MOUNTS.format('31 23 0:27 {} {} rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate')
 V1 = MOUNTS.format('35 23 0:32 {} {} rw,relatime - cgroup cgroup rw,memory')
 TASK = '/slurm/job_7/step_0/user/task_0'
-    (tmp_path / 'fs/cgroup/job_7/memory.max').write_text('1048576\n')
-    assert detect.memory_bytes(tmp_path, tmp_path) == 2**20
+
+
+@each_row(
+    ('of_process', 'mounts', 'limits', 'mib'),
+    [
+        (f'0::{TASK}', V2.format('/', '/sys/fs/cgroup'), {}, 1024),
+        # Slurm with cgroup v2: the job has the limit, the leaf says max
+        (f'0::{TASK}', V2.format('/', '/sys/fs/cgroup'),
+         {f'sys/fs/cgroup{TASK}/memory.max': 'max', 'sys/fs/cgroup/slurm/job_7/memory.max': 48 * 2**20,
+          'sys/fs/cgroup/slurm/memory.max': 96 * 2**20}, 48),
+        (f'0::{TASK}', V2.format('/', '/sys/fs/cgroup'),
+         {f'sys/fs/cgroup{TASK}/memory.max': 2**20, 'sys/fs/cgroup/slurm/job_7/memory.max': 48 * 2**20}, 1),
+        # the limit of another job, and a file with the name of a limit outside the mount
+        (f'0::{TASK}', V2.format('/', '/sys/fs/cgroup'),
+         {'sys/fs/cgroup/slurm/job_8/memory.max': 2**20, 'sys/fs/memory.max': 2**20}, 1024),
+        # a container that sees a part of the tree, from outside and from inside its namespace
+        ('0::/pod/app/x', V2.format('/pod', '/sys/fs/cgroup'), {'sys/fs/cgroup/app/memory.max': 2**20}, 1),
+        ('0::/', V2.format('/', '/sys/fs/cgroup'), {'sys/fs/cgroup/memory.max': 2**20}, 1),
+        ('0::/../other', V2.format('/', '/sys/fs/cgroup'), {'sys/fs/cgroup/memory.max': 2**20}, 1),
+        ('0::/a', V2.format('/b', '/sys/fs/cgroup'), {'sys/fs/cgroup/memory.max': 2**20, 'sys/fs/a/memory.max': 1}, 1),
+        # cgroup v1, alone and beside an empty v2
+        ('4:memory:/slurm/uid_0/job_7\n3:cpu,cpuacct:/', V1.format('/', '/sys/fs/cgroup/memory'),
+         {'sys/fs/cgroup/memory/slurm/uid_0/job_7/memory.limit_in_bytes': 9223372036854771712,
+          'sys/fs/cgroup/memory/slurm/uid_0/memory.limit_in_bytes': 48 * 2**20}, 48),
+        ('4:memory:/docker/a\n0::/', V1.format('/docker/a', '/cgroup') + V2.format('/', '/sys/fs/cgroup/unified'),
+         {'cgroup/memory.limit_in_bytes': 2**20}, 1),
+        # no mountinfo: where all distributions mount them
+        ('0::/job_7', '', {'sys/fs/cgroup/job_7/memory.max': 2**20}, 1),
+        ('4:memory:/job_7', '', {'sys/fs/cgroup/memory/memory.limit_in_bytes': 2**20}, 1),
+    ],
+)  # fmt: skip
+def test_the_least_limit_of_the_cgroups_around_a_process_is_the_memory_there_is(
+    tmp_path, of_process, mounts, limits, mib
+):
+    root = Path(tempfile.mkdtemp(dir=tmp_path))
+    files = {'proc/self/cgroup': of_process, 'proc/self/mountinfo': mounts, 'proc/meminfo': 'MemTotal: 1048576 kB'}
+    for name, text in (files | limits).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f'{text}\n')
+    assert detect.memory_bytes(root / 'proc', root / 'sys') == mib * 2**20
+
+
+def test_memory_that_nothing_shows_is_not_known(tmp_path):
+    assert detect.memory_bytes(tmp_path / 'proc', tmp_path / 'sys') is None
 
 
 @each_row(

@@ -98,7 +98,13 @@ def test_a_node_of_two_sockets_four_numa_domains_and_two_threads_a_core(tmp_path
         ('aarch64', {'CPU implementer': '0x41', 'CPU part': '0xd4f', 'Features': 'neoverse_v2'}, 'neoverse_v2'),
         ('aarch64', {'CPU implementer': '0x41', 'Features': ''}, 'aarch64'),
         ('x86_64', {'vendor_id': 'GenuineIntel', 'flags': 'sapphirerapids'}, 'sapphirerapids'),
-        ('s390x', {}, 's390x'),
+        ('riscv64', {'uarch': 'spacemit,x60'}, 'x60'),
+        ('riscv64', {'uarch': 'else,new-one'}, 'riscv64'),
+        ('ppc64le', {'cpu': 'POWER9, altivec supported'}, 'power9le'),
+        ('ppc64', {'cpu': 'POWER8 (raw)'}, 'power8'),
+        ('ppc64le', {}, 'ppc64le'),
+        ('s390x', {}, ''),
+        ('i686', {'vendor_id': 'GenuineIntel'}, ''),
     ],
 )
 def test_microarchitecture_of_a_node_that_is_not_like_the_login_node(machine, cpuinfo, arch):

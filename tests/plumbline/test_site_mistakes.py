@@ -59,10 +59,10 @@ MISTAKES = [
     ('num_cpus: 192', 'num_cpus: 191', 14, 'partitions.0.processor.num_cpus', 'a multiple of num_cpus_per_core, 2'),
     (
         'domains: 8',
-        'domains: 1',
+        'domains: 3',
         17,
         'partitions.0.processor.num_numa_domains',
-        'a multiple of num_sockets, 2; found 1',
+        'num_sockets, 2; found 3',
     ),
     ('domains: 8', 'domains: 10', 17, 'partitions.0.processor.num_numa_domains', 'found 10 domains of 96 cores'),
     ('MiB, num_cpus: 16', 'MiB, num_cpus: 7', 19, 'partitions.0.processor.caches.L3.num_cpus', 'a divisor of num_cpus'),

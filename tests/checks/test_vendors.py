@@ -63,8 +63,8 @@ print(json.dumps({
     'probed': [word for word in node.command()[5:] if 'acme' in word],
     'spack': spack_packages(['ac_22']),
     'mpi': FAMILIES['mpich'].env_vars['acme'],
-    'wrong': [why for _, why in _of_devices({'devices': [{**devices[0], 'arch': 'ac_x'}]}, False)],
-    'right': [why for _, why in _of_devices({'devices': devices}, False)],
+    'wrong': [why for _, why in _of_devices({'devices': [{**devices[0], 'arch': 'ac_x'}]})],
+    'right': [why for _, why in _of_devices({'devices': devices})],
     'job': asked.env_vars,
     'faults': [faults('ACME_VISIBLE_DEVICES=1'), faults('ACME_VISIBLE_DEVICES=0')],
 }))

@@ -200,7 +200,7 @@ def test_a_proposal_tells_what_is_new_withheld_refused_and_left_out():
         left_out={'night19-and-more': 'it is narrowed'}, doubted=True,
         ended={TRIAD: stub(short_name='night20-')}, in_force=frozenset((TRIAD, COPY)),
     )  # fmt: skip
-    shown = baseline.proposal(found, Path('p.csv'), 'advice', lambda words: f'<{words}>')
+    shown = baseline.proposal(found, Path('p.csv'), ['advice'], lambda words: f'<{words}>')
     assert shown.before == 'Proposed baseline of demo' and shown.faults == [
         'session night9 holds nothing that can be recorded'
     ]

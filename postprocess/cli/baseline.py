@@ -24,8 +24,8 @@ def propose(
         list[str] | None,
         typer.Argument(
             metavar='SESSION',
-            help='Sessions to record together, or all of the days FROM..TO; by default all that are good enough since '
-            'the first one behind the baseline in force, or with --epoch the latest.',
+            help='Sessions to record together, or all of the days FROM..TO; of the newest 400, by default all that '
+            'are good enough since the first one behind the baseline in force, or with --epoch the latest.',
         ),
     ] = None,
     although: Annotated[
@@ -67,7 +67,7 @@ def propose(
     if named:
         chosen = [session for name in named for session in sessions_named(store, name, site)]
     else:
-        chosen = store.sessions(store.find('latest', site).site)
+        chosen = store.sessions(store.find('latest', site).site)[-module.NEWEST :]
     wanted = module.Wanted(bool(named), ' '.join(although.split()), ' '.join(epoch.split()))
     proposal = module.propose(store, chosen, references, wanted, accused(results, chosen, wanted.epoch))
     path = save(proposal, results)

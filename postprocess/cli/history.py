@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -162,9 +163,10 @@ def export(
     results: Results = DEFAULT,
 ) -> None:
     """Print the measured values of all sessions as CSV, Parquet, OpenMetrics or InfluxDB's line protocol."""
-    from plumbline.files import write_text, write_whole
+    from plumbline.files import write_whole
     from postprocess.results import frames
 
+    of_series = table in ('samples', 'metrics')
     to_lines = {'openmetrics': frames.to_openmetrics, 'influx': frames.to_influx}.get(to)
     if to_lines and (table != 'metrics' or dims):
         raise InputError(f'--to {to} writes the table metrics, and dims as labels: give neither --table nor --dims')
@@ -174,18 +176,17 @@ def export(
         raise InputError('--to parquet writes a binary file: name it with --output')
     opened = frames.Results(results)
     opened.store.find(site=site or next(iter(opened.store.sites()), None))  # raises InputError if there is no session
-    wanted = {'site': site, 'days': days, 'check': check, 'dims': dims}
-    known = {'sessions': ('site', 'days'), 'cases': ('site', 'days', 'check')}.get(table, wanted)
-    frame = getattr(opened, table)(**{name: wanted[name] for name in known})
-    if check != '*' and not len(frame) and 'check' in known:
-        names = sorted({str(name) for name in opened.cases(site)['check']})
+    if check != '*' and table != 'sessions':
+        names = opened.checks(site)
         if not any(fnmatchcase(name, check) for name in names):
             raise InputError(f'--check {check}: no session has such a check; {expected_one_of(check, names)}')
+    rows = opened.tables(table, site, days, check, dims and of_series)
     if to == 'parquet' and output:
-        write_whole({output: lambda stream: frame.to_parquet(stream, index=False)})
+        write_whole({output: partial(frames.write_parquet, rows)})
         return
-    text = (to_lines or frames.to_csv)(frame)
+    parts = to_lines(opened.points(site, days, check)) if to_lines else frames.to_csv_parts(rows)
     if output:
-        write_text(output, text)
+        write_whole({output: lambda stream: stream.writelines(part.encode() for part in parts)})
     else:
-        typer.echo(text, nl=False)
+        for part in parts:
+            typer.echo(part, nl=False)

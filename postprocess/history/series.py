@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -67,8 +67,8 @@ class History:
 
 def by_session(store: Store, sessions: Sequence[Session], root: Path | None = None) -> list[History]:
     """Return the history of each series, in the order of the sessions; a value is the median over all nodes."""
-    table = store.query(_HISTORIES.format(nodes='', numbers=''), sessions)
-    return [_medians(history) for history in _histories(table, sessions, root)]
+    tables = store.query_portions(_HISTORIES.format(nodes='', numbers=''), sessions)
+    return [_medians(history) for history in _histories(tables, sessions, root)]
 
 
 def by_node(store: Store, sessions: Sequence[Session], root: Path | None = None) -> tuple[list[History], list[str]]:
@@ -77,12 +77,12 @@ def by_node(store: Store, sessions: Sequence[Session], root: Path | None = None)
         f'SELECT DISTINCT {NODE} AS node FROM cases WHERE NOT fixture AND len(nodes) > 0 ORDER BY node', sessions
     )
     names = [row['node'] for row in rows]
-    table = store.query(
+    tables = store.query_portions(
         _HISTORIES.format(nodes=', list(number::INT) AS nodes', numbers=' JOIN numbers USING (node)'),
         sessions,
         numbers={'node': names, 'number': list(range(len(names)))},
     )
-    return _histories(table, sessions, root), names
+    return _histories(tables, sessions, root), names
 
 
 @dataclass(frozen=True)
@@ -119,22 +119,29 @@ def course(store: Store, sides: Sequence[Sequence[Session]], root: Path | None =
     )
 
 
-def _histories(table: pa.Table, sessions: Sequence[Session], root: Path | None) -> list[History]:
-    """Return one history for each row of the table, sorted by series."""
-    if not table.num_rows:
+def _histories(tables: Iterable[pa.Table], sessions: Sequence[Session], root: Path | None) -> list[History]:
+    """Return one history for each series of the tables, sorted; the sessions of a table are later than those before."""
+    floors: dict[tuple[SeriesId, Quantity], float | None] = {}
+    parts: dict[tuple[SeriesId, Quantity], list[list[ndarray]]] = {}
+    for table in tables:
+        lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
+        columns = [lists_in(table[name], kind) for name, kind in lists.items()] if table.num_rows else []
+        for row, *arrays in zip(table.drop_columns(list(lists)).to_pylist(), *columns, strict=True):
+            key = SeriesId.from_row(row), Quantity(row['unit'], row['better'])
+            floors[key] = floors.get(key) if row['floor'] is None else row['floor']
+            parts.setdefault(key, []).append([array.copy() for array in arrays])  # not the whole table
+    if not parts:
         return []
     described = (
         site_folder(sessions[-1].site, root) / 'site.yaml'
     ).exists()  # sites that are not described have the default tolerances
     policy = site_policy(sessions[-1], root) if described else {}
-    lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
-    columns = [lists_in(table[name], kind) for name, kind in lists.items()]
     histories = []
-    for row, *arrays in zip(table.drop_columns(list(lists)).to_pylist(), *columns, strict=True):
-        series = SeriesId.from_row(row)
-        bounds = tolerance_for(policy, series, row['floor'])
-        histories.append(History(series, Quantity(row['unit'], row['better']), bounds, *arrays))
-    return sorted(histories, key=lambda history: (history.series, history.quantity))
+    for (series, quantity), of_tables in sorted(parts.items(), key=lambda one: one[0]):
+        tolerance = tolerance_for(policy, series, floors[series, quantity])
+        arrays = map(numpy.concatenate, zip(*of_tables, strict=True))
+        histories.append(History(series, quantity, tolerance, *arrays))
+    return histories
 
 
 def _medians(history: History) -> History:

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from plumbline.identity import ID_COLUMNS, from_text
 from plumbline.paths import results_directory
@@ -42,16 +47,11 @@ class Results:
 
     def sessions(self, site: str | None = None, days: float | None = None) -> pandas.DataFrame:
         """Return one row for each session, in the order in which they started."""
-        return self._query('SELECT * EXCLUDE (schema, month, night) FROM sessions ORDER BY night', site, days)
+        return _frame(self.tables('sessions', site, days))
 
     def cases(self, site: str | None = None, days: float | None = None, check: str = '*') -> pandas.DataFrame:
         """Return one row for each test case of each session, without fixtures."""
-        sql = f"""
-            SELECT cases.site, cases.session, started, cases.* EXCLUDE (schema, session, site, month, night, fixture)
-            FROM cases JOIN sessions USING (night)
-            WHERE NOT fixture AND "check" GLOB {quoted(check)} ORDER BY cases.night, case_id
-        """
-        return self._query(sql, site, days)
+        return _frame(self.tables('cases', site, days, check))
 
     def metrics(
         self, site: str | None = None, days: float | None = None, check: str = '*', dims: bool = False
@@ -60,8 +60,7 @@ class Results:
 
         A value counts as measured if `status` is ``measured``. `dims`: give each dim a column of its own.
         """
-        own = ', '.join(f'metrics."{name}"' for name in _OF_METRICS)
-        return self._of_series('metrics', f"{own}, array_to_string(nodes, ',') AS nodes", site, days, check, dims)
+        return _frame(self.tables('metrics', site, days, check, dims))
 
     def samples(
         self, site: str | None = None, days: float | None = None, check: str = '*', dims: bool = False
@@ -70,51 +69,119 @@ class Results:
 
         `dims`: give each dim a column of its own.
         """
-        return self._of_series('samples', 'trial, node, value', site, days, check, dims)
+        return _frame(self.tables('samples', site, days, check, dims))
 
-    def _of_series(
-        self, table: str, columns: str, site: str | None, days: float | None, check: str, dims: bool
-    ) -> pandas.DataFrame:
-        """Return one row for each row of `metrics` or `samples`, with the identity of its series and the `columns`."""
-        names = ', '.join(f'{table if name in ("metric", "dims") else "cases"}."{name}"' for name in ID_COLUMNS)
-        order = ', '.join(f'{table}.{name}' for name in ('case_id', 'metric', 'dims'))
-        sql = f"""
-            SELECT cases.site, cases.session, started, {table}.case_id, {names}, {columns}
-            FROM {table} JOIN cases USING (night, case_id) JOIN sessions USING (night)
-            WHERE cases."check" GLOB {quoted(check)} ORDER BY night, {order}{', trial, node' * (table == 'samples')}
+    def tables(
+        self, name: str, site: str | None = None, days: float | None = None, check: str = '*', dims: bool = False
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of the method `name` as Arrow tables, in portions that fit into memory."""
+        tables = self._portions(_sql(name, check), site, days)
+        if not dims:
+            return tables
+        of_rows = f'SELECT DISTINCT {name}.dims FROM {name} JOIN cases USING (night, case_id) WHERE {_of(check)}'
+        found = {text for table in self._portions(of_rows, site, days) for text in table['dims'].to_pylist()}
+        return with_dims(tables, sorted(found))
+
+    def points(self, site: str | None = None, days: float | None = None, check: str = '*') -> Iterator[pa.Table]:
+        """Yield the means of each series on a set of nodes in a session, sorted by series, in portions.
+
+        Times are in whole seconds, because `promtool check` reads no others.
         """
-        frame = self._query(sql, site, days)
-        return with_dims(frame) if dims else frame
+        labels = ', '.join(f'"{name}"' for name in _LABELS)
+        sql = f"""
+            SELECT {labels}, dims, date_trunc('second', started) AS started, avg(mean) AS mean, min("min") AS "min",
+                max("max") AS "max", sum(n) AS n
+            FROM ({_sql('metrics', check, ordered=False)})
+            WHERE status = 'measured' AND isfinite(mean) GROUP BY ALL ORDER BY {labels}, dims, started
+        """
+        for name in self._sites(site):
+            yield from self.store.stream(sql, _recent(self.store.sessions(name), days))
 
-    def _query(self, sql: str, site: str | None, days: float | None) -> pandas.DataFrame:
-        """Return the result of a query over the sessions of one site or of all sites."""
-        import pandas
+    def checks(self, site: str | None = None) -> list[str]:
+        """Return the names of all checks, sorted."""
+        of_portions = self._portions('SELECT DISTINCT "check" FROM cases WHERE NOT fixture', site, None)
+        return sorted({name for table in of_portions for name in table['check'].to_pylist()})
 
-        sites = [site] if site else self.store.sites()
-        # one site at a time: two sites may have sessions with the same uuid
-        tables = [self.store.query(sql, _recent(self.store.sessions(name), days)) for name in sites or ['*']]
-        filled = [table for table in tables if table.num_rows] or tables[:1]
-        return pandas.concat([table.to_pandas() for table in filled], ignore_index=True)
+    def _sites(self, site: str | None) -> list[str]:
+        """Return the sites to read, one at a time: two sites may have sessions with the same uuid."""
+        return [site] if site else self.store.sites() or ['*']
+
+    def _portions(self, sql: str, site: str | None, days: float | None) -> Iterator[pa.Table]:
+        """Yield the result of a query over the sessions of one site or of all sites."""
+        for name in self._sites(site):
+            yield from self.store.query_portions(sql, _recent(self.store.sessions(name), days))
 
 
-def with_dims(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """Return `frame` with one column for each dim in place of `dims`; a column of whole numbers has numbers.
+def write_parquet(tables: Iterator[pa.Table], stream: BinaryIO) -> None:
+    """Write the rows of `tables`, at least one, as one Parquet file."""
+    first = next(tables)
+    with pq.ParquetWriter(stream, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
 
-    A dim that a series does not have is missing (NA). Raises ValueError if a dim has the name of a column.
+
+def _of(check: str) -> str:
+    """Return the condition of SQL for the cases of a check or of those of a pattern."""
+    return f'cases."check" GLOB {quoted(check)}'
+
+
+def _sql(name: str, check: str, ordered: bool = True) -> str:
+    """Return the query for the rows of a method of `Results`."""
+    if name == 'sessions':
+        return 'SELECT * EXCLUDE (schema, month, night) FROM sessions ORDER BY night'
+    if name == 'cases':
+        return f"""
+            SELECT cases.site, cases.session, started, cases.* EXCLUDE (schema, session, site, month, night, fixture)
+            FROM cases JOIN sessions USING (night)
+            WHERE NOT fixture AND {_of(check)} ORDER BY cases.night, case_id
+        """
+    columns = {
+        'metrics': ', '.join([*(f'metrics."{own}"' for own in _OF_METRICS), "array_to_string(nodes, ',') AS nodes"]),
+        'samples': 'trial, node, value',
+    }
+    names = ', '.join(f'{name if column in ("metric", "dims") else "cases"}."{column}"' for column in ID_COLUMNS)
+    order = ', '.join(['night', *(f'{name}.{column}' for column in ('case_id', 'metric', 'dims'))])
+    return (
+        f"""
+        SELECT cases.site, cases.session, started, {name}.case_id, {names}, {columns[name]}
+        FROM {name} JOIN cases USING (night, case_id) JOIN sessions USING (night)
+        WHERE {_of(check)}
     """
+        + f'ORDER BY {order}{", trial, node" * (name == "samples")}' * ordered
+    )
+
+
+def _frame(tables: Iterator[pa.Table]) -> pandas.DataFrame:
+    """Return the rows of all tables; a column of whole dims has numbers, and NA where a series has no such dim."""
     import pandas
 
-    texts = frame['dims'].unique()
-    values = pandas.DataFrame([dict(from_text(text)) for text in texts], index=pandas.Index(texts, name='dims'))
-    if clash := sorted(set(values.columns) & set(frame.columns)):
-        raise ValueError(f'dims {", ".join(clash)} have the names of columns: use the column dims')
-    for name in values:
-        known = values[name].dropna()
-        if known.str.fullmatch(r'\d+').all():
-            values[name] = pandas.to_numeric(values[name]).astype('Int64')
-    names = [*frame.columns]
-    place = names.index('dims')
-    return frame.join(values, on='dims')[[*names[:place], *values.columns, *names[place + 1 :]]]
+    found = [*tables]
+    filled = [table for table in found if table.num_rows] or found[:1]
+    return pa.concat_tables(filled).to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get)
+
+
+def with_dims(tables: Iterable[pa.Table], texts: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield `tables` with one column for each dim of `texts` in place of `dims`; one of whole numbers has numbers.
+
+    `texts`: all different values of `dims`. A dim that a series does not have is null. Raises ValueError if a dim has
+    the name of a column.
+    """
+    rows = [dict(from_text(text)) for text in texts]
+    values = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        known = [row.get(name) for row in rows]
+        whole = all(text is None or re.fullmatch(r'\d{1,18}', text) for text in known)
+        numbers = [text and int(text) for text in known] if whole else known
+        values[name] = pa.array(numbers, pa.int64() if whole else pa.string())
+    for table in tables:
+        if clash := sorted(values.keys() & set(table.column_names)):
+            raise ValueError(f'dims {", ".join(clash)} have the names of columns: use the column dims')
+        rows_of = pc.index_in(table['dims'], value_set=pa.array(texts, pa.string()))
+        place = table.column_names.index('dims')
+        table = table.remove_column(place)
+        for name, value in reversed(values.items()):
+            table = table.add_column(place, name, value.take(rows_of.combine_chunks()))
+        yield table
 
 
 def _recent(sessions: Sequence[Session], days: float | None) -> list[Session]:
@@ -125,55 +192,71 @@ def _recent(sessions: Sequence[Session], days: float | None) -> list[Session]:
     return [session for session in sessions if session.started >= since]
 
 
-def to_csv(frame: pandas.DataFrame) -> str:
+def to_csv(frame: pandas.DataFrame, header: bool = True) -> str:
     """Return a table as CSV in which no text is a formula of a spreadsheet."""
     from pandas.api.types import infer_dtype
 
     written = frame.rename(columns=not_a_formula)
     for name in written.columns:
-        if infer_dtype(written[name]) == 'string':
+        kind = infer_dtype(written[name])
+        if kind == 'datetime64':
+            written[name] = written[name].map(str, na_action='ignore')  # the form of one time depends on no other
+        elif kind == 'string':
             texts = {text: not_a_formula(text) for text in written[name].dropna().unique()}
             if any(text != safe for text, safe in texts.items()):
                 written[name] = written[name].map(texts)
-    return written.to_csv(index=False, lineterminator='\n')
+    return written.to_csv(index=False, header=header, lineterminator='\n')
 
 
-def to_openmetrics(metrics: pandas.DataFrame) -> str:
-    """Return the measured values of a frame of :meth:`Results.metrics` (without `dims`) as OpenMetrics text.
+def to_csv_parts(tables: Iterable[pa.Table]) -> Iterator[str]:
+    """Yield `tables` as the parts of one CSV."""
+    import pandas
+
+    kinds = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype()}  # a part may lack numbers
+    for place, table in enumerate(tables):
+        yield to_csv(table.to_pandas(types_mapper=kinds.get), header=place == 0)
+
+
+def to_openmetrics(points: Iterable[pa.Table]) -> Iterator[str]:
+    """Yield the parts of the points of :meth:`Results.points` as OpenMetrics text.
 
     There is a time series for each series and set of nodes, with a point for each session at the time when it started.
-    A dim becomes a label ``dim_<name>``. Points with the same labels and time are written as their mean, because none
-    may occur twice.
+    A dim becomes a label ``dim_<name>``. Points with the same labels and time are one, their mean, because none may
+    occur twice.
     """
-    lines = []
-    for labels, time, point in _points(metrics):
-        text = ','.join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-        lines.append(f'{FAMILY}{{{text}}} {point["mean"]:.10g} {time // 10**9}\n')
-    return f'{_HEAD}{"".join(lines)}# EOF\n'
+    yield _HEAD
+    for of_table in _points(points):
+        lines = []
+        for labels, time, point in of_table:
+            text = ','.join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+            lines.append(f'{FAMILY}{{{text}}} {point["mean"]:.10g} {time // 10**9}\n')
+        yield ''.join(lines)
+    yield '# EOF\n'
 
 
-def to_influx(metrics: pandas.DataFrame) -> str:
-    """Return the same in InfluxDB's line protocol: labels as tags, fields ``mean``, ``min``, ``max`` and ``n``."""
-    lines = []
-    for labels, time, point in _points(metrics):
-        tags = ''.join(f',{name}={_tag(value)}' for name, value in labels.items() if value)
-        fields = ','.join(f'{name}={point[name]:.10g}' for name in ('mean', 'min', 'max'))
-        lines.append(f'{FAMILY}{tags} {fields},n={point["n"]:.0f}i {time}\n')
-    return ''.join(lines)
+def to_influx(points: Iterable[pa.Table]) -> Iterator[str]:
+    """Yield the same in InfluxDB's line protocol: labels as tags, fields ``mean``, ``min``, ``max`` and ``n``."""
+    for of_table in _points(points):
+        lines = []
+        for labels, time, point in of_table:
+            tags = ''.join(f',{name}={_tag(value)}' for name, value in labels.items() if value)
+            fields = ','.join(f'{name}={point[name]:.10g}' for name in ('mean', 'min', 'max'))
+            lines.append(f'{FAMILY}{tags} {fields},n={point["n"]:.0f}i {time}\n')
+        yield ''.join(lines)
 
 
-def _points(metrics: pandas.DataFrame) -> Iterator[tuple[dict[str, str], int, dict[str, float]]]:
-    """Yield (labels, time in ns since 1970, statistics) of each series on a set of nodes in a session."""
-    measured = metrics[(metrics['status'] == 'measured') & metrics['mean'].notna()]
-    measured = measured.assign(
-        started=measured['started'].dt.floor('s')
-    )  # whole seconds: `promtool check` reads no others
-    groups = measured.groupby([*_LABELS, 'dims', 'started'], sort=True)
-    points = groups.agg({'mean': 'mean', 'min': 'min', 'max': 'max', 'n': 'sum'})
-    for (*labels, dims, started), *values in points.itertuples(name=None):
-        pairs = dict(zip(_LABELS, map(str, labels), strict=True))
-        pairs |= {re.sub(r'\W', '_', f'dim_{name}'): text for name, text in from_text(dims)}
-        yield pairs, started.value, dict(zip(points.columns, values, strict=True))
+def _points(points: Iterable[pa.Table]) -> Iterator[Iterator[tuple[dict[str, str], int, dict[str, float]]]]:
+    """Yield the (labels, time in ns since 1970, statistics) of each table."""
+    for table in points:
+        times = table['started'].cast(pa.timestamp('ns')).cast(pa.int64()).to_pylist()
+        rows = table.drop_columns(['started']).to_pylist()
+        yield ((_labels(row), time, row) for time, row in zip(times, rows, strict=True))
+
+
+def _labels(row: dict[str, Any]) -> dict[str, str]:
+    """Return the labels of a point."""
+    dims = {re.sub(r'\W', '_', f'dim_{name}'): text for name, text in from_text(row['dims'])}
+    return {name: row[name] or '' for name in _LABELS} | dims
 
 
 def _escaped(text: str) -> str:

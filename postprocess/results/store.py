@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _TOGETHER = 'together-'  # beginning of the names of files with several sessions
-_CASES_AT_ONCE = 20_000  # most cases whose rows are in memory while a month is rewritten
+_CASES_AT_ONCE = 20_000  # most cases of several sessions whose rows are in memory at once
+_ROWS_AT_ONCE = 50_000  # of a result that is read in portions
 _Result = TypeVar('_Result')
 
 
@@ -261,13 +263,9 @@ class Store:
         Each session is a row group of its own, so that it can be read alone.
         """
         with pq.ParquetWriter(stream, TABLES[table], write_page_checksum=True) as writer:
-            begin, cases = 0, 0
-            for end, session in enumerate(sessions, start=1):
-                cases += session.ran
-                if cases > _CASES_AT_ONCE or end == len(sessions):
-                    for rows in self._tables(table, sessions[begin:end]):
-                        writer.write_table(rows)
-                    begin, cases = end, 0
+            for _, some in portions(sessions):
+                for rows in self._tables(table, some):
+                    writer.write_table(rows)
 
     # Reading
 
@@ -375,6 +373,25 @@ class Store:
         """
         return self._follow(list(sessions), partial(self._query, sql, more, self._as_table))
 
+    def query_portions(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> Iterator[pa.Table]:
+        """Yield the result of a query for each portion of `sessions`, in memory that does not grow with their number.
+
+        `night` is the index in all `sessions`. Only for queries that ask for nothing across sessions.
+        """
+        for begin, some in portions(sessions) if sessions else [(0, sessions)]:
+            yield self._follow(list(some), partial(self._query, sql, more, self._as_table, begin=begin))
+
+    def stream(self, sql: str, sessions: Sequence[Session]) -> Iterator[pa.Table]:
+        """Yield the result of a query over all `sessions` in portions; what does not fit into memory waits on disk."""
+
+        def begun(sql: str) -> Iterator[pa.RecordBatch]:
+            """Return the rows of a query that has read its files."""
+            batches = self._duckdb.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
+            return chain([*islice(batches, 1)], batches)
+
+        for batch in self._follow(list(sessions), partial(self._query, sql, {}, begun)):
+            yield pa.Table.from_batches([batch])
+
     def select(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> list[dict[str, Any]]:
         """Return the rows of a query, see `query`; for few rows this is a third faster."""
         return self._follow(list(sessions), partial(self._query, sql, more, self._as_rows))
@@ -388,15 +405,20 @@ class Store:
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
     def _query(
-        self, sql: str, more: dict[str, dict[str, list[Any]]], run: Callable[[str], _Result], sessions: list[Session]
-    ) -> _Result:
-        """Return the result of a query, once. Raises Gone if a file was compacted meanwhile, InputError."""
+        self, sql: str, more: dict[str, dict[str, list[Any]]], run: Callable[[str], _Result], sessions: list[Session],
+        begin: int = 0,
+    ) -> _Result:  # fmt: skip
+        """Return the result of a query, once; `begin`: `night` of the first of `sessions`.
+
+        Raises Gone if a file was compacted meanwhile, InputError.
+        """
         import duckdb
 
         nights = {name: [getattr(session, name) for session in sessions] for name in ('session', 'site', 'month')}
         try:
             # Not tables of pyarrow: DuckDB would import pandas for them, which takes longer than the query
-            for name, columns in (more | {'nights': nights | {'night': list(range(len(sessions)))}}).items():
+            places = {'night': list(range(begin, begin + len(sessions)))}
+            for name, columns in (more | {'nights': nights | places}).items():
                 selected = ', '.join(f'unnest(?) AS "{column}"' for column in columns)
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
             parts = []
@@ -453,7 +475,7 @@ class Store:
         """The connection of this store to the database of the process."""
         return _instance().cursor()
 
-    def _tables(self, table: str, sessions: list[Session]) -> Iterator[pa.Table]:
+    def _tables(self, table: str, sessions: Sequence[Session]) -> Iterator[pa.Table]:
         """Yield the rows of each of `sessions`."""
         for session in sessions:
             alone = not session.file.startswith(_TOGETHER)
@@ -522,6 +544,16 @@ def _instance() -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(config={'memory_limit': '1GB', 'temp_directory': _own_folder(), 'threads': threads})
     database.execute('SET parquet_metadata_cache = true')  # the queries of a command read the same files
     return database
+
+
+def portions(sessions: Sequence[Session]) -> Iterator[tuple[int, Sequence[Session]]]:
+    """Yield the sessions in portions whose rows fit into memory, each with the index of its first session."""
+    begin, cases = 0, 0
+    for end, session in enumerate(sessions, start=1):
+        cases += session.ran
+        if cases > _CASES_AT_ONCE or end == len(sessions):
+            yield begin, sessions[begin:end]
+            begin, cases = end, 0
 
 
 def _own_folder() -> str:

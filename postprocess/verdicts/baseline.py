@@ -53,9 +53,9 @@ from postprocess.verdicts.objections import (
 )  # fmt: skip
 
 _NAMED = 30  # most sessions that a row names besides its first
+NEWEST = 400  #: sessions that a proposal uses if none were named
 _NOTHING = 'holds nothing that can be recorded'
 _BEFORE = 'is from before the baseline in force'
-#: Name of the file, next to the baseline.csv of a site, with the rows that were taken out of the baseline.
 
 
 @dataclass(frozen=True)
@@ -173,6 +173,7 @@ class _Recorder:
     ):
         self.store, self.sessions, self.wanted = store, sessions, wanted
         self.site = sessions[0].site
+        self.of_site = store.sessions(self.site)
         self.policy = site_policy(sessions[-1], root)
         self.published = load_references(self.site, root).published
         self.in_force = lost(store.folder.parent, self.site, root) | {
@@ -194,14 +195,9 @@ class _Recorder:
 
     def proposal(self) -> Proposal:
         """Return the proposal from all sessions."""
-        of_site = [
-            session for session in self.store.sessions(self.site) if not is_ahead(session.started)
-        ] or self.sessions
-        ended = read_ended(self.store, of_site)
+        of_site = [session for session in self.of_site if not is_ahead(session.started)] or self.sessions
         measured = read_candidates(self.store, self.sessions)
-        ended = {of.id: ended[of.id] for of in measured if of.id in ended} | {
-            id: session for id, session in ended.items() if id in self.in_force
-        }
+        ended = read_ended(self.store, of_site, {of.id for of in measured} | self.in_force.keys())
         measured = [of for of in measured if of.id not in ended]
         groups = groupby(measured, key=lambda of: of.id)
         chosen = [of for of in (self.choose(list(group)) for _, group in groups) if of is not None]
@@ -249,7 +245,7 @@ class _Recorder:
         old = self.in_force.get(of)
         if old is None:
             return self.retired.get(of)
-        starts = [session.started for session in self.sessions if session.short_name in old.sessions]
+        starts = [session.started for session in self.of_site if session.short_name in old.sessions]
         if starts:
             return min(starts)
         day = old.facts.get('dates', '')[:10] or (old.recorded_at if old.epoch else '')

@@ -14,7 +14,7 @@ from numpy import ndarray
 from plumbline.identity import CaseId, Quantity, SeriesId
 from plumbline.record import LOOK
 from postprocess.results.rows import CaseRow, MetricRow, typed
-from postprocess.results.store import Session, Store
+from postprocess.results.store import Session, Store, portions
 from postprocess.results.tables import reached_its_end
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.health import LOADS, disturbances
@@ -103,9 +103,9 @@ _UNMEASURED = """
     ) USING (night, case_id)
     ORDER BY night, case_id
 """
-# The series that a case once declared (or judged), but not in its last complete run; each with the first night without
-# it. A curve counts as judged if one of its points is judged.
-_ENDED = """
+# Each series of the cases that ran to their end in some sessions: the last night that declared (or judged) it, and the
+# first night after that in which its case ran without it. A curve counts as judged if one of its points is judged.
+_DECLARED = """
     WITH own AS (
         SELECT night, case_id, hash("partition", environ, "check", params) AS "case" FROM cases
         WHERE NOT fixture AND ({good})
@@ -119,8 +119,9 @@ _ENDED = """
             any_value(environ) AS environ, any_value("check") AS "check", any_value(params) AS params
         FROM cases WHERE NOT fixture GROUP BY ALL
     )
-    SELECT named.* EXCLUDE "case", metric, dims, list_min([one FOR one IN nights IF one > latest]) AS night
-    FROM latest JOIN ran USING ("case") JOIN named USING ("case") WHERE latest < list_max(nights)
+    SELECT named.* EXCLUDE "case", metric, dims, list_min([one FOR one IN nights IF one > latest]) AS without,
+        list_min(nights) AS first
+    FROM ran LEFT JOIN latest USING ("case") JOIN named USING ("case")
 """
 
 
@@ -257,10 +258,32 @@ def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
     return [Refusal(of, cause, tuple(names)) for (of, cause), names in refusals.items()]
 
 
-def read_ended(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, Session]:
-    """Return series -> first session without it, for each series that its case no longer declares or judges."""
-    rows = store.select(_ENDED.format(good=_GOOD), sessions)
-    return {SeriesId.from_row(row): sessions[row['night']] for row in rows}
+def read_ended(store: Store, sessions: Sequence[Session], wanted: Collection[SeriesId]) -> dict[SeriesId, Session]:
+    """Return series -> first session without it, for each of `wanted` that its case no longer declares or judges.
+
+    Reads from the newest session back to the one that declared the last of `wanted`.
+    """
+    open_of: dict[CaseId, set[SeriesId]] = {}
+    for series in wanted:
+        open_of.setdefault(series.case, set()).add(series)
+    first_of: dict[CaseId, int] = {}
+    ended: dict[SeriesId, Session] = {}
+    for begin, some in reversed([*portions(sessions)]):
+        if not open_of:
+            break
+        ran: dict[CaseId, int] = {}
+        for row in store.select(_DECLARED.format(good=_GOOD), some):
+            case = CaseId.from_row(row)
+            ran[case] = begin + row['first']
+            if row['metric'] is None or (series := SeriesId.from_row(row)) not in open_of.get(case, ()):
+                continue
+            open_of[case].discard(series)
+            without = first_of.get(case) if row['without'] is None else begin + row['without']
+            if without is not None:
+                ended[series] = sessions[without]
+        first_of |= ran
+        open_of = {case: series for case, series in open_of.items() if series}
+    return ended
 
 
 class Facts:

@@ -10,6 +10,7 @@ import sys
 
 import nbformat
 import pandas
+import pyarrow as pa
 import pytest
 from nbclient import NotebookClient
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -20,6 +21,7 @@ from scratch import ROOT
 import postprocess
 from plumbline.errors import InputError
 from postprocess.results.frames import with_dims
+from postprocess.results.store import Store
 
 RELEASED = ROOT / 'tests/data/releases/1.0'
 DAY = 86400
@@ -80,7 +82,7 @@ def test_samples_have_the_identity_of_their_series(results):
 
 def test_a_dim_with_the_name_of_a_column_is_refused():
     with pytest.raises(ValueError, match='node'):
-        with_dims(pandas.DataFrame({'node': ['n1'], 'dims': ['node=3']}))
+        next(with_dims([pa.table({'node': ['n1'], 'dims': ['node=3']})], ['node=3']))
 
 
 def test_a_store_without_sessions_is_empty_and_a_damaged_one_an_error(work, results):
@@ -183,6 +185,27 @@ def test_a_text_that_a_spreadsheet_would_run_is_quoted_and_a_number_is_not(text,
         for column in columns:
             assert "'" + text in {row[column] for row in rows} and text not in {row[column] for row in rows}, words
     assert re.findall(',(-[12].5)$', work.run('export --to csv --table samples').stdout, re.M) == ['-1.5', '-2.5']
+
+
+@pytest.mark.parametrize('words', ['csv --table samples', 'csv --table cases', 'csv --dims', 'influx', 'openmetrics'])
+def test_an_export_holds_the_rows_of_few_sessions_and_is_the_same(work, results, words, monkeypatch):
+    whole, held = export(work, '--to', *words.split()).stdout, []
+    monkeypatch.setattr('postprocess.results.store._CASES_AT_ONCE', 1)
+    monkeypatch.setattr('postprocess.results.store._ROWS_AT_ONCE', 5)
+
+    def seen(read):
+        def reads(*arguments, **more):
+            for table in read(*arguments, **more):
+                held.append(table.num_rows)
+                yield table
+
+        return reads
+
+    for name in ('query_portions', 'stream'):
+        monkeypatch.setattr(Store, name, seen(getattr(Store, name)))
+    assert export(work, '--to', *words.split()).stdout == whole
+    of_all = whole.count('\n')
+    assert len(held) >= 4 and max(held) < of_all / 2
 
 
 def test_export_to_a_closed_output_is_an_error(work, results):

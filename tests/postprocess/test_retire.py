@@ -10,6 +10,7 @@ import pytest
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from plumbline.references import read_references
+from postprocess.results.store import Store
 
 DAY = 86400
 
@@ -91,6 +92,28 @@ def test_a_row_that_is_missing_names_the_command_that_retires_it(work):
     assert proposed(work)[0] == {'copy', 'triad_bandwidth'}
     work.run('record accept')
     assert in_force(work) == {'copy', 'triad_bandwidth'}
+
+
+@pytest.mark.parametrize(('gone', 'read'), [(None, 1), (3, 3)])
+def test_a_proposal_from_one_session_reads_back_to_the_last_that_measured_its_series(work, monkeypatch, gone, read):
+    """Of six nights, each a portion of its own: the newest where it measures all, else back to the night before."""
+    monkeypatch.setattr('postprocess.results.store._CASES_AT_ONCE', 0)
+    both = {'triad': metric([100.0]), 'copy': metric([90.0])}
+    for night in range(6):
+        kept = both if gone is None or night < gone else {'copy': both['copy']}
+        work.ingest(report(case(metrics=kept), uuid=f'{night:08x}', began=BEGAN + night * DAY))
+    work.reference(reference(), reference(metric='copy', mean='90'))
+    asked = []
+
+    def query(self, sql, more, run, sessions, begin=0, original=Store._query):
+        asked.extend([len(sessions)] * ('declared AS' in sql))
+        return original(self, sql, more, run, sessions, begin)
+
+    monkeypatch.setattr(Store, '_query', query)
+    document = json.loads(work.run('record propose', 'latest', '--format', 'json').stdout)
+    assert asked == [1] * (read + (gone is not None))
+    since = [] if gone is None else [f'cpu/system STREAM size=big triad: no longer measured since session {gone:08x}']
+    assert [sentence.partition(';')[0] for sentence in document['ended']] == since
 
 
 def test_what_is_retired_comes_back_only_by_sessions_after_that(work, monkeypatch):

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import each_row
-from run_reports import BEGAN, case, metric, report
+from run_reports import BEGAN, SITE, case, metric, report
 
+from postprocess.history.series import by_session
+from postprocess.results.store import Store
 from postprocess.statistics.changepoints import SHORTEST, Found, changes, drift_in, levels, noise
 
 DAY = 86400
@@ -294,3 +296,28 @@ def test_the_floor_is_that_of_the_site(work):
     site = work.sites / 'cluster/site.yaml'
     site.write_text(site.read_text().replace('floor: 0.02', 'floor: 0.05'))
     assert changes_in(work, code=0) == []
+
+
+@pytest.mark.parametrize('unit_of_late', ['GB/s', 'MB/s'])
+def test_histories_read_in_portions_are_those_read_at_once(work, monkeypatch, unit_of_late):
+    """Two nodes a night, a unit that changes, and a floor that only the first nights state."""
+    for night in range(7):
+        unit = unit_of_late if night > 4 else 'GB/s'
+        stated = {} if night > 2 else {'floor': 0.2}
+        metrics = [{'triad': metric([90.0 + night + node], unit) | stated} for node in (0, 4)]
+        cases = [case(metrics=of_node, nodes=(f'n{place}',)) for place, of_node in enumerate(metrics)]
+        work.ingest(report(*cases, uuid=f'{night:04}', began=BEGAN + night * DAY))
+    (work.sites / SITE / 'site.yaml').unlink()  # which states a floor for all
+    store = Store(work.results)
+    sessions = store.sessions(SITE)
+
+    def found():
+        return [
+            (of.series, of.quantity, of.tolerance.floor, of.sessions.tolist(), of.values.tolist())
+            for of in by_session(store, sessions, work.sites)
+        ]
+
+    whole = found()
+    assert sum(len(nights) for *_, nights, _ in whole) == 7 and whole[0][2] == 0.2
+    monkeypatch.setattr('postprocess.results.store._CASES_AT_ONCE', 3)
+    assert found() == whole

@@ -5,6 +5,7 @@ import atexit
 import functools
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -112,3 +113,21 @@ def chromium(tmp_path_factory):
     browser = Browser(program, tmp_path_factory.mktemp('browser'))
     yield browser
     browser.close()
+
+
+@pytest.fixture(scope='session')
+def half_clock(tmp_path_factory):
+    """A library that lets every clock of what preloads it run at half speed."""
+    compiler, folder = shutil.which('cc'), tmp_path_factory.mktemp('half')
+    if compiler is None:
+        pytest.skip('cc is not installed')
+    (folder / 'half.c').write_text(
+        '#include <sys/syscall.h>\n#include <time.h>\n#include <unistd.h>\n'
+        'int clock_gettime(clockid_t clock, struct timespec *now) {\n'
+        '    int answer = syscall(SYS_clock_gettime, clock, now);\n'
+        '    long long half = (now->tv_sec * 1000000000LL + now->tv_nsec) / 2;\n'
+        '    now->tv_sec = half / 1000000000; now->tv_nsec = half % 1000000000;\n'
+        '    return answer;\n}\n'
+    )
+    subprocess.run([compiler, '-shared', '-fPIC', '-o', folder / 'half.so', folder / 'half.c'], check=True)
+    return folder / 'half.so'

@@ -195,7 +195,7 @@ def test_a_power_without_samples_between_the_marks_is_missing(tmp_path):
         {'started': f'{BEGAN} 1000'},
         {'ended': f'{BEGAN + 10} 1010'},
         {'started': f'{BEGAN} 1000', 'ended': f'{BEGAN + 10}'},
-        {'started': f'{BEGAN} 1000 1', 'ended': f'{BEGAN + 10} 1010'},
+        {'started': f'{BEGAN}', 'ended': f'{BEGAN + 10} 1010'},
     ],
 )
 def test_a_trial_without_both_marks_has_no_energy(tmp_path, marks):

@@ -3,7 +3,9 @@
 
 import os
 import re
+import shutil
 import struct
+import subprocess
 
 import pytest
 from health_stand_in import CGROUP, COUNTERS, CPU, CXI, EDAC, IB, NET, OST, PCI, Node
@@ -11,8 +13,11 @@ from rows import each_row
 
 from checks.core.meters.health import clock_steps, state_of
 from checks.core.placement import one_rank_on
-from checks.core.reading.trials import Plan, read_trials
+from checks.core.reading.outputs import CLOCKS, other_clock
+from checks.core.reading.trials import Metric, Plan, read_trials
+from plumbline.paths import ROOT
 
+PARTS = ROOT / 'checks/core/job/parts'
 # As drivers 550 to 580 print it; of some GPUs a part is N/A
 SMI = """\
 Attached GPUs                             : 2
@@ -268,6 +273,51 @@ def test_a_clock_that_was_set_in_a_trial_is_told_and_its_seconds_are_those_of_up
     found = list(clock_steps(tmp_path, record, 'n1'))
     assert record.trial_seconds == [7.0, uptime], 'the third trial did not end'
     assert [(cause.what, cause.trials) for cause in found] == ([(said, (2,))] if said else [])
+
+
+@pytest.mark.parametrize('preloads', [True, False])
+def test_numbers_of_programs_whose_clock_runs_at_half_speed_are_invalid(tmp_path, half_clock, preloads):
+    """The job's shell has the clock of the node: what it exports reaches its programs alone."""
+    export = f'export LD_PRELOAD={half_clock}; ' * preloads
+    job = f'mkdir trial_1; {export}(. {PARTS}/provenance.sh SCRIPT) > facts; {CLOCKS} > trial_1/started; sleep 0.4; '
+    script = tmp_path / 'program'
+    script.write_text('#!/bin/sh\n')
+    script.chmod(0o755)
+    for program in ('sleep', str(script)):
+        shutil.rmtree(tmp_path / 'trial_1', ignore_errors=True)
+        text = f'{job.replace("SCRIPT", program)} {CLOCKS} > trial_1/ended'
+        subprocess.run(['bash', '-c', text], cwd=tmp_path, check=True)
+        record = Plan('HPL', (), [Metric('rate', 'GFlop/s', 'higher', '')], trials=1).empty_record()
+        series = record.metrics['rate'].series[0]
+        series.samples.append((1, 'n1', 100.0))
+        assert [*clock_steps(tmp_path, record, 'n1')] == []
+        if preloads:
+            seen, took = map(float, re.findall(r'([\d.]+) s\b', series.invalid))
+            assert seen == pytest.approx(took / 2, rel=0.1) and series.invalid.startswith('trial 1: ')
+        else:
+            assert series.invalid is None
+        preloaded = re.findall('^preloaded_half.so=(.*)', (tmp_path / 'facts').read_text(), re.M)
+        assert preloaded == [str(half_clock)] * preloads
+
+
+@each_row('early, late, factor, said', [
+    (0, 0, 1, False),
+    (3, 0, 1, False),
+    (0, 3, 1, False),
+    (3, 3, 1, False),
+    (0, 0, 1.03, False),
+    (0, 0, 0.5, True),
+    (3, 3, 0.5, True),
+    (0, 0, 1.1, True),
+])  # fmt: skip
+def test_a_busy_node_on_which_a_look_at_the_clock_waits_has_no_other_clock(tmp_path, early, late, factor, said):
+    """A trial of 10 s by the uptime; the looks begin at 0 s and 10 s, and read the clock of programs so much later."""
+    for name, at, waits in (('started', 0, early), ('ended', 10, late)):
+        read = at + waits
+        (tmp_path / name).write_text(
+            f'{1_700_000_000 + at} {1000 + at} {1_700_000_000 + factor * read} {1000 + read}\n'
+        )
+    assert bool(other_clock(tmp_path)) is said
 
 
 JOB7 = 'sys/fs/cgroup/system.slice/slurmstepd.scope/job_7'

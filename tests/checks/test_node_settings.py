@@ -14,6 +14,7 @@ from plumbline.paths import ROOT
 
 SCRIPT = ROOT / 'checks/core/job/parts/settings.sh'
 FILES = {
+    'etc/ld.so.preload': '/opt/libtrace.so\n/opt/libclock.so',
     'proc/cmdline': 'BOOT_IMAGE=/vmlinuz-5.14 root=UUID=1 mitigations=off nosmt=force',
     'proc/cpuinfo': 'processor\t: 0\nmodel name\t: AMD EPYC 7A53 64-Core Processor\nmicrocode\t: 0xa001173\n',
     'proc/self/mounts': 'mgs@tcp:/scratch /scratch lustre rw 0 0\ntmpfs /tmp tmpfs rw 0 0',
@@ -86,6 +87,7 @@ def node(tmp_path):
 
 ALL = (
     'kernel=>* ; kernel_command_line=>mitigations=off ; kernel_command_line=>nosmt=force ; smt_active=>0 ; '
+    'preload=>/opt/libtrace.so /opt/libclock.so ; '
     'numa_domains=>4 ; transparent_hugepages=>madvise ; hugepages=>0 ; governor=>performance ; turbo=>1 ; '
     'core_clock=>3500 MHz ; cpu_model=>AMD EPYC 7A53* ; microcode=>>=0xa001100 <0xa001200 ; bios=>1.5.3 ; gpus=>8 ; '
     'gpu_driver=>>=550.54 <560 ; gpu_firmware=>96.00.89.00.01 ; gpu_ecc=>1 ; gpu_clock=>1980 MHz ; nics=>4 ; '
@@ -107,7 +109,7 @@ def test_the_model_of_a_processor_has_another_name_on_power(node, cpuinfo, model
 
 
 def test_a_node_that_is_set_as_expected_has_no_difference(node):
-    assert node(ALL) == (0, ['as expected: 23 of 23'])
+    assert node(ALL) == (0, ['as expected: 24 of 24'])
     assert node(ALL, word='refuse') == (0, [])
 
 

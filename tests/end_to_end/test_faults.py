@@ -150,6 +150,17 @@ def test_a_value_above_the_physical_peak_is_void(clone):
     assert found['record']['metrics']['delay']['invalid'] is None
 
 
+def test_numbers_by_a_clock_of_half_speed_are_void(clone, half_clock):
+    """The site preloads it into each job; the program says what it always says."""
+    clone.describe(f"{DEMO_PARTITION}prepare_cmds: ['export LD_PRELOAD={half_clock}']\n", 'demo')
+    clone.program(f'sleep 0.5; {GOOD_PROGRAM}')
+    code, found = case(clone, '-S', 'trials=2')
+    assert code == 1 and 'invalid: rate' in found['fail_reason']
+    for metric in found['record']['metrics'].values():
+        assert metric['invalid'].startswith('trial 1: ') and '/proc/uptime' in metric['invalid']
+    assert found['record']['provenance']['preloaded_half.so'] == str(half_clock)
+
+
 def test_a_missing_binary_is_named(clone):
     clone.binary.unlink()
     code, found = case(clone)

@@ -250,7 +250,7 @@ class Metering:
 
     def _phase(self, seen: Seen, folder: Path) -> tuple[Phase, str]:
         """Return the figures of a phase, and why they are invalid. Raises ValueError."""
-        times = [[float(word) for word in text_of(folder / mark).split()] for mark in ('started', 'ended')]
+        times = [[float(word) for word in text_of(folder / mark).split()[:2]] for mark in ('started', 'ended')]
         if [len(words) for words in times] != [2, 2]:
             raise ValueError('the phase did not end')
         (start, uptime), (end, until) = times

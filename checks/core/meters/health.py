@@ -10,7 +10,7 @@ from statistics import fmean, median
 
 from checks.core.reading import causes
 from checks.core.reading.causes import Cause
-from checks.core.reading.outputs import seconds_of, text_of
+from checks.core.reading.outputs import other_clock, seconds_of, text_of
 from plumbline.record import Record
 
 
@@ -67,7 +67,10 @@ def add_health(
 
 
 def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
-    """Add the seconds of each trial to the record; yield a cause for each trial during which the clock was set."""
+    """Add the seconds of each trial to the record; yield a cause for each trial during which the clock was set.
+
+    The numbers of a job whose programs have another clock than the kernel are invalid.
+    """
     for trial in range(1, record.trials + 1):
         if times := seconds_of(folder / f'trial_{trial}'):
             by_time_of_day, by_uptime = times
@@ -75,6 +78,9 @@ def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
             if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks compute durations from the time of day
                 sentence = f'the clock was set by {by_time_of_day - by_uptime:+.0f} s'
                 yield Cause(causes.OUTPUT, sentence, (trial,), record.trials, nodes)
+            elif sentence := other_clock(folder / f'trial_{trial}'):
+                for _, _, series in record.series():
+                    series.invalid = series.invalid or (f'trial {trial}: {sentence}' if series.samples else None)
 
 
 def state_of(samples: str) -> str:

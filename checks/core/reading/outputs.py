@@ -10,9 +10,14 @@ from plumbline import settings
 from plumbline.outputs import plain
 
 MIB = 2**20
-#: A time stamp that a job writes: the time of day, which may be changed, and the uptime, which cannot; see
-#: `seconds_of`.
-CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'
+#: A time stamp that a job writes: the time of day, which may be changed, and the uptime, which cannot, `seconds_of`;
+#: then the time of day of a program that starts as the benchmark does, and the uptime after that, see `other_clock`.
+CLOCKS = (
+    'read -r uptime _ < /proc/uptime; seen=$EPOCHREALTIME; program=$(date +%s.%N); '
+    'read -r later _ < /proc/uptime; echo $seen $uptime $program $later'
+)
+_TICK = 0.01  # s, the resolution of the uptime
+_FASTER = 1.05  # factor between two clocks of a node that no slewing explains: chrony's most is 1.083, of both alike
 # Lines that do not explain a failure: rules, warnings, the launcher's banner
 _NOISE = re.compile(
     r'\W*$|.*\bwarn(ing)?\b|note:|info\b|\s*at \S+:\d+$|[+>] |primary job +terminated|a non-zero exit code'
@@ -76,8 +81,27 @@ def first_words(text: str) -> str:
 def seconds_of(folder: Path) -> tuple[float, float] | None:
     """Return the seconds of a trial by the time of day and by uptime; None if it did not end."""
     try:
-        started, ended = (map(float, (folder / name).read_text().split()) for name in ('started', 'ended'))
+        started, ended = (map(float, (folder / name).read_text().split()[:2]) for name in ('started', 'ended'))
         by_time_of_day, by_uptime = (end - start for start, end in zip(started, ended, strict=True))
     except (OSError, ValueError):
         return None
     return by_time_of_day, by_uptime
+
+
+def other_clock(folder: Path) -> str:
+    """Return a sentence if the clock of programs runs slower or faster than the kernel's in a trial; else empty text.
+
+    `date` read the clock between two looks at the uptime, so that a busy node, on which it starts late, is no fault.
+    """
+    try:
+        marks = [[float(word) for word in (folder / name).read_text().split()[1:]] for name in ('started', 'ended')]
+        (early, start, begun), (until, end, over) = marks
+    except (OSError, ValueError):  # it did not end, or this `date` tells no parts of a second
+        return ''
+    seen, least, most = end - start, until - begun - _TICK, over - early + _TICK
+    if least < 0 or least / _FASTER <= seen <= most * _FASTER:
+        return ''
+    return (
+        f'programs saw it take {seen:.2f} s, and by /proc/uptime it took {until - early:.2f} s: their '
+        'clock is not that of the node; see preloaded_ in the provenance, LD_PRELOAD and /etc/ld.so.preload'
+    )

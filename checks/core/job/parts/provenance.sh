@@ -7,10 +7,15 @@ binary=$(readlink -f "$program")
 echo "binary=$binary"
 read -r value _ < <(sha256sum < "$binary")
 echo "binary_sha256=$value"
-# MPI and BLAS as the loader resolves them here, down to the real file behind the alternatives; a script has none
+# MPI and BLAS as the loader resolves them here, down to the real file behind the alternatives; a script has none. Into a
+# script, LD_PRELOAD and /etc/ld.so.preload load what they load into this shell
 { read -r -N 4 magic < "$binary"; } 2> /dev/null
-[ "$magic" != $'\x7fELF' ] || ldd "$binary" 2> /dev/null | while read -r name _ path _; do
-    [[ -n $LD_PRELOAD && ":${LD_PRELOAD// /:}:" = *":$name:"* ]] && echo "preloaded_${name##*/}=$name" # as the loader says
+[ "$magic" = $'\x7fELF' ] && linked=$binary || linked=
+{ read -r -d '' -a preloads < /etc/ld.so.preload; } 2> /dev/null
+preloads="${LD_PRELOAD// /:}:$(IFS=:; echo "${preloads[*]}")"
+[ "$preloads" = : ] || linked=${linked:-$BASH}
+[ -z "$linked" ] || ldd "$linked" 2> /dev/null | while read -r name _ path _; do
+    [[ $preloads != : && ":$preloads:" = *":$name:"* ]] && echo "preloaded_${name##*/}=$name" # as the loader says
     case $name in
         libmpi*.so* | lib*blas*.so* | libmkl*.so* | libsci*.so* | libessl*.so* | libnvpl*.so*)
             [ -e "$path" ] && echo "library_${name%%.so*}=$(readlink -f "$path")" ;;

@@ -5,7 +5,7 @@
 # settings.sh compare FILE     prints a sentence for each setting that is not as FILE has it, KEY<TAB>WANTED, and counts.
 #   WANTED: a shell pattern, or a range of versions such as `>=550.54 <560`.
 # settings.sh refuse FILE      if there is a difference, prints these sentences in one line with the host; exits with 1.
-keys=(kernel kernel_command_line smt_active numa_domains transparent_hugepages hugepages governor turbo core_clock cpu_model
+keys=(kernel kernel_command_line preload smt_active numa_domains transparent_hugepages hugepages governor turbo core_clock cpu_model
     microcode bios gpus gpu_driver gpu_firmware gpu_ecc gpu_clock gpu_power_limit gpu_persistence gpu_mig gpu_fabric
     gpu_peer_memory acs nics nic_rate nic_firmware file_systems) # and gpu_pcie, as an idle GPU may lower its speed
 root=${node_root:-} # tests have a tree of their own
@@ -51,6 +51,13 @@ read_turbo() {
     else
         line "$cpu/cpufreq/boost"
     fi
+}
+
+read_preload() { # the libraries that every program loads ahead of its own
+    local words=() file=$root/etc/ld.so.preload
+    [ ! -e "$file" ] || { read -r -d '' -a words < "$file" || ((${#words[@]})) || [ ! -s "$file" ]; } 2> /dev/null ||
+        { unread "${file#"$root"} cannot be read"; return; }
+    say '' "${words[*]:-none}"
 }
 
 read_numa_domains() { # those with CPUs
@@ -199,7 +206,7 @@ fact() {
         nic_rate) of_nics rate ;;
         nic_firmware) of_nics fw_ver ;;
         file_systems) while read -r _ path kind _; do say '' "$path $kind"; done < "$root/proc/self/mounts" ;;
-        numa_domains | turbo | gpu_pcie | gpu_peer_memory | acs) "read_$key" ;;
+        numa_domains | preload | turbo | gpu_pcie | gpu_peer_memory | acs) "read_$key" ;;
         *) unread 'settings.sh knows no such key' ;;
     esac
 }

@@ -16,7 +16,9 @@ DAYS = 90  # days of sessions that are compared
 # fourth is equal by chance in one of ten. Of all pairs of sessions of a year of 1000 cases, 3e8, none has so many:
 _ENOUGH = 12.0
 _FIRST, _MOST = 4, 4  # leading digits that do not count, and the most that count: programs compute in double precision
-_PRINTED = 9  # most digits that programs print; a number with more was computed from others
+# What was computed from others has 15 digits, or 14 in one of ten and 13 in one of a hundred numbers, whose last ones
+# are zeros by chance; it tells as little as the digits that it was computed from
+_PRINTED = 13
 _OF_COMPUTED = 0.5
 _NUMBER = ('metric', 'dims', 'value')
 _ANYWHERE = 'SELECT DISTINCT metric, dims, value FROM tonight SEMI JOIN samples USING (metric, dims, value)'

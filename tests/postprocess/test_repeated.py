@@ -34,7 +34,8 @@ def statuses(work, uuid) -> set[tuple[str, str]]:
 
 @each_row(('value', 'digits'), [
     (22.365451, 4), (223.65451, 4), (12.33715, 3), (50.701, 1), (13.09, 0), (0.23, 0), (1200.0, 0), (0.002294, 0),
-    (22365.451 * 1e-3, 4), (1 / 3, 0.5), (2**30 / 5990.7e-6 / 1e9, 0.5),
+    (22365.451 * 1e-3, 4), (223.6545178, 4), (2236.545178123, 4), (2236.5451781234, 0.5),
+    (1 / 3, 0.5), (2**30 / 5990.7e-6 / 1e9, 0.5),
 ])  # fmt: skip
 def test_the_digits_that_two_honest_samples_share_only_by_chance(value, digits):
     assert telling_digits(value) == digits
@@ -52,6 +53,16 @@ def test_last_nights_output_under_a_new_session_is_named_and_invalid(work):
     found = work.compare('bbbb2222')
     triad = next(row for row in found['verdicts'] if row['dims'] == 'kernel=triad')
     assert triad['verdict'] == 'invalid' and why in str(triad)
+
+
+@pytest.mark.parametrize(('trials', 'digits'), [(10, 10), (3, 8)])
+def test_outputs_of_many_digits_are_no_less_noticed(work, trials, digits):
+    """Numbers of 13 and 11 digits of one metric, again in the next night."""
+    of = night(1, kernels=('triad',), trials=trials, digits=digits)
+    for number in (0, 1):
+        work.ingest(report(entry(of), uuid=f'{number}aaa1111', began=BEGAN + number * DAY))
+    ((status, why),) = statuses(work, '1aaa1111')
+    assert status == 'invalid' and f'{trials} samples of {trials} trials are' in why
 
 
 def test_one_trial_of_another_night_is_enough(work):

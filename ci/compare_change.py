@@ -40,6 +40,10 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument('--before', default='true', metavar='COMMAND', help='shell command for the state before')
     parser.add_argument('--after', default='true', metavar='COMMAND', help='shell command for the state after')
     parser.add_argument(
+        '--same', action='store_true',
+        help='measure the state before twice, and say how many metrics this gate tells as worse here though none is',
+    )  # fmt: skip
+    parser.add_argument(
         '--smallest', type=loss, default='5%', metavar='LOSS',
         help='the loss of performance that matters, where a check states no larger one (default: %(default)s)',
     )  # fmt: skip
@@ -47,7 +51,11 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument('--mode', choices=MODES, default='quick', help='whose checks and trials (default: %(default)s)')
     add_limits(parser, rounds=16)
     arguments = parser.parse_args(words)
-    if arguments.before == arguments.after:
+    if arguments.same:
+        if arguments.after != 'true':
+            parser.error('--same measures the state before twice: give no --after')
+        arguments.after, arguments.to_the_end = arguments.before, True
+    elif arguments.before == arguments.after:
         parser.error('--before and --after: expected two commands that differ')
     return arguments
 
@@ -77,6 +85,8 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
     """Return the exit code of the comparison; the caller holds the lock of the results directory."""
     change = measure(site, arguments, results)
     print(change.text, end='')
+    if arguments.same and change.wrong:
+        print(change.wrong)
     return change.exit_code
 
 

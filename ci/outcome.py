@@ -256,6 +256,7 @@ class Change:
 
     Each case is (partition, environ, name) as ReFrame names them. `worst`: the metric that lost most for certain, and
     how much, in words. `preloaded`: the libraries that each job before the change loaded ahead of its own (LD_PRELOAD).
+    `wrong`: how many metrics are worse, with its interval, in words for states that are one.
     """
 
     text: str
@@ -263,6 +264,7 @@ class Change:
     undecided: frozenset[tuple[str, str, str]]
     worst: str = ''
     preloaded: frozenset[str] = frozenset()
+    wrong: str = ''
 
 
 @isolated
@@ -275,6 +277,7 @@ def compare_pairs(
     """
     from postprocess.results.store import Store
     from postprocess.verdicts.pairs import compare_pairs
+    from postprocess.verdicts.same import worse_in_words
     from postprocess.views.verdicts import comparison
 
     store = Store(results)
@@ -286,7 +289,8 @@ def compare_pairs(
     facts = [json.loads(case.provenance or '{}').items() for before, _ in sessions for case in store.cases(before)]
     loaded = [{value for name, value in of_job if name.startswith('preloaded_')} for of_job in facts]
     preloaded = frozenset(set.intersection(*loaded)) if loaded else frozenset()
-    return Change(comparison(compared).render('table'), compared.exit_code, undecided, worst, preloaded)
+    table, wrong = comparison(compared).render('table'), worse_in_words(compared.counts)
+    return Change(table, compared.exit_code, undecided, worst, preloaded, wrong)
 
 
 def look_back(results: Path, uuid: str) -> LookBack:

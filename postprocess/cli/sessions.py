@@ -180,6 +180,15 @@ def compare(
     after: Annotated[
         str | None, typer.Argument(metavar='AFTER', help='Compare SESSION with this session, or with all of FROM..TO.')
     ] = None,
+    same: Annotated[
+        str | None,
+        typer.Option(
+            '--same',
+            metavar='FROM..TO',
+            help='How often a comparison of two sessions is wrong here: compare each session of these healthy days '
+            'with the next one, though nothing changed, and print how many would have been red. Give no SESSION.',
+        ),
+    ] = None,
     site: SiteName = None,
     rerun: Reruns = None,
     coverage: Annotated[
@@ -215,6 +224,15 @@ def compare(
     if after is None and '..' in session:
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
     store = Store(results)
+    if same is not None:
+        from postprocess.verdicts.same import compare_same
+        from postprocess.verdicts.windows import sessions_named
+        from postprocess.views import same as pairs
+
+        if session != 'latest' or after or rerun or coverage or summary or junit:
+            raise InputError('--same FROM..TO: give no SESSION and no other option but --site and --format')
+        show(pairs.same(compare_same(store, sessions_named(store, same, site), references)), format)
+        return
     digest = beside = None
     if after is None:
         from postprocess.history.answer import answer

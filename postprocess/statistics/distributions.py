@@ -170,6 +170,19 @@ def scatter(z: ndarray) -> float:
     return float(scale) if scale > 1.15 else 1.0
 
 
+def proportion(times: int, of: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval of a probability of which `times` of `of` independent trials were seen.
+
+    Clopper and Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934) 404.
+    """
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    low = float(betaincinv(times, of - times + 1, tail)) if times else 0.0
+    high = float(betaincinv(times + 1, of - times, 1 - tail)) if times < of else 1.0
+    return low, high
+
+
 def false_discovery_rates(p: ndarray) -> ndarray:
     """Return Benjamini and Hochberg's adjusted p-values: of all values up to q, a share q is expected to be false.
 

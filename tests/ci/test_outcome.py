@@ -248,15 +248,20 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
             SimpleNamespace(verdict=verdict, id=SimpleNamespace(case=number, name=f'm{number}'), cause=f'was {verdict}')
             for verdict, number in told
         ]
-        return SimpleNamespace(verdicts=rows, exit_code=1)
+        return SimpleNamespace(verdicts=rows, exit_code=1, counts={'regressed': 1, 'no_reference': 5, 'ok': 3})
 
     monkeypatch.setattr(store, 'Store', lambda results: SimpleNamespace(find=str.upper, cases=cases_of))
     monkeypatch.setattr(pairs, 'compare_pairs', compare_pairs)
     monkeypatch.setattr(verdicts, 'comparison', lambda found: SimpleNamespace(render=lambda form: f'a {form}'))
     found = outcome.compare_pairs.__wrapped__('r', [('a', 'b'), ('c', 'd')], 0.05)
     assert found == outcome.Change(
-        'a table', 1, frozenset({('p', 'e', 'b')}), 'm2: was regressed', frozenset(['/a.so'])
-    )
+        'a table',
+        1,
+        frozenset({('p', 'e', 'b')}),
+        'm2: was regressed',
+        frozenset(['/a.so']),
+        'the same state twice: told as worse or lost, 1 of 4, 25 % (95 % interval 0.6 to 80.6 %) of the metrics',
+    )  # by the tables of Clopper and Pearson
     assert given == [([('A', 'B'), ('C', 'D')], 0.05, ())] and asked == ['B', 'A', 'C']
 
 

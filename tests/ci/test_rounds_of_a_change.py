@@ -48,6 +48,18 @@ def test_the_command_line(capsys):
         assert 'two commands that differ' in capsys.readouterr().err
 
 
+def test_a_state_is_measured_twice_until_each_metric_is_decided(monkeypatch, tmp_path, capsys):
+    assert parse(['--same', '--before=old']).after == 'old' and parse(['--same']).after == 'true'
+    with pytest.raises(SystemExit):
+        parse(['--same', '--after=new'])
+    assert 'no --after' in capsys.readouterr().err
+    answers = [Change('', 1, frozenset({NAMES[B]})), Change('', 1, frozenset(), wrong='1 of 9')]
+    world = World(monkeypatch, tmp_path, *answers)
+    assert compare_change(site_of('slurm'), parse(['--same', '--before=old']), tmp_path) == 1
+    assert [state for _, _, state, *_ in world.ran] == ['old'] * 4
+    assert capsys.readouterr().out.endswith('1 of 9\n')
+
+
 def ran(name: str, nodes: list[str], **facts: str) -> dict:
     return case(name, job_nodelist=nodes, record={'job': {'nodes': nodes}, 'provenance': facts})
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sessions compared with other sessions, and days with days."""
 
+import json
 import math
 import random
 
 import pytest
 from run_reports import BEGAN, case, metric, only, reference, report
+from scipy.stats import binomtest
+
+from postprocess.statistics.distributions import proportion
 
 
 def test_another_session_as_reference(work):
@@ -163,3 +167,25 @@ def test_beside_a_comparison_is_the_history_of_each_series(work):
     turned = work.compare('a023', 'a005')['verdicts']
     assert next(one for one in turned if one['metric'] == 'triad')['history'] == row['history']
     assert work.compare('a023')['history'] == [], 'of one session the page has the history'
+
+
+def test_how_often_a_comparison_of_the_same_state_is_red(work):
+    """Ten nights in five pairs, one of them with a loss; a night of another mode has no partner."""
+    for number in range(10):
+        work.ingest(night(100 + 0.1 * number if number != 7 else 60, f'{number}aaa', number + 1))
+    work.ingest(night(10, 'bbbb', 3, mode='nightly'))
+    found = json.loads(work.run('compare', '--same', '2026-01-01..2026-01-10', '--format', 'json').stdout)
+    assert (found['pairs'], found['red']) == (5, 1)
+    (pair,) = found['not_ok']
+    assert (pair['before'], pair['after'], pair['worse']) == ('6aaa', '7aaa', 1) and 'triad' in pair['worst']
+    shown = work.run('compare', '--same', '2026-01-01..2026-01-10')
+    low, high = binomtest(1, 5).proportion_ci()
+    assert f'1 of 5, 20 % (95 % interval {100 * low:.1f} to {100 * high:.1f} %)' in ' '.join(shown.stdout.split())
+    assert shown.exit_code == 0
+    for words in (['latest', '--same', '2026-01-01..2026-01-10', '--summary'], ['--same', '2026-01-01..2026-01-01']):
+        assert work.run('compare', *words).exit_code == 2
+
+
+@pytest.mark.parametrize(('times', 'of'), [(0, 9), (9, 9), (3, 40)])
+def test_the_interval_of_a_share_is_that_of_scipy(times, of):
+    assert proportion(times, of) == pytest.approx([*binomtest(times, of).proportion_ci()], abs=1e-9)

@@ -9,7 +9,7 @@ import re
 
 import numpy
 import pytest
-from run_reports import BEGAN, UNITS, baseline, case, metric, nights, reference, report
+from run_reports import BEGAN, baseline, case, metric, nights, reference, report
 
 from plumbline.references import COLUMNS, RECORDED
 
@@ -377,7 +377,7 @@ def test_of_two_levels_both_are_shown_and_the_worse_one_is_recorded(work, better
         work.ingest(report(entry, uuid=f'night{night:02}', began=BEGAN + night * 86400))
     refused = work.run('record propose')
     assert refused.exit_code == 1
-    unit = UNITS[better]
+    unit = {'higher': 'GB/s', 'lower': 'us'}[better]
     worse, better_one = (f'95 {unit} in 3 sessions', f'120 {unit} in 5 sessions')[:: 1 if better == 'higher' else -1]
     assert f'two levels, {worse} and {better_one}; the worse one is taken' in refused.stdout
     assert work.run('record accept').exit_code == 2

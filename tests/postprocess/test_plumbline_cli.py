@@ -230,9 +230,9 @@ def test_a_gate_runs_what_is_in_doubt_again_until_nothing_is_or_as_often_as_allo
 
         found = stub(comparison=None, notes=['a note'], faults=list(faults), exit_code=code)
         patches = {
-            'postprocess.readers.reruns.run': lambda command, report: report.write_text('{}'),
-            'postprocess.readers.run_reports.read_report': lambda report: stub(session={'session': 's1'}),
-            'postprocess.cli.gate._stored': lambda store, report, name: name,
+            'postprocess.readers.reruns.run': lambda command, report: report.write_text('') or 0,
+            'postprocess.readers.run_reports.read_report': lambda report: stub(session={'session': 's1'}, cases=[]),
+            'postprocess.cli.gate._stored': lambda store, report, name, problems: name,
             'postprocess.cli.gate._ran_again': ran_again,
             'postprocess.results.store.Store': lambda results: None,
             'postprocess.history.answer.answer': lambda store, name, site, references: found,
@@ -248,7 +248,7 @@ def test_a_gate_runs_what_is_in_doubt_again_until_nothing_is_or_as_often_as_allo
 
     answer, ran = gate()
     assert (answer.exit_code, ran) == (0, []) and 'verdict last: True' in answer.stdout and 'a note' in answer.stderr
-    assert (tmp_path / 'reports/s1.json').read_text() == '{}' and (tmp_path / 'report.html').exists()
+    assert (tmp_path / 'reports/s1.json').read_text() == '' and (tmp_path / 'report.html').exists()
     assert gate('--rerun', '3')[1] == [1, 2, 3] and gate('--rerun', '3', doubts=1)[1] == [1]
     assert gate('--rerun', '15')[1] == list(range(1, 10)) and gate('--rerun', '16')[0].exit_code == 2
     assert gate(code=1)[0].exit_code == 1 and gate(faults=['no file'], code=1)[0].exit_code == 2
@@ -273,11 +273,11 @@ def test_the_first_steps_of_a_site_are_done_once_there_are_a_description_a_sessi
     monkeypatch, tmp_path
 ):
     from postprocess.cli import begin
-    from postprocess.verdicts import baseline
+    from postprocess.verdicts import baseline_files
 
     monkeypatch.setattr('plumbline.paths.results_directory', lambda: tmp_path)
     rows = []
-    monkeypatch.setattr(baseline, 'read_baseline', lambda site: rows)
+    monkeypatch.setattr(baseline_files, 'read_baseline', lambda site: rows)
 
     def done():
         return [done() for _, _, done in begin._steps('polaris')]

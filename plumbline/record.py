@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from plumbline.causes import CODES, Cause, Code
 from plumbline.errors import RecordError
 from plumbline.identity import DIM_KINDS, Dim, Pairs, Quantity, pairs
 
@@ -111,9 +112,9 @@ class Record:
     `dims` declares the dims of its metrics, and the params that are a size or a count. `draw` says how to draw a metric
     where the kinds of its dims do not: metric -> {``x``: dim or param, ``title``: text, ``ideal``: ``proportional`` or
     ``none``}. `figures` names the derived figures of a metric, with the keys of `FIGURES`. `placement`: ``requested``
-    and ``actual``. `health`: the counters of each node but the first, whose counters are in `provenance`. `causes`: a
-    sentence for each cause of what is wrong, the worst first. `evidence`: the archive of what the benchmark itself
-    wrote, relative to the results directory.
+    and ``actual``. `health`: the counters of each node but the first, whose counters are in `provenance`. `causes`:
+    what is wrong, the worst first. `evidence`: the archive of what the benchmark itself wrote, relative to the results
+    directory.
     """
 
     check: str
@@ -129,7 +130,7 @@ class Record:
     job: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
     health: dict[str, dict[str, str]] = field(default_factory=dict)
-    causes: list[str] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
     evidence: str = ''
 
     def series(self) -> Iterator[tuple[str, MetricRecord, Series]]:
@@ -154,6 +155,7 @@ _REQUIRED: dict[type, tuple[str, ...]] = {
     MetricRecord: ('unit', 'better', 'series'),
     Series: ('dims', 'samples'),
     Dim: ('kind',),
+    Cause: ('code', 'what'),
 }
 
 
@@ -181,6 +183,8 @@ def from_dict(data: Any) -> Record:
 
 def _decode(kind: Any, value: Any, where: str) -> Any:
     """Convert `value` from JSON types to the type `kind` of a field; return it. Raises RecordError."""
+    if kind is Cause and isinstance(value, str):
+        return Cause('said', value)  # of a record from before causes had codes
     if kind in _REQUIRED:
         _expect(dict, value, where)
         for key in _REQUIRED[kind]:
@@ -193,8 +197,12 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     if kind == list[Sample]:
         return [_sample(sample, where) for sample in _expect(list, value, where)]
     of, parts = get_origin(kind), get_args(kind)
-    if of is list:
-        return [_decode(parts[0], item, where) for item in _expect(list, value, where)]
+    if of in (list, tuple):
+        return of(_decode(parts[0], item, where) for item in _expect(list, value, where))
+    if kind == Code:
+        if value not in CODES:
+            raise RecordError(f'{where}: expected one of {", ".join(CODES)}, found {value!r:.80}')
+        return value
     if of is dict:
         return {name: _decode(parts[1], item, f'{where}.{name}') for name, item in _expect(dict, value, where).items()}
     return value if kind is Any else _expect(parts[0] if parts else kind, value, where)  # `float | None`: a float

@@ -30,6 +30,7 @@ from checks.core.reading.trials import Metric, Plan, Run, mean, read_trials, var
 from checks.core.report import RecordOf
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline import checkout, evidence
+from plumbline.causes import Cause, Code
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
 from plumbline.limits import judges, tolerance_for
@@ -191,7 +192,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.provenance: dict[str, str] = {}
         self.started: dict[str, str] = {}  # name of a run -> its program
         self.result: Record | None = None
-        self.faults: list[str] = []
+        self.faults: list[Cause] = []
         self.swept: list[dict[str, Any]] = []  # in a node sweep: the record of each of its places
         self.hurries = False  # whether the queue may allow a job less time than all trials need
 
@@ -344,30 +345,32 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         try:
             self.provenance |= self.installed.provenance() if self.installed else {}
         except SiteError as error:
-            self.faults.append(str(error))
+            self.faults.append(Cause('site', str(error)))
         stage, plan, ending = Path(self.stagedir), self.plan(), self.ending()
         if node_sweep.swept_nodes():
             self.swept, self.result = node_sweep.read_places(stage, plan, self.limits())
             cause = causes.of_job(ending, [], 0, ','.join(self.job.nodelist or []), plan.environ)
-            self.faults += [str(cause)] * (cause is not None) + node_sweep.summary(self.swept, 'faults')
+            self.faults += [cause] if cause else []
+            self.faults += [Cause('said', each) for each in node_sweep.summary(self.swept, 'faults')]
         else:
             nodes = nodes_of(self.job.nodelist or [], self.num_nodes, stage, plan.host_of)
             self.job.nodelist[:] = nodes  # the record, ReFrame's report and its log take the nodes from there
-            self.result, faults = read_trials(stage, plan, ','.join(nodes), ending)
-            self.faults = faults + self.faults
+            self.result, _ = read_trials(stage, plan, ','.join(nodes), ending)
+            self.faults = self.result.causes + self.faults
         try:
             self.result.evidence = evidence.pack(
                 stage, results_directory(), self.site.name, f'{self.check}-{self.hashcode}-{self.job.jobid}',
                 without=os.listdir(self.sourcesdir),
             )  # fmt: skip
         except InputError as error:
-            self.faults.append(str(error))
+            self.faults.append(Cause('file-system', str(error)))
         for place in self.swept:
             place['evidence'] = self.result.evidence
         if left_out := self.result.provenance.get('trials_left_out'):
             getlogger().warning(f'{self.display_name}: {left_out}; ci/nightly runs them in further jobs')
         if self.faults and shutil.disk_usage(stage).free < 2**20:
-            self.faults.insert(0, f'the file system of {stage} is full, seen on {",".join(self.job.nodelist or [])}')
+            on = ','.join(self.job.nodelist or [])
+            self.faults.insert(0, Cause('file-system', f'the file system of {stage} is full', on))
         self.result.causes = self.faults
         if not ending.well:
             self.has_no_fault().evaluate()  # ReFrame itself would name the exit code alone
@@ -375,10 +378,11 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     @sanity_function
     def has_no_fault(self):
         """Assert that there is no fault; the message has the worst faults and the folder of the output."""
-        more = ''.join(f'; also: {fault}' for fault in self.faults[1:4])
+        first, *others = [*map(str, self.faults[:4])] or ['']
+        more = ''.join(f'; also: {fault}' for fault in others)
         more += f'; and {len(self.faults) - 4} causes more, in the record' if self.faults[4:] else ''
         lies = f'; all output: {self.result.evidence}' if self.result and self.result.evidence else ''
-        message = f'{"".join(self.faults[:1])}{more}{lies}'
+        message = f'{first}{more}{lies}'
         return sn.assert_false(self.faults, message.replace('{', '{{').replace('}', '}}'))
 
     def ending(self) -> Ending:
@@ -398,14 +402,19 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             if series.invalid:
                 invalid.append(f'invalid: {name}: {series.invalid}')
         if invalid:
-            raise PerformanceError('; '.join(invalid))
+            raise self.unmet('invalid', '; '.join(invalid))
         try:
             bounds = self.bounds()
         except SiteError as error:
-            raise PerformanceError(str(error)) from None
+            raise self.unmet('site', str(error)) from None
         if self.swept:  # each place is judged by itself
             bounds = {worst + name: (reference, None, None, unit) for name, (reference, *_, unit) in bounds.items()}
         self.reference = {self.current_partition.fullname: bounds}
+
+    def unmet(self, code: Code, what: str) -> PerformanceError:
+        """Return the error that fails the performance phase, after its cause was added to the record."""
+        self.result.causes.append(Cause(code, what))
+        return PerformanceError(what)
 
     def bounds(self) -> dict[str, tuple[float, float | None, float | None, str]]:
         """Return ReFrame's reference tuples by performance variable; a reference that only warns has no thresholds.
@@ -445,7 +454,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         """Fail if a performance function raised (ReFrame only warns) or a place of a node sweep is beyond a limit."""
         measured = {name.rpartition(':')[2] for name in self.perfvalues}
         if lost := set(self.perf_variables) - measured:
-            raise PerformanceError(f'declared and not measured: {", ".join(sorted(lost))}')
+            raise self.unmet('lost-metric', f'declared and not measured: {", ".join(sorted(lost))}')
         if breaches := node_sweep.summary(self.swept, 'breaches'):
             more = f'; and {len(breaches) - 5} more' if breaches[5:] else ''
             raise PerformanceError(f'{len(breaches)} of {len(self.swept)} places: {"; ".join(breaches[:5])}{more}')

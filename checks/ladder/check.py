@@ -19,6 +19,7 @@ from checks.core.placement import LISTS, OSU_MODELS, Placement, cpus_of_devices,
 from checks.core.reading.trials import Metric, series_of
 from checks.core.topology import on_this_system
 from checks.ladder.judge import rounds_within, seconds_of
+from plumbline.causes import Cause
 from plumbline.record import Dim
 from plumbline.site.locations import locations
 
@@ -183,7 +184,7 @@ class NodeLadder(Benchmark):
     @run_before('sanity')
     def put_names_first(self):
         if named := [json.loads(line) for line in NAMED.findall(self.printed)]:
-            self.faults[:0] = [text for _, _, _, text, *_ in named]
+            self.faults[:0] = [Cause('named', text) for _, _, _, text, *_ in named]
             self.result.provenance['named'] = json.dumps(named)  # from which incidents are made
 
     def derive(self, record):

@@ -20,6 +20,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plumbline.causes import Cause
 from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import from_text, pairs, to_text
 from plumbline.measurement import Measurement
@@ -185,6 +186,7 @@ def _report(
             'nodes': node.split(',') if node else [],
             'completed': max(each.time or written for each in of_case), 'trial_seconds': [], 'evidence': '',
             **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
+            'causes': json.dumps([vars(Cause('said', failed))] if failed else []),
             'provenance': json.dumps({'format': name}),
         })  # fmt: skip
         for columns, numbers, missing in rows:

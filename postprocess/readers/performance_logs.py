@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from plumbline.causes import Cause
 from plumbline.record import summarize
 from postprocess.readers import values
 from postprocess.readers.log_formats import reader_of
@@ -196,7 +197,9 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
         check, params = check_and_params(line.name)
         params, dims_of_case = rules.split(check, params)
         of_line = list(_metrics(line.fields, check, rules))
-        cases.append(_case(number, line, all(within for *_, within in of_line)) | {'params': params})
+        cases.append(
+            _case(number, line, [row['metric'] for row, *_, within in of_line if not within]) | {'params': params}
+        )
         nodes = ','.join(cases[-1]['nodes'])
         for row, value, is_known, _ in of_line:
             row['dims'] = with_dims(row['dims'], dims_of_case)
@@ -210,21 +213,22 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
     return RunReport(system, session, cases, metrics, samples, undecided=frozenset(undecided))
 
 
-def _case(number: int, line: LogLine, within: bool) -> dict[str, Any]:
-    """Return the row of a case; `within`: all metrics are within their references, so they are not why it failed."""
+def _case(number: int, line: LogLine, beyond: Sequence[str]) -> dict[str, Any]:
+    """Return the row of a case; `beyond`: the metrics beyond their references, which are why it failed."""
     fields = line.fields
     check, params = check_and_params(line.name)
-    result = fields.get('result') or ('pass' if within else 'fail')  # not every format of a log has the result
+    result = fields.get('result') or ('fail' if beyond else 'pass')  # not every format of a log has the result
     exitcode = fields.get('job_exitcode', '')
     return {
         'case_id': number, 'round': 0, 'purpose': '', 'partition': fields['partition'],
         'environ': fields['environ'], 'check': check,
         'params': params, 'name': line.name, 'fixture': False, 'benchmark': True, 'result': result,
-        'fail_phase': 'performance' if result == 'fail' and not within else None, 'tags': [], 'trials': 1,
+        'fail_phase': 'performance' if result == 'fail' and beyond else None, 'tags': [], 'trials': 1,
         'job_id': fields.get('jobid'), 'job_exitcode': int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,
         'nodes': _nodes(fields.get('job_nodelist', '')), 'completed': line.completed,
         'trial_seconds': [], 'evidence': '',
         **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
+        'causes': json.dumps([vars(Cause('reference', metric)) for metric in beyond] if result == 'fail' else []),
         'provenance': json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
     }  # fmt: skip
 

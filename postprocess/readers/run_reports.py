@@ -7,13 +7,14 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from plumbline import clock
+from plumbline.causes import Cause
 from plumbline.errors import InputError, RecordError
 from plumbline.identity import pairs, to_text
 from plumbline.record import OWN_CONFIGURATION, Record, from_dict, summarize
@@ -248,10 +249,15 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
                 {'case_id': number, 'metric': metric, 'dims': dims, 'trial': trial, 'node': node, 'value': value}
                 for trial, node, value in series.samples
             ]
-        if _is_ours(entry):
-            continue
-        cases[-1]['params'], dims_of_case = rules.split(cases[-1]['check'], cases[-1]['params'])
-        for value, row, is_known in _values(entry, where, cases[-1]['check'], rules):
+        beyond: list[str] = []
+        is_ours, dims_of_case = _is_ours(entry), pairs({})
+        if not is_ours:
+            cases[-1]['params'], dims_of_case = rules.split(cases[-1]['check'], cases[-1]['params'])
+        is_read = not is_ours or entry.get('fail_phase') == 'performance'
+        for value, row, is_known, is_within in _values(entry, where, cases[-1]['check'], rules) if is_read else ():
+            beyond += [] if is_within else [row['metric']]
+            if is_ours:
+                continue
             row['dims'] = with_dims(row['dims'], dims_of_case)
             metrics.append(metric_row(cases[-1], row))
             if not is_known:
@@ -259,6 +265,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
             if value is not None:
                 key = {'case_id': number, 'metric': row['metric'], 'dims': row['dims'], 'trial': 1}
                 samples.append(key | {'node': ','.join(cases[-1]['nodes']), 'value': value})
+        cases[-1]['causes'] = json.dumps([vars(cause) for cause in _causes(entry, record, beyond)])
     return RunReport(
         _name(sites.pop(), 'site'), session, cases, metrics, samples, tuple(_restored(report)), frozenset(undecided)
     )
@@ -337,16 +344,32 @@ def _is_left_out(entry: dict[str, Any]) -> bool:
     return entry.get('result') == 'skip' and _is_of_own_configuration(entry)
 
 
+def _causes(entry: dict[str, Any], record: Record | None, beyond: Sequence[str]) -> list[Cause]:
+    """Return what is wrong with a case; `beyond`: its metrics that are beyond the bounds that ReFrame was given."""
+    if why := entry.get('plumbline_not_run'):
+        return [Cause('not-run', why)]
+    if record and record.causes:
+        return record.causes
+    if entry.get('fail_phase') == 'performance' and beyond:
+        return [Cause('reference', metric) for metric in beyond]
+    reason = _fail_reason(entry)
+    return [Cause('said', reason)] if reason else []
+
+
 def _values(
     entry: dict[str, Any], where: str, check: str, rules: Rules
-) -> Iterator[tuple[float | None, dict[str, Any], bool]]:
-    """Yield (value, row, True if its direction is known) for each performance value of a test of another suite."""
+) -> Iterator[tuple[float | None, dict[str, Any], bool, bool]]:
+    """Yield (value, row, True if its direction is known, True if it is within its bounds) for each performance value.
+
+    The rows are those of a test of another suite.
+    """
     performance = _get({'perfvalues': None} | entry, 'perfvalues', (dict, type(None)), where) or {}
     for name, measured in performance.items():
         of = f'{where}: perfvalues: {name}'
         if not isinstance(measured, list) or len(measured) < 5:
             raise _Unexpected(f'{of}: expected value, reference, two bounds and unit, found {measured!r:.80}')
-        value, _, lower, upper = map(values.number, measured[:4])
+        value, expected, lower, upper = map(values.number, measured[:4])
+        is_within = value is None or values.is_within(value, expected, lower, upper)
         prefix = f'{entry["system"]}:{entry["partition"]}:'
         name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
         row, factor, is_known = rules.metric(check, name, str(measured[4] or ''), lower, upper)
@@ -354,7 +377,8 @@ def _values(
         missing = None if value is not None else f'its value is {measured[0]!r:.40}'
         if value is not None and (missing := values.fault(value, row) or None):
             value = None
-        yield value, vars(summarize([] if value is None else [value])) | row | {'missing': missing}, is_known
+        found = vars(summarize([] if value is None else [value])) | row | {'missing': missing}
+        yield value, found, is_known, is_within
 
 
 def _chosen(info: dict[str, Any], name: str) -> list[str] | None:

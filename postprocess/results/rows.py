@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
+from plumbline.causes import Cause
 from plumbline.identity import CaseId, from_text
 from plumbline.record import Purpose
 from postprocess.results.tables import Status
@@ -36,6 +38,7 @@ class CaseRow(NamedTuple):
     provenance: str
     health: str
     evidence: str
+    causes: str | None = None
     trials: int | None = None
     fail_phase: str | None = None
     fail_reason: str | None = None
@@ -55,6 +58,11 @@ class CaseRow(NamedTuple):
     def id(self) -> CaseId:
         """The identity of the case that ran."""
         return CaseId(self.partition, self.environ, self.check, from_text(self.params))
+
+    @property
+    def why(self) -> list[Cause]:
+        """What is wrong, the worst first; empty if nothing is, or if the row is older than the column `causes`."""
+        return [Cause(**cause | {'trials': tuple(cause['trials'])}) for cause in json.loads(self.causes or '[]')]
 
 
 class MetricRow(NamedTuple):

@@ -36,8 +36,8 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 #: Table -> schema, in the order in which their files are written. `case_id`: a number within the session. `round`: 0
 #: for the first run of a case, 1 for the next. `purpose` of a further run: ``node`` if a node is in doubt, ``look`` if
 #: it shows how much a metric varies before there is a baseline. `params` and `dims` of metrics and samples: texts of
-#: `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`, `provenance` and `health` of a case: JSON.
-#: `status` of a metric: see `status_of`. `selection` and `narrowed_by`: see `Session`.
+#: `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`, `provenance`, `health` and `causes` of a case:
+#: JSON. `status` of a metric: see `status_of`. `selection` and `narrowed_by`: see `Session`.
 TABLES = {
     'samples': _schema(
         case_id=pa.int32(), metric=pa.string(), dims=pa.string(), trial=pa.int32(), node=pa.string(),
@@ -56,7 +56,7 @@ TABLES = {
         completed=_TIME, time_setup=pa.float64(), time_compile=pa.float64(), time_run=pa.float64(),
         time_sanity=pa.float64(), time_performance=pa.float64(), time_total=pa.float64(),
         trial_seconds=pa.list_(pa.float64()), dims=pa.string(), draw=pa.string(), figures=pa.string(),
-        placement=pa.string(), provenance=pa.string(), health=pa.string(), evidence=pa.string(),
+        placement=pa.string(), provenance=pa.string(), health=pa.string(), causes=pa.string(), evidence=pa.string(),
     ),
     'sessions': _schema(
         started=_TIME, ended=_TIME, hostname=pa.string(), user=pa.string(), reframe=pa.string(), mode=pa.string(),

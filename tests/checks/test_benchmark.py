@@ -15,6 +15,7 @@ from checks.core.reading.trials import Metric, Plan
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Limits
+from plumbline.record import Record
 from plumbline.references import Reference
 from plumbline.site.sites import Environ
 
@@ -126,12 +127,14 @@ def test_what_was_not_measured_or_is_beyond_a_limit_at_a_place_fails(case_on, de
     case.perf_variables = {name: sn.make_performance_function(lambda: 1, 'GB/s') for name in declared}
     case._perfvalues = {'box:cpu:rate': (1, 1, None, None, 'GB/s')}
     case.swept = [{'job': {'nodes': [f'n{i}']}, 'breaches': found} for i, found in enumerate(breaches)]
+    case.result = Record('HPCC', ())
     if not message:
         case.every_variable_has_a_value()
         return
     with pytest.raises(PerformanceError) as failed:
         case.every_variable_has_a_value()
     assert str(failed.value) == message
+    assert [cause.code for cause in case.result.causes] == ['lost-metric'] * (not breaches)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Why a case failed, in one sentence."""
 
+import json
 import re
 
 import pytest
@@ -8,10 +9,13 @@ from rows import each_row
 from test_trials import CURVE, ROWS, folder_of, plan
 
 from checks.core.reading import signatures
-from checks.core.reading.causes import OUTPUT, Cause, Ending
+from checks.core.reading.causes import Ending
 from checks.core.reading.outputs import first_words, text_of
 from checks.core.reading.trials import Metric, read_trials
+from plumbline.causes import CODES, SHARED, Cause
+from plumbline.errors import RecordError
 from plumbline.outputs import plain
+from plumbline.record import Record, from_dict
 from studies import fault_table
 
 GOOD = '\n'.join(ROWS)
@@ -28,7 +32,7 @@ def dead(folder, trial, code, errors='', output=''):
 
 def causes(folder, ending=FAILED, **more):
     record, faults = read_trials(folder, plan(programs={'run': 'xhpl'}, environ='cpu', **more), 'n1', ending)
-    assert faults == record.causes
+    assert faults == [*map(str, record.causes)]
     return record, faults
 
 
@@ -214,5 +218,46 @@ def test_a_job_that_really_fails_says_what_the_page_says(break_it):
     ],
 )
 def test_a_cause_names_five_trials_and_counts_the_others(trials, of, said):
-    assert Cause(OUTPUT, 'x', trials, of).brief == said
-    assert str(Cause(OUTPUT, 'x', trials, of, 'n1', ': y')) == f'{said} on n1: y'
+    assert Cause('output', 'x', '', trials, of).brief == said
+    assert str(Cause('output', 'x', 'n1', trials, of, ': y')) == f'{said} on n1: y'
+
+
+def test_the_page_has_each_code_in_the_table_that_says_who_shares_it():
+    page = fault_table.PAGE.read_text(encoding='utf-8').partition('| code | what all checks can share |')[2]
+    shared, _, others = page.partition('| code | what one check did or printed |')
+    of_all, of_check = (
+        set(re.findall('`([a-z-]+)`', ''.join(re.findall(r'^\| (`[^|]+) \|', part, re.MULTILINE))))
+        for part in (shared, others.partition('## ')[0])
+    )
+    assert (of_all, of_check) == (set(SHARED), set(CODES) - SHARED)
+
+
+def test_each_sign_of_a_failure_has_a_code_of_the_table():
+    table = signatures.table()
+    rows = [*table['printed'], *(row for part in ('signals', 'exit_codes', 'states') for row in table[part].values())]
+    assert {row['code'] for row in rows} <= set(CODES)
+
+
+@each_row(
+    ('errors', 'code', 'exit'),
+    [
+        ('bad block size', 'exit-code', 3),
+        ('', 'crash', 139),
+        ('xhpl: error while loading shared libraries: libx.so: cannot open shared object file', 'stack', 127),
+        ('FlexNet Licensing error: -97,121: No licensed server', 'license', 1),
+        ('plumbline: local rank 1: GPU 1 was requested', 'refused', 1),
+    ],
+)
+def test_a_dead_program_has_a_code(tmp_path, errors, code, exit):
+    (tmp_path / code).mkdir()
+    record, _ = causes(dead(folder_of(tmp_path / code, GOOD), 1, exit, errors))
+    (cause,) = record.causes
+    assert (cause.code, cause.nodes, cause.trials, cause.of_trials) == (code, 'n1', (1,), 1)
+    assert from_dict(json.loads(json.dumps(record.to_dict()))).causes == [cause]
+
+
+def test_a_record_from_before_causes_had_codes_keeps_its_sentences():
+    record = Record('HPL', (), causes=['xhpl died on n1']).to_dict()
+    assert from_dict(record).causes == [Cause('said', 'xhpl died on n1')]
+    with pytest.raises(RecordError, match='expected one of oom-node'):
+        from_dict(record | {'causes': [{'code': 'of-node', 'what': 'x'}]})

@@ -102,7 +102,8 @@ def test_each_counter_is_told_with_its_device(node):
         'counted_network_drops': '4 on eth0', 'health_network_errors': '1 on eth0',
         'counters_lacking': 'clock, temperature',
     }  # fmt: skip
-    _, causes = read_trials(node.folder, Plan('HPL', (), []), 'n17,n18')
+    record, causes = read_trials(node.folder, Plan('HPL', (), []), 'n17,n18')
+    assert sorted(cause.code for cause in record.causes[:3]) == ['memory', 'network', 'oom-node']
     assert sorted(re.sub(r' while the job ran; .+', '', cause) for cause in causes[:3]) == [
         'n17: OOM kills +2', 'n17: losses of an InfiniBand link +1 on mlx5_0 port 1',
         'n17: uncorrected memory errors +2 on mc1',
@@ -157,7 +158,8 @@ def test_each_node_of_a_job_has_its_own_clock_counters_and_errors(tmp_path):
     for name, text in {
         'trial_1/run/exit_code': '0\n', 'trial_1/run/stdout': '', 'counts.n1': '', 'health.txt': '',
         'provenance.txt': 'clock_throttled=0\ncounters_lacking=EDAC\n', 'facts.n1': '',
-        'facts.n2.example': 'clock_throttled=412\ncounters_lacking=EDAC\n', 'health.n2.example.txt': 'OOM kills +2\n',
+        'facts.n2.example': 'clock_throttled=412\ncounters_lacking=EDAC\n',
+        'health.n2.example.txt': 'oom-node OOM kills +2\n',
         'facts.n3': 'health_uncorrected_memory_errors=1 on mc0\ncounters_lacking=EDAC, PCIe\n',
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
@@ -171,7 +173,7 @@ def test_each_node_of_a_job_has_its_own_clock_counters_and_errors(tmp_path):
         'n2': {'clock_throttled': '412', 'clock_in_run': '2600'},
         'n3': {'health_uncorrected_memory_errors': '1 on mc0', 'counters_lacking': 'EDAC, PCIe'},
     }
-    assert found[0] == 'n2: OOM kills +2'
+    assert found[0] == 'n2: OOM kills +2' and record.causes[0].code == 'oom-node'
 
 
 def test_all_nodes_whose_counters_were_not_read_are_counted_and_eight_are_named(tmp_path):
@@ -393,7 +395,8 @@ def test_a_job_that_reached_its_own_limit_does_not_accuse_its_node(tmp_path):
     (node.folder / 'trial_1/run/exit_code').write_text('137\n')
     (node.folder / 'facts.n2.example').write_text('counted_OOM_kills_of_its_memory_limit=1 at 4096 MiB\n')
     (node.folder / 'limit.n2.example.txt').write_text('the memory limit of the job, 4096 MiB, was reached\n')
-    _, causes = read_trials(node.folder, Plan('HPL', (), []), 'n1,n2')
+    record, causes = read_trials(node.folder, Plan('HPL', (), []), 'n1,n2')
+    assert [cause.code for cause in record.causes[:3]] == ['oom-limit', 'oom-limit', 'crash']
     assert causes[0].startswith('on n1 the memory limit of the job, 4096 MiB, was reached, and the kernel killed 2 of')
     assert causes[1] == 'on n2 the memory limit of the job, 4096 MiB, was reached'
     assert causes[2].startswith('HPL was killed by SIGKILL (exit code 137) in trial 1 of 1 on n1')

@@ -197,7 +197,7 @@ def test_what_a_check_says_of_a_run_and_of_a_value_reaches_the_record(tmp_path):
         invalid_reason=lambda metric, value, run: 'too fast' if value < 0.55 else None,
     )
     record, faults = read_trials(folder_of(tmp_path, '\n'.join(ROWS)), asked, 'n1')
-    assert faults == record.causes == ['Demo in trial 1 of 1 on n1: run is wrong']
+    assert faults == [*map(str, record.causes)] == ['Demo in trial 1 of 1 on n1: run is wrong']
     assert [one.invalid for one in record.metrics['latency'].series] == ['trial 1: too fast', None, None]
 
 

@@ -63,7 +63,8 @@ def test_each_fault_of_a_binding_on_slurm_names_rank_and_cause(clone, slurm, tmp
         assert 'HSA_OVERRIDE_CPU_AFFINITY_DEBUG=1' in reason['moves'] and 'KMP' not in reason['moves']  # that is unset
     with subtests.test('refused'):
         refusal = 'local rank 0: taskset --cpu-list 4095 was requested; it says: '
-        assert refusal in reason['refused'] and refusal in cases['refused']['record']['causes'][0]
+        (cause,) = cases['refused']['record']['causes']
+        assert refusal in reason['refused'] and refusal in cause['detail'] and cause['code'] == 'refused'
     with subtests.test('elsewhere'):
         assert 'rank n9.0 says that it ran on n9; its host is ' in reason['elsewhere']
         assert f'the job had {node["elsewhere"]}' in reason['elsewhere']

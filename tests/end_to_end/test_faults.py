@@ -176,8 +176,9 @@ def test_a_benchmark_that_hangs_is_ended(clone):
     assert code == 1
     assert 'the time limit of 3 s was reached while demo ran in trial 1 of 3 on' in found['fail_reason']
     (cause,) = found['record']['causes']
+    assert cause['code'] == 'time-limit'
     assert found['record']['missing'].keys() == {'rate', 'delay'}
-    assert all(cause.startswith(reason) for reason in found['record']['missing'].values())
+    assert all(cause['what'] == reason for reason in found['record']['missing'].values())
     assert found['record']['job']['state'] == 'TIMEOUT'
 
 

@@ -66,8 +66,9 @@ def test_every_row_of_the_store_is_there(written):
 
 
 def as_read(store, table, uuid):
-    """Rows that can be compared: NaN equal to NaN."""
-    return [{key: str(value) for key, value in row.items()} for row in store.rows(table, store.find(uuid))]
+    """Rows that can be compared: NaN equal to NaN, without the column that a release did not have."""
+    rows = store.rows(table, store.find(uuid))
+    return [{key: str(value) for key, value in row.items() if key != 'causes'} for row in rows]
 
 
 @pytest.mark.parametrize('table', ['samples', 'metrics', 'cases'])

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
+from typing import cast
 
-from checks.core.reading import causes
-from checks.core.reading.causes import Cause
 from checks.core.reading.outputs import other_clock, seconds_of, text_of
+from plumbline.causes import Cause, Code
 from plumbline.record import Record
 
 
@@ -27,29 +27,32 @@ def facts_in(text: str) -> dict[str, str]:
 def add_health(
     folder: Path, record: Record, nodes: Sequence[str], clocks: Mapping[str, Sequence[int]],
     host_of: Callable[[str], str] | None,
-) -> list[Cause]:  # fmt: skip
-    """Add counters and clocks of the nodes to a record; return a cause for each error and each changed setting.
+) -> tuple[list[Cause], list[Cause]]:  # fmt: skip
+    """Add counters and clocks of the nodes to a record.
 
+    Return a cause for each error, which may be why a program failed, and one for each setting that was changed.
     The counters of the first node are in the provenance already. `clocks`: node -> kHz of each sample; the record gets
     the median in MHz.
     """
     names = {short(name): node for node in nodes for name in (node, (host_of or str)(node))}
     first = nodes[0]
 
-    def said(file: str, node: str, weight: int) -> list[Cause]:
-        return [Cause(weight, f'{node}: {line}') for line in text_of(folder / file).splitlines()]
+    def errors_of(node: str, at: str = '') -> list[Cause]:
+        """Return a cause for each line that `job/health.sh` wrote of a node: a code and a sentence."""
+        lines = [line.partition(' ') for line in text_of(folder / f'health{at}.txt').splitlines()]
+        limits = text_of(folder / f'limit{at}.txt').splitlines()  # of the job, which is no fault of the node
+        return [Cause(cast('Code', code), f'{node}: {line}') for code, _, line in lines] + [
+            Cause('oom-limit', f'on {node} {line}') for line in limits
+        ]
 
-    def of_limit(file: str, node: str) -> list[Cause]:  # a limit of the job, which is no fault of the node
-        return [Cause(causes.JOB, f'on {node} {line}') for line in text_of(folder / file).splitlines()]
-
-    problems = [*said('health.txt', first, causes.NODE), *said('changes.txt', first, causes.OUTPUT)]
-    problems += of_limit('limit.txt', first)
+    errors = errors_of(first)
+    changes = [Cause('settings', f'{first}: {line}') for line in text_of(folder / 'changes.txt').splitlines()]
     for path in sorted(folder.glob('facts.*')):
         at = path.name.removeprefix('facts.')
         node = names.get(short(at), at)
         if node != first:
             record.health[node] = facts_in(text_of(path))
-            problems += said(f'health.{at}.txt', node, causes.NODE) + of_limit(f'limit.{at}.txt', node)
+            errors += errors_of(node, f'.{at}')
     if gpu_states := state_of(text_of(folder / 'gpus.txt')):
         record.provenance['gpus_in_run'] = gpu_states
     lost = [node for node in nodes[1:] if node not in record.health]
@@ -63,7 +66,7 @@ def add_health(
     for facts in record.health.values():
         if facts.get('counters_lacking') == record.provenance.get('counters_lacking'):
             facts.pop('counters_lacking', None)  # equal on all nodes, and already in the provenance
-    return problems
+    return errors, changes
 
 
 def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
@@ -77,7 +80,7 @@ def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
             record.trial_seconds.append(by_uptime)
             if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks compute durations from the time of day
                 sentence = f'the clock was set by {by_time_of_day - by_uptime:+.0f} s'
-                yield Cause(causes.OUTPUT, sentence, (trial,), record.trials, nodes)
+                yield Cause('clock', sentence, nodes, (trial,), record.trials)
             elif sentence := other_clock(folder / f'trial_{trial}'):
                 for _, _, series in record.series():
                     series.invalid = series.invalid or (f'trial {trial}: {sentence}' if series.samples else None)

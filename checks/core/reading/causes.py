@@ -5,43 +5,19 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from checks.core.reading import signatures
 from checks.core.reading.outputs import first_words, text_of
+from plumbline.causes import Cause
 
 _DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
 _OWN_FAULT = ('FAILED', 'FAILURE', *_DONE)  # the job script ended by itself; its exit code tells how
 _SHOWN = 3  # faults of a kind that are listed for a run; further ones are counted
 _LONGEST = 200  # characters of a line that is quoted
 _LOOKED_AT = 2**20  # characters at the beginning and at the end of an output that are searched for a signature
-# Weights of causes, the worst first; a fault of the node may be why the job or a program failed
-NODE, JOB, PROGRAM, SCRIPT, OUTPUT, RESULT = range(6)
-
-
-class Cause(NamedTuple):
-    """A cause, shown as ``<what> in trial 1 of 3 on n1<detail>``; `trials` and `nodes` are empty if unknown."""
-
-    weight: int
-    what: str
-    trials: tuple[int, ...] = ()
-    of_trials: int = 0
-    nodes: str = ''
-    detail: str = ''
-
-    @property
-    def brief(self) -> str:
-        """What happened and in which trial."""
-        numbers = ', '.join(map(str, self.trials[:5])) + f' and {len(self.trials) - 5} more' * (len(self.trials) > 5)
-        if len(self.trials) == self.of_trials > 1:
-            return f'{self.what} in all {self.of_trials} trials'
-        several = 's' * (len(self.trials) > 1)
-        return f'{self.what} in trial{several} {numbers} of {self.of_trials}' if self.trials else self.what
-
-    def __str__(self) -> str:
-        return self.brief + (f' on {self.nodes}' if self.nodes else '') + self.detail
 
 
 @dataclass(frozen=True)
@@ -77,6 +53,11 @@ class Ending:
     def well(self) -> bool:
         """True if the job script ran to its end."""
         return self.state in _DONE and self.exitcode == 0
+
+    @property
+    def own_fault(self) -> bool:
+        """True if the job script failed by itself, as it does because a program failed."""
+        return not self.well and not self.refused and self.state in _OWN_FAULT
 
 
 WELL = Ending()
@@ -115,23 +96,26 @@ def how_it_ended(code: int | None) -> tuple[str, str]:
     return f'ended with exit code {code}', ''
 
 
-def what_it_said(errors: str, output: str, environ: str, code: int | None) -> str:
-    """Return the end of a sentence: what standard error or output means, the line that shows it, the remedy.
+def what_it_said(errors: str, output: str, environ: str, code: int | None) -> Cause:
+    """Return what standard error or output means, without what happened: code, the line that shows it, the remedy.
 
     `code`: the exit code, used if no line is known.
     """
     own = next((line for line in errors.splitlines() if line.startswith('plumbline: ')), '')
     if own and not signatures.of_text(own, environ):
-        return f': {own.removeprefix("plumbline: ")}'
+        return Cause('refused', '', detail=f': {own.removeprefix("plumbline: ")}')
     errors, output = (f'{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}' for text in (own or errors, output))
     if meaning := signatures.of_text(errors, environ) or signatures.of_text(output, environ):
-        return f': {meaning.means} ("{meaning.line[:_LONGEST]}"); {meaning.remedy}'
+        shown = f': {meaning.means} ("{meaning.line[:_LONGEST]}")'
+        return Cause(meaning.code, '', detail=shown, remedy=meaning.remedy)
     says = f': "{words}"' if (words := first_words(errors)) else '; it printed no error'
     if not words and (lines := output.split('\n')) and (last := next(filter(str.strip, reversed(lines)), '')):
         says += f', its output ends "{last.strip()[:_LONGEST]}"'
     _, name = how_it_ended(code)
     usual = signatures.of_signal(name) or signatures.of_exit_code(code, environ)
-    return f'{says}; {usual.means}; {usual.remedy}' if usual else says
+    if usual:
+        return Cause(usual.code, '', detail=f'{says}; {usual.means}', remedy=usual.remedy)
+    return Cause('crash' if name else 'exit-code', '', detail=says)
 
 
 def of_program(
@@ -149,11 +133,13 @@ def of_program(
     if limit := run.time_limit:
         words = first_words(errors) or next(filter(str.strip, reversed(output.split('\n'))), '').strip()[:_LONGEST]
         usual = signatures.of_state('TIMEOUT', f' of the trial, {limit} s,')
-        detail = (f': "{words}"' if words else '; it printed nothing') + f'; {usual.remedy}'
-        return Cause(PROGRAM, f'{usual.means} while {run.who} ran', (run.trial,), of_trials, nodes, detail)
-    of_check = complaints(run.folder)
-    detail = f': {of_check[0]}' if of_check else what_it_said(errors, output, environ, code)
-    return Cause(PROGRAM, f'{run.who} {how}', (run.trial,), of_trials, nodes, detail)
+        detail = f': "{words}"' if words else '; it printed nothing'
+        what = f'{usual.means} while {run.who} ran'
+        return Cause(usual.code, what, nodes, (run.trial,), of_trials, detail, usual.remedy)
+    if of_check := complaints(run.folder):
+        return Cause('validation', f'{run.who} {how}', nodes, (run.trial,), of_trials, f': {of_check[0]}')
+    said = what_it_said(errors, output, environ, code)
+    return replace(said, what=f'{run.who} {how}', nodes=nodes, trials=(run.trial,), of_trials=of_trials)
 
 
 def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, environ: str) -> Cause | None:
@@ -161,18 +147,18 @@ def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, envi
     if ending.well:
         return None
     if ending.refused:
-        return Cause(JOB, f'{ending.name} did not run its trials', nodes=nodes, detail=f': {ending.refused}')
+        return Cause('refused', f'{ending.name} did not run its trials', nodes, detail=f': {ending.refused}')
     when = _when(runs, of_trials) if nodes or any(run.folder.exists() for run in runs) else 'before it had a node'
-    if ending.state in _OWN_FAULT:
+    if ending.own_fault:
         ended = f'ended in state {ending.state}, exit code {ending.exitcode}'
         how = how_it_ended(ending.exitcode)[0] if ending.exitcode else ended
-        explained = what_it_said(ending.errors, '', environ, ending.exitcode)
-        return Cause(SCRIPT, f'{ending.name} {how} {when}', nodes=nodes, detail=explained)
+        said = what_it_said(ending.errors, '', environ, ending.exitcode)
+        return replace(said, what=f'{ending.name} {how} {when}', nodes=nodes)
     usual = signatures.of_state(ending.state, f' of {ending.limit:.0f} s' if ending.limit else '')
     words = first_words(next((text_of(run.folder / 'stderr') for run in runs if run.running), ending.errors))
     detail = f' ({ending.name}, state {ending.state})' + (f': "{words}"' if words else '')
     sentence = f'{usual.means} {when}' + f'; {ending.remark}' * bool(ending.remark)
-    return Cause(JOB, sentence, nodes=nodes, detail=f'{detail}; {usual.remedy}')
+    return Cause(usual.code, sentence, nodes, detail=detail, remedy=usual.remedy)
 
 
 def _when(runs: list[Started], of_trials: int) -> str:
@@ -185,11 +171,11 @@ def _when(runs: list[Started], of_trials: int) -> str:
 
 
 def merged(causes: list[Cause]) -> list[Cause]:
-    """Return the causes, the worst first; those that differ only in the trial are merged."""
+    """Return the causes in their order; those that differ only in the trial are merged."""
     alike: dict[Cause, list[int]] = {}
-    for cause in sorted(causes, key=lambda cause: cause.weight):
-        alike.setdefault(cause._replace(trials=()), []).extend(cause.trials)
-    return [cause._replace(trials=tuple(trials)) for cause, trials in alike.items()]
+    for cause in causes:
+        alike.setdefault(replace(cause, trials=()), []).extend(cause.trials)
+    return [replace(cause, trials=tuple(trials)) for cause, trials in alike.items()]
 
 
 def some(faults: list[str]) -> list[str]:

@@ -8,14 +8,16 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plumbline.causes import Code
 from plumbline.files import read_yaml
 
 _TABLE = Path(__file__).with_suffix('.yaml')
 
 
 class Meaning(NamedTuple):
-    """The meaning of a failure and the usual remedy; `line`: the line of output that shows it, if any."""
+    """The meaning of a failure, its code and the usual remedy; `line`: the line of output that shows it, if any."""
 
+    code: Code
     means: str
     remedy: str
     line: str = ''
@@ -64,12 +66,14 @@ def of_exit_code(code: int | None, environ: str) -> Meaning | None:
 
 def of_state(state: str, limit: str) -> Meaning:
     """Return the meaning of the state of a job; `limit`: its time limit in words."""
-    known = table()['states'].get(state, {'means': 'the job did not end well', 'remedy': 'see its output'})
-    return Meaning(known['means'].replace('{limit}', limit), known['remedy'])
+    known = table()['states'].get(
+        state, {'code': 'exit-code', 'means': 'the job did not end well', 'remedy': 'see its output'}
+    )
+    return Meaning(known['code'], known['means'].replace('{limit}', limit), known['remedy'])
 
 
 def _meaning(row: dict[str, Any] | None, environ: str = '', line: str = '') -> Meaning | None:
     if row is None:
         return None
     means, remedy = (row[name].replace('{environ}', environ) for name in ('means', 'remedy'))
-    return Meaning(means, remedy, line)
+    return Meaning(row['code'], means, remedy, line)

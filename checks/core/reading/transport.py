@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from checks.core.reading import causes
-from checks.core.reading.causes import Cause
 from checks.core.reading.outputs import text_of
+from plumbline.causes import Cause
 
 _MUCH = 100e6  # bytes of a node; file systems and the launcher send less through sockets
 #: Transports of UCX that do not leave the node (openucx.readthedocs.io, "Transports")
@@ -47,14 +46,14 @@ def faults_of(
     shares = ', '.join(f'{name} {number / 1e9:.1f} GB' for name, number in used.most_common(8))
     if by_sockets:
         sentence = 'bytes between nodes went through sockets and not through the fabric'
-        yield Cause(causes.OUTPUT, sentence, nodes=','.join(by_sockets), detail=f': sent {shares}')
+        yield Cause('transport', sentence, ','.join(by_sockets), detail=f': sent {shares}')
     elif {lane.partition('/')[0] for lane in lanes} == {'tcp'} and any(
         'fabric_sent' in fact for fact in facts.values()
     ):
-        yield Cause(causes.OUTPUT, f'UCX sends through sockets and not through the fabric: {", ".join(lanes)}')
+        yield Cause('transport', f'UCX sends through sockets and not through the fabric: {", ".join(lanes)}')
     if others:
         sentence = f'bytes between nodes went not through each of {", ".join(nics)}, which were asked for'
-        yield Cause(causes.OUTPUT, sentence, nodes=','.join(others), detail=f': sent {shares}')
+        yield Cause('transport', sentence, ','.join(others), detail=f': sent {shares}')
 
 
 def lanes_of(folder: Path) -> list[str]:

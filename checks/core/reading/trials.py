@@ -19,9 +19,10 @@ from checks.core.meters.health import add_health, clock_steps, facts_in
 from checks.core.placement import Placement, add_actual, binding_faults, granted, unlike
 from checks.core.reading import agreement, causes, signatures, transport
 from checks.core.reading.agreement import Traces
-from checks.core.reading.causes import WELL, Cause, Ending, Started
+from checks.core.reading.causes import WELL, Ending, Started
 from checks.core.reading.outputs import cut_of, first_words, text_of
 from plumbline import units
+from plumbline.causes import Cause, Code
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.outputs import Lines, write_numbers
 from plumbline.record import Dim, MetricRecord, Record, Sample, Series
@@ -313,11 +314,10 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
         for run in runs
         if (cause := causes.of_program(run, record.trials, nodes, plan.environ, plan.complaints))
     }
-    job = causes.of_job(ending, runs, record.trials, nodes, plan.environ)
-    if job and died and job.weight > causes.PROGRAM:
-        job = None  # the job failed only because the program did
-    numbers = [cause for cause in (job, *died.values()) if cause]
-    fatal = numbers[0] if numbers else None
+    # a job script may have failed only because the program did
+    job = None if died and ending.own_fault else causes.of_job(ending, runs, record.trials, nodes, plan.environ)
+    fatal = job or next(iter(died.values()), None)
+    wrong: list[Cause] = []  # what is wrong with the outputs
     clocks: dict[str, list[int]] = defaultdict(list)
     series = {(name, each.dims): each for name, _, each in record.series()}
     lines: Lines = {}
@@ -326,25 +326,26 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
         faults = list(_read_run(run, plan, record, series, nodes, because, clocks, lines, traces[run.trial], zone))
         if faults and not because:
-            detail = f': {"; ".join(faults)}'
+            detail = f': {"; ".join(fault for _, fault in faults)}'
             words = first_words(text_of(run.folder / 'stderr'))
             if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
-            numbers.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
+            wrong.append(Cause(faults[0][0], run.who, nodes, (run.trial,), record.trials, detail))
     for trial, of_runs in traces.items():
         took = [each.seconds for each in of_runs.values()]
         if fault := agreement.too_long(took, plan.concurrent, folder / f'trial_{trial}'):
             who = plan.who(*of_runs) if len(of_runs) == 1 else plan.check
-            numbers.append(Cause(causes.OUTPUT, who, (trial,), record.trials, nodes, f': {fault}'))
+            wrong.append(Cause('validation', who, nodes, (trial,), record.trials, f': {fault}'))
     with suppress(OSError):  # without the file, the report searches for the digits of the values
         write_numbers(folder, lines)
-    numbers += clock_steps(folder, record, nodes)
-    numbers += add_health(folder, record, nodes.split(','), clocks, plan.host_of)
+    wrong += clock_steps(folder, record, nodes)
+    errors, changes = add_health(folder, record, nodes.split(','), clocks, plan.host_of)
+    wrong += changes
     if plan.over_network:
         if lanes := sorted({lane for run in runs for lane in transport.lanes_of(run.folder)}):
             record.provenance['mpi_transport'] = ', '.join(lanes)
         of_nodes = {nodes.partition(',')[0]: record.provenance} | record.health
-        numbers += transport.faults_of(of_nodes, plan.nics, lanes)
+        wrong += transport.faults_of(of_nodes, plan.nics, lanes)
     plan.derive(record)
     plan.meter(folder, record, nodes)
     lost: dict[str, list[str]] = {}
@@ -355,16 +356,16 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
                 lost.setdefault(each.missing, []).append(variable_name(metric.name, point))
     for why, (name, *more) in () if fatal else lost.items():
         words = f'{name} and {len(more)} more' if more else name
-        numbers.append(Cause(causes.RESULT, f'metric {words} not measured: {why}'))
-    record.causes = [str(cause) for cause in causes.merged(numbers)]
-    return record, list(record.causes)
+        wrong.append(Cause('lost-metric', f'metric {words} not measured: {why}'))
+    record.causes = causes.merged([*errors, *([job] if job else []), *died.values(), *wrong])
+    return record, list(map(str, record.causes))
 
 
 def _read_run(
     run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
     because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines, traces: dict[str, Traces], zone: str,
-) -> Iterator[str]:  # fmt: skip
-    """Add the samples and the CPU clocks of one run of a trial to the record; yield each fault.
+) -> Iterator[tuple[Code, str]]:  # fmt: skip
+    """Add the samples and the CPU clocks of one run of a trial to the record; yield each fault with its code.
 
     `because`: why the program or its job failed, the reason of everything missing. Filled in: `lines`, the line numbers
     of the values, and `traces`, when the output was made by its own account.
@@ -376,13 +377,16 @@ def _read_run(
         target = series[metric.name, point]
         target.missing = target.missing or (because.brief if because else f'trial {run.trial}: {reason}')
 
-    yield from plan.complaints(folder)
+    def some(code: Code, faults: list[str]) -> list[tuple[Code, str]]:
+        return [(code, fault) for fault in causes.some(faults)]
+
+    yield from (('validation', fault) for fault in plan.complaints(folder))
     written = sorted(folder.glob(plan.output))
     if len(written) != 1:
         for metric in metrics:
             for point in metric.points():
                 lose(metric, point, f'it wrote no {plan.output}')
-        yield f'expected one file {plan.output}, found {len(written)}' if folder.exists() else 'did not start'
+        yield 'output', f'expected one file {plan.output}, found {len(written)}' if folder.exists() else 'did not start'
         return
     output, errors = text_of(written[0]), text_of(folder / 'stderr')
     run_seen = Run(name, output, errors, run.trial, folder, record.provenance)
@@ -400,22 +404,22 @@ def _read_run(
     )
     bound += unlike(plan.devices_named(run_seen), actual, plan.archs)
     if run.running:
-        yield 'expected its exit code in the file exit_code, found none'
+        yield 'output', 'expected its exit code in the file exit_code, found none'
     if run.exit_code == 0 and (line := signatures.of_death(errors)):
-        yield f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
+        yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
     ours = [line.removeprefix('plumbline: ') for line in errors.splitlines() if line.startswith('plumbline: ')]
-    yield from causes.some(ours)
-    yield from causes.some(bound)
+    yield from some('refused', ours)
+    yield from some('binding', bound)
     cuts = [cut for path in (written[0], folder / 'stderr') if (cut := cut_of(path))]
-    yield from cuts
+    yield from some('output', cuts)
     times = set().union(*(reading.times for _, reading in readings))
     faults = plan.sanity_faults(run_seen)
     one_fault = causes.of_output(output, times, plan.output)
-    yield from [one_fault] * bool(one_fault)
-    yield from causes.some(faults) if len(faults) == 1 or not one_fault else []
+    yield from some('output', [one_fault] * bool(one_fault))
+    yield from some('validation', faults) if len(faults) == 1 or not one_fault else []
     lost = []
     for metric, reading in readings:
-        yield from causes.some([f'metric {metric.name}: {fault}' for fault in reading.faults])
+        yield from some('validation', [f'metric {metric.name}: {fault}' for fault in reading.faults])
         for point, value in reading.values.items():
             target = series[metric.name, point]
             target.samples.append((run.trial, nodes, value))
@@ -428,10 +432,10 @@ def _read_run(
     if not (faults or lost or because):  # of a whole output
         traces[name] = plan.traces(run_seen)
         known = [*of_job, *(got.host for got in actual.values() if got.host)]
-        yield from traces[name].faults(folder.parent, zone, known)
+        yield from (('validation', fault) for fault in traces[name].faults(folder.parent, zone, known))
     if not (one_fault or cuts):
-        yield from lost[:1]
-        yield from [f'{len(lost) - 1} metrics more not measured'] * (len(lost) > 1)
+        yield from (('lost-metric', fault) for fault in lost[:1])
+        yield from [('lost-metric', f'{len(lost) - 1} metrics more not measured')] * (len(lost) > 1)
 
 
 def series_of(record: Record, metric: str, **dims: object) -> Series:

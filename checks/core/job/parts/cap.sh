@@ -54,7 +54,7 @@ fi
 
 [ -e cap.set ] || exit 0
 . ./cap.set
-[ "$(now)" = "$watts" ] || echo "the power cap was $(now) W after the trials, expected $watts W" >> health.txt
+[ "$(now)" = "$watts" ] || echo "settings the power cap was $(now) W after the trials, expected $watts W" >> health.txt
 for _ in 1 2 3; do
     if set_to "$normal"; then
         rm cap.set
@@ -63,5 +63,5 @@ for _ in 1 2 3; do
     fi
     sleep 1
 done
-echo "the power cap is $(now) W and could not be set to $normal W; the guard tries again, else: $command $normal" >> health.txt
+echo "settings the power cap is $(now) W and could not be set to $normal W; the guard tries again, else: $command $normal" >> health.txt
 exit 0

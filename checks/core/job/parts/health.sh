@@ -12,23 +12,24 @@
 #   counters_reset      the counters that went backwards, so that their growth is not known
 #   fabric_sent, sockets_sent   of a job on several nodes: bytes that InfiniBand or Slingshot, and the kernel's network
 #     devices sent, ``cxi0 81264, cxi1 0``; sockets on a fabric count in both
-# and writes ERRORS (health.txt): a sentence for each error that makes the node or its numbers doubtful; and limit.txt beside
-# it: a sentence if the kernel killed processes since the job reached its own memory limit, of which the node is innocent.
+# and writes ERRORS (health.txt): a code and a sentence for each error that makes the node or its numbers doubtful; and
+# limit.txt beside it: a sentence if the kernel killed processes since the job reached its own memory limit, of which the node is innocent.
 
 . "${BASH_SOURCE[0]%/*}/counters.sh"
 
-# Name of a counter, after the last / of its line -> what it counts: in the record, or with ! a sentence, and its remedy
+# Name of a counter, after the last / of its line -> what it counts: in the record, or with ! and the code of a cause
+# (plumbline/causes.py) a sentence, and its remedy
 declare -A counted=(
     [core_throttle_count]=throttle [package_throttle_count]=throttle
     [core_power_limit_count]=~power_limits [package_power_limit_count]=~power_limits
     [nr_throttled]=CPU_quota_throttles # cpu.stat of the cgroups of the job
-    [oom_kill]='!OOM kills|memory ran out and the kernel killed processes: dmesg names them and who used the memory'
+    [oom_kill]='!oom-node OOM kills|memory ran out and the kernel killed processes: dmesg names them and who used the memory'
     # EDAC, and RAS of AMD's GPUs (Documentation/ABI/testing/sysfs-devices-edac; gpu/amdgpu/ras.rst of Linux)
     [ce_count]=corrected_memory_errors [ce]=corrected_GPU_memory_errors
-    [ue_count]='!uncorrected memory errors|drain the node, and look for the DIMM with ras-mc-ctl --errors or in dmesg'
-    [ue]='!uncorrected GPU memory errors|drain the node, and look at the GPU with rocm-smi or nvidia-smi -q -d ECC'
+    [ue_count]='!memory uncorrected memory errors|drain the node, and look for the DIMM with ras-mc-ctl --errors or in dmesg'
+    [ue]='!device uncorrected GPU memory errors|drain the node, and look at the GPU with rocm-smi or nvidia-smi -q -d ECC'
     [remapped]=remapped_rows_of_GPU_memory [nvlink]=NVLink_errors [xgmi_wafl_err_count:ce]=corrected_xGMI_errors
-    [xgmi_wafl_err_count:ue]='!uncorrected xGMI errors|drain the node, and look at its links with rocm-smi or amd-smi'
+    [xgmi_wafl_err_count:ue]='!device uncorrected xGMI errors|drain the node, and look at its links with rocm-smi or amd-smi'
     [slowed_by_heat]=milliseconds_of_GPUs_slowed_by_heat [slowed_by_power_brake]=milliseconds_of_GPUs_slowed_by_power_brake
     [slowed_by_power_cap]=~milliseconds_of_GPUs_slowed_by_power_cap
     [cycles_of_heat]=firmware_cycles_of_GPUs_slowed_by_heat [cycles_of_brake]=firmware_cycles_of_GPUs_slowed_by_power_brake
@@ -36,17 +37,17 @@ declare -A counted=(
     [hardware_error]=hardware_errors_in_the_kernel_log [machine_check]=machine_checks
     [lustre_error]=Lustre_errors_in_the_kernel_log [connection_attempts]=reconnections_of_Lustre
     [gpfs_error]=GPFS_errors_in_its_log
-    [xid]='!Xid errors of NVIDIA GPUs|look at dmesg and at the table of Xid errors of NVIDIA'
+    [xid]='!device Xid errors of NVIDIA GPUs|look at dmesg and at the table of Xid errors of NVIDIA'
     # PCIe (Documentation/ABI/testing/sysfs-bus-pci-devices-aer)
     [TOTAL_ERR_COR]=corrected_PCIe_errors [TOTAL_ERR_NONFATAL]=uncorrected_PCIe_errors [pcie_replay_count]=PCIe_replays
     [current_link_width]=lost_PCIe_lanes # fewer lanes than before
-    [TOTAL_ERR_FATAL]='!fatal PCIe errors|drain the node, and look for the device in dmesg'
+    [TOTAL_ERR_FATAL]='!device fatal PCIe errors|drain the node, and look for the device in dmesg'
     # InfiniBand (Documentation/ABI/stable/sysfs-class-infiniband)
     [symbol_error]=InfiniBand_symbol_errors [link_error_recovery]=InfiniBand_link_recoveries
     [port_rcv_errors]=InfiniBand_receive_errors [local_link_integrity_errors]=InfiniBand_link_integrity_errors
     [local_ack_timeout_err]=InfiniBand_timeouts [port_xmit_discards]=~InfiniBand_discards
     [port_xmit_wait]=~InfiniBand_waits
-    [link_downed]='!losses of an InfiniBand link|look at cable and port with ibdiagnet or the fabric manager'
+    [link_downed]='!network losses of an InfiniBand link|look at cable and port with ibdiagnet or the fabric manager'
     # Slingshot (HPE: Common CXI core error messages; Open MPI: HPE Cassini Hardware Performance Counters)
     [hni_pcs_uncorrected_cw]=Slingshot_uncorrected_codewords [pct_spt_timeouts]=Slingshot_timeouts
     [pct_sct_timeouts]=Slingshot_timeouts [hni_llr_tx_replay_event]=Slingshot_replays
@@ -114,7 +115,7 @@ _by_limits() {
 compare_faults() {
     local -A was more where fabric sockets limits
     local own=0 limit=0 by_limits=0
-    local line counter count more_of what kind reset='' lacking='' all differ errors=${2:-health.txt}
+    local line counter count more_of what kind code reset='' lacking='' all differ errors=${2:-health.txt}
     [ -e "$1" ] || return 0
     all=$(count_faults)
     _at_end
@@ -167,9 +168,9 @@ compare_faults() {
             throttle) echo "clock_throttled=${more[$what]}" ;;
             ~*) echo "counted_${what#\~}=${more[$what]}$line" ;;
             !*)
-                kind=${what#!} kind=${kind%|*}
+                kind=${what#* } kind=${kind%|*} code=${what%% *}
                 echo "health_${kind// /_}=${more[$what]}$line"
-                echo "$kind +${more[$what]}$line while the job ran; ${what#*|}" >> "$errors"
+                echo "${code#!} $kind +${more[$what]}$line while the job ran; ${what#*|}" >> "$errors"
                 ;;
             *) echo "health_$what=${more[$what]}$line" ;;
         esac

@@ -24,6 +24,7 @@ from ci.slurm_nodes import slurm_partitions
 from plumbline.errors import InputError
 from plumbline.files import make_folder, write_text
 from plumbline.identity import SeriesId
+from plumbline.problems import Problem
 from plumbline.references import MODES
 from plumbline.site.sites import Site
 from postprocess.text import count
@@ -125,7 +126,8 @@ def measure(
             write_text(session.report, json.dumps(content))
             nodes = nodes or _node_options(content, site)
             problems = [f'{case["display_name"]}: {reason}' for case in cases_in(content) if (reason := left_out(case))]
-            outcome.store(home, session.report, len(undecided or cases), [ended.why] * bool(ended.why) + problems)
+            problems = [ended.why] * bool(ended.why) + problems
+            outcome.store(home, session.report, len(undecided or cases), [*map(Problem, problems)])
             session.forget()
             uuids[state] = content['session_info']['uuid']
             if ended.told_to_end:

@@ -37,6 +37,7 @@ from plumbline.files import open_own, write_text
 from plumbline.machine.kind import kind_of
 from plumbline.node_check.jobs import Busy, warning
 from plumbline.paths import ROOT
+from plumbline.problems import Problem
 from plumbline.references import MODES
 from plumbline.signals import Signalled
 from plumbline.site.sites import UNDESCRIBED, Site, load_site, read_site
@@ -135,7 +136,7 @@ class Night:
         self.needs_attention = False
         self.outcome: outcome.Outcome | None = None
         self.summary: Path | None = None  # the file of the summary, once its place is known
-        self.problems: list[str] = []  # what went wrong outside the cases
+        self.problems: list[Problem] = []  # what went wrong outside the cases
         self._told_to_end = False
 
     def run(self, site: Site, results: Path) -> int:
@@ -176,7 +177,7 @@ class Night:
             chosen = planned.choose(self.results, self.site.name, selection, named, minutes, self.arguments.nodes)
         if chosen:
             selection = replace(selection, narrowed_by=(f'{planned.NARROWED}={minutes:g}',))
-        self.problems += problems
+        self.problems += map(Problem, problems)
         session, done = self._resumed(selection)
         chosen = (planned.recorded(session) if session else {}) or chosen
         cases = [case for case in named if not chosen or case in chosen]
@@ -197,7 +198,7 @@ class Night:
         nodes = Nodes.now(self.site)
         for node in nodes.out:
             print(f'plumbline: left out: {node}')
-            self.problems += [node.problem] if node.problem else []
+            self.problems += node.problems()
         print(f'plumbline: all output of ReFrame: {session.log}', flush=True)
 
         session.remember()
@@ -206,7 +207,7 @@ class Night:
             ended = session.run(self.deadline, dict.fromkeys(remaining, ()) if done or chosen else None)
         if session.ended_by == signal.SIGINT:
             return self._ended_by_a_person(session, named, cases)
-        self.problems += [sentence for sentence in ended.warnings if sentence not in self.problems]
+        self.problems += [warned for warned in map(Problem, ended.warnings) if warned not in self.problems]
         content, elapsed = session.content(), time.monotonic() - began
         content['session_info'] |= {'plumbline_machine': kind} if kind else {}
         if ended.why:
@@ -222,7 +223,7 @@ class Night:
         if may_go_on and time.monotonic() < self.deadline:
             self._retry(session, content, cases)
         if not ended.told_to_end:
-            self.problems += complete(session, content, self.site, self.deadline)
+            self.problems += map(Problem, complete(session, content, self.site, self.deadline))
         if may_go_on and not session.ended_by:
             look_again(session, content, self.site, self.deadline, partial(self._first_verdict, session, content))
         if session.ended_by == signal.SIGINT:
@@ -256,7 +257,7 @@ class Night:
         elif done:
             write_text(killed.report, json.dumps(killed.content()))
             why = f'killed after {len(done)} of {killed.expected} cases, and the next session did not resume it'
-            self._store(killed, [why])
+            self._store(killed, [Problem(why)])
         killed.forget()
         return None, set()
 
@@ -271,14 +272,14 @@ class Night:
         print(f'plumbline: {ended}; `ci/nightly` goes on', flush=True)
         return INTERRUPTED
 
-    def _store(self, session: PlannedSession, problems: list[str]) -> None:
+    def _store(self, session: PlannedSession, problems: list[Problem]) -> None:
         for sentence in outcome.store(self.results, session.report, session.expected, problems, self.site.name):
             print(f'plumbline: {sentence}', flush=True)
 
     def _nothing_ran(self, session: PlannedSession, ended: Ended, empty: Selection | None) -> int:
         """Print why nothing was measured; return exit code 1. `empty`: the selection, if it holds no case."""
-        for sentence in self.problems:
-            print(f'plumbline: {sentence}', file=sys.stderr)
+        for problem in self.problems:
+            print(f'plumbline: {problem}', file=sys.stderr)
         self._name_absent_benchmarks()
         words = shlex.join(self.arguments.selection)
         why = f'ReFrame ended with exit code {ended.code} and wrote no report'

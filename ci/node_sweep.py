@@ -36,6 +36,7 @@ from plumbline import settings
 from plumbline.errors import InputError, expected_one_of
 from plumbline.files import write_text
 from plumbline.identity import short_name
+from plumbline.problems import Problem
 from plumbline.references import MODES
 from plumbline.rounds import number_of_rounds
 from plumbline.signals import Signalled
@@ -96,7 +97,7 @@ class NodeSweep:
         self.place = f'{site.name}:{self.partition.name}'
         self.selection = Selection(self.place, arguments.mode, tuple(arguments.selection), ('node_sweep',))
         self.max_nodes = arguments.max_nodes
-        self.problems: list[str] = []  # what went wrong outside the cases
+        self.problems: list[Problem] = []  # what went wrong outside the cases
         self.stopped = False  # whether a signal ended it
         self.options: list[str] = []  # further options of salloc
         if 'SLURM_JOB_ID' in os.environ:  # set by scrontab, for example: srun would take nodes and tasks from it
@@ -165,7 +166,7 @@ class NodeSweep:
             print(f'plumbline: busy, not measured: {_some(busy)}')
         for node in out:
             print(f'plumbline: left out: {node}')
-            self.problems += [node.problem] if node.problem else []
+            self.problems += node.problems()
 
     def _nodes_file(self, nodes: Sequence[str]) -> Path:
         path = self.results / NODES
@@ -176,7 +177,7 @@ class NodeSweep:
         """Return the names of the cases on `nodes`. Raises InputError if there is none, or for too many pairs."""
         variables = {settings.NODE_SWEEP.name: str(self._nodes_file(nodes))}
         cases, problems = self.selection.list_cases(variables)
-        self.problems += problems
+        self.problems += map(Problem, problems)
         if not cases:
             raise InputError('no case is left: a node sweep runs those on one node or two')
         at_once, rounds = len(nodes) // 2, number_of_rounds(len(nodes))

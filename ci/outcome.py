@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from plumbline.errors import InputError, SiteError
+from plumbline.problems import Problem
 from plumbline.signals import Signalled, ignore
 from postprocess.incidents import FAILING
 
@@ -147,7 +148,9 @@ def _answer(sender: Connection, call: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 @isolated
-def store(results: Path, report: Path, expected: int, problems: Sequence[str], site: str | None = None) -> list[str]:
+def store(
+    results: Path, report: Path, expected: int, problems: Sequence[Problem], site: str | None = None
+) -> list[str]:
     """Put a run report into the store; return a sentence for each session of it. Raises InputError.
 
     `expected`: how many cases were to run. `problems`: what went wrong outside the cases.
@@ -156,7 +159,7 @@ def store(results: Path, report: Path, expected: int, problems: Sequence[str], s
     from postprocess.results.store import Store
 
     sentences = []
-    for sentence in ingest(Store(results), [report], site, expected, tuple(problems)):
+    for sentence in ingest(Store(results), [report], site, expected, problems):
         if isinstance(sentence, InputError):
             raise sentence
         sentences.append(sentence)

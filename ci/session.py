@@ -37,6 +37,7 @@ from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import ROOT
+from plumbline.problems import Problem
 from plumbline.results import STAGE
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Site, load_site, name_of_this_site
@@ -420,19 +421,16 @@ def failed(content: Content) -> list[Entry]:
     ]
 
 
-def cut_short(content: Content, why: str, expected: int) -> str:
-    """Write into each unfinished case why it did not end; return a sentence for the session.
-
-    `postprocess.verdicts.problems` reads the sentence.
-    """
+def cut_short(content: Content, why: str, expected: int) -> Problem:
+    """Write into each unfinished case why it did not end; return the problem of the session."""
     cut = [case for case in cases_in(content) if case['result'] == 'abort']
     for case in cut:
-        case['fail_reason'] = f'not run to its end: {why}'
+        case |= {'fail_reason': f'not run to its end: {why}', 'plumbline_not_run': why}
     running = [case['display_name'] for case in cut if case.get('jobid')]
     while_ran = f', while {", ".join(running[:3])} ran' + f' and {len(running) - 3} more' * (len(running) > 3)
     done = len(cases_in(content)) - len(cut)
     sentence = f'the session did not come to its end: {why} after {done} of {count(expected, "case")}'
-    return sentence + while_ran * bool(running)
+    return Problem(sentence + while_ran * bool(running), 'cut short', why=why)
 
 
 def add_runs(content: Content, further: Content, wanted: Iterable[Case], purpose: str = '') -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from plumbline.problems import Problem
 from plumbline.programs import TIME_LIMIT, TimedOut, output_of
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Partition, Site
@@ -70,6 +71,11 @@ class NodeOut:
             return f'{self}, but not drained'
         return f'{self} by Slurm itself, not by a person' if self.by_slurm else ''
 
+    def problems(self, since: str = '') -> list[Problem]:
+        """Return what is wrong if the node is out although no administrator took it out, with `since` when."""
+        lost = Problem(f'{self.problem}{since}', 'node lost', self.partition, nodes=(self.name,))
+        return [lost] if self.problem else []
+
     def __str__(self) -> str:
         return f'{self.name} of {self.partition} is {self.state}' + (f' ({self.reason})' if self.reason else '')
 
@@ -120,8 +126,8 @@ class Nodes:
         out = nodes_out(site)
         return cls(out, {name: float(when) for name, when in booted if name in names}, asked, tuple(_hung))
 
-    def problems_since(self, before: Nodes) -> list[str]:
-        """Return a sentence for each node that was lost, or booted, since `before` without being planned.
+    def problems_since(self, before: Nodes) -> list[Problem]:
+        """Return a problem for each node that was lost, or booted, since `before` without being planned.
 
         A node that took no jobs at `before` is left out: it was reported then, or an administrator works on it.
         """
@@ -129,15 +135,23 @@ class Nodes:
         lost = [node for node in self.out if node.problem and node.name not in known]
         known |= {node.name for node in lost}
         booted = [
-            f'{name} booted at {datetime.fromtimestamp(when).isoformat(timespec="seconds")}, while the session ran'
+            Problem(f'{name} booted at {_time(when)}, while the session ran', 'node lost', nodes=(name,))
             for name, when in self.booted.items()
             if name in before.booted and name not in known and _is_boot(when, before.booted[name], before.asked)
         ]
         unknown = [
-            f'{program} did not answer within {TIME_LIMIT:g} s, so whether nodes were lost is not known: run it by hand'
+            Problem(
+                f'{program} did not answer within {TIME_LIMIT:g} s, so whether nodes were lost is not known: '
+                'run it by hand'
+            )
             for program in dict.fromkeys((*before.hung, *self.hung))
         ]
-        return [f'{node.problem}, since this session began' for node in lost] + booted + unknown
+        gone = [problem for node in lost for problem in node.problems(', since this session began')]
+        return gone + booted + unknown
+
+
+def _time(when: float) -> str:
+    return datetime.fromtimestamp(when).isoformat(timespec='seconds')
 
 
 def _is_boot(when: float, before: float, asked: float) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ci.session import RESUMABLE, Case, Content, Entry, PlannedSession, Selection, case_of, cases_in, left_out
 from plumbline.files import write_text
+from plumbline.problems import Problem
 from plumbline.record import from_dict
 from plumbline.rounds import Place, rounds_of
 from postprocess.text import count
@@ -114,12 +115,12 @@ class Sweep:
         numbered = [{'run_index': number, 'testcases': entries} for number, entries in enumerate(cases)]
         return {'session_info': info | self.recorded, 'runs': numbered}, missing
 
-    def problems(self, content: Content) -> list[str]:
-        """Return a sentence for each case that left trials out, and for each case on two nodes that had only one."""
+    def problems(self, content: Content) -> list[Problem]:
+        """Return a problem for each case that left trials out, and for each case on two nodes that had only one."""
         pairs = {case_of(case) for case in cases_in(content) if nodes_of_place(case) > 1}
         short = {self.cases[case_of(case)]: reason for case in cases_in(content) if (reason := left_out(case))}
-        return [f'{name}: {reason}; a node sweep runs no further job' for name, reason in short.items()] + [
-            f'{self.cases[case]}: not run on {part.nodes[0]}'
+        return [Problem(f'{name}: {reason}; a node sweep runs no further job') for name, reason in short.items()] + [
+            Problem(f'{self.cases[case]}: not run on {part.nodes[0]}')
             for case in self.cases
             for part in self.parts
             if case in pairs and len(part.nodes) == 1
@@ -138,6 +139,7 @@ class Sweep:
                 yield place, _missing(case, name, ran, place, why) if ended else _of_place(ran, swept[place])
             elif ran and ran['result'] not in ('abort', 'pass'):
                 failed = {'result': ran['result'], 'fail_phase': ran['fail_phase'], 'job_state': 'FAILED'}
+                failed['plumbline_not_run'] = ''
                 yield place, _missing(case, name, ran, place, str(ran['fail_reason'])) | failed
             else:
                 yield place, _missing(case, name, template, place, why)
@@ -159,9 +161,9 @@ class Sweep:
         return next((part.nodes for part in self.parts if set(place) <= set(part.nodes)), place)
 
 
-def part_ended(nodes: int, why: str) -> str:
-    """Return a sentence for the session on an allocation that was ended; `postprocess.verdicts.problems` reads it."""
-    return f'the measurement of {count(nodes, "node")} was ended: {why}'
+def part_ended(nodes: int, why: str) -> Problem:
+    """Return the problem of the session whose allocation was ended."""
+    return Problem(f'the measurement of {count(nodes, "node")} was ended: {why}', 'part ended', why=why)
 
 
 def nodes_of_place(case: Entry | None) -> int:
@@ -186,6 +188,7 @@ def _of_place(case: Entry, place: dict[str, Any]) -> Entry:
     faults, breaches, job = record.pop('faults'), record.pop('breaches'), record['job']
     nodes = ','.join(job['nodes'])
     wrong, phase = (faults, 'sanity') if faults else (breaches, 'performance')
+    record['causes'] += [{'code': 'reference', 'what': breach} for breach in breaches]
     return case | _names(case['display_name'], case['unique_name'], job['nodes']) | {
         'record': record, 'job_nodelist': job['nodes'], 'jobid': job['id'], 'scheduler': 'slurm', 'perfvalues': {},
         'job_state': job['state'], 'result': 'fail' if wrong else 'pass', 'fail_phase': phase if wrong else None,
@@ -211,7 +214,8 @@ def _missing(case: Case, name: str, template: Entry | None, place: Place, why: s
         entry['record'] = record.to_dict()
     return entry | _names(name, entry['unique_name'], place) | {
         'job_nodelist': list(place), 'jobid': None, 'job_state': _CANCELLED, 'perfvalues': {}, 'result': 'fail',
-        'fail_phase': 'run', 'fail_reason': f'{",".join(place)}: {why}', 'job_exitcode': None,
+        'fail_phase': 'run', 'fail_reason': f'{",".join(place)}: {why}', 'plumbline_not_run': why,
+        'job_exitcode': None,
     }  # fmt: skip
 
 

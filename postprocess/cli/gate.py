@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plumbline.errors import InputError
+from plumbline.problems import Problem
 from postprocess.cli.app import DEFAULT, NewResults, References, app, complain, in_a_folder, say
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ def gate(
         stored_report = results / 'reports' / f'{name}.json'
         write_text(stored_report, report.read_text(encoding='utf-8'))
     store = Store(results)
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     if code and not any(case['result'] in _FAILED for case in read.cases):
-        problems = (f'the command ended with exit code {code}, and no case of its run report failed',)
+        problems = (Problem(f'the command ended with exit code {code}, and no case of its run report failed'),)
     session = _stored(store, stored_report, name, problems)
     for number in range(1, rerun + 1):
         if not _ran_again(store, session, stored_report, references, number):
@@ -80,7 +81,7 @@ def gate(
     raise typer.Exit(2 if digest.faults else digest.exit_code)
 
 
-def _stored(store: Store, report: Path, name: str, problems: tuple[str, ...] = ()) -> Session:
+def _stored(store: Store, report: Path, name: str, problems: tuple[Problem, ...] = ()) -> Session:
     """Store the session of a report, with `problems` outside its cases, and return it. Raises InputError."""
     from postprocess.readers.ingest import ingest
 

@@ -83,6 +83,7 @@ def ingest(
     results: NewResults = DEFAULT,
 ) -> None:
     """Put run reports into the results store, also those of other suites. A known report changes nothing."""
+    from plumbline.problems import Problem
     from postprocess.readers import ingest as module
     from postprocess.results.store import Store
 
@@ -90,9 +91,8 @@ def ingest(
     stated = _stated(partition, param or [], nodes)
     if stated and not format:
         raise InputError('--partition, --param, --nodes: expected --format with them: ReFrame names its own')
-    for message in module.ingest(
-        Store(results), reports, site, expected, tuple(problem or ()), perflog, format, stated
-    ):
+    problems = [*map(Problem, problem or ())]
+    for message in module.ingest(Store(results), reports, site, expected, problems, perflog, format, stated):
         if isinstance(message, InputError):
             complain(message)
             failed = True

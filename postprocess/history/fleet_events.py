@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
+from plumbline.problems import Problem
 from postprocess.history.fleet import Event, Fleet
 from postprocess.incidents.draft import Draft, JudgedSession, value_of
 from postprocess.incidents.incident import NodeLevel, Scope
 from postprocess.text import percent
-from postprocess.verdicts.problems import Problem
 from postprocess.verdicts.verdict import Verdict
 
 #: An event with at least this loss of performance is certain when it is seen for the first time.
@@ -127,8 +127,8 @@ def add_problems(drafts: list[Draft], problems: Sequence[Problem], night: Judged
         if because:
             because[0].evidence.append(problem.text)
         elif problem.kind == 'node lost':
-            where = Scope(night.session.site, problem.partition, nodes=(problem.node,))
-            drafts.append(Draft('NODE', where, 'session', nodes={problem.node}, cause=problem.text))
+            where = Scope(night.session.site, problem.partition, nodes=problem.nodes)
+            drafts.append(Draft('NODE', where, 'session', nodes={*problem.nodes}, cause=problem.text))
         elif problem.kind == 'hardware':
             drafts.append(_of_hardware(problem, night))
         else:

@@ -12,6 +12,7 @@ from postprocess.incidents.draft import Draft, JudgedSession
 from postprocess.incidents.incident import Incident, IncidentKind, Scope
 from postprocess.results.rows import CaseRow
 from postprocess.text import named
+from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import Verdict
 
 _OF_NODES = ('settings', 'loopback', 'node', 'group')  # kinds whose cause is the nodes themselves
@@ -42,7 +43,7 @@ def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], nig
     `rows`: the verdicts of the case. `passed`: nodes on which it passed when it ran again.
     """
     id = case.id
-    job = f'{id.check} {to_text(id.params)}: job {case.job_id} on {named(case.nodes)}: {case.fail_reason}'
+    job = f'{id.check} {to_text(id.params)}: job {case.job_id} on {named(case.nodes)}: {failure(case)}'
     again = [f'passed when it ran again on {named(passed)}'] if passed else []
     for accusation in names_in(case):
         where = scope_of(night.session.site, id.partition, accusation)

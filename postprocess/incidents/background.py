@@ -20,6 +20,7 @@ from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.health import Health
+from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 #: Sessions in which the beginning of an incident is looked for.
@@ -218,7 +219,7 @@ class Background:
         """Return which job failed, and why if the incident does not already say it in `cause`."""
         where = f' on {named(case.nodes)}'
         state = f', state {case.job_state}' if case.job_state else ''
-        why = case.fail_reason or case.result
+        why = failure(case) or case.result
         text = f'{case.check} {case.params}: job {case.job_id}{where}{state}'
         return text if why in cause else f'{text}: {why}'
 

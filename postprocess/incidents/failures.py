@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from plumbline.causes import SHARED, Cause
 from plumbline.grouping import Key, explain
 from plumbline.identity import CaseId, natural
 from plumbline.record import EXPERIMENTAL
@@ -22,8 +23,7 @@ from postprocess.verdicts.verdict import Verdict
 
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # states of a job that are caused by its node
 _OF_SCHEDULER = ('PREEMPTED', 'CANCELLED', 'REQUEUED')
-_OF_LIMIT = '"counted_OOM_kills_of_its_memory_limit"'
-_BESIDES = re.compile(r'; (?:also: .*|all output: \S+)$')
+_NUMBERS = re.compile(r'(?<!exit code )\S*\d\S*')  # and the names of nodes
 _WORST_FIRST = ('failed', 'missing', 'invalid')
 
 #: The note on a failed case of a check that never ran on real hardware.
@@ -93,14 +93,11 @@ def _ended_with(case: CaseRow, night: JudgedSession) -> str:
 
     A case that a node sweep could not run at a place has no job and is cancelled.
     """
-    why, problems = failure(case) or '', night.comparison.problems
+    cause, problems = _cause_of(case), night.comparison.problems
     if case.result == 'abort':
-        return next((problem.text for problem in problems if problem.kind == 'cut short'), why)
-    if case.job_state == 'CANCELLED' and not case.job_id:
-        return next(
-            (problem.text for problem in problems if problem.kind == 'part ended' and why.endswith(problem.why)), ''
-        )
-    return ''
+        return next((problem.text for problem in problems if problem.kind == 'cut short'), failure(case) or '')
+    parts = (problem for problem in problems if problem.kind == 'part ended' and cause.code == 'not-run')
+    return next((problem.text for problem in parts if problem.why == cause.what), '')
 
 
 def _ended_drafts(
@@ -139,17 +136,17 @@ def _of_its_limit(case: CaseRow) -> bool:
 
     Slurm reports the same state if the kernel killed a process of the job because the node was short of memory.
     """
-    facts = f'{case.provenance}{case.health}'
-    return '"health_OOM_kills"' not in facts and (case.job_state == 'OUT_OF_MEMORY' or _OF_LIMIT in facts)
+    codes = {cause.code for cause in case.why}
+    return 'oom-node' not in codes and (case.job_state == 'OUT_OF_MEMORY' or 'oom-limit' in codes)
 
 
 def _failure_keys(one: _Failed, night: JudgedSession) -> list[Key]:
     """Return the keys of the scopes in which a failed job lies."""
     case = one.case
-    partition, environ, cause = case.partition, case.environ, _alike(failure(case) or '', case.nodes)
-    keys: list[Key] = [('crash', partition, cause)]
+    partition, environ, cause = case.partition, case.environ, _alike(case)
+    keys: list[Key] = [('crash', partition, *cause)]
     if not one.of_node:
-        keys = [('cause', partition, environ, cause), ('case', str(case.id))]
+        keys = [('cause', partition, environ, *cause), ('case', str(case.id))]
         keys += [
             ('check', partition, environ, case.check),
             ('environ', partition, environ),
@@ -160,12 +157,17 @@ def _failure_keys(one: _Failed, night: JudgedSession) -> list[Key]:
     return keys + [('place', place) for place in sorted(night.places_of(one.nodes))]
 
 
-def _alike(cause: str, nodes: Iterable[str]) -> str:
-    """Return the first cause without node names, numbers and output folder, so that equal causes compare equal."""
-    cause = _BESIDES.sub('', cause)
-    for node in sorted(nodes, key=len, reverse=True):
-        cause = re.sub(rf'\b{re.escape(node)}\b', 'NODE', cause)
-    return re.sub(r'(?<!exit code )\b\d[\d.:T-]*', '#', cause)
+def _cause_of(case: CaseRow) -> Cause:
+    """Return the worst cause of a failed job."""
+    return next(iter(case.why), Cause('said', failure(case) or ''))
+
+
+def _alike(case: CaseRow) -> tuple[str, ...]:
+    """Return what failed jobs of one cause have in common: the code, and the check unless checks share the code."""
+    cause = _cause_of(case)
+    if cause.code in ('said', 'not-run'):
+        return cause.code, _NUMBERS.sub('#', cause.what)
+    return (cause.code,) if cause.code in SHARED else (cause.code, case.check)
 
 
 def _failure_draft(
@@ -232,9 +234,8 @@ def _without_numbers(night: JudgedSession, explained: set[int]) -> Iterator[Draf
     groups: dict[tuple[object, ...], list[Verdict]] = defaultdict(list)
     for row in night.comparison.verdicts:
         if row.verdict in _WORST_FIRST and id(row) not in explained:
-            alike = row.cause if row.case_id is None else _alike(row.cause, row.nodes)
-            check = row.id.check if row.case_id is not None else ''
-            groups[row.verdict, row.id.partition, row.id.environ, check, alike].append(row)
+            alike = row.cause if row.case_id is None else row.id.check
+            groups[row.verdict, row.id.partition, row.id.environ, row.case_id is None, alike].append(row)
     for rows in groups.values():
         series = {row.id for row in rows}
         where = Scope(night.session.site, rows[0].id.partition, rows[0].id.environ)
@@ -257,8 +258,8 @@ def _healthy_elsewhere(rows: Sequence[Verdict], night: JudgedSession) -> bool:
 
 def summary_of(failed: Sequence[CaseRow]) -> str:
     """Return the most frequent cause of failed jobs, in the words of one of them, and the number of other causes."""
-    alike: dict[str, list[str]] = defaultdict(list)
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for case in failed:
-        alike[_alike(failure(case) or '', case.nodes)].append(failure(case) or '')
+        alike[_alike(case)].append(failure(case) or '')
     first = max(alike.values(), key=len)[0]
     return first if len(alike) == 1 else f'{first}; and {len(alike) - 1} other causes'

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from plumbline.errors import InputError
+from plumbline.problems import Problem
 from postprocess.readers.measurements import Stated, read_measurements
 from postprocess.readers.performance_logs import read_perflogs
 from postprocess.readers.rules import Rules, place, read_rules
@@ -24,7 +27,7 @@ _NOT_PASSED = {'fail': 'failed', 'skip': 'skipped'}
 
 def ingest(
     store: Store, paths: Sequence[Path], site: str | None = None, expected: int | None = None,
-    problems: tuple[str, ...] = (), perflogs: bool = False, format: str | None = None, stated: Stated | None = None,
+    problems: Sequence[Problem] = (), perflogs: bool = False, format: str | None = None, stated: Stated | None = None,
 ) -> Iterator[str | InputError]:  # fmt: skip
     """Yield a sentence for each session, and an error for each file or session that cannot be used.
 
@@ -44,8 +47,9 @@ def ingest(
             continue
         session, repeated = report.session, []
         if session['source'].endswith('report'):
-            lines = [line for problem in problems if (line := one_line(problem))]
-            session |= {'expected': expected, 'problems': lines + session['problems']}
+            told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
+            session |= {'expected': expected, 'problems': [*map(str, told), *session['problems']]}
+            session['problem_facts'] = json.dumps([vars(each) for each in told if each.kind != 'session'])
         try:
             if session['source'].endswith('report'):
                 repeated = mark_repeated(store, report)

@@ -55,7 +55,9 @@ def repair(store: Store) -> Iterator[str]:
                         f'{path}: has changed since session {uuid} was stored from it, as its sha256 says, and is not '
                         'ingested; restore it, or, if you know why it changed, `plumbline ingest` it'
                     )
-                report.session.update({key: row[key] for key in ('expected', 'problems') if key in row})
+                report.session.update(
+                    {key: row[key] for key in ('expected', 'problems', 'problem_facts') if key in row}
+                )
             store.add(report)
             known.add(report.session['session'])
             yield f'{path}: session {uuid} is ingested again: {count(len(report.samples), "sample")}'

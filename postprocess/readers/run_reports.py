@@ -369,7 +369,8 @@ def _values(
         if not isinstance(measured, list) or len(measured) < 5:
             raise _Unexpected(f'{of}: expected value, reference, two bounds and unit, found {measured!r:.80}')
         value, expected, lower, upper = map(values.number, measured[:4])
-        is_within = value is None or values.is_within(value, expected, lower, upper)
+        within = value is None or values.is_within(value, expected, lower, upper)
+        is_within = measured[5] != 'fail' if measured[5:] and measured[5] else within  # before 4.10: no result
         prefix = f'{entry["system"]}:{entry["partition"]}:'
         name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
         row, factor, is_known = rules.metric(check, name, str(measured[4] or ''), lower, upper)

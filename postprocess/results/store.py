@@ -39,6 +39,7 @@ from plumbline.errors import InputError, SiteError, did_you_mean
 from plumbline.files import write_text, write_whole
 from plumbline.identity import short_name
 from plumbline.paths import is_elsewhere
+from plumbline.problems import Problem
 from plumbline.renames import renames
 from plumbline.site.sites import name_of_this_site
 from postprocess.results import renamed
@@ -72,7 +73,7 @@ class Session:
     `selection`: what was asked for, each as ``option=value`` with ReFrame's long name of the option, such as
     ``name=Osu``; `narrowed_by`: the options that left out cases of the mode. `source`: where `report` came from:
     ``report``, ``database``; of another suite ``other report``, ``other database``, ``perflog``. `file`: the name of
-    the files of the month that hold the session.
+    the files of the month that hold the session. `problem_facts`: JSON of those of `problems` that have facts.
     """
 
     site: str
@@ -96,6 +97,16 @@ class Session:
     report: str
     report_sha256: str
     source: str
+    problem_facts: str | None = None
+
+    @property
+    def stored_problems(self) -> list[Problem]:
+        """What went wrong outside the cases, as `ci` and the reader of its report found it."""
+        facts = {
+            fact['text']: Problem(**fact | {'nodes': (*fact['nodes'],)})
+            for fact in json.loads(self.problem_facts or '[]')
+        }
+        return [facts.get(text, Problem(text)) for text in self.problems]
 
     @property
     def short_name(self) -> str:

@@ -37,7 +37,7 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 #: for the first run of a case, 1 for the next. `purpose` of a further run: ``node`` if a node is in doubt, ``look`` if
 #: it shows how much a metric varies before there is a baseline. `params` and `dims` of metrics and samples: texts of
 #: `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`, `provenance`, `health` and `causes` of a case:
-#: JSON. `status` of a metric: see `status_of`. `selection` and `narrowed_by`: see `Session`.
+#: JSON. `status` of a metric: see `status_of`. `selection`, `narrowed_by` and `problem_facts`: see `Session`.
 TABLES = {
     'samples': _schema(
         case_id=pa.int32(), metric=pa.string(), dims=pa.string(), trial=pa.int32(), node=pa.string(),
@@ -61,7 +61,8 @@ TABLES = {
     'sessions': _schema(
         started=_TIME, ended=_TIME, hostname=pa.string(), user=pa.string(), reframe=pa.string(), mode=pa.string(),
         cmdline=pa.string(), selection=_WORDS, narrowed_by=_WORDS, runs=pa.int32(), ran=pa.int32(),
-        expected=pa.int32(), problems=_WORDS, report=pa.string(), report_sha256=pa.string(), source=pa.string(),
+        expected=pa.int32(), problems=_WORDS, problem_facts=pa.string(), report=pa.string(),
+        report_sha256=pa.string(), source=pa.string(),
     ),
 }  # fmt: skip
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from plumbline.errors import SiteError
 from plumbline.identity import SeriesId
 from plumbline.paths import site_file
+from plumbline.problems import Problem
 from plumbline.references import FILES, Reference, read_references
 from postprocess.text import count
-from postprocess.verdicts.problems import Problem
 
 RETIRED = 'retired.csv'  # beside baseline.csv
 _SHOWN = 3  # rows that a sentence names

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -158,11 +157,10 @@ def lost_number(verdict: Verdict, row: Measured) -> Verdict:
 
 def of_its_own_test(verdict: Verdict, case: CaseRow) -> Verdict:
     """Return the verdict as failed if only another suite has a reference, and its test failed against it."""
-    why = case.fail_reason or ''
-    named = re.search(rf'(?<![\w.-]){re.escape(verdict.id.metric)}=', why)
-    if verdict.verdict != 'no_reference' or case.fail_phase != 'performance' or ('=' in why and not named):
+    beyond = [cause.what for cause in case.why if cause.code == 'reference'] or [verdict.id.metric]
+    if verdict.verdict != 'no_reference' or case.fail_phase != 'performance' or verdict.id.metric not in beyond:
         return verdict
-    return replace(verdict, verdict='failed', cause=why or 'its test failed against its own reference')
+    return replace(verdict, verdict='failed', cause=case.fail_reason or 'its test failed against its own reference')
 
 
 def with_spread(reference: Reference, own: References) -> Reference:

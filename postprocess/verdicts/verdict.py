@@ -11,11 +11,11 @@ from typing import Literal, get_args
 
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Gate, Limits
+from plumbline.problems import Problem
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
 from postprocess.results.store import Session
 from postprocess.verdicts.measured import Job
-from postprocess.verdicts.problems import Problem
 
 VerdictName = Literal[
     'regressed', 'missing', 'failed', 'invalid', 'warning', 'improved', 'ok', 'no_reference', 'informational'

@@ -191,7 +191,7 @@ def test_allocations_follow_each_other_until_each_node_had_its_turn(slurm, measu
     said = capsys.readouterr().out
     assert 'busy, not measured: busy\n' in said and '1 cases on each of 3 free nodes' in said
     assert 'left out: lost' in said and 'left out: m' in said and 'theirs' not in said and 'resumes' not in said
-    assert sweep.problems == ['a check file is not valid', 'lost of p is down, but not drained']
+    assert [*map(str, sweep.problems)] == ['a check file is not valid', 'lost of p is down, but not drained']
 
 
 def test_nodes_that_are_busy_by_their_turn_are_absent(slurm, monkeypatch, tmp_path, capsys):
@@ -299,7 +299,7 @@ def test_what_ended_an_allocation_and_whether_another_follows(state, ended, why,
     assert job.cases == {ONE: ()} and job.asked[-1] == 'scancel'
     (part,) = Sweep.unfinished(tmp_path).parts
     assert (part.why, part.nodes, part.cases, part.round) == (why, ['n1'], [ONE], 3)
-    assert len(sweep.problems) == bool(why) and all(why in problem for problem in sweep.problems)
+    assert len(sweep.problems) == bool(why) and all(why in problem.text for problem in sweep.problems)
     for left in tmp_path.rglob('*'):  # the next row has a sweep of its own
         if left.is_file():
             left.unlink()

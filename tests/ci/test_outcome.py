@@ -17,7 +17,6 @@ from ci import command, outcome
 from ci.session import cut_short
 from ci.sweep import part_ended
 from plumbline.errors import InputError, SiteError
-from postprocess.verdicts import problems
 
 
 @outcome.isolated
@@ -140,15 +139,14 @@ def test_a_page_that_cannot_be_written_is_a_fault_and_no_error(monkeypatch):
     assert not found.lines and found.faults == ['the page was not written: killed: ended by SIGSEGV']
 
 
-def test_what_is_said_of_an_ended_session_is_read_again_as_what_it_is():
+def test_an_ended_session_and_its_cases_have_the_reason_as_data():
     case = {'unique_name': 'HPL', 'display_name': 'HPL', 'system': 'a', 'partition': 'b', 'environ': 'c'}
     content = {'runs': [{'testcases': [case | {'result': 'abort', 'fixture': False, 'jobid': '7'}]}]}
-    said = cut_short(content, 'interrupted by Ctrl-C', 5)
-    assert problems.stored(said).kind == 'cut short'
-    for nodes in (1, 2):
-        part = problems.stored(part_ended(nodes, 'job 5 ended in state CANCELLED'))
-        assert (part.kind, part.why) == ('part ended', 'job 5 ended in state CANCELLED')
-    assert problems.stored('something else: was ended: x').kind == 'session'
+    found = cut_short(content, 'interrupted by Ctrl-C', 5)
+    assert (found.kind, found.why) == ('cut short', 'interrupted by Ctrl-C')
+    assert content['runs'][0]['testcases'][0]['plumbline_not_run'] == 'interrupted by Ctrl-C'
+    part = part_ended(2, 'job 5 ended in state CANCELLED')
+    assert (part.kind, part.why) == ('part ended', 'job 5 ended in state CANCELLED')
 
 
 def test_what_a_look_back_shows_is_printed_with_the_faults_apart(capsys):
@@ -183,7 +181,7 @@ def test_what_a_part_of_the_night_is_given_and_returns(monkeypatch):
     monkeypatch.setattr(store, 'Store', lambda results: f'store of {results}')
     monkeypatch.setattr(ingest, 'ingest', lambda *words: given.append(words) or iter(['one', 'two']))
     assert outcome.store.__wrapped__('r', 'report', 7, ['a problem'], 's') == ['one', 'two']
-    assert given == [('store of r', ['report'], 's', 7, ('a problem',))]
+    assert given == [('store of r', ['report'], 's', 7, ['a problem'])]
     monkeypatch.setattr(ingest, 'ingest', lambda *words: iter(['one', InputError('a file is cut')]))
     with pytest.raises(InputError, match='a file is cut'):
         outcome.store.__wrapped__('r', 'report', 7, [])

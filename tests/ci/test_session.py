@@ -426,7 +426,7 @@ def test_a_part_counts_as_run_if_it_left_a_report(written, further, ran, session
 def test_a_session_that_was_cut_short_says_after_how_many_cases(results, jobs, said):
     cases = [case(f'n{n}', result, jobid='7' if n < jobs else None) for n, result in enumerate(results)]
     content = {'runs': [{'testcases': [*cases, case('x ~f', 'abort')]}]}
-    sentence = module.cut_short(content, 'no time', 2)
+    sentence = str(module.cut_short(content, 'no time', 2))
     assert sentence.endswith(said) and 'no time' in sentence
     assert ['no time' in str(one['fail_reason']) for one in cases] == [result == 'abort' for result in results]
 

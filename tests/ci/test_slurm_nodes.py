@@ -9,7 +9,6 @@ import pytest
 from rows import each_row
 
 from ci import slurm_nodes
-from postprocess.verdicts import problems
 
 SITE = SimpleNamespace(
     partitions={'p': SimpleNamespace(name='p', entry={'scheduler': 'slurm', 'access': ['-p compute']})}
@@ -65,8 +64,8 @@ def test_a_drain_of_slurm_is_a_finding_and_one_of_a_person_is_planned(state, use
     (node,) = slurm_nodes.nodes_out(SITE)
     assert node.by_slurm == by_slurm
     assert bool(node.problem) == by_slurm, 'planned maintenance is no finding'
-    found = problems.stored(node.problem or '')
-    assert not by_slurm or (found.kind, found.node, found.partition) == ('node lost', 'n1', 'p')
+    found = [(problem.kind, problem.nodes, problem.partition) for problem in node.problems()]
+    assert found == [('node lost', ('n1',), 'p')] * by_slurm
 
 
 def test_a_node_whose_prolog_failed(recorded, monkeypatch):
@@ -93,14 +92,13 @@ def test_what_happened_to_nodes_while_a_session_ran_is_told_once_and_planned_wor
     boot = datetime(2026, 11, 22, 2, 13, 40).timestamp()
     booted = before.booted | dict.fromkeys(('n3', 'n5', 'n6'), boot)
     found = slurm_nodes.Nodes(out, booted).problems_since(before)
-    assert found == [
+    assert [*map(str, found)] == [
         'n2 of p is draining (Kill task failed) by Slurm itself, not by a person, since this session began',
         'n5 of p is down (Node unexpectedly rebooted), but not drained, since this session began',
         'n3 booted at 2026-11-22T02:13:40, while the session ran',
     ]
-    read = [problems.stored(text) for text in found]
-    assert [(one.kind, one.node, one.partition) for one in read] == [
-        ('node lost', 'n2', 'p'), ('node lost', 'n5', 'p'), ('node lost', 'n3', ''),
+    assert [(one.kind, one.nodes, one.partition) for one in found] == [
+        ('node lost', ('n2',), 'p'), ('node lost', ('n5',), 'p'), ('node lost', ('n3',), ''),
     ]  # fmt: skip
 
 
@@ -163,7 +161,7 @@ def test_a_program_that_hangs_is_named_once_and_the_nodes_are_not_known(monkeypa
     monkeypatch.setattr(slurm_nodes, '_hung', {})
     before = slurm_nodes.Nodes.now(SITE)
     (problem,) = slurm_nodes.Nodes.now(SITE).problems_since(before)
-    assert problem.startswith('sinfo did not answer') and 'not known' in problem
+    assert problem.text.startswith('sinfo did not answer') and 'not known' in problem.text
     assert (tmp_path / 'times').read_text() == 'asked\n'
     assert capsys.readouterr().out.count('sinfo did not end within 0.2 s') == 1
 

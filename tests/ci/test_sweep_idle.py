@@ -169,7 +169,7 @@ def test_what_was_measured_to_its_end_is_stored(why, late, judged, code, stored,
     problems = [] if wanted is not False else [f'1 node was ended: {why}']
     assert [number for number, _ in idle.stored] == ([stored] if stored else [])
     for _, said in idle.stored:
-        assert [problem.removeprefix('the measurement of ') for problem in said] == problems
+        assert [problem.text.removeprefix('the measurement of ') for problem in said] == problems
     printed = capsys.readouterr()
     assert ('were wanted' in printed.out, 'idle nodes failed' in printed.err) == (wanted is True, wanted is False)
     assert ('nothing was measured' in printed.out) == (stored is None and late is True)

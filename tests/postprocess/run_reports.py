@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from plumbline.errors import InputError
 from plumbline.identity import Quantity
 from plumbline.limits import Limits
 from plumbline.record import NOTHING, Summary
@@ -19,6 +20,8 @@ from plumbline.references import Reference, read_references
 from postprocess import demo
 from postprocess.cli import app
 from postprocess.demo import BEGAN, SITE, SITE_YAML, as_csv, case, metric, metrics_of, reference  # noqa: F401
+from postprocess.readers.ingest import ingest
+from postprocess.results.store import Store
 from postprocess.verdicts.verdict import Verdict
 
 
@@ -85,6 +88,11 @@ class Workplace:
         result = self.run('ingest', *(self.write(content) for content in contents), *words)
         assert result.exit_code == 0, result.output
         return result
+
+    def store(self, content, *problems):
+        """Store a report with problems outside its cases, as `ci` does."""
+        messages = [*ingest(Store(self.results), [self.write(content)], problems=problems)]
+        assert not any(isinstance(message, InputError) for message in messages), messages
 
     def compare(self, *arguments):
         """Exit code and document of ``plumbline compare --format json``."""

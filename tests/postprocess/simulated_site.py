@@ -64,7 +64,7 @@ class Site:
     def run(self, *args, problem=None, **kwargs):
         """Ingest a night; its uuid."""
         content = self.content(*args, **kwargs)
-        self.work.ingest(content, **({'problem': problem} if problem else {}))
+        self.work.store(content, *([problem] if problem else []))
         return content['session_info']['uuid']
 
     def healthy(self, nights=5):

@@ -99,6 +99,7 @@ def test_a_case_that_failed_by_its_performance_is_judged_by_each_metric(work):
     entry = case(
         metrics={'triad': metric([80.0]), 'copy': metric([100.0])}, result='fail', fail_phase='performance',
         fail_reason='performance error: failed to meet reference(s): triad=80',
+        perfvalues={'cluster:cpu:triad': [80.0, 100.0, -0.05, None, 'GB/s']},
     )  # fmt: skip
     document = work.judge(entry, reference(), reference(metric='copy'))
     assert document['counts'] == {'regressed': 1, 'ok': 1}

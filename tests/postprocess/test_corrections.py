@@ -12,6 +12,8 @@ from run_reports import BEGAN, SITE, Workplace, all_nights_over, case, report
 from simulated_site import DAY, METRICS, NODES, OSU, Site, slow_node
 from test_incidents import failed
 
+from plumbline.problems import Problem
+
 WHY = ('--why', 'one DIMM')
 
 
@@ -523,7 +525,7 @@ def wrong(ordinary, tmp_path_factory):
     site = Site(Workplace(tmp_path_factory.mktemp('wrong')))
     site.take(ordinary)
     with all_nights_over():
-        site.run(problem='ReFrame was killed')
+        site.run(problem=Problem('ReFrame was killed'))
         (over,) = site.judged(1)
         for _ in range(2):
             site.run(two_slow, replaced={'n7': failed('n7', 'lost')})

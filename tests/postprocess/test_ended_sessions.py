@@ -6,6 +6,8 @@ import json
 import pytest
 from run_reports import BEGAN, case, metric, reference, report
 
+from plumbline.problems import Problem
+
 CHECKS = ('STREAM', 'Dgemm', 'HPL')
 CTRL_C = 'interrupted by Ctrl-C'
 BUDGET = 'the time budget is used up'
@@ -19,12 +21,17 @@ def ended(check, why, **fields):
     """A case as `ci/session.py` leaves it where ReFrame was told to end; only one that had begun has a job."""
     said = f'not run to its end: {why}'
     return case(
-        check=check, result='abort', fail_phase='run', fail_reason=said, **{'jobid': None, 'nodes': ()} | fields
-    )
+        check=check, result='abort', fail_phase='run', fail_reason=said, plumbline_not_run=why,
+        **{'jobid': None, 'nodes': ()} | fields,
+    )  # fmt: skip
 
 
 def said(why):
     return f'the session did not come to its end: {why} after 1 of 5 cases'
+
+
+def cut_short(why):
+    return Problem(said(why), 'cut short', why=why)
 
 
 @pytest.fixture
@@ -39,10 +46,10 @@ def measured(work):
     return work
 
 
-def night(work, number, *entries, problem=()):
+def night(work, number, *entries, problem=None):
     entries = entries or (*map(good, CHECKS), good('OsuLatency', 'other'), good('Gemm', partition='gpu'))
-    options = {'problem': problem} if problem else {}
-    work.ingest(report(*entries, uuid=f'{number:08x}', mode='quick', began=BEGAN + 86400 * number), **options)
+    content = report(*entries, uuid=f'{number:08x}', mode='quick', began=BEGAN + 86400 * number)
+    work.store(content, *([problem] if problem else []))
 
 
 @pytest.mark.parametrize('why', [CTRL_C, BUDGET])
@@ -52,7 +59,7 @@ def test_what_an_interrupt_left_unmeasured_is_one_incident(measured, why):
         ended('Dgemm', why, jobid='8', nodes=('n1',)), ended('HPL', why),
         ended('OsuLatency', why, stack='other'), ended('Gemm', why, partition='gpu'),
     )  # fmt: skip
-    night(measured, 1, good('STREAM'), *left, problem=said(why))
+    night(measured, 1, good('STREAM'), *left, problem=cut_short(why))
     document = measured.compare()
     (one,) = document['incidents']
     assert document['exit_code'] == 1 and document['counts']['ok'] == 1
@@ -68,13 +75,13 @@ def test_what_an_interrupt_left_unmeasured_is_one_incident(measured, why):
 
 def test_what_a_killed_reframe_has_no_word_of_belongs_to_the_same_incident(measured):
     """Its journal has the case that ended; of the others one was in the report."""
-    night(measured, 1, good('STREAM'), ended('Dgemm', CTRL_C), problem=said(CTRL_C))
+    night(measured, 1, good('STREAM'), ended('Dgemm', CTRL_C), problem=cut_short(CTRL_C))
     (one,) = measured.compare()['incidents']
     assert (one['cause'], one['metrics']) == (said(CTRL_C), 4)
 
 
 def test_without_any_case_that_began_it_is_still_one_incident(measured):
-    night(measured, 1, good('STREAM'), problem=said(CTRL_C))
+    night(measured, 1, good('STREAM'), problem=cut_short(CTRL_C))
     (one,) = measured.compare()['incidents']
     assert (one['cause'], one['metrics'], one['checks'][0]) == (said(CTRL_C), 4, 'Dgemm')
 
@@ -97,7 +104,7 @@ def test_a_case_that_failed_by_itself_is_an_incident_of_its_own(measured):
         check='HPL', metrics={'triad': metric([])}, result='fail', fail_phase='sanity', fail_reason='residual too large'
     )
     left = ended('OsuLatency', CTRL_C, stack='other'), ended('Gemm', CTRL_C, partition='gpu')
-    night(measured, 1, good('STREAM'), good('Dgemm'), broken, *left, problem=said(CTRL_C))
+    night(measured, 1, good('STREAM'), good('Dgemm'), broken, *left, problem=cut_short(CTRL_C))
     found = {one['cause']: one['checks'] for one in measured.compare()['incidents']}
     assert found == {'failed: residual too large': ['HPL'], said(CTRL_C): ['Gemm', 'OsuLatency']}
 
@@ -111,7 +118,7 @@ def test_an_interrupted_node_sweep_blames_no_node(work):
         values |= {'missing': why} if why else {}
         left = {
             'result': 'fail', 'fail_phase': 'run', 'fail_reason': f'{node}: {why}', 'job_state': 'CANCELLED',
-            'jobid': None, 'job_exitcode': None,
+            'jobid': None, 'job_exitcode': None, 'plumbline_not_run': why,
         } if why else {}  # fmt: skip
         names = {'unique_name': f'{check}_{node}', 'display_name': f'{check} %size=big %.nid={node}'}
         entry = case(check=check, metrics={'triad': values}, nodes=(node,), **names, **left)
@@ -125,14 +132,15 @@ def test_an_interrupted_node_sweep_blames_no_node(work):
         place(check, node, CTRL_C if node in ('n4', 'n5') else '') for check in ('STREAM', 'Dgemm') for node in sites
     ]
     problem = f'the measurement of 6 nodes was ended: {CTRL_C}'
-    work.ingest(report(*entries, uuid='bbbb2222', began=BEGAN + 86400), problem=problem)
+    part = Problem(problem, 'part ended', why=CTRL_C)
+    work.store(report(*entries, uuid='bbbb2222', began=BEGAN + 86400), part)
     (one,) = work.compare()['incidents']
     assert (one['kind'], one['where'], one['cause']) == ('CASE', 'cpu/system', problem)
     assert one['nodes'] == ['n4', 'n5'] and one['checks'] == ['Dgemm', 'STREAM']
 
 
 def test_the_outputs_name_the_reason_once(measured):
-    night(measured, 1, good('STREAM'), ended('Dgemm', CTRL_C), ended('HPL', CTRL_C), problem=said(CTRL_C))
+    night(measured, 1, good('STREAM'), ended('Dgemm', CTRL_C), ended('HPL', CTRL_C), problem=cut_short(CTRL_C))
     result = measured.run('compare', '--summary')
     assert result.stdout.split('\n\n')[-1].startswith('FAILED: 1 incident open, 1 new; ')
     listed = json.loads(measured.run('incidents', '--format', 'json').stdout)

@@ -10,12 +10,12 @@ from rows import each_row
 from run_reports import verdict_of
 
 from plumbline.identity import Quantity, SeriesId
+from plumbline.problems import Problem
 from postprocess.history.fleet import Event, Fleet, _drain, _lately, _left_out, drain, write_drain
 from postprocess.history.fleet_events import _covers, _leave_out, add_events, add_problems
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Scope
 from postprocess.incidents.ledger import Entry
-from postprocess.verdicts.problems import Problem
 
 TRIAD = SeriesId('cpu', 'system', 'STREAM', (), 'triad')
 
@@ -115,7 +115,7 @@ def test_what_stands_out_on_a_node_is_left_out_of_the_losses_of_all():
 
 
 @each_row(('problem', 'drafts', 'evidence', 'new'), [
-    (Problem('x'), [], [], ('CASE', ())), (Problem('x', 'node lost', 'cpu', node='n1'), [], [], ('NODE', ('n1',))),
+    (Problem('x'), [], [], ('CASE', ())), (Problem('x', 'node lost', 'cpu', nodes=('n1',)), [], [], ('NODE', ('n1',))),
     (Problem('x', 'not measured'), [draft('failure')], ['x'], None),
     (Problem('x', 'not measured'), [draft()], [], ('CASE', ())),
     (Problem('x', 'fixture', 'cpu', 'system'), [draft('failure', environ='system')], ['x'], None),

@@ -10,6 +10,7 @@ import numpy
 import pytest
 from rows import each_row
 
+from plumbline.causes import Cause
 from plumbline.errors import InputError
 from plumbline.grouping import Group, Named
 from plumbline.identity import CaseId, Quantity
@@ -410,11 +411,24 @@ def test_drafts_like_a_split_incident_are_divided_and_a_dated_one_begins_when_a_
 # Failures by cause
 
 
-def test_causes_are_alike_without_nodes_numbers_and_folders():
-    cause = 'failed: n1 and n10 took 12.5 s at 2026-11-01T02:03, exit code 137 on node7x; also: n1 is hot'
-    assert failures._alike(cause, ['n1', 'n10']) == 'failed: NODE and NODE took # s at #, exit code 137 on node7x'
-    assert failures._alike('lost 3 lines; all output: /x/y', []) == 'lost # lines'
-    assert failures._alike('', ['n1']) == ''
+def of(*codes, what='x'):
+    """The column of these causes."""
+    return json.dumps([vars(Cause(code, what)) for code in codes])
+
+
+@each_row(('one', 'other', 'same'), [
+    # what checks share, whatever its words; what is of one check; and what only a sentence says
+    (('license', 'x', 'STREAM'), ('license', 'y', 'Osu'), True),
+    (('license', 'x', 'STREAM'), ('stack', 'x', 'STREAM'), False),
+    (('crash', 'x', 'STREAM'), ('crash', 'y', 'STREAM'), True),
+    (('crash', 'x', 'STREAM'), ('crash', 'x', 'Osu'), False),
+    (('said', 'n1 took 12.5 s at 02:03', 'STREAM'), ('said', 'n10 took 3 s at 14:00', 'Osu'), True),
+    (('said', 'exit code 1 on n1', 'STREAM'), ('said', 'exit code 2 on n1', 'STREAM'), False),
+    (('said', 'lost', 'STREAM'), ('said', 'gone', 'STREAM'), False),
+])  # fmt: skip
+def test_causes_are_alike_by_their_code(one, other, same):
+    jobs = [case(check, causes=of(code, what=what)) for code, what, check in (one, other)]
+    assert (failures._alike(jobs[0]) == failures._alike(jobs[1])) == same
 
 
 def test_failed_jobs_are_summed_up_by_their_most_frequent_cause():
@@ -425,17 +439,14 @@ def test_failed_jobs_are_summed_up_by_their_most_frequent_cause():
     assert failures.summary_of([jobs[1], jobs[0]]) == 'failed: gone; and 1 other causes'
 
 
-LIMIT = '{"counted_OOM_kills_of_its_memory_limit": 1}'
-
-
 @each_row(('fields', 'of_limit', 'of_node'), [
     ({}, False, True), ({'nodes': ()}, False, False), ({'result': 'abort'}, False, False),
     *(({'job_state': state}, False, False) for state in ('PREEMPTED', 'CANCELLED', 'REQUEUED')),
     ({'job_state': 'NODE_FAIL'}, False, True), ({'job_state': 'FAILED'}, False, True),
     ({'job_state': 'OUT_OF_MEMORY'}, True, False),
-    ({'health': LIMIT}, True, False), ({'provenance': LIMIT}, True, False),
-    ({'job_state': 'OUT_OF_MEMORY', 'health': '{"health_OOM_kills": 2}'}, False, True),
-    ({'provenance': LIMIT, 'health': '{"health_OOM_kills": 2}'}, False, True),
+    ({'causes': of('oom-limit')}, True, False), ({'causes': of('crash', 'oom-limit')}, True, False),
+    ({'job_state': 'OUT_OF_MEMORY', 'causes': of('oom-node')}, False, True),
+    ({'causes': of('oom-limit', 'oom-node')}, False, True),
 ])  # fmt: skip
 def test_a_job_that_then_passed_failed_of_its_node_its_memory_limit_or_the_scheduler(fields, of_limit, of_node):
     job = case(**{'result': 'fail'} | fields)
@@ -450,13 +461,11 @@ def problem(kind, text, why=''):
     ({'result': 'fail'}, [problem('cut short', 'killed')], ''),
     ({'result': 'abort'}, [problem('part ended', 'x'), problem('cut short', 'killed')], 'killed'),
     ({'result': 'abort', 'fail_reason': 'ended'}, [], 'ended'),
-    ({'result': 'fail', 'job_state': 'CANCELLED', 'fail_reason': 'late'}, [problem('part ended', 'part', 'late')],
-     'part'),
-    ({'result': 'fail', 'job_state': 'CANCELLED', 'fail_reason': 'late'}, [problem('part ended', 'part', 'lost')], ''),
-    ({'result': 'fail', 'job_state': 'CANCELLED', 'fail_reason': 'late'}, [problem('cut short', 'part', 'late')], ''),
-    ({'result': 'fail', 'job_state': 'CANCELLED', 'fail_reason': 'late', 'job_id': '7'},
-     [problem('part ended', 'part', 'late')], ''),
-    ({'result': 'fail', 'job_state': 'FAILED', 'fail_reason': 'late'}, [problem('part ended', 'part', 'late')], ''),
+    ({'result': 'fail', 'causes': of('not-run', what='late')}, [problem('part ended', 'part', 'late')], 'part'),
+    ({'result': 'fail', 'causes': of('not-run', what='late')}, [problem('part ended', 'part', 'lost')], ''),
+    ({'result': 'fail', 'causes': of('not-run', what='late')}, [problem('cut short', 'part', 'late')], ''),
+    ({'result': 'fail', 'causes': of('said', what='late')}, [problem('part ended', 'part', 'late')], ''),
+    ({'result': 'fail', 'fail_reason': 'late'}, [problem('part ended', 'part', 'late')], ''),
 ])  # fmt: skip
 def test_why_a_case_was_ended_is_told_by_its_session(fields, problems, why):
     assert failures._ended_with(case(**fields), stub(comparison=stub(problems=problems))) == why
@@ -478,7 +487,8 @@ def test_the_scopes_of_a_failed_job_are_named_from_its_cause_to_its_places():
     night = stub(several=lambda partition: True, places_of=lambda nodes: {'switch s1', 'rack r1'} if nodes else set())
     places = [('place', 'rack r1'), ('place', 'switch s1')]
     wide = [
-        ('cause', 'cpu', 'system', 'failed: NODE lost # s'), ('case', str(CASE)), ('check', 'cpu', 'system', 'STREAM'),
+        ('cause', 'cpu', 'system', 'said', 'failed: # lost # s'), ('case', str(CASE)),
+        ('check', 'cpu', 'system', 'STREAM'),
         ('environ', 'cpu', 'system'), ('partition', 'cpu'),
     ]  # fmt: skip
     plain = failed_on('n2', 'n1', fail_reason='n2 lost 3 s')
@@ -487,7 +497,7 @@ def test_the_scopes_of_a_failed_job_are_named_from_its_cause_to_its_places():
     alone = stub(several=lambda partition: False, places_of=night.places_of)
     assert failures._failure_keys(plain, alone) == wide + places
     crash = failed_on('n1', fail_reason='n1 lost 3 s', job_state='NODE_FAIL')
-    assert failures._failure_keys(crash, alone) == [('crash', 'cpu', 'failed: NODE lost # s'), nodes[0], *places]
+    assert failures._failure_keys(crash, alone) == [('crash', 'cpu', 'said', 'failed: # lost # s'), nodes[0], *places]
 
 
 @each_row(('group', 'healthy', 'only'), [

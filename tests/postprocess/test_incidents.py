@@ -18,6 +18,7 @@ from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_ca
 
 from plumbline.grouping import explain
 from plumbline.identity import SeriesId
+from plumbline.problems import Problem
 from postprocess.history.digest import digest
 from postprocess.incidents.incident import Incident, Scope, Value
 from postprocess.incidents.known import Known, Seen, since
@@ -149,15 +150,16 @@ def test_a_node_that_crashes_its_job_is_an_incident_though_the_rerun_passes(site
     assert ' healing: NODE n5: ' in site.work.run('compare --summary').stdout
 
 
-@pytest.mark.parametrize(('state', 'facts', 'kind'), [
-    ('OUT_OF_MEMORY', {}, 'CASE'),
-    ('FAILED', {'counted_OOM_kills_of_its_memory_limit': '2 at 4096 MiB'}, 'CASE'),
-    ('OUT_OF_MEMORY', {'health_OOM_kills': '2'}, 'NODE'),  # it was killed since the node was short
+@pytest.mark.parametrize(('state', 'code', 'kind'), [
+    ('OUT_OF_MEMORY', 'time-limit', 'CASE'),
+    ('FAILED', 'oom-limit', 'CASE'),
+    ('OUT_OF_MEMORY', 'oom-node', 'NODE'),  # it was killed since the node was short
 ])  # fmt: skip
-def test_a_job_that_reached_its_own_memory_limit_accuses_no_node(site, state, facts, kind):
+def test_a_job_that_reached_its_own_memory_limit_accuses_no_node(site, state, code, kind):
     again = case(metrics=site.metrics(1.0), nodes=('n9',), **named('n5'))
-    killed = failed('n5', 'OOM: the job used more memory than it was given on n5', provenance=facts)
+    killed = failed('n5', 'OOM: the job used more memory than it was given on n5')
     killed['record']['job']['state'] = state
+    killed['record']['causes'] = [{'code': code, 'what': 'OOM', 'nodes': 'n5'}]
     site.run(replaced={'n5': killed}, again=[[again]])
     (one,) = site.judged(1)
     assert one['kind'] == kind and 'OOM' in one['cause']
@@ -185,7 +187,10 @@ def test_failed_jobs_on_some_of_400_nodes_name_their_nodes_in_every_output(work,
     said = 'xhpl ended with exit code 3 in trial 1 of 3 on {}; all output: evidence/demo/2026-11/{}.tar.gz'
     reasons = {node: said.format(node, node.encode().hex()) for node in lost}
     reasons[lost[0]] = reasons[lost[0]].replace('; all', f'; also: {lost[0]}: boost changed from 1 to 0; all')
-    site.run(replaced={node: failed(node, reason, 1) for node, reason in reasons.items()})
+    jobs = {node: failed(node, reason, 1) for node, reason in reasons.items()}
+    for node, job in jobs.items():
+        job['record']['causes'] = [{'code': 'exit-code', 'what': 'xhpl ended with exit code 3', 'nodes': node}]
+    site.run(replaced=jobs)
     (one,) = site.judged(1)
     assert one['kind'] == 'NODE'
     assert one['nodes'] == sorted(lost)
@@ -242,7 +247,7 @@ def test_what_a_ladder_names_are_incidents_that_another_ladder_clears(site):
 
 
 def test_a_problem_of_the_session_is_an_incident_of_that_session_alone(young):
-    young.run(problem='ReFrame was killed')
+    young.run(problem=Problem('ReFrame was killed'))
     (one,) = young.judged(1)
     assert (one['kind'], one['what']) == ('CASE', 'ReFrame was killed')
     young.run()
@@ -251,7 +256,7 @@ def test_a_problem_of_the_session_is_an_incident_of_that_session_alone(young):
 
 
 def test_a_node_that_is_lost_is_named(site):
-    site.run(problem='n7 of cpu is down* (Not responding), but not drained')
+    site.run(problem=Problem('n7 of cpu is down*', 'node lost', 'cpu', nodes=('n7',)))
     (one,) = site.judged(1)
     assert (one['kind'], one['where'], one['nodes']) == ('NODE', 'n7', ['n7'])
 

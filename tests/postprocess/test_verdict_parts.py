@@ -13,10 +13,12 @@ import numpy
 import pytest
 from rows import each_row
 
+from plumbline.causes import Cause
 from plumbline.errors import InputError
 from plumbline.identity import CaseId, Quantity
 from plumbline.limits import Limits, Tolerance
 from plumbline.paths import ROOT
+from plumbline.problems import Problem
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference, read_references
 from postprocess.results.rows import CaseRow, MetricRow
@@ -27,7 +29,7 @@ from postprocess.verdicts import compare, gather, health, measured
 from postprocess.verdicts.baseline import Proposal, Replacement, Wanted
 from postprocess.verdicts.candidates import Candidate, Doubt
 from postprocess.verdicts.measured import Job, Measured
-from postprocess.verdicts.problems import problems_of, stored
+from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.proposals import to_baseline
 from postprocess.verdicts.retire import retire
 
@@ -44,6 +46,14 @@ def case(case_id=1, check='STREAM', result='pass', round=0, nodes=('n1',), reaso
         case_id=case_id, partition='cpu', environ='system', check=check, params='-', result=result, round=round,
         nodes=list(nodes), fail_reason=reason, **texts | known | fields,
     )  # fmt: skip
+
+
+def of(code):
+    """The column of one cause."""
+    return json.dumps([vars(Cause(code, 'x'))])
+
+
+SAID = of('said')
 
 
 def metric(case_id=1, name='triad', mean=100.0, status='measured', **fields):
@@ -206,7 +216,7 @@ def test_a_clock_below_95_percent_of_the_others_is_told(clock, others, words):
 
 
 def session(problems=(), expected=2, ran=2, mode='quick'):
-    return SimpleNamespace(problems=problems, expected=expected, ran=ran, mode=mode)
+    return SimpleNamespace(stored_problems=[*map(Problem, problems)], expected=expected, ran=ran, mode=mode)
 
 
 @each_row(('of', 'cases', 'rows', 'kinds'), [
@@ -219,21 +229,15 @@ def session(problems=(), expected=2, ran=2, mode='quick'):
     (session(), [case(2, fixture=True, result='fail', reason='x')], [series()], ['fixture']),
     (session(), [case(2, fixture=True)], [series()], []),
     # a case that failed shows it by its series, one that ended with another reason does not
-    (session(), [case(2, result='fail', reason='x', fail_phase='run')], [series()], []),
-    (session(), [case(2, result='fail', reason='x', fail_phase='performance')], [series()], ['case']),
-    (session(), [case(2, result='fail', reason='failed to meet reference: x', fail_phase='performance')], [series()],
+    (session(), [case(2, result='fail', causes=SAID, fail_phase='run')], [series()], []),
+    (session(), [case(2, result='fail', causes=SAID, fail_phase='performance')], [series()], ['case']),
+    (session(), [case(2, result='fail', causes=of('reference'), fail_phase='performance')], [series()], []),
+    (session(), [case(1, result='fail', causes=SAID, fail_phase='performance')], [series(), series(job('missing'))],
      []),
-    (session(), [case(1, result='fail', reason='x', fail_phase='performance')], [series(), series(job('missing'))], []),
-    (session(), [case(1, result='fail', reason='x', fail_phase='performance')], [series()], ['case']),
+    (session(), [case(1, result='fail', causes=SAID, fail_phase='performance')], [series()], ['case']),
 ])  # fmt: skip
 def test_what_went_wrong_outside_the_series(of, cases, rows, kinds):
     assert [problem.kind for problem in problems_of(of, cases, rows)] == kinds
-
-
-def test_a_lost_node_is_read_from_its_sentence():
-    found = stored('n3 booted at 2026-11-02T03:04:05, while the session ran')
-    assert (found.kind, found.node, found.partition) == ('node lost', 'n3', '')
-    assert stored('something else').kind == 'session'
 
 
 # Rows of a baseline

@@ -176,7 +176,7 @@ def comparison(found: Comparison, digest: Digest | None = None, course: Course |
                  'p': common.p}
                 for common in found.common
             ],
-            'left_out': found.left_out, 'undecided': found.undecided,
+            'left_out': found.left_out, 'undecided': found.undecided, 'busy': found.busy,
             'history': [[span[0].session, span[-1].session] for span in course.spans] if course else [],
             'again': [vars(again) | {'not_on': list(again.not_on)} for again in found.again],
         },

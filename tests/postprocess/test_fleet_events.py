@@ -33,7 +33,9 @@ def drafts_of(*events, nodes=10, values=None):
         for node, value in (values or {'n1': 80}).items()
     ]
     session = SimpleNamespace(site='s')
-    night = SimpleNamespace(session=session, all_places=('rack 1',), comparison=SimpleNamespace(verdicts=rows))
+    night = SimpleNamespace(
+        session=session, all_places=('rack 1',), comparison=SimpleNamespace(verdicts=rows, problems=[])
+    )
     drafts = []
     add_events(drafts, Fleet(session, nodes, 20, list(events), {}, [], []), night)
     return drafts

@@ -68,6 +68,10 @@ def test_each_value_of_a_report_is_stored(work, name):
     said = work.run('ingest', RECORDED / f'{name}.json')
     expected = written(document(name))
     assert said.exit_code == 0 and sum(expected.values()) == REPORTS[name], said.output
+    no_times = [key for key in expected if key[-1] == 0 and key[-2] == 's']  # `cholesky`, printed as 0.00 s
+    assert len(no_times) == 2 * (name == 'eessi-repeats')
+    for key in no_times:
+        del expected[key]
     assert without_repetition(stored(work)) == without_repetition(expected)
 
 
@@ -100,6 +104,7 @@ def test_each_value_of_the_logs_is_stored(work, name):
             expected[path.parts[-2], path.stem, metric, round(value, 9)] += 1
             tests[path.stem] += 1
     assert tests == LOGS[name]
+    expected = Counter({key: n for key, n in expected.items() if key[-1]})  # a time printed as 0.00 s is none
     said = work.run('ingest', '--perflog', *files)
     assert said.exit_code == 0, said.output
     rows = csv.DictReader(io.StringIO(work.run('export', '--to', 'csv', '--table', 'samples').stdout))
@@ -180,6 +185,7 @@ def test_a_loss_of_7_percent_is_found_the_same_night_with_its_place(work, name):
     del report['runs'][1:]  # jobs of one night differ by a quarter on this machine: one of them
     tests = report['runs'][0]['testcases']
     tests[:] = [case for case in tests if 'repeat_no=1' not in case['display_name']]
+    report['runs'][0]['num_cases'] = len(tests)
     work.ingest(*(night(report, number, noise=noise) for number in range(10)))
     assert work.run('record propose').exit_code == 0
     assert work.run('record accept').exit_code == 0

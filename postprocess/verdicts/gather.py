@@ -293,7 +293,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSe
         series=table | {'number': list(range(len(all_series)))},
         wanted={'number': number, 'nodes': nodes_of, 'place': list(range(len(wanted)))},
     )
-    values = numpy.full((len(wanted), len(sessions), 2), numpy.nan)
+    values: ndarray = numpy.full((len(wanted), len(sessions), 2), numpy.nan)
     if table_of_jobs.num_rows:
         # not with to_numpy, which imports pandas: the import takes longer than the query
         series, night, value = (

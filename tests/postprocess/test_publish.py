@@ -11,11 +11,11 @@ from urllib.parse import quote
 import pytest
 from browser import ALL
 from lxml import html
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
+from postprocess.demo import plant
 from postprocess.report import publish as module
 from postprocess.report.site_data import site_content
-from studies import planted
 
 DAY = 86400
 NIGHTS = 34
@@ -161,7 +161,9 @@ def year(tmp_path_factory):
             rates = {f'rate_{j}': (100 + 7 * k + j, factor) for j in range(4)}
             yield f'App{k // 4}', f'input={k % 4}', [f'n{k}'], 'GB/s', rates
 
-    work = planted.store(tmp_path_factory.mktemp('nights'), NIGHTS, cases, kernel=4)
+    nights = tmp_path_factory.mktemp('nights')
+    plant(nights, NIGHTS, cases, kernel=4)
+    work = Workplace(nights)
     folder = tmp_path_factory.mktemp('published')
     answer = work.run('publish', folder, '--pages', 2)
     assert answer.exit_code == 0 and '2026-10: 13 sessions' in answer.output

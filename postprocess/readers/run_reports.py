@@ -223,8 +223,10 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         'reframe': _get(info, 'version', str, 'session_info'), 'mode': selection.mode, 'cmdline': cmdline,
         'selection': _chosen(info, 'selection') or list(selection.selection),
         'narrowed_by': list(selection.narrowed_by) if narrowed_by is None else narrowed_by, 'runs': len(runs),
-        'ran': len(identities), 'problems': [*clock_problems(started, ended), *_lost_cases(runs)], **origin,
+        'ran': len(identities), 'problems': clock_problems(started, ended), **origin,
     }  # fmt: skip
+    if 'plumbline_mode' not in info:  # else ci counts the cases, and puts those that ran again in place of others
+        session['problems'] += _lost_cases(runs)
     if not any(map(_is_ours, (entry for _, entry in entries))) and any(entry.get('perfvalues') for _, entry in entries):
         session['source'] = f'other {session["source"]}'
     if own:

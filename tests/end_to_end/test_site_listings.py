@@ -273,6 +273,7 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
         for case in session['testcases']
         if any(metric['series'] for metric in case.get('record', {}).get('metrics', {}).values())
     ]
+    session['num_cases'] = len(session['testcases'])
 
     def judged(report: dict) -> dict[SeriesId, Verdict]:
         report['session_info'] |= {'uuid': str(uuid.uuid4()), 'cmdline': 'reframe -r'}  # a dry run is no session

@@ -333,6 +333,7 @@ class PlannedSession:
         content = self.content()
         run, recorded = content['runs'][0], 'plumbline_narrowed_by'
         run['testcases'] = [case for case in run['testcases'] if case['result'] != 'abort']
+        run['num_cases'] = len(run['testcases'])  # ReFrame's counts those that did not begin, too
         content['session_info'][recorded] = json.dumps([*json.loads(self.recorded[recorded]), 'ended by a person'])
         return content
 

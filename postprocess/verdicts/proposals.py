@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,10 +103,14 @@ def accept(results: Path, site: str | None, root: Path | None) -> Accepted:
 
 
 def remember(results: Path, site: str, root: Path | None) -> None:
-    """Keep the rows of the baseline, and those that it lost, for later sessions. Raises InputError, SiteError."""
+    """Keep the rows of the baseline, and those that it lost, for later sessions. Raises SiteError.
+
+    If the file cannot be written, the rows known before stay, and the next judged session keeps these.
+    """
     rows = lost(results, site, root) | {row.id: row for row in read_baseline(site, root)}
     if rows:
-        write_text(known_file(results, site), to_baseline(rows.values()))
+        with suppress(InputError):
+            write_text(known_file(results, site), to_baseline(rows.values()))
 
 
 def to_baseline(rows: Iterable[Reference]) -> str:

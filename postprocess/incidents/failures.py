@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plumbline.causes import SHARED, Cause
@@ -244,10 +244,10 @@ def _without_numbers(night: JudgedSession, explained: set[int]) -> Iterator[Draf
         kind: IncidentKind = 'CASE'
         if some and rows[0].case_id is not None and _healthy_elsewhere(rows, night):
             kind, where = 'NODE', replace(where, environ='', nodes=tuple(sorted(nodes, key=natural)))
+        cause = _most_frequent(((_NUMBERS.sub('#', row.cause),), row.cause) for row in rows)
         yield Draft(
-            kind, where, 'failure', rows, [], {id.case for id in series}, series, nodes,
-            f'{rows[0].verdict}: {rows[0].cause}',
-        )  # fmt: skip
+            kind, where, 'failure', rows, [], {id.case for id in series}, series, nodes, f'{rows[0].verdict}: {cause}'
+        )
 
 
 def _healthy_elsewhere(rows: Sequence[Verdict], night: JudgedSession) -> bool:
@@ -258,8 +258,16 @@ def _healthy_elsewhere(rows: Sequence[Verdict], night: JudgedSession) -> bool:
 
 def summary_of(failed: Sequence[CaseRow]) -> str:
     """Return the most frequent cause of failed jobs, in the words of one of them, and the number of other causes."""
+    return _most_frequent((_alike(case), failure(case) or '') for case in failed)
+
+
+def _most_frequent(causes: Iterable[tuple[tuple[str, ...], str]]) -> str:
+    """Return the most frequent of causes, in the words of its first, and the number of other causes.
+
+    `causes`: what those that count as one have in common, and the words of each.
+    """
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for case in failed:
-        alike[_alike(case)].append(failure(case) or '')
+    for key, words in causes:
+        alike[key].append(words)
     first = max(alike.values(), key=len)[0]
     return first if len(alike) == 1 else f'{first}; and {len(alike) - 1} other causes'

@@ -208,7 +208,7 @@ CONDITIONS = [
     (gone, 2, '0011.parquet: the file of a stored session is missing'),
     (of_a_later_version, 2, 'was stored with schema 99, this version knows up to'),
     (a_baseline_that_is_cut_off, 2, 'baseline.csv: not a valid CSV file'),
-    (a_site_file_that_is_not_utf_8, 2, 'site.yaml: not valid YAML'),
+    (a_site_file_that_is_not_utf_8, 2, 'site.yaml:1: not valid YAML: expected UTF-8, found the byte 0xff'),
 ]
 
 

@@ -149,8 +149,9 @@ def test_gpus_are_looked_at_until_the_last_trial_has_ended(node, tmp_path):
 def test_no_trial_begins_that_would_not_end_in_time(tmp_path, trial, elapsed, code):
     for number, seconds in enumerate((20, 40), start=1):
         (tmp_path / f'trial_{number}').mkdir()
-        (tmp_path / f'trial_{number}' / 'started').write_text('1700000000.000000 100.00\n')
-        (tmp_path / f'trial_{number}' / 'ended').write_text(f'1700000000.000000 {100 + seconds}.00\n')
+        for name, uptime in (('started', 100), ('ended', 100 + seconds)):
+            clocks = f'1700000000.000000 {uptime}.00 1700000000.000000000 {uptime}.01\n'
+            (tmp_path / f'trial_{number}' / name).write_text(clocks)
     words = ['bash', LOAD.with_name('time_left.sh'), str(trial), '100', '7200', str(elapsed)]
     answer = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (code, '')

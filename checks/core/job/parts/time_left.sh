@@ -6,7 +6,7 @@
 trial=$1 trials=$2 limit=$3 elapsed=$4 slowest=0
 for ((before = 1; before < trial; before++)); do
     read -r _ started _ < "trial_$before/started"
-    read -r _ ended < "trial_$before/ended"
+    read -r _ ended _ < "trial_$before/ended"
     took=$((${ended/./} - ${started/./})) # hundredths of a second of uptime, which cannot be set
     ((took > slowest)) && slowest=$took
 done

@@ -49,7 +49,8 @@ sed "s/^Array size: [0-9.]* MB/Array size: $mb MB/" {OUTPUTS}/babelstream-5.0-om
 """
 OSU = f'[ "$SLURM_PROCID" = 1 ] || cat {OUTPUTS}/osu_latency-7.4-all-sizes.txt'
 SLURM = {
-    'sinfo': """case "$*" in *--sta*) exit ;; *%E*) more='|root|none' ;; esac; sed "s/$/|idle$more/" FOLDER/nodes""",
+    'sinfo': """case "$*" in *--sta*) exit ;; *%E*) more='|root|none' ;; esac; case "$*" in *%P*) of='cpu*|' ;; esac
+        sed "s/^/$of/; s/$/|idle$more/" FOLDER/nodes""",
     'salloc': 'echo "salloc: Granted job allocation 1" >&2',
     'squeue': ':',
     'scancel': ':',

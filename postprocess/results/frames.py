@@ -117,7 +117,7 @@ def write_parquet(tables: Iterator[pa.Table], stream: BinaryIO) -> None:
     first = next(tables)
     with pq.ParquetWriter(stream, first.schema) as writer:
         for table in chain([first], tables):
-            writer.write_table(table)
+            writer.write_table(table.select(first.schema.names))  # older files have other columns last
 
 
 def _of(check: str) -> str:
@@ -157,7 +157,9 @@ def _frame(tables: Iterator[pa.Table]) -> pandas.DataFrame:
 
     found = [*tables]
     filled = [table for table in found if table.num_rows] or found[:1]
-    return pa.concat_tables(filled).to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get)
+    return pa.concat_tables(filled, promote_options='default').to_pandas(
+        types_mapper={pa.int64(): pandas.Int64Dtype()}.get
+    )
 
 
 def with_dims(tables: Iterable[pa.Table], texts: Sequence[str]) -> Iterator[pa.Table]:

@@ -471,10 +471,12 @@ class Store:
             for path, own in sorted(chosen.items())
             if path.name.startswith(_TOGETHER) and (others := (self._names_in(path) & all_of) - own)
         ]
-        if not doubled:
-            return f'FROM read_parquet([{paths}], hive_partitioning=false)'
-        rows = f'FROM read_parquet([{paths}], hive_partitioning=false, filename=true)'
-        return f'SELECT * EXCLUDE (filename) {rows} WHERE NOT ({" OR ".join(doubled)})'
+        options = 'hive_partitioning=false, union_by_name=true'  # files of an earlier version lack a column
+        rows = f'FROM read_parquet([{paths}], {options})'
+        if doubled:
+            rows = f'FROM read_parquet([{paths}], {options}, filename=true)'
+            rows = f'SELECT * EXCLUDE (filename) {rows} WHERE NOT ({" OR ".join(doubled)})'
+        return f'{rows} UNION ALL BY NAME SELECT NULL::VARCHAR AS causes WHERE false' if table == 'cases' else rows
 
     def _names_in(self, path: Path) -> set[str]:
         """Return the uuids of the sessions in a file of any table."""

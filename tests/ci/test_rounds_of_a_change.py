@@ -75,7 +75,11 @@ class World:
         monkeypatch.setattr(Selection, '_checks', ([], []))
         monkeypatch.setattr(Selection, 'list_cases', lambda _: (self.cases, self.problems))
         monkeypatch.setattr(PlannedSession, 'run', lambda session, *given, **more: self.run(session, *given, **more))
-        monkeypatch.setattr(module.outcome, 'store', lambda *given: self.stored.append(given[2:]))
+        monkeypatch.setattr(
+            module.outcome,
+            'store',
+            lambda *given: self.stored.append((given[2], [str(problem) for problem in given[3]], *given[4:])),
+        )
         monkeypatch.setattr(module.outcome, 'compare_pairs', self.compare)
         monkeypatch.setattr(module.time, 'monotonic', lambda: self.now)
 

@@ -151,7 +151,7 @@ def test_ranks_are_started_by_the_launcher_of_the_site(doe, site, cpus, launch):
     scripts = dry_run(doe, site, 'checks/compute', '-n', 'HP(L|CG).*size=quick')
     hpl = next(script for case, script in scripts.items() if case.startswith('HPL '))
     assert any(case.startswith('HPCG ') for case in scripts)
-    assert re.search(rf'^{launch} bash ../../rank.sh xhpl', hpl, re.MULTILINE), hpl
+    assert re.search(rf'^timeout .* {launch} bash ../../rank.sh xhpl', hpl, re.MULTILINE), hpl
     assert exported(hpl)['OMP_NUM_THREADS'] == '1'
     assert exported(hpl)['PLUMBLINE_CPUS'] == ':'.join(map(str, cpus))
 

@@ -50,8 +50,8 @@ def reframe(clone, configuration: Path, *options: str, checks: str = 'checks', h
     [
         (
             'typed', [], {'heron:compute-node', 'heron:v100'},
-            'heron: no case on odd: processor.num_cpus: expected the same cores in each of 3 sockets; found 64 cores, '
-            '128 CPUs; the GPUs of v100: its `devices` do not say how many',
+            'heron: no case on odd: processor.num_sockets: expected a divisor of the 64 cores of a node; found 3; the '
+            'GPUs of v100: its `devices` do not say how many',
         ),
         (
             'devices', ['osprey-normal'], {'osprey:normal'},

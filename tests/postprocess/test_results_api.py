@@ -220,3 +220,12 @@ def test_export_of_nothing_is_an_input_error(work):
     found = export(work, '--to', 'csv')
     assert found.exit_code == 2
     assert 'plumbline ingest' in found.stderr
+
+
+def test_sessions_of_an_earlier_version_are_read_beside_those_of_this_one(work, results):
+    """Their files lack the column `causes`."""
+    before = len(results.cases(site=SITE))
+    work.ingest(report(case(metrics={'triad': metric([7.0])}), uuid='ffffffff', began=BEGAN + DAY))
+    rows = postprocess.open_results(work.results).cases(site=SITE)
+    assert len(rows) == before + 1 and rows['causes'].isna().sum() == before
+    assert work.run('trend', '--site', SITE).exit_code in (0, 1)

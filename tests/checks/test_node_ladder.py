@@ -18,6 +18,7 @@ from checks.core.reading.trials import Plan
 from checks.core.topology import topology_of
 from checks.ladder import on_node
 from checks.ladder.judge import rounds_within
+from plumbline.causes import Cause
 from plumbline.record import Dim
 
 # Site and partition -> nodes at night and at an acceptance, rails of host buffers, of devices, rounds of devices
@@ -236,7 +237,7 @@ def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
     case.faults, case.result = ['another'], Plan('NodeLadder', (), case.metrics).empty_record()
     case._job = SimpleNamespace(nodelist=['n1', 'n2', 'n3'])
     case.put_names_first()
-    assert case.faults == ['node n2: no result within the node', 'another']
+    assert case.faults == [Cause('named', 'node n2: no result within the node'), 'another']
     (named,) = json.loads(case.result.provenance['named'])
     assert named == ['loopback', 'node n2', ['n2'], 'node n2: no result within the node']
     case.derive(case.result)

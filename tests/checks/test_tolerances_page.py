@@ -27,5 +27,5 @@ DEFAULTS = {name: int(floor) / 100 for name, floor in re.findall(r'^\| ([^|]+) \
 )
 def test_the_defaults(line, check, unit, classes):
     assert len(DEFAULTS) == 5
-    plan = Plan(check, (), [Metric('any', unit, 'higher', 'x')], floor=classes[check].floor)
+    plan = Plan(check, (), [Metric('any', unit, 'lower' if line.startswith('times') else 'higher', 'x')], floor=classes[check].floor)
     assert plan.empty_record().metrics['any'].floor == DEFAULTS[line]

@@ -76,4 +76,4 @@ def test_evidence_that_cannot_be_written_fails_the_case(clone):
     (report,) = clone.results.glob('reports/*.json')
     (case,) = cases_in(report)
     assert case['result'] == 'fail'
-    assert '/evidence/demo' in case['fail_reason'] and 'cannot be written' in case['fail_reason']
+    assert '/results/evidence: cannot be written: File exists' in case['fail_reason']

@@ -390,9 +390,9 @@ FAMILIES = {
 def pretend():
     """Let the trial have begun in 1970: what is printed took its program minutes."""
     mark = Path('../started')
-    day, uptime = map(float, mark.read_text().split()) if mark.exists() else (0, 0)
-    if day:
-        mark.write_text(f'0 {uptime - day:.2f}\n')
+    times = [float(word) for word in mark.read_text().split()] if mark.exists() else [0]
+    if day := times[0]:  # time of day and uptime by turns
+        mark.write_text(' '.join(f'{time - day if at % 2 else 0:.2f}' for at, time in enumerate(times)))
 
 
 def main(name, *words):

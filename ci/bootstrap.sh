@@ -173,7 +173,7 @@ install_python_packages() {
 # compile_python_packages VENV   compiles them once, as a command that cannot write there would compile them at each
 # start. Some packages hold files of another Python, which do not compile.
 compile_python_packages() {
-    nice "$1/bin/python" -m compileall -q -j 0 "$1"/lib/python3.*/site-packages plumbline postprocess checks ci reframe_settings \
+    "$1/bin/python" -m compileall -q -j 0 "$1"/lib/python3.*/site-packages plumbline postprocess checks ci reframe_settings \
         > /dev/null 2>&1
     return 0
 }

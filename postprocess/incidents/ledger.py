@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -192,7 +193,13 @@ def _files(results: Path, site: str) -> list[Path]:
 
 def _to_json(known: Known) -> str:
     """Return the text of the file of an incident."""
-    return json.dumps({'schema': _SCHEMA, **_to_dict(known)}, indent=1, ensure_ascii=False) + '\n'
+    values = {'schema': _SCHEMA, **_to_dict(known)}
+    return json.dumps({'digest': _digest(values), **values}, indent=1, ensure_ascii=False) + '\n'
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    """Return a checksum of the values of a file, by which a changed bit is found where the file is still JSON."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _to_dict(known: Known) -> dict[str, Any]:
@@ -213,6 +220,9 @@ def _read(results: Path, path: Path) -> Known:
     try:
         values = json.loads(path.read_text(encoding='utf-8'))
         later = values['schema'] > _SCHEMA
+        first, digest = next(iter(values)), values.pop('digest', None)
+        if first not in ('digest', 'schema') or (digest and digest != _digest(values)):
+            raise ValueError('it is not as it was written; without the line "digest" it is read as it is')
         known = None if later else _from_dict(results, values)
         if known and known.id != path.stem:
             raise ValueError(f'its id is {known.id}')

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -90,24 +91,20 @@ def test_a_damaged_file_of_the_ledger_is_named(young):
     assert young.work.run('store check').exit_code == 1
 
 
-def test_a_flipped_bit_of_an_incident_is_said_by_each_command_or_by_none(young):
-    """Of 40 bits over the file; what is said is the file, not another number of incidents."""
+def test_a_flipped_bit_of_an_incident_is_said_by_each_command(young):
+    """Of 40 bits over the file, and of the first 16 bytes; what is said is the file."""
     young.run(slow_node(0.5))
     (one,) = young.judged(1)
     path = young.work.results / 'incidents' / SITE / f'{one["id"]}.json'
-    whole, broken = path.read_bytes(), 0
-    for number in range(40):
-        place = number * (len(whole) - 1) // 39
+    whole = path.read_bytes()
+    places = [*range(16), *(number * (len(whole) - 2) // 39 for number in range(40))]
+    for number, place in enumerate(places):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
-        listed, checked = (young.work.run(words) for words in ('incidents', 'store check'))
-        if listed.exit_code == 1:
-            assert str(path) not in checked.stdout
-            continue
-        broken += 1
-        shown = young.work.run('status')
+        listed, checked, shown = (young.work.run(words) for words in ('incidents', 'store check', 'status'))
         assert listed.exit_code == shown.exit_code == 2 and ' open' not in shown.stdout
         assert str(path) in listed.stderr and str(path) in shown.stderr and str(path) in checked.stdout
-    assert broken > 10
+    path.write_bytes(re.sub(rb'^ "digest".*\n', b'', whole, flags=re.MULTILINE))  # as a version without it wrote it
+    assert young.work.run('incidents').exit_code == 1
 
 
 def test_an_id_that_is_not_that_of_its_file_is_damage(young):

@@ -2,7 +2,7 @@
 """Run chosen checks before and after a change in turn, on the same nodes, until the answer is decided.
 
 ``--before`` and ``--after`` are shell commands that put each state in place: ``module swap``, ``export
-PLUMBLINE_SOFTWARE=...``, a script that changes the nodes. They run in the shell that then becomes ReFrame, so what
+PLUMBLINE_SOFTWARE=...``, a script that changes the nodes. They run in the shell that then becomes ReFrame, and what
 they export reaches the jobs. The sessions have a store of their own below ``<results>/changes``: they are no nights.
 It ends when a metric is worse for certain; with ``--to-the-end``, when each metric is decided.
 Exit code 1 where a metric became worse or was lost, 3 where nothing did and some could not be told, 0 where all are ok.
@@ -21,6 +21,7 @@ from ci import command, outcome
 from ci.command import duration, positive
 from ci.session import Case, Content, Entry, PlannedSession, Selection, case_of, cases_in, left_out
 from ci.slurm_nodes import slurm_partitions
+from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import make_folder, write_text
 from plumbline.identity import SeriesId
@@ -28,6 +29,15 @@ from plumbline.problems import Problem
 from plumbline.references import MODES
 from plumbline.site.sites import Site
 from postprocess.text import count
+
+# Becomes ReFrame in the state that `command` makes, and names what it exported: jobs get no other unknown variables
+_SHELL = f"""_exported=$(export -p)
+{{command}}
+[ $? -eq 0 ] || exit
+{settings.EXPORTED.name}=$(export -p | grep -vxFf <(echo "$_exported") | sed -n 's/^declare -x \\([[:alnum:]_]*\\)=.*/\\1/p')
+export {settings.EXPORTED.name}
+exec "$@"
+"""
 
 
 def main() -> int:
@@ -117,7 +127,7 @@ def measure(
         for state in sorted(states, reverse=number % 2 == 1):
             print(f'plumbline: {state}, {number} of {arguments.rounds} at most', flush=True)
             session = PlannedSession.new(home, selection, len(undecided or cases), f'{number}-{state}')
-            shell = ['bash', '-c', f'{states[state]}\n[ $? -eq 0 ] || exit; exec "$@"', 'compare-change']
+            shell = ['bash', '-c', _SHELL.format(command=states[state]), 'compare-change']
             wanted = {case: nodes[case] for case in undecided or nodes if case in nodes}
             ended = session.run(deadline, wanted or None, shell=shell)  # nosec B604  text for the job
             if not session.report.exists():

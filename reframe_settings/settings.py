@@ -173,7 +173,7 @@ site_configuration = {
 }  # fmt: skip
 
 keep_others_from_writing()
-job_variables.drop_others([name for site in _SITES for name in site.env_keep])
+job_variables.drop_others([name for site in _SITES for name in site.env_keep] + settings.EXPORTED.get().split())
 with suppress(AttributeError):  # there are no logs if the command reframe does not load this file
     for path in log_files():  # logs that ReFrame began before it read this file: each start would leave one in /tmp
         Path(path).unlink(missing_ok=True)

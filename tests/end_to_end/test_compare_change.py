@@ -16,8 +16,8 @@ def compare_change(clone, *options: str):
 
 
 def test_a_change_that_costs_a_tenth(clone):
-    clone.program('[ "$OMP_SIDE" = new ] && rate=45 || rate=50; echo "rate: $rate.1$RANDOM"; echo "delay: 1.20$RANDOM"')
-    answer = compare_change(clone, '--before=export OMP_SIDE=old', '--after=export OMP_SIDE=new', '--rounds=5')
+    clone.program('[ "$OUR_SIDE" = new ] && rate=45 || rate=50; echo "rate: $rate.1$RANDOM"; echo "delay: 1.20$RANDOM"')
+    answer = compare_change(clone, '--before=export OUR_SIDE=old', '--after=export OUR_SIDE=new', '--rounds=5')
     assert answer.returncode == 1, answer.stdout + answer.stderr
     said = ' '.join(answer.stdout.split())
     assert 'regressed: node/system Demo size=small rate' in said
@@ -30,8 +30,8 @@ def test_a_change_that_costs_a_tenth(clone):
 
 
 def test_it_ends_when_one_metric_is_worse_though_another_is_too_noisy_to_decide(clone):
-    clone.program('[ "$OMP_SIDE" = new ] && rate=25 || rate=50; echo "rate: $rate.1$RANDOM"; echo "delay: $RANDOM.5"')
-    answer = compare_change(clone, '--before=export OMP_SIDE=old', '--after=export OMP_SIDE=new', '--rounds=9')
+    clone.program('[ "$OUR_SIDE" = new ] && rate=25 || rate=50; echo "rate: $rate.1$RANDOM"; echo "delay: $RANDOM.5"')
+    answer = compare_change(clone, '--before=export OUR_SIDE=old', '--after=export OUR_SIDE=new', '--rounds=9')
     assert answer.returncode == 1, answer.stdout + answer.stderr
     assert '1 regressed' in answer.stdout and '--to-the-end' in answer.stdout
     rounds = [int(number) for number in re.findall(r'^plumbline: before, (\d) of 9', answer.stdout, re.MULTILINE)]
@@ -40,7 +40,7 @@ def test_it_ends_when_one_metric_is_worse_though_another_is_too_noisy_to_decide(
 
 def test_too_few_rounds_are_no_verdict(clone):
     clone.program('echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"')
-    answer = compare_change(clone, '--before=export OMP_SIDE=old', '--after=export OMP_SIDE=new', '--rounds=1')
+    answer = compare_change(clone, '--before=export OUR_SIDE=old', '--after=export OUR_SIDE=new', '--rounds=1')
     assert answer.returncode == 3, answer.stdout + answer.stderr
     assert answer.stdout.splitlines()[-1].startswith('INCONCLUSIVE') and 'cannot tell' in answer.stdout
 

@@ -34,8 +34,8 @@ from postprocess.text import count
 _SHELL = f"""_exported=$(export -p)
 {{command}}
 [ $? -eq 0 ] || exit
-{settings.EXPORTED.name}=$(export -p | grep -vxFf <(echo "$_exported") | sed -n 's/^declare -x \\([[:alnum:]_]*\\)=.*/\\1/p')
-export {settings.EXPORTED.name}
+_exported=$(export -p | grep -vxFf <(echo "$_exported"))
+export {settings.EXPORTED.name}=$(sed -n 's/^declare -x \\([[:alnum:]_]*\\)=.*/\\1/p' <<< "$_exported")
 exec "$@"
 """
 

@@ -79,9 +79,15 @@ def to_yaml(content: Any) -> str:
     return yaml.safe_dump(content)
 
 
-def keep_others_from_writing() -> None:
-    """Let this process make no file or folder that every user may write, whatever its umask was."""
-    os.umask(os.umask(0) | stat.S_IWOTH)
+def keep_others_from_writing(results: Path | None = None) -> int:
+    """Let this process make no file that every user may write, or that more users may use than the folder `results`.
+
+    Return the umask.
+    """
+    mode = results.stat().st_mode if results and results.exists() else stat.S_IRWXG | stat.S_IRWXO
+    umask = os.umask(0) | stat.S_IWOTH | ~mode & (stat.S_IRWXG | stat.S_IRWXO)
+    os.umask(umask)
+    return umask
 
 
 def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:

@@ -99,6 +99,7 @@ try:
     _RESULTS = results_directory()
 except InputError as error:
     raise ConfigError(str(error)) from None
+_UMASK = keep_others_from_writing(_RESULTS)
 _SLURM_OPTIONS = {
     # ReFrame unsets the user's other such variables, the only place where a site with personal accounts has them
     'slurm_envvar_whitelist': ['SBATCH_ACCOUNT', 'SBATCH_QOS', 'SBATCH_PARTITION', 'SBATCH_RESERVATION'],
@@ -152,7 +153,12 @@ site_configuration = {
             'purge_environment': False,
         }
     ],
-    'storage': [{'backend': 'sqlite', 'enable': _database(), 'sqlite_db_file': str(_RESULTS / 'reframe.db')}],
+    'storage': [
+        {
+            'backend': 'sqlite', 'enable': _database(), 'sqlite_db_file': str(_RESULTS / 'reframe.db'),
+            'sqlite_db_file_mode': f'{0o666 & ~_UMASK:o}',
+        }
+    ],
     'logging': [
         {
             'level': _level_of_log(),
@@ -172,7 +178,6 @@ site_configuration = {
     ],
 }  # fmt: skip
 
-keep_others_from_writing()
 job_variables.drop_others([name for site in _SITES for name in site.env_keep] + settings.EXPORTED.get().split())
 with suppress(AttributeError):  # there are no logs if the command reframe does not load this file
     for path in log_files():  # logs that ReFrame began before it read this file: each start would leave one in /tmp

@@ -29,6 +29,8 @@ from plumbline.machine import detect
 from plumbline.site.sites import FileSystem, load_site
 
 MIB = 2**20
+#: As Open MPI frames what it says of itself; it is no error of the benchmark
+NOTICE = f'{"-" * 74}\nERROR: no device was found\n  Local host: n1\n{"-" * 74}\n'
 VERSIONS = ('3.3.0', '4.0.0')
 WRITE = Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
 RECORDED = {
@@ -105,6 +107,8 @@ def test_what_ior_says_of_its_time_and_its_machine(recorded, name, seconds):
         ('WARNING: a\nWARNING: open failed', ['WARNING: open failed']),
         ('WARNING: Read bytes is 0, thus, a read test will actually just open/close', []),
         ('no ERROR at the beginning', []),
+        (f'{NOTICE}WARNING: a', ['WARNING: a']),
+        (f'{NOTICE}ERROR: of mdtest\n{NOTICE}', ['ERROR: of mdtest']),
     ],
 )
 def test_the_worst_line_that_ior_or_mdtest_printed(text, said):

@@ -27,5 +27,6 @@ DEFAULTS = {name: int(floor) / 100 for name, floor in re.findall(r'^\| ([^|]+) \
 )
 def test_the_defaults(line, check, unit, classes):
     assert len(DEFAULTS) == 5
-    plan = Plan(check, (), [Metric('any', unit, 'lower' if line.startswith('times') else 'higher', 'x')], floor=classes[check].floor)
+    metric = Metric('any', unit, 'lower' if line.startswith('times') else 'higher', 'x')
+    plan = Plan(check, (), [metric], floor=classes[check].floor)
     assert plan.empty_record().metrics['any'].floor == DEFAULTS[line]

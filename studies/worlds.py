@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Simulated sites whose truth is known, and whole nights of any rule for verdicts on them; prints tables.
 
-    python studies/worlds.py                                   every table of docs/tolerances.md: hours
+    python studies/worlds.py                                   every table; docs/tolerances.md quotes rows: hours
     python studies/worlds.py --rule studies/product.py:Small   ... with the budget of later sessions from the first on
     python studies/worlds.py --rule FILE.py:NAME               ... by another rule
     python studies/worlds.py --sites 20 --only "AR(1)"         rows or tables whose name holds this, of 20 sites each

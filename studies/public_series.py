@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Detectors of changed performance side by side on public histories of benchmark results; prints, asserts nothing.
 
-    python studies/public_series.py FOLDER                every table of docs/public-series.md, from half of its windows
+    python studies/public_series.py FOLDER                every table, from half of its windows
     python studies/public_series.py FOLDER --rounds 20   all of its windows: a quarter of an hour
 
 FOLDER holds clones of the public repositories that docs/public-series.md lists, each under its own name; those that are

@@ -3,7 +3,7 @@
 
 Candidates for steps are the borders of the segmentation with the least cost (`levels`). A step counts if it is at least
 as large as the floor of its series and if the test of its two levels, controlled over all series of the site, is
-significant.
+significant. All series are cut at once: ruptures, with the same cost, takes about 1 s for each series of a year.
 """
 
 from __future__ import annotations

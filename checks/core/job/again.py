@@ -3,7 +3,9 @@
 
 The file ``PLUMBLINE_CASES`` is JSON. ``cases``: ReFrame's hash -> place of a case, ``site:partition+environ`` -> list
 of scheduler options. ``trials``: hash -> place -> number of trials, for cases that do not run all. ``generated``: how
-many of the options --parameterize, --repeat and --distribute generate tests from the checks.
+many of the options --parameterize, --repeat and --distribute generate tests from the checks. ReFrame's own ways do not
+do: ``-n /HASH`` is an alternative to the other ``-n`` and the same on every partition, and ``--restore-session
+--failed`` does not know generated tests.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 """Change the product in small ways, one at a time, and see whether the tests of its room notice.
 
     python studies/mutations.py [--changes N] [--seed N] [--room ROOM ...]
-    python studies/mutations.py --rooms
 
 A change is one that a slip of the hand makes: a comparison turned round, `+` for `-`, a limit of 600 s for one of 60,
 a direction, a value that is not returned. Texts, messages, log lines, types and docstrings stay as they are, and what
@@ -203,19 +202,6 @@ def sources_of(room: Room) -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / room.sources).glob('*.py'))
 
 
-def table() -> str:
-    """Return the rooms with their tests as a table of Markdown."""
-
-    def listed(tests: Sequence[str]) -> str:
-        folders: dict[str, list[str]] = defaultdict(list)
-        for path in map(Path, tests):
-            folders[path.parent.name].append(path.stem.removeprefix('test_'))
-        return '; '.join(f'`{folder}`: {", ".join(names)}' for folder, names in folders.items())
-
-    rows = [f'| `{room.sources}/` | {listed(room.tests)} | {listed(room.further)} |' for room in ROOMS.values()]
-    return '\n'.join(['| room | its tests, in `tests/` | further tests |', '|---|---|---|', *rows])
-
-
 def sample(rooms: dict[str, Room], number: int, seed: int) -> dict[str, list[Change]]:
     """Return so many changes by room, as many of each room and, of a room, of each kind as there are."""
     draw, left = random.Random(seed), {}
@@ -335,11 +321,7 @@ def main() -> int:
     parser.add_argument('--changes', type=positive, default=100, metavar='N', help='how many (100)')
     parser.add_argument('--seed', type=int, default=0, help='which of all (0)')
     parser.add_argument('--room', action='append', choices=ROOMS, metavar='ROOM', help='of this room only; repeatable')
-    parser.add_argument('--rooms', action='store_true', help='list the rooms with the tests of each, and end')
     given = parser.parse_args()
-    if given.rooms:
-        print(table())
-        return 0
     rooms = {name: room for name, room in ROOMS.items() if not given.room or name in given.room}
     chosen = {name: changes for name, changes in sample(rooms, given.changes, given.seed).items() if changes}
     tried, survived, failed = 0, 0, False

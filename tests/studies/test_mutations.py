@@ -3,7 +3,6 @@
 
 import ast
 import re
-from itertools import islice
 
 import pytest
 from scratch import ROOT
@@ -97,12 +96,6 @@ def test_every_file_of_the_product_is_of_a_room_whose_tests_exist():
         'checks/__init__.py', 'checks/no_case.py',
     }  # fmt: skip
     assert not [test for room in ROOMS.values() for test in room.tests + room.further if not (ROOT / test).exists()]
-
-
-def test_contributing_lists_the_rooms_with_their_tests():
-    page = re.sub(r' \| \d+ s \|', ' |', (ROOT / 'CONTRIBUTING.md').read_text())
-    for row in islice(mutations.table().splitlines(), 2, None):
-        assert row in page, 'list them again: python studies/mutations.py --rooms'
 
 
 @pytest.fixture

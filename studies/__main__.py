@@ -31,7 +31,6 @@ STUDIES = {
     'store_speed night': 'store_speed night --scale 0.01',
     'store_speed year': 'store_speed year --scale 0.03',
     'store_speed fleet': 'store_speed fleet --scale 0.01',
-    'fault_table': 'fault_table --check --only-written',
     'output_mutations': 'output_mutations --each 2',
     'input_mutations': 'input_mutations --each 1',
     'mutations': 'mutations --changes 1 --room checks/storage',

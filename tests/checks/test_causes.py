@@ -6,6 +6,7 @@ import re
 
 import pytest
 from rows import each_row
+from scratch import ROOT
 from test_trials import CURVE, ROWS, folder_of, plan
 
 from checks.core.reading import signatures
@@ -16,7 +17,6 @@ from plumbline.causes import CODES, SHARED, Cause
 from plumbline.errors import RecordError
 from plumbline.outputs import plain
 from plumbline.record import Record, from_dict
-from studies import fault_table
 
 GOOD = '\n'.join(ROWS)
 FAILED = Ending('FAILED', 139, 'job 7', 300, 'rfm_job.sh: line 40: 12 Segmentation fault (core dumped) xhpl')
@@ -190,22 +190,6 @@ def test_every_example_of_the_table_is_found_by_its_own_row():
         assert found.line == row['example'] and found.remedy and row['source']
 
 
-def test_the_page_of_faults_is_up_to_date(monkeypatch):
-    """Written by ``studies/fault_table.py``; what a real program left is compared by that command."""
-    monkeypatch.setenv('PLUMBLINE_OUTPUT_LIMIT', '1')
-    page, rows = fault_table.page_rows(), fault_table.table(fault_table.written_faults())
-    assert {what: page.get(what) for what in rows} == rows, 'run python studies/fault_table.py'
-    assert len(page) >= 40 and sum('(real)' in what for what in page) >= 8
-    assert not [what for what, line in page.items() if line.startswith('nothing')]
-    assert all(re.search(r'in (trial \d of 3|all 3 trials)|before its first trial', line) for line in page.values())
-
-
-@pytest.mark.parametrize('break_it', ['no such program (real)', 'the program hangs (real)'])
-def test_a_job_that_really_fails_says_what_the_page_says(break_it):
-    fault = dict(fault_table.real_faults())[break_it]
-    assert fault_table.first_line(fault) == fault_table.page_rows()[break_it]
-
-
 @pytest.mark.parametrize(
     ('trials', 'of', 'said'),
     [
@@ -223,8 +207,9 @@ def test_a_cause_names_five_trials_and_counts_the_others(trials, of, said):
 
 
 def test_the_page_has_each_code_in_the_table_that_says_who_shares_it():
-    page = fault_table.PAGE.read_text(encoding='utf-8').partition('| code | what all checks can share |')[2]
+    page = (ROOT / 'docs/troubleshooting.md').read_text(encoding='utf-8')
     shared, _, others = page.partition('| code | what one check did or printed |')
+    shared = shared.partition('| code | what all checks can share |')[2]
     of_all, of_check = (
         set(re.findall('`([a-z-]+)`', ''.join(re.findall(r'^\| (`[^|]+) \|', part, re.MULTILINE))))
         for part in (shared, others.partition('## ')[0])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The cause of a failure: data that people read as a sentence and programs by its code."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -48,3 +49,11 @@ class Cause:
     def __str__(self) -> str:
         remedy = f'; {self.remedy}' if self.remedy else ''
         return self.brief + (f' on {self.nodes}' if self.nodes else '') + self.detail + remedy
+
+
+def sentence(causes: Sequence[Cause], evidence: str = '') -> str:
+    """Return the four worst causes and the archive of the output, as far as there is one; empty without a cause."""
+    if not causes:
+        return ''
+    more = f'; and {len(causes) - 4} causes more, in the record' if causes[4:] else ''
+    return '; also: '.join(map(str, causes[:4])) + more + (f'; all output: {evidence}' if evidence else '')

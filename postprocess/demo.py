@@ -60,7 +60,7 @@ def metric(
 def case(
     check: str = 'STREAM', parameters: str = 'size=big', metrics: Mapping[str, Any] | None = None,
     partition: str = 'cpu', stack: str = 'system', result: str = 'pass', fail_phase: str | None = None,
-    fail_reason: str | None = None, tags: Iterable[str] = ('quick', 'nightly'), nodes: Iterable[str] = ('n1',),
+    tags: Iterable[str] = ('quick', 'nightly'), nodes: Iterable[str] = ('n1',),
     missing: Mapping[str, str] | None = None, provenance: Mapping[str, str] | None = None, site: str = SITE,
     fixture: bool = False, dims: Mapping[str, tuple[str, str]] | None = None,
     figures: Mapping[str, Any] | None = None, health: Mapping[str, Any] | None = None, **fields: Any,
@@ -81,7 +81,7 @@ def case(
     entry = {
         'system': site, 'partition': partition, 'environ': stack, 'name': name, 'display_name': name,
         'unique_name': name.replace(' ', '_'), 'fixture': fixture, 'result': result, 'fail_phase': fail_phase,
-        'fail_reason': fail_reason, 'tags': list(tags), 'scheduler': 'local', 'jobid': '7', 'job_exitcode': 0,
+        'fail_reason': None, 'tags': list(tags), 'scheduler': 'local', 'jobid': '7', 'job_exitcode': 0,
         'job_nodelist': list(nodes), 'job_completion_time_unix': BEGAN + 5, 'time_total': 3.5,
     }  # fmt: skip
     if not fixture:

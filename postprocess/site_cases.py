@@ -14,7 +14,7 @@ from plumbline.identity import CaseId, Quantity, SeriesId, from_text
 from plumbline.paths import ROOT
 from plumbline.programs import output_of
 from plumbline.record import Record, from_dict
-from postprocess.readers.run_reports import check_and_params
+from postprocess.readers.run_reports import check_and_params, reason_of
 
 ANY_METRIC = '*'  # metric of other suites' checks, whose metrics are known only when they run
 _TIME_LIMIT = 900  # seconds; a site takes 5 to 30 on a slow machine
@@ -82,7 +82,7 @@ def _case(case: dict[str, Any]) -> Case:
         id=CaseId(case['partition'], case['environ'], record.check, record.params), name=case['display_name'],
         requires=tuple(str(case.get('requires') or '').split()), record=record, peaks=case.get('peaks') or {},
         script=Path(case['stagedir'] or '') / 'rfm_job.sh',
-        fault=case['fail_reason'] or ('' if started else 'a case that it uses failed'),
+        fault=reason_of(case) or ('' if started else 'a case that it uses failed'),
         submitted=started and not case.get('local'),
         time_limit=(case.get('time_limits') or {}).get(case['partition'], ''),
     )  # fmt: skip

@@ -30,7 +30,7 @@ from checks.core.reading.trials import Metric, Plan, Run, mean, read_trials, var
 from checks.core.report import RecordOf
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline import checkout, evidence
-from plumbline.causes import Cause, Code
+from plumbline.causes import Cause, Code, sentence
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
 from plumbline.limits import judges, tolerance_for
@@ -378,11 +378,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     @sanity_function
     def has_no_fault(self):
         """Assert that there is no fault; the message has the worst faults and the folder of the output."""
-        first, *others = [*map(str, self.faults[:4])] or ['']
-        more = ''.join(f'; also: {fault}' for fault in others)
-        more += f'; and {len(self.faults) - 4} causes more, in the record' if self.faults[4:] else ''
-        lies = f'; all output: {self.result.evidence}' if self.result and self.result.evidence else ''
-        message = f'{first}{more}{lies}'
+        message = sentence(self.faults, self.result.evidence if self.result else '')
         return sn.assert_false(self.faults, message.replace('{', '{{').replace('}', '}}'))
 
     def ending(self) -> Ending:

@@ -29,7 +29,7 @@ from postprocess.readers import values
 from postprocess.readers.formats import READERS, Reader
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, clock_problems
-from postprocess.results.tables import RunReport, metric_row
+from postprocess.results.tables import RunReport, metric_row, why_columns
 
 _SHOWN = 3  # parts that are named
 
@@ -182,12 +182,11 @@ def _report(
             'case_id': number, 'round': 0, 'purpose': '', 'partition': partition, 'environ': environ, 'check': check,
             'params': params, 'name': ' %'.join([check, *filter(None, params.split(','))]), 'fixture': False,
             'benchmark': True, 'result': 'fail' if failed else 'pass', 'fail_phase': 'sanity' if failed else None,
-            'fail_reason': failed or None, 'tags': [], 'trials': max(each.trial for each in of_case),
+            'tags': [], 'trials': max(each.trial for each in of_case),
             'nodes': node.split(',') if node else [],
             'completed': max(each.time or written for each in of_case), 'trial_seconds': [], 'evidence': '',
             **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
-            'causes': json.dumps([vars(Cause('said', failed))] if failed else []),
-            'provenance': json.dumps({'format': name}),
+            'provenance': json.dumps({'format': name}), **why_columns([Cause('said', failed)] if failed else []),
         })  # fmt: skip
         for columns, numbers, missing in rows:
             summary = vars(summarize([*numbers.values()]))

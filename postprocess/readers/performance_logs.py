@@ -27,7 +27,7 @@ from postprocess.readers.log_formats import reader_of
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
 from postprocess.results.store import Store
-from postprocess.results.tables import RunReport, metric_row
+from postprocess.results.tables import RunReport, metric_row, why_columns
 from postprocess.text import names_in
 
 _NAMES = ('display_name', 'name', 'unique_name', 'short_name')
@@ -197,9 +197,7 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
         check, params = check_and_params(line.name)
         params, dims_of_case = rules.split(check, params)
         of_line = list(_metrics(line.fields, check, rules))
-        cases.append(
-            _case(number, line, [row['metric'] for row, *_, within in of_line if not within]) | {'params': params}
-        )
+        cases.append(_case(number, line, [beyond for *_, beyond in of_line if beyond]) | {'params': params})
         nodes = ','.join(cases[-1]['nodes'])
         for row, value, is_known, _ in of_line:
             row['dims'] = with_dims(row['dims'], dims_of_case)
@@ -213,8 +211,8 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
     return RunReport(system, session, cases, metrics, samples, undecided=frozenset(undecided))
 
 
-def _case(number: int, line: LogLine, beyond: Sequence[str]) -> dict[str, Any]:
-    """Return the row of a case; `beyond`: the metrics beyond their references, which are why it failed."""
+def _case(number: int, line: LogLine, beyond: Sequence[Cause]) -> dict[str, Any]:
+    """Return the row of a case; `beyond`: the metrics beyond their bounds, which are why it failed."""
     fields = line.fields
     check, params = check_and_params(line.name)
     result = fields.get('result') or ('fail' if beyond else 'pass')  # not every format of a log has the result
@@ -228,8 +226,8 @@ def _case(number: int, line: LogLine, beyond: Sequence[str]) -> dict[str, Any]:
         'nodes': _nodes(fields.get('job_nodelist', '')), 'completed': line.completed,
         'trial_seconds': [], 'evidence': '',
         **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
-        'causes': json.dumps([vars(Cause('reference', metric)) for metric in beyond] if result == 'fail' else []),
         'provenance': json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
+        **why_columns(beyond if result == 'fail' else []),
     }  # fmt: skip
 
 
@@ -241,13 +239,18 @@ def _nodes(text: str) -> list[str]:
         return [text]
 
 
-def _metrics(fields: dict[str, str], check: str, rules: Rules) -> Iterator[tuple[dict[str, Any], float, bool, bool]]:
-    """Yield (row, value, True if its direction is known, True if it is within its bounds) for each metric of a line."""
+def _metrics(
+    fields: dict[str, str], check: str, rules: Rules
+) -> Iterator[tuple[dict[str, Any], float, bool, Cause | None]]:
+    """Yield (row, value, True if its direction is known, cause if beyond its bounds) for each metric of a line."""
     for column in fields:
         name, value = column.removesuffix('_value'), values.number(fields[column])
         if name == column or value is None:
             continue
         keys = ('ref', 'lower_thres', 'upper_thres')
         reference, lower, upper = (values.number(fields.get(f'{name}_{key}')) for key in keys)
-        row, factor, is_known = rules.metric(check, name, fields.get(f'{name}_unit', ''), lower, upper)
-        yield row, value * factor, is_known, values.is_within(value, reference, lower, upper)
+        unit = fields.get(f'{name}_unit', '')
+        row, factor, is_known = rules.metric(check, name, unit, lower, upper)
+        is_within = values.is_within(value, reference, lower, upper)
+        cause = None if is_within else values.beyond(row['metric'], unit, value, reference, lower, upper)
+        yield row, value * factor, is_known, cause

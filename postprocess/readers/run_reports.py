@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,7 +22,7 @@ from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.old_reports import as_version_4
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
-from postprocess.results.tables import RunReport, metric_row
+from postprocess.results.tables import RunReport, metric_row, why_columns
 from postprocess.text import count, names_in, one_line
 
 _NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record if a case ended too early
@@ -33,7 +33,9 @@ _AS_THEY_ARE = (
 _NUMBER = (int, float)
 LARGEST = 2**30  # bytes of a run report: a night of 400 cases has 3 MB
 _REPETITION = re.compile(r' %[.$]repeat_no=(\d+)')  # number that ``--repeat`` adds to the display name
-_END_OF_DURATION = 'RunSessionTimeout'  # part of the reason of cases that the end of ``--duration`` cuts off
+# A case that the end of ``--duration`` cut off, and one that Ctrl-C did, have the same data in ReFrame's report: the
+# result ``abort`` and an AbortTaskError. Only its sentence names what ended the session.
+_END_OF_DURATION = 'RunSessionTimeout'
 NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
 _NO_NIGHT = re.compile(r'/reports/parts/[^/]*$|/changes/[^/]*/reports/[^/]*$')
 
@@ -251,13 +253,13 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
                 {'case_id': number, 'metric': metric, 'dims': dims, 'trial': trial, 'node': node, 'value': value}
                 for trial, node, value in series.samples
             ]
-        beyond: list[str] = []
+        beyond: list[Cause] = []
         is_ours, dims_of_case = _is_ours(entry), pairs({})
         if not is_ours:
             cases[-1]['params'], dims_of_case = rules.split(cases[-1]['check'], cases[-1]['params'])
         is_read = not is_ours or entry.get('fail_phase') == 'performance'
-        for value, row, is_known, is_within in _values(entry, where, cases[-1]['check'], rules) if is_read else ():
-            beyond += [] if is_within else [row['metric']]
+        for value, row, is_known, cause in _values(entry, where, cases[-1]['check'], rules) if is_read else ():
+            beyond += [cause] if cause else []
             if is_ours:
                 continue
             row['dims'] = with_dims(row['dims'], dims_of_case)
@@ -267,7 +269,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
             if value is not None:
                 key = {'case_id': number, 'metric': row['metric'], 'dims': row['dims'], 'trial': 1}
                 samples.append(key | {'node': ','.join(cases[-1]['nodes']), 'value': value})
-        cases[-1]['causes'] = json.dumps([vars(cause) for cause in _causes(entry, record, beyond)])
+        cases[-1] |= why_columns(_causes(entry, record, beyond), cases[-1]['evidence'])
     return RunReport(
         _name(sites.pop(), 'site'), session, cases, metrics, samples, tuple(_restored(report)), frozenset(undecided)
     )
@@ -290,7 +292,7 @@ def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tup
                 entry = entry | {'display_name': display}
                 repetitions = max(repetitions, int(repeated[1]) + 1)
             identity = (unique, display, *place)
-            if identity in identities and entry.get('result') == 'abort' and _is_end_of_duration(entry):
+            if identity in identities and _is_end_of_duration(entry):
                 continue  # an earlier round has measured the case, and nothing failed
             is_case = not _get(entry, 'fixture', bool, where) or bool(entry.get('perfvalues'))
             if is_case and entry.get('result') != 'abort' and not _is_left_out(entry):
@@ -311,7 +313,7 @@ def _lost_cases(runs: list[Any]) -> list[str]:
 
 def _is_end_of_duration(entry: dict[str, Any]) -> bool:
     """Return True if the end of ``--duration`` cut a case off."""
-    return _END_OF_DURATION in str(entry.get('fail_reason'))
+    return entry.get('result') == 'abort' and _END_OF_DURATION in (reason_of(entry) or '')
 
 
 def _is_ours(entry: dict[str, Any]) -> bool:
@@ -346,22 +348,29 @@ def _is_left_out(entry: dict[str, Any]) -> bool:
     return entry.get('result') == 'skip' and _is_of_own_configuration(entry)
 
 
-def _causes(entry: dict[str, Any], record: Record | None, beyond: Sequence[str]) -> list[Cause]:
-    """Return what is wrong with a case; `beyond`: its metrics that are beyond the bounds that ReFrame was given."""
+def _causes(entry: dict[str, Any], record: Record | None, beyond: list[Cause]) -> list[Cause]:
+    """Return what is wrong with a case; `beyond`: the metrics beyond the bounds that ReFrame was given."""
     if why := entry.get('plumbline_not_run'):
         return [Cause('not-run', why)]
     if record and record.causes:
         return record.causes
+    if entry['result'] == 'abort':
+        return [Cause('not-run', 'the session was aborted')]
     if entry.get('fail_phase') == 'performance' and beyond:
-        return [Cause('reference', metric) for metric in beyond]
-    reason = _fail_reason(entry)
+        return beyond
+    reason = reason_of(entry)
     return [Cause('said', reason)] if reason else []
+
+
+def reason_of(entry: dict[str, Any]) -> str | None:
+    """Return why a case failed, in ReFrame's words; only `_causes` says it as data."""
+    return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None
 
 
 def _values(
     entry: dict[str, Any], where: str, check: str, rules: Rules
-) -> Iterator[tuple[float | None, dict[str, Any], bool, bool]]:
-    """Yield (value, row, True if its direction is known, True if it is within its bounds) for each performance value.
+) -> Iterator[tuple[float | None, dict[str, Any], bool, Cause | None]]:
+    """Yield (value, row, True if its direction is known, cause if it is beyond its bounds) for each performance value.
 
     The rows are those of a test of another suite.
     """
@@ -375,13 +384,15 @@ def _values(
         is_within = measured[5] != 'fail' if measured[5:] and measured[5] else within  # before 4.10: no result
         prefix = f'{entry["system"]}:{entry["partition"]}:'
         name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
-        row, factor, is_known = rules.metric(check, name, str(measured[4] or ''), lower, upper)
+        unit = str(measured[4] or '')
+        row, factor, is_known = rules.metric(check, name, unit, lower, upper)
+        cause = None if is_within else values.beyond(row['metric'], unit, value, expected, lower, upper)
         value = None if value is None else value * factor
         missing = None if value is not None else f'its value is {measured[0]!r:.40}'
         if value is not None and (missing := values.fault(value, row) or None):
             value = None
         found = vars(summarize([] if value is None else [value])) | row | {'missing': missing}
-        yield value, found, is_known, is_within
+        yield value, found, is_known, cause
 
 
 def _chosen(info: dict[str, Any], name: str) -> list[str] | None:
@@ -420,7 +431,7 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
         'fixture': entry['fixture'] and not has_values,
         'benchmark': has_values or ('record' in entry and not entry['fixture']),
         'result': _get(entry, 'result', str, where),
-        'fail_phase': entry.get('fail_phase'), 'fail_reason': _fail_reason(entry),
+        'fail_phase': entry.get('fail_phase'),
         'tags': sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')), 'trials': record.trials or None,
         'job_id': job.get('id') or (str(entry['jobid']) if entry.get('jobid') is not None else None),
         'job_state': job.get('state'),
@@ -431,16 +442,6 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
         'provenance': _json(record.provenance), 'health': _json(record.health),
         'evidence': record.evidence, **{key: entry.get(key) for key in _AS_THEY_ARE},
     }  # fmt: skip
-
-
-def _fail_reason(entry: dict[str, Any]) -> str | None:
-    """Return why a case failed.
-
-    If its session was aborted, our words in place of ReFrame's, unless `ci` wrote a reason.
-    """
-    if entry['result'] == 'abort' and 'aborted due to' in (entry.get('fail_reason') or 'aborted due to'):
-        return 'not run to its end: the session was aborted'
-    return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from plumbline.causes import Cause
 from plumbline.identity import NONE
 from plumbline.units import UNITS, better, dimension, number_in, plain
 
@@ -61,11 +62,23 @@ def fault(value: float, row: Mapping[str, Any]) -> str:
 
 def is_within(value: float, reference: float | None, lower: float | None, upper: float | None) -> bool:
     """Return True if a value is within its bounds, which are parts of the reference such as -0.05 and 0.05."""
-    # as ReFrame, which takes the bounds of the size of a negative reference
-    low, high = (
-        reference + abs(reference) * bound if reference and bound is not None else None for bound in (lower, upper)
-    )
+    low, high = _bounds(reference, lower, upper)
     return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _bounds(reference: float | None, *bounds: float | None) -> list[float | None]:
+    """Return the values of bounds; as ReFrame, which takes bounds of the size of a negative reference."""
+    return [reference + abs(reference) * bound if reference and bound is not None else None for bound in bounds]
+
+
+def beyond(
+    metric: str, unit: str, value: float | None, reference: float | None, lower: float | None, upper: float | None
+) -> Cause:
+    """Return as the cause of a failure that a value is beyond its bounds."""
+    low, high = _bounds(reference, lower, upper)
+    sides = [f'{word} {bound:g}' for word, bound in (('at least', low), ('at most', high)) if bound is not None]
+    found = 'no number' if value is None else f'{value:g} {unit}'.rstrip()
+    return Cause('reference', metric, detail=f': {found}' + (f', expected {" and ".join(sides)}' if sides else ''))
 
 
 def number(value: Any) -> float | None:

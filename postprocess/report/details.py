@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plumbline.causes import sentence
 from plumbline.checkout import version
 from plumbline.identity import to_text
 from plumbline.record import EXPERIMENTAL
@@ -152,7 +153,7 @@ def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path],
         'Nodes': ', '.join(case.nodes) or 'none known',
         'Ended': f'{case.completed:%Y-%m-%d %H:%M:%S} UTC' if case.completed else '',
         'Seconds': f'{number(case.time_total) or "?"} in all{trials}',
-        'Failed': case.fail_reason,
+        'Failed': sentence(case.why),
         'Experimental': UNPROVEN if EXPERIMENTAL in case.tags else '',
         **{f'Placement {key}': value for key, value in json.loads(case.placement).items()},
         **json.loads(case.provenance),

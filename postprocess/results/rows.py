@@ -61,7 +61,9 @@ class CaseRow(NamedTuple):
 
     @property
     def why(self) -> list[Cause]:
-        """What is wrong, the worst first; empty if nothing is, or if the row is older than the column `causes`."""
+        """What is wrong, the worst first; of a row older than the column `causes`, what ReFrame said."""
+        if self.causes is None and self.fail_reason and self.fail_phase != 'performance':
+            return [Cause('said', self.fail_reason)]
         return [Cause(**cause | {'trials': tuple(cause['trials'])}) for cause in json.loads(self.causes or '[]')]
 
 

@@ -9,7 +9,7 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,10 @@ from typing import Any, BinaryIO, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from plumbline.causes import Cause, sentence
 from plumbline.errors import InputError
 from plumbline.files import write_text
+from postprocess.text import one_line
 
 SCHEMA = 1
 _TIME = pa.timestamp('us')
@@ -118,6 +120,16 @@ def metric_row(case: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     finite = row['mean'] is not None and math.isfinite(row['mean'])
     status = status_of(case['result'], case['fail_phase'], bool(row.get('invalid')), row['n'], finite)
     return {'case_id': case['case_id'], 'status': status} | row
+
+
+def why_columns(causes: Sequence[Cause], evidence: str = '') -> dict[str, str | None]:
+    """Return what is wrong with a case as its columns: data, and the sentence of them for people."""
+    plain: list[dict[str, Any]] = [
+        {name: one_line(of) or '' if isinstance(of, str) else of for name, of in vars(cause).items()}
+        for cause in causes
+    ]
+    words = sentence([Cause(**each) for each in plain], evidence)
+    return {'causes': json.dumps(plain), 'fail_reason': words or None}
 
 
 def table_of(table: str, session: str, rows: list[dict[str, Any]]) -> pa.Table:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from plumbline.causes import sentence
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
@@ -160,7 +161,8 @@ def of_its_own_test(verdict: Verdict, case: CaseRow) -> Verdict:
     beyond = [cause.what for cause in case.why if cause.code == 'reference'] or [verdict.id.metric]
     if verdict.verdict != 'no_reference' or case.fail_phase != 'performance' or verdict.id.metric not in beyond:
         return verdict
-    return replace(verdict, verdict='failed', cause=case.fail_reason or 'its test failed against its own reference')
+    why = ': '.join(filter(None, ('its test failed against its own reference', sentence(case.why))))
+    return replace(verdict, verdict='failed', cause=why)
 
 
 def with_spread(reference: Reference, own: References) -> Reference:

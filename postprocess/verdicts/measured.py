@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from plumbline.causes import sentence
 from plumbline.identity import Quantity, SeriesId, from_text
 from plumbline.record import NOTHING, Purpose, Summary
 from plumbline.references import MODES
@@ -138,11 +139,14 @@ def failure(case: CaseRow) -> str | None:
     """Return why the numbers of a case do not count; None if it ended normally, or failed only against references."""
     if reached_its_end(case.result, case.fail_phase):
         return None
+    why = sentence(case.why, case.evidence)
+    if why and case.why[0].code == 'not-run':
+        return f'not run to its end: {why}'
     if case.result == 'abort':
-        return case.fail_reason or 'not run to its end: the session was aborted'
-    if case.fail_reason:
+        return why or 'not run to its end: the session was aborted'
+    if why:
         phase = f' in {case.fail_phase}' if case.fail_phase not in (None, '', 'sanity') else ''
-        return f'failed{phase}: {case.fail_reason}'
+        return f'failed{phase}: {why}'
     return {
         NEEDED_FAILED: 'not run: a fixture or case that it needs failed',
         'skip': 'not run: ReFrame skipped it',
@@ -189,7 +193,7 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
             stated = {'floor': facts.floor, 'usual_spread': facts.usual_spread}
             quantity = Quantity(facts.unit, facts.better)
             all_series.append(Measured(id, quantity, mode, tuple(jobs), facts.judged, stated))
-        if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.fail_reason):
+        if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.why):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
             all_series.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
     return all_series
@@ -224,7 +228,7 @@ def _job(case: CaseRow, row: MetricRow | None, failed: str | None) -> Job:
     """Return the job of a case for a series; `row` is None if the case does not declare the series."""
     nodes = tuple(case.nodes)
     if row is None:
-        why = failed or case.fail_reason or f'ended with result {case.result!r} and declared no such metric'
+        why = failed or sentence(case.why) or f'ended with result {case.result!r} and declared no such metric'
         return Job(case.round, case.case_id, nodes, NOTHING, 'failed', why, failed is None, case.purpose)
     summary = Summary(row.n, row.mean, row.std, row.min, row.max)
     return Job(

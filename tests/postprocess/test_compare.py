@@ -176,7 +176,7 @@ def test_the_sentence_of_a_failed_case_is_in_the_summary_without_reframes_words(
 
 
 def test_a_result_reframe_may_add_later_is_a_failure():
-    assert failure(SimpleNamespace(result='new', fail_phase=None, fail_reason=None))
+    assert failure(SimpleNamespace(result='new', fail_phase=None, why=[], evidence=''))
 
 
 @pytest.mark.parametrize('value', [float('nan'), float('inf'), float('-inf')])

@@ -54,6 +54,9 @@ def of(code):
 
 
 SAID = of('said')
+KILLED = json.dumps([
+    vars(Cause('crash', 'killed', 'n1', (2,), 3, ': "x"', 'test the memory')), vars(Cause('time-limit', 'late')),
+])  # fmt: skip
 
 
 def metric(case_id=1, name='triad', mean=100.0, status='measured', **fields):
@@ -110,7 +113,7 @@ def test_the_series_of_a_session_with_their_jobs():
 @each_row(('row', 'names'), [
     (case(), ['*']), (case(benchmark=False), []), (case(result='skip'), ['*']),
     (case(result='skip', benchmark=False), []), (case(result='fail', benchmark=False, reason='x'), ['*']),
-    (case(benchmark=False, reason='failed to meet reference', result='fail', fail_phase='performance'), ['*']),
+    (case(benchmark=False, causes=of('reference'), result='fail', fail_phase='performance'), ['*']),
 ])  # fmt: skip
 def test_a_case_without_a_series_stands_for_itself_where_something_is_lost(row, names):
     assert [one.id.metric for one in measured.measured([row], [])] == names
@@ -132,6 +135,19 @@ def test_jobs_that_ended_without_a_number_are_lost():
     # only jobs on the same nodes as the first are pooled
     two = series(job(value=90.0), job(value=110.0, round=1), job(value=500.0, nodes=('n2',)))
     assert two.value == 100.0 and two.summary.n == 2
+
+
+@each_row(('fields', 'says'), [
+    ({'result': 'fail', 'fail_phase': 'run', 'causes': KILLED, 'evidence': 'a.tar.gz'},
+     'failed in run: killed in trial 2 of 3 on n1: "x"; test the memory; also: late; all output: a.tar.gz'),
+    ({'result': 'fail', 'fail_phase': 'run', 'causes': of('not-run')}, 'not run to its end: x'),
+    ({'result': 'abort', 'causes': of('not-run')}, 'not run to its end: x'),
+    ({'result': 'abort'}, 'not run to its end: the session was aborted'),
+    ({'result': 'fail', 'fail_phase': 'performance', 'causes': SAID}, None),
+    ({'result': 'fail', 'fail_phase': 'sanity', 'reason': 'lost'}, 'failed: lost'),  # of before causes were stored
+])  # fmt: skip
+def test_why_a_case_failed_is_said_from_its_causes(fields, says):
+    assert measured.failure(case(**fields)) == says
 
 
 # Groups of series

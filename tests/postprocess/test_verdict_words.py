@@ -310,9 +310,10 @@ def test_a_number_that_one_job_lost_or_a_test_failed_by_itself_is_bad():
     assert of_its_own_test(free, case()) == free and of_its_own_test(verdict(), failed) == verdict()
     assert of_its_own_test(free, failed).cause == 'its test failed against its own reference'
     for metric, named in (('triad', True), ('my.triad', False), ('copy', False)):
-        causes = json.dumps([asdict(Cause('reference', metric))])
-        found = of_its_own_test(free, failed._replace(fail_reason='too slow', causes=causes))
-        assert (found.verdict, found.cause) == (('failed', 'too slow') if named else ('no_reference', ''))
+        causes = json.dumps([asdict(Cause('reference', metric, detail=': 1 s, expected at most 0.5'))])
+        found = of_its_own_test(free, failed._replace(causes=causes))
+        assert found.verdict == ('failed' if named else 'no_reference')
+        assert f'{metric}: 1 s, expected at most 0.5' in found.cause if named else found.cause == ''
 
 
 # Nodes

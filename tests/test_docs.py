@@ -20,6 +20,7 @@ from plumbline.units import UNITS, better, dimension
 from postprocess.cli import app
 from postprocess.readers.rules import read_rules
 from postprocess.site_check import check
+from postprocess.verdicts.decide import RULINGS
 from postprocess.verdicts.verdict import BAD, VERDICTS
 from studies import cli_reference
 
@@ -67,9 +68,10 @@ def test_the_page_of_commands_is_that_of_the_code():
     assert (ROOT / 'docs/cli.md').read_text() == cli_reference.page(), 'python studies/cli_reference.py writes it'
 
 
-def test_every_verdict_is_explained_with_its_exit_code():
-    rows = re.findall(r'^\| `(\w+)` \|.*\| (\d) \|$', (ROOT / 'docs/verdicts.md').read_text(), re.MULTILINE)
-    assert dict(rows) == {verdict: str(int(verdict in BAD)) for verdict in VERDICTS}
+def test_the_table_of_verdicts_is_the_one_that_decides():
+    rows = re.findall(r'^\| `(\w+)` \| (.*) \| (\d) \|$', (ROOT / 'docs/verdicts.md').read_text(), re.MULTILINE)
+    assert rows == [(row.verdict, row.when, str(int(row.verdict in BAD))) for row in RULINGS]
+    assert {verdict for verdict, _, _ in rows} == {*VERDICTS}
 
 
 @each_row('page', ['README.md', *(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md'))])

@@ -29,7 +29,7 @@ from postprocess.verdicts.candidates import (
     Accused,
     Candidate,
     Doubt,
-    Facts,
+    KeptFacts,
     Refusal,
     evidence_of,
     read_candidates,
@@ -202,7 +202,7 @@ class _Recorder:
         groups = groupby(measured, key=lambda of: of.id)
         chosen = [of for of in (self.choose(list(group)) for _, group in groups) if of is not None]
         levels = estimate([self.values(of) for of in chosen])
-        facts = Facts(self.store, self.sessions)
+        facts = KeptFacts(self.store, self.sessions)
         rows = [self.replacement(of, level, facts) for of, level in zip(chosen, levels, strict=True)]
         taken = sorted({night for of in chosen for night in of.nights.tolist()})
         left_out = self.left_out(measured, chosen, taken)
@@ -265,7 +265,7 @@ class _Recorder:
         """Return the tolerance of a candidate: what the site states, else what its check states."""
         return tolerance_for(self.policy, of.id, **of.stated)
 
-    def replacement(self, of: Candidate, level: Level, facts: Facts) -> Replacement:
+    def replacement(self, of: Candidate, level: Level, facts: KeptFacts) -> Replacement:
         """Return the proposed row of a series, the row in force, and the objections to the proposed row."""
         old, tolerance, wanted = self.in_force.get(of.id), self.tolerance(of), self.wanted
         used = of.only(level.used)

@@ -286,7 +286,7 @@ def read_ended(store: Store, sessions: Sequence[Session], wanted: Collection[Ser
     return ended
 
 
-class Facts:
+class KeptFacts:
     """The facts of the provenance of each case in each session that are kept with a baseline."""
 
     def __init__(self, store: Store, sessions: Sequence[Session]):

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -13,33 +11,27 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy
-
 from plumbline.causes import sentence
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
-from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
+from plumbline.limits import Limits, Tolerance, judges, limits, spread_of, tolerance_for
 from plumbline.paths import site_file, site_folder
-from plumbline.record import NOTHING, OF_NODE
+from plumbline.problems import Problem
 from plumbline.references import KINDS_OF_FILE, MODES, Reference, References, load_references
 from plumbline.site.file import read_site_file
 from postprocess.readers.run_reports import read_report
 from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.store import Session, Store
-from postprocess.statistics import night
-from postprocess.statistics.groups import Groups
-from postprocess.statistics.method import METHOD
-from postprocess.text import count, number
+from postprocess.text import count
 from postprocess.verdicts import baseline_files, gather, hardware
 from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
 from postprocess.verdicts.candidates import number_of_cases, read_doubts
-from postprocess.verdicts.elsewhere import Elsewhere
-from postprocess.verdicts.health import Health
-from postprocess.verdicts.measured import Measured, failure, measured, runs_of
+from postprocess.verdicts.decide import Facts, Loss, decide
+from postprocess.verdicts.elsewhere import Elsewhere, beside
+from postprocess.verdicts.measured import Measured, failure, measured
 from postprocess.verdicts.problems import other_hardware, problems_of
-from postprocess.verdicts.verdict import BAD, Again, Common, Comparison, Verdict, VerdictName, worst_first
-
-_PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
+from postprocess.verdicts.together import judge_together
+from postprocess.verdicts.verdict import Comparison, worst_first
 
 
 def judge_session(store: Store, session: Session, root: Path | None = None, reruns: Sequence[Path] = ()) -> Comparison:
@@ -53,41 +45,18 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     lookup = load_references(session.site, root)
     rows = without_judgement(with_reruns(rows, reruns, session), lookup)
     policy = site_policy(session, root)
-    by_id = {case.case_id: case for case in cases}
-    verdicts, candidates = [], []
-    unlike: dict[tuple[str, str], list[str]] = {}
-    not_judged_there: dict[int, tuple[str, str]] = {}  # index in `verdicts` -> key of `unlike`
-    elsewhere = None if session.is_of_another_suite else Elsewhere.of(session.site, root)
-    for row in rows:
-        tolerance = tolerance_for(policy, row.id, **row.stated)
-        rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance)
-        if elsewhere and not rules and row.judged and row.status == 'measured':
-            rules = elsewhere.rules(row, by_id[row.case_id])
-        verdict = verdict_of(row, rules, session.session)
-        verdicts.append(of_its_own_test(verdict, by_id[row.case_id]) if session.is_of_another_suite else verdict)
-        if had := _other_hardware(row, rules, by_id[row.case_id].provenance):
-            not_judged_there[len(verdicts) - 1] = key = row.id.partition, had
-            unlike.setdefault(key, []).extend(row.nodes)
-        elif verdicts[-1].verdict == 'ok':
-            candidates += [
-                (
-                    len(verdicts) - 1,
-                    gather.ReferencedSeries(row, reference, bound, tolerance, with_spread(reference, lookup)),
-                )
-                for reference, bound in rules
-                if bound.gates and not reference.mismatch(row.quantity)
-            ]
-    of_hardware = other_hardware(unlike)
-    for place, key in not_judged_there.items():
-        verdicts[place] = replace(verdicts[place], verdict='invalid', cause=of_hardware[key].text)
+    tolerances = [tolerance_for(policy, row.id, **row.stated) for row in rows]
+    facts, of_hardware = _facts(session, rows, cases, lookup, tolerances, root)
+    candidates = [
+        (place, gather.ReferencedSeries(of.row, reference, bound, tolerance, with_spread(reference, lookup)))
+        for place, (of, tolerance) in enumerate(zip(facts, tolerances, strict=True))
+        for reference, bound in of.referenced
+    ]
     share = policy.get('further_jobs')
-    verdicts, common, again, left_out = _as_a_whole(store, session, verdicts, candidates, cases, share)
-    again += _pairs(session, cases, {row.measured.case_id for _, row in candidates})
-    health = Health(cases)
-    verdicts = [health.in_cause(lost_number(verdict, row)) for verdict, row in zip(verdicts, rows, strict=True)]
-    together = recorded_together(store, session, lookup, rows)
-    verdicts += not_measured(lookup, rows, cases, session, policy, together)
-    problems = [*of_hardware.values(), *problems_of(session, cases, rows)]
+    facts, common, again, left_out = judge_together(store, session, facts, candidates, cases, share)
+    facts += not_measured(lookup, rows, cases, session, policy, recorded_together(store, session, lookup, rows))
+    verdicts = [decide(of) for of in facts]
+    problems = [*of_hardware, *problems_of(session, cases, rows)]
     problems += baseline_files.problems(store.folder.parent, session.site, root)
     command = partial(store.command, site=session.site, root=root)
     busy = read_doubts(store, [session], {})
@@ -104,6 +73,32 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
             f'good: {command(retire)}.'
         )
     return replace(comparison, hints=sentences, retire=retire)
+
+
+def _facts(
+    session: Session, rows: Sequence[Measured], cases: Sequence[CaseRow], lookup: References,
+    tolerances: Sequence[Tolerance], root: Path | None,
+) -> tuple[list[Facts], list[Problem]]:  # fmt: skip
+    """Return what is known of each series by itself, and the problem of each other hardware that jobs had."""
+    case_of = {case.case_id: case for case in cases}
+    elsewhere = None if session.is_of_another_suite else Elsewhere.of(session.site, root)
+    facts: list[Facts] = []
+    unlike: dict[tuple[str, str], list[str]] = {}
+    for row, tolerance in zip(rows, tolerances, strict=True):
+        case = case_of[row.case_id]
+        rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance)
+        if elsewhere and not rules and row.judged and row.status == 'measured':
+            rules = elsewhere.rules(row, case)
+        if had := _other_hardware(row, rules, case.provenance):
+            unlike.setdefault((row.id.partition, had), []).extend(row.nodes)
+        failed = own_test(row, case) if session.is_of_another_suite else ''
+        of_others = row.status == 'measured' and rules and not rules[0][1].gates
+        loss = beside(row, *rules[0], session.session) if of_others else Loss()
+        facts.append(Facts(row, rules, session.session, next(iter(row.lost), None), had, failed, loss))
+    problems = other_hardware(unlike)
+    return [
+        replace(of, hardware=problems[of.row.id.partition, of.hardware].text) if of.hardware else of for of in facts
+    ], list(problems.values())
 
 
 def _other_hardware(row: Measured, rules: Sequence[tuple[Reference, Limits]], provenance: str) -> str:
@@ -135,34 +130,18 @@ def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Meas
         return list(rows)
     judged = {curve(row) for row in rows if row.judged}
     return [
-        not_judged(row) if row.status == 'measured' and row.id in recorded and curve(row) not in judged else row
+        row.no_longer_judged() if row.status == 'measured' and row.id in recorded and curve(row) not in judged else row
         for row in rows
     ]
 
 
-def not_judged(row: Measured) -> Measured:
-    """Return the series as missing, because its check judged it when its reference was recorded and no longer does."""
-    why = 'its check judges it no longer, as it did for the reference: see size_cut in the provenance'
-    return replace(row, jobs=tuple(replace(job, summary=NOTHING, status='missing', cause=why) for job in row.jobs))
-
-
-def lost_number(verdict: Verdict, row: Measured) -> Verdict:
-    """Return the verdict of a series; a job without a valid number makes it bad, even if other jobs have a number."""
-    if not row.lost or verdict.verdict in BAD:
-        return verdict
-    lost = row.lost[0]
-    return replace(
-        verdict, verdict='invalid' if lost.status == 'invalid' else 'missing', cause=lost.cause, nodes=lost.nodes
-    )
-
-
-def of_its_own_test(verdict: Verdict, case: CaseRow) -> Verdict:
-    """Return the verdict as failed if only another suite has a reference, and its test failed against it."""
-    beyond = [cause.what for cause in case.why if cause.code == 'reference'] or [verdict.id.metric]
-    if verdict.verdict != 'no_reference' or case.fail_phase != 'performance' or verdict.id.metric not in beyond:
-        return verdict
+def own_test(row: Measured, case: CaseRow) -> str:
+    """Return why the test of another suite failed, if this series missed the reference that the test has of its own."""
+    if case.fail_phase != 'performance':
+        return ''
+    missed = [cause.what for cause in case.why if cause.code == 'reference'] or [row.id.metric]
     why = ': '.join(filter(None, ('its test failed against its own reference', sentence(case.why))))
-    return replace(verdict, verdict='failed', cause=why)
+    return why if row.id.metric in missed else ''
 
 
 def with_spread(reference: Reference, own: References) -> Reference:
@@ -176,154 +155,6 @@ def with_spread(reference: Reference, own: References) -> Reference:
         return reference
     row = own.exact.get(reference.id)
     return row if row is not None and row.kind == 'baseline' and row.quantity == reference.quantity else reference
-
-
-def _as_a_whole(
-    store: Store,
-    session: Session,
-    verdicts: list[Verdict],
-    candidates: Sequence[tuple[int, gather.ReferencedSeries]],
-    cases: list[CaseRow],
-    share: float | None,
-) -> tuple[list[Verdict], list[Common], list[Again], str]:
-    """Judge the series of a session together; return verdicts, losses in common, jobs that should run, and a sentence.
-
-    The sentence says which doubts the budget left out. `candidates`: (index in `verdicts`, what is known of the
-    series); a series with two references is there twice. `share`: further jobs a night as a share of the cases, if the
-    site states it.
-    """
-    if not candidates:
-        return verdicts, [], [], ''
-    places, rows = [place for place, _ in candidates], [row for _, row in candidates]
-    earlier = gather.earlier_sessions(store, session, rows)
-    rows = gather.on_own_nodes(rows, earlier.recorded)
-    jobs = gather.with_tonight(earlier.since, rows)
-    curves = gather.curves_of(rows, gather.sizes_of(cases))
-    groups, names = gather.groups_of(rows, curves)
-    where = gather.cases_of(store, session, rows, earlier.sessions)
-    baseline = gather.baseline_of(rows, earlier.recorded, gather.weights_of(rows, curves))
-    if share is None:
-        share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
-    # rounded at random, so that small sites have this share in the mean; one case can be decided on any night
-    budget = share * len(where.ids) + 2 * night.A_CASE * (_draw(session.session) - 0.5)
-    budget = max(budget, night.ONE_CASE) if share else 0.0
-    answer = night.judge(baseline, jobs, where.pool, groups, budget)
-    verdicts, decided = list(verdicts), set()
-    for index in numpy.argsort(~answer.red, kind='stable'):  # of two references, one that the series missed decides
-        place, row = places[index], rows[index]
-        if place not in decided:
-            decided.add(place)
-            verdicts[place] = _decided(verdicts[place], row, answer, int(index))
-    common = _in_common(answer, groups, names, rows) + _slow_nodes(answer, where, rows)
-    for loss in common:
-        for place in places:
-            if verdicts[place].verdict == 'ok' and loss.holds(verdicts[place]):
-                verdicts[place] = replace(verdicts[place], verdict='warning', cause=str(loss))
-    return verdicts, common, _further_jobs(answer, where, cases), _left_out(answer, share)
-
-
-def _draw(text: str) -> float:
-    """Return a number from 0 to 1 that depends only on `text`."""
-    return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16) / 16**12
-
-
-def _further_jobs(found: night.Answer, of: gather.Cases, cases: list[CaseRow]) -> list[Again]:
-    """Return the jobs of the answer that should run now, with the names that ReFrame knows."""
-    known = {case.case_id: case for case in cases}
-    again = []
-    for more in found.more:
-        case = known[of.ids[more.case]]
-        on = of.names[more.on] if more.on >= 0 else ''
-        why = f'{on} is in doubt' if on else 'in doubt'
-        place = case.case_id, case.partition, case.environ, case.name
-        again.append(Again(*place, more.jobs, on, tuple(of.names[node] for node in more.avoid), why))
-    return again
-
-
-def _left_out(found: night.Answer, share: float) -> str:
-    """Return a sentence on the cases in doubt for which the budget was too small; empty without any."""
-    if not found.left_out:
-        return ''
-    most = -100 * math.expm1(-max(found.left_out.values()))
-    return (
-        f'In doubt and not run again, since further jobs are at most {100 * share:g} % of the cases (`further_jobs` of '
-        f'the site): {count(len(found.left_out), "case")} whose first jobs lost up to {most:.1f} %; what lasts is '
-        'found in the next nights.'
-    )
-
-
-def _pairs(session: Session, cases: list[CaseRow], judged: Collection[int]) -> list[Again]:
-    """Return random cases without a reference that should run twice, to show the correlation of the jobs of a night.
-
-    Their number is a share of the cases, so a small site has none; cases that already ran twice count.
-    """
-    runs = [run for run in runs_of(case for case in cases if not case.fixture) if run[0].case_id not in judged]
-    first = [run[0] for run in runs if run[0].benchmark and not failure(run[0])]
-    chosen = sorted(first, key=lambda case: _draw(f'{session.session} {case.case_id}'))
-    done = {run[0].case_id for run in runs if len(run) > 1}
-    return [
-        Again(case.case_id, case.partition, case.environ, case.name, 1, '', tuple(case.nodes), _PAIR)
-        for case in chosen[: round(METHOD.budget[1] * len(chosen))]
-        if case.case_id not in done
-    ]
-
-
-def _decided(verdict: Verdict, row: gather.ReferencedSeries, found: night.Answer, index: int) -> Verdict:
-    """Return the verdict of a series by the reference of `row`, from the answer for the whole session."""
-    loss, low, high = (-math.expm1(-float(values[index])) for values in (found.loss, found.low, found.high))
-    name: VerdictName = 'improved' if found.improved[index] else 'ok'
-    what = ''
-    if found.red[index]:
-        name, what = 'regressed', 'confirmed'
-    elif any(row.sign * (job.value - row.bound.bad) < 0 for job in row.measured.measuring if job.purpose != OF_NODE):
-        name, what = 'warning', 'in doubt: it should run again' if found.waits[index] else 'not confirmed'
-    verdict = replace(
-        verdict, verdict=name, reference=row.reference, limits=row.bound, loss=loss, interval=(low, high),
-        window=int(found.window[index]), p=float(found.p[index]), q=float(found.q[index]),
-    )  # fmt: skip
-    return replace(verdict, cause=_cause(verdict, row, what)) if what else verdict
-
-
-def _cause(verdict: Verdict, row: gather.ReferencedSeries, what: str) -> str:
-    """Return the cause of a verdict in words: value, expected value, loss with its interval, and `what` follows."""
-    reference, jobs = row.reference, row.measured.measuring
-    low, high = verdict.interval or (0.0, 0.0)
-    loss = f'{100 * verdict.loss:.1f} %' if verdict.loss and verdict.loss > 0 else 'nothing'
-    over = 'tonight' if verdict.window == 1 else f'over {verdict.window} sessions'
-    values = ', '.join(number(job.value) for job in jobs)
-    ran = f'; {len(jobs)} jobs: {values}' if len(jobs) > 1 else ''
-    return (
-        f'{number(verdict.value)} {row.measured.quantity.unit} in session {verdict.session}, expected '
-        f'{number(reference.mean)} ({_origin(reference)}): lost {loss} {over} (95 % interval {100 * low:.1f} to '
-        f'{100 * high:.1f} %){ran}: {what}'
-    )
-
-
-def _in_common(
-    found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.ReferencedSeries]
-) -> list[Common]:
-    """Return the losses that groups of series share, the largest group first, one loss for each distinct cause.
-
-    A group is left out if most of its series regressed by themselves: incidents show what these series share.
-    """
-    common = []
-    for index in night.highest(found, groups):
-        members = groups.members[index]
-        if index in found.common.loss and 4 * found.red[members].sum() <= 3 * len(members):
-            loss, low, high = (-math.expm1(-size) for size in found.common.loss[index])
-            series = tuple(dict.fromkeys(rows[member].measured.id for member in members))
-            common.append(Common(groups.kinds[index], names[index], series, loss, (low, high), found.common.p[index]))
-    return common
-
-
-def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[gather.ReferencedSeries]) -> list[Common]:
-    """Return the nodes that lost performance, each as a loss in common of the series measured on it."""
-    common = []
-    for node, (*sizes, p) in found.slow.loss.items():
-        loss, low, high = (-math.expm1(-size) for size in sizes)
-        there = [row.measured.id for row in rows if of.names[node] in row.measured.nodes]
-        common.append(Common('node', of.names[node], tuple(dict.fromkeys(there)), loss, (low, high), p))
-    return common
 
 
 def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) -> list[Measured]:
@@ -368,34 +199,6 @@ def site_policy(session: Session, root: Path | None = None) -> dict[str, Any]:
     return read_site_file(path).get('tolerance', {})
 
 
-def verdict_of(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str) -> Verdict:
-    """Return the verdict of one series by the first of `rules`, as far as no other series is needed.
-
-    A number with a reference of this machine is `ok` for now: all series of the session together decide.
-    """
-    reference, bound = rules[0] if rules else (None, None)
-    verdict: VerdictName
-    status, cause, value, sign = row.status, row.cause, row.value, row.quantity.sign
-    if status != 'measured':
-        verdict = 'failed' if status == 'missing' and not rules else status
-    elif reference is None or bound is None:
-        verdict = 'no_reference' if row.judged else 'informational'
-    elif why := next(filter(None, (rule.mismatch(row.quantity) for rule, _ in rules)), ''):
-        verdict, cause = 'failed', why
-    elif bound.gates or sign * value >= sign * bound.bad:  # better than another machine is no improvement of this one
-        verdict = 'ok'
-    else:
-        verdict, side = 'warning', 'below' if sign > 0 else 'above'
-        cause = (
-            f'{number(value)} {row.quantity.unit} in session {session} is {side} the limit {number(bound.bad)} '
-            f'({bound.why}); expected {number(reference.mean)} ({_origin(reference)})'
-        )
-    return Verdict(
-        verdict, row.id, row.quantity, row.summary, reference, bound, cause, row.nodes, session=session,
-        case_id=row.case_id, jobs=row.jobs,
-    )  # fmt: skip
-
-
 def recorded_together(store: Store, session: Session, lookup: References, rows: list[Measured]) -> set[SeriesId]:
     """Return the series recorded in the sessions that also recorded what a session of another suite measured.
 
@@ -413,8 +216,8 @@ def recorded_together(store: Store, session: Session, lookup: References, rows: 
 def not_measured(
     lookup: References, rows: list[Measured], cases: list[CaseRow], session: Session, policy: dict[str, Any],
     together: Collection[SeriesId] = (),
-) -> list[Verdict]:  # fmt: skip
-    """Return the verdict `missing` for each reference that the session should have measured and did not.
+) -> list[Facts]:  # fmt: skip
+    """Return the facts of each reference that the session should have measured and did not.
 
     It should have measured the references of the cases that ran; if it ran a whole mode, also the baselines of that
     mode; and a session of another suite, which has no modes, the series in `together`.
@@ -438,7 +241,7 @@ def not_measured(
         and (row.id.case in ended or in_mode(row) or row.id in together)
     ]
     unmet += [row for row in lookup.patterns if in_mode(row) and not any(row.matches(key) for key in keys)]
-    verdicts = []
+    facts = []
     for row in unmet:
         case = None if row.is_pattern else ended.get(row.id.case)
         if case is None:
@@ -446,10 +249,5 @@ def not_measured(
         else:
             cause = failure(case) or 'its case ran and does not declare this metric'
         bound = limits(row, tolerance_for(policy, row.id, **row.stated))
-        verdicts.append(Verdict('missing', row.id, row.quantity, NOTHING, row, bound, cause, session=session.session))
-    return verdicts
-
-
-def _origin(row: Reference) -> str:
-    """Return the kind and source of a reference."""
-    return f'{row.kind}, {row.source}'
+        facts.append(Facts(Measured.absent(row.id, row.quantity, cause), [(row, bound)], session.session))
+    return facts

@@ -25,7 +25,8 @@ from plumbline.paths import site_file
 from plumbline.references import ELSEWHERE, Reference, faults_of_pairs
 from plumbline.units import UNITS, number_in
 from postprocess.results.rows import CaseRow
-from postprocess.text import digits
+from postprocess.text import digits, number
+from postprocess.verdicts.decide import Loss
 from postprocess.verdicts.measured import Measured
 
 CARRIED = Path(__file__).with_name(ELSEWHERE)
@@ -167,6 +168,18 @@ def _scaled(level: Level, row: Measured, factor: float) -> tuple[Reference, Limi
         row.id, row.quantity, known.mean * factor, None, known.n, 'elsewhere', f'{of}{machines}: {known.source}',
     )  # fmt: skip
     return reference, limits(known, reference.mean, row.quantity.sign)
+
+
+def beside(row: Measured, reference: Reference, bound: Limits, session: str) -> Loss:
+    """Return the loss of a series beside machines elsewhere; a better number is no improvement of this one."""
+    if row.quantity.sign * row.value >= row.quantity.sign * bound.bad:
+        return Loss()
+    side = 'below' if row.quantity.sign > 0 else 'above'
+    cause = (
+        f'{number(row.value)} {row.quantity.unit} in session {session} is {side} the limit {number(bound.bad)} '
+        f'({bound.why}); expected {number(reference.mean)} ({reference.kind}, {reference.source})'
+    )
+    return Loss('warning', cause)
 
 
 def limits(known: Reference, mean: float, sign: int) -> Limits:

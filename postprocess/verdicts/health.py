@@ -7,7 +7,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from statistics import median
 
@@ -16,7 +15,6 @@ from plumbline.node_check.jobs import QUIET
 from plumbline.units import number_in
 from postprocess.results.rows import CaseRow
 from postprocess.text import number
-from postprocess.verdicts.verdict import Verdict
 
 #: Facts that ``parts/load.sh`` records on a node: name -> (highest value on a quiet node, meaning of a higher value).
 LOADS = {
@@ -70,15 +68,6 @@ class Health:
             if reasons:
                 sentences[node] = ', '.join(reasons)
         return sentences
-
-    def in_cause(self, verdict: Verdict) -> Verdict:
-        """Return the verdict; the cause of a regressed series begins with what slowed its nodes."""
-        reasons = self.of([verdict.id.case], verdict.nodes) if verdict.verdict == 'regressed' else {}
-        if not reasons:
-            return verdict
-        return replace(
-            verdict, cause='; '.join([*(f'{node}: {words}' for node, words in reasons.items()), verdict.cause])
-        )
 
 
 def facts_by_node(nodes: Sequence[str], provenance: str | None, health: str | None) -> dict[str, Mapping[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from plumbline.causes import sentence
@@ -15,6 +15,9 @@ from plumbline.references import MODES
 from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NEEDED_FAILED, Status, reached_its_end
+
+#: The `case_id` of a series that no case of its session measured.
+NO_CASE = -1
 
 
 def pool(summaries: Iterable[Summary]) -> Summary:
@@ -82,6 +85,17 @@ class Measured:
     jobs: tuple[Job, ...]
     judged: bool = True
     stated: dict[str, float | None] = field(default_factory=dict)
+
+    @classmethod
+    def absent(cls, id: SeriesId, quantity: Quantity, why: str) -> Measured:
+        """Return a series that no case of the session measured."""
+        return cls(id, quantity, '', (Job(0, NO_CASE, (), NOTHING, 'missing', why, ended=False),))
+
+    def no_longer_judged(self) -> Measured:
+        """Return the series as missing: its check judged it when its reference was recorded, and no longer does."""
+        why = 'its check judges it no longer, as it did for the reference: see size_cut in the provenance'
+        jobs = tuple(replace(job, summary=NOTHING, status='missing', cause=why) for job in self.jobs)
+        return replace(self, jobs=jobs)
 
     @cached_property
     def measuring(self) -> tuple[Job, ...]:

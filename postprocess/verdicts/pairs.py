@@ -17,15 +17,18 @@ from plumbline.record import summarize
 from plumbline.references import Reference, References
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
-from postprocess.statistics.paired import Decision, Pairs, decide
+from postprocess.statistics import paired
+from postprocess.statistics.paired import Decision, Pairs
 from postprocess.text import count, number
 from postprocess.verdicts import compare
+from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.health import busy_beside
 from postprocess.verdicts.measured import Job, Measured, measured
 from postprocess.verdicts.problems import problems_of
-from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
+from postprocess.verdicts.verdict import Comparison, worst_first
 from postprocess.verdicts.windows import in_words, session_reference, undecided_in, usable
 
+_NOT_BEFORE = 'cannot tell: not measured before the change'
 _LEAST_SPREAD = 0.25  # least spread as a part of the usual one: printed numbers are rounded, and may be equal
 
 
@@ -73,7 +76,7 @@ def compare_pairs(
     references = {
         of: session_reference(good, source) for of, series in all_series.items() if (good := usable(series.before))
     }
-    verdicts = []
+    facts: list[Facts] = []
     asked: list[tuple[int, Pairs]] = []
     for of, series in all_series.items():
         if not series.after:
@@ -81,23 +84,23 @@ def compare_pairs(
         bad = next((row for row in series.after if row.status != 'measured' or row.lost), None)
         row, reference = bad or series.after[-1], references.get(of)
         if reference and not row.judged:
-            row = compare.not_judged(row)
+            row = row.no_longer_judged()
         tolerance = replace(tolerance_for({}, of, **row.stated), cap=1.0)
         tolerance = replace(tolerance, floor=max(tolerance.floor, smallest))
-        verdict = compare.verdict_of(
-            row, [(reference, limits(reference, tolerance))] if reference else [], newest.session
-        )
-        verdicts.append(compare.lost_number(verdict, row) if bad else verdict)
-        if reference and verdicts[-1].verdict == 'ok':
+        rules = [(reference, limits(reference, tolerance))] if reference else []
+        unknown = Loss('warning', _NOT_BEFORE) if reference is None and row.judged else Loss()
+        facts.append(Facts(row, rules, newest.session, next(iter(row.lost), None) if bad else None, loss=unknown))
+        if facts[-1].referenced and not facts[-1].lost:
             least = _LEAST_SPREAD * math.sqrt(2) * tolerance.usual_spread
-            asked.append((len(verdicts) - 1, Pairs(
+            asked.append((len(facts) - 1, Pairs(
                 numpy.array(series.losses), numpy.array(series.quiet, bool), -math.log1p(-tolerance.floor), least
             )))  # fmt: skip
-        elif reference is None and row.judged and row.status == 'measured':
-            verdicts[-1] = replace(verdicts[-1], verdict='warning', cause='cannot tell: not measured before the change')
-    for (place, of_series), decision in zip(asked, decide([of_series for _, of_series in asked]), strict=True):
-        verdicts[place] = _verdict(verdicts[place], all_series[verdicts[place].id], of_series, decision)
-    verdicts += compare.not_measured(References(references.values()), rows, cases, newest, {})
+    for (place, of_series), decision in zip(asked, paired.decide([of_series for _, of_series in asked]), strict=True):
+        row, [(reference, _)] = facts[place].row, facts[place].rules
+        loss = _loss(reference, all_series[row.id], of_series, decision)
+        facts[place] = replace(facts[place], loss=loss)
+    facts += compare.not_measured(References(references.values()), rows, cases, newest, {})
+    verdicts = [decide(of) for of in facts]
     scope = f'{newest.site}, {len(pairs)} pairs of sessions before and after the change'
     unique_problems = list({str(problem): problem for problem in problems}.values())
     return Comparison(
@@ -130,43 +133,37 @@ def _add(
             )
 
 
-def _verdict(verdict: Verdict, series: _Series, pairs: Pairs, decision: Decision) -> Verdict:
-    """Return the verdict of a series that was measured on both sides, from the decision on its pairs."""
+def _loss(before: Reference, series: _Series, pairs: Pairs, decision: Decision) -> Loss:
+    """Return the loss of a series that was measured on both sides, from the decision on its pairs."""
     if decision.pairs < 2:
-        return replace(verdict, verdict='warning', cause=f'cannot tell: {_paired(pairs)}')
+        return Loss('warning', f'cannot tell: {_paired(pairs)}')
     low, high = (-math.expm1(-loss) for loss in (decision.low, decision.high))
-    reference = _before(series, verdict)
-    expected = reference.mean
+    # losses refer to the geometric mean
+    logs = [math.log(row.value) for row in usable(series.before)]
+    of_before, expected = summarize([math.exp(value) for value in logs]), math.exp(fmean(logs))
+    quantity = before.quantity
     floor = -math.expm1(-pairs.smallest)
     less, more = expected * (1 - floor), expected / (1 - floor)
-    worst, best = (less, more) if verdict.quantity.sign > 0 else (more, less)
+    worst, best = (less, more) if quantity.sign > 0 else (more, less)
     summary = summarize([row.value for row in usable(series.after)])
-    value = expected * math.exp(-verdict.quantity.sign * decision.loss)
+    value = expected * math.exp(-quantity.sign * decision.loss)
     how = _paired(pairs)
-    judged = replace(
-        verdict, measured=replace(summary, mean=value), reference=reference, p=decision.p,
+    shown = Loss(
+        'ok', measured=replace(summary, mean=value), p=decision.p,
+        reference=replace(before, mean=expected, std=of_before.std, n=of_before.n),
         limits=Limits(worst, best, floor, how, 'gated', decision.error, decision.df),
         loss=-math.expm1(-decision.loss), interval=(low, high), window=decision.pairs,
     )  # fmt: skip
     if decision.word == 'open':
         cause_open = f'cannot tell: {in_words(low)} to {in_words(high)} (95 % interval, {how})'
-        return replace(judged, verdict='warning', cause=cause_open)
+        return replace(shown, shows='warning', cause=cause_open)
     if decision.word != 'regressed':
-        return replace(judged, verdict=decision.word)
-    unit = verdict.quantity.unit
+        return replace(shown, shows=decision.word)
     cause = (
-        f'{number(value)} {unit}, {number(expected)} before: lost {-100 * math.expm1(-decision.loss):.1f} % '
+        f'{number(value)} {quantity.unit}, {number(expected)} before: lost {-100 * math.expm1(-decision.loss):.1f} % '
         f'(95 % interval {100 * low:.1f} to {100 * high:.1f} %; {how})'
     )
-    return replace(judged, verdict='regressed', cause=cause)
-
-
-def _before(series: _Series, verdict: Verdict) -> Reference:
-    """Return the reference of the series with its mean before the change: the geometric mean, to which losses refer."""
-    assert verdict.reference is not None  # nosec B101  for the type checker: only series with a reference were asked
-    logs = [math.log(row.value) for row in usable(series.before)]
-    summary = summarize([math.exp(value) for value in logs])
-    return replace(verdict.reference, mean=math.exp(fmean(logs)), std=summary.std, n=summary.n)
+    return replace(shown, shows='regressed', cause=cause)
 
 
 def _paired(pairs: Pairs) -> str:

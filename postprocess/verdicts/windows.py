@@ -21,6 +21,7 @@ from postprocess.results.store import Session, Store
 from postprocess.statistics import distributions
 from postprocess.text import count, number
 from postprocess.verdicts import compare
+from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.measured import Measured, mean_of, measured, measured_in
 from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
@@ -122,25 +123,28 @@ def compare_windows(
     latest = measured(cases, store.metrics(newest))
     # only in the newest session a missing number is bad; in earlier ones only valid numbers count
     bad = {row.id: row for row in latest if row.status != 'measured' or row.lost}
-    verdicts, changes = [], []
+    facts: list[Facts] = []
+    changes: list[Shifted] = []
     for key, group in new.items():
         good = usable(group)
         row = bad.get(key) or (good or group)[-1]
         reference = references.get(key) if row.judged or any(earlier.judged for earlier in old.get(key, ())) else None
-        row = compare.not_judged(row) if reference and not row.judged else row
+        row = row.no_longer_judged() if reference and not row.judged else row
         tolerance = tolerance_for(policy, key, **row.stated)
         rules = [(reference, limits(reference, tolerance))] if reference else []
-        verdict = compare.verdict_of(row, rules, newest.session)
-        verdicts.append(compare.lost_number(verdict, row) if key in bad else verdict)
-        if reference and good and verdicts[-1].verdict == 'ok':
+        facts.append(Facts(row, rules, newest.session, next(iter(row.lost), None) if key in bad else None))
+        if reference and good and facts[-1].referenced and not facts[-1].lost:
             shift = shift_between(_by_node(usable(old[key])), _by_node(good), _likeness(before, after))
-            changes.append(Shifted(len(verdicts) - 1, shift, tolerance, compare.with_spread(reference, own)))
+            spread = compare.with_spread(reference, own)
+            changes.append(Shifted(len(facts) - 1, shift, tolerance, spread))
     for change, certainty in zip(changes, certainties(changes), strict=True):
-        verdicts[change.place] = _verdict(verdicts[change.place], change, certainty)
+        of = facts[change.place]
+        facts[change.place] = replace(of, loss=_loss(change, of.rules[0][0], certainty))
     rows = [row for group in new.values() for row in group]
     is_whole = newest.is_of_another_suite and any(session.selection == newest.selection for session in before)
     together = references if is_whole else ()
-    verdicts += compare.not_measured(References(references.values()), rows, cases, newest, policy, together)
+    facts += compare.not_measured(References(references.values()), rows, cases, newest, policy, together)
+    verdicts = [decide(of) for of in facts]
     problems = problems_of(newest, cases, latest)
     scope = f'{newest.site}, {_named(after)}, against {_named(before)}'
     return Comparison(newest, before[-1], worst_first(verdicts), problems, scope, undecided=undecided_in(verdicts))
@@ -161,7 +165,7 @@ def _likeness(before: Sequence[Session], after: Sequence[Session]) -> float:
 
 @dataclass(frozen=True)
 class Shifted:
-    """The change of the series at index `place` of the verdicts.
+    """The change of the series at index `place` of the facts.
 
     `spread`: the row that tells how much the series varies.
     """
@@ -227,38 +231,36 @@ def certainties(changes: Sequence[Shifted]) -> list[Certainty]:
     ]
 
 
-def _verdict(verdict: Verdict, change: Shifted, found: Certainty) -> Verdict:
-    """Return the verdict of a series that was measured on both sides, from its change and the certainty of it."""
-    shift, sign, floor = change.shift, verdict.quantity.sign, change.tolerance.floor
+def _loss(change: Shifted, reference: Reference, found: Certainty) -> Loss:
+    """Return the loss of a series that was measured on both sides, from its change and the certainty of it."""
+    shift, quantity, floor = change.shift, reference.quantity, change.tolerance.floor
     most, t975 = (float(distributions.quantile(share, found.df)) for share in (CERTAIN, 0.975))
     loss = max(-math.expm1(-most * found.error), floor)
     expected = mean_of(shift.before)
     less, more = expected * (1 - loss), expected / (1 - loss)
-    worst, best = (less, more) if sign > 0 else (more, less)
+    worst, best = (less, more) if quantity.sign > 0 else (more, less)
     noticed = max(-math.expm1(-(most + POWER) * found.error), floor)
     why = f'{"floor" if loss == floor else "99 % interval of the change"}, {shift.how}'
     bound = Limits(worst, best, loss, why, 'gated', found.error, found.df, noticed)
     low, high = (-math.expm1(-(change.loss + part * t975 * found.error)) for part in (-1, 1))
-    judged = replace(
-        verdict, measured=replace(shift.after, mean=expected * shift.ratio), limits=bound, p=found.p, q=found.q,
-        reference=verdict.reference and replace(
-            verdict.reference, mean=expected, std=shift.before.std, n=shift.before.n
-        ),
+    shown = Loss(
+        'ok', limits=bound, measured=replace(shift.after, mean=expected * shift.ratio), p=found.p, q=found.q,
+        reference=replace(reference, mean=expected, std=shift.before.std, n=shift.before.n),
         loss=-math.expm1(-change.loss), interval=(low, high), window=shift.after.n,
     )  # fmt: skip
     if -change.loss > -math.log1p(-loss):
-        return replace(judged, verdict='improved')
+        return replace(shown, shows='improved')
     if change.loss <= -math.log1p(-loss):
         if high <= max(floor, _TOO_WIDE):
-            return replace(judged, verdict='ok')
+            return shown
         cause = f'cannot tell: {in_words(low)} to {in_words(high)} (95 % interval, {shift.how}); compare more sessions'
-        return replace(judged, verdict='warning', cause=cause)
+        return replace(shown, shows='warning', cause=cause)
     lost = -100 * math.expm1(-change.loss)
     cause = (
-        f'{number(judged.value)} {verdict.quantity.unit}, {number(expected)} before: lost {lost:.1f} % '
+        f'{number(expected * shift.ratio)} {quantity.unit}, {number(expected)} before: lost {lost:.1f} % '
         f'(95 % interval {100 * low:.1f} to {100 * high:.1f} %; limit {number(worst)}, {why})'
     )
-    return replace(judged, verdict='regressed', cause=cause)
+    return replace(shown, shows='regressed', cause=cause)
 
 
 def in_words(loss: float) -> str:

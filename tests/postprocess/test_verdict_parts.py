@@ -25,9 +25,11 @@ from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.statistics.groups import Groups, InCommon
 from postprocess.statistics.levels import Level
 from postprocess.verdicts import baseline as rows_of_baseline
-from postprocess.verdicts import compare, gather, health, measured
+from postprocess.verdicts import compare, gather, health, measured, together
 from postprocess.verdicts.baseline import Proposal, Replacement, Wanted
 from postprocess.verdicts.candidates import Candidate, Doubt
+from postprocess.verdicts.decide import Facts, Loss, decide
+from postprocess.verdicts.elsewhere import beside
 from postprocess.verdicts.measured import Job, Measured
 from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.proposals import to_baseline
@@ -384,6 +386,91 @@ def test_why_jobs_are_left_out():
     assert set(named.values()) == {rows_of_baseline._NOTHING}
 
 
+# The table that decides
+
+BOUND = Limits(95.0, 105.0, 0.05, '')
+RULES = [(reference(), BOUND)]
+OTHER_UNIT = [(reference(), BOUND), (replace(reference(), quantity=Quantity('MB/s', 'higher')), BOUND)]
+LOST = job('invalid', cause='too fast', nodes=('n2',))
+#: From the most important fact to the least: each with the verdict and the cause that it has beside all that follow.
+FACTS = [
+    ({'row': series(job('failed', cause='killed'))}, 'failed', 'killed'),
+    ({'row': series(job('invalid', cause='above the peak'))}, 'invalid', 'above the peak'),
+    ({'row': series(job('missing', cause='no line'))}, 'missing', 'no line'),
+    ({'hardware': '1 of 2 CPUs'}, 'invalid', '1 of 2 CPUs'),
+    ({'rules': OTHER_UNIT}, 'failed', 'unit differs'),
+    ({'loss': Loss('regressed', '10 % less')}, 'regressed', '10 % less'),
+    ({'lost': LOST}, 'invalid', 'too fast'), ({'lost': replace(LOST, status='missing', cause='-')}, 'missing', '-'),
+    ({'loss': Loss('warning', 'not confirmed')}, 'warning', 'not confirmed'),
+    ({'loss': Loss('improved')}, 'improved', ''), ({'common': 'all lost 2 %'}, 'warning', 'all lost 2 %'),
+    ({'loss': Loss('ok')}, 'ok', ''),
+]  # fmt: skip
+
+
+def test_of_several_facts_the_most_important_decides():
+    for place, (_, verdict, cause) in enumerate(FACTS):
+        known = {'row': series(), 'rules': RULES}
+        for fact, *_ in reversed(FACTS[place:]):
+            known |= fact
+        found = decide(Facts(**known))
+        assert (found.verdict, found.cause.partition(':')[0]) == (verdict, cause), known
+        assert found.nodes == (('n2',) if known.get('lost') and found.cause == known['lost'].cause else ('n1',))
+
+
+@each_row(('known', 'verdict', 'cause'), [
+    ({}, 'no_reference', ''), ({'row': series(judged=False)}, 'informational', ''),
+    ({'row': series(job('missing', cause='no line'))}, 'failed', 'no line'),
+    ({'own_test': 'too slow'}, 'failed', 'too slow'), ({'own_test': 'too slow', 'rules': RULES}, 'ok', ''),
+    ({'own_test': 'too slow', 'row': series(judged=False)}, 'informational', ''),
+    ({'own_test': 'too slow', 'lost': LOST}, 'failed', 'too slow'),
+    ({'lost': LOST, 'row': series(judged=False)}, 'invalid', 'too fast'),
+    # not measured before a change, and lost by one job after it
+    ({'lost': LOST, 'loss': Loss('warning', 'cannot tell')}, 'invalid', 'too fast'),
+])  # fmt: skip
+def test_what_decides_without_a_reference(known, verdict, cause):
+    found = decide(Facts(**{'row': series()} | known))
+    assert (found.verdict, found.cause) == (verdict, cause)
+
+
+def test_a_verdict_has_the_numbers_of_its_loss_else_those_of_the_series():
+    found = decide(Facts(series(), RULES, 'abc'))
+    assert (found.reference, found.limits, found.session, found.case_id) == (*RULES[0], 'abc', 1)
+    assert (found.value, found.loss, found.interval, found.window, found.p) == (100.0, None, None, 1, None)
+    of_node = replace(reference(), mean=90.0)
+    found = decide(Facts(series(), RULES, loss=Loss('ok', '', of_node, None, None, 0.1, (0.0, 0.2), 3, 0.5, 0.9)))
+    assert (found.reference, found.limits, found.loss, found.interval) == (of_node, BOUND, 0.1, (0.0, 0.2))
+    assert (found.window, found.p, found.q) == (3, 0.5, 0.9)
+    absent = decide(Facts(Measured.absent(TRIAD, RATE, 'no case measured it'), RULES))
+    assert (absent.verdict, absent.cause, absent.value, absent.case_id, absent.nodes) == (
+        'missing', 'no case measured it', None, None, (),
+    )  # fmt: skip
+
+
+@each_row(('known', 'numbers'), [
+    ({}, 1), ({'row': series(job('invalid'))}, 0), ({'hardware': 'half'}, 0), ({'rules': OTHER_UNIT}, 0),
+    ({'rules': [(reference(), replace(BOUND, gate='elsewhere'))]}, 0), ({'rules': RULES * 2, 'lost': LOST}, 2),
+])  # fmt: skip
+def test_a_loss_is_computed_where_no_other_fact_decides(known, numbers):
+    assert len(Facts(**{'row': series(), 'rules': RULES} | known).referenced) == numbers
+
+
+@each_row(('value', 'better', 'side'), [(94.9, 'higher', 'below'), (95.0, 'higher', ''), (105.1, 'lower', 'above')])
+def test_beside_machines_elsewhere_a_worse_number_warns(value, better, side):
+    row = replace(series(job(value=value)), quantity=Quantity('GB/s', better))
+    bound = Limits(95.0 if better == 'higher' else 105.0, 0.0, 0.05, 'of others', 'elsewhere')
+    found = beside(row, reference(), bound, 'abc')
+    assert (found.shows == 'warning' and f'is {side} the limit' in found.cause) if side else found == Loss()
+
+
+def test_a_test_of_another_suite_fails_by_its_own_references():
+    failed = case(result='fail', fail_phase='performance')
+    assert compare.own_test(series(), case()) == '' != compare.own_test(series(), failed)
+    for name, missed in (('triad', True), ('my.triad', False), ('copy', False)):
+        cause = Cause('reference', name, detail=': 1 s, expected at most 0.5')
+        found = compare.own_test(series(), failed._replace(causes=json.dumps([vars(cause)])))
+        assert f'{name}: 1 s, expected at most 0.5' in found if missed else found == ''
+
+
 # Losses in common
 
 
@@ -392,7 +479,7 @@ def test_a_loss_in_common_is_told_unless_most_of_it_regressed(red, told):
     rows = [SimpleNamespace(measured=series(of=STREAM.series(f'm{i}', ()))) for i in range(4)]
     common = InCommon(red=[0], loss={0: (0.1, 0.05, 0.2)}, p={0: 0.01})
     answer = SimpleNamespace(common=common, red=numpy.isin(numpy.arange(4), red))
-    found = compare._in_common(answer, Groups(['check'], [numpy.arange(4)]), ['STREAM'], rows)
+    found = together._in_common(answer, Groups(['check'], [numpy.arange(4)]), ['STREAM'], rows)
     assert [(one.kind, one.where, len(one.series), one.p) for one in found] == (
         [('check', 'STREAM', 4, 0.01)] if told else []
     )
@@ -404,7 +491,7 @@ def test_a_slow_node_is_a_loss_of_what_ran_on_it():
     rows = [SimpleNamespace(measured=series(job(nodes=nodes), of=STREAM.series(f'm{i}', ())))
             for i, nodes in enumerate((('n1',), ('n2',), ('n1', 'n2')))]  # fmt: skip
     answer = SimpleNamespace(slow=SimpleNamespace(loss={1: (0.1, 0.05, 0.2, 0.01)}))
-    (found,) = compare._slow_nodes(answer, SimpleNamespace(names=['n1', 'n2']), rows)
+    (found,) = together._slow_nodes(answer, SimpleNamespace(names=['n1', 'n2']), rows)
     assert (found.kind, found.where, [of.metric for of in found.series]) == ('node', 'n2', ['m1', 'm2'])
     assert found.loss == pytest.approx(1 - math.exp(-0.1)) and found.p == 0.01
 
@@ -412,7 +499,7 @@ def test_a_slow_node_is_a_loss_of_what_ran_on_it():
 def test_further_jobs_are_asked_for_by_case():
     more = [SimpleNamespace(case=1, jobs=2, on=-1, avoid=(0,)), SimpleNamespace(case=0, jobs=1, on=1, avoid=())]
     of = SimpleNamespace(ids=[4, 7], names=['n1', 'n2'])
-    found = compare._further_jobs(SimpleNamespace(more=more), of, [case(4), case(7, check='Osu')])
+    found = together._further_jobs(SimpleNamespace(more=more), of, [case(4), case(7, check='Osu')])
     assert [(one.case_id, one.name, one.jobs, one.on, one.not_on) for one in found] == [
         (7, 'Osu', 2, '', ('n1',)), (4, 'STREAM', 1, 'n2', ()),
     ]  # fmt: skip
@@ -420,10 +507,10 @@ def test_further_jobs_are_asked_for_by_case():
 
 
 def test_doubts_that_no_budget_was_left_for_are_told_with_the_largest_loss():
-    assert compare._left_out(SimpleNamespace(left_out={}), 0.08) == ''
-    said = compare._left_out(SimpleNamespace(left_out={1: 0.01, 2: 0.1}), 0.08)
+    assert together._left_out(SimpleNamespace(left_out={}), 0.08) == ''
+    said = together._left_out(SimpleNamespace(left_out={1: 0.01, 2: 0.1}), 0.08)
     assert '8 %' in said and '2 cases' in said and '9.5 %' in said
-    assert 0 <= compare._draw('a') < 1 and compare._draw('a') != compare._draw('b')
+    assert 0 <= together._draw('a') < 1 and together._draw('a') != together._draw('b')
 
 
 def test_what_a_check_no_longer_judges_is_missing():

@@ -3,14 +3,13 @@
 
 import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy
 import pytest
 from rows import each_row
 
-from plumbline.causes import Cause
 from plumbline.identity import CaseId, Quantity
 from plumbline.limits import Limits, Tolerance
 from plumbline.record import NOTHING, Summary
@@ -19,7 +18,6 @@ from postprocess.results.rows import CaseRow
 from postprocess.verdicts import advice, objections
 from postprocess.verdicts.advice import hints
 from postprocess.verdicts.candidates import Candidate, Doubt
-from postprocess.verdicts.compare import lost_number, of_its_own_test
 from postprocess.verdicts.health import Health, busy_beside, counted, disturbances, facts_by_node
 from postprocess.verdicts.verdict import Common, Verdict
 
@@ -300,22 +298,6 @@ def test_numbers_of_a_verdict_are_those_of_one_quantity():
     assert replace(bad, limits=replace(bad.limits, detectable=0.2)).detectable == 0.2
 
 
-def test_a_number_that_one_job_lost_or_a_test_failed_by_itself_is_bad():
-    lost = SimpleNamespace(lost=(SimpleNamespace(status='invalid', cause='too fast', nodes=('n2',)),))
-    assert lost_number(verdict(), SimpleNamespace(lost=())) == verdict()
-    assert lost_number(verdict(kind='regressed'), lost) == verdict(kind='regressed')
-    assert lost_number(verdict(), lost) == verdict(kind='invalid', cause='too fast', nodes=('n2',))
-    free = verdict(judged=False, kind='no_reference')
-    failed = case(result='fail', fail_phase='performance')
-    assert of_its_own_test(free, case()) == free and of_its_own_test(verdict(), failed) == verdict()
-    assert of_its_own_test(free, failed).cause == 'its test failed against its own reference'
-    for metric, named in (('triad', True), ('my.triad', False), ('copy', False)):
-        causes = json.dumps([asdict(Cause('reference', metric, detail=': 1 s, expected at most 0.5'))])
-        found = of_its_own_test(free, failed._replace(causes=causes))
-        assert found.verdict == ('failed' if named else 'no_reference')
-        assert f'{metric}: 1 s, expected at most 0.5' in found.cause if named else found.cause == ''
-
-
 # Nodes
 
 
@@ -334,10 +316,6 @@ def test_a_node_that_was_slowed_is_told_beside_the_others():
     assert found.of([STREAM], ['n4']) == {'n4': '1.1 CPUs were busy beside the benchmark, expected at most 0.5'}
     assert found.of([STREAM], ['n5']) == {'n5': 'pci replay +7, ecc +3 on 1'} and found.of([STREAM], ['n2']) == {}
     assert found.of([], ['n1']) == {}
-    row = verdict(kind='regressed', nodes=('n5',), cause='10 % less')
-    assert found.in_cause(row).cause == 'n5: pci replay +7, ecc +3 on 1; 10 % less'
-    assert found.in_cause(replace(row, verdict='ok')).cause == '10 % less'
-    assert found.in_cause(replace(row, nodes=('n2',))) == replace(row, nodes=('n2',))
 
 
 @each_row(('clock', 'others', 'says'), [

@@ -3,10 +3,10 @@
 
     python -m studies                  all of them, as their pages in docs/ quote them: about an hour
     python -m studies --brief          a small size of each, a few seconds long, to see that they still work
-    python -m studies [--brief] NAME   those whose name begins so: `overhead`, `trend_quality fleet`
+    python -m studies [--brief] NAME   those whose name begins so: `overhead`, `overhead list`
 
-Every study prints its figures. The exit code is 1 if a study failed; `--brief` leaves out those that need Slurm or the
-stack of localhost, and says so.
+Every study prints its figures. The exit code is 1 if a study failed; `--brief` leaves out those that need the stack of
+localhost or clones of public repositories, and says so.
 """
 
 from __future__ import annotations
@@ -23,21 +23,8 @@ HERE = Path(__file__).resolve().parent
 # Study -> the words of its small size, None if it has no small size. {0}: a folder that does not exist yet
 STUDIES = {
     'worlds': 'worlds --sites 1 --only "Healthy nights: noise normal"',
-    'two_sets': 'two_sets --sites 1',
-    'trend_quality trend': 'trend_quality trend --trials 2',
-    'trend_quality fleet': 'trend_quality fleet --trials 4',
-    'node_check_rates': 'node_check_rates --nodes 1',
     'public_series {0}': None,  # needs clones of public repositories
-    'store_speed night': 'store_speed night --scale 0.01',
-    'store_speed year': 'store_speed year --scale 0.03',
-    'store_speed fleet': 'store_speed fleet --scale 0.01',
-    'output_mutations': 'output_mutations --each 2',
-    'input_mutations': 'input_mutations --each 1',
     'mutations': 'mutations --changes 1 --room checks/storage',
-    'sweep_scale {0}': 'sweep_scale {0} 2 0',
-    'plan_worth': 'plan_worth 1',
-    'ladder quality': 'ladder quality 64 2',
-    'ladder cost': 'ladder cost',
     'planted year {0}': None,  # the tests of the page make small ones
     'planted fleet {0}': None,
     'planted night {0}': None,
@@ -53,7 +40,6 @@ STUDIES = {
     'overhead meters': None,
     'overhead best': None,
     'overhead stack': None,
-    'fleet_cost {0}': None,
 }
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Climb the ladder over the nodes of a job: settings, loopback, rounds of pairs, largest group with full bandwidth.
 
-This module decides; a `Machine` measures: ``on_node.py`` in a job, ``studies/ladder.py`` by simulation. A node takes
+This module decides; a `Machine` measures: ``on_node.py`` in a job, its tests by simulation. A node takes
 part in a rung if it passed the rungs before. Bandwidths are in MB/s, 0 without a result.
 """
 

@@ -284,16 +284,6 @@ def medians(values: ndarray, ends: Sequence[int]) -> list[float]:
 # Drift
 
 
-def drift_in(values: ndarray, floor: float) -> Drift | None:
-    """Return the drift of a series that is known to have changed by at least `floor`, a share.
-
-    None if it changed in steps.
-    """
-    least = -math.log1p(-floor)
-    (ends,) = _candidates([values], [least])
-    return _with_drift(values, least, ends, Control(0.0, 0.0, 1)).drift
-
-
 def _with_drift(values: ndarray, floor: float, ends: list[int], control: Control) -> Found:
     """Return the steps `ends`, or the first of them and then a drift, if a drift fits better than the later steps."""
     for n, first in enumerate([0, *ends]):

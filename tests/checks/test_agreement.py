@@ -8,6 +8,7 @@ import re
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 
+import output_mutations as study
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,6 @@ from rows import each_row
 
 from checks.core.reading import agreement
 from checks.core.reading.agreement import Agreement, Claim, Span, Traces, at_most, equal, exact, printed, too_long
-from studies import output_mutations as study
 
 # Spans
 

@@ -2,6 +2,7 @@
 """The decisions of the node ladder, on simulated nodes with planted faults."""
 
 import json
+import math
 import random
 import re
 from itertools import chain
@@ -14,7 +15,60 @@ from rows import each_row
 from checks.ladder import judge
 from checks.ladder.judge import Meeting
 from plumbline.grouping import Named
-from studies.ladder import LEVEL, LIMIT, Simulated, where
+
+LEVEL, NOISE, OUTLIERS = 12_000.0, 0.03, 1 / 200
+OF_SWITCH, LIMIT = 16, 840
+
+
+class Simulated:
+    """A machine with planted losses. `left`: slow node, rail, pair or uplink -> share of its bandwidth that is left."""
+
+    def __init__(self, nodes: int, rails: int, random: random.Random):
+        self.random, self.rails, self.spent = random, rails, 0.0
+        self.nodes = [f'n{number}' for number in range(nodes)]
+        self.places = {node: [f'switch s{number // OF_SWITCH}'] for number, node in enumerate(self.nodes)}
+        self.left: dict[tuple, float] = {}
+
+    def share(self, keys) -> float:
+        return min((self.left[key] for key in keys if key in self.left), default=1.0)
+
+    def noisy(self, value: float) -> float:
+        lost = self.random.uniform(0.2, 0.7) if self.random.random() < OUTLIERS else 0.0
+        return value * (1 - lost) * math.exp(self.random.gauss(0, NOISE))
+
+    def preflight(self, nodes) -> dict[str, str]:
+        self.spent += judge.ROUND + len(nodes) * judge.STEP
+        return {}
+
+    def loopback(self, nodes) -> dict[str, float]:
+        self.spent += judge.ROUND + len(nodes) * judge.STEP
+        return {node: self.noisy(2 * LEVEL) for node in nodes}
+
+    def meet(self, rail: int, pairs) -> list[float]:
+        self.spent += judge.ROUND + len(pairs) * judge.STEP
+        return [self.noisy(LEVEL * self.share(self.keys(rail, pair))) for pair in pairs]
+
+    def keys(self, rail: int, pair):
+        (first,), (second,) = (self.places[node] for node in pair)
+        uplinks = [('uplink', first), ('uplink', second)] if first != second else []
+        own = [key for node in pair for key in (('node', node), ('rail', node, rail))]
+        return [('pair', *pair), ('pair', *reversed(pair)), *own, *uplinks]
+
+    def together(self, nodes) -> float:
+        self.spent += judge.ROUND + len(nodes) * 0.005
+        of_all = [('node', node) for node in nodes] + [('uplink', self.places[node][0]) for node in nodes]
+        return LEVEL * self.share(of_all) * math.exp(self.random.gauss(0, NOISE))
+
+    def seconds(self) -> float:
+        return self.spent
+
+
+def where(key: tuple) -> str:
+    """Return the words by which the ladder names a planted loss."""
+    kind, *words = key
+    return {
+        'node': 'node {0}', 'rail': 'rail {1} of node {0}', 'pair': 'pair {0},{1}', 'uplink': 'uplink of {0}',
+    }[kind].format(*words, '')  # fmt: skip
 
 
 class Faulty(Simulated):

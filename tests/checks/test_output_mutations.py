@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """No mutated output of a real benchmark passes with other numbers, and none raises an error."""
 
+import output_mutations as study
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from studies import output_mutations as study
 
 
 @pytest.fixture(scope='module')
@@ -23,7 +22,6 @@ def test_every_recorded_output_of_a_whole_run_passes_unchanged(targets):
 @given(st.data(), st.integers(0, 2**32))
 @settings(max_examples=300)
 def test_a_mutated_output_gives_the_same_numbers_or_fails(targets, data, seed):
-    """``studies/output_mutations.py`` tries many more."""
     target = data.draw(st.sampled_from(targets), 'output')
     mutation = data.draw(st.sampled_from(study.MUTATIONS), 'mutation')
     failure, _ = study.failure_of(target, mutation, seed)

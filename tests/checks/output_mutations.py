@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mutate recorded outputs of real benchmarks, and see that no mutation passes with other numbers or raises an error.
-
-    python studies/output_mutations.py [--each N] [--seed N]
+"""Mutate recorded outputs of real benchmarks.
 
 Each recorded output is cut, doubled and interleaved with itself, loses or repeats lines, and gets colours, words for
 numbers, huge numbers and bytes that are no text. Then it is read as a case is: it passes if all metrics of its check
@@ -12,47 +10,29 @@ Not among the mutations: other or fewer digits within one line, where nothing el
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import random
 import re
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from scratch import OUTPUTS
 
-from checks.compute import hpcg_output as hpcg  # noqa: E402
-from checks.compute import hpl_output as hpl  # noqa: E402
-from checks.core.reading.outputs import plain  # noqa: E402
-from checks.core.reading.trials import Metric  # noqa: E402
-from checks.gpu import comm_scope_output as scope  # noqa: E402
-from checks.gpu import xccl_output as xccl  # noqa: E402
-from checks.mpi import osu_output as osu  # noqa: E402
-from checks.storage import storage_output as storage  # noqa: E402
+from checks.compute import hpcg_output as hpcg
+from checks.compute import hpl_output as hpl
+from checks.core.reading.outputs import plain
+from checks.core.reading.trials import Metric
+from checks.gpu import comm_scope_output as scope
+from checks.gpu import xccl_output as xccl
+from checks.mpi import osu_output as osu
+from checks.storage import storage_output as storage
 
 MIB = 2**20
 WORDS = (
-    '1_000',
-    'nan',
-    '-1',
-    '0',
-    'fast',
-    '',
-    '\uff11\uff12',
-    '\u0663',
-    '1,5',
-    '1e999',
-    '1' * 50_000,
-    '0x1F',
-    '+',
-    '1.2.3',
-    '\xbd',
-)
+    '1_000', 'nan', '-1', '0', 'fast', '', '\uff11\uff12', '\u0663', '1,5', '1e999', '1' * 50_000, '0x1F', '+',
+    '1.2.3', '\xbd',
+)  # fmt: skip
 Values = dict[tuple[str, str], float]
 
 
@@ -75,16 +55,6 @@ class Target(NamedTuple):
         return None if self.faults(text) else values
 
 
-def start_reframe() -> None:
-    """Start ReFrame's runtime, which the check files need when they are imported."""
-    import reframe.core.config
-    import reframe.core.runtime
-
-    configuration = reframe.core.config.load_config(str(ROOT / 'reframe_settings/settings.py'))
-    configuration.select_subconfig('localhost')
-    reframe.core.runtime.init_runtime(configuration)
-
-
 def targets() -> Iterator[Target]:
     """Yield every recorded output of a complete run. ReFrame's runtime must have been started."""
     from checks.compute import fft, hpcc, hpl_mxp, openssl
@@ -94,7 +64,7 @@ def targets() -> Iterator[Target]:
     from checks.storage.ior import PATTERNS
 
     def target(file: str, metrics: list[Metric], faults: Callable[[str], list[str]] = lambda text: []) -> Target:
-        text = (ROOT / 'tests/outputs' / f'{file}.txt').read_text(encoding='utf-8', errors='replace')
+        text = (OUTPUTS / f'{file}.txt').read_text(encoding='utf-8', errors='replace')
         return Target(file, text, metrics, faults)
 
     yield target('hpcc-1.5.0', hpcc.METRICS, lambda text: hpcc.faults_of(text, 10176))
@@ -259,27 +229,3 @@ def failure_of(target: Target, mutation: Callable[[random.Random, str], str], se
     ):
         return '', values is not None
     return f'{target.name}, {mutation.__name__}, seed {seed}: passed with other numbers', True
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog='output_mutations', description=(__doc__ or '').splitlines()[0])
-    parser.add_argument('--each', type=int, default=500, help='mutations of each kind of each output (500)')
-    parser.add_argument('--seed', type=int, default=0, help='first seed (0)')
-    arguments = parser.parse_args()
-    start_reframe()
-    recorded, failures = list(targets()), []
-    print(f'{len(recorded)} outputs, {len(MUTATIONS)} kinds of mutation, {arguments.each} of each')
-    for mutation in MUTATIONS:
-        passed: Counter[bool] = Counter()
-        for target in recorded:
-            for seed in range(arguments.seed, arguments.seed + arguments.each):
-                failure, survived = failure_of(target, mutation, seed)
-                passed[survived] += 1
-                failures += [failure] * bool(failure)
-        print(f'{mutation.__name__:15} {passed.total():7} mutated, {passed[True]:6} passed with the same numbers')
-    print(*failures[:50], f'{len(failures)} passed with other numbers or raised an error', sep='\n')
-    return 1 if failures else 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

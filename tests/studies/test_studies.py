@@ -29,10 +29,3 @@ def test_every_study_is_listed():
     pages |= {'product', 'public_histories'}  # parts of worlds and of public_series
     files = {path.stem for path in (ROOT / 'studies').glob('*.py')} - {'__main__', *pages}
     assert {name.split()[0] for name in STUDIES} == files
-
-
-def test_an_unknown_study_is_an_error_with_the_known_ones():
-    answer = subprocess.run(
-        [sys.executable, '-m', 'studies', 'nosuch'], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert answer.returncode == 2 and 'nosuch' in answer.stderr and 'overhead list' in answer.stderr

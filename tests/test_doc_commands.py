@@ -10,7 +10,6 @@ import shlex
 import subprocess
 import sys
 
-import pytest
 import typer.main
 from rows import each_row
 from scratch import ROOT
@@ -186,24 +185,6 @@ def test_every_script_on_a_page_of_users_starts_with_what_the_nightly_run_instal
         start = [sys.executable, '-c', AS_SET_UP, script]
         done = subprocess.run(start, cwd=ROOT, capture_output=True, text=True, check=False)
         assert not done.stderr, f'{script}: {done.stderr}'
-
-
-def test_a_script_that_needs_a_package_of_the_tests_would_be_found(tmp_path):
-    (tmp_path / 'needs.py').write_text('import pytest\n')
-    done = subprocess.run(
-        [sys.executable, '-c', AS_SET_UP, tmp_path / 'needs.py'], cwd=ROOT, capture_output=True, check=False
-    )
-    assert done.returncode == 1 and b'pytest: not in requirements.txt' in done.stderr
-
-
-@pytest.mark.parametrize(
-    'line',
-    ['plumbline compere', 'plumbline compare --summery', 'ci/nightly --mode=fast', 'ci/nightly [--maxwait TIME]',
-     'reframe -n NoSuch -l', 'plumbline sites [SITE] --chck', 'ci/nosuch'],
-)  # fmt: skip
-def test_a_wrong_command_would_be_found(line):
-    with pytest.raises((AssertionError, UsageError)):
-        check(next(commands(f'```\n{line}\n```\n')))
 
 
 def test_the_commands_of_the_start_page_were_found():

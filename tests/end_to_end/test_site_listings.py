@@ -288,7 +288,8 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
     healthy = judged(copy.deepcopy(ended))
     assert {key: row.cause for key, row in healthy.items() if row.verdict != 'ok'} == {}
     assert set(healthy) == set(expected)
-    for key in {row.id: key for key, row in expected.items()}.values():  # one of each row
+    one_of_each_row = sorted({row.id: key for key, row in expected.items()}.values())
+    for key in draw.sample(one_of_each_row, min(3, len(one_of_each_row))):  # each is a session to judge
         reference, sick = expected[key], copy.deepcopy(ended)
         worse = max(0.1, 5 * (reference.std or 0) / reference.mean, 1.3 * abs(1 - healthy[key].limit / reference.mean))
         factor = 1 - worse if reference.quantity.sign > 0 else 1 + worse

@@ -27,18 +27,15 @@ class Nights:
         return case(f'Check{number:02}', '-', metrics, nodes=(f'n{node}',))
 
     def first(self, night: int):
-        """Ingest the first jobs of a night; return its report."""
+        """Return the run report of the first jobs of a night."""
         values, nodes = self.site.first(night)
         entries = [self.entry(number, values, nodes[number]) for number in range(self.layout.cases)]
         began = BEGAN + (night + self.world.n) * DAY
-        content = report(*entries, uuid=f'{night + self.world.n:08x}', mode='nightly', began=began)
-        self.work.ingest(content)
-        return content
+        return report(*entries, uuid=f'{night + self.world.n:08x}', mode='nightly', began=began)
 
     def recorded(self):
         """Ingest the nights of the baseline, and accept it."""
-        for night in range(-self.world.n, 0):
-            self.first(night)
+        self.work.ingest(*(self.first(night) for night in range(-self.world.n, 0)))
         assert self.work.run('record propose', '--although', 'simulated').exit_code == 0
         assert self.work.run('record accept').exit_code == 0
         return self
@@ -46,6 +43,7 @@ class Nights:
     def judged(self, night: int):
         """Play a night with its further jobs; return the document of the comparison and how many of these ran."""
         content = self.first(night)
+        self.work.ingest(content)
         ran = 0
         for _ in range(STEPS):
             document = self.work.compare()

@@ -129,9 +129,10 @@ def baseline(work):
 
 def nights(work, values, first=0, **fields):
     """Ingest a session a night, one for each of `values`, which is by metric or of the metric triad alone."""
+    reports = []
     for night, value in enumerate(values, first):
         metrics = value if isinstance(value, dict) else {'triad': value}
         metrics = {name: metric([0.99 * mean, 1.01 * mean]) for name, mean in metrics.items()}
-        work.ingest(
-            report(case(metrics=metrics, **fields), uuid=f'night{night:02}', mode='quick', began=BEGAN + night * 86400)
-        )
+        entry, began = case(metrics=metrics, **fields), BEGAN + night * 86400
+        reports.append(report(entry, uuid=f'night{night:02}', mode='quick', began=began))
+    work.ingest(*reports)

@@ -95,7 +95,7 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
 
 def test_a_node_is_still_flagged_after_many_slow_nights(work):
     """Slow in its last 55 of 70 nights, and there is no ledger: what it was is read from the first sessions."""
-    sessions(work, nodes=16, nights=70, slow=lambda name, night: 0.95 if name == 'n3' and night >= 15 else 1)
+    sessions(work, nodes=10, nights=70, slow=lambda name, night: 0.95 if name == 'n3' and night >= 15 else 1)
     found, document = events(work)
     assert found == [('NODE', 'n3')]
     assert document['events'][0]['change'] == pytest.approx(-5, abs=1)
@@ -103,7 +103,7 @@ def test_a_node_is_still_flagged_after_many_slow_nights(work):
 
 
 def test_the_sessions_of_the_baseline_tell_what_a_node_should_be(work):
-    sessions(work, nodes=16, nights=50, slow=lambda name, night: 0.95 if name == 'n3' and night >= 8 else 1)
+    sessions(work, nights=26, slow=lambda name, night: 0.95 if name == 'n3' and night >= 8 else 1)
     assert events(work)[0] == [('NODE', 'n3')]
     # recorded from sessions in which the node was as slow as now, and accepted
     row = {'params': 'size=big', 'mean': 90, 'provenance': f'sessions={", ".join(f"{n:04}" for n in range(10, 20))}'}

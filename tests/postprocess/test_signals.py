@@ -61,8 +61,7 @@ def at_instants(work, start, name, instants):
     return ended
 
 
-@pytest.mark.parametrize('number', NUMBERS)
-@pytest.mark.parametrize('group', [False, True])
+@pytest.mark.parametrize(('number', 'group'), [*zip(NUMBERS, (True, False, True), strict=True)])
 def test_a_command_that_is_told_to_end_while_it_reads(work, start, tmp_path, number, group):
     os.mkfifo(tmp_path / 'endless.json')
     process = start('ingest', tmp_path / 'endless.json')

@@ -29,8 +29,8 @@ class Cluster:
         (work.sites / SITE / 'locations.csv').write_text('\n'.join([head, *rows]) + '\n')
         work.reference(*(reference(check=check) for check in (*CHECKS, 'Osu')))
 
-    def run(self, level=lambda check, node: 1.0, pairs=(('n1', 'n2'), ('n11', 'n12')), kernel='6.1'):
-        """Ingest and judge a night; the incidents. `level`: of a check on a node, its first one for a pair."""
+    def night_of(self, level=lambda check, node: 1.0, pairs=(('n1', 'n2'), ('n11', 'n12')), kernel='6.1'):
+        """The run report of a night. `level`: of a check on a node, its first one for a pair."""
 
         def entry(check, nodes):
             # three values within 0.2 %, of each node and night others
@@ -45,17 +45,23 @@ class Cluster:
 
         entries = [entry(check, (node,)) for check in CHECKS for node in self.nodes]
         entries += [entry('Osu', nodes) for nodes in pairs]
-        self.work.ingest(report(*entries, uuid=f'{self.night:08x}', began=BEGAN + (self.night - 30) * DAY))
         self.night += 1
+        return report(*entries, uuid=f'{self.night - 1:08x}', began=BEGAN + (self.night - 31) * DAY)
+
+    def healthy(self, **more):
+        """Ingest four healthy nights; the cluster."""
+        self.work.ingest(*(self.night_of(**more) for _ in range(4)))
+        return self
+
+    def run(self, *level, **more):
+        """Ingest and judge a night; the incidents."""
+        self.work.ingest(self.night_of(*level, **more))
         return {one['where']: one for one in self.work.compare()['incidents']}
 
 
 @pytest.fixture
 def cluster(work):
-    found = Cluster(work)
-    for _ in range(4):
-        assert not found.run()
-    return found
+    return Cluster(work).healthy()
 
 
 def evidence(incident, begin):
@@ -110,7 +116,7 @@ def test_what_a_node_lost_after_all_did_is_its_own(cluster):
 
     for _ in range(2):
         cluster.run(of_all, kernel='6.6')
-    for _ in range(3):
+    for _ in range(2):
         found = cluster.run(and_of_one, kernel='6.6')
         assert found.keys() == {'cpu/system', 'n5'}
         everywhere, there = found['cpu/system'], found['n5']
@@ -154,9 +160,7 @@ def many(racks, each):
 def test_half_of_a_rack_is_one_incident_of_its_slow_nodes(work, checks):
     """8 of 16 nodes of a rack lose 8 %; that they all lie in one of four racks is no chance."""
     racks = many(4, 16)
-    cluster, slow = Cluster(work, racks), racks[3][:8]
-    for _ in range(4):
-        assert not cluster.run()
+    cluster, slow = Cluster(work, racks).healthy(), racks[3][:8]
     for _ in range(2):
         (found,) = cluster.run(lambda check, node: 0.92 if node in slow and check in checks else 1.0).values()
         assert (found['kind'], found['place'], found['nodes']) == ('NODE', 'rack r4', slow)
@@ -166,10 +170,8 @@ def test_half_of_a_rack_is_one_incident_of_its_slow_nodes(work, checks):
 
 
 def test_half_of_all_nodes_is_one_incident_of_these_and_none_of_the_system_at_half_the_loss(work):
-    cluster, slow = Cluster(work, [NODES]), NODES[:8]
-    for _ in range(4):
-        assert not cluster.run()
-    for _ in range(3):
+    cluster, slow = Cluster(work, [NODES]).healthy(), NODES[:8]
+    for _ in range(2):
         (found,) = cluster.run(lambda check, node: 0.92 if node in slow else 1.0, pairs=()).values()
         assert (found['kind'], found['where'], found['nodes']) == ('NODE', ', '.join(slow), slow)
         assert found['loss'] == pytest.approx(lost(cluster, slow), abs=0.3)
@@ -178,9 +180,7 @@ def test_half_of_all_nodes_is_one_incident_of_these_and_none_of_the_system_at_ha
 
 def test_slow_nodes_that_lie_apart_or_lost_unlike_are_incidents_of_their_own(work):
     racks = many(4, 16)
-    cluster = Cluster(work, racks)
-    for _ in range(4):
-        assert not cluster.run()
+    cluster = Cluster(work, racks).healthy()
     apart = ['n3', 'n17', 'n33', 'n49']
     assert cluster.run(lambda check, node: 0.92 if node in apart else 1.0).keys() == set(apart)
     unlike = dict(zip(racks[1][:4], (0.94, 0.85, 0.7, 0.5), strict=True))
@@ -190,9 +190,7 @@ def test_slow_nodes_that_lie_apart_or_lost_unlike_are_incidents_of_their_own(wor
 
 def test_a_node_that_was_slow_before_stays_an_incident_of_its_own_when_its_rack_follows(work):
     racks = many(4, 16)
-    cluster, slow = Cluster(work, racks), racks[3][:8]
-    for _ in range(4):
-        assert not cluster.run()
+    cluster, slow = Cluster(work, racks).healthy(), racks[3][:8]
     cluster.run(lambda check, node: 0.92 if node == slow[0] else 1.0)
     found = cluster.run(lambda check, node: 0.92 if node in slow else 1.0)
     assert {where: one['since'] for where, one in found.items()} == {
@@ -202,8 +200,7 @@ def test_a_node_that_was_slow_before_stays_an_incident_of_its_own_when_its_rack_
 
 def test_a_rack_and_a_switch_with_the_same_nodes_are_both_named(work):
     cluster = Cluster(work, many(4, 4), switches=True)
-    for _ in range(4):
-        assert not cluster.run(pairs=())
+    cluster.healthy(pairs=())
     slow = ['n9', 'n10', 'n11', 'n12']
     (found,) = cluster.run(lambda check, node: 0.9 if node in slow else 1.0, pairs=()).values()
     assert (found['place'], found['same_nodes'], found['nodes']) == ('rack r3', ['switch s3'], slow)
@@ -221,8 +218,7 @@ def test_a_switch_of_two_racks_is_not_named_with_one_of_them(work):
     cluster = Cluster(work, many(4, 4))
     rows = [f'{node},r{i},s{(i + 1) // 2}' for i, rack in enumerate(many(4, 4), 1) for node in rack]
     (work.sites / SITE / 'locations.csv').write_text('\n'.join(['node,rack,switch', *rows]) + '\n')
-    for _ in range(4):
-        assert not cluster.run(pairs=())
+    cluster.healthy(pairs=())
     slow = ['n9', 'n10', 'n11', 'n12']
     (found,) = cluster.run(lambda check, node: 0.9 if node in slow else 1.0, pairs=()).values()
     assert (found['place'], found['same_nodes']) == ('rack r3', [])

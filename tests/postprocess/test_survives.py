@@ -36,7 +36,7 @@ NIGHTS = 12
 COMMANDS = (
     'sites --format csv', 'compare --summary --junit {0}/junit.xml', 'compare --format markdown',
     'compare --format json', 'compare --format csv', 'compare --coverage', 'compare 0000 latest --format json',
-    'compare 0000 latest --format json', 'compare 2026-11-01..2026-11-30 latest', 'trend', 'fleet --format json',
+    'compare 2026-11-01..2026-11-30 latest', 'trend', 'fleet --format json',
     'tables mn5 cluster --format json',
     'report --output {0}/report.html', 'record propose --format json', 'record accept', 'ingest {0}/reports/0000.json',
 )  # fmt: skip

@@ -303,7 +303,8 @@ def test_a_trend_and_a_fleet_have_each_number_in_its_column():
     shown = history.trend(found, 3)
     assert all(word in shown.before for word in ('demo', '1 metric', '4 sessions', '2026-11-01 to 2026-11-04'))
     (row,) = [line for line in shown.render('table').splitlines() if line.startswith('step')]
-    assert row.split() == 'step 2026-11-03 cpu/system STREAM size=big triad 100 90 GB/s -10.0 % 2 kernel: a -> b'.split()
+    expected = 'step 2026-11-03 cpu/system STREAM size=big triad 100 90 GB/s -10.0 % 2 kernel: a -> b'
+    assert ' '.join(row.split()) == expected
     assert 'copy: two units' in shown.render('table') and '1 change' in shown.after and '3 sessions' in shown.after
     assert history.trend(found, 1).after == '0 changes for the worse in the last 1 session, 1 in all'
     event = stub(
@@ -317,7 +318,7 @@ def test_a_trend_and_a_fleet_have_each_number_in_its_column():
     shown = history.fleet(fleet, Path('drain.txt'))
     assert all(word in shown.before for word in ('demo', '4 nodes', 's4', '1 session'))
     (row,) = [line for line in shown.render('table').splitlines() if line.startswith('slow')]
-    assert row.split() == 'slow n1 cpu/system STREAM size=big triad -5.0 % 2 3 others a'.split()
+    assert ' '.join(row.split()) == 'slow n1 cpu/system STREAM size=big triad -5.0 % 2 3 others a'
     assert 'drain.txt' in shown.notes[1] and '1 node;' in shown.notes[1] and shown.after == '1 event'
     assert history.fleet(fleet, None).notes == ['not compared: copy']
     assert nodes.listing([], 's4').after == '0 nodes in session s4; metrics of 0 fell short'

@@ -5,11 +5,14 @@ import contextlib
 import functools
 import importlib
 import io
+import json
+import os
 import re
 import shlex
 import subprocess
 import sys
 
+import pytest
 import typer.main
 from rows import each_row
 from scratch import ROOT
@@ -150,13 +153,16 @@ def test_every_block_is_commands_that_are_tested_or_says_what_else_it_is(page):
 
 
 #: Ends the import of each package that `ci/nightly` does not install; then the script whose words follow.
-AS_SET_UP = """
+AS_SET_UP = (
+    f'ROOT = {str(ROOT)!r}'
+    + """
 import re, runpy, sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 names = lambda words: {re.sub('[-_.]+', '-', word).lower() for word in words}
-locked = names(re.findall(r'^([A-Za-z0-9._-]+)==', Path('requirements.txt').read_text(), re.M)) | {'plumbline-hpc'}
+wanted = Path(ROOT, 'requirements.txt').read_text()
+locked = names(re.findall(r'^([A-Za-z0-9._-]+)==', wanted, re.M)) | {'plumbline-hpc'}
 
 class Absent:
     def find_spec(name, path=None, target=None):
@@ -169,6 +175,7 @@ sys.argv = sys.argv[1:]
 sys.path[0] = str(Path(sys.argv[0]).parent)
 runpy.run_path(sys.argv[0], run_name='imported')
 """
+)
 #: Scripts of pages that need more than `ci/nightly` installs, and why that may be.
 NEED_MORE = {
     'studies/architecture.py': 'reads the imports of the code with grimp, of import-linter: for who changes the code',
@@ -185,6 +192,41 @@ def test_every_script_on_a_page_of_users_starts_with_what_the_nightly_run_instal
         start = [sys.executable, '-c', AS_SET_UP, script]
         done = subprocess.run(start, cwd=ROOT, capture_output=True, text=True, check=False)
         assert not done.stderr, f'{script}: {done.stderr}'
+
+
+#: Commands that read results, or write them into a folder of their own; the others ask, measure or change a baseline.
+READING = re.compile(
+    r'plumbline (compare|export|fleet|incidents( show .*)?$|plan|report|status|store check|trend|tables|sites)'
+)
+
+
+@pytest.mark.slow
+def test_each_command_that_reads_results_runs_on_the_demo_with_what_the_nightly_run_installs(tmp_path):
+    (tmp_path / 'start.py').write_text(
+        f'import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom plumbline.__main__ import main\nmain()\n'
+    )
+
+    def run(*words):
+        start = [sys.executable, '-c', AS_SET_UP, tmp_path / 'start.py', *words]
+        there = os.environ | {'PLUMBLINE_RESULTS': 'demo/results', 'PLUMBLINE_SITES': f'{tmp_path}/demo/sites'}
+        return subprocess.run(start, cwd=tmp_path, env=there, capture_output=True, text=True, check=False)
+
+    assert run('demo', 'demo').returncode == 0
+    first = json.loads(run('incidents', '--format', 'json').stdout)[0]['id']
+    cluster = dict.fromkeys(('SITE', '<site>', 'mycluster'), 'cluster')
+    names = {'SESSION': 'latest', 'ID': first, '0315ca': first, 'FILE': 'file', **cluster}
+    pages = [ROOT / page for page in PAGES if page not in ('CONTRIBUTING.md', 'RELEASE.md')]
+    lines = {line.split('#')[0] for page in pages for line in commands(page.read_text())}
+    asked = [
+        shlex.split(line)
+        for line in sorted(lines)
+        if READING.match(line) and not re.search(r'[][|]|\\.\\.\\. |REPORT|BEFORE', line)
+    ]
+    assert len(asked) > 25
+    for words in asked:
+        done = run(*(names.get(word, word) for word in words[1:]))
+        if 'Missing ' not in done.stderr:  # prose names a command without its arguments
+            assert done.returncode in (0, 1) and 'Traceback' not in done.stderr, (words, done.stderr)
 
 
 def test_the_commands_of_the_start_page_were_found():

@@ -202,11 +202,18 @@ def last_looks(results: Path, site: str) -> dict[str, datetime]:
 @isolated
 def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
     """Return the further jobs that should run before the answer on a session is final."""
+    from postprocess.incidents.ledger import read_ledger
+    from postprocess.incidents.recheck import rechecks
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import judge_session
 
     store = Store(results)
-    return judge_session(store, store.find(uuid)).again
+    session = store.find(uuid)
+    comparison = judge_session(store, session)
+    with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
+        known = read_ledger(results, session.site)
+        return (*comparison.again, *rechecks(known, comparison, store.cases(session)))
+    return comparison.again
 
 
 @isolated

@@ -117,7 +117,7 @@ def rerun(session: PlannedSession, content: Content, site: Site, deadline: float
     """
     deadline = min(deadline, time.monotonic() + max(time.time() - session.started, SHORTEST))
     for step in range(1, STEPS + 1):
-        wanted = outcome.in_doubt(Path(session.results), content['session_info']['uuid'])
+        wanted = _possible(outcome.in_doubt(Path(session.results), content['session_info']['uuid']), session, site)
         if not wanted or time.monotonic() >= deadline:
             return
         jobs, cases = sum(again.jobs for again in wanted), len({again.case_id for again in wanted})
@@ -134,6 +134,13 @@ def rerun(session: PlannedSession, content: Content, site: Site, deadline: float
         if not ran:
             return
         store()
+
+
+def _possible(wanted: Sequence[Again], session: PlannedSession, site: Site) -> list[Again]:
+    """Return the jobs without those of nodes that must be free for them and are not, or cannot be asked for."""
+    asked = set() if session.distributes else {one.partition for one in wanted if one.if_free}
+    free = {one.name: free_nodes(one) for one in slurm_partitions(site) if one.name in asked}
+    return [one for one in wanted if not one.if_free or one.on in free.get(one.partition, ())]
 
 
 def _at_once(wanted: Sequence[Again]) -> list[list[Again]]:

@@ -30,6 +30,7 @@ from postprocess.incidents.incident import Incident
 from postprocess.incidents.known import Known, in_order, ledger_after, of_parts, until
 from postprocess.incidents.late import enter
 from postprocess.incidents.losses import losses
+from postprocess.incidents.recheck import rechecks
 from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
@@ -237,6 +238,9 @@ def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool
                 remember(results, session.site, root)
         except (InputError, SiteError) as error:
             digest.faults.append(f'the incidents were not kept: {error}')
+    if newest:
+        more = rechecks(after, digest.comparison, cases)
+        digest.comparison = replace(digest.comparison, again=(*digest.comparison.again, *more))
     shown = [incident for incident in after if not incident.closed or session.session in incident.seen]
     digest.known = in_order(shown, digest.day)
 

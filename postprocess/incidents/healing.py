@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from plumbline.identity import short_name
+from plumbline.record import OF_NODE
 from postprocess.incidents.accused import accuses
 from postprocess.incidents.incident import Incident, NodeLevel
 from postprocess.incidents.known import Known
@@ -63,10 +64,25 @@ def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Seque
     }
     if any(row.verdict == 'regressed' for row in rows) or False in back.values():
         return False
-    well = {row.id for row in rows if row.verdict in ('ok', 'improved')} | {
-        of for of, is_back in back.items() if is_back
-    }
-    return True if well and 2 * len(well) >= len(wanted) else None
+    well = {row.id for row in rows if row.verdict in ('ok', 'improved') and (not node or _excludes(row, incident))}
+    well |= {of for of, is_back in back.items() if is_back}
+    well |= {row.id for row in own if row.id in wanted and _regained(row, node, incident.loss or 0.0)}
+    # what ran on a node is by chance: each series that would show the loss there counts
+    return True if well and (node or 2 * len(well) >= len(wanted)) else None
+
+
+def _excludes(row: Verdict, incident: Incident) -> bool:
+    """Return True if the 95 % interval of what a series lost lies below the loss of the incident."""
+    return row.interval is None or incident.loss is None or row.interval[1] < incident.loss
+
+
+def _regained(row: Verdict, node: str, loss: float) -> bool:
+    """Return True if each further job on a node regained more than half of a loss, by the reference of its series."""
+    values = [job.value for job in row.jobs if job.purpose == OF_NODE and set(job.nodes) == {node}]
+    if not values or not row.expected:
+        return False
+    sign = 1 if row.quantity.better == 'higher' else -1
+    return all(value > 0 and (value / row.expected) ** sign > 1 - loss / 2 for value in values)
 
 
 def _is_back(level: NodeLevel, verdicts: Sequence[Verdict], loss: float) -> bool | None:

@@ -476,9 +476,10 @@ def likeness(known: Incident, tonight: Incident) -> float:
         if name != 'place' or set.isdisjoint(set(where.places), other.places)
     ):  # fmt: skip
         return 0.0
-    if (where.device, where.link_class) != (other.device, other.link_class) or not set(known.checks) & set(
-        tonight.checks
-    ):
+    if (where.device, where.link_class) != (other.device, other.link_class):
+        return 0.0
+    slow_node = known.sort == 'loss' and where.nodes  # whatever check met it
+    if not slow_node and not set(known.checks) & set(tonight.checks):
         return 0.0
     cases = ({of.case for of in both.series} for both in (known, tonight))
     of_part = where.nodes or where.device or where.link_class or where.place

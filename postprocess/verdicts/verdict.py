@@ -154,7 +154,8 @@ class Common:
 class Again:
     """Further `jobs` of a case that should run now: on the node `on` if given, else on nodes not in `not_on`.
 
-    `case_id`: of its first job. `partition`, `environ`, `name`: as in ReFrame. `why`: the reason in words.
+    `case_id`: of its first job. `partition`, `environ`, `name`: as in ReFrame. `why`: the reason in words. `if_free`:
+    only if the node is idle, as one that was drained for its repair is not.
     """
 
     case_id: int
@@ -165,6 +166,7 @@ class Again:
     on: str = ''
     not_on: tuple[str, ...] = ()
     why: str = ''
+    if_free: bool = False
 
 
 @dataclass(frozen=True)

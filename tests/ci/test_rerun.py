@@ -2,6 +2,7 @@
 """The jobs that a case gets beside its first one."""
 
 import time
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -116,6 +117,16 @@ def test_jobs_of_a_case_in_one_step_are_runs_of_their_own(monkeypatch):
         ('-rerun1-3', 2, '', [['--exclude=n1']]),
         ('-rerun1-4', 1, '', [['--exclude=n1']]),
     ]
+
+
+def test_a_look_at_a_node_runs_only_where_the_node_is_free_and_can_be_asked_for(monkeypatch):
+    look = replace(again(1, on='n2', not_on=()), if_free=True)
+    assert Doubts(monkeypatch, [look]).rerun() == [('-rerun1', 1, 'node', [['--nodelist=n2']])]
+    assert Doubts(monkeypatch, [look], free=('n1',)).rerun() == []
+    assert Doubts(monkeypatch, [look], distributes=True).rerun() == []
+    session = Doubts(monkeypatch, [look])
+    monkeypatch.setattr(module, 'slurm_partitions', lambda site: [])
+    assert session.rerun() == [] and session.stored == 0
 
 
 def test_where_no_other_node_is_free_a_case_runs_anywhere_and_a_distributed_one_on_its_own(monkeypatch):

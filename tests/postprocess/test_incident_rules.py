@@ -110,15 +110,16 @@ def test_a_node_is_back_at_its_level_and_at_that_beside_others_where_it_regained
     ((TRIAD,), [verdict('ok')], True), ((TRIAD,), [verdict('improved')], True),
     ((TRIAD,), [verdict('warning')], None), ((TRIAD,), [], None), ((TRIAD,), [verdict('missing')], None),
     ((TRIAD,), [verdict()], False), ((TRIAD, COPY), [verdict('ok'), verdict(of=COPY)], False),
-    ((TRIAD, COPY), [verdict('ok')], True), ((TRIAD, COPY, ADD), [verdict('ok')], None),
-    ((TRIAD, COPY, ADD), [verdict('ok'), verdict('ok', COPY)], True),
+    ((TRIAD, COPY, ADD), [verdict('ok')], True),
+    # of a loss of 20 % here: what cannot exclude it does not count
+    ((TRIAD,), [verdict('ok', interval=(-0.1, 0.19))], True), ((TRIAD,), [verdict('ok', interval=(-0.1, 0.21))], None),
     ((TRIAD,), [verdict('ok', nodes=('n2',))], None), ((TRIAD,), [verdict(nodes=('n2',))], None),
     ((TRIAD,), [verdict('ok', COPY)], None),
 ])  # fmt: skip
-def test_a_loss_is_over_where_half_of_its_series_are_well_and_none_is_bad(series, rows, healthy):
-    assert healing._of_loss(incident(series=series), 'n1', rows, rows) is healthy
+def test_a_loss_of_a_node_is_over_where_one_of_its_series_shows_it_there_and_none_is_bad(series, rows, healthy):
+    assert healing._of_loss(incident(series=series, loss=0.2), 'n1', rows, rows) is healthy
     state = {True: (set(), {'n1'}), False: ({'n1'}, set()), None: (set(), set())}[healthy]
-    assert healing.seen_again(in_ledger(incident(series=series)), stub(verdicts=rows), []) == state
+    assert healing.seen_again(in_ledger(incident(series=series, loss=0.2)), stub(verdicts=rows), []) == state
 
 
 def test_a_loss_is_not_over_before_its_node_is_back_at_its_own_level():
@@ -131,6 +132,9 @@ def test_a_loss_is_not_over_before_its_node_is_back_at_its_own_level():
     assert healing._of_loss(replace(of, loss=None), 'n1', [], [verdict('ok', value=99.0)]) is False
     anywhere = incident(nodes=(), where=Scope('site', 'cpu'))
     assert healing._of_loss(anywhere, '', [verdict('ok', nodes=('n7',))], []) is True
+    more = replace(anywhere, series=(TRIAD, COPY, ADD))  # without a node, all of it is measured: half must be well
+    assert healing._of_loss(more, '', [verdict('ok', nodes=('n7',))], []) is None
+    assert healing._of_loss(more, '', [verdict('ok'), verdict('ok', COPY)], []) is True
     assert healing.seen_again(in_ledger(anywhere), stub(verdicts=[verdict('ok')]), []) == (set(), {''})
 
 
@@ -800,7 +804,8 @@ def test_an_acknowledged_incident_is_worse_on_more_nodes_in_more_metrics_or_by_h
     ({}, {}, 2.0), ({'series': (TRIAD, COPY)}, {'series': (COPY, TRIAD, ADD)}, 3.0), ({}, {'series': (COPY,)}, 1.0),
     ({}, {'sort': 'failure'}, 0.0), ({}, {'nodes': ('n2',)}, 0.0), ({}, {'nodes': ('n1', 'n2')}, 2.0),
     ({}, {'where': Scope('site', 'cpu')}, 0.0), ({}, {'where': Scope('site', 'gpu', nodes=('n1',))}, 0.0),
-    ({}, {'where': Scope('site', nodes=('n1',))}, 2.0), ({}, {'series': (OSU,)}, 0.0),
+    ({}, {'where': Scope('site', nodes=('n1',))}, 2.0), ({}, {'series': (OSU,)}, 1.0),  # whatever check met a slow node
+    ({'sort': 'failure'}, {'sort': 'failure', 'series': (OSU,)}, 0.0),
     ({}, {'where': Scope('site', 'cpu', nodes=('n1',), device='rail 1')}, 0.0),
     # places with the same nodes
     *(({'where': Scope('site', place='rack r1', same_nodes=('switch s1',))},

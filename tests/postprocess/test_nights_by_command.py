@@ -57,6 +57,13 @@ def test_a_slow_node_is_named_by_the_cases_that_ran_there_and_nothing_else_is(pl
     assert one['loss'] == pytest.approx(5, abs=1.5)
 
 
+def test_a_node_that_was_repaired_is_one_incident_green_the_next_night_and_closed_within_a_week(play):
+    nights, _ = play(m=160, nodes=8, effects=1.0, losses=(Loss('node', 0.1, stop=4),)).play(10)
+    assert [document['exit_code'] for document in nights] == [1] * 4 + [0] * 6
+    of_node = [one for document in nights for one in document['incidents'] if one['where'] == 'n0']
+    assert len({one['id'] for one in of_node}) == 1 and not told(nights[9], 'open', 'healing')
+
+
 def test_the_only_case_of_a_site_is_red_where_one_node_is_slow_and_names_it(play):
     """No other case could judge the node: two more jobs of this one there do."""
     site = play(m=8, nodes=4, losses=(Loss('node', 0.39),))

@@ -85,7 +85,7 @@ class World:
 
     def run(self, session, deadline, cases, shell):
         self.now += self.took
-        self.ran.append((session.stamp, cases, shell[2].splitlines()[0], session.expected, deadline))
+        self.ran.append((session.stamp, cases, shell[2].splitlines()[1], session.expected, deadline))
         if self.entries:
             info = {'uuid': f'u{len(self.ran)}', 'time_start_unix': 1, 'cmdline': ''}
             runs = [{'run_index': 0, 'testcases': self.entries}]

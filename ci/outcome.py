@@ -205,11 +205,11 @@ def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
     from postprocess.incidents.ledger import read_ledger
     from postprocess.incidents.recheck import rechecks
     from postprocess.results.store import Store
-    from postprocess.verdicts.compare import judge_session
+    from postprocess.verdicts.stored import verdicts_of
 
     store = Store(results)
     session = store.find(uuid)
-    comparison = judge_session(store, session)
+    comparison = verdicts_of(store, session)
     with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
         known = read_ledger(results, session.site)
         return (*comparison.again, *rechecks(known, comparison, store.cases(session)))
@@ -221,11 +221,11 @@ def verdict_so_far(results: Path, uuid: str) -> str:
     """Return the verdict in one line on a session of which further jobs are to run; it makes no incident yet."""
     from postprocess.history.digest import Digest
     from postprocess.results.store import Store
-    from postprocess.verdicts.compare import judge_session
+    from postprocess.verdicts.stored import verdicts_of
     from postprocess.views.verdicts import verdict_of
 
     store = Store(results)
-    compared = judge_session(store, store.find(uuid))
+    compared = verdicts_of(store, store.find(uuid))
     return verdict_of(compared if compared.exit_code else Digest(compared))
 
 

@@ -99,10 +99,10 @@ def _ran_again(store: Store, session: Session, report: Path, references: Path | 
     from postprocess.readers import reruns
     from postprocess.readers.cmdline import without_names
     from postprocess.text import count
-    from postprocess.verdicts.compare import judge_session
+    from postprocess.verdicts.stored import verdicts_of
 
     cases = {case.case_id: case for case in store.cases(session)}
-    wanted = judge_session(store, session, references).again
+    wanted = verdicts_of(store, session, references).again
     names = list(dict.fromkeys(name_of(cases[again.case_id]) for again in wanted))
     command = without_names(session.cmdline)
     if not names or not command:

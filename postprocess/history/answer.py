@@ -13,14 +13,13 @@ from postprocess.history.digest import Digest, digest
 from postprocess.incidents import ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.results.store import Session, Store
-from postprocess.verdicts.compare import judge_session
 
 
 def answer(
     store: Store, name: str = 'latest', site: str | None = None, root: Path | None = None, reruns: Sequence[Path] = (),
     late: bool = True,
 ) -> Digest:  # fmt: skip
-    """Return the digest of the session whose uuid begins with `name`; see `Store.find`, `judge_session` and `digest`.
+    """Return the digest of the session whose uuid begins with `name`; see `Store.find` and `digest`.
 
     The digest of the newest session of a site is kept, and returned until one of its input files changes. Raises
     InputError and SiteError.
@@ -30,7 +29,7 @@ def answer(
     session = store.find(name, site)
     results, newest = store.folder.parent, store.find('latest', session.site).session == session.session
     before = kept.state(results, session.site, root)
-    kept_answer = digest(store, judge_session(store, session, root, reruns), root, late)
+    kept_answer = digest(store, session, root, late, reruns)
     if newest and not reruns and not kept_answer.faults and os.access(results, os.W_OK):
         after = kept.state(results, session.site, root)
         # else another process has changed a file meanwhile, and the answer may belong to either state

@@ -8,38 +8,30 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Quantity, SeriesId
-from plumbline.site.locations import locations
+from postprocess.history import findings
+from postprocess.history.findings import FLEET_DAYS, Findings
 from postprocess.history.fleet import Fleet, fleet, write_drain
-from postprocess.history.fleet_events import add_events, add_problems
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.incidents import FAILING, State, ledger
-from postprocess.incidents.alike import joined
-from postprocess.incidents.background import Background
-from postprocess.incidents.division import apart, begun
-from postprocess.incidents.draft import JudgedSession
-from postprocess.incidents.failures import failures
 from postprocess.incidents.healing import is_recorded, seen_again
-from postprocess.incidents.incident import Incident
 from postprocess.incidents.known import Known, in_order, ledger_after, of_parts, until
 from postprocess.incidents.late import enter
-from postprocess.incidents.losses import losses
 from postprocess.incidents.recheck import rechecks
 from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
 from postprocess.verdicts.advice import few_judged
-from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.proposals import remember
+from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
 
-_FLEET_DAYS = 30  # days before the session that show a node's own level
 _NEW_FOR = 3 * SHORTEST  # sessions after a step during which its first detection still counts as new
 _LINES = 5  # most lines on new changes
 _MOST_DRAINED = 2  # most nodes with one cause that are proposed for draining: with more, the cause is not in the nodes
@@ -156,21 +148,29 @@ class Digest:
             yield f'{len(alike) - _LINES} more changes are new, see the page or plumbline trend'
 
 
-def digest(store: Store, comparison: Comparison, root: Path | None = None, late: bool = True) -> Digest:
-    """Make the digest of a judged session, and enter its incidents into the ledger.
+def digest(
+    store: Store, session: Session, root: Path | None = None, late: bool = True, reruns: Sequence[Path] = ()
+) -> Digest:
+    """Make the digest of a session with its verdicts of `verdicts_of`, and enter its incidents into the ledger.
 
     They are entered for the newest session of a site; with `late`, also for an older session that was never judged.
     Raises InputError if the store cannot be read.
     """
-    session, results = comparison.session, store.folder.parent
-    outcome = Digest(comparison)
-    last = store.find('latest', session.site)
+    faults: list[str] = []
+    last, results, state = store.find('latest', session.site), store.folder.parent, ''
     newest = last.session == session.session
+    if newest and os.access(results, os.W_OK):
+        try:
+            remember(results, session.site, root)  # before it is judged: verdicts follow from these rows, too
+        except (InputError, SiteError) as error:
+            faults.append(f'the rows of the baseline were not kept: {error}')
+    outcome = Digest(verdicts_of(store, session, root, reruns), faults=faults)
     try:
-        outcome.fleet = fleet(store, session, _FLEET_DAYS, results, root)
+        state = '' if reruns else findings.follows_from(store, session, root)
+        outcome.fleet = fleet(store, session, FLEET_DAYS, results, root)
     except (InputError, SiteError) as error:
         outcome.faults.append(f'the nodes were not compared: {error}')
-    _add_incidents(outcome, store, root, newest, late and session.started <= last.started)
+    _add_incidents(outcome, store, root, newest, late and session.started <= last.started, state)
     if outcome.fleet:
         outcome.fleet = replace(outcome.fleet, drain=_without_places(outcome.fleet.drain, outcome.of_state(*FAILING)))
         try:
@@ -209,10 +209,13 @@ def add_history(digest: Digest, store: Store, root: Path | None = None, days: in
         digest.faults.append(f'the history was not examined: {error}')
 
 
-def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool, late: bool) -> None:
+def _add_incidents(
+    digest: Digest, store: Store, root: Path | None, newest: bool, late: bool, state: str
+) -> None:  # fmt: skip
     """Add the incidents of the session to those of the ledger.
 
-    Write the ledger if the session is the `newest` or `late`.
+    Write the ledger if the session is the `newest` or `late`. `state`: what the findings follow from, see
+    `findings.follows_from`; empty: they are not stored.
     """
     session, results = digest.comparison.session, store.folder.parent
     try:
@@ -221,7 +224,12 @@ def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool
     except InputError as error:  # report it, but keep the verdict
         digest.faults.append(f'the incidents were not kept: {error}')
         before, keep = [], False
-    tonight = _incidents(digest, store, root, before)
+    found = Findings(store, digest.comparison, digest.fleet, root)
+    lasting = [incident for incident in before if not incident.closed or incident.closed >= digest.day]
+    tonight = found.incidents(lasting)
+    if state and digest.fleet is not None and not findings.are_kept(store, session, state):
+        own = found.incidents() if found.are_changed_by(lasting) else tonight
+        findings.keep(found, own, state, root)
     cases = store.cases(session)
     known = before if newest else until(before, session)
     after = whole = ledger_after(
@@ -234,9 +242,7 @@ def _add_incidents(digest: Digest, store: Store, root: Path | None, newest: bool
         try:
             ledger.write(results, session.site, before, whole)
             ledger.note_judged(results, session)
-            if newest:
-                remember(results, session.site, root)
-        except (InputError, SiteError) as error:
+        except InputError as error:
             digest.faults.append(f'the incidents were not kept: {error}')
     if newest:
         more = rechecks(after, digest.comparison, cases)
@@ -257,7 +263,7 @@ def _entered(
     def judged(uuid: str) -> tuple[Comparison, list[Any]]:
         """Return the comparison and the cases of a later session."""
         session = next(session for session in later if session.session == uuid)
-        return judge_session(store, session, root), store.cases(session)
+        return verdicts_of(store, session, root), store.cases(session)
 
     def shows(at: Session, known: Known) -> tuple[set[str], set[str]]:
         """Return the bad and the healthy nodes of an incident in a later session."""
@@ -275,30 +281,6 @@ def _entered(
             of_parts(own[incident.id], (*own[incident.id].leaves, *incident.leaves)) if incident.id in own else incident
         )
     return whole, list(own.values())
-
-
-def _incidents(digest: Digest, store: Store, root: Path | None, known: Sequence[Known]) -> list[Incident]:
-    """Return the incidents of the session, from its verdicts, failed jobs, nodes and problems; the worst first.
-
-    A person's corrections of similar incidents in `known` decide how they are divided and when they began.
-    """
-    comparison, sessions = digest.comparison, store.history(digest.comparison.session)
-    places = (
-        {} if digest.fleet is None else locations(comparison.session.site, root)
-    )  # without a comparison of nodes the table of places may be wrong
-    night = JudgedSession(store, comparison, sessions[:-1], places)
-    drafts = [*failures(night), *losses(night)]
-    if digest.fleet is not None:
-        add_events(drafts, digest.fleet, night)
-    add_problems(drafts, comparison.problems, night)
-    lasting = [incident for incident in known if not incident.closed or incident.closed >= digest.day]
-    drafts = apart(joined(drafts, lasting, night), lasting)
-    for draft in drafts:
-        if draft.where.place:
-            same = night.same_nodes(draft.where.place, draft.where.partition)
-            draft.where = replace(draft.where, same_nodes=same)
-    incidents = Background(store, sessions, comparison, night.cases).add(drafts, partial(begun, lasting))
-    return sorted(incidents, key=lambda one: (-one.severity, one.where.partition, one.checks))
 
 
 def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, list[str]]:

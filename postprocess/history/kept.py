@@ -30,6 +30,7 @@ from plumbline.stacks.manifest import Installed
 _Content = TypeVar('_Content')
 #: The folders of our own code, of which a change may change the answer.
 _CODE = Path(plumbline.__file__).parent, Path(__file__).resolve().parents[1]
+_FOLLOWING = 'verdicts', 'findings'  # tables that follow from the others, as the answer does
 _FAST = 1  # level of zlib: a fifth of the size in 10 ms; higher levels take more time than they save in reading
 
 
@@ -119,7 +120,8 @@ def state(results: Path, site: str, root: Path | None) -> State:
         path.name for path in stored.glob('sessions/site=*')
     )  # the answer has commands, which name the site if there are several
     texts = [str(path) for path in (results.absolute(), results_directory(), *folders, *sites)]
-    below = *_CODE, *stored.glob(f'*/site={site}'), *(folder / site for folder in folders)
+    tables = (path for path in stored.glob(f'*/site={site}') if path.parent.name not in _FOLLOWING)
+    below = *_CODE, *tables, *(folder / site for folder in folders)
     files = [*(file for folder in below for file in _files(folder)), *_file(results / 'proposals' / f'{site}.csv')]
     return State(_digest([*texts, *files]), _digest(_files(results / 'incidents' / site)))
 

@@ -14,7 +14,7 @@ from plumbline.errors import InputError
 from plumbline.files import make_folder
 from postprocess.readers.rules import read_rules
 from postprocess.readers.run_reports import read_report, reports_below
-from postprocess.results import check
+from postprocess.results import check, judged
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES, has_sums, write_sums
 from postprocess.text import count
@@ -63,6 +63,14 @@ def repair(store: Store) -> Iterator[str]:
             yield f'{path}: session {uuid} is ingested again: {count(len(report.samples), "sample")}'
         except InputError as error:
             yield f'{error}'
+    for path in judged.files(store):
+        try:
+            judged.read_whole(path)
+            if path.stem not in known:
+                raise InputError(f'{path}: session {path.stem}, from which it follows, is not in the store')
+        except InputError as error:
+            _aside(path, store.folder, aside)
+            yield f'{error}; kept in {aside}'
     for uuid in sorted(damaged.keys() - known - changed):
         yield f'session {uuid} is lost: it has no run report in {store.folder.parent / "reports"}; see {aside}'
 
@@ -76,11 +84,16 @@ def _move(index: Path, store: Path, aside: Path) -> None:
     for table in ('sessions', *(name for name in TABLES if name != 'sessions')):
         for path in (store / table / below, (store / table / below).with_suffix('.sums')):
             if path.exists():
-                to = aside / table / below.with_name(path.name)
-                make_folder(to.parent)
-                while to.exists():
-                    to = to.with_name(f'{to.name}.again')
-                path.rename(to)
+                _aside(path, store, aside)
+
+
+def _aside(path: Path, store: Path, aside: Path) -> None:
+    """Move one file of the store aside."""
+    to = aside / path.relative_to(store)
+    make_folder(to.parent)
+    while to.exists():
+        to = to.with_name(f'{to.name}.again')
+    path.rename(to)
 
 
 def _sessions_aside(aside: Path) -> dict[str, dict[str, Any]]:

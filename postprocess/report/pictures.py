@@ -19,8 +19,8 @@ from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot,
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, wrapped
-from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.selection import selected
+from postprocess.verdicts.stored import verdicts_of
 
 _WIDTH, _HEIGHT = 640, 240  # pixels of a history
 _CHARACTER, _BOLD, _LINE = 6, 7, 15  # pixels: width of a character, width of one in a title, and height of a line
@@ -44,7 +44,7 @@ def draw_history(store: Store, what: str, site: str | None = None, days: int = 9
     InputError if nothing or too much matches, or the store cannot be read, and SiteError for a wrong file of a site.
     """
     session = store.find('latest', site)
-    digest = Digest(judge_session(store, session, root))
+    digest = Digest(verdicts_of(store, session, root))
     series = [metric for metric in judged_series(digest.comparison) if selected([what], metric.series)]
     add_history(digest, store, root, days)
     if digest.faults:
@@ -76,9 +76,7 @@ def draw_curves(
     `what`: a pattern as for :func:`draw_history`. Raises InputError and SiteError as that does.
     """
     sessions = store.history(session := store.find(name, site))
-    series = [
-        metric for metric in judged_series(judge_session(store, session, root)) if selected([what], metric.series)
-    ]
+    series = [metric for metric in judged_series(verdicts_of(store, session, root)) if selected([what], metric.series)]
     charts = []
     for check in checks_of(series, _cases(store, session), store, sessions, root):
         for plot in check.charts:

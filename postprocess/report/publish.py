@@ -40,7 +40,7 @@ from postprocess.report.site_data import SCHEMA, Content, short, site_content, w
 from postprocess.report.site_nodes import Nodes
 from postprocess.results.store import Session, Store
 from postprocess.text import count, one_line
-from postprocess.verdicts.compare import judge_session
+from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
 
 _DAYS = 90  # days of history on the page of a session
@@ -81,7 +81,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
         added = 0
         for session in sessions:
             digest = answer(store, session.session, site, root, late=False) if session.session in paged else None
-            comparison = digest.comparison if digest else judge_session(store, session, root)
+            comparison = digest.comparison if digest else verdicts_of(store, session, root)
             judged = [one for one in judged_series(comparison) if one.worst.verdict != 'informational']
             numbers = _numbers(content['series'], judged)
             part['rows'][session.session] = _row(judged, numbers, store, session)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from plumbline.errors import InputError
 from plumbline.files import remove_abandoned, write_text
 from plumbline.results import EVIDENCE
+from postprocess.results import judged
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES, Gone, has_sums, read_table, verify
 
@@ -32,6 +33,7 @@ def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
     known: set[str] = set()
     where: dict[str, Path] = {}
     stored_from: dict[tuple[str | None, str], str] = {}  # session and name of its report -> sha256
+    all_known = True
     for index in store.files():
         try:
             known |= (sessions := read_whole(index))
@@ -46,12 +48,20 @@ def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
         except Gone:  # another process has compacted its month
             continue
         except InputError as error:
+            all_known = False
             yield f'{error}'
     for path in orphans(store):
         yield (
             f'{path}: its file of the table sessions is missing, removed or never written: ingest the report '
             f'of session {path.stem} again, or remove this file'
         )
+    for path in judged.files(store):
+        try:
+            judged.read_whole(path)
+            if all_known and path.stem not in known:
+                yield f'{path}: session {path.stem}, from which it follows, is not in the store: remove this file'
+        except (Gone, InputError) as error:
+            yield f'{error}'
     for report, session in reports.items():
         if session not in known:
             yield f'{report}: session {session or "of no uuid"} is not in the store: ingest the report again'

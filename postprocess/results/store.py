@@ -42,9 +42,10 @@ from plumbline.paths import is_elsewhere
 from plumbline.problems import Problem
 from plumbline.renames import renames
 from plumbline.site.sites import name_of_this_site
-from postprocess.results import renamed
+from postprocess.results import judged, renamed
 from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.tables import (
+    JUDGED,
     SCHEMA,
     TABLES,
     Gone,
@@ -354,6 +355,24 @@ class Store:
         since = last.started - timedelta(days=days) if days else datetime.min
         return [session for session in sessions if session.started > since]
 
+    def reports_up_to(self, last: Session) -> Iterator[str]:
+        """Yield what identifies the sessions up to `last` and the reports that each was stored from.
+
+        Of the months before, the files are not read: each is identified by its name, size and time.
+        """
+        for path in self.files(last.site):
+            if _place(path)[1] < last.month:
+                with suppress(FileNotFoundError):  # another process compacts its month
+                    now = path.stat()
+                    yield f'{path.parent.name}/{path.name} {now.st_size} {now.st_mtime_ns}'
+        for one in self.sessions(last.site, last.month):
+            if _order(one) <= _order(last):
+                yield f'{one.session} {one.runs} {one.report_sha256}'
+        if out := {forgotten.session for forgotten in self.forgotten(last.site)}:
+            for one in self._every(last.site):
+                if one.session in out and _order(one) <= _order(last):
+                    yield f'{one.session} forgotten'
+
     def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
         """Return the rows of one session under today's names, missing values as None."""
         rows = self._stored(table, session)
@@ -433,9 +452,11 @@ class Store:
                 selected = ', '.join(f'unnest(?) AS "{column}"' for column in columns)
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
             parts = []
-            for table in TABLES:
+            for table in (*TABLES, *JUDGED):
                 if re.search(rf'\b(FROM|JOIN)\s+{table}\b', sql, re.IGNORECASE):
-                    for path in {self._path(table, session) for session in sessions} - self._usable:
+                    for path in self._paths(table, sessions) - self._usable:
+                        if table in JUDGED:
+                            judged.read_whole(path)  # DuckDB verifies no checksum
                         with opened(path):  # DuckDB would read a foreign file as one without rows of these sessions
                             self._usable.add(path)
                     rows = self._select(table, sessions)
@@ -449,14 +470,24 @@ class Store:
 
     def _select(self, table: str, sessions: list[Session]) -> str:
         """Return a query for the rows of `sessions`, under today's names."""
-        if table == 'sessions' or not sessions:
-            known = [vars(session) for session in sessions]
-            self._duckdb.register(f'of_{table}', pa.Table.from_pylist(known, TABLES[table]))
+        paths = self._paths(table, sessions)
+        if table == 'sessions' or not paths:
+            known = [vars(session) for session in sessions] if table == 'sessions' else []
+            self._duckdb.register(f'of_{table}', pa.Table.from_pylist(known, (TABLES | JUDGED)[table]))
             return f'FROM of_{table}'
+        if table in JUDGED:
+            names = ', '.join(sorted(quoted(str(path)) for path in paths))
+            return f'FROM read_parquet([{names}], hive_partitioning=false, union_by_name=true)'
         rows = self._from_files(table, sessions)
         if table == 'cases':
             return renamed.select_cases(self._duckdb, rows)
         return renamed.select_numbers(self._duckdb, rows, self._from_files('cases', sessions))
+
+    def _paths(self, table: str, sessions: Sequence[Session]) -> set[Path]:
+        """Return the files of `sessions` in a table; in one of `JUDGED`, of the sessions that were judged."""
+        if table in JUDGED:
+            return {path for session in sessions if (path := judged.path_of(self, table, session)).exists()}
+        return {self._path(table, session) for session in sessions}
 
     def _from_files(self, table: str, sessions: list[Session]) -> str:
         """Return a query for the rows in the files of `sessions`."""

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from plumbline.causes import Cause, sentence
 from plumbline.errors import InputError
 from plumbline.files import write_text
+from plumbline.identity import ID_COLUMNS
 from postprocess.text import one_line
 
 SCHEMA = 1
@@ -65,6 +66,45 @@ TABLES = {
         cmdline=pa.string(), selection=_WORDS, narrowed_by=_WORDS, runs=pa.int32(), ran=pa.int32(),
         expected=pa.int32(), problems=_WORDS, problem_facts=pa.string(), report=pa.string(),
         report_sha256=pa.string(), source=pa.string(),
+    ),
+}  # fmt: skip
+
+_SERIES = dict.fromkeys(ID_COLUMNS, pa.string())
+_QUANTITY = dict.fromkeys(('unit', 'better'), pa.string())
+_SUMMARY = {'n': pa.int64()} | dict.fromkeys(('mean', 'std', 'min', 'max'), pa.float64())
+_LOSS = dict.fromkeys(('loss', 'loss_low', 'loss_high'), pa.float64())
+_REFERENCE = pa.struct(
+    _SERIES | _QUANTITY
+    | {'mean': pa.float64(), 'std': pa.float64(), 'n': pa.int64()}
+    | dict.fromkeys(('kind', 'source', 'recorded_at', 'mode', 'note', 'software'), pa.string())
+    | {'spread': pa.float64(), 'df': pa.float64(), 'spread_n': pa.int64()}
+    | dict.fromkeys(('usual_spread', 'floor'), pa.float64())
+    | dict.fromkeys(('epoch', 'provenance', 'printed'), pa.string())
+)  # fmt: skip
+_LIMITS = pa.struct(
+    dict.fromkeys(('bad', 'good', 'loss'), pa.float64()) | dict.fromkeys(('why', 'gate'), pa.string())
+    | dict.fromkeys(('sd', 'df', 'detectable', 'sd_of_jobs'), pa.float64())
+)  # fmt: skip
+_JOB = pa.struct(
+    {'round': pa.int32(), 'case_id': pa.int32(), 'nodes': _WORDS} | _SUMMARY
+    | {'status': pa.string(), 'cause': pa.string(), 'ended': pa.bool_(), 'purpose': pa.string()}
+)  # fmt: skip
+_LEVEL = pa.struct(_SERIES | {'node': pa.string(), 'value': pa.float64(), 'better': pa.string(), 'ratio': pa.float64()})
+_VALUE = pa.struct(_SERIES | _QUANTITY | {'value': pa.float64(), 'n': pa.int64(), 'expected': pa.float64()} | _LOSS)
+#: Table -> schema of the tables that follow from the others, and are written when a session is judged: what
+#: `postprocess.verdicts.verdict.Verdict` and `postprocess.incidents.incident.Incident` say. `code`: of the cause.
+JUDGED = {
+    'verdicts': _schema(
+        **_SERIES, **_QUANTITY, verdict=pa.string(), cause=pa.string(), code=pa.string(), **_SUMMARY,
+        reference=_REFERENCE, limits=_LIMITS, **_LOSS, window=pa.int32(), p=pa.float64(), q=pa.float64(),
+        case_id=pa.int32(), nodes=_WORDS, jobs=pa.list_(_JOB),
+    ),
+    'findings': _schema(
+        kind=pa.string(), sort=pa.string(), partition=pa.string(), environ=pa.string(), scope_nodes=_WORDS,
+        device=pa.string(), link_class=pa.string(), place=pa.string(), same_nodes=_WORDS, checks=_WORDS,
+        series=pa.list_(_VALUE), nodes=_WORDS, cause=pa.string(), code=pa.string(), **_LOSS, since=pa.string(),
+        day=pa.string(), sessions=pa.int32(), changed=_WORDS, evidence=_WORDS, next_steps=_WORDS,
+        levels=pa.list_(_LEVEL), certain=pa.bool_(), archives=_WORDS, named=pa.bool_(), cost=pa.float64(),
     ),
 }  # fmt: skip
 
@@ -134,7 +174,7 @@ def why_columns(causes: Sequence[Cause], evidence: str = '') -> dict[str, str | 
 
 def table_of(table: str, session: str, rows: list[dict[str, Any]]) -> pa.Table:
     """Return the rows of a session as an Arrow table. Raises TypeError, ValueError or OverflowError."""
-    schema = TABLES[table]
+    schema = (TABLES | JUDGED)[table]
     own = pa.Table.from_pylist(rows, pa.schema(list(schema)[len(COMMON) :]))
     common = pa.repeat(pa.scalar(SCHEMA, COMMON['schema']), len(rows)), pa.repeat(session, len(rows))
     return pa.Table.from_arrays([*common, *own.columns], schema=schema)
@@ -272,8 +312,11 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a file of the store. Raises Gone, or InputError for a file that is damaged or not of the store."""
     index = path.parents[3] / 'sessions' / Path(*path.parts[-3:])
     repair = f'to replace it, remove {index} and ingest its reports again'
+    if judged := _table(path) in JUDGED:
+        repair = 'remove it, and the session is judged again'
     try:
-        verify(path)
+        if not judged:  # which have a checksum of their own
+            verify(path)
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             if not COMMON.keys() <= set(file.schema_arrow.names):
                 raise ValueError(f'it has no columns {" and ".join(COMMON)}')

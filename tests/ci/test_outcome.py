@@ -215,11 +215,11 @@ def test_a_night_is_planned_for_the_places_that_may_run(monkeypatch):
 def test_cases_in_doubt_are_those_of_the_judged_session_and_of_open_incidents(monkeypatch):
     from postprocess.incidents import ledger, recheck
     from postprocess.results import store
-    from postprocess.verdicts import compare
+    from postprocess.verdicts import stored
 
     found = SimpleNamespace(find=lambda uuid: SimpleNamespace(site=f'site of {uuid}'), cases=lambda session: ['case'])
     monkeypatch.setattr(store, 'Store', lambda results: found)
-    monkeypatch.setattr(compare, 'judge_session', lambda store, session: SimpleNamespace(again=(session.site,)))
+    monkeypatch.setattr(stored, 'verdicts_of', lambda store, session: SimpleNamespace(again=(session.site,)))
     monkeypatch.setattr(ledger, 'read_ledger', lambda results, site: [results, site])
     monkeypatch.setattr(recheck, 'rechecks', lambda known, comparison, cases: [*known, *cases])
     assert outcome.in_doubt.__wrapped__('r', 'u') == ('site of u', 'r', 'site of u', 'case')

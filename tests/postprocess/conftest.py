@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
+from dataclasses import replace
+
 import pytest
 from run_reports import Workplace, all_nights_over
 from simulated_site import Site
 
+from postprocess.history import findings
 from postprocess.results.store import _instance
+from postprocess.results.tables import table_of
+from postprocess.verdicts import rows, stored
 
 
 @pytest.fixture(autouse=True, scope='session')
@@ -22,6 +27,47 @@ def work(tmp_path) -> Workplace:
 def later():
     with all_nights_over():
         yield
+
+
+@pytest.fixture(autouse=True)
+def what_is_stored_is_what_was_judged(monkeypatch):
+    """Whatever a test lets be judged: its rows say the same, field by field, NaN equal to NaN."""
+    judge, rows_of = stored.judge_session, findings.Findings.rows
+
+    def judged(store, session, *given):
+        comparison = judge(store, session, *given)
+        table = table_of('verdicts', session.session, [*rows.to_rows(comparison.verdicts, ())])
+        verdicts = [rows.from_row(session, row) for row in table.to_pylist()]
+        again = rows.comparison_of(session, verdicts, rows.facts_of(comparison))
+        assert again.busy_jobs == comparison.busy_jobs
+        assert repr(replace(again, busy_jobs=frozenset())) == repr(replace(comparison, busy_jobs=frozenset()))
+        return comparison
+
+    def found(self, incidents):
+        own = rows_of(self, incidents)
+        again = table_of('findings', self.night.session.session, own).to_pylist()
+        for row, incident in zip(again, incidents, strict=True):
+            read = findings._from_row(self.night.session, row)
+            assert {of: repr(value) for of, value in read.values.items()} == {
+                of: repr(value) for of, value in incident.values.items()
+            }
+            assert repr(replace(read, values={})) == repr(replace(incident, values={}))
+        return own
+
+    monkeypatch.setattr(stored, 'judge_session', judged)
+    monkeypatch.setattr(findings.Findings, 'rows', found)
+
+
+@pytest.fixture
+def judgings(monkeypatch):
+    """The sessions that were judged, one after the other."""
+    done, judge = [], stored.judge_session
+    monkeypatch.setattr(
+        stored,
+        'judge_session',
+        lambda store, session, *more: done.append(session.session) or judge(store, session, *more),
+    )
+    return done
 
 
 @pytest.fixture(scope='module')

@@ -26,7 +26,7 @@ from postprocess.incidents.levels import began
 from postprocess.incidents.losses import losses
 from postprocess.results.store import Store
 from postprocess.statistics.pooled import pooled
-from postprocess.verdicts.compare import judge_session
+from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Common
 from postprocess.views import verdicts as views
 from postprocess.views.incidents import _command
@@ -196,8 +196,8 @@ def test_failed_jobs_on_some_of_400_nodes_name_their_nodes_in_every_output(work,
     assert one['nodes'] == sorted(lost)
     texts = [work.run('compare', '--summary', '--junit', tmp_path / 'x.xml').stdout, work.run('incidents').stdout]
     store = Store(work.results)
-    comparison = judge_session(store, store.find('latest'), root=work.sites)
-    view = views.comparison(comparison, digest(store, comparison, work.sites))
+    session = store.find('latest')
+    view = views.comparison(verdicts_of(store, session, work.sites), digest(store, session, work.sites))
     texts += [view.render(format) for format in ('table', 'markdown', 'csv', 'json')]
     names = [element.get('name') for element in etree.parse(tmp_path / 'x.xml').findall('.//testcase')]
     assert len(names) == len(set(names))

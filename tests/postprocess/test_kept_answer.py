@@ -37,11 +37,11 @@ def red(work):
 
 
 def judged(monkeypatch):
-    """Counts how often a session is judged."""
+    """Counts how often the digest of a session is made."""
     from postprocess.history import answer as module
 
-    calls, judge = [], module.judge_session
-    monkeypatch.setattr(module, 'judge_session', lambda *given: calls.append(1) or judge(*given))
+    calls, digest = [], module.digest
+    monkeypatch.setattr(module, 'digest', lambda *given: calls.append(1) or digest(*given))
     return calls
 
 

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What was judged of a session: one file of the session in each table of `postprocess.results.tables.JUDGED`.
+
+``<results>/store/<table>/site=<site>/month=YYYY-MM/<uuid>.parquet`` is put in place whole. Its metadata holds a
+checksum of what the rows follow from, and facts of the whole session as JSON. Without it, the session is judged again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+
+import pyarrow.parquet as pq
+
+from plumbline.errors import InputError
+from plumbline.files import write_whole
+from postprocess.results.tables import COMMON, JUDGED, Gone, opened, table_of
+
+if TYPE_CHECKING:
+    from postprocess.results.store import Session, Store
+
+_Row = TypeVar('_Row')
+_ROWS_AT_ONCE = 10_000
+_FOLLOWS_FROM, _FACTS, _CHECKSUM = b'follows_from', b'facts', b'crc32'  # keys of the metadata
+
+
+class _Head(NamedTuple):
+    follows_from: bytes
+    facts: bytes
+
+    @property
+    def checksum(self) -> bytes:
+        """The checksum of both, because those of Parquet's pages do not cover the metadata."""
+        return f'{zlib.crc32(b" ".join(self)):08x}'.encode()
+
+
+def path_of(store: Store, table: str, session: Session) -> Path:
+    """Return the file of a session in a table of `JUDGED`."""
+    return store.folder / table / f'site={session.site}' / f'month={session.month}' / f'{session.session}.parquet'
+
+
+def files(store: Store) -> list[Path]:
+    """Return the files of all sessions in the tables of `JUDGED`."""
+    return sorted(path for table in JUDGED for path in (store.folder / table).glob('*/*/*.parquet'))
+
+
+def is_stored(store: Store, table: str, session: Session, follows_from: str) -> bool:
+    """Return True if the rows of a session are stored and follow from what is so today."""
+    try:
+        with opened(path_of(store, table, session)) as file:
+            return _is_of(file, table, follows_from)
+    except (Gone, InputError):
+        return False
+
+
+def read(
+    store: Store, table: str, session: Session, follows_from: str, convert: Callable[[dict[str, Any]], _Row]
+) -> tuple[bytes, list[_Row]] | None:
+    """Return facts and converted rows of a session; None without a file, or if it is damaged or follows from others."""
+    try:
+        with opened(path_of(store, table, session)) as file:
+            if not _is_of(file, table, follows_from):
+                return None
+            groups = (file.read_row_group(n, use_threads=False) for n in range(file.num_row_groups))
+            return _head(file).facts, [convert(row) for group in groups for row in group.to_pylist()]
+    except (Gone, InputError):
+        return None
+
+
+def write(
+    store: Store, table: str, session: Session, follows_from: str, rows: Iterable[dict[str, Any]], facts: bytes = b'{}'
+) -> None:
+    """Store the rows of a session; where nothing can be written, the session is judged again the next time."""
+    head = _Head(follows_from.encode(), facts)
+    metadata = {_FOLLOWS_FROM: head.follows_from, _FACTS: head.facts, _CHECKSUM: head.checksum}
+
+    def write_portions(stream: BinaryIO) -> None:
+        """Write the rows in portions that fit into memory."""
+        remaining = iter(rows)
+        with pq.ParquetWriter(stream, JUDGED[table].with_metadata(metadata), write_page_checksum=True) as writer:
+            while portion := [*islice(remaining, _ROWS_AT_ONCE)]:
+                writer.write_table(table_of(table, session.session, portion).replace_schema_metadata(metadata))
+
+    with suppress(InputError):
+        write_whole({path_of(store, table, session): write_portions})
+
+
+def read_whole(path: Path) -> None:
+    """Read a file of a table of `JUDGED` and verify its checksums. Raises Gone, InputError."""
+    with opened(path) as file:
+        _head(file)
+        of = {uuid for row in range(file.num_row_groups) for uuid in file.read_row_group(row)['session'].to_pylist()}
+        if of - {path.stem}:
+            raise ValueError(f'it has rows of session {", ".join(sorted(of - {path.stem}))}')
+
+
+def _is_of(file: pq.ParquetFile, table: str, follows_from: str) -> bool:
+    """Return True if the rows of a file follow from what is so today. Raises ValueError."""
+    return _head(file).follows_from.decode() == follows_from and file.schema_arrow.equals(JUDGED[table])
+
+
+def _head(file: pq.ParquetFile) -> _Head:
+    """Return the metadata of a file. Raises ValueError."""
+    metadata = file.metadata.metadata or {}
+    head = _Head(metadata.get(_FOLLOWS_FROM, b''), metadata.get(_FACTS, b''))
+    if metadata.get(_CHECKSUM) != head.checksum or not COMMON.keys() <= set(file.schema_arrow.names):
+        raise ValueError('its metadata is not as it was written')
+    return head

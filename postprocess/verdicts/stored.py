@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judge a session once: its verdicts are rows of the store, beside a checksum of all that they follow from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path
+
+import plumbline
+from plumbline.paths import site_folders
+from postprocess.results import judged
+from postprocess.results.store import Session, Store
+from postprocess.verdicts.baseline_files import known_file
+from postprocess.verdicts.compare import judge_session
+from postprocess.verdicts.rows import comparison_of, facts_of, from_row, to_rows
+from postprocess.verdicts.verdict import Comparison
+
+TABLE = 'verdicts'
+#: Parts of our own folders from which verdicts and findings do not follow; the last two are what a wheel adds.
+_NOT_OF_VERDICTS = ('cli', 'papers', 'report', 'views', '_checkout', '_library')
+_CODE = ('.csv', '.py', '.yaml')
+
+
+def verdicts_of(store: Store, session: Session, root: Path | None = None, reruns: Sequence[Path] = ()) -> Comparison:
+    """Return the verdicts of `session` by the references of its site below `root`: stored, else judged and stored.
+
+    With `reruns`, see `judge_session`, nothing is stored. Raises as that does.
+    """
+    before = '' if reruns else follows_from(store, session, root)
+    if before and (known := judged.read(store, TABLE, session, before, partial(from_row, session))):
+        facts, verdicts = known
+        return comparison_of(session, verdicts, facts)
+    comparison = judge_session(store, session, root, reruns)
+    if before and follows_from(store, session, root) == before:  # else another process changed a file meanwhile
+        rows = to_rows(comparison.verdicts, store.cases(session))
+        judged.write(store, TABLE, session, before, rows, facts_of(comparison))
+    return comparison
+
+
+def follows_from(store: Store, session: Session, root: Path | None = None, *others: str) -> str:
+    """Return a checksum of what is judged of a session and by what: reports, files of the site, code, and `others`."""
+    site = session.site
+    folders = [folder / site for folder in dict.fromkeys((*site_folders(root), *site_folders()))]
+    files = [file for folder in folders for file in _files(folder)]
+    texts = [
+        _code(), store.command('compare', site, root),  # whose options are those of the commands in hints
+        *map(str, folders), *_contents([*files, known_file(store.folder.parent, site)]), *store.reports_up_to(session),
+    ]  # fmt: skip
+    return _checksum([*texts, *others])
+
+
+@cache
+def _code() -> str:
+    """Return a checksum of our own code that verdicts and findings follow from."""
+    folders = Path(plumbline.__file__).parent, Path(__file__).resolve().parents[1]
+    return _checksum(
+        text
+        for folder in folders
+        for file in _files(folder)
+        if file.suffix in _CODE and file.relative_to(folder).parts[0] not in _NOT_OF_VERDICTS
+        for text in (str(file.relative_to(folder)), *_contents([file]))
+    )
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return all files below a folder, sorted."""
+    return sorted(path for path in folder.rglob('*') if path.is_file())
+
+
+def _contents(files: Iterable[Path]) -> Iterator[str]:
+    """Yield the name and a checksum of the content of each file; nothing of one that cannot be read."""
+    for file in files:
+        with suppress(OSError):
+            yield f'{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}'
+
+
+def _checksum(texts: Iterable[str]) -> str:
+    """Return a checksum of several texts."""
+    return hashlib.sha256('\0'.join(texts).encode(errors='surrogateescape')).hexdigest()

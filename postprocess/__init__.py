@@ -9,17 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from postprocess.report.pictures import Picture
     from postprocess.results.frames import Results
+    from postprocess.results.store import Session, Store
 
 
-def open_results(path: str | Path | None = None) -> Results:
-    """Return the results below the directory `path`; None: ``$PLUMBLINE_RESULTS``, else the results of the checkout."""
+def open_results(path: str | Path | None = None, references: Path | None = None) -> Results:
+    """Return the results below the directory `path`; None: ``$PLUMBLINE_RESULTS``, else the results of the checkout.
+
+    `references`: a folder of site folders by which sessions are judged, in place of those of the checkout.
+    """
     from postprocess.results.frames import Results  # imported here, so that the command line starts without it
 
-    return Results(path)
+    def judge(store: Store, table: str, sessions: Sequence[Session]) -> None:
+        from postprocess.history.findings import judge_all  # takes longer than to read a table
+
+        judge_all(store, table, sessions, references)
+
+    return Results(path, judge)
 
 
 def draw_history(results: Results, what: str, site: str | None = None, days: int = 90) -> Picture:

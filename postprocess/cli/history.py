@@ -150,7 +150,7 @@ def export(
         typer.Option(help="Format. Parquet needs --output; OpenMetrics and InfluxDB's lines are of --table metrics."),
     ],
     table: Annotated[
-        Literal['samples', 'metrics', 'cases', 'sessions'],
+        Literal['samples', 'metrics', 'cases', 'sessions', 'verdicts', 'findings'],
         typer.Option(help='Which table; docs/results-api.md explains the columns.'),
     ] = 'metrics',
     output: Annotated[
@@ -161,12 +161,17 @@ def export(
     check: Annotated[str, typer.Option(help='Only this check, or those of a pattern such as Osu*.')] = '*',
     dims: Annotated[bool, typer.Option('--dims', help='A column for each dim, in place of the column dims.')] = False,
     results: Results = DEFAULT,
+    references: References = DEFAULT,
 ) -> None:
-    """Print the measured values of all sessions as CSV, Parquet, OpenMetrics or InfluxDB's line protocol."""
+    """Print the measured values, verdicts or findings of all sessions as CSV, Parquet, OpenMetrics or InfluxDB's lines.
+
+    For verdicts and findings, sessions that were not judged by the references of today are judged before.
+    """
     from plumbline.files import write_whole
+    from postprocess import open_results
     from postprocess.results import frames
 
-    of_series = table in ('samples', 'metrics')
+    of_series = table in ('samples', 'metrics', 'verdicts')
     to_lines = {'openmetrics': frames.to_openmetrics, 'influx': frames.to_influx}.get(to)
     if to_lines and (table != 'metrics' or dims):
         raise InputError(f'--to {to} writes the table metrics, and dims as labels: give neither --table nor --dims')
@@ -174,7 +179,7 @@ def export(
         raise InputError('standard output is closed: name a file with --output')
     if to == 'parquet' and output is None:
         raise InputError('--to parquet writes a binary file: name it with --output')
-    opened = frames.Results(results)
+    opened = open_results(results, references)
     opened.store.find(site=site or next(iter(opened.store.sites()), None))  # raises InputError if there is no session
     if check != '*' and table != 'sessions':
         names = opened.checks(site)

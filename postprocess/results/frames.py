@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from plumbline.identity import ID_COLUMNS, from_text
 from plumbline.paths import results_directory
 from postprocess.results.store import Session, Store, quoted
+from postprocess.results.tables import JUDGED
 from postprocess.text import not_a_formula
 
 if TYPE_CHECKING:
@@ -26,6 +27,18 @@ _OF_METRICS = (
     'unit', 'better', 'n', 'mean', 'std', 'min', 'max', 'status', 'judged', 'invalid', 'missing', 'usual_spread',
     'floor',
 )  # fmt: skip
+_OF_VERDICTS = """
+    case_id, "partition", environ, "check", params, metric, dims, unit, better, verdict, code, cause, mean, verdicts.n,
+    std, reference.mean AS expected, reference.kind AS kind, reference.source AS source, limits.bad AS "limit",
+    limits.gate AS gate, loss, loss_low, loss_high, "window", p, q, array_to_string(nodes, ',') AS nodes,
+    to_json(jobs)::VARCHAR AS jobs
+"""
+_OF_FINDINGS = """
+    kind, sort, "partition", environ, array_to_string(scope_nodes, ',') AS scope_nodes, device, link_class, place,
+    array_to_string(checks, ',') AS checks, array_to_string(nodes, ',') AS nodes, code, cause, loss, loss_low,
+    loss_high, cost, certain, named, since, "day", findings.sessions, array_to_string(changed, '; ') AS changed,
+    array_to_string(evidence, '; ') AS evidence, to_json(series)::VARCHAR AS series
+"""
 FAMILY = 'plumbline_measured'
 _LABELS = ('site', 'partition', 'environ', 'check', 'params', 'metric', 'unit', 'better', 'nodes')
 _HEAD = f"""\
@@ -39,11 +52,14 @@ class Results:
 
     Every method reads the store anew. Filters: `site`: name of one site. `days`: counted back from the newest session
     of each site. `check`: name of a check or a pattern such as ``Osu*``. All methods raise InputError if the store
-    cannot be read.
+    cannot be read. `judge`: called with the store, a table that follows from others, and the sessions to be read of it.
     """
 
-    def __init__(self, folder: str | Path | None = None):
-        self.store = Store(results_directory() if folder is None else Path(folder))
+    def __init__(
+        self, folder: str | Path | None = None,
+        judge: Callable[[Store, str, Sequence[Session]], None] = lambda store, table, sessions: None,
+    ):  # fmt: skip
+        self.store, self._judge = Store(results_directory() if folder is None else Path(folder)), judge
 
     def sessions(self, site: str | None = None, days: float | None = None) -> pandas.DataFrame:
         """Return one row for each session, in the order in which they started."""
@@ -71,14 +87,32 @@ class Results:
         """
         return _frame(self.tables('samples', site, days, check, dims))
 
+    def verdicts(
+        self, site: str | None = None, days: float | None = None, check: str = '*', dims: bool = False
+    ) -> pandas.DataFrame:
+        """Return one row for each verdict of each session; sessions that were not judged as of today are judged.
+
+        `dims`: give each dim a column of its own. Raises SiteError if a file of the site is wrong.
+        """
+        return _frame(self.tables('verdicts', site, days, check, dims))
+
+    def findings(self, site: str | None = None, days: float | None = None, check: str = '*') -> pandas.DataFrame:
+        """Return one row for each incident as one session shows it, without the ledger; as :meth:`verdicts`."""
+        return _frame(self.tables('findings', site, days, check))
+
     def tables(
         self, name: str, site: str | None = None, days: float | None = None, check: str = '*', dims: bool = False
     ) -> Iterator[pa.Table]:
         """Yield the rows of the method `name` as Arrow tables, in portions that fit into memory."""
+        if name in JUDGED:
+            for one in self._sites(site):
+                self._judge(self.store, name, _recent(self.store.sessions(one), days))
         tables = self._portions(_sql(name, check), site, days)
         if not dims:
             return tables
         of_rows = f'SELECT DISTINCT {name}.dims FROM {name} JOIN cases USING (night, case_id) WHERE {_of(check)}'
+        if name == 'verdicts':  # which has the checks itself: what was not measured is of no case
+            of_rows = f'SELECT DISTINCT dims FROM verdicts WHERE {_of(check, name)}'
         found = {text for table in self._portions(of_rows, site, days) for text in table['dims'].to_pylist()}
         return with_dims(tables, sorted(found))
 
@@ -120,9 +154,9 @@ def write_parquet(tables: Iterator[pa.Table], stream: BinaryIO) -> None:
             writer.write_table(table.select(first.schema.names))  # older files have other columns last
 
 
-def _of(check: str) -> str:
-    """Return the condition of SQL for the cases of a check or of those of a pattern."""
-    return f'cases."check" GLOB {quoted(check)}'
+def _of(check: str, table: str = 'cases') -> str:
+    """Return the condition of SQL for the rows of a check or of those of a pattern."""
+    return f'{table}."check" GLOB {quoted(check)}'
 
 
 def _sql(name: str, check: str, ordered: bool = True) -> str:
@@ -135,6 +169,8 @@ def _sql(name: str, check: str, ordered: bool = True) -> str:
             FROM cases JOIN sessions USING (night)
             WHERE NOT fixture AND {_of(check)} ORDER BY cases.night, case_id
         """
+    if name in JUDGED:
+        return _sql_of_judged(name, check)
     columns = {
         'metrics': ', '.join([*(f'metrics."{own}"' for own in _OF_METRICS), "array_to_string(nodes, ',') AS nodes"]),
         'samples': 'trial, node, value',
@@ -151,7 +187,21 @@ def _sql(name: str, check: str, ordered: bool = True) -> str:
     )
 
 
-def _frame(tables: Iterator[pa.Table]) -> pandas.DataFrame:
+def _sql_of_judged(name: str, check: str) -> str:
+    """Return the query for the rows of the table ``verdicts`` or ``findings``."""
+    if name == 'verdicts':
+        columns, order, wanted = _OF_VERDICTS, [*(f'"{column}"' for column in ID_COLUMNS), 'nodes'], _of(check, name)
+    else:
+        columns, order = _OF_FINDINGS, ['cost DESC', 'kind', '"partition"', 'environ', 'scope_nodes', 'cause']
+        wanted = f'len([1 FOR one IN findings.checks IF one GLOB {quoted(check)}]) > 0'
+        wanted = 'true' if check == '*' else wanted  # what is of the whole session has no checks
+    return f"""
+        SELECT {name}.site, {name}.session, started, {columns} FROM {name} JOIN sessions USING (night)
+        WHERE {wanted} ORDER BY {name}.night, {', '.join(order)}
+    """
+
+
+def _frame(tables: Iterable[pa.Table]) -> pandas.DataFrame:
     """Return the rows of all tables; a column of whole dims has numbers, and NA where a series has no such dim."""
     import pandas
 

@@ -74,7 +74,7 @@ class Workplace:
     def run(self, command: str, *arguments, results: Path | None = None):
         """`plumbline COMMAND ARGUMENTS` with this results directory and, where it takes them, these references."""
         options = ['--results', results or self.results] if command != 'sites' else []
-        if command.split()[0] not in ('ingest', 'store', 'export', 'incidents'):
+        if command.split()[0] not in ('ingest', 'store', 'incidents'):
             options += ['--references', self.sites]
         words = [*command.split(), *arguments, *options]
         environment = {'PLUMBLINE_SITE': None, 'PLUMBLINE_RESULTS': None}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Verdicts and findings of all sessions as DataFrames, and as `plumbline export` writes them."""
+
+import csv
+import io
+import json
+import re
+import shutil
+
+import duckdb
+import pytest
+from run_reports import case, metric
+from scratch import ROOT
+from simulated_site import slow_node
+
+import postprocess
+from postprocess.results import judged
+from postprocess.results.store import Store
+from postprocess.results.tables import JUDGED
+
+
+@pytest.fixture
+def slow(site, monkeypatch):
+    """A site of 16 nodes; on one of them a benchmark loses 20 % in the last night, and another one's job fails."""
+    failed = case(
+        'OsuBcast', stack='other', metrics={f'm{i}': metric([]) for i in range(5)}, result='fail', fail_phase='sanity',
+        fail_reason='no memory', nodes=('n5',),
+    )  # fmt: skip
+    failed['record']['causes'] = [{'code': 'oom-limit', 'what': 'no memory', 'nodes': 'n5'}]
+    site.run(slow_node(0.8), replaced={'OsuBcast': failed})
+    monkeypatch.setenv('PLUMBLINE_SITES', str(site.work.sites))
+    return site.work
+
+
+def test_findings_are_what_the_session_itself_shows(slow):
+    frame = postprocess.open_results(slow.results).findings(days=0.5)
+    assert {*zip(frame['kind'], frame['scope_nodes'], frame['checks'], frame['code'].fillna(''), strict=True)} == {
+        ('NODE', 'n3', 'STREAM', ''), ('CASE', '', 'OsuBcast', 'oom-limit'),
+    }  # fmt: skip
+    (loss,) = frame.loc[frame['scope_nodes'] == 'n3', 'loss']
+    assert loss == pytest.approx(0.2, abs=0.01)
+
+
+def test_what_a_person_corrects_changes_no_finding(slow):
+    slow.compare()
+    store = Store(slow.results)
+    path = judged.path_of(store, 'findings', store.find('latest'))
+    before = path.read_bytes()
+    (id,) = (one['id'] for one in json.loads(slow.run('incidents --format json').stdout) if one['kind'] == 'NODE')
+    assert slow.run(f'incidents split {id}', '--metric', 'm1', '--why', 'x').exit_code == 0
+    path.unlink()
+    assert len(slow.compare()['incidents']) == 3
+    assert path.read_bytes() == before
+
+
+def test_the_query_of_the_documentation_says_how_often_each_node_was_in_doubt(slow):
+    (code,) = re.findall(r'```python\n([^`]*duckdb[^`]*)```', (ROOT / 'docs/results-api.md').read_text())
+    known = {'results': postprocess.open_results(slow.results), 'duckdb': duckdb}
+    exec(code, known)
+    frame = known['frame']
+    assert frame[['node', 'nights']].values.tolist()[0] == ['n3', 1]
+    assert not {'n1', 'n2'} & {*frame['node']}
+
+
+def exported(work, *words):
+    """The rows of the last session in a table, as CSV has them."""
+    rows = csv.DictReader(io.StringIO(work.run('export --to csv --days 1', *words).stdout))
+    return [row for row in rows if row['session'] == '00000005']
+
+
+def test_export_prints_both_tables(slow):
+    rows = exported(slow, '--table', 'verdicts', '--check', 'STREAM')
+    assert len(rows) == 16 * 5
+    assert {(row['expected'], row['kind'], row['source'], row['unit']) for row in rows} == {
+        ('100.0', 'baseline', 'session x', 'GB/s')
+    }
+    bad = [row for row in rows if row['nodes'] == 'n3']
+    assert {row['verdict'] for row in bad} <= {'regressed', 'warning'}
+    row = bad[0]
+    assert 75 < float(row['mean']) < 85 and float(row['loss_low']) < float(row['loss']) < float(row['loss_high'])
+    assert [job['nodes'] for job in json.loads(row['jobs'])] == [['n3']]
+    assert {row['code'] for row in exported(slow, '--table', 'verdicts', '--check', 'OsuBcast')} == {'oom-limit'}
+    assert {row['kind'] for row in exported(slow, '--table', 'findings')} == {'NODE', 'CASE'}
+    assert exported(slow, '--table', 'findings', '--check', 'OsuL*') == []
+
+
+def test_a_table_is_of_today(slow, judgings):
+    """After another baseline, all that was stored is judged again before it is read."""
+    results = postprocess.open_results(slow.results)
+    assert len(results.verdicts()['session'].unique()) == 6 and len(judgings) == 6
+    assert len(results.verdicts()) == len(results.verdicts(check='*')) and len(judgings) == 6
+    slow.baseline.write_text(slow.baseline.read_text().replace('"100"', '"50"'))
+    assert {*results.verdicts(days=0.5, check='STREAM')['verdict']} == {'improved'} and len(judgings) == 7
+
+
+def test_a_store_of_a_release_without_these_tables_gets_them(work, monkeypatch):
+    release = ROOT / 'tests/data/releases/1.0'
+    for name in ('store', 'incidents', 'judged'):
+        shutil.copytree(release / name, work.results / name)
+    shutil.rmtree(work.sites)
+    shutil.copytree(release / 'sites', work.sites)
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    frame = postprocess.open_results(work.results).verdicts(check='HPL')
+    last = frame[frame['session'] == '00000002'].iloc[0]
+    assert (last['verdict'], last['mean'], last['expected']) == ('ok', 510, 505)
+    postprocess.open_results(work.results).findings()
+    assert [len([*work.results.glob(f'store/{table}/*/*/*.parquet')]) for table in JUDGED] == [3, 3]
+
+
+def test_a_forgotten_session_is_in_neither_table(slow):
+    slow.run('compare')
+    assert slow.run('store forget 00000005 --why trial').exit_code == 0
+    results = postprocess.open_results(slow.results)
+    assert '00000005' not in {*results.verdicts(days=2)['session']} and results.findings(days=2).empty
+    assert slow.run('store check').exit_code == 0
+    assert slow.run('store forget 00000005 --restore').exit_code == 0
+    assert '00000005' in {*results.verdicts(days=2)['session']} & {*results.findings(days=2)['session']}

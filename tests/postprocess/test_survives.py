@@ -27,6 +27,7 @@ from run_reports import BEGAN, SITE, case, metric, reference, report
 from plumbline.files import write_text
 from postprocess.cli import app
 from postprocess.results.store import Store
+from postprocess.results.tables import JUDGED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPARE = jsonschema.Draft202012Validator(json.loads((ROOT / 'docs/compare.schema.json').read_text()))
@@ -230,7 +231,9 @@ def run(work, words: str):
 
 
 def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+    """What was stored, without what is judged from it."""
+    stored = (path for path in folder.rglob('*') if path.is_file() and path.relative_to(folder).parts[0] not in JUDGED)
+    return {path: path.read_bytes() for path in stored}
 
 
 @pytest.mark.parametrize(('prepare', 'code', 'says'), CONDITIONS, ids=[prepare.__name__ for prepare, *_ in CONDITIONS])

@@ -329,10 +329,14 @@ class PlannedSession:
         return content
 
     def content_in_part(self) -> Content:
-        """Return the run report of what a person ended: narrowed on purpose to the cases that measured."""
-        content = self.content()
+        """Return the run report of what a person ended: narrowed on purpose to the cases that came to their end.
+
+        A second Ctrl-C makes ReFrame say of others that they failed.
+        """
+        content, done = self.content(), self.done()
         run, recorded = content['runs'][0], 'plumbline_narrowed_by'
-        run['testcases'] = [case for case in run['testcases'] if case['result'] != 'abort']
+        ended = (case for case in run['testcases'] if case['result'] != 'abort')
+        run['testcases'] = [case for case in ended if case['fixture'] or case_of(case) in done]
         run['num_cases'] = len(run['testcases'])  # ReFrame's counts those that did not begin, too
         content['session_info'][recorded] = json.dumps([*json.loads(self.recorded[recorded]), 'ended by a person'])
         return content

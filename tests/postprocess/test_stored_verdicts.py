@@ -12,7 +12,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from run_reports import BEGAN, SITE, case, metric, nights, reference, report
 from scratch import ROOT
 
 from postprocess.history.findings import findings_of
@@ -26,17 +26,11 @@ from postprocess.verdicts.stored import verdicts_of
 DAY = 86400
 
 
-def night(work, number, value=100.0, **fields):
-    entry = case(metrics={'triad': metric([value, value * 1.001])}, **fields)
-    work.ingest(report(entry, uuid=f'night{number:02}', mode='quick', began=BEGAN + number * DAY), expected=1)
-
-
 @pytest.fixture
 def red(work):
     """A site whose second night lost 60 %."""
     work.reference(reference())
-    night(work, 0)
-    night(work, 1, 40.0)
+    nights(work, [100.0, 40.0])
     return work
 
 
@@ -114,10 +108,10 @@ def forget(work, session='night00'):
         edit('baseline.csv', '"100"', '"400"'),
         edit('site.yaml', 'descr: ', 'descr: another '),
         edit('retired.csv', '', 'x'),
-        lambda work: night(work, -1),  # that was late
+        lambda work: nights(work, [100.0], -1),  # that was late
         rerun,
         forget,
-        lambda work: night(work, 0, site='other'),  # from now on, commands name the site
+        lambda work: nights(work, [100.0], site='other'),  # from now on, commands name the site
     ],
     ids=['reference', 'site', 'retired', 'late', 'rerun', 'forgotten', 'other site'],
 )
@@ -132,8 +126,8 @@ def test_whatever_verdicts_follow_from_makes_them_anew(red, judgings, change):
 
 def test_other_code_makes_them_anew_and_a_later_session_does_not(red, judgings, monkeypatch):
     red.run('compare')
-    night(red, 2)
-    night(red, 40)  # whose month is the next, so that this one is put together
+    nights(red, [100.0], 2)
+    nights(red, [100.0], 40)  # whose month is the next, so that this one is put together
     red.run('compare')
     assert not file_of(red, 'sessions').exists()
     again(red)

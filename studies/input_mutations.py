@@ -27,7 +27,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / 'tests'), str(ROOT / 'tests/checks')]
+
+import output_mutations  # noqa: E402
 
 from plumbline.errors import InputError  # noqa: E402
 from postprocess.readers.measurements import read_measurements  # noqa: E402
@@ -35,7 +37,6 @@ from postprocess.readers.performance_logs import read_perflogs  # noqa: E402
 from postprocess.readers.run_reports import read_report, sessions_in  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
 from postprocess.results.tables import RunReport  # noqa: E402
-from studies import output_mutations  # noqa: E402
 
 OUTPUTS, FORMATS = ROOT / 'tests/outputs', ROOT / 'tests/data/formats'
 #: Format -> a recorded file of it.

@@ -211,8 +211,7 @@ def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
     session = store.find(uuid)
     comparison = verdicts_of(store, session)
     with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
-        known = read_ledger(results, session.site)
-        return (*comparison.again, *rechecks(known, comparison, store.cases(session)))
+        return (*comparison.again, *rechecks(store, read_ledger(results, session.site), comparison))
     return comparison.again
 
 

@@ -245,7 +245,7 @@ def _add_incidents(
         except InputError as error:
             digest.faults.append(f'the incidents were not kept: {error}')
     if newest:
-        more = rechecks(after, digest.comparison, cases)
+        more = rechecks(store, after, digest.comparison, root)
         digest.comparison = replace(digest.comparison, again=(*digest.comparison.again, *more))
     shown = [incident for incident in after if not incident.closed or session.session in incident.seen]
     digest.known = in_order(shown, digest.day)

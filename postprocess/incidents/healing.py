@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -16,6 +17,7 @@ from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
 _NO_NUMBER = BAD - {'regressed'}
+_SURE = 2.0  # standard deviations: one job of a node that is still slow passes in 2 of 100
 _MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference', 'informational'))
 
 
@@ -72,17 +74,21 @@ def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Seque
 
 
 def _excludes(row: Verdict, incident: Incident) -> bool:
-    """Return True if the 95 % interval of what a series lost lies below the loss of the incident."""
-    return row.interval is None or incident.loss is None or row.interval[1] < incident.loss
+    """Return True if a series regained more than half of the loss, and its 95 % interval lies below all of it."""
+    if row.loss is None or row.interval is None or incident.loss is None:
+        return False
+    return row.loss < incident.loss / 2 and row.interval[1] < incident.loss
 
 
 def _regained(row: Verdict, node: str, loss: float) -> bool:
-    """Return True if each further job on a node regained more than half of a loss, by the reference of its series."""
+    """Return True if each further job on a node regained more than half of a loss, and its noise excludes all of it."""
     values = [job.value for job in row.jobs if job.purpose == OF_NODE and set(job.nodes) == {node}]
-    if not values or not row.expected:
+    if not values or not row.expected or not row.limits:
         return False
     sign = 1 if row.quantity.better == 'higher' else -1
-    return all(value > 0 and (value / row.expected) ** sign > 1 - loss / 2 for value in values)
+    slow = math.log1p(-min(loss, 0.999))
+    least = max(slow / 2, slow + _SURE * (row.limits.sd or 0.0))
+    return all(value > 0 and sign * math.log(value / row.expected) > least for value in values)
 
 
 def _is_back(level: NodeLevel, verdicts: Sequence[Verdict], loss: float) -> bool | None:

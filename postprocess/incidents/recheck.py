@@ -4,25 +4,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from plumbline.record import OF_NODE
 from postprocess.incidents import FAILING
 from postprocess.incidents.healing import seen_again
 from postprocess.incidents.known import Known
 from postprocess.results.rows import CaseRow
+from postprocess.results.store import Store
+from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.verdict import Again, Comparison
 
 MOST = 4  # jobs in a session: the costliest incidents first
 
 
-def rechecks(known: Sequence[Known], comparison: Comparison, cases: Sequence[CaseRow]) -> list[Again]:
+def rechecks(store: Store, known: Sequence[Known], comparison: Comparison, root: Path | None = None) -> list[Again]:
     """Return one job for each node that an open or healing loss accuses and that the session did not measure.
 
-    Without it, an incident would stay open after a repair until its cases happen to run there.
+    Without it, an incident would stay open after a repair until its cases happen to run there. None where the site
+    allows no further jobs. Raises InputError, SiteError.
     """
-    day = comparison.session.day
+    session = comparison.session
     costliest = sorted(known, key=lambda one: -one.incident.severity)
-    lasting = [one for one in costliest if one.incident.sort == 'loss' and one.state(day) in (*FAILING, 'healing')]
+    states = (*FAILING, 'healing')
+    lasting = [one for one in costliest if one.incident.sort == 'loss' and one.state(session.day) in states]
+    if not lasting or site_policy(session, root).get('further_jobs') == 0:
+        return []
+    cases = store.cases(session)
     return [again for one in lasting for again in _of(one, comparison, cases)][:MOST]
 
 

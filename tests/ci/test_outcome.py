@@ -217,12 +217,12 @@ def test_cases_in_doubt_are_those_of_the_judged_session_and_of_open_incidents(mo
     from postprocess.results import store
     from postprocess.verdicts import stored
 
-    found = SimpleNamespace(find=lambda uuid: SimpleNamespace(site=f'site of {uuid}'), cases=lambda session: ['case'])
+    found = SimpleNamespace(find=lambda uuid: SimpleNamespace(site=f'site of {uuid}'))
     monkeypatch.setattr(store, 'Store', lambda results: found)
     monkeypatch.setattr(stored, 'verdicts_of', lambda store, session: SimpleNamespace(again=(session.site,)))
     monkeypatch.setattr(ledger, 'read_ledger', lambda results, site: [results, site])
-    monkeypatch.setattr(recheck, 'rechecks', lambda known, comparison, cases: [*known, *cases])
-    assert outcome.in_doubt.__wrapped__('r', 'u') == ('site of u', 'r', 'site of u', 'case')
+    monkeypatch.setattr(recheck, 'rechecks', lambda store, known, comparison: known)
+    assert outcome.in_doubt.__wrapped__('r', 'u') == ('site of u', 'r', 'site of u')
 
     def damaged(results, site):
         raise InputError('damaged')

@@ -2,6 +2,7 @@
 """The rules by which incidents are dated, divided, grouped, compared and closed, each function by hand."""
 
 import json
+import math
 from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace as stub
@@ -27,6 +28,7 @@ from postprocess.incidents import (
     ledger,
     levels,
     losses,
+    recheck,
 )  # fmt: skip
 from postprocess.incidents.correction import Began, Correction, Selection, Was, from_dict
 from postprocess.incidents.draft import Draft
@@ -106,20 +108,52 @@ def test_a_node_is_back_at_its_level_and_at_that_beside_others_where_it_regained
     assert healing._is_back(of, rows + others, 0.5) is back
 
 
+#: As a series told its loss tonight that has none
+NONE_LOST = {'loss': 0.01, 'interval': (-0.03, 0.05)}
+
+
 @each_row(('series', 'rows', 'healthy'), [
-    ((TRIAD,), [verdict('ok')], True), ((TRIAD,), [verdict('improved')], True),
-    ((TRIAD,), [verdict('warning')], None), ((TRIAD,), [], None), ((TRIAD,), [verdict('missing')], None),
-    ((TRIAD,), [verdict()], False), ((TRIAD, COPY), [verdict('ok'), verdict(of=COPY)], False),
-    ((TRIAD, COPY, ADD), [verdict('ok')], True),
-    # of a loss of 20 % here: what cannot exclude it does not count
-    ((TRIAD,), [verdict('ok', interval=(-0.1, 0.19))], True), ((TRIAD,), [verdict('ok', interval=(-0.1, 0.21))], None),
-    ((TRIAD,), [verdict('ok', nodes=('n2',))], None), ((TRIAD,), [verdict(nodes=('n2',))], None),
-    ((TRIAD,), [verdict('ok', COPY)], None),
+    ((TRIAD,), [verdict('ok', **NONE_LOST)], True), ((TRIAD,), [verdict('improved', **NONE_LOST)], True),
+    ((TRIAD,), [verdict('warning', **NONE_LOST)], None), ((TRIAD,), [], None), ((TRIAD,), [verdict('missing')], None),
+    ((TRIAD,), [verdict()], False), ((TRIAD, COPY), [verdict('ok', **NONE_LOST), verdict(of=COPY)], False),
+    ((TRIAD, COPY, ADD), [verdict('ok', **NONE_LOST)], True), ((TRIAD,), [verdict('ok')], None),
+    # of a loss of 20 % here: more than half must be regained, and all of it excluded
+    ((TRIAD,), [verdict('ok', loss=0.09, interval=(-0.1, 0.19))], True),
+    ((TRIAD,), [verdict('ok', loss=0.09, interval=(-0.1, 0.21))], None),
+    ((TRIAD,), [verdict('ok', loss=0.11, interval=(0.05, 0.17))], None),
+    ((TRIAD,), [verdict('ok', nodes=('n2',), **NONE_LOST)], None), ((TRIAD,), [verdict(nodes=('n2',))], None),
+    ((TRIAD,), [verdict('ok', COPY, **NONE_LOST)], None),
 ])  # fmt: skip
 def test_a_loss_of_a_node_is_over_where_one_of_its_series_shows_it_there_and_none_is_bad(series, rows, healthy):
     assert healing._of_loss(incident(series=series, loss=0.2), 'n1', rows, rows) is healthy
     state = {True: (set(), {'n1'}), False: ({'n1'}, set()), None: (set(), set())}[healthy]
     assert healing.seen_again(in_ledger(incident(series=series, loss=0.2)), stub(verdicts=rows), []) == state
+
+
+@each_row(('values', 'better', 'sd', 'back'), [
+    # of a loss of 10 %: half is regained at 94.9, times at 105.4
+    ([95.5], 'higher', 0.01, True), ([94.0], 'higher', 0.01, False), ([95.5, 94.0], 'higher', 0.01, False),
+    ([105.0], 'lower', 0.01, True), ([106.0], 'lower', 0.01, False), ([math.nan], 'higher', 0.01, False),
+    # and the noise of one job excludes it: 0.9 times exp(2 x 0.04) is 97.5
+    ([97.0], 'higher', 0.04, False), ([98.0], 'higher', 0.04, True), ([], 'higher', 0.01, False),
+])  # fmt: skip
+def test_a_further_job_on_the_node_tells_that_a_loss_is_over(values, better, sd, back):
+    jobs = [stub(value=value, purpose='node', nodes=('n1',)) for value in values]
+    others = [stub(value=98.0, purpose='node', nodes=('n2',)), stub(value=98.0, purpose='', nodes=('n1',))]
+    row = stub(jobs=[*jobs, *others], expected=100.0, limits=stub(sd=sd), quantity=Quantity('GB/s', better))
+    assert healing._regained(row, 'n1', 0.1) is back
+    assert not healing._regained(stub(**vars(row) | {'expected': None}), 'n1', 0.1)
+
+
+@each_row(('share', 'asked'), [(None, ['n1']), (0.1, ['n1']), (0, [])])
+def test_a_node_that_no_case_reached_gets_a_job_unless_the_site_allows_none(share, asked, monkeypatch):
+    monkeypatch.setattr(recheck, 'site_policy', lambda session, root: {'further_jobs': share})
+    lasting = in_ledger(incident(loss=0.2), [(('n1',), ())])
+    shown = stub(session=stub(day='2026-11-02'), verdicts=[verdict('ok', nodes=('n2',))])
+    of_session = stub(cases=lambda session: [case(nodes=('n2',))])
+    assert [again.on for again in recheck.rechecks(of_session, [lasting], shown)] == asked
+    there = stub(session=shown.session, verdicts=[verdict('ok', **NONE_LOST)])
+    assert recheck.rechecks(of_session, [lasting], there) == [], 'it was looked at'
 
 
 def test_a_loss_is_not_over_before_its_node_is_back_at_its_own_level():

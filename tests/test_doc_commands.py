@@ -194,9 +194,9 @@ def test_every_script_on_a_page_of_users_starts_with_what_the_nightly_run_instal
         assert not done.stderr, f'{script}: {done.stderr}'
 
 
-#: Commands that read results, or write them into a folder of their own; the others ask, measure or change a baseline.
+#: Commands that read results; the others ask, measure, change a baseline or list the cases of all sites.
 READING = re.compile(
-    r'plumbline (compare|export|fleet|incidents( show .*)?$|plan|report|status|store check|trend|tables|sites)'
+    r'plumbline (compare|export|fleet|incidents( show .*)?$|plan|report|status|store check|trend|tables|sites( \S+)?( --check)?$)'
 )
 
 

@@ -251,8 +251,11 @@ def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = No
     write_whole({junit: lambda stream: stream.write(to_junit(compared, whole))})
     if markdown:
         write_text(markdown, published(compared, whole))
-    # where the site stands is kept with the answer, so that `plumbline status` is quick in the morning
-    step = standing(store, session.site).next if whole.kept else next_step(store, whole)
+    step = next_step(store, whole)
+    if store.find('latest', session.site) == session:
+        step = standing(
+            store, session.site, outcome=whole
+        ).next  # which is kept, so that `plumbline status` is quick in the morning
     return Outcome(
         session.site, session.mode, whole.exit_code, compared.counts, [*map(str, compared.problems), *whole.faults],
         summary(compared, whole), [dict(to_row(incident, whole.day)) for incident in whole.known], compared.hints, step,
@@ -319,12 +322,12 @@ def _look_back(results: Path, uuid: str) -> LookBack:
     from postprocess.results import check
 
     store, digest = _answer_on(results, uuid)
-    page = write_page(results / 'report.html', store, digest)
+    write_page(results / 'report.html', store, digest)
     faults = [
         *digest.faults,
         *(f'the store: {fault}; see `plumbline store check`' for fault in check.part(store, _READING)),
     ]
-    return LookBack(list(page.lines), faults, bool(page.is_new or digest.absent))
+    return LookBack(list(digest.lines()), faults, bool(digest.new or digest.absent))
 
 
 def publish(results: Path, site: str, folder: Path) -> tuple[list[str], str]:
@@ -344,8 +347,8 @@ def _publish(results: Path, site: str, folder: Path) -> list[str]:
 
 
 def _answer_on(results: Path, uuid: str) -> tuple[Store, Digest]:
-    from postprocess.history.answer import answer
+    from postprocess.history.digest import judge
     from postprocess.results.store import Store
 
     store = Store(results)
-    return store, answer(store, uuid)
+    return store, judge(store, uuid)

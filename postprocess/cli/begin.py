@@ -86,7 +86,7 @@ def demo(
 
     from plumbline.paths import usable
     from postprocess import demo
-    from postprocess.history.answer import answer
+    from postprocess.history.digest import judge
     from postprocess.report.page import write_page
     from postprocess.results.store import Store
 
@@ -97,7 +97,7 @@ def demo(
         causes = demo.year(Path(unfinished) / 'made', 0.2)
         (Path(unfinished) / 'made').replace(target)
     store, sites = Store(target / 'results'), target / 'sites'
-    write_page(target / 'results/report.html', store, answer(store, site=demo.SITE, root=sites), sites)
+    write_page(target / 'results/report.html', store, judge(store, site=demo.SITE, root=sites), sites)
     for cause in causes:
         changed = f' ({cause.changed})' * bool(cause.changed)
         typer.echo(f'planted: {cause.what} {cause.change:g} % on {cause.where} since {cause.day}{changed}')

@@ -45,7 +45,7 @@ def gate(
     step. Exit code 1 while an incident is open, 2 without a report.
     """
     from plumbline.files import write_text, write_whole
-    from postprocess.history.answer import answer
+    from postprocess.history.digest import judge
     from postprocess.readers import reruns
     from postprocess.readers.run_reports import read_report
     from postprocess.report.junit import to_junit
@@ -69,13 +69,13 @@ def gate(
         if not _ran_again(store, session, stored_report, references, number):
             break
         session = _stored(store, stored_report, name, problems)
-    digest = answer(store, name, None, references)
+    digest = judge(store, name, None, references)
     write_page(results / 'report.html', store, digest, references)
     if junit:
         write_whole({junit: lambda stream: stream.write(to_junit(digest.comparison, digest))})
     if summary := os.environ.get('GITHUB_STEP_SUMMARY'):
         _append(Path(summary), views.published(digest.comparison, digest))
-    for sentence in (*digest.notes, *digest.faults):
+    for sentence in digest.faults:
         complain(sentence)
     say(views.summary(digest.comparison, digest, verdict_last=True))
     raise typer.Exit(2 if digest.faults else digest.exit_code)

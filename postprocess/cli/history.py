@@ -72,25 +72,28 @@ def fleet(
     Proposes to drain nodes that stand out again, as commands for a person to run. Exit code 1 if anything stands out.
     """
     from postprocess.history import fleet as module
+    from postprocess.incidents.ledger import entries
     from postprocess.results.store import Store
     from postprocess.views import history as views
 
     store = Store(results)
     if nodes:
-        from postprocess.history.answer import answer
-        from postprocess.history.digest import add_history
+        from postprocess.history.digest import add_history, judge
         from postprocess.report.fleet import of_session
         from postprocess.views.nodes import listing
 
-        digest = answer(store, session, site, references, late=False)
+        digest = judge(store, session, site, references, late=False)
         add_history(digest, store, references, days)
         rows = [node.to_row() for node in of_session(digest, store, references)]
         show(listing(rows, digest.comparison.session.session), format)
         for fault in digest.faults:
             complain(fault)
-        raise typer.Exit(2 if digest.faults else int(bool(digest.fleet and digest.fleet.events)))
-    events = module.fleet(store, store.find(session, site), days, results, references)
-    show(views.fleet(events, module.write_drain(events, results)), format)
+        if digest.faults:
+            raise typer.Exit(2)
+    last = store.find(session, site)
+    events = module.fleet(store, last, days, entries(results, last.site), references)
+    if not nodes:
+        show(views.fleet(events, module.write_drain(last, events.drain, results)), format)
     raise typer.Exit(int(bool(events.events)))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,10 @@ incidents = typer.Typer(
 )
 app.add_typer(incidents, name='incidents')
 Id = Annotated[str, typer.Argument(metavar='ID', help='Beginning of the id of an incident.')]
+OnDay = Annotated[
+    datetime | None,
+    typer.Option(metavar='DAY', formats=['%Y-%m-%d'], help='As the ledger stood on that day, such as 2026-11-22.'),
+]
 Why = Annotated[str, typer.Option(metavar='TEXT', help='Why that is so.')]
 
 
@@ -30,40 +35,44 @@ def list_all(
 
 
 @incidents.command('list')
-def list_them(site: SiteName = None, format: Format = 'table', results: Results = DEFAULT) -> None:
+def list_them(site: SiteName = None, day: OnDay = None, format: Format = 'table', results: Results = DEFAULT) -> None:
     """List them, as without a command. Exit code 1 while one is open."""
-    _list(site, format, results)
+    _list(site, format, results, day)
 
 
-def _list(site: str | None, format: str, results: Path) -> None:
+def _list(site: str | None, format: str, results: Path, day: datetime | None = None) -> None:
     from postprocess.incidents import FAILING, ledger
     from postprocess.incidents.known import in_order, last_day
     from postprocess.results.store import Store
     from postprocess.views import incidents as views
 
+    on = f'{day:%Y-%m-%d}' if day else ''
     known = [
         incident
         for name in ([site] if site else ledger.sites(results))
-        for incident in ledger.read_ledger(results, name)
+        for incident in ledger.read_ledger(results, name, on)
     ]
     if not known:
         Store(results).find('latest', site)  # raises InputError if folder or site is wrong
-    day = last_day(known)
-    show(views.listing(in_order(known, day), day), format)
-    raise typer.Exit(int(any(incident.state(day) in FAILING for incident in known)))
+    day_of_state = on or last_day(known)
+    show(views.listing(in_order(known, day_of_state), day_of_state), format)
+    raise typer.Exit(int(any(incident.state(day_of_state) in FAILING for incident in known)))
 
 
 @incidents.command('show')
-def show_one(id: Id, site: SiteName = None, format: Format = 'table', results: Results = DEFAULT) -> None:
+def show_one(
+    id: Id, site: SiteName = None, day: OnDay = None, format: Format = 'table', results: Results = DEFAULT
+) -> None:
     """Show one incident: what, where, since when, what changed, evidence, what to do next, what the program printed."""
     from postprocess.incidents import ledger
     from postprocess.incidents.known import last_day
     from postprocess.report.printed import printed_of
     from postprocess.views import incidents as views
 
-    name, known = ledger.find(results, id, site)
+    on = f'{day:%Y-%m-%d}' if day else ''
+    name, known = ledger.find(results, id, site, on)
     shown = printed_of(known) if format == 'table' else None
-    show(views.details(known, last_day(ledger.read_ledger(results, name)), shown), format)
+    show(views.details(known, on or last_day(ledger.read_ledger(results, name)), shown), format)
 
 
 @incidents.command()
@@ -75,11 +84,29 @@ def acknowledge(
     results: Results = DEFAULT,
 ) -> None:
     """Note that an incident is known: it fails no session until it gets worse or the day is over."""
-    from postprocess.incidents import ledger
+    from postprocess.incidents import corrections
 
-    known = ledger.acknowledge(results, id, why, until, site)
-    day = known.acknowledged.until if known.acknowledged else ''
+    known = corrections.acknowledge(results, id, why, until, site)
+    day = known.acknowledged.note.until if known.acknowledged else ''
     typer.echo(f'{known.id} acknowledged until {day}: {known.incident.title}')
+
+
+@incidents.command()
+def unacknowledge(id: Id, why: Why, site: SiteName = None, results: Results = DEFAULT) -> None:
+    """Note that an incident may not stay any longer: it fails sessions again."""
+    from postprocess.incidents import corrections
+
+    known = corrections.end_acknowledgement(results, id, why, site)
+    typer.echo(f'{known.id} not acknowledged any more: {known.incident.title}')
+
+
+@incidents.command()
+def close(id: Id, why: Why, site: SiteName = None, results: Results = DEFAULT) -> None:
+    """Note that an incident is over; if a later session shows the same, that is a new incident."""
+    from postprocess.incidents import corrections
+
+    known = corrections.close(results, id, why, site)
+    typer.echo(f'{known.id} closed: {known.incident.title}')
 
 
 @incidents.command()
@@ -117,7 +144,7 @@ def split(
     Shell patterns choose the part: by cases, by metrics or by both, or by nodes.
     """
     from postprocess.incidents import corrections
-    from postprocess.incidents.correction import Selection
+    from postprocess.incidents.notes import Selection
 
     part, rest = corrections.split(results, id, Selection(case, metric, node), why, site)
     for known in (part, rest):

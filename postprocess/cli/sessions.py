@@ -235,9 +235,9 @@ def compare(
         return
     digest = beside = None
     if after is None:
-        from postprocess.history.answer import answer
+        from postprocess.history.digest import judge
 
-        digest = answer(store, session, site, references, rerun or ())
+        digest = judge(store, session, site, references, rerun or ())
         comparison = digest.comparison
     elif rerun:
         raise InputError('SESSION and AFTER are judged by each other: give no --rerun')
@@ -264,7 +264,7 @@ def compare(
         show(views.comparison(comparison, digest, beside), format)
         for problem in comparison.problems if format == 'csv' else ():
             complain(str(problem))
-    for sentence in (*digest.notes, *digest.faults) if digest else ():
+    for sentence in digest.faults if digest else ():
         complain(sentence)
     raise typer.Exit(2 if digest and digest.faults else (digest or comparison).exit_code)
 
@@ -289,16 +289,16 @@ def report(
 
     Exit code 1 while an incident is open.
     """
-    from postprocess.history.answer import answer
+    from postprocess.history.digest import judge
     from postprocess.report.page import write_page
     from postprocess.results.store import Store
     from postprocess.views.verdicts import verdict_of
 
     store = Store(results)
-    digest = answer(store, session, site, references, rerun or ())
+    digest = judge(store, session, site, references, rerun or ())
     path = output or results / 'report.html'
-    page = write_page(path, store, digest, references, days)
-    for line in page.lines:
+    write_page(path, store, digest, references, days)
+    for line in digest.lines():
         typer.echo(line)
     typer.echo(f'{path}')
     say(f'{verdict_of(digest)}\n')
@@ -381,6 +381,7 @@ def forget(
     """
     from plumbline.clock import now
     from postprocess.incidents import ledger
+    from postprocess.incidents.notes import reason, user
     from postprocess.results.store import Store
     from postprocess.text import count
     from postprocess.verdicts.baseline_files import read_baseline
@@ -389,10 +390,10 @@ def forget(
     if back:
         _restore(opened, session, site)
         return
-    why = ledger.reason(why)
+    why = reason(why)
     found = opened.find(session, site)
     before = {incident.id for incident in ledger.read_ledger(results, found.site)}
-    opened.forget(found, why, ledger.user(), f'{now():%Y-%m-%d}')
+    opened.forget(found, why, user(), f'{now():%Y-%m-%d}')
     command = opened.command(f'store forget {found.short_name} --restore', found.site)
     typer.echo(f'session {found.session} of {found.site}, {found.day}: forgotten, and kept aside: {command}')
     if gone := sorted(before - {incident.id for incident in ledger.read_ledger(results, found.site)}):
@@ -404,7 +405,6 @@ def forget(
 
 def _restore(store: Store, session: str, site: str | None) -> None:
     """Bring a forgotten session back. Raises InputError unless exactly one matches."""
-    from postprocess.incidents import ledger
     from postprocess.text import count
 
     found = [gone for gone in store.forgotten(site or '*') if session and gone.session.startswith(session)]
@@ -412,7 +412,6 @@ def _restore(store: Store, session: str, site: str | None) -> None:
         which = f'{count(len(found), "forgotten session")} whose uuid begins with {session!r}'
         raise InputError(f'{store.folder}: holds {which}, expected one; `plumbline store check` lists them')
     (gone,) = found
-    ledger.judge_again(store.folder.parent, gone.site, gone.session)
     store.restore(gone)
     again = f'{store.command(f"compare {gone.session[:8]}", gone.site)} judges it again'
     if not any(known.session == gone.session for known in store.sessions(gone.site, name=gone.session)):

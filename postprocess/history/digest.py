@@ -8,22 +8,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Quantity, SeriesId
-from postprocess.history import findings
-from postprocess.history.findings import FLEET_DAYS, Findings
-from postprocess.history.fleet import Fleet, fleet, write_drain
+from postprocess.history.findings import findings_of
+from postprocess.history.fleet import write_drain
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.incidents import FAILING, State, ledger
-from postprocess.incidents.healing import is_recorded, seen_again
-from postprocess.incidents.known import Known, in_order, ledger_after, of_parts, until
-from postprocess.incidents.late import enter
+from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.recheck import rechecks
+from postprocess.incidents.rows import Compared
 from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
@@ -42,20 +39,20 @@ _UNJUDGED = {'no_reference', 'informational'}
 class Digest:
     """The outcome of a session.
 
-    `known`: the open incidents of the ledger and those that the session closed, the most urgent first. `fleet` and
-    `trend` are None if they could not be made; `faults` says why, one sentence each. `drain`: the file that proposes to
-    drain nodes. `notes`: a sentence for each thing that could not be entered into the ledger. `kept`: True if it was
-    stored for the next command. `add_history` fills the other fields, over `sessions`: `before`, node -> earlier days
-    on which it stood out; `new`: changes for the worse that were not yet known after the session before.
+    `known`: the open incidents of the ledger and those that the session closed, the most urgent first. `fleet`: None if
+    the nodes could not be compared. `to_drain`: node -> why it might be drained; `drain`: the file that proposes it.
+    `faults`: why a part could not be made, one sentence each.
+    `add_history` fills the other fields, over `sessions`: `before`, node -> earlier days on which it stood out;
+    `trend`: None if it could not be made; `new`: changes for the worse that were not yet known after the session
+    before.
     """
 
     comparison: Comparison
     known: list[Known] = field(default_factory=list)
-    fleet: Fleet | None = None
+    fleet: Compared | None = None
+    to_drain: dict[str, str] = field(default_factory=dict)
     drain: Path | None = None
     faults: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    kept: bool = False
     sessions: list[Session] = field(default_factory=list)
     histories: list[History] = field(default_factory=list)
     trend: Trend | None = None
@@ -72,9 +69,9 @@ class Digest:
         return [incident for incident in self.known if incident.state(self.day) in states]
 
     @property
-    def absent(self) -> list[str]:
-        """The nodes that were measured in recent sessions, but not in this one, though other nodes were."""
-        return self.fleet.absent if self.fleet else []
+    def absent(self) -> Sequence[str]:
+        """The nodes that were measured in recent sessions, but not in this one, though others were."""
+        return self.fleet.absent if self.fleet else ()
 
     @property
     def exit_code(self) -> int:
@@ -132,12 +129,11 @@ class Digest:
         return '; '.join(filter(None, (self.standing, self.comparison.headline)))
 
     def lines(self) -> Iterator[str]:
-        """Yield the notes, and sentences on absent nodes, on nodes to drain and on new changes."""
-        yield from self.notes
+        """Yield sentences on absent nodes, on nodes to drain and on new changes."""
         if self.absent:
             yield f'not measured in this session, and lately they were: {named(self.absent)}'
-        if self.fleet and self.drain:
-            yield f'proposal to drain {count(len(self.fleet.drain), "node")}, no node was drained: {self.drain}'
+        if self.drain:
+            yield f'proposal to drain {count(len(self.to_drain), "node")}, no node was drained: {self.drain}'
         alike: dict[tuple[object, ...], list[Change]] = {}
         for change in self.new:
             key = change.kind, change.since.day, change.series.check, change.with_it
@@ -148,35 +144,48 @@ class Digest:
             yield f'{len(alike) - _LINES} more changes are new, see the page or plumbline trend'
 
 
-def digest(
-    store: Store, session: Session, root: Path | None = None, late: bool = True, reruns: Sequence[Path] = ()
-) -> Digest:
-    """Make the digest of a session with its verdicts of `verdicts_of`, and enter its incidents into the ledger.
+def judge(
+    store: Store, name: str = 'latest', site: str | None = None, root: Path | None = None, reruns: Sequence[Path] = (),
+    late: bool = True,
+) -> Digest:  # fmt: skip
+    """Judge the session whose uuid begins with `name`, see `Store.find`, and follow its incidents in the ledger.
 
-    They are entered for the newest session of a site; with `late`, also for an older session that was never judged.
-    Raises InputError if the store cannot be read.
+    What the newest session of a site shows is stored; with `late`, also what an older one shows that was never judged.
+    Raises InputError and SiteError.
     """
+    session = store.find(name, site)
+    results, last = store.folder.parent, store.find('latest', session.site)
+    newest, writable = last.session == session.session, os.access(results, os.W_OK)
     faults: list[str] = []
-    last, results, state = store.find('latest', session.site), store.folder.parent, ''
-    newest = last.session == session.session
-    if newest and os.access(results, os.W_OK):
+    if newest and writable:
         try:
             remember(results, session.site, root)  # before it is judged: verdicts follow from these rows, too
         except (InputError, SiteError) as error:
             faults.append(f'the rows of the baseline were not kept: {error}')
     outcome = Digest(verdicts_of(store, session, root, reruns), faults=faults)
+    keep = writable and not reruns and (newest or (late and session.started <= last.started))
     try:
-        state = '' if reruns else findings.follows_from(store, session, root)
-        outcome.fleet = fleet(store, session, FLEET_DAYS, results, root)
-    except (InputError, SiteError) as error:
-        outcome.faults.append(f'the nodes were not compared: {error}')
-    _add_incidents(outcome, store, root, newest, late and session.started <= last.started, state)
+        book = ledger.Ledger(results, session.site, store, session.session)
+        found = findings_of(store, book, outcome.comparison, root, newest, keep, bool(reruns))
+    except (InputError, SiteError) as error:  # report it, but keep the verdict
+        outcome.faults.append(f'the incidents were not followed: {error}')
+        return outcome
+    outcome.faults += [found.fault] * bool(found.fault)
+    if keep and not newest:
+        book = ledger.Ledger(results, session.site, store)  # of which later sessions may tell more now
+    book.put(found.night)
+    known = book.known(session).known
+    if newest:
+        more = rechecks(store, known, outcome.comparison, root)
+        outcome.comparison = replace(outcome.comparison, again=(*outcome.comparison.again, *more))
+    shown = [one for one in known if not one.closed or session.session in one.seen]
+    outcome.known, outcome.fleet = in_order(shown, outcome.day), found.facts.fleet
     if outcome.fleet:
-        outcome.fleet = replace(outcome.fleet, drain=_without_places(outcome.fleet.drain, outcome.of_state(*FAILING)))
-        try:
-            outcome.drain = write_drain(outcome.fleet, results) if newest else None
-        except InputError as error:
-            outcome.faults.append(f'the proposal to drain nodes was not written: {error}')
+        outcome.to_drain = _without_places(outcome.fleet.drain, outcome.of_state(*FAILING))
+    try:
+        outcome.drain = write_drain(session, outcome.to_drain, results) if newest else None
+    except InputError as error:
+        outcome.faults.append(f'the proposal to drain nodes was not written: {error}')
     return outcome
 
 
@@ -207,80 +216,6 @@ def add_history(digest: Digest, store: Store, root: Path | None = None, days: in
         digest.new = _new(store, digest.trend, digest.histories, root)
     except (InputError, SiteError) as error:
         digest.faults.append(f'the history was not examined: {error}')
-
-
-def _add_incidents(
-    digest: Digest, store: Store, root: Path | None, newest: bool, late: bool, state: str
-) -> None:  # fmt: skip
-    """Add the incidents of the session to those of the ledger.
-
-    Write the ledger if the session is the `newest` or `late`. `state`: what the findings follow from, see
-    `findings.follows_from`; empty: they are not stored.
-    """
-    session, results = digest.comparison.session, store.folder.parent
-    try:
-        before = ledger.read_ledger(results, session.site)
-        keep = os.access(results, os.W_OK) and (newest or (late and not ledger.was_judged(results, session)))
-    except InputError as error:  # report it, but keep the verdict
-        digest.faults.append(f'the incidents were not kept: {error}')
-        before, keep = [], False
-    found = Findings(store, digest.comparison, digest.fleet, root)
-    lasting = [incident for incident in before if not incident.closed or incident.closed >= digest.day]
-    tonight = found.incidents(lasting)
-    if state and digest.fleet is not None and not findings.are_kept(store, session, state):
-        own = found.incidents() if found.are_changed_by(lasting) else tonight
-        findings.keep(found, own, state, root)
-    cases = store.cases(session)
-    known = before if newest else until(before, session)
-    after = whole = ledger_after(
-        known, session, tonight, lambda incident: seen_again(incident, digest.comparison, cases),
-        lambda incident: is_recorded(incident, digest.comparison), results,
-    )  # fmt: skip
-    if keep and not newest:
-        whole, after = _entered(digest, store, root, before, after)
-    if keep:  # else the ledger is only read
-        try:
-            ledger.write(results, session.site, before, whole)
-            ledger.note_judged(results, session)
-        except InputError as error:
-            digest.faults.append(f'the incidents were not kept: {error}')
-    if newest:
-        more = rechecks(store, after, digest.comparison, root)
-        digest.comparison = replace(digest.comparison, again=(*digest.comparison.again, *more))
-    shown = [incident for incident in after if not incident.closed or session.session in incident.seen]
-    digest.known = in_order(shown, digest.day)
-
-
-def _entered(
-    digest: Digest, store: Store, root: Path | None, before: Sequence[Known], then: Sequence[Known]
-) -> tuple[list[Known], list[Known]]:
-    """Return the ledger with the findings of a late session, and the session's incidents with the ledger's ids."""
-    session = digest.comparison.session
-    of_site = store.sessions(session.site)
-    later = of_site[[incident.session for incident in of_site].index(session.session) + 1 :]
-
-    @cache
-    def judged(uuid: str) -> tuple[Comparison, list[Any]]:
-        """Return the comparison and the cases of a later session."""
-        session = next(session for session in later if session.session == uuid)
-        return verdicts_of(store, session, root), store.cases(session)
-
-    def shows(at: Session, known: Known) -> tuple[set[str], set[str]]:
-        """Return the bad and the healthy nodes of an incident in a later session."""
-        return seen_again(known, *judged(at.session))
-
-    whole, ids, notes = enter(before, then, session, later, shows)
-    digest.notes += notes
-    by_id = {incident.id: incident for incident in whole}
-    own: dict[str, Known] = {}
-    for incident in then:
-        if incident.id in ids:
-            same = by_id[ids[incident.id]]
-            incident = replace(incident, id=same.id, acknowledged=same.acknowledged, corrections=same.corrections)
-        own[incident.id] = (
-            of_parts(own[incident.id], (*own[incident.id].leaves, *incident.leaves)) if incident.id in own else incident
-        )
-    return whole, list(own.values())
 
 
 def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, list[str]]:

@@ -1,30 +1,45 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a session itself shows to be wrong, as rows of the table ``findings``; the ledger follows it over sessions."""
+"""Find what a judged session shows to be wrong, and what of the incidents before it; the ledger follows from that.
+
+It is found once for the reports of a session, by the references and the notes of that day: later ones do not change
+what a night of the past told. Only the newest session is looked at again when something changed.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from plumbline.causes import Code
-from plumbline.identity import SeriesId
+from plumbline.errors import InputError, SiteError
 from plumbline.site.locations import locations
 from postprocess.history.fleet import Fleet, fleet
 from postprocess.history.fleet_events import add_events, add_problems
-from postprocess.incidents import ledger
 from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
-from postprocess.incidents.division import apart, begun
-from postprocess.incidents.draft import Draft, JudgedSession
+from postprocess.incidents.draft import JudgedSession
 from postprocess.incidents.failures import failures
-from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value, frozen
-from postprocess.incidents.known import Known
+from postprocess.incidents.fold import Look, Night, State, after, fold, told_as
+from postprocess.incidents.healing import is_recorded, seen_again
+from postprocess.incidents.incident import Incident
+from postprocess.incidents.known import Known, in_names
+from postprocess.incidents.ledger import Ledger, entries_of
 from postprocess.incidents.losses import losses
+from postprocess.incidents.rows import (
+    TABLE,
+    Compared,
+    Facts,
+    facts_from_json,
+    facts_to_json,
+    from_row,
+    night_of,
+    to_row,
+)
 from postprocess.results import judged
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.verdicts import stored
 from postprocess.verdicts.rows import code_of, code_of_case
@@ -32,151 +47,166 @@ from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
 
 FLEET_DAYS = 30  # days before the session that show a node's own level
-_TABLE = 'findings'
-_PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # fields of a scope that are one text
-_PLAIN = ('kind', 'sort', 'cause', 'loss', 'since', 'day', 'sessions', 'certain', 'named', 'cost')
-_LISTS = ('checks', 'nodes', 'changed', 'evidence', 'next_steps', 'archives')
 
 
+@dataclass(frozen=True)
 class Findings:
-    """What a judged session shows to be wrong, before the ledger follows it.
+    """What a session shows: its own `incidents`, and `facts` beside them. `fault`: why its nodes were not compared."""
 
-    `of_nodes`: None if the nodes could not be compared; then the table of places may be wrong, too.
+    session: Session
+    incidents: Sequence[Incident]
+    facts: Facts
+    fault: str = ''
+
+    @property
+    def night(self) -> Night:
+        """The same, for the ledger."""
+        return night_of(self.session, self.facts, self.incidents)
+
+
+def findings_of(
+    store: Store, ledger: Ledger, comparison: Comparison, root: Path | None = None, newest: bool = True,
+    keep: bool = True, anew: bool = False,
+) -> Findings:  # fmt: skip
+    """Return what the session of a comparison shows, by the references of today; found, unless that was done before.
+
+    With `keep`, it is stored if the session is the `newest` of its site, or was never judged with all its reports: what
+    an older session told at its time stays. `anew`: nothing stored is used. Raises InputError, SiteError.
     """
-
-    def __init__(self, store: Store, comparison: Comparison, of_nodes: Fleet | None, root: Path | None):
-        self.sessions = store.history(comparison.session)
-        places = {} if of_nodes is None else locations(comparison.session.site, root)
-        self.night = night = JudgedSession(store, comparison, self.sessions[:-1], places)
-        self._drafts = [*failures(night), *losses(night)]
-        if of_nodes is not None:
-            add_events(self._drafts, of_nodes, night)
-        add_problems(self._drafts, comparison.problems, night)
-
-    def incidents(self, known: Sequence[Known] = ()) -> list[Incident]:
-        """Return the incidents, the worst first.
-
-        A person's corrections of similar incidents in `known` decide how they are divided and when they began.
-        """
-        night = self.night
-        background = Background(night.store, self.sessions, night.comparison, night.cases)
-        incidents = background.add(self._divided(known), partial(begun, known))
-        return sorted(incidents, key=lambda one: (-one.severity, one.where.partition, one.checks))
-
-    def are_changed_by(self, known: Sequence[Known]) -> bool:
-        """Return True if the incidents would be others without `known`."""
-        dated = any(leaf.dated for one in known for leaf in (one, *one.leaves))
-        return dated or self._divided(known) != self._divided(())
-
-    def _divided(self, known: Sequence[Known]) -> list[Draft]:
-        """Return the incidents in the making, those of nodes with one cause together and corrected ones apart."""
-        return [
-            replace(draft, where=replace(draft.where, same_nodes=self._beside(draft))) if draft.where.place else draft
-            for draft in apart(joined(self._drafts, known, self.night), known)
-        ]
-
-    def _beside(self, draft: Draft) -> tuple[str, ...]:
-        """Return the other places with the same nodes."""
-        return self.night.same_nodes(draft.where.place, draft.where.partition)
-
-    def rows(self, incidents: Sequence[Incident]) -> list[dict[str, Any]]:
-        """Return the rows of the table ``findings``."""
-        codes = code_of_case(self.night.cases)
-        known = [(row, code) for row in self.night.comparison.verdicts if (code := code_of(row, codes))]
-
-        def most(incident: Incident) -> Code | None:
-            """Return the code of the cause of most of its verdicts."""
-            own = Counter(code for row, code in known if incident.holds(row.id, row.nodes))
-            return own.most_common(1)[0][0] if own and incident.sort == 'failure' else None
-
-        return [_to_row(incident, most(incident)) for incident in incidents]
+    session, before = comparison.session, ledger.before(comparison.session)
+    state = follows_from(store, session, ledger, before, root)
+    known = None if anew else judged.read(store, TABLE, session, state, partial(from_row, session))
+    if known:
+        return Findings(session, known[1], facts_from_json(known[0]))
+    found = _find(store, ledger, comparison, root)
+    told = ledger.facts.get(session.session)
+    late = not newest and (told is None or told.runs != session.runs)
+    if keep and (newest or late) and not found.fault and follows_from(store, session, ledger, before, root) == state:
+        _write(store, found, state, comparison)
+        if late:
+            return _enter(store, ledger, found, root)
+    return found
 
 
-def findings_of(store: Store, session: Session, root: Path | None = None) -> list[Incident]:
-    """Return what a session itself shows to be wrong, the worst first: stored, else found and stored.
-
-    Raises InputError, SiteError.
-    """
-    before = follows_from(store, session, root)
-    if known := judged.read(store, _TABLE, session, before, partial(_from_row, session)):
-        return known[1]
-    comparison = verdicts_of(store, session, root)
-    found = Findings(store, comparison, fleet(store, session, FLEET_DAYS, store.folder.parent, root), root)
-    incidents = found.incidents()
-    keep(found, incidents, before, root)
-    return incidents
-
-
-def keep(found: Findings, incidents: Sequence[Incident], before: str, root: Path | None) -> None:
-    """Store the incidents of a session if they still follow from what they followed from `before` they were found."""
-    store, session = found.night.store, found.night.session
-    if follows_from(store, session, root) == before:
-        judged.write(store, _TABLE, session, before, found.rows(incidents))
-
-
-def are_kept(store: Store, session: Session, before: str) -> bool:
-    """Return True if the findings of a session are stored and follow from `before`, of `follows_from`."""
-    return judged.is_stored(store, _TABLE, session, before)
-
-
-def follows_from(store: Store, session: Session, root: Path | None = None) -> str:
-    """Return a checksum of all that findings follow from: verdicts, and the nodes that stood out up to that day."""
-    return stored.follows_from(store, session, root, *(
-        f'{entry.session} {entry.node}' for entry in ledger.entries(store.folder.parent, session.site)
-        if entry.date <= session.day and entry.session != session.session
-    ))  # fmt: skip
+def follows_from(store: Store, session: Session, ledger: Ledger, before: State, root: Path | None = None) -> str:
+    """Return a checksum of all that findings follow from: verdicts, incidents before, and their dates by persons."""
+    known = [f'{one.key} {list(one.seen)}' for one in (*before.lasting.values(), *before.leaves)]
+    return stored.follows_from(store, session, root, *known, *(f'{leaf.key} {begin}' for leaf, begin in ledger.dated))
 
 
 def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path | None = None) -> None:
-    """Judge those of `sessions` whose rows of `table`, ``verdicts`` or ``findings``, are not stored as they are today.
+    """Judge those of `sessions`, in order, whose rows of `table`, ``verdicts`` or ``findings``, are not stored.
 
-    Raises InputError, SiteError.
+    Of verdicts, those that are not as they would be today. Raises InputError, SiteError.
     """
-    known, judge = (stored.follows_from, verdicts_of) if table == stored.TABLE else (follows_from, findings_of)
     for session in sessions:
-        if not judged.is_stored(store, table, session, known(store, session, root)):
-            judge(store, session, root)
+        if table == TABLE:
+            ledger = Ledger(store.folder.parent, session.site, store)
+            if session.session not in {night.session for night in ledger.nights}:
+                newest = session.session == ledger.sessions[-1].session
+                findings_of(store, ledger, verdicts_of(store, session, root), root, newest)
+        elif not judged.is_stored(store, table, session, stored.follows_from(store, session, root)):
+            verdicts_of(store, session, root)
 
 
-def _to_row(incident: Incident, code: Code | None) -> dict[str, Any]:
-    where = incident.where
-    return {
-        **{name: getattr(incident, name) for name in (*_PLAIN, *_LISTS)}, **_interval(incident.interval), 'code': code,
-        **{name: getattr(where, name) for name in _PLACES}, 'scope_nodes': where.nodes, 'same_nodes': where.same_nodes,
-        'series': [of.to_row() | _of_value(incident.values.get(of)) for of in incident.series],
-        'levels': [vars(level) | level.series.to_row() for level in incident.levels],
-    }  # fmt: skip
+def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | None) -> Findings:
+    """Look for what a session shows."""
+    session, fault, before = comparison.session, '', ledger.before(comparison.session)
+    sessions, cases = store.history(session), store.cases(session)
+    of_nodes: Fleet | None = None
+    try:
+        of_nodes = fleet(store, session, FLEET_DAYS, entries_of(before.known), root)
+    except (InputError, SiteError) as error:
+        fault = f'the nodes were not compared: {error}'
+    places = {} if of_nodes is None else locations(session.site, root)
+    night = JudgedSession(store, comparison, sessions[:-1], places)
+    drafts = [*failures(night), *losses(night)]
+    if of_nodes is not None:
+        add_events(drafts, of_nodes, night)
+    add_problems(drafts, comparison.problems, night)
+    drafts = joined(drafts, before.leaves, night)
+    for draft in drafts:
+        if draft.where.place:
+            draft.where = replace(draft.where, same_nodes=night.same_nodes(draft.where.place, draft.where.partition))
+    incidents = Background(store, sessions, comparison, cases).add(drafts, partial(_begun, ledger.dated))
+    incidents.sort(key=lambda one: (-one.severity, one.where.partition, one.checks))
+    # an incident that was split or merged after this session had its form of today and another one
+    leaves = {leaf.key: leaf for state in (before, ledger.before(session, noted_later=False)) for leaf in state.leaves}
+    facts = Facts(session.runs, _looks(leaves.values(), comparison, cases))
+    if of_nodes is not None:
+        compared = Compared(
+            of_nodes.nodes, of_nodes.sessions, len(of_nodes.events), tuple(of_nodes.left_out), tuple(of_nodes.absent),
+            of_nodes.drain,
+        )  # fmt: skip
+        facts = replace(facts, fleet=compared)
+    was = ledger.facts.get(session.session, Facts())
+    found = Findings(session, incidents, replace(facts, ids=was.ids), fault)
+    ids = told_as(ledger.before(session, noted_later=False), found.night)
+    return replace(found, facts=replace(facts, ids=ids))
 
 
-def _of_value(value: Value | None) -> dict[str, Any]:
-    return vars(value) | _interval(value.interval) if value else {}
+def _begun(dated: Sequence[tuple[Known, str]], incident: Incident) -> str:
+    """Return the session in which an incident began, if a person dated a known incident like it; else an empty text."""
+    return next((session for leaf, session in dated if leaf.likeness(incident)), '')
 
 
-def _interval(ends: tuple[float, float] | None) -> dict[str, float | None]:
-    low, high = ends or (None, None)
-    return {'loss_low': low, 'loss_high': high}
+def _looks(leaves: Iterable[Known], comparison: Comparison, cases: Sequence[CaseRow]) -> dict[str, Look]:
+    """Return what a session shows of the incidents that were known before, by their keys."""
+    looks = {}
+    for leaf in leaves:
+        bad, healthy = seen_again(leaf, comparison, cases)
+        look = Look(in_names(bad), in_names(healthy), is_recorded(leaf, comparison))
+        if look != Look():
+            looks[leaf.key] = look
+    return looks
 
 
-def _ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
-    return None if row['loss_low'] is None else (row['loss_low'], row['loss_high'])
+def _write(store: Store, found: Findings, state: str, comparison: Comparison) -> None:
+    """Store what a session shows."""
+    codes = code_of_case(store.cases(found.session))
+    known = [(row, code) for row in comparison.verdicts if (code := code_of(row, codes))]
+
+    def most(incident: Incident) -> Code | None:
+        """Return the code of the cause of most of its verdicts."""
+        own = Counter(code for row, code in known if incident.holds(row.id, row.nodes))
+        return own.most_common(1)[0][0] if own and incident.sort == 'failure' else None
+
+    rows = [to_row(incident, most(incident)) for incident in found.incidents]
+    judged.write(store, TABLE, found.session, state, rows, facts_to_json(found.facts))
 
 
-def _from_row(session: Session, row: Mapping[str, Any]) -> Incident:
-    where = Scope(
-        session.site, **{name: row[name] for name in _PLACES}, nodes=tuple(row['scope_nodes']),
-        same_nodes=tuple(row['same_nodes']),
-    )  # fmt: skip
-    values = {
-        SeriesId.from_row(of): Value(
-            of['unit'], of['better'], of['value'], of['n'], of['expected'], of['loss'], _ends(of)
-        )
-        for of in row['series']
-        if of['unit'] is not None  # else it was not judged
-    }
-    levels = (
-        NodeLevel(SeriesId.from_row(of), of['node'], of['value'], of['better'], of['ratio']) for of in row['levels']
-    )
-    return Incident(
-        where=where, series=tuple(map(SeriesId.from_row, row['series'])), values=values, levels=tuple(levels),
-        interval=_ends(row), **{name: frozen(row[name]) for name in (*_PLAIN, *_LISTS)},
-    )  # fmt: skip
+def _enter(store: Store, ledger: Ledger, late: Findings, root: Path | None) -> Findings:
+    """Let the sessions after a late one, which was just stored, tell of the incidents that it shows; return it.
+
+    An incident that a later session told first keeps its id. Raises InputError, SiteError.
+    """
+    own, sessions = late.session.session, {session.session: session for session in ledger.sessions}
+    others = [night for night in ledger.nights if night.session != own]
+    before = fold(others, State(ledger.results)).known
+    state = fold([*(night for night in others if night.key < late.night.key), late.night], State(ledger.results))
+    looks: dict[str, dict[str, Look]] = {}  # by session: its looks at incidents of the late one
+    for night in others:
+        if night.key > late.night.key:
+            unseen = [leaf for leaf in state.leaves if own in leaf.seen and leaf.key not in night.looks]
+            if unseen:
+                session = sessions[night.session]
+                looks[night.session] = _looks(unseen, verdicts_of(store, session, root), store.cases(session))
+                night = replace(night, looks={**night.looks, **looks[night.session]})
+            state = after(state, night)
+    ids = {id: _known_since(id, own, before, state.known) for id in late.facts.ids.values()}
+    for uuid, more in looks.items():
+        facts = ledger.facts[uuid]
+        named = {ids.get(key, key): look for key, look in more.items()} | facts.looks
+        judged.replace_facts(store, TABLE, sessions[uuid], facts_to_json(replace(facts, looks=named)))
+    late = replace(late, facts=replace(late.facts, ids={told: ids[id] for told, id in late.facts.ids.items()}))
+    if late.facts.ids:
+        judged.replace_facts(store, TABLE, late.session, facts_to_json(late.facts))
+    return late
+
+
+def _known_since(id: str, late: str, before: Sequence[Known], after: Sequence[Known]) -> str:
+    """Return the id under which later sessions told an incident before, if a late session tells it first now."""
+    ids = {one.id for one in after}
+    now = [one for one in after if one.id == id and one.first == late]
+    gone = (was for was in before if was.id not in ids)
+    return next((was.id for one in now for was in gone if was.first in one.seen and one.likeness(was.incident)), id)

@@ -83,16 +83,17 @@ class Fleet:
     absent: list[str]
 
 
-def fleet(store: Store, last: Session, days: int, results: Path, root: Path | None = None) -> Fleet:
+def fleet(store: Store, last: Session, days: int, stood_out: Sequence[ledger.Entry], root: Path | None = None) -> Fleet:
     """Compare the nodes of the session `last` with those of the `days` before it, and with the accepted sessions.
 
-    Raises InputError if the store, ledger or location table cannot be read, SiteError if a file of the site is wrong.
+    `stood_out`: nodes in sessions before. Raises InputError if the store or the table of locations cannot be read,
+    SiteError if a file of the site is wrong.
     """
     baselines = References(row for row in load_references(last.site, root).rows if row.kind == 'baseline')
     sessions, accepted = _with_accepted(store.history(last), store.history(last, days), baselines)
     earlier = {session.session for session in sessions[:-1]}
     located = locations(last.site, root)
-    before = [entry for entry in ledger.entries(results, last.site) if entry.session in earlier]
+    before = [entry for entry in stood_out if entry.session in earlier]
     cases = store.cases(last)
     compared = sessions
     if _most_nodes(cases) < FEWEST_NODES:  # only the parts of a node are compared, which needs no other session
@@ -272,15 +273,15 @@ def _left_out(measured: Sequence[NodeTable]) -> list[str]:
     return [f'{count(len(few), "metric")} of fewer than {FEWEST_NODES} nodes: only the parts of a node are compared']
 
 
-def write_drain(fleet: Fleet, results: Path) -> Path | None:
+def write_drain(session: Session, drained: Mapping[str, str], results: Path) -> Path | None:
     """Write the proposal to drain nodes, as commands for a person to run.
 
     Return its path, or None without a proposal.
     """
-    if not fleet.drain:
+    if not drained:
         return None
-    path = results / 'proposals' / f'drain-{fleet.session.site}-{fleet.session.day}.txt'
-    write_text(path, ''.join(f'{drain(node, reason)}\n' for node, reason in sorted(fleet.drain.items())))
+    path = results / 'proposals' / f'drain-{session.site}-{session.day}.txt'
+    write_text(path, ''.join(f'{drain(node, reason)}\n' for node, reason in sorted(drained.items())))
     return path
 
 

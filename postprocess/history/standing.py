@@ -13,11 +13,10 @@ from plumbline.paths import site_folder
 from plumbline.references import Reference
 from plumbline.site.sites import UNDESCRIBED, load_site
 from postprocess.history import kept
-from postprocess.history.answer import answer
-from postprocess.history.digest import Digest
+from postprocess.history.digest import Digest, judge
 from postprocess.history.kept import Standing
 from postprocess.incidents import FAILING, STATES
-from postprocess.incidents.known import with_options
+from postprocess.incidents.words import with_options
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.advice import narrowing, sessions_of
@@ -26,25 +25,30 @@ from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.compare import site_policy
 
 
-def standing(store: Store, name: str, root: Path | None = None) -> Standing:
-    """Return where the site `name` stands. Raises InputError, SiteError."""
+def standing(store: Store, name: str, root: Path | None = None, outcome: Digest | None = None) -> Standing:
+    """Return where the site `name` stands; `outcome`: that of its newest session, if it is known.
+
+    Raises InputError, SiteError.
+    """
     here = _described(store, name, root)
     if name not in store.sites():
         of_site = '' if name == UNDESCRIBED else f' --site {name}'
         return replace(here, next=f'measure for the first time: `ci/nightly{of_site}`')
-    digest = answer(store, site=name, root=root)
-    comparison, rows = digest.comparison, read_baseline(name, root)
+    results, before = store.folder.parent, kept.state(store.folder.parent, name, root)
+    outcome = outcome or judge(store, site=name, root=root)
+    comparison, rows = outcome.comparison, read_baseline(name, root)
     last = comparison.session
     here = replace(
-        here, next=next_step(store, digest, root), sessions=len(store.sessions(name)), red=bool(digest.exit_code),
+        here, next=next_step(store, outcome, root), sessions=len(store.sessions(name)), red=bool(outcome.exit_code),
         started=last.started, mode=last.mode or '', ran=last.ran, expected=last.expected or last.ran,
         verdicts=comparison.headline, coverage=comparison.guard,
-        incidents={state: len(known) for state in STATES if (known := digest.of_state(state))},
+        incidents={state: len(known) for state in STATES if (known := outcome.of_state(state))},
         rows=len(rows), of=sessions_of(rows) if rows else 0,
-        recorded=max((row.recorded_at for row in rows), default=''), unknown=digest.faults,
+        recorded=max((row.recorded_at for row in rows), default=''), unknown=outcome.faults,
     )  # fmt: skip
-    if digest.kept and (head := kept.head(store.folder.parent, name)):
-        kept.add(store.folder.parent, name, replace(head, standing=here))
+    now = kept.state(results, name, root)
+    if not outcome.faults and now.inputs == before.inputs:  # else a file has changed meanwhile
+        kept.keep(results, here, now)
     return here
 
 

@@ -42,8 +42,7 @@ def _is_of_a_node(one: Draft) -> bool:
 def _is_known(one: Draft, known: Sequence[Known]) -> bool:
     """Return True if an incident in the ledger already has the loss of this node."""
     incident = one.finish()
-    leaves = (leaf.incident for of in known for leaf in of.leaves)
-    return any(leaf.where.nodes == one.where.nodes and likeness(leaf, incident) for leaf in leaves)
+    return any(of.incident.where.nodes == one.where.nodes and likeness(of.incident, incident) for of in known)
 
 
 def _of_partition(drafts: Sequence[Draft], measured: set[str], night: JudgedSession) -> list[Draft]:

@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Correct incidents of the ledger: merge several, split one, or say when one began.
-
-Later sessions keep the correction.
-"""
+"""What persons note on incidents: acknowledged, closed, several are one, a part is another one, or when one began."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
-from plumbline import clock
 from plumbline.errors import InputError
-from postprocess.incidents import ledger
+from postprocess.incidents import notes
 from postprocess.incidents.background import BACK
-from postprocess.incidents.correction import Began, Correction, Selection, Was
-from postprocess.incidents.division import part_of
-from postprocess.incidents.incident import Incident
-from postprocess.incidents.known import ID_DIGITS, Known, of_parts, started
+from postprocess.incidents.fold import new_id, sides
+from postprocess.incidents.known import Known
+from postprocess.incidents.ledger import Ledger, find, read_ledger
 from postprocess.incidents.levels import began, levels
+from postprocess.incidents.notes import Began, Selection, What
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 
@@ -28,10 +23,42 @@ _SORTS = {'loss': 'a loss of performance', 'failure': 'a failure', 'session': 'a
 _NAMED = 5  # most cases, metrics or nodes that an error names
 
 
+def acknowledge(results: Path, id: str, why: str, until: str, site: str | None = None) -> Known:
+    """Note why an incident may stay, and until which day; return it. Raises InputError."""
+    notes.reason(why)
+    name, known = find(results, id, site)
+    try:
+        until = date.fromisoformat(until).isoformat()
+    except ValueError:
+        raise InputError(f'--until: expected a day such as 2026-12-31, found {until!r}') from None
+    if until < (day := Ledger(results, name).last[:10]):
+        raise InputError(f'--until: {until} is before the last session, which was on {day}')
+    if known.closed:
+        raise InputError(f'incident {known.id} was closed on {known.closed}: there is nothing to acknowledge')
+    return _written(results, name, 'acknowledged', [known], why, until=until)[0]
+
+
+def end_acknowledgement(results: Path, id: str, why: str, site: str | None = None) -> Known:
+    """Note that an incident may not stay any longer; return it. Raises InputError."""
+    notes.reason(why)
+    name, known = find(results, id, site)
+    if not known.acknowledged:
+        raise InputError(f'incident {known.id} is not acknowledged')
+    return _written(results, name, 'not acknowledged', [known], why)[0]
+
+
+def close(results: Path, id: str, why: str, site: str | None = None) -> Known:
+    """Note that an incident is over, whatever was measured; return it. Raises InputError."""
+    notes.reason(why)
+    name, known = find(results, id, site)
+    _must_last(known)
+    return _written(results, name, 'closed', [known], why)[0]
+
+
 def merge(results: Path, ids: Sequence[str], why: str, site: str | None = None) -> Known:
     """Merge incidents into the first of them, and return it. Raises InputError."""
-    why = ledger.reason(why)
-    named = [ledger.find(results, id, site) for id in ids]
+    notes.reason(why)
+    named = [find(results, id, site) for id in ids]
     known = [incident for _, incident in named]
     if len({incident.id for incident in known}) < max(2, len(known)):
         raise InputError(
@@ -50,111 +77,55 @@ def merge(results: Path, ids: Sequence[str], why: str, site: str | None = None) 
             raise InputError(
                 f'incident {first.id} is {first_is}, {incident.id} {one_is}: expected incidents of one sort'
             )
-    parts = [
-        replace(leaf, dated=incident.dated or leaf.dated, acknowledged=None, corrections=())
-        for incident in known
-        for leaf in incident.leaves
-    ]
-    before = dict.fromkeys(id for incident in known for id in incident.before)
-    done = dict.fromkeys(correction for incident in known for correction in incident.corrections)
-    done[_correction('merged', why, known)] = None
-    whole = Known(first.id, first.incident, before=tuple(before), results=results, corrections=tuple(done))
-    whole = of_parts(whole, parts)
-    noted = [incident.acknowledged for incident in known]
-    if all(noted):  # else someone acknowledged only a part of it
-        last = min((incident for incident in noted if incident), key=lambda one: one.until)
-        reasons = '; '.join(dict.fromkeys(incident.why for incident in noted if incident))
-        last = replace(last, why=reasons, seen=whole.last_bad, series=len(whole.incident.series))
-        whole = replace(whole, acknowledged=last)
-    ledger.write(results, name, known, [whole])
-    return whole
+    return _written(results, name, 'merged', known, why)[0]
 
 
 def split(results: Path, id: str, by: Selection, why: str, site: str | None = None) -> tuple[Known, Known]:
     """Make a part of an incident an incident of its own; return the part and the rest. Raises InputError."""
-    why = ledger.reason(why)
+    notes.reason(why)
     if bool(by.node) == bool(by.case or by.metric):
         raise InputError('expected --case or --metric or both, or --node alone: which part becomes an incident')
-    name, known = ledger.find(results, id, site)
+    name, known = find(results, id, site)
     _must_last(known)
     if known.incident.sort == 'session':
         raise InputError(f'incident {known.id} is a problem of a session: it has no parts')
-    sides = [[part for leaf in known.leaves if (part := part_of(leaf, by, taken))] for taken in (True, False)]
-    if not all(sides):
-        how_much = 'all' if sides[0] else 'nothing'
+    made = new_id(f'{known.id} {by}', {id_ for other in read_ledger(results, name) for id_ in other.ids})
+    both = sides(known, by, made, {})
+    if not all(both):
+        how_much = 'all' if both[0] else 'nothing'
         raise InputError(f'{by} takes {how_much} of incident {known.id}: expected a part of {_parts_in(known, by)}')
     store = Store(results)
-    sessions = store.sessions(name)
-    taken = {id_ for other in ledger.read_ledger(results, name) for id_ in other.ids}
-    new = _new_id(f'{known.id} {by}', taken)
-    correction = _correction('split', why, [known], new, str(by))
-    inside = [replace(leaf, id=_new_id(f'{leaf.id} {by}', {*taken, new})) for leaf in sides[0]]
-    dates = [id_ for id_ in known.corrections if id_.what == 'dated']  # the rest keeps the other corrections
-    part = _side(replace(known, id=new, corrections=(*dates, correction)), inside, store, sessions)
-    rest = _side(replace(known, corrections=(*known.corrections, correction)), sides[1], store, sessions)
-    ledger.write(
-        results, name, [known], [part, rest]
-    )  # until the rest is written with the correction, the part does not count
+    leaves = [leaf for side in both if side for leaf in side.leaves if not (known.dated or leaf.dated)]
+    begun = {leaf.id: at for leaf in leaves if (at := _began(leaf, store, store.sessions(name)))}
+    part, rest = _written(results, name, 'split', [known], why, part=by, made=made, began=begun)
     return part, rest
 
 
 def date_it(results: Path, id: str, day: str, why: str, site: str | None = None) -> Known:
     """Note the day or session in which an incident began, and return the incident. Raises InputError."""
-    why = ledger.reason(why)
-    name, known = ledger.find(results, id, site)
+    notes.reason(why)
+    name, known = find(results, id, site)
     sessions = Store(results).sessions(name)
     since, day = _since(sessions, day)
     first = next(entry for entry in known.seen.values() if entry.bad)
-    if day > first.day or started(since) > first.started:
+    if day > first.day or since.time > first.started:
         raise InputError(f'DAY: {day} is after {first.day}, when a session showed incident {known.id} first')
-    until_found = sum(started(since) <= started(entry) <= first.started for entry in sessions)
-    correction = _correction('dated', why, [known])
-    dated = replace(
-        known.each(lambda leaf: replace(leaf, incident=_undated(leaf.incident))),
-        dated=Began(day, since.session, until_found), corrections=(*known.corrections, correction),
-    )  # fmt: skip
-    ledger.write(results, name, [known], [dated])
-    return dated
+    until_found = sum(since.time <= session.time <= first.started for session in sessions)
+    return _written(results, name, 'dated', [known], why, began={known.id: Began(day, since.session, until_found)})[0]
 
 
-def _undated(incident: Incident) -> Incident:
-    """Return an incident without what changed when it seemed to begin.
-
-    The next judged session looks for changes again.
-    """
-    kind = incident.kind
-    if kind == 'SOFTWARE':
-        kind = 'NODE' if incident.where.nodes else 'SYSTEM'
-    return replace(incident, kind=kind, changed=())
+def _written(results: Path, site: str, what: What, known: Sequence[Known], why: str, **more: Any) -> list[Known]:
+    """Write a note on incidents; return these, and the one that a split made before them, as they are then."""
+    note = notes.noted(what, [one.id for one in known], why, Ledger(results, site).last, **more)
+    notes.append(results, site, note)
+    now = read_ledger(results, site)
+    return [one for id in (note.made, *note.ids) for one in now if id and one.id == id]
 
 
 def _must_last(known: Known) -> None:
     """Raise InputError if an incident is closed."""
     if known.closed:
         raise InputError(f'incident {known.id} was closed on {known.closed}: only those that last can be corrected so')
-
-
-def _correction(kind: str, why: str, known: Sequence[Known], made: str = '', part: str = '') -> Correction:
-    """Return the correction of `known` by the present user, today."""
-    before = tuple(
-        Was(
-            incident.id,
-            incident.incident.title,
-            incident.incident.day,
-            incident.incident.since,
-            incident.incident.changed,
-        )
-        for incident in known
-    )
-    return Correction(kind, why, ledger.user(), f'{clock.now():%Y-%m-%d}', before, made, part)
-
-
-def _new_id(text: str, taken: set[str]) -> str:
-    """Return an unused id that depends only on `text` and the ids `taken`."""
-    number = 0
-    while (id := hashlib.sha256(f'{text} {number}'.encode(errors='replace')).hexdigest()[:ID_DIGITS]) in taken:
-        number += 1
-    return id
 
 
 def _parts_in(known: Known, by: Selection) -> str:
@@ -170,34 +141,17 @@ def _parts_in(known: Known, by: Selection) -> str:
     return (', '.join(shown) or 'its nodes, and it names none') + more
 
 
-def _side(known: Known, leaves: Sequence[Known], store: Store, sessions: Sequence[Session]) -> Known:
-    """Return one of the two incidents into which `known` was split, from its `leaves`."""
-    leaves = [leaf if known.dated or leaf.dated else _begun(leaf, store, sessions) for leaf in leaves]
-    if len(leaves) == 1:
-        side = replace(
-            leaves[0], id=known.id, acknowledged=known.acknowledged, before=known.before,
-            dated=known.dated or leaves[0].dated, corrections=known.corrections,
-        )  # fmt: skip
-    else:
-        side = of_parts(known, leaves)
-    if side.acknowledged:
-        noted = replace(side.acknowledged, seen=side.last_bad, series=len(side.incident.series))
-        side = replace(side, acknowledged=noted)
-    return side
-
-
-def _begun(known: Known, store: Store, sessions: Sequence[Session]) -> Known:
-    """Return a part of a loss, beginning with the session in which its own series fell."""
-    sessions = [entry for entry in sessions if started(entry) <= known.last_bad.started][-BACK:]
-    level = levels(store, sessions, {known.id: [known.incident]})
+def _began(leaf: Known, store: Store, sessions: Sequence[Session]) -> Began | None:
+    """Return in which session the series of a part fell; None without their levels."""
+    sessions = [session for session in sessions if session.time <= leaf.last_bad.started][-BACK:]
+    level = levels(store, sessions, {leaf.id: [leaf.incident]})
     if not level:
-        return known
-    since = sessions[began(level[known.id], known.incident.loss or 0.0, len(sessions) - 1)]
-    seen = {uuid: entry for uuid, entry in known.seen.items() if entry.started >= started(since)}
-    first = next(entry for entry in seen.values() if entry.bad).started
-    until_found = sum(started(since) <= started(entry) <= first for entry in sessions)
-    incident = replace(known.incident, since=since.session, day=since.day, sessions=until_found)
-    return replace(known, incident=incident, seen=seen)
+        return None
+    since = sessions[began(level[leaf.id], leaf.incident.loss or 0.0, len(sessions) - 1)]
+    first = next(entry.started for entry in leaf.seen.values() if entry.bad and entry.started >= since.time)
+    until_found = sum(since.time <= session.time <= first for session in sessions)
+    rest = tuple(uuid for uuid, entry in leaf.seen.items() if entry.started < since.time)
+    return Began(since.day, since.session, until_found, rest)
 
 
 def _since(sessions: Sequence[Session], text: str) -> tuple[Session, str]:

@@ -1,29 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An incident over the sessions of a site: what each session shows of it, and its state.
-
-Findings are stored by session, so judging a session again replaces its earlier findings. The state is computed from the
-findings of all sessions.
-"""
+"""An incident of the ledger: what each session shows of it, and its state, which follows from that."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import shlex
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from plumbline.identity import SeriesId, natural
-from plumbline.paths import is_elsewhere
-from postprocess.incidents import FAILING, STATES, State
-from postprocess.incidents.correction import Began, Correction, Selection
+from postprocess.incidents import STATES, State
 from postprocess.incidents.incident import Incident, Scope, together
-from postprocess.results.store import Session, Store
+from postprocess.incidents.notes import Began, Note, Selection
 from postprocess.statistics.pooled import pooled
 from postprocess.text import count
 
@@ -31,10 +23,7 @@ from postprocess.text import count
 _NOT_OVER = Fraction(1, 100)
 #: The factor of the loss, or of the number of nodes, at which an acknowledged incident counts as new again.
 WORSE = 1.5
-#: Number of digits of an id.
-ID_DIGITS = 6
 _PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # fields of a scope that name a place
-_BESIDE = 3  # most further incidents that a sentence names
 
 
 @dataclass(frozen=True)
@@ -57,17 +46,10 @@ class Seen:
         return self.started[:10]
 
 
-@dataclass(frozen=True)
-class Acknowledged:
-    """Who acknowledged an incident, why, and until which day.
+class Acknowledged(NamedTuple):
+    """The note that acknowledged an incident, the entry of its last bad session then, and the number of series then."""
 
-    `seen`: the entry of its last bad session then; `series`: the number of its series then.
-    """
-
-    why: str
-    until: str
-    by: str
-    day: str
+    note: Note
     seen: Seen
     series: int
 
@@ -107,10 +89,10 @@ class Known:
     """An incident in the ledger of `results`: as its last bad session shows it, and what each session shows.
 
     `closes_after`: healthy sessions that close it, if a person recorded its level; 0: as many as its course requires.
-    `before`: ids of similar incidents that were closed before it was found, the latest first. The other fields are
-    corrections by a person. `parts`: merged incidents, from which `incident` and `seen` are computed (`of_parts`).
+    `before`: ids of similar incidents that were closed before it was found, the latest first. The other fields follow
+    from notes by persons. `parts`: merged incidents, from which `incident` and `seen` are computed (`of_parts`).
     `only`, `without`: it has the series that all selections of `only` and none of `without` match. `dated`: when it
-    began.
+    began. `ended`: the day on which a person closed it. `corrections`: what was noted, in words.
     """
 
     id: str
@@ -124,12 +106,18 @@ class Known:
     only: tuple[Selection, ...] = ()
     without: tuple[Selection, ...] = ()
     dated: Began | None = None
-    corrections: tuple[Correction, ...] = ()
+    ended: str = ''
+    corrections: tuple[tuple[Note, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.dated:  # a person's date overrides the date found from sessions
             day, session, sessions = self.dated.day, self.dated.session, self.dated.sessions
             object.__setattr__(self, 'incident', replace(self.incident, day=day, since=session, sessions=sessions))
+
+    @property
+    def key(self) -> str:
+        """The name of what a session looks at: the rest of a split incident has the id of the whole."""
+        return ' '.join([self.id, *(f'without {by}' for by in self.without)])
 
     @property
     def leaves(self) -> tuple[Known, ...]:
@@ -149,12 +137,6 @@ class Known:
     def each(self, change: Callable[[Known], Known]) -> Known:
         """Return the incident with `change` applied to each of its parts, or to itself without parts."""
         return of_parts(self, [change(part) for part in self.parts]) if self.parts else change(self)
-
-    def of_sessions(self, wanted: Callable[[str, Seen], bool]) -> Known:
-        """Return the incident restricted to the sessions for which `wanted` (uuid, entry) is True."""
-        return self.each(
-            lambda one: replace(one, seen={uuid: seen for uuid, seen in one.seen.items() if wanted(uuid, seen)})
-        )
 
     def takes(self, of: SeriesId, nodes: Iterable[str]) -> bool:
         """Return True unless a person has assigned this series on these nodes to another incident."""
@@ -193,6 +175,11 @@ class Known:
         return self._bad[-1]
 
     @property
+    def last_day(self) -> str:
+        """The day of the last session that says something of the incident."""
+        return list(self.seen.values())[-1].day
+
+    @property
     def sessions(self) -> int:
         """The number of sessions that show the incident, including sessions before it was found."""
         return self.incident.sessions + len(self._bad) - 1
@@ -206,6 +193,8 @@ class Known:
     @property
     def closed(self) -> str:
         """The day on which the incident was closed; empty if it is not closed."""
+        if self.ended:
+            return self.ended
         return '' if self.unhealed else max(course.healthy[of._needed(course) - 1] for of, _, course in self._courses)
 
     @property
@@ -292,26 +281,21 @@ class Known:
             return 'healing'
         if self._suspected:
             return 'suspected'
-        if self.acknowledged and day <= self.acknowledged.until and not self.worse():
+        if self.acknowledged and day <= self.acknowledged.note.until and not self.worse():
             return 'acknowledged'
         return 'intermittent' if self.returned else 'open'
 
 
-def started(session: Session) -> str:
-    """Return when a session started, in the form of `Seen.started`."""
-    return f'{session.started:%Y-%m-%dT%H:%M:%S}'
-
-
 def of_parts(known: Known, parts: Sequence[Known]) -> Known:
     """Return a merged incident computed from its `parts`; a part without sessions still attracts similar findings."""
-    if not (shown := _shown(parts)):
+    if not (found := shown(parts)):
         return replace(known, parts=tuple(parts), seen={})
     rows: dict[str, list[Seen]] = {}
-    for part in shown:
+    for part in found:
         for uuid, seen in part.seen.items():
             rows.setdefault(uuid, []).append(seen)
-    whole = _in_order({uuid: _as_one(entries) for uuid, entries in rows.items()})
-    begun = min(shown, key=lambda one: one.incident.day)
+    whole = in_time({uuid: _as_one(entries) for uuid, entries in rows.items()})
+    begun = min(found, key=lambda one: one.incident.day)
     # sessions that showed other parts before the first part was found are counted already
     before = sum(bool(entry.bad) for entry in whole.values() if entry.started < begun.seen[begun.first].started)
     now = replace(
@@ -321,15 +305,15 @@ def of_parts(known: Known, parts: Sequence[Known]) -> Known:
     return replace(known, incident=now, seen=whole, parts=tuple(parts))
 
 
-def _shown(parts: Iterable[Known]) -> list[Known]:
+def shown(parts: Iterable[Known]) -> list[Known]:
     """Return the parts that at least one session shows."""
     return [part for part in parts if any(seen.bad for seen in part.seen.values())]
 
 
 def _lasting(parts: Iterable[Known]) -> list[Known]:
     """Return the parts that are not healed; if all are healed, all parts that were seen."""
-    shown = _shown(parts)
-    return [part for part in shown if part.unhealed] or shown
+    found = shown(parts)
+    return [part for part in found if part.unhealed] or found
 
 
 def _at_all_places(incidents: Sequence[Incident]) -> Incident:
@@ -359,106 +343,7 @@ def _as_one(rows: Sequence[Seen]) -> Seen:
     loss, interval = pooled(losses) if losses else (None, None)
     worst = max((entry.worst for entry in rows if entry.worst), key=lambda of: of[1], default=None)
     healthy = {name for entry in rows for name in entry.healthy} - bad
-    return Seen(rows[0].started, _sorted(bad), _sorted(healthy), loss, interval, worst)
-
-
-#: Returns the nodes (or one empty name) of an incident that a session shows to be bad, and those that it shows healthy.
-Again = Callable[[Known], tuple[set[str], set[str]]]
-#: Returns True if a person recorded the level of an incident as the expected level.
-Accepted = Callable[[Known], bool]
-
-
-def ledger_after(
-    known: Sequence[Known], session: Session, tonight: Sequence[Incident], again: Again, accepted: Accepted,
-    results: Path,
-) -> list[Known]:  # fmt: skip
-    """Return the incidents of the ledger after a session that shows the incidents `tonight`; closed ones do not change.
-
-    Earlier entries of the session are replaced. An incident of tonight is the same as a known one, or as a part of it,
-    if sort and scope are equal and they share checks; otherwise it is new.
-    """
-    done, active = [], {}
-    for one in known:
-        one = one.of_sessions(lambda uuid, _: uuid != session.session).each(_if_shown)
-        if one.seen and one.closed:
-            done.append(one)
-        else:
-            active[one.id] = one
-    shown: dict[str, list[Incident]] = {}
-    earlier = [leaf for one in active.values() for leaf in one.leaves]
-    for incident in tonight:
-        alike = (one for one in earlier if not _apart(one.incident, incident, tonight))
-        like, id = max(((one.likeness(incident), one.id) for one in alike), default=(0.0, ''))
-        if not like:
-            id = _id(incident, session, {id for one in (*done, *active.values()) for id in one.ids})
-            over = sorted((one for one in done if one.likeness(incident)), key=lambda one: one.closed)
-            active[id] = Known(id, incident, before=tuple(one.id for one in reversed(over)), results=results)
-        shown.setdefault(id, []).append(incident)
-    for one in active.values():
-        one = one.each(lambda leaf: _after(leaf, shown.get(leaf.id, ()), session, again, accepted))
-        if one.seen:  # else only this session had shown it, and no longer does: it is dropped
-            done.append(one)
-    return done
-
-
-def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> bool:
-    """Return True if `incident` has some of the nodes of `known`, but a cause of its own.
-
-    That is so if it lost significantly more, or if tonight also shows the place of `known`, such as a rack.
-    """
-    if not set(incident.where.nodes) < set(known.where.nodes):
-        return False
-    place = known.where.place
-    if place and not incident.where.place and any(other.where.place == place for other in tonight):
-        return True
-    return bool(known.loss and incident.interval and incident.interval[0] > WORSE * known.loss)
-
-
-def _if_shown(known: Known) -> Known:
-    """Return an incident or part; without its entries if no session shows it as bad."""
-    return known if _shown([known]) else replace(known, seen={})
-
-
-def _after(known: Known, tonight: Sequence[Incident], session: Session, again: Again, accepted: Accepted) -> Known:
-    """Return a known incident without parts after a session that shows it as `tonight`."""
-    if tonight:
-        return _seen_again(known, tonight, session, again)
-    if not known.seen:
-        return known
-    bad, healthy = again(known)
-    known = replace(known, closes_after=1) if accepted(known) else known
-    now = {
-        session.session: Seen(started(session), _sorted(bad), _sorted(healthy), known.last_bad.loss if bad else None)
-    }
-    return replace(known, seen=_in_order(known.seen | (now if bad or healthy else {})))
-
-
-def _seen_again(known: Known, tonight: Sequence[Incident], session: Session, again: Again) -> Known:
-    """Return a known incident with what tonight shows of it."""
-    now = together(tonight)
-    bad = set(now.where.nodes) or {''}
-    if known.seen:
-        old = known.incident
-        _, healthy = again(known)
-        levels = {
-            (level.series, level.node): level for level in (*now.levels, *old.levels)
-        }  # earlier levels override tonight's
-        begun_before = old.day <= now.day
-        now = replace(
-            now, kind=old.kind if old.kind == 'SOFTWARE' else now.kind, levels=tuple(levels.values()),
-            changed=old.changed or now.changed, certain=old.certain or now.certain, sessions=old.sessions,
-            since=old.since if begun_before else now.since, day=min(old.day, now.day),
-            where=replace(now.where, nodes=_sorted({*now.where.nodes, *filter(None, known.unhealed)})),
-        )  # fmt: skip
-    else:
-        healthy = set()
-    seen = Seen(started(session), _sorted(bad), _sorted(healthy - bad), now.loss, now.interval, now.worst)
-    known = replace(known, incident=now, seen=_in_order(known.seen | {session.session: seen}))
-    losses = [(entry.loss, entry.interval) for entry in known.seen.values() if entry.bad and entry.loss is not None]
-    if known.returned and losses:  # the loss while the incident is present
-        loss, interval = pooled(losses)
-        return replace(known, incident=replace(now, loss=loss, interval=interval))
-    return known
+    return Seen(rows[0].started, in_names(bad), in_names(healthy), loss, interval, worst)
 
 
 def likeness(known: Incident, tonight: Incident) -> float:
@@ -490,53 +375,14 @@ def likeness(known: Incident, tonight: Incident) -> float:
     return 0.0 if known.sort == 'failure' and named and not shared else 1.0 + shared
 
 
-def _id(incident: Incident, session: Session, taken: set[str]) -> str:
-    """Return an id that is reproducible: judging its first session again gives the incident the same id."""
-    number = 0
-    while True:
-        text = f'{incident.where} {incident.sort} {incident.checks} {incident.cause} {session.session} {number}'
-        id = hashlib.sha256(text.encode(errors='replace')).hexdigest()[:ID_DIGITS]
-        if id not in taken:
-            return id
-        number += 1
-
-
-def _in_order(seen: dict[str, Seen]) -> dict[str, Seen]:
+def in_time(seen: dict[str, Seen]) -> dict[str, Seen]:
     """Return the entries in the order of their sessions."""
     return dict(sorted(seen.items(), key=lambda item: (item[1].started, item[0])))
 
 
-def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+def in_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return names sorted with their numbers in order."""
     return tuple(sorted(names, key=natural))
-
-
-def until(known: Iterable[Known], session: Session) -> list[Known]:
-    """Return the incidents as they were known up to `session`, without incidents that were found later."""
-    last = started(session)
-    return _shown_by(known, lambda _, seen: seen.started <= last)
-
-
-def without(known: Iterable[Known], sessions: Collection[str]) -> list[Known]:
-    """Return the incidents without what `sessions` show, and without incidents that no other session shows.
-
-    An incident that began in one of them began in the first session that is left.
-    """
-
-    def begun(one: Known) -> Known:
-        """Return an incident or part; if the session in which it began is gone, it began in the first that is left."""
-        first = next(((uuid, seen) for uuid, seen in one.seen.items() if seen.bad), None)
-        if first is None or one.incident.since not in sessions:
-            return one
-        return replace(one, incident=replace(one.incident, since=first[0], day=first[1].day, sessions=1))
-
-    return [one.each(begun) for one in _shown_by(known, lambda uuid, _: uuid not in sessions)]
-
-
-def _shown_by(known: Iterable[Known], wanted: Callable[[str, Seen], bool]) -> list[Known]:
-    """Return the incidents as the sessions for which `wanted` (uuid, entry) is True show them, without the others."""
-    shown = (incident.of_sessions(wanted).each(_if_shown) for incident in known)
-    return [incident for incident in shown if incident.seen]
 
 
 def in_order(known: Iterable[Known], day: str) -> list[Known]:
@@ -572,78 +418,3 @@ def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
 def last_day(known: Iterable[Known]) -> str:
     """Return the day of the last session with an entry in any of the incidents; empty without one."""
     return max((seen.day for incident in known for seen in incident.seen.values()), default='')
-
-
-# In words
-
-
-def since(known: Known, day: str) -> str:
-    """Return in words when an incident began and how it continued."""
-    incident, noted, state = known.incident, known.acknowledged, known.state(day)
-    lasts = f'in {count(known.sessions, "session")} since {incident.day}'
-    lasts = f'since {incident.day}; {known.course}' if known.course else lasts
-    if known.is_new(day):
-        found = 'found in this session; ' if len(known._bad) == 1 else ''
-        lasts = 'new in this session' if known.sessions == 1 else f'new: {found}{lasts}'
-    parts = [lasts]
-    if known.before:
-        parts.append(f'seen before: {", ".join(known.before[:_BESIDE])}')
-    if state == 'suspected':
-        parts.append('suspected: it counts when it is seen again')
-    if state == 'healing':
-        last = 'session' if known.healthy_for == 1 else f'{known.healthy_for} sessions'
-        parts.append(f'healthy in the last {last}; it is closed after {known.closes_in} more')
-    elif state != 'closed' and known.last_bad.day < day:
-        parts.append(f'last seen on {known.last_bad.day}')
-    if noted and state == 'acknowledged':
-        parts.append(f'acknowledged until {noted.until}{f" by {noted.by}" if noted.by else ""}: {noted.why}')
-    if noted and state in FAILING:
-        worse = known.worse()
-        before = f'worse than acknowledged: {worse}' if worse else f'acknowledged until {noted.until}, which is over'
-        parts.append(f'{before}; the reason was: {noted.why}')
-    return '; '.join(parts)
-
-
-def corrected(known: Known) -> list[str]:
-    """Return a sentence for each correction by a person, the oldest first."""
-    return [correction.says(known.id) for correction in known.corrections]
-
-
-def lead(known: Sequence[Known], day: str) -> str:
-    """Return the failing incidents in one sentence, the costliest first; empty if fewer than two are failing."""
-    failing = [incident for incident in known if incident.state(day) in FAILING]
-    if len(failing) < 2:
-        return ''
-    first, *others = (incident.incident for incident in failing)
-    on = f' on {count(len(first.nodes), "node")}' if len(first.nodes) > 1 and not first.where.nodes else ''
-    changed = f', with {first.changed[0]}' if first.changed else ''
-    sentence = f'{first.where}: {first.what}{on}{changed}'
-    beside = list(dict.fromkeys(incident.name for incident in others))[:_BESIDE]
-    more = sum(incident.name not in beside for incident in others)
-    return f'{sentence}; besides {", ".join(beside)}' + (f' and {count(more, "other incident")}' if more else '')
-
-
-def commands(known: Known, day: str) -> list[str]:
-    """Return the commands to run next; no measurements if everything is healthy."""
-    state = known.state(day)
-    measure = () if state in ('healing', 'closed') else known.incident.next_steps
-    steps = [*measure, f'plumbline incidents show {known.id}']
-    if state in (*FAILING, 'suspected'):
-        steps.append(f'plumbline incidents acknowledge {known.id} --why REASON --until DAY')
-    return [with_options(command, known.results, known.incident.where.site) for command in steps]
-
-
-@lru_cache
-def _options(results: Path, site: str) -> str:
-    """Return the options that a command on a site needs: none for the only site in the checkout's own results."""
-    elsewhere = [f'--results {shlex.quote(str(results.absolute()))}'] if is_elsewhere(results) else []
-    return ' '.join([*elsewhere, f'--site {shlex.quote(site)}'] if elsewhere or len(Store(results).sites()) > 1 else [])
-
-
-def with_options(command: str, results: Path, site: str) -> str:
-    """Return a command; if it is one of ours, with the options that find the results of a site."""
-    options = _options(results, site)
-    if not options or command.split()[0] not in ('plumbline', 'ci/nightly'):
-        return command
-    own, separator, of_reframe = command.partition(' -- ')
-    return f'{own} {options}{separator}{of_reframe}'

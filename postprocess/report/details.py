@@ -20,7 +20,7 @@ from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.trend import Change
 from postprocess.incidents.background import again, name_of
 from postprocess.incidents.failures import UNPROVEN
-from postprocess.incidents.known import with_options
+from postprocess.incidents.words import with_options
 from postprocess.report.charts import Judged
 from postprocess.report.fleet import Band, NodeRow, bands, node_pages
 from postprocess.report.plots import drawable

@@ -101,7 +101,7 @@ def nodes(
         furthest, worst = min(changes, key=lambda change: change[0], default=(None, None))
         typical = median(change for change, _ in changes) if changes else None
         place = ', '.join(sorted(located.get(name, ()), key=natural))
-        why = digest.fleet.drain.get(name, '') if digest.fleet else ''
+        why = digest.to_drain.get(name, '')
         theirs, before, short = incidents.get(name, []), digest.before.get(name, []), sorted(bad.get(name, ()))
         node_rows.append(NodeRow(name, sorted(measured), short, typical, worst, furthest, theirs, before, place, why))
     return sorted(node_rows, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from plumbline.identity import SeriesId
 from postprocess.incidents import FAILING
-from postprocess.incidents.known import since
+from postprocess.incidents.words import since
 from postprocess.text import named
 from postprocess.verdicts.verdict import BAD, VERDICTS, Comparison, Verdict
 
@@ -93,7 +93,8 @@ def _incident(known: Known, day: str) -> ET.Element:
     if state in ('healing', 'closed'):
         ET.SubElement(element, 'system-out').text = _clean(f'{state}: {incident.what}; {since(known, day)}')
     else:
-        noted = f' until {known.acknowledged.until}: {known.acknowledged.why}' if known.acknowledged else ''
+        note = known.acknowledged.note if known.acknowledged else None
+        noted = f' until {note.until}: {note.why}' if note else ''
         ET.SubElement(element, 'skipped', message=_clean(f'{state}{noted}; {"; ".join(lines)}'))
     return element
 

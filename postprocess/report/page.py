@@ -12,7 +12,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,9 +26,8 @@ from plumbline.identity import Dim, SeriesId, natural, to_text
 from plumbline.paths import site_folder
 from plumbline.site.sites import load_site
 from plumbline.units import UNITS
-from postprocess.history import kept
 from postprocess.history.digest import Digest, add_history
-from postprocess.incidents.known import commands, corrected, lead, since, with_options
+from postprocess.incidents.words import commands, corrected, lead, since, with_options
 from postprocess.report.cards import cards
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of, judged_series, told
 from postprocess.report.details import alike, packed, unfolded
@@ -95,21 +93,10 @@ def template(name: str) -> jinja2.Template:
     return environment.get_template(name)
 
 
-def write_page(path: Path, store: Store, digest: Digest, root: Path | None = None, days: int = 90) -> kept.Page:
-    """Write the page of a session with `days` of history, unless the page of the same answer is there already.
-
-    Adds the faults of the history to the faults of the digest. Raises InputError.
-    """
-    results, site = store.folder.parent, digest.comparison.session.site
-    there = kept.head(results, site) if digest.kept else None
-    if there and there.page and there.page == kept.page_of(path, days):
-        return there.page
+def write_page(path: Path, store: Store, digest: Digest, root: Path | None = None, days: int = 90) -> None:
+    """Write the page of a session with `days` of history, which it adds to the digest. Raises InputError."""
     add_history(digest, store, root, days)
     write_text(path, to_html(digest.comparison, store, digest, root, path.parent))
-    page = replace(kept.page_of(path, days), lines=tuple(digest.lines()), is_new=bool(digest.new))
-    if there and not digest.faults:
-        kept.add(results, site, replace(there, page=page))
-    return page
 
 
 def to_html(

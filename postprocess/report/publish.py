@@ -28,11 +28,11 @@ from plumbline.identity import ID_COLUMNS, SeriesId
 from plumbline.paths import site_folder
 from plumbline.renames import today
 from plumbline.site.sites import load_site
-from postprocess.history.answer import answer
-from postprocess.history.digest import Digest, add_history
+from postprocess.history.digest import Digest, add_history, judge
 from postprocess.incidents import FAILING, ledger
-from postprocess.incidents.known import Known, commands, corrected, in_order, since
+from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import FACTS, matches
+from postprocess.incidents.words import commands, corrected, since
 from postprocess.report.charts import Judged, judged_series
 from postprocess.report.details import of_report
 from postprocess.report.page import template, to_html, uplot
@@ -80,7 +80,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
         part = site_content(data, place) or {'schema': SCHEMA, 'name': month, 'rows': {}}
         added = 0
         for session in sessions:
-            digest = answer(store, session.session, site, root, late=False) if session.session in paged else None
+            digest = judge(store, session.session, site, root, late=False) if session.session in paged else None
             comparison = digest.comparison if digest else verdicts_of(store, session, root)
             judged = [one for one in judged_series(comparison) if one.worst.verdict != 'informational']
             numbers = _numbers(content['series'], judged)
@@ -188,7 +188,7 @@ def _incidents(
 
 def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Content:
     """Return the entry of an incident."""
-    of, noted = known.incident, known.acknowledged
+    of, noted = known.incident, known.acknowledged and known.acknowledged.note
     return {
         'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
         'day': of.day, 'since': since(known, day), 'corrected': corrected(known),

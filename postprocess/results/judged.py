@@ -33,6 +33,11 @@ class _Head(NamedTuple):
     facts: bytes
 
     @property
+    def follows(self) -> str:
+        """What the rows follow from."""
+        return self.follows_from.decode()
+
+    @property
     def checksum(self) -> bytes:
         """The checksum of both, because those of Parquet's pages do not cover the metadata."""
         return f'{zlib.crc32(b" ".join(self)):08x}'.encode()
@@ -62,12 +67,26 @@ def read(
 ) -> tuple[bytes, list[_Row]] | None:
     """Return facts and converted rows of a session; None without a file, or if it is damaged or follows from others."""
     try:
+        return read_any(store, table, session, convert, follows_from)
+    except InputError:
+        return None
+
+
+def read_any(
+    store: Store, table: str, session: Session, convert: Callable[[dict[str, Any]], _Row], follows_from: str = ''
+) -> tuple[bytes, list[_Row]] | None:
+    """Return facts and converted rows of a session; None without a file of today's columns.
+
+    `follows_from`: None if they follow from anything else. Raises InputError for a damaged file.
+    """
+    try:
         with opened(path_of(store, table, session)) as file:
-            if not _is_of(file, table, follows_from):
+            head = _head(file)
+            if not file.schema_arrow.equals(JUDGED[table]) or (follows_from or head.follows) != head.follows:
                 return None
             groups = (file.read_row_group(n, use_threads=False) for n in range(file.num_row_groups))
-            return _head(file).facts, [convert(row) for group in groups for row in group.to_pylist()]
-    except (Gone, InputError):
+            return head.facts, [convert(row) for group in groups for row in group.to_pylist()]
+    except Gone:
         return None
 
 
@@ -89,6 +108,13 @@ def write(
         write_whole({path_of(store, table, session): write_portions})
 
 
+def replace_facts(store: Store, table: str, session: Session, facts: bytes) -> None:
+    """Replace the facts of a session, and keep its rows. Raises InputError for a damaged file."""
+    with opened(path_of(store, table, session)) as file:
+        rows, follows_from = file.read(use_threads=False).to_pylist(), _head(file).follows
+    write(store, table, session, follows_from, rows, facts)
+
+
 def read_whole(path: Path) -> None:
     """Read a file of a table of `JUDGED` and verify its checksums. Raises Gone, InputError."""
     with opened(path) as file:
@@ -100,7 +126,7 @@ def read_whole(path: Path) -> None:
 
 def _is_of(file: pq.ParquetFile, table: str, follows_from: str) -> bool:
     """Return True if the rows of a file follow from what is so today. Raises ValueError."""
-    return _head(file).follows_from.decode() == follows_from and file.schema_arrow.equals(JUDGED[table])
+    return _head(file).follows == follows_from and file.schema_arrow.equals(JUDGED[table])
 
 
 def _head(file: pq.ParquetFile) -> _Head:

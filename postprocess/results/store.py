@@ -120,6 +120,11 @@ class Session:
         return f'{self.started:%Y-%m-%d}'
 
     @property
+    def time(self) -> str:
+        """When the session started, in UTC: ``2026-11-22T04:00:00``."""
+        return f'{self.started:%Y-%m-%dT%H:%M:%S}'
+
+    @property
     def is_of_another_suite(self) -> bool:
         """True if the session ran with another ReFrame configuration than ours, with tests of others or our checks."""
         return self.source not in ('report', 'database')

@@ -321,7 +321,7 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
             if not COMMON.keys() <= set(file.schema_arrow.names):
                 raise ValueError(f'it has no columns {" and ".join(COMMON)}')
             yield file
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise Gone(f'{path}: the file of a stored session is missing; {repair}') from None
     except (OSError, ValueError) as error:  # Arrow's errors are of these kinds
         if isinstance(error, OSError) and error.errno:

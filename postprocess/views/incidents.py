@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from postprocess.incidents import FAILING
-from postprocess.incidents.known import commands, corrected, since, with_options
+from postprocess.incidents.words import commands, corrected, since, with_options
 from postprocess.text import WIDTH, count, named, quantity, wrapped
 from postprocess.views.series import SERIES, in_percent, interval
 from postprocess.views.table import Column, TableRow, View, in_markdown
@@ -51,7 +51,7 @@ _VALUES = (
 
 def to_row(known: Known, day: str) -> TableRow:
     """Return an incident as plain values by the keys of `_COLUMNS`; losses are in %."""
-    incident, noted = known.incident, known.acknowledged
+    incident, noted = known.incident, known.acknowledged and known.acknowledged.note
     where, (low, high) = incident.where, incident.interval or (None, None)
     return {
         'id': known.id,
@@ -110,7 +110,7 @@ def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
         name='series',
         document={
             **to_row(known, day),
-            'corrections': [asdict(correction) for correction in known.corrections],
+            'corrections': [asdict(note) | {'says': sentence} for note, sentence in known.corrections],
             'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()},
         },
     )

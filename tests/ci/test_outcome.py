@@ -293,11 +293,9 @@ def test_a_page_with_something_new_needs_attention(is_new, absent, told, monkeyp
     from postprocess.results import check
 
     written = []
-    found = SimpleNamespace(faults=['no trend'], absent=absent)
+    found = SimpleNamespace(faults=['no trend'], absent=absent, new=['a change'] * is_new, lines=lambda: ['a node'])
     monkeypatch.setattr(outcome, '_answer_on', lambda results, uuid: ('a store', found))
-    monkeypatch.setattr(page, 'write_page', lambda *given: written.append(given) or SimpleNamespace(
-        lines=('a node',), is_new=is_new
-    ))  # fmt: skip
+    monkeypatch.setattr(page, 'write_page', lambda *given: written.append(given))
     monkeypatch.setattr(check, 'part', lambda store, seconds: [f'{store} {seconds:g}'])
     look = outcome._look_back.__wrapped__(Path('r'), 'u')
     assert written == [(Path('r/report.html'), 'a store', found)]

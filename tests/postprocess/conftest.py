@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from run_reports import Workplace, all_nights_over
 from simulated_site import Site
 
 from postprocess.history import findings
+from postprocess.incidents import rows as incident_rows
+from postprocess.results import frames  # noqa: F401 (before a test replaces the Store that it imports)
+from postprocess.results import judged as judged_rows
 from postprocess.results.store import _instance
 from postprocess.results.tables import table_of
 from postprocess.verdicts import rows, stored
@@ -32,7 +36,7 @@ def later():
 @pytest.fixture(autouse=True)
 def what_is_stored_is_what_was_judged(monkeypatch):
     """Whatever a test lets be judged: its rows say the same, field by field, NaN equal to NaN."""
-    judge, rows_of = stored.judge_session, findings.Findings.rows
+    judge, write = stored.judge_session, findings._write
 
     def judged(store, session, *given):
         comparison = judge(store, session, *given)
@@ -43,19 +47,23 @@ def what_is_stored_is_what_was_judged(monkeypatch):
         assert repr(replace(again, busy_jobs=frozenset())) == repr(replace(comparison, busy_jobs=frozenset()))
         return comparison
 
-    def found(self, incidents):
-        own = rows_of(self, incidents)
-        again = table_of('findings', self.night.session.session, own).to_pylist()
-        for row, incident in zip(again, incidents, strict=True):
-            read = findings._from_row(self.night.session, row)
+    def written(store, found, *more):
+        write(store, found, *more)
+        stored = judged_rows.read(
+            store, 'findings', found.session, more[0], partial(incident_rows.from_row, found.session)
+        )
+        if stored is None:  # a test lets nothing be written
+            return
+        facts, incidents = stored
+        assert incident_rows.facts_from_json(facts) == found.facts
+        for read, incident in zip(incidents, found.incidents, strict=True):
             assert {of: repr(value) for of, value in read.values.items()} == {
                 of: repr(value) for of, value in incident.values.items()
             }
             assert repr(replace(read, values={})) == repr(replace(incident, values={}))
-        return own
 
     monkeypatch.setattr(stored, 'judge_session', judged)
-    monkeypatch.setattr(findings.Findings, 'rows', found)
+    monkeypatch.setattr(findings, '_write', written)
 
 
 @pytest.fixture

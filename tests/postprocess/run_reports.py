@@ -102,6 +102,15 @@ class Workplace:
         assert document['exit_code'] == result.exit_code
         return document
 
+    def judged(self):
+        """The content of the files from which the ledger follows."""
+        files = [*self.results.glob('store/findings/*/*/*.parquet'), *self.results.glob('incidents/*.jsonl')]
+        return {path.name: path.read_bytes() for path in files}
+
+    def shown(self, id):
+        """The document of ``plumbline incidents show ID``."""
+        return json.loads(self.run('incidents show', id, '--format', 'json').stdout)
+
     def verdicts(self, *arguments):
         """``(check, params, metric) -> verdict`` of the latest session."""
         rows = self.compare(*arguments)['verdicts']

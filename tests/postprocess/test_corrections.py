@@ -3,7 +3,6 @@
 
 import getpass
 import json
-import os
 
 import duckdb
 import pytest
@@ -13,6 +12,7 @@ from simulated_site import DAY, METRICS, NODES, OSU, Site, slow_node
 from test_incidents import failed
 
 from plumbline.problems import Problem
+from postprocess.results.store import Store
 
 WHY = ('--why', 'one DIMM')
 
@@ -35,8 +35,15 @@ def slow_stream(level):
     return lambda check, node, device: level if check == 'STREAM' else 1.0
 
 
-def files(site):
-    return {path.name: path.read_text() for path in (site.work.results / 'incidents' / SITE).iterdir()}
+def notes_of(site):
+    """The lines that persons wrote."""
+    path = site.work.results / f'incidents/{SITE}.jsonl'
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def listed(site):
+    """The ids of the incidents of the ledger."""
+    return {one['id'] for one in json.loads(site.work.run('incidents --format json').stdout)}
 
 
 def correct(site, *words, code=0):
@@ -47,7 +54,7 @@ def correct(site, *words, code=0):
 
 
 def shown(site, id):
-    return json.loads(site.work.run('incidents show', id, '--format', 'json').stdout)
+    return site.work.shown(id)
 
 
 def by_place(found):
@@ -81,19 +88,18 @@ def test_merged_incidents_stay_one_over_the_nights(pair):
     site, first, second = pair
     said = correct(site, 'merge', first, second, *WHY)
     assert said.startswith(f'{first} holds {second}, too: NODE n3, n9: ')
-    assert list(files(site)) == [f'{first}.json']
+    assert listed(site) == {first}
     for night, level in enumerate((two_slow, two_slow, slow_node(0.8), two_slow)):
         for _ in range(2):  # a session is judged again and again
             site.work.compare()
         (one,) = site.judged(1)
         assert (one['id'], one['state'], one['holds']) == (first, 'open', [second])
         assert one['nodes'] == ['n3', 'n9'] or night == 3
-        assert list(files(site)) == [f'{first}.json']
+        assert listed(site) == {first}
         site.run(level)
     (one,) = site.judged(1)
     assert one['id'] == first and one['sessions'] == 5 and one['state'] == 'intermittent', 'n9 was healthy once'
-    values = json.loads(files(site)[f'{first}.json'])
-    assert values['seen'] and {tuple(seen['bad']) for seen in values['seen'].values()} == {('n3', 'n9'), ('n3',)}
+    assert {tuple(seen['bad']) for seen in shown(site, first)['seen'].values()} == {('n3', 'n9'), ('n3',)}
 
 
 def test_a_merged_incident_is_closed_when_all_of_it_is(pair):
@@ -164,7 +170,7 @@ def test_each_output_tells_who_merged_when_and_why(pair, tmp_path):
     assert document['corrected'] == [said]
     (done,) = document['corrections']
     assert (done['what'], done['by'], done['day'], done['why']) == ('merged', 'admin', '2050-01-01', 'one DIMM')
-    assert [(was['id'], was['day']) for was in done['before']] == [(first, '2026-11-26'), (second, '2026-11-26')]
+    assert (done['ids'], done['says']) == ([first, second], said)
     assert shown(site, second)['id'] == first, 'its old id still finds it'
     for text in (site.work.run('incidents show', first).stdout, site.work.run('compare', '--format=markdown').stdout):
         assert said in ' '.join(text.replace('\\', '').split())
@@ -187,23 +193,34 @@ def test_an_address_of_a_merged_incident_says_where_it_is(pair, tmp_path):
     assert (found[second]['state'], found[second]['since']) == ('closed', f'is part of {first}')
 
 
-def test_a_crash_between_the_files_of_a_merge_loses_none(pair, monkeypatch):
+@pytest.mark.parametrize('written', [0, 1, 20, -1])
+def test_a_writer_that_is_killed_leaves_a_whole_note_or_none(pair, written):
+    """The next note stands behind what is whole."""
     site, first, second = pair
-    with monkeypatch.context() as patch:
-        patch.setattr(os, 'unlink', fails)
-        patch.setattr('pathlib.Path.unlink', fails)
-        result = site.work.run('incidents merge', first, second, *WHY)
-    assert result.exit_code == 2
-    assert set(files(site)) == {f'{first}.json', f'{second}.json'}
-    listed = json.loads(site.work.run('incidents', '--format', 'json').stdout)
-    assert [(one['id'], one['holds']) for one in listed] == [(first, [second])]
-    site.run(two_slow)
-    assert [one['id'] for one in site.judged(1)] == [first]
-    assert list(files(site)) == [f'{first}.json'], 'the next night removes what was left'
+    correct(site, 'acknowledge', second, '--why', 'fan', '--until', '2026-12-24')
+    path = site.work.results / f'incidents/{SITE}.jsonl'
+    before = path.read_bytes()
+    correct(site, 'merge', first, second, *WHY)
+    line = path.read_bytes()[len(before) :]
+    path.write_bytes(before + line[:written])
+    assert listed(site) == {first, second}
+    correct(site, 'merge', second, first, *WHY)
+    assert [note['what'] for note in notes_of(site)] == ['acknowledged', 'merged']
+    assert listed(site) == {second}
 
 
-def fails(*_, **__):
-    raise OSError(5, 'the disk is gone', 'x.json')
+def test_a_flipped_bit_of_a_note_is_named(pair):
+    site, first, second = pair
+    correct(site, 'merge', first, second, *WHY)
+    path = site.work.results / f'incidents/{SITE}.jsonl'
+    line = path.read_bytes()
+    for place in range(0, len(line) - 1, 7):
+        path.write_bytes(line[:place] + bytes([line[place] ^ 1]) + line[place + 1 :])
+        result = site.work.run('incidents')
+        assert result.exit_code == 2 and f'{path}: line 1 is not a note on incidents' in result.stderr
+        assert str(path) in site.work.run('store check').stdout
+        assert site.work.run('incidents close', first, '--why', 'x').exit_code == 2
+    assert len(path.read_bytes()) == len(line)
 
 
 def test_what_was_acknowledged_of_all_parts_stays_acknowledged(pair):
@@ -232,8 +249,8 @@ def merged_with_late(site, found, late):
     uuid = late['session_info']['uuid']
     (then,) = site.work.compare(uuid)['incidents']
     assert then['id'] == found['n3']['id'] and then['nodes'] == ['n3', 'n9']
-    assert json.loads(files(site)[f'{then["id"]}.json'])['seen'][uuid]['bad'] == ['n3', 'n9']
-    assert len(files(site)) == 1
+    assert shown(site, then['id'])['seen'][uuid]['bad'] == ['n3', 'n9']
+    assert len(listed(site)) == 1
     return then
 
 
@@ -340,24 +357,6 @@ def test_each_output_tells_who_split_when_and_why(site):
     by = 'split on 2050-01-01 by admin'
     assert shown(site, new)['corrected'] == [f'{by} from {rest}, case OsuB*, metric m1: a library']
     assert shown(site, rest)['corrected'] == [f'{by}, case OsuB*, metric m1 is {new}: a library']
-    (was,) = shown(site, rest)['corrections'][0]['before']
-    assert was['said'] == f'{one["kind"]} {one["where"]}: {one["what"]}'
-
-
-def test_a_crash_between_the_files_of_a_split_leaves_the_whole(site, monkeypatch):
-    site.run(slow_checks)
-    (one,) = site.judged(1)
-    import postprocess.incidents.ledger as ledger
-
-    first = ledger.write_text
-    with monkeypatch.context() as patch:
-        patch.setattr(ledger, 'write_text', lambda path, text: (first(path, text), fails()))
-        assert site.work.run('incidents split', one['id'], '--case', 'OsuBarrier', *WHY).exit_code == 2
-    assert len(files(site)) == 2
-    (still,) = site.judged(1)
-    assert (still['id'], still['checks']) == (one['id'], sorted(OSU))
-    correct(site, 'split', one['id'], '--case', 'OsuBarrier', *WHY)
-    assert len(files(site)) == 2 and len(site.judged(1)) == 2
 
 
 def test_a_split_part_began_when_its_own_series_fell(site):
@@ -388,8 +387,8 @@ def test_a_late_session_enters_both_parts_of_a_split_incident(site, nights):
     site.work.ingest(late)
     uuid = late['session_info']['uuid']
     assert {one['id'] for one in site.work.compare(uuid)['incidents']} == {new, rest}
-    assert set(files(site)) == {f'{new}.json', f'{rest}.json'}
-    assert all(json.loads(text)['seen'][uuid]['bad'] == [''] for text in files(site).values())
+    assert listed(site) == {new, rest}
+    assert all(shown(site, id)['seen'][uuid]['bad'] == [''] for id in (new, rest))
     for _ in range(2):
         found = {one['id']: one['checks'] for one in site.judged(1)}
         assert found == {new: ['OsuBarrier'], rest: sorted(set(OSU) - {'OsuBarrier'})}
@@ -429,7 +428,6 @@ def test_a_date_stays_over_the_nights(site):
         site.run(two_slow)
     document = shown(site, one['id'])
     assert document['corrected'] == ['dated on 2050-01-01 by admin, before: since 2026-11-26: the log has it']
-    assert document['corrections'][0]['before'][0]['session'] == '00000005'
 
 
 def test_a_session_that_is_late_does_not_change_the_date(site):
@@ -453,8 +451,6 @@ def test_what_changed_is_looked_for_on_the_day_that_a_person_gave(site):
     (one,) = site.judged(1)
     assert (one['since'], one['kind'], one['changed']) == ('2026-11-28', 'SYSTEM', [])
     correct(site, 'date', one['id'], '2026-11-26', '--why', 'users told us')
-    (was,) = shown(site, one['id'])['corrections'][0]['before']
-    assert (was['day'], was['changed']) == ('2026-11-28', [])
     for _ in range(2):
         (one,) = site.judged(1)
         found = one['since'], one['kind'], one['changed']
@@ -511,10 +507,10 @@ def test_a_dated_part_and_a_dated_whole_keep_their_dates(pair):
 )  # fmt: skip
 def test_a_wrong_correction_is_one_sentence_and_changes_nothing(wrong, words, says):
     site, ids = wrong
-    before = files(site)
+    before = site.work.judged()
     said = correct(site, *(ids.get(word, word) for word in words), code=2)
     assert says in said and said.count('\n') == 1
-    assert files(site) == before
+    assert site.work.judged() == before
 
 
 @pytest.fixture(scope='module')
@@ -531,23 +527,20 @@ def wrong(ordinary, tmp_path_factory):
     return site, {f'<{place}>': incidents[place]['id'] for place in ('n3', 'n9', 'n7')} | {'<over>': over['id']}
 
 
-def test_an_id_that_is_not_one_incident_is_one_sentence(pair):
-    site, first, second = pair
-    values = json.loads(files(site)[f'{second}.json']) | {'id': f'{first[:4]}zz'}
-    (site.work.results / 'incidents' / SITE / f'{second}.json').rename(
-        path := site.work.results / 'incidents' / SITE / f'{first[:4]}zz.json'
-    )
-    del values['digest']  # of the other id
-    path.write_text(json.dumps(values))
-    before = files(site)
-    for words in (
-        ('merge', first, first[:4]),
-        ('split', first[:4], '--metric', 'm1'),
-        ('date', first[:4], '2026-11-22'),
-    ):
+def test_an_id_that_is_not_one_incident_is_one_sentence(site):
+    """Twenty incidents: two of them begin with the same digit."""
+    dead = {node: failed(node, f'lost {node}') for node in NODES}
+    site.run(two_slow, replaced={node: job for node, job in list(dead.items())[:1]})
+    for node in NODES[1:]:
+        site.run(two_slow, replaced={node: dead[node]})
+        site.judged(1)
+    digits = [id[0] for id in listed(site)]
+    twice = next(digit for digit in digits if digits.count(digit) > 1)
+    before = site.work.judged()
+    for words in (('split', twice, '--metric', 'm1'), ('date', twice, '2026-11-22')):
         said = correct(site, *words, *WHY, code=2)
-        assert f'{first[:4]!r} is the beginning of several incidents' in said and said.count('\n') == 1
-    assert files(site) == before
+        assert f'{twice!r} is the beginning of several incidents' in said and said.count('\n') == 1
+    assert site.work.judged() == before
 
 
 def test_incidents_of_two_sites_are_not_merged(pair):
@@ -559,10 +552,46 @@ def test_incidents_of_two_sites_are_not_merged(pair):
     (theirs,) = work.compare('eeee')['incidents']
     said = correct(site, 'merge', first, theirs['id'], *WHY, code=2)
     assert f'incident {first} is of site {SITE}, {theirs["id"]} of other' in said and said.count('\n') == 1
-    assert len(files(site)) == 2
+    assert not notes_of(site)
 
 
-def test_a_file_without_a_correction_says_nothing_of_any(pair):
-    site, first, _ = pair
-    values = json.loads(files(site)[f'{first}.json'])
-    assert set(values) == {'digest', 'schema', 'id', 'incident', 'seen', 'acknowledged', 'closes_after'}
+# Closed by a person, and days of the past
+
+
+def test_what_a_person_closed_stays_closed_and_comes_back_as_another(pair):
+    site, first, second = pair
+    assert correct(site, 'close', first, '--why', 'the node is gone').startswith(f'{first} closed: NODE n3: ')
+    assert {one['id'] for one in site.judged(1) if one['state'] != 'closed'} == {second}
+    site.run(two_slow)
+    found = by_place(site.judged(1))
+    assert found['n3']['id'] != first and found['n3']['before'] == [first]
+    assert shown(site, first)['corrected'] == ['closed on 2050-01-01 by admin: the node is gone']
+
+
+def test_what_is_not_acknowledged_any_more_fails_again(pair):
+    site, first, second = pair
+    for id in (first, second):
+        correct(site, 'acknowledge', id, '--why', 'fan', '--until', '2026-12-24')
+    site.judged(0)
+    correct(site, 'unacknowledge', first, '--why', 'the fan is new')
+    assert {one['id']: one['state'] for one in site.judged(1)} == {first: 'open', second: 'acknowledged'}
+    assert 'is not acknowledged' in correct(site, 'unacknowledge', first, '--why', 'again', code=2)
+
+
+def test_the_ledger_of_a_past_day_is_the_one_that_was_printed_then(site):
+    def printed(*words):
+        return [
+            {key: one[key] for key in ('id', 'state', 'sessions', 'since', 'nodes')}
+            for one in json.loads(site.work.run('incidents list --format json', *words).stdout)
+        ]
+
+    site.run(two_slow)
+    site.judged(1)
+    then = {}
+    for level in (two_slow, slow_node(0.8), lambda *_: 1.0, two_slow):
+        uuid = site.run(level)
+        then[Store(site.work.results).find(uuid).day] = site.work.compare() and printed()
+    assert {day: printed('--day', day) for day in then} == then
+    assert len({str(rows) for rows in then.values()}) == len(then)
+    (line, *_) = site.work.run('incidents show', then['2026-11-28'][0]['id'], '--day', '2026-11-28').stdout.splitlines()
+    assert line.startswith(then['2026-11-28'][0]['id'])

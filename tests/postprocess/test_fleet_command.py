@@ -228,12 +228,12 @@ def test_a_wrong_location_table_is_named(work, text, says):
 
 def test_a_wrong_ledger_is_named(work):
     sessions(work, nights=1)
-    path = work.results / 'incidents' / SITE / 'x.json'
+    path = work.results / f'incidents/{SITE}.jsonl'
     path.parent.mkdir(parents=True)
-    path.write_text('{"schema": 2}')
+    path.write_text('{"what": "known"}\n')
     result = work.run('fleet')
     assert result.exit_code == 2
-    assert result.stderr == f'plumbline: {path}: was written with schema 2: update Plumbline\n'
+    assert result.stderr.startswith(f'plumbline: {path}: line 1 is not a note on incidents, or damaged (')
 
 
 def test_a_node_that_ran_a_case_twice_counts_once(work):

@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from types import SimpleNamespace as stub
 
 import numpy
@@ -21,8 +22,8 @@ from postprocess.incidents import (
     alike,
     background,
     corrections,
-    division,
     failures,
+    fold,
     healing,
     known,
     ledger,
@@ -30,10 +31,10 @@ from postprocess.incidents import (
     losses,
     recheck,
 )  # fmt: skip
-from postprocess.incidents.correction import Began, Correction, Selection, Was, from_dict
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value
 from postprocess.incidents.known import Acknowledged, Known, Seen
+from postprocess.incidents.notes import Began, Note, Selection
 from postprocess.incidents.provenance import ALL as ALL_NODES
 from postprocess.incidents.provenance import Difference, Provenance, difference
 from postprocess.results.rows import CaseRow
@@ -322,65 +323,7 @@ def test_the_metrics_and_cases_of_an_incident_are_named_once():
     assert corrections._parts_in(known, Selection(case='x')) == f'{OSU.case}, {CASE}'
 
 
-def test_a_correction_names_what_it_did_to_which_incident():
-    was = (Was('a1', 'slow', '2026-11-01', 's1', ('kernel',)), Was('b2', 'lost', '2026-11-02', 's2', ()))
-    merged = Correction('merged', 'one switch', 'ann', '2026-11-09', was)
-    split = Correction('split', 'two', '', '2026-11-09', was[:1], 'c3', 'node n3')
-    dated = Correction('dated', 'seen', 'ann', '2026-11-09', was[:1])
-    for one, id, told in (
-        (merged, 'a1', ('by ann', 'with b2 (lost): one switch')), (split, 'a1', ('2026-11-09, node n3 is c3: two',)),
-        (split, 'c3', ('from a1, node n3: two',)), (dated, 'a1', ('by ann', 'since 2026-11-01: seen')),
-    ):  # fmt: skip
-        said = one.says(id)
-        assert said.startswith(f'{one.what} on 2026-11-09') and all(words in said for words in told)
-    assert ' by ' not in split.says('a1')
-    for one in (merged, split, dated):
-        kept = json.loads(json.dumps({**vars(one), 'before': [vars(each) for each in one.before]}))
-        assert from_dict(kept) == one
-
-
 # Dividing
-
-
-def test_a_draft_is_divided_by_nodes_or_series_or_stays_whole():
-    rows = [verdict(nodes=(node,), case_id=i) for i, node in enumerate(('n1', 'n2'))] + [verdict(of=COPY, case_id=0)]
-    where = Scope('site', 'cpu', 'system', nodes=('n1', 'n2'), place='rack r1', same_nodes=('switch s1',))
-    whole = Draft(
-        'NODE', where, 'loss', rows, cases={CASE}, series={TRIAD, COPY}, nodes={'n1', 'n2'}, loss=0.3,
-        interval=(0.2, 0.4), evidence=['e'], levels=[level(), level(of=COPY), level(node='n2')],
-        values={TRIAD: Value('GB/s', 'higher'), COPY: Value('MB/s', 'higher')},
-    )  # fmt: skip
-    one, other = division._parts_of(whole, Selection(node='n1'))
-    assert (one.where, one.nodes, one.rows) == (Scope('site', 'cpu', nodes=('n1',)), {'n1'}, [rows[0], rows[2]])
-    assert (other.where, other.nodes, other.rows) == (replace(where, nodes=('n2',)), {'n2'}, [rows[1]])
-    assert one.levels == whole.levels[:2] and other.levels == whole.levels[2:]
-    assert (one.loss, one.interval, one.evidence, one.series) == (None, None, [], {TRIAD, COPY})
-    assert other.series == {TRIAD} and other.values == {TRIAD: Value('GB/s', 'higher')}
-    one, other = division._parts_of(whole, Selection(metric='copy'))
-    assert (one.series, one.nodes, one.where) == ({COPY}, {'n1'}, where) and other.series == {TRIAD}
-    for nothing in ({'node': 'n3'}, {'node': 'n*'}, {'metric': 'add'}):
-        assert division._parts_of(whole, Selection(**nothing)) == [whole]
-    # only the comparison of nodes saw it: no verdicts, the loss stays
-    unseen = replace(whole, rows=[])
-    one, other = division._parts_of(unseen, Selection(node='n1'))
-    assert (one.loss, one.interval, one.evidence) == (0.3, (0.2, 0.4), ['e']) == (other.loss, other.interval, ['e'])
-    device = replace(whole, kind='DEVICE', where=Scope('site', 'cpu', nodes=('n1', 'n2'), device='rail 2'))
-    assert [part.kind for part in division._parts_of(device, Selection(node='n1'))] == ['DEVICE', 'DEVICE']
-
-
-def test_a_failed_job_goes_with_its_verdicts_or_by_itself():
-    failed = [
-        case(case_id=1, result='fail', fail_reason='lost'),
-        case(case_id=9, nodes=('n2',), result='fail', fail_reason='gone'),
-    ]
-    rows = [verdict('failed', case_id=1)]
-    whole = Draft('CASE', Scope('site', 'cpu'), 'failure', rows, failed, {CASE}, {TRIAD, ALL}, {'n1', 'n2'}, 'several')
-    one, other = division._parts_of(whole, Selection(node='n1'))
-    assert (one.failed, one.cause, one.kind, one.nodes) == (failed[:1], 'failed: lost', 'NODE', {'n1'})
-    assert (other.failed, other.cause, other.kind, other.nodes) == (failed[1:], 'failed: gone', 'CASE', {'n2'})
-    assert (one.series, other.series) == ({TRIAD, ALL}, {ALL})
-    only = replace(whole, series={TRIAD})
-    assert division._parts_of(only, Selection(node='n1')) == [only], 'the rest has no series'
 
 
 @each_row(('where', 'entry', 'taken', 'left'), [
@@ -394,10 +337,10 @@ def test_a_failed_job_goes_with_its_verdicts_or_by_itself():
 def test_what_a_session_shows_is_divided_by_nodes(where, entry, taken, left):
     by, nodes = Selection(node='n1*'), ['n10', 'n1']
     for side, shows in ((True, taken), (False, left)):
-        found = division._seen(seen(3, *entry, loss=0.2), Scope('site', nodes=where), nodes, by, side)
+        found = fold._seen(seen(3, *entry, loss=0.2), Scope('site', nodes=where), nodes, by, side)
         assert found == (shows and seen(3, *shows))
     whole = seen(3, *entry)
-    assert division._seen(whole, Scope('site', nodes=where), nodes, Selection(metric='triad'), True) == whole
+    assert fold._seen(whole, Scope('site', nodes=where), nodes, Selection(metric='triad'), True) == whole
 
 
 def test_a_part_of_a_known_incident_has_its_series_nodes_and_share_of_the_cost():
@@ -410,40 +353,25 @@ def test_a_part_of_a_known_incident_has_its_series_nodes_and_share_of_the_cost()
         levels=(level(), level(node='n2'), level(of=COPY)),
     )  # fmt: skip
     whole = in_ledger(of, [(('n1', 'n2'), ()), (('n2',), ('n1',)), ((), ('n1', 'n2'))])
-    one = division.part_of(whole, by := Selection(metric='triad'), True)
+    one = fold.part_of(whole, by := Selection(metric='triad'), True)
     assert (one.only, one.without, one.seen.keys()) == ((by,), (), {'s1', 's2', 's3'})
     assert one.incident.series == (TRIAD,) and one.incident.cost == 2.0 and one.incident.checks == ('STREAM',)
     assert one.incident.loss == pytest.approx(0.2) and one.incident.levels == of.levels[:2]
     assert one.seen['s1'].loss is None and one.seen['s2'].loss == one.incident.loss
-    assert one.seen['s2'].worst == one.incident.worst == (0.1, 0.2) and one.incident.evidence == ()
-    rest = division.part_of(whole, by, False)
+    assert one.seen['s2'].worst == one.incident.worst == (0.1, 0.2) and len(one.incident.evidence) == 1
+    rest = fold.part_of(whole, by, False)
     assert (rest.only, rest.without, rest.incident.series) == ((), (by,), (COPY, OSU))
     assert (rest.incident.loss, rest.incident.interval, rest.incident.cost) == (None, None, 4.0)
-    one = division.part_of(whole, Selection(node='n1'), True)
+    one = fold.part_of(whole, Selection(node='n1'), True)
     assert (one.incident.nodes, one.incident.cost, one.incident.where.nodes) == (('n1',), 3.0, ('n1',))
     assert [(entry.bad, entry.healthy) for entry in one.seen.values()] == [BAD, WELL, WELL]
     assert one.seen['s1'].loss is not None and one.seen['s2'].loss is None
-    assert division.part_of(whole, Selection(metric='add'), True) is None
-    assert division.part_of(whole, Selection(node='n9'), True) is None
+    assert fold.part_of(whole, Selection(metric='add'), True) is None
+    assert fold.part_of(whole, Selection(node='n9'), True) is None
     healed = in_ledger(of, [(('n2',), ()), ((), ('n1',))])
-    assert division.part_of(healed, Selection(node='n1'), True) is None
+    assert fold.part_of(healed, Selection(node='n1'), True) is None
     failed = replace(whole, incident=replace(of, sort='failure'))
-    assert division.part_of(failed, Selection(metric='triad'), True).incident.loss is None
-
-
-def test_drafts_like_a_split_incident_are_divided_and_a_dated_one_begins_when_a_person_said():
-    draft = Draft('NODE', Scope('site', 'cpu', nodes=('n1',)), 'loss', [verdict(), verdict(of=COPY)],
-                  series={TRIAD, COPY}, nodes={'n1'}, cases={CASE})  # fmt: skip
-    split = in_ledger(only=(Selection(metric='triad'),))
-    assert [part.series for part in division.apart([draft], [split])] == [{TRIAD}, {COPY}]
-    without = in_ledger(without=(Selection(metric='triad'),))
-    assert [part.series for part in division.apart([draft], [without])] == [{TRIAD}, {COPY}]
-    elsewhere = in_ledger(incident(nodes=('n2',)), only=(Selection(metric='triad'),))
-    assert division.apart([draft], [elsewhere]) == division.apart([draft], [in_ledger()]) == [draft]
-    dated = in_ledger(dated=Began('2026-10-01', 's0', 9))
-    assert division.begun([in_ledger(), dated], incident()) == 's0'
-    assert division.begun([dated], incident(nodes=('n2',))) == division.begun([in_ledger()], incident()) == ''
-    assert division.begun([in_ledger(parts=(dated,), days=[BAD])], incident()) == 's0'
+    assert fold.part_of(failed, Selection(metric='triad'), True).incident.loss is None
 
 
 # Failures by cause
@@ -805,7 +733,8 @@ def test_the_course_of_an_incident_is_counted_in_sessions():
 
 
 def acknowledged(**fields):
-    return Acknowledged('known', '2026-11-10', 'ann', '2026-11-01', seen(1, **fields), 2)
+    note = Note('acknowledged', ('abc123',), 'known', 'ann', '2026-11-01', '', until='2026-11-10')
+    return Acknowledged(note, seen(1, **fields), 2)
 
 
 @each_row(('then', 'now', 'series', 'says'), [
@@ -899,11 +828,62 @@ def test_a_merged_incident_lies_at_the_place_that_its_parts_share():
     assert whole(devices[0], rack[0]).kind == 'NODE'
 
 
+def night(number, *incidents, **fields):
+    """A session that shows these incidents."""
+    return fold.Night(f's{number}', f'2026-11-{number:02}T02:00:00', incidents, **fields)
+
+
+def folded(*events):
+    return fold.fold(events, fold.State(Path())).known
+
+
+def note(what, *ids, number=1, **fields):
+    """A note that a person made after the session of this number."""
+    return Note(what, ids, 'so', 'ann', f'2026-11-{number:02}', f'{night(number).key}', **fields)
+
+
 def test_an_id_is_the_same_again_unless_it_is_taken():
-    first = known._id(incident(), stub(session='s1'), set())
-    second = known._id(incident(), stub(session='s1'), {first})
-    assert first == known._id(incident(), stub(session='s1'), {second}) != second
-    assert len(first) == len(second) == 6 and known._id(incident(), stub(session='s2'), set()) != first
+    first = fold.id_of(incident(), 's1', set())
+    second = fold.id_of(incident(), 's1', {first})
+    assert first == fold.id_of(incident(), 's1', {second}) != second
+    assert len(first) == len(second) == 6 and fold.id_of(incident(), 's2', set()) != first
+
+
+def test_a_session_that_comes_late_or_is_gone_changes_what_follows_from_all():
+    """The same sessions, whichever came first, are the same incident; without the first one it begins later."""
+    nights = [night(number, incident(day=f'2026-11-{number:02}', since=f's{number}')) for number in (1, 2, 3)]
+    (whole,) = folded(*nights)
+    assert list(whole.seen) == ['s1', 's2', 's3'] and whole.incident.day == '2026-11-01'
+    (later,) = folded(*nights[1:])
+    assert list(later.seen) == ['s2', 's3'] and later.incident.day == '2026-11-02' and later.id != whole.id
+    (same,) = folded(replace(nights[0], ids={whole.id: later.id}), *nights[1:])
+    assert replace(same, id=whole.id) == whole and same.id == later.id
+
+
+def test_a_note_counts_from_the_session_after_which_it_was_made():
+    nights = [night(number, incident(loss=loss)) for number, loss in ((1, 0.1), (2, 0.3))]
+    id = folded(nights[0])[0].id
+    for number, worse in ((1, True), (2, False)):  # acknowledged with 10 or with 30 %
+        at = note('acknowledged', id, number=number, until='2026-11-30')
+        (one,) = folded(*fold.in_turn(nights, [at]))
+        assert bool(one.worse()) == worse
+    assert folded(*fold.in_turn(nights, [note('closed', 'ffffff')])) == folded(*nights), 'nothing has this id'
+
+
+def test_what_a_person_closed_is_another_incident_when_it_is_seen_again():
+    first = folded(night(1, incident()))[0].id
+    closed, again = folded(night(1, incident()), note('closed', first), night(2, incident()))
+    assert (closed.id, closed.closed) == (first, '2026-11-01') and again.before == (first,)
+
+
+def test_a_look_of_a_session_tells_of_incidents_before_it():
+    id = folded(night(1, incident()))[0].id
+    well, bad = fold.Look((), ('n1',)), fold.Look(('n1',), ())
+    (one,) = folded(night(1, incident(loss=0.2)), night(2, looks={id: well}), night(3, looks={id: bad}), night(4))
+    assert [(of.bad, of.healthy) for of in one.seen.values()] == [(('n1',), ()), ((), ('n1',)), (('n1',), ())]
+    assert one.seen['s3'].loss == 0.2 and one.state('2026-11-04') == 'intermittent'
+    (one,) = folded(night(1, incident()), night(2, looks={id: well._replace(accepted=True)}))
+    assert one.closed == '2026-11-02'
 
 
 # What an administrator reads of it
@@ -1275,7 +1255,10 @@ def test_a_loss_in_common_has_the_scope_of_its_kind(kind, of, where):
 # Corrected dates
 
 
-SESSIONS = [stub(session=f's{i}', day=f'2026-11-0{i}', started=datetime(2026, 11, i, 2)) for i in range(1, 6)]
+SESSIONS = [
+    stub(session=f's{i}', day=f'2026-11-0{i}', time=f'2026-11-0{i}T02:00:00', started=datetime(2026, 11, i, 2))
+    for i in range(1, 6)
+]
 
 
 @each_row(('text', 'session', 'day'), [
@@ -1292,43 +1275,6 @@ def test_a_day_or_session_from_which_an_incident_is_dated(text, session, day):
         assert (found.session, of) == (session, day)
     gap = [SESSIONS[0], SESSIONS[4]]
     assert corrections._since(gap, '2026-11-02') == (SESSIONS[4], '2026-11-02')
-
-
-@each_row(('text', 'sessions'), [('2026-11-01', 3), ('2026-11-03', 1), ('2026-11-04', None), ('s2', 2)])
-def test_a_dated_incident_has_the_sessions_until_it_was_found(monkeypatch, tmp_path, text, sessions):
-    one = replace(
-        in_ledger(incident(kind='SOFTWARE', changed=('kernel',))), seen={'s2': seen(2, *WELL), 's3': seen(3, *BAD)}
-    )
-    written = []
-    monkeypatch.setattr(ledger, 'find', lambda results, id, site: ('site', one))
-    monkeypatch.setattr(ledger, 'write', lambda *given: written.append(given[2:]))
-    monkeypatch.setattr(corrections, 'Store', lambda results: stub(sessions=lambda name: SESSIONS))
-    if sessions is None:
-        with pytest.raises(InputError, match='2026-11-03'):
-            corrections.date_it(tmp_path, 'abc123', text, 'seen')
-        assert not written
-    else:
-        dated = corrections.date_it(tmp_path, 'abc123', text, 'seen')
-        assert (dated.dated.sessions, dated.incident.sessions) == (sessions, sessions)
-        assert (dated.incident.kind, dated.incident.changed) == ('NODE', ()) and written == [([one], [dated])]
-
-
-def test_a_part_of_a_loss_begins_where_its_own_series_fell(monkeypatch):
-    one = in_ledger(days=[BAD, BAD, WELL, BAD, WELL])
-    asked = []
-
-    def begins(level, loss, last):
-        asked.append((loss, last))
-        return 1
-
-    monkeypatch.setattr(corrections, 'began', begins)
-    monkeypatch.setattr(corrections, 'levels', lambda store, sessions, of: {'abc123': None})
-    part = corrections._begun(one, None, SESSIONS)
-    assert asked == [(0.0, 3)], 'up to the last session that shows it'
-    assert (part.incident.since, part.incident.day, part.incident.sessions) == ('s2', '2026-11-02', 1)
-    assert list(part.seen) == ['s2', 's3', 's4', 's5']
-    monkeypatch.setattr(corrections, 'levels', lambda store, sessions, of: {})
-    assert corrections._begun(one, None, SESSIONS) is one
 
 
 def test_sessions_are_in_doubt_from_the_first_that_an_incident_shows_until_it_healed(monkeypatch, tmp_path):

@@ -19,11 +19,12 @@ from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_ca
 from plumbline.grouping import explain
 from plumbline.identity import SeriesId
 from plumbline.problems import Problem
-from postprocess.history.digest import digest
+from postprocess.history.digest import judge
 from postprocess.incidents.incident import Incident, Scope, Value
-from postprocess.incidents.known import Known, Seen, since
+from postprocess.incidents.known import Known, Seen
 from postprocess.incidents.levels import began
 from postprocess.incidents.losses import losses
+from postprocess.incidents.words import since
 from postprocess.results.store import Store
 from postprocess.statistics.pooled import pooled
 from postprocess.verdicts.stored import verdicts_of
@@ -197,7 +198,7 @@ def test_failed_jobs_on_some_of_400_nodes_name_their_nodes_in_every_output(work,
     texts = [work.run('compare', '--summary', '--junit', tmp_path / 'x.xml').stdout, work.run('incidents').stdout]
     store = Store(work.results)
     session = store.find('latest')
-    view = views.comparison(verdicts_of(store, session, work.sites), digest(store, session, work.sites))
+    view = views.comparison(verdicts_of(store, session, work.sites), judge(store, session.session, root=work.sites))
     texts += [view.render(format) for format in ('table', 'markdown', 'csv', 'json')]
     names = [element.get('name') for element in etree.parse(tmp_path / 'x.xml').findall('.//testcase')]
     assert len(names) == len(set(names))
@@ -470,28 +471,25 @@ def test_an_acknowledgement_ends_with_its_day(site):
 
 def test_judging_a_session_again_changes_nothing(site):
     site.run(three_causes)
-    folder = site.work.results / 'incidents' / SITE
     site.judged(1)
-    first = {path.name: path.read_text() for path in folder.iterdir()}
-    assert len(first) == 3
+    first = site.work.judged()
+    assert len(site.work.run('incidents --format csv').stdout.splitlines()) == 4
     for command in ('report', 'compare --summary'):
         site.work.run(command)
-        assert {path.name: path.read_text() for path in folder.iterdir()} == first
+        assert site.work.judged() == first
 
 
 def test_a_report_of_a_session_with_reruns_takes_the_place_of_what_it_said_before(site):
     dead = {'n5': failed('n5', 'exit code 3')}
     uuid = site.run(replaced=dead)
-    assert len(site.judged(1)) == 1
-    ledger = site.work.results / 'incidents' / SITE
-    before = [path.name for path in ledger.iterdir()]
+    (before,) = site.judged(1)
     content = json.loads((site.work.reports / f'{uuid}.json').read_text())
     again = case(metrics=site.metrics(1.0), nodes=('n5',), **named('n5'))
     content['runs'].append({'testcases': [again]})
     site.work.ingest(content)
     (one,) = site.judged(1)
-    assert (one['kind'], one['where']) == ('NODE', 'n5')
-    assert [path.name for path in ledger.iterdir()] == before
+    assert (one['id'], one['kind'], one['where']) == (before['id'], 'NODE', 'n5')
+    assert len(site.work.run('incidents --format csv').stdout.splitlines()) == 2
 
 
 def test_an_older_session_that_was_never_judged_is_recorded_in_its_place(site):

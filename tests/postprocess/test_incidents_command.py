@@ -5,7 +5,6 @@ import csv
 import io
 import json
 import os
-import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -80,40 +79,36 @@ def test_a_wrong_word_is_one_sentence(site, words, says):
 
 def test_a_damaged_file_of_the_ledger_is_named(young):
     young.run()
-    path = young.work.results / 'incidents' / SITE / 'x.json'
+    path = young.work.results / f'incidents/{SITE}.jsonl'
     path.parent.mkdir(parents=True)
-    path.write_text('{}')
+    path.write_text('{}\n')
     for command in ('compare', 'incidents', 'report', 'status'):
         result = young.work.run(command)
-        assert result.exit_code == 2
+        assert result.exit_code == 2, command
         assert str(path) in result.stderr
     assert 'incidents  not known\n' in result.stdout
     assert young.work.run('store check').exit_code == 1
 
 
-def test_a_flipped_bit_of_an_incident_is_said_by_each_command(young):
-    """Of 40 bits over the file, and of the first 16 bytes; what is said is the file."""
+def test_a_flipped_bit_of_what_a_session_showed_is_said_by_each_command(young):
+    """Of 40 bits over the file of a session before the newest; what is said is the file."""
     young.run(slow_node(0.5))
     (one,) = young.judged(1)
-    path = young.work.results / 'incidents' / SITE / f'{one["id"]}.json'
+    (path,) = young.work.results.glob('store/findings/*/*/*.parquet')
+    young.run(slow_node(0.5))
     whole = path.read_bytes()
-    places = [*range(16), *(number * (len(whole) - 2) // 39 for number in range(40))]
-    for number, place in enumerate(places):
+    told = 0
+    for number in range(40):
+        place = number * (len(whole) - 1) // 39
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
         listed, checked, shown = (young.work.run(words) for words in ('incidents', 'store check', 'status'))
-        assert listed.exit_code == shown.exit_code == 2 and ' open' not in shown.stdout
+        if listed.exit_code != 2:  # the bit is one that Parquet does not read, such as of its writer's name
+            assert one['id'] in listed.stdout
+            continue
+        told += 1
+        assert shown.exit_code == 2 and ' open' not in shown.stdout
         assert str(path) in listed.stderr and str(path) in shown.stderr and str(path) in checked.stdout
-    path.write_bytes(re.sub(rb'^ "digest".*\n', b'', whole, flags=re.MULTILINE))  # as a version without it wrote it
-    assert young.work.run('incidents').exit_code == 1
-
-
-def test_an_id_that_is_not_that_of_its_file_is_damage(young):
-    young.run(slow_node(0.5))
-    (one,) = young.judged(1)
-    path = young.work.results / 'incidents' / SITE / f'{one["id"]}.json'
-    path.write_text(path.read_text().replace(one['id'], '2a0756' if one['id'] != '2a0756' else '2a0757'))
-    result = young.work.run('incidents')
-    assert result.exit_code == 2 and str(path) in result.stderr
+    assert told > 20
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='only root can become a user whom modes keep out')
@@ -123,7 +118,7 @@ def test_a_ledger_that_may_not_be_read_is_not_an_empty_one(young):
     assert young.work.run('incidents').exit_code == 1
     with tempfile.TemporaryDirectory() as results:  # which another user may enter
         shutil.copytree(young.work.results, results, dirs_exist_ok=True)
-        folder = Path(results, 'incidents', SITE)
+        folder = Path(results, 'store/findings')
         folder.chmod(0o700)
         Path(results).chmod(0o755)
         os.seteuid(65534)

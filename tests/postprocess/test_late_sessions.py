@@ -3,7 +3,7 @@
 
 import json
 
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from run_reports import BEGAN, case, metric, reference, report
 
 DAY = 86400
 GOOD, BAD = 100.0, 70.0
@@ -28,10 +28,8 @@ def ledger(work):
     listed = json.loads(work.run('incidents', '--format', 'json').stdout)
     found = {}
     for one in listed:
-        values = json.loads((work.results / 'incidents' / SITE / f'{one["id"]}.json').read_text())
-        bad, healthy = (
-            [int(uuid, 16) for uuid, seen in values['seen'].items() if seen[kind]] for kind in ('bad', 'healthy')
-        )
+        seen = work.shown(one['id'])['seen']
+        bad, healthy = ([int(uuid, 16) for uuid, of in seen.items() if of[kind]] for kind in ('bad', 'healthy'))
         found[one['id']] = one['state'], bad, healthy
     return found
 
@@ -148,20 +146,6 @@ def test_looking_at_a_night_that_was_judged_changes_nothing(work):
     judged(work, 3, 0)
     assert work.run('publish', work.results.parent / 'site').exit_code == 0
     assert ledger(work) == {}
-
-
-def test_of_many_later_nights_the_first_are_looked_at_and_that_is_said(work):
-    """None of them measured it again."""
-    work.reference(reference(), reference(check='Copy'))
-    for number in (1, *range(3, 20)):
-        night(work, number)
-    judged(work, 19, 0)
-    night(work, 2, BAD, check='Copy')
-    result = work.run('compare', f'{2:08x}', '--summary')
-    (id,) = ledger(work)
-    assert result.exit_code == 1 and ledger(work)[id] == ('open', [2], [])
-    told = f'incident {id}: only the first 14 of the 17 sessions after session {2:08x} were looked at for it'
-    assert result.stderr == f'plumbline: {told}; the next session that measures it tells its state\n'
 
 
 def test_a_problem_of_a_late_night_is_over_with_the_next(work):

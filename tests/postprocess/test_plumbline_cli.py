@@ -228,14 +228,14 @@ def test_a_gate_runs_what_is_in_doubt_again_until_nothing_is_or_as_often_as_allo
                 ran.append(number)
             return number <= doubts
 
-        found = stub(comparison=None, notes=['a note'], faults=list(faults), exit_code=code)
+        found = stub(comparison=None, faults=[*faults], exit_code=code)
         patches = {
             'postprocess.readers.reruns.run': lambda command, report: report.write_text('') or 0,
             'postprocess.readers.run_reports.read_report': lambda report: stub(session={'session': 's1'}, cases=[]),
             'postprocess.cli.gate._stored': lambda store, report, name, problems: name,
             'postprocess.cli.gate._ran_again': ran_again,
             'postprocess.results.store.Store': lambda results: None,
-            'postprocess.history.answer.answer': lambda store, name, site, references: found,
+            'postprocess.history.digest.judge': lambda store, name, site, references: found,
             'postprocess.report.page.write_page': lambda path, *given: path.write_text('page'),
             'postprocess.views.verdicts.summary': lambda *given, verdict_last: f'verdict last: {verdict_last}',
             'postprocess.views.verdicts.published': lambda *given: 'published',
@@ -247,7 +247,7 @@ def test_a_gate_runs_what_is_in_doubt_again_until_nothing_is_or_as_often_as_allo
         return answer, ran
 
     answer, ran = gate()
-    assert (answer.exit_code, ran) == (0, []) and 'verdict last: True' in answer.stdout and 'a note' in answer.stderr
+    assert (answer.exit_code, ran) == (0, []) and 'verdict last: True' in answer.stdout
     assert (tmp_path / 'reports/s1.json').read_text() == '' and (tmp_path / 'report.html').exists()
     assert gate('--rerun', '3')[1] == [1, 2, 3] and gate('--rerun', '3', doubts=1)[1] == [1]
     assert gate('--rerun', '15')[1] == list(range(1, 10)) and gate('--rerun', '16')[0].exit_code == 2

@@ -97,9 +97,14 @@ def test_the_ledger_keeps_what_people_wrote_there(written):
     assert 'the second board comes in January' in ' '.join(shown.split())
     shown = written.run('incidents show', 'ef7a9d').stdout
     assert 'the file system was full a day before' in ' '.join(shown.split())
-    before = {path.name: path.read_text() for path in (written.results / 'incidents' / SITE).iterdir()}
+    before = written.judged()
     written.compare('00000001')  # was judged: it is read only
-    assert {path.name: path.read_text() for path in (written.results / 'incidents' / SITE).iterdir()} == before
+    assert written.judged() == before
+    kept = {path.stem for path in (written.results / f'incidents/{SITE}.before').iterdir()}
+    assert kept == states.keys(), 'the files of that version are kept'
+    written.compare()
+    rows = list(csv.DictReader(io.StringIO(written.run('incidents', '--format', 'csv').stdout)))
+    assert states.items() <= {row['id']: row['state'] for row in rows}.items(), 'also after the newest was judged again'
 
 
 @pytest.mark.parametrize('command', ['compare', 'trend', 'fleet', 'report', 'store check', 'export --to csv'])

@@ -15,7 +15,7 @@ import pytest
 from run_reports import BEGAN, SITE, case, metric, nights, reference, report
 from scratch import ROOT
 
-from postprocess.history.findings import findings_of
+from postprocess.history.digest import judge
 from postprocess.readers.ingest import ingest
 from postprocess.results import judged
 from postprocess.results.store import Store
@@ -178,7 +178,7 @@ def test_a_damaged_file_is_named_and_its_session_judged_anew(red, table, place):
     told = red.run('store check')
     assert told.exit_code == 1 and f'{path}: damaged' in told.stdout
     store = Store(red.results)
-    assert (findings_of if table == 'findings' else verdicts_of)(store, store.find('night01'), red.sites)
+    assert judge(store, 'night01', root=red.sites).known
     assert path.read_bytes() == whole
     path.write_bytes(damaged)
     assert red.run('store repair').exit_code == 0 and red.run('store check').exit_code == 0
@@ -238,11 +238,8 @@ def test_kill_9_at_every_point_of_writing_leaves_nothing_half(red, tmp_path, mon
             break
     assert number == 12, 'two files, each written, made durable and put in its place'
     assert [*left] == [(), ('verdicts',), ('verdicts', 'findings')]
-    found = [
-        (verdicts_of(store, session, red.sites).verdicts, findings_of(store, session, red.sites))
-        for store in left.values()
-    ]
-    assert found[0] == found[1] == found[2] and found[0][1]
+    found = [judge(store, session.session, root=red.sites) for store in left.values()]
+    assert found[0] == found[1] == found[2] and found[0].known
     assert [len(judged.files(store)) for store in left.values()] == [2, 2, 2]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The answer on the newest session is kept, and never outlives a file that it follows from."""
+"""Where a site stands is kept, and never outlives a file that it follows from."""
 
 import json
 import os
@@ -15,8 +15,6 @@ from run_reports import BEGAN, SITE, case, metric, reference, report
 from ci.outcome import verdict_so_far
 from plumbline.paths import ROOT
 from postprocess.history import kept
-from postprocess.history.answer import answer
-from postprocess.results.store import Store
 
 DAY = 86400
 
@@ -37,29 +35,19 @@ def red(work):
 
 
 def judged(monkeypatch):
-    """Counts how often the digest of a session is made."""
-    from postprocess.history import answer as module
+    """Counts how often a session is judged for `plumbline status`."""
+    from postprocess.history import standing
 
-    calls, digest = [], module.digest
-    monkeypatch.setattr(module, 'digest', lambda *given: calls.append(1) or digest(*given))
+    calls, judge = [], standing.judge
+    monkeypatch.setattr(standing, 'judge', lambda *given, **options: calls.append(1) or judge(*given, **options))
     return calls
 
 
-def test_commands_on_what_did_not_change_judge_nothing_again(red, monkeypatch):
+def test_status_of_what_did_not_change_judges_nothing_again(red, monkeypatch):
+    first = red.run('status')
     calls = judged(monkeypatch)
-    for command in ('compare', 'compare --format json', 'report', 'status', 'compare night01'):
-        first = red.run(command)
-        second = red.run(command)
-        assert (first.exit_code, first.stdout) == (second.exit_code, second.stdout) and first.exit_code == 1
-    assert not calls
-
-
-def test_what_is_kept_says_what_was_judged(red):
-    store = Store(red.results)
-    again = answer(store, root=red.sites)
-    assert again.kept
-    (red.results / 'judged' / f'{SITE}.answer').unlink()
-    assert answer(Store(red.results), root=red.sites) == again
+    assert (first.exit_code, first.stdout) == (red.run('status').exit_code, red.run('status').stdout)
+    assert first.exit_code == 1 and not calls
 
 
 def acknowledge(work):
@@ -76,69 +64,37 @@ def edit_reference(work):
     ('change', 'after'),
     [
         (acknowledge, '1 acknowledged'),
-        (edit_reference, 'expected 400 '),
-        (lambda work: night(work, 2, 100.2), '1 ok'),
+        (edit_reference, '1 open'),
+        (lambda work: night(work, 2, 100.2), '1 healing'),
         (lambda work: night(work, -1, 100.0), '1 regressed'),
-        (lambda work: shutil.rmtree(work.results / 'incidents'), '1 new'),
+        (lambda work: shutil.rmtree(work.results / 'store/findings'), '1 open'),
         (lambda work: (work.sites / SITE / 'locations.csv').write_text('x\n'), 'the nodes were not compared'),
     ],
 )
-def test_whatever_the_answer_follows_from_makes_it_anew(red, monkeypatch, change, after):
+def test_whatever_it_follows_from_makes_it_anew(red, monkeypatch, change, after):
     red.run('status')
-    red.run('report')
     calls = judged(monkeypatch)
     change(red)
-    told = red.run('compare --summary')
-    assert calls and after in told.output
-    shown = red.run('status').output
-    assert ('1 acknowledged' in shown) == (change is acknowledge)
+    assert after in red.run('status').output and calls
 
 
 @pytest.mark.parametrize('damage', [b'', b'{}\nx', b'not JSON\n', b'{"session": "0\xb8"}\n', None])
-def test_a_damaged_answer_is_made_anew(red, damage):
-    path = red.results / 'judged' / f'{SITE}.answer'
+def test_a_damaged_file_is_made_anew(red, damage):
+    red.run('status')
+    path = red.results / 'judged' / f'{SITE}.json'
     whole = path.read_bytes()
     path.write_bytes(whole[:-20] if damage is None else damage)
-    assert red.run('compare').exit_code == red.run('status').exit_code == 1
-    assert path.read_bytes().partition(b'\n')[0] != (damage or b'').partition(b'\n')[0]
+    assert red.run('status').exit_code == 1
+    assert path.read_bytes() == whole
 
 
-def test_a_page_is_written_again_only_if_it_is_not_there_as_it_was(red):
-    page = red.results / 'report.html'
-    red.run('report')
-    first = page.stat()
-    red.run('report')
-    assert page.stat() == first
-    for spoil in (page.unlink, lambda: page.write_text('edited'), lambda: os.utime(page, (1, 1))):
-        spoil()
-        red.run('report')
-        assert page.stat().st_size == first.st_size and page.stat().st_mtime > 1
-    last = page.stat()
-    red.run('report --days 7')
-    assert page.stat().st_mtime_ns != last.st_mtime_ns
+def test_nothing_is_kept_where_a_file_changes_while_it_is_looked_at(red, monkeypatch):
+    from postprocess.history import standing
 
-
-def test_an_answer_with_reruns_is_not_kept(red, monkeypatch):
-    again = red.write(report(case(metrics={'triad': metric([100.0])}), uuid='again', began=BEGAN + DAY + 99))
-    assert red.run(f'compare --rerun {again}').exit_code == 0
-    assert red.run('compare').exit_code == 1
-
-
-def test_an_answer_is_not_kept_where_a_file_changes_while_it_is_made(work, monkeypatch):
-    from postprocess.history import answer as module
-
-    work.reference(reference())
-    night(work, 0)
-    digest = module.digest
-
-    def meanwhile(*given):
-        found = digest(*given)
-        edit_reference(work)
-        return found
-
-    monkeypatch.setattr(module, 'digest', meanwhile)
-    assert not answer(Store(work.results), root=work.sites).kept
-    assert kept.head(work.results, SITE) is None
+    judge = standing.judge
+    monkeypatch.setattr(standing, 'judge', lambda *given, **options: (judge(*given, **options), edit_reference(red))[0])
+    red.run('status')
+    assert kept.standings(red.results, SITE, red.sites) == []
 
 
 def test_the_state_is_of_files_that_were_replaced_by_others_of_the_same_time_and_size(work):
@@ -152,7 +108,7 @@ def test_the_state_is_of_files_that_were_replaced_by_others_of_the_same_time_and
     assert kept.state(work.results, SITE, work.sites) != before
 
 
-def test_status_of_a_kept_answer_imports_neither_numpy_nor_arrow(red):
+def test_status_of_what_is_kept_imports_neither_numpy_nor_arrow(red):
     assert red.run('status').exit_code == 1
     program = (
         'import sys; sys.argv = ["plumbline", "status", *sys.argv[1:]]\n'
@@ -206,5 +162,5 @@ def test_the_first_verdict_of_a_night_makes_no_incident_yet(work, of_case, said,
     monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
     night(work, 0, **of_case)
     assert verdict_so_far.__wrapped__(work.results, 'night00') == said
-    assert not (work.results / 'incidents').exists() and not (work.results / 'judged').exists()
+    assert not [*work.results.glob('store/findings/*/*/*')] and not (work.results / 'judged').exists()
     assert work.run('compare', '--summary').output.splitlines()[-1].partition(':')[0] == said.partition(':')[0]

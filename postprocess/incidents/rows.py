@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a session shows as rows of the table ``findings`` and facts beside them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from plumbline.causes import Code
+from plumbline.identity import SeriesId
+from plumbline.renames import check_today, today
+from postprocess.incidents.fold import Look, Night
+from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value, frozen
+from postprocess.results.store import Session
+
+TABLE = 'findings'
+_PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # fields of a scope that are one text
+_PLAIN = ('kind', 'sort', 'cause', 'loss', 'since', 'day', 'sessions', 'certain', 'named', 'cost')
+_LISTS = ('nodes', 'changed', 'evidence', 'next_steps', 'archives')
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How many `nodes` were compared over how many `sessions`, and how many things stand out.
+
+    `left_out`: what was not compared, in sentences. `absent`: nodes that were measured lately, but not tonight.
+    `drain`: node -> why it might be drained.
+    """
+
+    nodes: int
+    sessions: int
+    events: int
+    left_out: tuple[str, ...]
+    absent: tuple[str, ...]
+    drain: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a session shows beside its incidents: see `Night`.
+
+    `runs`: the number of its reports then. `fleet`: None if the nodes could not be compared.
+    """
+
+    runs: int = 0
+    looks: dict[str, Look] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    fleet: Compared | None = None
+
+
+def facts_to_json(facts: Facts) -> bytes:
+    """Return facts as JSON."""
+    return msgspec.json.encode(facts)
+
+
+def facts_from_json(text: bytes) -> Facts:
+    """Return the facts that `facts_to_json` wrote. Raises ValueError."""
+    return msgspec.json.decode(text, type=Facts)
+
+
+def night_of(session: Session, facts: Facts, incidents: Sequence[Incident]) -> Night:
+    """Return what a session shows, for the ledger."""
+    return Night(session.session, session.time, incidents, facts.looks, facts.ids)
+
+
+def to_row(incident: Incident, code: Code | None) -> dict[str, Any]:
+    """Return the row of an incident; `code`: of its cause."""
+    where = incident.where
+    return {
+        **{name: getattr(incident, name) for name in (*_PLAIN, *_LISTS, 'checks')}, **_interval(incident.interval),
+        **{name: getattr(where, name) for name in _PLACES}, 'scope_nodes': where.nodes, 'same_nodes': where.same_nodes,
+        'series': [of.to_row() | _of_value(incident.values.get(of)) for of in incident.series], 'code': code,
+        'levels': [vars(level) | level.series.to_row() for level in incident.levels],
+    }  # fmt: skip
+
+
+def _of_value(value: Value | None) -> dict[str, Any]:
+    return vars(value) | _interval(value.interval) if value else {}
+
+
+def _interval(ends: tuple[float, float] | None) -> dict[str, float | None]:
+    low, high = ends or (None, None)
+    return {'loss_low': low, 'loss_high': high}
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    return None if row['loss_low'] is None else (row['loss_low'], row['loss_high'])
+
+
+def from_row(session: Session, row: Mapping[str, Any]) -> Incident:
+    """Return the incident in a row, under the names of today."""
+    where = Scope(
+        session.site, **{name: row[name] for name in _PLACES}, nodes=tuple(row['scope_nodes']),
+        same_nodes=tuple(row['same_nodes']),
+    )  # fmt: skip
+    values = {
+        _series(of): Value(of['unit'], of['better'], of['value'], of['n'], of['expected'], of['loss'], _ends(of))
+        for of in row['series']
+        if of['unit'] is not None  # else it was not judged
+    }
+    levels = (NodeLevel(_series(of), of['node'], of['value'], of['better'], of['ratio']) for of in row['levels'])
+    return Incident(
+        where=where, series=tuple(map(_series, row['series'])), values=values, levels=tuple(levels),
+        checks=tuple(map(check_today, row['checks'])), interval=_ends(row),
+        **{name: frozen(row[name]) for name in (*_PLAIN, *_LISTS)},
+    )  # fmt: skip
+
+
+def _series(row: Mapping[str, Any]) -> SeriesId:
+    return today(SeriesId.from_row(row))

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from plumbline.identity import SeriesId, to_text
-from plumbline.renames import every_id
 
 
 @dataclass(frozen=True)
@@ -25,14 +24,9 @@ class Selection:
         return self.takes_series(of) and (not self.node or any(map(self.takes_node, nodes)))
 
     def takes_series(self, of: SeriesId) -> bool:
-        """Return True if `case` matches the check, the check and params, or the case.
-
-        And `metric` the metric, with dims or not. Names that the series had before it was renamed count, too.
-        """
-        return any(
-            _matches(self.case, id.check, f'{id.check} {to_text(id.params)}', str(id.case))
-            and _matches(self.metric, id.metric, id.name)
-            for id in every_id(of)
+        """Return True if `case` matches the check, with params or not, or the case, and `metric` the metric."""
+        return _matches(self.case, of.check, f'{of.check} {to_text(of.params)}', str(of.case)) and _matches(
+            self.metric, of.metric, of.name
         )
 
     def takes_node(self, node: str) -> bool:

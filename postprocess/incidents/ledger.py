@@ -228,8 +228,6 @@ def _read(results: Path, path: Path) -> Known:
             raise ValueError(f'its id is {known.id}')
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
-    except InputError:  # the table of renames is wrong, not this file
-        raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InputError(f'{path}: not an incident of the ledger, or damaged ({error}): repair or remove it') from None
     if known is None:

@@ -26,7 +26,6 @@ from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text, write_whole
 from plumbline.identity import ID_COLUMNS, SeriesId
 from plumbline.paths import site_folder
-from plumbline.renames import today
 from plumbline.site.sites import load_site
 from postprocess.history.answer import answer
 from postprocess.history.digest import Digest, add_history
@@ -68,7 +67,6 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     empty: dict[str, Any] = {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {}, 'series': []}
     empty['months'] = []
     content = site_content(place / 'data/site.js', place) or empty
-    content['series'] = [[*today(_id(row)).to_row().values(), *row[6:]] for row in content['series']]
     for forgotten in store.forgotten(site):
         content['sessions'].pop(forgotten.session, None)
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}

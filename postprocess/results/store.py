@@ -40,9 +40,8 @@ from plumbline.files import write_text, write_whole
 from plumbline.identity import short_name
 from plumbline.paths import is_elsewhere
 from plumbline.problems import Problem
-from plumbline.renames import renames
 from plumbline.site.sites import name_of_this_site
-from postprocess.results import judged, renamed
+from postprocess.results import judged
 from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.tables import (
     JUDGED,
@@ -374,13 +373,8 @@ class Store:
                     yield f'{one.session} forgotten'
 
     def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
-        """Return the rows of one session under today's names, missing values as None."""
-        rows = self._stored(table, session)
-        if table == 'cases':
-            renamed.cases(rows)
-        elif table in ('metrics', 'samples') and renames():
-            renamed.numbers(rows, self._stored('cases', session))
-        return rows
+        """Return the rows of one session, missing values as None."""
+        return self._follow([session], lambda sessions: next(self._tables(table, sessions)).to_pylist())
 
     def cases(self, session: Session) -> list[CaseRow]:
         """Return the rows of the cases of one session."""
@@ -390,16 +384,11 @@ class Store:
         """Return the rows of the metrics of one session."""
         return typed(MetricRow, self.rows('metrics', session))
 
-    def _stored(self, table: str, session: Session) -> list[dict[str, Any]]:
-        """Return the rows of one session under the names of their time."""
-        return self._follow([session], lambda sessions: next(self._tables(table, sessions)).to_pylist())
-
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold only the rows of `sessions`.
 
-        Check, params and metric have today's names. Every row also has `site`, `month` and `night`, the index of its
-        session in `sessions`. A number counts if ``metrics.status = 'measured'``. `more`: further tables, name ->
-        column -> values.
+        Every row also has `site`, `month` and `night`, the index of its session in `sessions`. A number counts if
+        ``metrics.status = 'measured'``. `more`: further tables, name -> column -> values.
         """
         return self._follow(list(sessions), partial(self._query, sql, more, self._as_table))
 
@@ -469,7 +458,7 @@ class Store:
             raise InputError(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
 
     def _select(self, table: str, sessions: list[Session]) -> str:
-        """Return a query for the rows of `sessions`, under today's names."""
+        """Return a query for the rows of `sessions`."""
         paths = self._paths(table, sessions)
         if table == 'sessions' or not paths:
             known = [vars(session) for session in sessions] if table == 'sessions' else []
@@ -478,10 +467,7 @@ class Store:
         if table in JUDGED:
             names = ', '.join(sorted(quoted(str(path)) for path in paths))
             return f'FROM read_parquet([{names}], hive_partitioning=false, union_by_name=true)'
-        rows = self._from_files(table, sessions)
-        if table == 'cases':
-            return renamed.select_cases(self._duckdb, rows)
-        return renamed.select_numbers(self._duckdb, rows, self._from_files('cases', sessions))
+        return self._from_files(table, sessions)
 
     def _paths(self, table: str, sessions: Sequence[Session]) -> set[Path]:
         """Return the files of `sessions` in a table; in one of `JUDGED`, of the sessions that were judged."""

@@ -143,7 +143,7 @@ def test_the_code_is_all_that_judges(monkeypatch, tmp_path):
     monkeypatch.setattr(stored, '_contents', lambda files: names.update(files) or [])
     stored._code.__wrapped__()
     found = {str(path.relative_to(ROOT)) for path in names}
-    assert {'plumbline/limits.py', 'plumbline/renames.csv', 'postprocess/statistics/method.py'} <= found
+    assert {'plumbline/limits.py', 'plumbline/references.py', 'postprocess/statistics/method.py'} <= found
     assert {'postprocess/verdicts/elsewhere.csv', 'postprocess/incidents/losses.py'} <= found
     assert not any(name.startswith(('postprocess/report', 'postprocess/cli')) for name in found)
 

@@ -259,9 +259,7 @@ def from_dict(values: Mapping[str, Any]) -> Incident:
         for of, row in rows.items()
         if 'unit' in row  # rows without a unit were not judged
     }
-    levels = tuple(
-        NodeLevel(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels']
-    )
+    levels = tuple(NodeLevel(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels'])
     where = Scope(**{name: frozen(value) for name, value in values['where'].items()})
     return Incident(**own | {'where': where, 'series': tuple(rows), 'levels': levels, 'values': numbers})
 

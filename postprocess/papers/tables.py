@@ -267,7 +267,7 @@ def _filled(source: Any, words: Mapping[str, Any]) -> Any:
 def _fits(row: Reference, partition: str, wanted: Mapping[str, Any]) -> bool:
     """Return True if a number, whose id may be a pattern, has the check, metric and dims of a source.
 
-    Params that the source does not name may have any value. 
+    Params that the source does not name may have any value.
     """
     of_source = wanted['check'], wanted['metric'], wanted.get('dims', {})
     params = dict(row.id.params)

@@ -1,33 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare each node of a session with the other nodes that measured the same, now and in earlier sessions."""
+"""The details of each node on the page: how it differs from the others over the sessions, counters and commands."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 import numpy
 from numpy import ndarray
 
-from plumbline.errors import InputError
-from plumbline.identity import natural
-from plumbline.site.locations import locations
 from plumbline.site.schedulers import scheduler
 from postprocess.history.digest import Digest
 from postprocess.history.fleet import drain
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.incidents import FAILING
-from postprocess.report.charts import Judged, judged_series
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.health import counted, facts_by_node
-from postprocess.verdicts.verdict import BAD
-from postprocess.views.table import TableRow
+from postprocess.views.nodes import NodeRow
+from postprocess.views.series import SeriesRow
 
 _COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts that only a job that read counters has
 _CELLS = 250_000  # most values of nodes on a page, the worst nodes first
@@ -38,80 +31,6 @@ _VALUES = """
     WHERE metrics.dims = wanted.dims AND status = 'measured' AND len(nodes) = 1 AND mean > 0
     GROUP BY ALL
 """
-
-
-class NodeRow(NamedTuple):
-    """A node in the table of nodes.
-
-    `metrics`: ids of its metrics; `bad`: ids of the bad ones. `typical`: median difference from the other nodes, in %.
-    `worst`: the metric with the largest difference, which is `furthest` %. `incidents`: ids of the incidents of the
-    node. `before`: the earlier days on which it stood out. `drain`: why it is proposed to drain it.
-    """
-
-    name: str
-    metrics: list[int]
-    bad: list[int]
-    typical: float | None
-    worst: Judged | None
-    furthest: float | None
-    incidents: list[str]
-    before: list[str]
-    places: str
-    drain: str
-
-    def to_row(self) -> TableRow:
-        """Return the node as plain values by the keys of the columns `NODES`, and the id of its `worst` metric."""
-        counts = {'bad': len(self.bad), 'metrics': len(self.metrics)}
-        worst = {'worst': self.worst.series.what if self.worst else '', 'worst_id': self.worst and self.worst.id}
-        return self._asdict() | counts | worst
-
-
-def nodes(
-    series: Sequence[Judged], cases: Mapping[int, CaseRow], digest: Digest, root: Path | None = None
-) -> list[NodeRow]:
-    """Return the nodes on which judged series were measured, the worst first."""
-    located: Mapping[str, set[str]] = {}
-    with suppress(InputError):  # the digest reports this error
-        located = locations(digest.comparison.session.site, root)
-    metrics: dict[str, set[int]] = {}
-    bad: dict[str, set[int]] = {}
-    beside: dict[str, list[tuple[float, Judged]]] = {}
-    for judged in series:
-        values: dict[str, list[float]] = {}
-        for row in judged.rows:
-            names: Sequence[str] = cases[row.case_id].nodes if row.case_id is not None else []
-            for name in names:
-                metrics.setdefault(name, set()).add(judged.id)
-                if row.verdict in BAD:
-                    bad.setdefault(name, set()).add(judged.id)
-            if len(names) == 1 and row.value is not None and row.value > 0:
-                values.setdefault(names[0], []).append(row.value)
-        if len(values) >= FEWEST_NODES:
-            own = {name: median(deviations) for name, deviations in values.items()}
-            level = median(own.values())
-            for name, value in own.items():
-                beside.setdefault(name, []).append((100 * judged.quantity.sign * (value / level - 1), judged))
-    incidents: dict[str, list[str]] = {}
-    for known in digest.of_state(*FAILING, 'acknowledged', 'suspected'):
-        for name in known.incident.own_nodes:
-            incidents.setdefault(name, []).append(known.id)
-    node_rows = []
-    for name, measured in metrics.items():
-        changes = beside.get(name, [])
-        furthest, worst = min(changes, key=lambda change: change[0], default=(None, None))
-        typical = median(change for change, _ in changes) if changes else None
-        place = ', '.join(sorted(located.get(name, ()), key=natural))
-        why = digest.fleet.drain.get(name, '') if digest.fleet else ''
-        theirs, before, short = incidents.get(name, []), digest.before.get(name, []), sorted(bad.get(name, ()))
-        node_rows.append(NodeRow(name, sorted(measured), short, typical, worst, furthest, theirs, before, place, why))
-    return sorted(node_rows, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))
-
-
-def of_session(digest: Digest, store: Store, root: Path | None = None) -> list[NodeRow]:
-    """Return the nodes of the session of a digest, the worst first. Raises InputError if the store cannot be read."""
-    judged = [metric for metric in judged_series(digest.comparison) if metric.worst.verdict != 'informational']
-    cases = {case.case_id: case for case in store.cases(digest.comparison.session)}
-    return nodes(judged, cases, digest, root)
 
 
 class Band(NamedTuple):
@@ -126,12 +45,12 @@ class Band(NamedTuple):
     own: dict[str, ndarray]
 
 
-def bands(store: Store, sessions: Sequence[Session], series: Sequence[Judged]) -> dict[int, Band]:
+def bands(store: Store, sessions: Sequence[Session], series: Sequence[SeriesRow]) -> dict[int, Band]:
     """Return id -> band of each series that enough nodes measured; NaN in sessions without a value.
 
     Raises InputError if the store cannot be read.
     """
-    rows = [judged.series.to_row() | {'id': judged.id} for judged in series if len(judged.rows) >= FEWEST_NODES]
+    rows = [one.series.to_row() | {'id': one.id} for one in series if len(one.jobs) >= FEWEST_NODES]
     if not rows:
         return {}
     wanted = {key: [row[key] for row in rows] for key in rows[0]}

@@ -315,8 +315,8 @@ def look_back(results: Path, uuid: str) -> LookBack:
 
 @isolated
 def _look_back(results: Path, uuid: str) -> LookBack:
+    from postprocess.readers import check
     from postprocess.report.page import write_page
-    from postprocess.results import check
 
     store, digest = _answer_on(results, uuid)
     page = write_page(results / 'report.html', store, digest)

@@ -323,8 +323,8 @@ def check(results: Results = DEFAULT) -> None:
     Removes the unfinished files of writers that were killed more than an hour ago. Exit code 1 if anything is wrong.
     """
     from postprocess.incidents import ledger
+    from postprocess.readers import check as module
     from postprocess.readers.run_reports import reports_below
-    from postprocess.results import check as module
     from postprocess.results.store import Store
     from postprocess.text import count
 
@@ -347,14 +347,14 @@ def check(results: Results = DEFAULT) -> None:
 
 @store.command()
 def repair(results: Results = DEFAULT) -> None:
-    """Move damaged files aside, ingest their sessions again from their run reports, and write missing checksums.
+    """Move damaged files aside, and ingest their sessions again from their run reports.
 
     Nothing is deleted: damaged files are kept below store-damaged/ of the results. Exit code 1 if anything is still
     wrong.
     """
-    from postprocess.readers.repair import repair as steps
+    from postprocess.readers.check import faults
+    from postprocess.readers.check import repair as steps
     from postprocess.readers.run_reports import reports_below
-    from postprocess.results.check import faults
     from postprocess.results.store import Store
 
     sentences = list(steps(Store(results)))

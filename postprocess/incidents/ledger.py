@@ -20,8 +20,8 @@ from postprocess.incidents import correction
 from postprocess.incidents.correction import Began, Selection
 from postprocess.incidents.incident import from_dict, frozen
 from postprocess.incidents.known import Acknowledged, Known, Seen, last_day, without
+from postprocess.results.files import listed
 from postprocess.results.store import Session, Store
-from postprocess.results.tables import listed
 
 _SCHEMA = 1
 

@@ -17,8 +17,8 @@ from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
 from postprocess.readers.same_units import convert
 from postprocess.results.repeated import mark_repeated
+from postprocess.results.rows import RunReport
 from postprocess.results.store import ForgottenError, Store
-from postprocess.results.tables import RunReport
 from postprocess.text import count, one_line
 
 _SOME = 5  # most metrics that a sentence names
@@ -34,7 +34,7 @@ def ingest(
     `expected` and `problems`: for the sessions of run reports. `format`: of files that ReFrame did not write; `stated`:
     what they do not say.
     """
-    sites, found_any = set(), False
+    found_any = False
     undecided: set[tuple[str, str, str]] = set()
     for report in _found(store, paths, site, perflogs, format, stated):
         found_any = True
@@ -45,34 +45,34 @@ def ingest(
         if isinstance(report, InputError):
             yield report
             continue
-        session, repeated = report.session, []
-        if session['source'].endswith('report'):
+        session = report.session
+        repeated: list[str] = []
+        if session.source.endswith('report'):
             told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
-            session |= {'expected': expected, 'problems': [*map(str, told), *session['problems']]}
-            session['problem_facts'] = json.dumps([vars(each) for each in told if each.kind != 'session'])
+            facts = json.dumps([vars(each) for each in told if each.kind != 'session'])
+            said = [*map(str, told), *session.problems]
+            report = replace(report, session=replace(session, expected=expected, problems=said, problem_facts=facts))
         try:
-            if session['source'].endswith('report'):
-                repeated = mark_repeated(store, report)
-            if session['source'] not in ('report', 'database'):
-                converted = convert(store, report)
+            if session.source.endswith('report'):
+                report, repeated = mark_repeated(store, report)
+            if session.is_of_another_suite:
+                report, converted = convert(store, report)
             added = store.add(report)
         except ForgottenError as error:
-            yield f'{session["report"]}: not stored: {error}'
+            yield f'{session.report}: not stored: {error}'
             continue
         except InputError as error:
             yield error
             continue
-        sites.add(report.site)
-        name = f'{session["report"]}: session {session["session"]} of {report.site}'
+        name = f'{session.report}: session {session.session} of {session.site}'
         if added:
-            of = f' of {expected}' if expected not in (None, session['ran']) else ''
-            ran, samples = count(session['ran'], 'case') + of, count(len(report.samples), 'sample')
-            key = ('partition', 'environ', 'name', 'result')
-            once = report.cases if format else {tuple(map(case.get, key)): case for case in report.cases}.values()
-            results = Counter(case['result'] for case in once)
+            of = f' of {expected}' if expected not in (None, session.ran) else ''
+            ran, samples = count(session.ran, 'case') + of, count(len(report.samples), 'sample')
+            several = {(case.partition, case.environ, case.name, case.result): case for case in report.cases}
+            results = Counter(case.result for case in (report.cases if format else several.values()))
             others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
             ran += f' ({", ".join(others)})' if others else ''
-            yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
+            yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session.started, session.ended)])
             yield from repeated
             yield from (f'{name}: {note}' for note in (*report.notes, *converted))
             undecided |= report.undecided
@@ -81,8 +81,6 @@ def ingest(
             yield f'{name} is in the store already: nothing changed{ignored}'
     if not found_any:
         yield 'nothing new: the store has all of it already'
-    for name in sites:
-        store.compact(name)
     if undecided:
         names = [f'{check} {metric} in {unit or "no unit"}' for check, metric, unit in sorted(undecided)]
         some = ', '.join(names[:_SOME]) + (', ...' if names[_SOME:] else '')

@@ -24,12 +24,11 @@ from plumbline.causes import Cause
 from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import from_text, pairs, to_text
 from plumbline.measurement import Measurement
-from plumbline.record import summarize
 from postprocess.readers import values
 from postprocess.readers.formats import READERS, Reader
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, clock_problems
-from postprocess.results.tables import RunReport, metric_row, why_columns
+from postprocess.results.rows import CaseRow, MetricRow, RunReport, SampleRow, Session, explained, metric_row
 
 _SHOWN = 3  # parts that are named
 
@@ -135,24 +134,13 @@ def _report(
     # a session that the file names is identified by its numbers, so a file that has grown does not add it again; a
     # session without a name is identified by the file
     of = hashlib.sha256(f'{site} {session} {found if session else identity}'.encode()).hexdigest()
-    row = {  # the name begins with the digest, because often only the beginning of a name is shown
-        'session': f'{of[:12]}-{name}', 'started': min(times), 'ended': max(times), 'hostname': '', 'cmdline': '',
-        'reframe': '', 'selection': [], 'narrowed_by': [], 'runs': 1,
-        'problems': clock_problems(min(times), max(times)),
-        'report': str(path.absolute()), 'report_sha256': digest, 'source': f'{name} file',
-    }  # fmt: skip
-    by_case: dict[tuple[str, str, str, str, str], list[Measurement]] = defaultdict(
-        list
-    )  # each node that measured a case is a job of its own
-    for measurement in found:
-        by_case[
-            measurement.partition,
-            measurement.environ,
-            measurement.check,
-            to_text(pairs(dict(measurement.params))),
-            measurement.node,
-        ].append(measurement)
-    cases, metrics, samples = [], [], []
+    by_case: dict[tuple[str, str, str, str, str], list[Measurement]] = defaultdict(list)
+    for each in found:  # each node that measured a case is a job of its own
+        params = to_text(pairs(dict(each.params)))
+        by_case[each.partition, each.environ, each.check, params, each.node].append(each)
+    cases: list[CaseRow] = []
+    metrics: list[MetricRow] = []
+    samples: list[SampleRow] = []
     undecided: set[tuple[str, str, str]] = set()
     for number, ((partition, environ, check, text, node), of_case) in enumerate(by_case.items()):
         params, dims_of_case = rules.split(check, text)
@@ -178,22 +166,23 @@ def _report(
             fault = next(filter(None, faults.values()), '')
             failed = failed or fault
             rows.append((columns, numbers, '' if numbers else fault or 'it has no value'))
-        cases.append({
-            'case_id': number, 'round': 0, 'purpose': '', 'partition': partition, 'environ': environ, 'check': check,
-            'params': params, 'name': ' %'.join([check, *filter(None, params.split(','))]), 'fixture': False,
-            'benchmark': True, 'result': 'fail' if failed else 'pass', 'fail_phase': 'sanity' if failed else None,
-            'tags': [], 'trials': max(each.trial for each in of_case),
-            'nodes': node.split(',') if node else [],
-            'completed': max(each.time or written for each in of_case), 'trial_seconds': [], 'evidence': '',
-            **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
-            'provenance': json.dumps({'format': name}), **why_columns([Cause('said', failed)] if failed else []),
-        })  # fmt: skip
+        case = CaseRow(
+            number, partition, environ, check, params, name=' %'.join([check, *filter(None, params.split(','))]),
+            result='fail' if failed else 'pass', fail_phase='sanity' if failed else None,
+            trials=max(each.trial for each in of_case), nodes=node.split(',') if node else [],
+            completed=max(each.time or written for each in of_case), provenance=json.dumps({'format': name}),
+        )  # fmt: skip
+        cases.append(explained(case, [Cause('said', failed)] if failed else []))
         for columns, numbers, missing in rows:
-            summary = vars(summarize([*numbers.values()]))
-            metrics.append(metric_row(cases[-1], summary | columns | {'missing': missing or None}))
-            key = {'case_id': number, 'metric': columns['metric'], 'dims': columns['dims'], 'node': node}
-            samples += [key | {'trial': trial, 'value': value} for trial, value in numbers.items()]
-    return RunReport(site, row | {'ran': len(cases)}, cases, metrics, samples, undecided=frozenset(undecided))
+            row = metric_row(case, columns | {'missing': missing or None}, [*numbers.values()])
+            metrics.append(row)
+            samples += [SampleRow(number, row.metric, row.dims, trial, node, of) for trial, of in numbers.items()]
+    about = Session(  # the name begins with the digest, because often only the beginning of a name is shown
+        site, f'{of[:12]}-{name}', min(times), max(times), hostname='', cmdline='', reframe='', selection=[],
+        narrowed_by=[], runs=1, ran=len(cases), problems=clock_problems(min(times), max(times)),
+        report=str(path.absolute()), report_sha256=digest, source=f'{name} file',
+    )  # fmt: skip
+    return RunReport(about, cases, metrics, samples, undecided=frozenset(undecided))
 
 
 def _fault(of: Measurement, value: float, columns: Mapping[str, Any]) -> str:

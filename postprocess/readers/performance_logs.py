@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.causes import Cause
-from plumbline.record import summarize
 from postprocess.readers import values
 from postprocess.readers.log_formats import reader_of
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
+from postprocess.results.rows import CaseRow, MetricRow, RunReport, SampleRow, Session, explained, metric_row
 from postprocess.results.store import Store
-from postprocess.results.tables import RunReport, metric_row, why_columns
 from postprocess.text import names_in
 
 _NAMES = ('display_name', 'name', 'unique_name', 'short_name')
@@ -185,50 +184,47 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
     digest = hashlib.sha256(repr([sorted(line.fields.items()) for line in lines]).encode()).hexdigest()
     began, ended = min(line.completed for line in lines), max(line.completed for line in lines)
     day = f'{began:%Y-%m-%d}'
-    session = {  # the name begins with the digest, because often only the beginning of a name is shown
-        'session': f'{digest[:12]}-perflog-{day}', 'started': began, 'ended': ended, 'hostname': '', 'cmdline': '',
-        'reframe': lines[0].fields.get('version', ''), 'selection': [], 'narrowed_by': [], 'runs': 1,
-        'ran': len(lines), 'problems': clock_problems(began, ended), 'report': f'performance logs of {day}',
-        'report_sha256': digest, 'source': 'perflog',
-    }  # fmt: skip
-    cases, metrics, samples = [], [], []
+    session = Session(  # the name begins with the digest, because often only the beginning of a name is shown
+        system, f'{digest[:12]}-perflog-{day}', began, ended, hostname='', cmdline='',
+        reframe=lines[0].fields.get('version', ''), selection=[], narrowed_by=[], runs=1, ran=len(lines),
+        problems=clock_problems(began, ended), report=f'performance logs of {day}', report_sha256=digest,
+        source='perflog',
+    )  # fmt: skip
+    cases: list[CaseRow] = []
+    metrics: list[MetricRow] = []
+    samples: list[SampleRow] = []
     undecided: set[tuple[str, str, str]] = set()
     for number, line in enumerate(lines):
         check, params = check_and_params(line.name)
         params, dims_of_case = rules.split(check, params)
         of_line = list(_metrics(line.fields, check, rules))
-        cases.append(_case(number, line, [beyond for *_, beyond in of_line if beyond]) | {'params': params})
-        nodes = ','.join(cases[-1]['nodes'])
-        for row, value, is_known, _ in of_line:
-            row['dims'] = with_dims(row['dims'], dims_of_case)
+        case = _case(number, line, check, params, [beyond for *_, beyond in of_line if beyond])
+        cases.append(case)
+        for columns, value, is_known, _ in of_line:
+            columns['dims'] = with_dims(columns['dims'], dims_of_case)
             if not is_known:
-                undecided.add((check, row['metric'], row['unit']))
-            missing = values.fault(value, row)
+                undecided.add((check, columns['metric'], columns['unit']))
+            missing = values.fault(value, columns)
             usable = [] if missing else [value]
-            metrics.append(metric_row(cases[-1], vars(summarize(usable)) | row | {'missing': missing or None}))
-            key = {'case_id': number, 'metric': row['metric'], 'dims': row['dims'], 'trial': 1, 'node': nodes}
-            samples += [key | {'value': value} for value in usable]
-    return RunReport(system, session, cases, metrics, samples, undecided=frozenset(undecided))
+            row = metric_row(case, columns | {'missing': missing or None}, usable)
+            metrics.append(row)
+            samples += [SampleRow(number, row.metric, row.dims, 1, ','.join(case.nodes), value) for value in usable]
+    return RunReport(session, cases, metrics, samples, undecided=frozenset(undecided))
 
 
-def _case(number: int, line: LogLine, beyond: Sequence[Cause]) -> dict[str, Any]:
+def _case(number: int, line: LogLine, check: str, params: str, beyond: Sequence[Cause]) -> CaseRow:
     """Return the row of a case; `beyond`: the metrics beyond their bounds, which are why it failed."""
     fields = line.fields
-    check, params = check_and_params(line.name)
     result = fields.get('result') or ('fail' if beyond else 'pass')  # not every format of a log has the result
     exitcode = fields.get('job_exitcode', '')
-    return {
-        'case_id': number, 'round': 0, 'purpose': '', 'partition': fields['partition'],
-        'environ': fields['environ'], 'check': check,
-        'params': params, 'name': line.name, 'fixture': False, 'benchmark': True, 'result': result,
-        'fail_phase': 'performance' if result == 'fail' and beyond else None, 'tags': [], 'trials': 1,
-        'job_id': fields.get('jobid'), 'job_exitcode': int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,
-        'nodes': _nodes(fields.get('job_nodelist', '')), 'completed': line.completed,
-        'trial_seconds': [], 'evidence': '',
-        **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
-        'provenance': json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
-        **why_columns(beyond if result == 'fail' else []),
-    }  # fmt: skip
+    case = CaseRow(
+        number, fields['partition'], fields['environ'], check, params, line.name, result=result,
+        fail_phase='performance' if result == 'fail' and beyond else None, trials=1, job_id=fields.get('jobid'),
+        job_exitcode=int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,
+        nodes=_nodes(fields.get('job_nodelist', '')), completed=line.completed,
+        provenance=json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
+    )  # fmt: skip
+    return explained(case, beyond if result == 'fail' else [])
 
 
 def _nodes(text: str) -> list[str]:
@@ -242,7 +238,7 @@ def _nodes(text: str) -> list[str]:
 def _metrics(
     fields: dict[str, str], check: str, rules: Rules
 ) -> Iterator[tuple[dict[str, Any], float, bool, Cause | None]]:
-    """Yield (row, value, True if its direction is known, cause if beyond its bounds) for each metric of a line."""
+    """Yield (columns, value, True if its direction is known, cause if beyond its bounds) of each metric of a line."""
     for column in fields:
         name, value = column.removesuffix('_value'), values.number(fields[column])
         if name == column or value is None:

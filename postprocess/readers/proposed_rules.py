@@ -12,8 +12,8 @@ from pathlib import Path
 from plumbline.errors import InputError
 from postprocess.readers.performance_logs import read_perflogs
 from postprocess.readers.run_reports import is_database, read_report, sessions_in
+from postprocess.results.rows import RunReport
 from postprocess.results.store import Store
-from postprocess.results.tables import RunReport
 
 _ALIKE = 3  # if at least so many names differ only in a number, the number is proposed as a dim
 _PAIR = re.compile(r'(\w+)=([^,; ]+)')
@@ -63,13 +63,13 @@ def proposed(reports: Iterable[RunReport]) -> tuple[str, int, int]:
     undecided: set[tuple[str, str, str]] = set()
     examples: dict[tuple[str, str, str], float] = {}
     for report in reports:
-        checks = {case['case_id']: case['check'] for case in report.cases}
+        checks = {case.case_id: case.check for case in report.cases}
         undecided |= report.undecided
         for row in report.metrics:
-            key = (checks[row['case_id']], row['metric'], row['unit'])
-            known[key] = row['better']
-            if row['mean'] is not None:
-                examples[key] = row['mean']
+            key = (checks[row.case_id], row.metric, row.unit)
+            known[key] = row.better
+            if row.mean is not None:
+                examples[key] = row.mean
     if not known:
         raise InputError('no test of another suite with a performance value was found')
     lines = ['# Known by reference bounds or unit, without a rule:']

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from postprocess.results.rows import RunReport, SampleRow
 from postprocess.results.store import Store
-from postprocess.results.tables import RunReport, reached_its_end
+from postprocess.results.tables import reached_its_end
 from postprocess.text import count
 
 DAYS = 90  # days of sessions that are compared
@@ -38,40 +40,38 @@ def telling_digits(value: float) -> float:
     return _OF_COMPUTED if digits > _PRINTED else float(min(max(digits - _FIRST, 0), _MOST))
 
 
-def mark_repeated(store: Store, report: RunReport) -> list[str]:
-    """Make invalid the metrics of each case that printed an earlier session's samples again; say which.
+def mark_repeated(store: Store, report: RunReport) -> tuple[RunReport, list[str]]:
+    """Return `report` with the metrics of each case invalid that printed an earlier session's samples again; say which.
 
     A trial repeats another one if all its samples are those of one trial of the same check, params, partition and
     environ. Earlier sessions are those of the site that ended before this one began. Raises InputError.
     """
-    started = report.session['started']
-    earlier = [
-        session for session in store.sessions(report.site) if started - timedelta(DAYS) < session.ended <= started
-    ]
-    cases = {case['case_id']: case for case in report.cases if reached_its_end(case['result'], case['fail_phase'])}
-    trials: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
+    started, of_site = report.session.started, store.sessions(report.session.site)
+    earlier = [session for session in of_site if started - timedelta(DAYS) < session.ended <= started]
+    cases = {case.case_id: case for case in report.cases if reached_its_end(case.result, case.fail_phase)}
+    trials: dict[tuple[int, int], list[SampleRow]] = defaultdict(list)
     for sample in report.samples:
-        if sample['case_id'] in cases:
-            trials[sample['case_id'], sample['trial']].append(sample)
+        if sample.case_id in cases:
+            trials[sample.case_id, sample.trial].append(sample)
     if not (earlier and trials):
-        return []
+        return report, []
     # Honest nights end here: that each sample of enough trials is in any earlier case, too, is seldom chance
     anywhere = store.select(_ANYWHERE, earlier, tonight=_columns(trials, _NUMBER))
     known = {tuple(row[name] for name in _NUMBER) for row in anywhere}
     digits = {
-        trial: sum(telling_digits(sample['value']) for sample in samples)
+        trial: sum(telling_digits(sample.value) for sample in samples)
         for trial, samples in trials.items()
-        if all(tuple(sample[name] for name in _NUMBER) in known for sample in samples)
+        if all((sample.metric, sample.dims, sample.value) in known for sample in samples)
     }
     of_case: dict[int, float] = defaultdict(float)
     for (number, _), telling in digits.items():
         of_case[number] += telling
     suspects = {trial: trials[trial] for trial in digits if of_case[trial[0]] >= _ENOUGH}
     if not suspects:
-        return []
+        return report, []
     columns = _columns(suspects, ('case_id', 'trial', *_NUMBER))
     for name in ('partition', 'environ', 'check', 'params'):
-        columns[name] = [cases[number][name] for number in columns['case_id']]
+        columns[name] = [getattr(cases[number], name) for number in columns['case_id']]
     told: dict[tuple[int, int], dict[int, float]] = defaultdict(dict)
     for row in store.select(_IN_THE_SAME_CASE, earlier, tonight=columns):
         trial = row['case_id'], row['trial']
@@ -86,12 +86,13 @@ def mark_repeated(store: Store, report: RunReport) -> list[str]:
                 f'printed again: {count(same, "sample")} of {count(len(of_trials), "trial")} are to the last digit '
                 f'those of session {before.short_name} of {before.started:%Y-%m-%d %H:%M}'
             )
-    for metric in report.metrics:
-        if why := said.get(metric['case_id']):
-            metric |= {'invalid': metric.get('invalid') or why, 'status': 'invalid'}
-    return [f'{cases[number]["name"]}: {why}' for number, why in said.items()]
+    metrics = [
+        row._replace(invalid=row.invalid or said[row.case_id], status='invalid') if row.case_id in said else row
+        for row in report.metrics
+    ]
+    return replace(report, metrics=metrics), [f'{cases[number].name}: {why}' for number, why in said.items()]
 
 
-def _columns(trials: dict[tuple[int, int], list[dict[str, Any]]], names: tuple[str, ...]) -> dict[str, list[Any]]:
+def _columns(trials: dict[tuple[int, int], list[SampleRow]], names: tuple[str, ...]) -> dict[str, list[Any]]:
     """Return the fields `names` of all samples of `trials`, by column."""
-    return {name: [sample[name] for samples in trials.values() for sample in samples] for name in names}
+    return {name: [getattr(sample, name) for samples in trials.values() for sample in samples] for name in names}

@@ -46,14 +46,14 @@ def found_in(name, *paths):
     found = Found({}, {}, [], set(), set())
     for path in paths:
         for report in read_measurements(path, name, 'box'):
-            cases = {case['case_id']: (case['check'], case['params']) for case in report.cases}
-            found.failed.update({cases[c['case_id']]: c['fail_reason'] for c in report.cases if c['result'] == 'fail'})
+            cases = {case.case_id: (case.check, case.params) for case in report.cases}
+            found.failed.update({cases[c.case_id]: c.fail_reason for c in report.cases if c.result == 'fail'})
             found.notes.extend(report.notes)
-            found.days.add(f'{report.session["started"]:%Y-%m-%d}')
+            found.days.add(f'{report.session.started:%Y-%m-%d}')
             found.undecided.update(report.undecided)
             for row in report.metrics:
-                key = *cases[row['case_id']], row['metric'], row['dims']
-                found.numbers[key] = (row['mean'], row['unit'], row['n'])
+                key = *cases[row.case_id], row.metric, row.dims
+                found.numbers[key] = (row.mean, row.unit, row.n)
     return found
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import sys
@@ -35,7 +34,7 @@ from postprocess.report.details import packed, unfolded
 from postprocess.report.overview import OverviewRow, leading, overview
 from postprocess.report.plots import Plot
 from postprocess.report.printed import printed
-from postprocess.results.rows import CaseRow
+from postprocess.results.rows import CaseRow, decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts.derived import OF_PEAK, derived
@@ -260,7 +259,7 @@ def _style(series: Iterable[SeriesRow], cases: Mapping[int, CaseRow]) -> Style:
     draw: dict[str, dict[str, Any]] = {}
     own = [cases[job.case_id] for one in series for job in one.jobs if job.case_id is not None]
     for texts in dict.fromkeys((case.dims, case.draw) for case in own):  # most cases declare the same
-        of_dims, of_draw = (json.loads(text or '{}') for text in texts)
+        of_dims, of_draw = map(decoded, texts)
         dims |= {name: Dim(**dim) for name, dim in of_dims.items()}
         draw |= of_draw
     return Style(dims, draw)

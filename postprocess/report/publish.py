@@ -36,6 +36,7 @@ from postprocess.report.details import of_report
 from postprocess.report.page import page_of, template, to_html, uplot
 from postprocess.report.site_data import SCHEMA, Content, short, site_content, write
 from postprocess.report.site_nodes import Nodes
+from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, one_line
 from postprocess.verdicts.stored import verdicts_of
@@ -135,7 +136,7 @@ def _row(judged: Iterable[SeriesRow], numbers: Mapping[SeriesId, int], store: St
     every = [own.get(number) for number in range(max(own, default=-1) + 1)]
     facts: dict[str, set[str]] = {}
     for row in store.select('SELECT DISTINCT provenance FROM cases', [session]):
-        for fact, value in json.loads(row['provenance']).items():
+        for fact, value in decoded(row['provenance']).items():
             if matches(fact, FACTS):
                 facts.setdefault(fact, set()).add(one_line(str(value)) or '')
     return {

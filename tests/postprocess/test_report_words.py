@@ -246,10 +246,10 @@ def test_the_lines_of_bad_verdicts_of_jobs_with_an_archive_are_shown(monkeypatch
 
 
 @each_row(('values', 'trials', 'sign', 'invalid', 'wanted'), [
-    ({}, 2, 1, False, Wanted('triad')), ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2, 3.0)),
-    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, -1, False, Wanted('triad', 1, 5.0)),
-    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, True, Wanted('triad', 1, 5.0)),
-    ({1: 5.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2)), ({1: 5.0}, None, 1, False, Wanted('triad', 1, 5.0)),
+    ({}, 2, 1, False, Wanted('triad')), ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2, lost=False)),
+    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, -1, False, Wanted('triad', 1, lost=False)),
+    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, True, Wanted('triad', 1, lost=False)),
+    ({1: 5.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2)), ({1: 5.0}, None, 1, False, Wanted('triad', 1, lost=False)),
 ])  # fmt: skip
 def test_the_trial_that_lacks_its_number_or_is_the_worst_is_shown(values, trials, sign, invalid, wanted):
     samples = {(7, 'triad', '-'): values} if values else {}

@@ -32,8 +32,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'tests'), str(ROOT / 'tests/checks')]
 import output_mutations  # noqa: E402
 
 from plumbline.errors import InputError  # noqa: E402
-from postprocess.readers.measurements import read_measurements  # noqa: E402
-from postprocess.readers.performance_logs import read_perflogs  # noqa: E402
+from postprocess.formats.measurements import read_measurements  # noqa: E402
+from postprocess.formats.performance_logs import read_perflogs  # noqa: E402
 from postprocess.readers.run_reports import read_report, sessions_in  # noqa: E402
 from postprocess.results.rows import RunReport  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
@@ -121,7 +121,7 @@ def inputs(folder: Path) -> Iterator[Input]:
         yield Input(f'run report {version}', 'report.json', text, lambda path: iter([read_report(path)]))
     yield Input('database', 'results.db', text, lambda path: sessions_in(path, ()))
     log = (OUTPUTS / 'reframe-perflog.txt').read_text()
-    yield Input('performance log', 'a.log', log, lambda path: read_perflogs([path], Store(folder / 'none')))
+    yield Input('performance log', 'a.log', log, lambda path: read_perflogs(Store(folder / 'none'), [path]))
 
 
 def _write_database(path: Path, report: str) -> None:

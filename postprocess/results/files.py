@@ -180,5 +180,6 @@ def _errors(path: Path) -> Iterator[None]:
     except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
         if isinstance(error, OSError) and error.errno:
             raise InputError(f'{path}: cannot be read: {os.strerror(error.errno)}') from None
-        why = str(error).splitlines()[0].rstrip('.') if isinstance(error, (OSError, ValueError)) else _CHANGED
+        said = str(error) if isinstance(error, (OSError, ValueError)) else ''
+        why = (said or _CHANGED).splitlines()[0].rstrip('.')
         raise InputError(f'{path}: damaged, or not a file of the store: {why}; {repair}') from None

@@ -346,9 +346,7 @@ class Store:
             return f'FROM of_{table}'
         names = ', '.join(quoted(str(path)) for path in paths)
         rows = f'FROM read_parquet([{names}], hive_partitioning=false, union_by_name=true)'
-        return (
-            f'{rows} UNION ALL BY NAME FROM of_{table}'  # which has a column that all files of an earlier version lack
-        )
+        return f'{rows} UNION ALL BY NAME FROM of_{table}'  # which has columns that files of an earlier version lack
 
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:

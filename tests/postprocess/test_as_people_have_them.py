@@ -15,7 +15,7 @@ from scratch import OUTPUTS, ROOT
 
 from plumbline.errors import InputError
 from plumbline.outputs import plain
-from postprocess.readers.measurements import read_measurements
+from postprocess.formats.measurements import read_measurements
 
 FOLDER = ROOT / 'tests/data/as-people-have-them'
 XDMOD = """title

@@ -13,8 +13,7 @@ from rows import each_row
 from run_reports import BEGAN
 
 from plumbline.errors import InputError
-from postprocess.readers.formats import READERS
-from postprocess.readers.measurements import read_measurements, readers
+from postprocess.formats.measurements import READERS, read_measurements, readers
 from postprocess.readers.rules import Rules
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in

@@ -5,7 +5,7 @@ import pytest
 from scratch import OUTPUTS
 
 from plumbline.errors import InputError
-from postprocess.readers.measurements import read_measurements
+from postprocess.formats.measurements import read_measurements
 
 RATE = 'GFlop/s', 'higher'
 

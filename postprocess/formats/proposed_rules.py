@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from plumbline.errors import InputError
-from postprocess.readers.performance_logs import read_perflogs
+from postprocess.formats.performance_logs import read_perflogs
 from postprocess.readers.run_reports import is_database, read_report, sessions_in
 from postprocess.results.rows import RunReport
 from postprocess.results.store import Store
@@ -47,7 +47,7 @@ def _read(path: Path, store: Store) -> Iterator[RunReport | InputError]:
         if is_database(path):
             yield from sessions_in(path, ())
         elif re.search(r'\.log(\.h\d+)?$', path.name):
-            yield from read_perflogs([path], store)
+            yield from read_perflogs(store, [path])
         else:
             yield read_report(path)
     except InputError as error:

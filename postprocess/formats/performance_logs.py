@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.causes import Cause
+from postprocess.formats.log_formats import reader_of
 from postprocess.readers import values
-from postprocess.readers.log_formats import reader_of
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
 from postprocess.results.rows import CaseRow, MetricRow, RunReport, SampleRow, Session, explained, metric_row
@@ -57,10 +57,12 @@ class LogLine:
         return (self.completed, *self.case, self.fields.get('jobid'))
 
 
-def read_perflogs(paths: Iterable[Path], store: Store, rules: Rules = NO_RULES) -> Iterator[RunReport | ReportError]:
+def read_perflogs(
+    store: Store, paths: Iterable[Path], site: str | None = None, rules: Rules = NO_RULES
+) -> Iterator[RunReport | ReportError]:
     """Yield a report for each run of a system with lines that the store lacks, and an error for each unusable file.
 
-    For a file with some unusable lines it yields both.
+    For a file with some unusable lines it yields both. `site`: not used, the lines name their system.
     """
     lines: dict[str, dict[tuple[Any, ...], LogLine]] = defaultdict(dict)
     for path in paths:

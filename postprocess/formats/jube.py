@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.measurement import Measurement
-from postprocess.readers.formats import fields
+from postprocess.formats import fields
 
 _SEPARATORS = ',;\t|'
 _SPREAD = re.compile(r'_(?:std|cnt|min|max|first|last)$')  # ends of the names of JUBE's statistics other than the mean

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import EntryPoint, entry_points
@@ -24,12 +24,35 @@ from plumbline.causes import Cause
 from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import from_text, pairs, to_text
 from plumbline.measurement import Measurement
+from postprocess.formats import (
+    asv,
+    bencher,
+    conbench,
+    github_action_benchmark,
+    google_benchmark,
+    hyperfine,
+    jube,
+    pyperf,
+    pytest_benchmark,
+    ramble,
+    superbench,
+    table,
+    xdmod,
+)
 from postprocess.readers import values
-from postprocess.readers.formats import READERS, Reader
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, clock_problems
 from postprocess.results.rows import CaseRow, MetricRow, RunReport, SampleRow, Session, explained, metric_row
+from postprocess.results.store import Store
 
+Reader = Callable[[Path], Iterator[Measurement | str]]  # a text: a sentence on a part that cannot be read
+READERS: dict[str, Reader] = {
+    module.__name__.rpartition('.')[2].replace('_', '-'): module.read
+    for module in (
+        asv, bencher, conbench, github_action_benchmark, google_benchmark, hyperfine, jube, pyperf, pytest_benchmark,
+        ramble, superbench, table, xdmod,
+    )
+}  # fmt: skip
 _SHOWN = 3  # parts that are named
 
 
@@ -60,6 +83,19 @@ class Stated(NamedTuple):
 def readers() -> dict[str, Reader | EntryPoint]:
     """Return name of a format -> its reader: our own, and the entry points of other packages, not yet loaded."""
     return {entry.name: entry for entry in entry_points(group='plumbline.readers')} | READERS
+
+
+def read_files(
+    store: Store, paths: Iterable[Path], site: str | None, rules: Rules, *, format: str, stated: Stated | None = None
+) -> Iterator[RunReport | InputError]:
+    """Yield the sessions in files of a format, and errors for what cannot be used, for `ingest`."""
+    for path in paths:
+        try:
+            if not site:
+                raise InputError(f'{path}: the format {format} names no site: give --site')
+            yield from read_measurements(path, format, site, rules, stated)
+        except InputError as error:
+            yield error
 
 
 def _reader(name: str) -> Reader:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.measurement import Measurement
-from postprocess.readers.formats import fields
+from postprocess.formats import fields
 
 COLUMNS = (
     'session', 'time', 'partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'value', 'node',

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
-from postprocess.readers.formats import fields
+from postprocess.formats import fields
 
 _RULE = ['---------']
 _HEADER = ['Date', 'Value', 'Control', 'Changed']

@@ -14,7 +14,6 @@ from plumbline.problems import Problem
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
 from postprocess.readers.same_units import convert
-from postprocess.results.repeated import mark_repeated
 from postprocess.results.rows import RunReport
 from postprocess.results.store import ForgottenError, Store
 from postprocess.text import count, one_line
@@ -58,15 +57,12 @@ def ingest(
             yield report
             continue
         session = report.session
-        repeated: list[str] = []
         if session.source.endswith('report'):
             told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
             facts = json.dumps([vars(each) for each in told if each.kind != 'session'])
             said = [*map(str, told), *session.problems]
             report = replace(report, session=replace(session, expected=expected, problems=said, problem_facts=facts))
         try:
-            if session.source.endswith('report'):
-                report, repeated = mark_repeated(store, report)
             if session.is_of_another_suite:
                 report, converted = convert(store, report)
             added = store.add(report)
@@ -86,7 +82,6 @@ def ingest(
             others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
             ran += f' ({", ".join(others)})' if others else ''
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session.started, session.ended)])
-            yield from repeated
             yield from (f'{name}: {note}' for note in (*report.notes, *converted))
             undecided |= report.undecided
             of_format = of_format or is_file

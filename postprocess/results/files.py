@@ -129,25 +129,25 @@ def read_table(path: Path) -> pa.Table:
 @contextmanager
 def opened(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a file of any table but `sessions`. Raises InputError if it is missing, damaged or not of the store."""
+    if path.parts[-4] in TABLES:
+        verify(path)
+    with _errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        yield file
+
+
+def verify(path: Path) -> None:
+    """Compare a file of any table but `sessions` with its checksum, once in a process. Raises InputError."""
     with _errors(path):
-        if path.parts[-4] in TABLES:
-            _verify(path)
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            yield file
-
-
-def _verify(path: Path) -> None:
-    """Compare a file with its checksum, once in a process. Raises InputError, OSError or ValueError."""
-    state = _state(path)
-    if _verified.get(path) == state:
-        return
-    for wait in (0.1, 0.4, 0):  # another process may be replacing it by a later report of the session
-        if json.loads(read_session(in_table(path, 'sessions'))['checksums'])[path.parts[-4]] == _checksum(path):
-            break
-        if not wait:
-            raise ValueError(_CHANGED)
-        time.sleep(wait)
-    _verified[path] = state
+        if _verified.get(path) == (state := _state(path)):
+            return
+        for wait in (0.1, 0.4, 0):  # another process may be replacing it by a later report of the session
+            sums = json.loads(read_session(in_table(path, 'sessions'))['checksums'])
+            if sums[path.parts[-4]] == _checksum(path):
+                break
+            if not wait:
+                raise ValueError(_CHANGED)
+            time.sleep(wait)
+        _verified[path] = state
 
 
 def _state(path: Path) -> _State:

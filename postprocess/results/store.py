@@ -38,12 +38,12 @@ from plumbline.site.sites import name_of_this_site
 from postprocess.results import judged
 from postprocess.results.files import (
     listed,
-    opened,
     path_of,
     place_of,
     read_session,
     read_table,
     to_arrow,
+    verify,
     write_session,
 )
 from postprocess.results.rows import CaseRow, MetricRow, RunReport, typed
@@ -82,7 +82,7 @@ class Store:
 
     def __init__(self, results: Path):
         self.folder = results / 'store'
-        self._usable: set[Path] = set()  # files that could be opened
+        self._usable: set[Path] = set()  # files that are verified
 
     # Writing
 
@@ -338,10 +338,8 @@ class Store:
         if table in JUDGED:
             paths = [path for path in paths if path.exists()]
         for path in {*paths} - self._usable:
-            if table in JUDGED:
-                judged.read_whole(path)
-            with opened(path):
-                self._usable.add(path)
+            judged.read_whole(path) if table in JUDGED else verify(path)
+            self._usable.add(path)
         if not paths:
             return f'FROM of_{table}'
         names = ', '.join(quoted(str(path)) for path in paths)

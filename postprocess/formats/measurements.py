@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from plumbline.causes import Cause
 from plumbline.errors import InputError, expected_one_of
-from plumbline.identity import from_text, pairs, to_text
+from plumbline.identity import Pairs, pairs, to_text
 from plumbline.measurement import Measurement
 from postprocess.formats import (
     asv,
@@ -170,32 +170,32 @@ def _report(
     # a session that the file names is identified by its numbers, so a file that has grown does not add it again; a
     # session without a name is identified by the file
     of = hashlib.sha256(f'{site} {session} {found if session else identity}'.encode()).hexdigest()
-    by_case: dict[tuple[str, str, str, str, str], list[Measurement]] = defaultdict(list)
+    by_case: dict[tuple[str, str, str, Pairs, str], list[Measurement]] = defaultdict(list)
     for each in found:  # each node that measured a case is a job of its own
-        params = to_text(pairs(dict(each.params)))
-        by_case[each.partition, each.environ, each.check, params, each.node].append(each)
+        by_case[each.partition, each.environ, each.check, pairs(dict(each.params)), each.node].append(each)
     cases: list[CaseRow] = []
     metrics: list[MetricRow] = []
     samples: list[SampleRow] = []
     undecided: set[tuple[str, str, str]] = set()
-    for number, ((partition, environ, check, text, node), of_case) in enumerate(by_case.items()):
-        params, dims_of_case = rules.split(check, text)
+    for number, ((partition, environ, check, stated, node), of_case) in enumerate(by_case.items()):
+        params, dims_of_case = rules.split(check, stated)
+        text = to_text(params)
         failed = next((each.failed for each in of_case if each.failed), '')
         rows: list[tuple[dict[str, Any], dict[int, float], str]] = []
-        series: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
+        series: dict[tuple[str, Pairs], list[Measurement]] = defaultdict(list)
         for measurement in of_case:
-            series[measurement.metric, to_text(pairs(dict(measurement.dims)))].append(measurement)
+            series[measurement.metric, pairs(dict(measurement.dims))].append(measurement)
         for (metric, dims), of_series in series.items():
             first = of_series[0]
             if len({(each.unit, each.better) for each in of_series}) > 1:
-                raise InputError(f'{path}: {check} {params}: {metric} has several units or directions')
+                raise InputError(f'{path}: {check} {text}: {metric} has several units or directions')
             columns, factor, is_known = rules.metric(check, metric, first.unit, better=first.better)
             if not is_known and first.judged:
                 undecided.add((check, columns['metric'], columns['unit']))
-            columns['dims'] = with_dims(with_dims(columns['dims'], from_text(dims)), dims_of_case)
+            columns['dims'] = with_dims(with_dims(columns['dims'], dims), dims_of_case)
             columns['judged'] = columns['judged'] and first.judged
             if twice := [each for each, number in Counter(each.trial for each in of_series).items() if number > 1]:
-                raise InputError(f'{path}: {check} {params}: trial {twice[0]} of {metric} {dims} is there twice')
+                raise InputError(f'{path}: {check} {text}: trial {twice[0]} of {metric} {to_text(dims)} is there twice')
             faults = {each.trial: _fault(each, each.value * factor, columns) for each in of_series}
             numbers = {each.trial: each.value * factor for each in of_series if not math.isnan(each.value)}
             numbers = {trial: value for trial, value in numbers.items() if not faults[trial]}
@@ -203,7 +203,7 @@ def _report(
             failed = failed or fault
             rows.append((columns, numbers, '' if numbers else fault or 'it has no value'))
         case = CaseRow(
-            number, partition, environ, check, params, name=' %'.join([check, *filter(None, params.split(','))]),
+            number, partition, environ, check, params, name=' %'.join([check, *text.split(',')]),
             result='fail' if failed else 'pass', fail_phase='sanity' if failed else None,
             trials=max(each.trial for each in of_case), nodes=node.split(',') if node else [],
             completed=max(each.time or written for each in of_case), provenance=json.dumps({'format': name}),
@@ -227,5 +227,6 @@ def _fault(of: Measurement, value: float, columns: Mapping[str, Any]) -> str:
         fault = f'{columns["metric"]} has no value' if columns['judged'] else ''
     else:
         fault = values.fault(value, columns)
-    place = ', '.join(filter(None, (of.where, f'trial {of.trial}' * (of.trial > 1), columns['dims'].strip('-'))))
+    dims = to_text(columns['dims']).strip('-')
+    place = ', '.join(filter(None, (of.where, f'trial {of.trial}' * (of.trial > 1), dims)))
     return fault and fault + f' ({place})' * bool(place)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.causes import Cause
+from plumbline.identity import Pairs
 from postprocess.formats.log_formats import reader_of
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
@@ -214,7 +215,7 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
     return RunReport(session, cases, metrics, samples, undecided=frozenset(undecided))
 
 
-def _case(number: int, line: LogLine, check: str, params: str, beyond: Sequence[Cause]) -> CaseRow:
+def _case(number: int, line: LogLine, check: str, params: Pairs, beyond: Sequence[Cause]) -> CaseRow:
     """Return the row of a case; `beyond`: the metrics beyond their bounds, which are why it failed."""
     fields = line.fields
     result = fields.get('result') or ('fail' if beyond else 'pass')  # not every format of a log has the result

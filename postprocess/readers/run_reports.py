@@ -16,7 +16,7 @@ from typing import Any
 from plumbline import clock
 from plumbline.causes import Cause
 from plumbline.errors import InputError, RecordError
-from plumbline.identity import pairs, to_text
+from plumbline.identity import Pairs, pairs
 from plumbline.record import OWN_CONFIGURATION, Record, from_dict
 from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
@@ -121,14 +121,14 @@ def _parse(content: bytes, name: str, path: Path, source: str, site: str | None,
         raise ReportError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
 
 
-def check_and_params(display_name: str) -> tuple[str, str]:
+def check_and_params(display_name: str) -> tuple[str, Pairs]:
     """Return check and params of ReFrame's display name, such as ``HPCC %size=quick %stack.x=1``.
 
     Parameters with a dot belong to fixtures or come from ``--distribute``; they are not parameters of the check.
     """
     check, *parameters = display_name.split(' %')
     own = (parameter.partition('=') for parameter in parameters)
-    return check, to_text(pairs({key: value for key, _, value in own if '.' not in key}))
+    return check, pairs({key: value for key, _, value in own if '.' not in key})
 
 
 class _Unexpected(ValueError):
@@ -241,12 +241,12 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         case = _case(number, run, entry, record, where)
         for metric, facts, series in record.series() if record else ():
             columns: dict[str, Any] = {
-                'metric': metric, 'dims': to_text(series.dims), 'unit': facts.unit, 'better': facts.better,
+                'metric': metric, 'dims': series.dims, 'unit': facts.unit, 'better': facts.better,
                 'judged': series.judged, 'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
                 'usual_spread': facts.usual_spread, 'floor': facts.floor,
             }  # fmt: skip
             metrics.append(metric_row(case, columns, [value for *_, value in series.samples]))
-            samples += [SampleRow(number, metric, metrics[-1].dims, *sample) for sample in series.samples]
+            samples += [SampleRow(number, metric, series.dims, *sample) for sample in series.samples]
         beyond: list[Cause] = []
         is_ours, dims_of_case = _is_ours(entry), pairs({})
         if not is_ours:
@@ -413,7 +413,7 @@ def _case(number: int, run: int, entry: dict[str, Any], record: Record | None, w
     if record is None:
         record = Record(check, ())
     else:
-        check, params = record.check, to_text(record.params)
+        check, params = record.check, record.params
     job = record.job
     completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
     nodes = _nodes(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plumbline.identity import ID_COLUMNS
+from plumbline.identity import Pairs, SeriesId
 from plumbline.units import factor
 from postprocess.results.rows import RunReport
 from postprocess.results.store import Store
@@ -23,14 +23,14 @@ def convert(store: Store, report: RunReport) -> tuple[RunReport, list[str]]:
     earlier = [session for session in of_site if session.is_of_another_suite][-_SESSIONS:]
     if not earlier:
         return report, []
-    units = {tuple(row[name] for name in ID_COLUMNS): row['unit'] for row in store.select(_SQL, earlier)}
+    units = {SeriesId.from_row(row): row['unit'] for row in store.select(_SQL, earlier)}
     cases = {case.case_id: case for case in report.cases}
-    by: dict[tuple[int, str, str], float] = {}
+    by: dict[tuple[int, str, Pairs], float] = {}
     sentences: dict[str, None] = {}
     metrics = []
     for row in report.metrics:
         case = cases[row.case_id]
-        before = units.get((case.partition, case.environ, case.check, case.params, row.metric, row.dims))
+        before = units.get(case.id.series(row.metric, row.dims))
         times = factor(row.unit, before) if before is not None and before != row.unit else None
         if before is not None and times is not None:
             by[row.case_id, row.metric, row.dims] = times

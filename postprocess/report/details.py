@@ -135,7 +135,7 @@ def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path],
     nodes = case.nodes if scheduler(case.scheduler).is_slurm else ()
     command = again(session, case.partition, [name_of(case)], nodes)
     return {
-        'name': f'{case.check} {case.params} on {case.partition}/{case.environ}',
+        'name': f'{case.check} {to_text(case.params)} on {case.partition}/{case.environ}',
         'job': case.job_id or 'without a number',
         'facts': {key: str(value) for key, value in facts.items() if value not in (None, '')},
         'output': link(results / case.evidence) if case.evidence else '',

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from plumbline.causes import Cause, sentence
-from plumbline.identity import CaseId, from_text, short_name
+from plumbline.identity import CaseId, Pairs, from_text, short_name
 from plumbline.problems import Problem
 from plumbline.record import Purpose, summarize
 from postprocess.results.tables import SCHEMA, Status, status_of
@@ -102,7 +102,7 @@ class CaseRow(NamedTuple):
     partition: str
     environ: str
     check: str
-    params: str
+    params: Pairs
     name: str
     result: str
     fixture: bool = False
@@ -138,7 +138,7 @@ class CaseRow(NamedTuple):
     @property
     def id(self) -> CaseId:
         """The identity of the case that ran."""
-        return CaseId(self.partition, self.environ, self.check, from_text(self.params))
+        return CaseId(self.partition, self.environ, self.check, self.params)
 
     @property
     def why(self) -> list[Cause]:
@@ -153,7 +153,7 @@ class MetricRow(NamedTuple):
 
     case_id: int
     metric: str
-    dims: str
+    dims: Pairs
     unit: str
     better: str
     n: int
@@ -174,7 +174,7 @@ class SampleRow(NamedTuple):
 
     case_id: int
     metric: str
-    dims: str
+    dims: Pairs
     trial: int
     node: str
     value: float
@@ -196,12 +196,19 @@ class RunReport:
     undecided: frozenset[tuple[str, str, str]] = frozenset()
 
 
+#: The field of each kind of row that is pairs, and text in the store.
+PAIRS: dict[type, str] = {CaseRow: 'params', MetricRow: 'dims', SampleRow: 'dims'}
 _Row = TypeVar('_Row', CaseRow, MetricRow)
 
 
 def typed(kind: type[_Row], rows: Iterable[Mapping[str, Any]]) -> list[_Row]:
-    """Return rows as records of type `kind`; columns that the type does not have are left out."""
-    return [kind(**{name: row[name] for name in kind._fields if name in row}) for row in rows]
+    """Return rows of the store as records of type `kind`; columns that the type does not have are left out."""
+    typed_rows = []
+    for row in rows:
+        values = {name: row[name] for name in kind._fields if name in row}
+        values[PAIRS[kind]] = from_text(row[PAIRS[kind]])
+        typed_rows.append(kind(**values))
+    return typed_rows
 
 
 @lru_cache(2**12)  # most cases of a session say the same

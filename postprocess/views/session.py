@@ -120,7 +120,7 @@ def not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str,
     causes: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         if case.result in ('skip', 'fail_deps', 'abort'):
-            causes[f'{case.check} {case.params} on {case.partition}', failure(case) or ''] = []
+            causes[f'{case.check} {to_text(case.params)} on {case.partition}', failure(case) or ''] = []
     for row in comparison.verdicts:
         if row.case_id is None:
             key = f'{row.id.check} {to_text(row.id.params)} on {row.id.partition}', row.cause

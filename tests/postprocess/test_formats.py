@@ -13,6 +13,7 @@ from rows import each_row
 from run_reports import BEGAN
 
 from plumbline.errors import InputError
+from plumbline.identity import to_text
 from postprocess.formats.measurements import READERS, read_measurements, readers
 from postprocess.readers.rules import Rules
 from postprocess.results.store import Store
@@ -198,7 +199,7 @@ def test_a_night_of_7_percent_less_is_read_as_such_in_the_same_series(tmp_path, 
             case_of = {case.case_id: case for case in report.cases}
             for row in report.metrics:
                 own = case_of[row.case_id]
-                key = own.partition, own.check, own.params, row.metric, row.dims
+                key = own.partition, own.check, to_text(own.params), row.metric, to_text(row.dims)
                 found[key], better[key] = row.mean, row.better
         means.append(found)
     healthy, lossy = means
@@ -246,9 +247,9 @@ def keys_of(path, name):
             series = (
                 case.partition,
                 case.check,
-                case.params,
+                to_text(case.params),
                 row.metric,
-                row.dims,
+                to_text(row.dims),
                 row.node,
                 row.trial,
                 str(report.session.started),
@@ -343,7 +344,7 @@ VALUES = [
 @pytest.mark.parametrize(('file', 'name', 'check', 'params', 'metric', 'mean', 'unit', 'better'), VALUES)
 def test_a_recorded_file(file, name, check, params, metric, mean, unit, better):
     *_, report = read_measurements(FILES / file, name, 'box')
-    cases = {case.case_id for case in report.cases if case.check == check and fnmatch(case.params, params)}
+    cases = {case.case_id for case in report.cases if case.check == check and fnmatch(to_text(case.params), params)}
     (row,) = [row for row in report.metrics if row.case_id in cases and row.metric == metric]
     assert (row.mean, row.unit, row.better) == (pytest.approx(mean, rel=1e-6), unit, better)
 

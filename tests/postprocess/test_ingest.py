@@ -12,7 +12,7 @@ from rows import each_row
 from run_reports import BEGAN, SITE, case, metric, report
 
 from plumbline.errors import InputError
-from plumbline.identity import pairs
+from plumbline.identity import pairs, to_text
 from plumbline.record import MetricRecord, Record, Series
 from postprocess import open_results
 from postprocess.readers.run_reports import ReportError, check_and_params, read_report
@@ -297,7 +297,7 @@ def test_a_real_report_of_reframe_is_read():
     assert found.session.site == 'localhost'
     assert found.session.mode == 'quick'
     assert found.session.ran == 2
-    assert [(row.check, row.params, row.round) for row in found.cases if not row.fixture] == [
+    assert [(row.check, to_text(row.params), row.round) for row in found.cases if not row.fixture] == [
         ('Desc', 'num=1.5,size=quick', 0), ('Desc', 'num=1.5,size=full', 0),
         ('Desc', 'num=1.5,size=quick', 1), ('Desc', 'num=1.5,size=full', 1),
     ]  # fmt: skip
@@ -313,7 +313,8 @@ def test_a_real_report_of_reframe_is_read():
     ],
 )
 def test_check_and_params_of_a_display_name(name, expected):
-    assert check_and_params(name) == expected
+    check, params = check_and_params(name)
+    assert (check, to_text(params)) == expected
 
 
 def test_a_record_is_read_with_its_dims(work):

@@ -5,6 +5,7 @@ import pytest
 from scratch import OUTPUTS
 
 from plumbline.errors import InputError
+from plumbline.identity import to_text
 from postprocess.formats.measurements import read_measurements
 
 RATE = 'GFlop/s', 'higher'
@@ -19,7 +20,7 @@ def series(name, *paths):
             failed += [case.fail_reason for case in report.cases if case.result == 'fail']
             for row in report.metrics:
                 case = cases[row.case_id]
-                key = case.check, case.params, row.metric, row.dims
+                key = case.check, to_text(case.params), row.metric, to_text(row.dims)
                 found[key] = (row.mean, row.unit, row.better)
     return found, failed
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import json
 import multiprocessing
 import signal
 import sys
@@ -287,6 +286,7 @@ def compare_pairs(
 
     `smallest`: the share of performance whose loss matters.
     """
+    from postprocess.results.rows import decoded
     from postprocess.results.store import Store
     from postprocess.verdicts.pairs import compare_pairs
     from postprocess.verdicts.same import worse_in_words
@@ -298,7 +298,7 @@ def compare_pairs(
     names = {case.id: (case.partition, case.environ, case.name) for case in store.cases(sessions[0][1])}
     undecided = frozenset(names[verdict.id.case] for verdict in compared.verdicts if verdict.verdict == 'warning')
     worst = next((f'{row.id.name}: {row.cause}' for row in compared.verdicts if row.verdict == 'regressed'), '')
-    facts = [json.loads(case.provenance or '{}').items() for before, _ in sessions for case in store.cases(before)]
+    facts = [decoded(case.provenance).items() for before, _ in sessions for case in store.cases(before)]
     loaded = [{value for name, value in of_job if name.startswith('preloaded_')} for of_job in facts]
     preloaded = frozenset(set.intersection(*loaded)) if loaded else frozenset()
     table, wrong = comparison(compared).render('table'), worse_in_words(compared.counts)
@@ -318,8 +318,8 @@ def look_back(results: Path, uuid: str) -> LookBack:
 
 @isolated
 def _look_back(results: Path, uuid: str) -> LookBack:
+    from postprocess.readers import check
     from postprocess.report.page import write_page
-    from postprocess.results import check
 
     store, digest = _answer_on(results, uuid)
     write_page(results / 'report.html', store, digest)

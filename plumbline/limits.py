@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from plumbline.identity import SeriesId
 from plumbline.references import Reference, References
-from plumbline.renames import every_id
 
 # Student's t, one-sided, 1 in 100 000 in the tail, by degrees of freedom 1, 2, ... 10; a compute node has no scipy.
 # Beyond 10: the normal quantile with four terms of the Cornish-Fisher expansion (Abramowitz and Stegun, 26.7.5).
@@ -186,10 +185,10 @@ def tolerance_for(
     floor = policy.get('floor', DEFAULT_FLOOR if floor is None else floor)
     cap = policy.get('cap', max(floor, DEFAULT_CAP))
     rules = policy.get('rules', [])
-    ids = [id.to_row() for id in every_id(series)] if rules else []
+    texts = series.to_row() if rules else {}
     for rule in rules:
         named = [(name, rule[name]) for name in ('check', 'params', 'metric', 'dims') if name in rule]
-        if any(all(fnmatchcase(texts[name], pattern) for name, pattern in named) for texts in ids):
+        if all(fnmatchcase(texts[name], pattern) for name, pattern in named):
             floor, cap = rule['floor'], rule['cap']
     # a cap of the site may be below the floor of the check
     return Tolerance(min(floor, cap), cap, usual_spread or DEFAULT_SPREAD)

@@ -4,10 +4,9 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
-from plumbline.causes import CODES, Cause, Code
+from plumbline.causes import Cause
 from plumbline.errors import RecordError
 from plumbline.identity import DIM_KINDS, Dim, Pairs, Quantity, pairs
 
@@ -149,26 +148,20 @@ class Record:
         return {'schema': SCHEMA} | data
 
 
-#: The keys without which a part of a record is refused; the others may be absent or None.
-_REQUIRED: dict[type, tuple[str, ...]] = {
-    Record: ('check', 'params', 'trials', 'metrics'),
-    MetricRecord: ('unit', 'better', 'series'),
-    Series: ('dims', 'samples'),
-    Dim: ('kind',),
-    Cause: ('code', 'what'),
-}
-
-
-_types_of = cache(get_type_hints)
-
-
 def from_dict(data: Any) -> Record:
     """Return the record that :meth:`Record.to_dict` wrote. Raises RecordError."""
-    schema = _expect(dict, data, 'record').get('schema')
+    import msgspec  # here, so that a check needs no package to write its record
+
+    schema = data.get('schema') if isinstance(data, dict) else None
     if schema != SCHEMA:
         update = ': update Plumbline' if type(schema) is int and schema > SCHEMA else ''
         raise RecordError(f'record: schema: expected {SCHEMA}, found {schema!r:.80}{update}')
-    record: Record = _decode(Record, data, 'record')
+    if lacking := [key for key in ('check', 'params', 'trials', 'metrics') if data.get(key) is None]:
+        raise RecordError(f'record has no {lacking[0]!r}')
+    try:
+        record = msgspec.convert(_with_pairs(data), Record)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise RecordError(f'record: {error}') from None
     for name, dim in record.dims.items():
         if dim.kind not in DIM_KINDS:
             raise RecordError(f'record.dims.{name}: kind: expected one of {", ".join(DIM_KINDS)}, found {dim.kind!r}')
@@ -181,56 +174,28 @@ def from_dict(data: Any) -> Record:
     return record
 
 
-def _decode(kind: Any, value: Any, where: str) -> Any:
-    """Convert `value` from JSON types to the type `kind` of a field; return it. Raises RecordError."""
-    if kind is Cause and isinstance(value, str):
-        return Cause('said', value)  # of a record from before causes had codes
-    if kind in _REQUIRED:
-        _expect(dict, value, where)
-        for key in _REQUIRED[kind]:
-            if value.get(key) is None:
-                raise RecordError(f'{where} has no {key!r}')
-        present = [(name, of) for name, of in _types_of(kind).items() if value.get(name) is not None]
-        return kind(**{name: _decode(of, value[name], f'{where}: {name}') for name, of in present})
-    if kind == Pairs:
-        return _pairs(_expect(dict, value, where), where)
-    if kind == list[Sample]:
-        return [_sample(sample, where) for sample in _expect(list, value, where)]
-    of, parts = get_origin(kind), get_args(kind)
-    if of in (list, tuple):
-        return of(_decode(parts[0], item, where) for item in _expect(list, value, where))
-    if kind == Code:
-        if value not in CODES:
-            raise RecordError(f'{where}: expected one of {", ".join(CODES)}, found {value!r:.80}')
-        return value
-    if of is dict:
-        return {name: _decode(parts[1], item, f'{where}.{name}') for name, item in _expect(dict, value, where).items()}
-    return value if kind is Any else _expect(parts[0] if parts else kind, value, where)  # `float | None`: a float
+def _with_pairs(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a record as JSON types, with its params and dims as sorted pairs. Raises RecordError."""
+    metrics = data['metrics']
+    for name, metric in metrics.items() if isinstance(metrics, dict) else ():
+        if isinstance(metric, dict) and isinstance(metric.get('series'), list):
+            of = [
+                {**one, 'dims': _pairs(one['dims'], f'record.metrics.{name}')}
+                if isinstance(one, dict) and 'dims' in one
+                else one
+                for one in metric['series']
+            ]
+            metrics = {**metrics, name: {**metric, 'series': of}}
+    causes = data.get('causes', [])
+    if isinstance(causes, list):  # sentences, in a record from before causes had codes
+        causes = [{'code': 'said', 'what': cause} if isinstance(cause, str) else cause for cause in causes]
+    return {**data, 'params': _pairs(data['params'], 'record: params'), 'metrics': metrics, 'causes': causes}
 
 
-def _expect(kind: type, value: Any, where: str) -> Any:
-    """Return `value`, which must be of `kind`; a float may be given as an integer. Raises RecordError."""
-    try:
-        if kind is float and type(value) is int:
-            return float(value)
-    except OverflowError:
-        pass
-    if type(value) is not kind:
-        raise RecordError(f'{where}: expected {kind.__name__}, found {value!r:.80}')
-    return value
-
-
-def _sample(sample: Any, where: str) -> Sample:
-    try:
-        trial, node, value = sample
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError
-        return int(trial), str(node), float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise RecordError(f'{where}: expected [trial, node, number], found {sample!r:.80}') from None
-
-
-def _pairs(found: dict[str, Any], where: str) -> Pairs:
+def _pairs(found: Any, where: str) -> Pairs:
+    """Return an object of JSON as pairs. Raises RecordError."""
+    if not isinstance(found, dict):
+        raise RecordError(f'{where}: expected an object, found {found!r:.80}')
     for name, value in found.items():
         if not name or set(',=') & set(name) or ',' in str(value):
             raise RecordError(f'{where}: expected names and values without "," and "=", found {name}={value!s:.80}')

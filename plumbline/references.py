@@ -15,7 +15,6 @@ from typing import Any
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, short_name, to_text
 from plumbline.paths import site_file
-from plumbline.renames import every_id, today
 from plumbline.units import fault_of, number_in
 
 COLUMNS = (
@@ -107,11 +106,11 @@ class Reference:
         return any('*' in text for text in self.id.to_row().values())
 
     def matches(self, of: SeriesId) -> bool:
-        """Return True if `id`, which may be a pattern, matches the series under today's or an earlier name."""
-        return _pairs_match(self.id.dims, of.dims) and any(
-            all(getattr(self.id, name) in ('*', getattr(series_id, name)) for name in _WORDS)
-            and _pairs_match(self.id.params, series_id.params)
-            for series_id in every_id(of)
+        """Return True if `id`, which may be a pattern, matches the series."""
+        return (
+            all(getattr(self.id, name) in ('*', getattr(of, name)) for name in _WORDS)
+            and _pairs_match(self.id.params, of.params)
+            and _pairs_match(self.id.dims, of.dims)
         )
 
     @property
@@ -302,7 +301,7 @@ def _row(entry: Mapping[str, str]) -> Reference:
     mean = number_in(entry['mean'])
     assert mean is not None  # this would be a fault
     return Reference(
-        id=today(SeriesId.from_row(entry)), quantity=Quantity(entry['unit'], entry['better']), mean=mean,
+        id=SeriesId.from_row(entry), quantity=Quantity(entry['unit'], entry['better']), mean=mean,
         std=number_in(entry.get('std')), n=counts['n'], kind=entry['kind'], source=entry['source'],
         recorded_at=entry['recorded_at'], mode=entry['mode'], note=entry['note'],
         software=entry.get('software', ''),

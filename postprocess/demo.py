@@ -180,7 +180,6 @@ def plant(
     night_file.unlink()
     if referenced:
         write_text(folder / 'sites' / SITE / 'baseline.csv', as_csv(rows.values()))
-    store.compact(SITE)
 
 
 def year(folder: Path, scale: float = 1) -> list[Cause]:

@@ -24,7 +24,6 @@ from plumbline.machine.vendors import VENDORS
 from plumbline.paths import ROOT, site_file
 from plumbline.programs import find_reframe
 from plumbline.references import ELSEWHERE, FILES, Reference, read_rows
-from plumbline.renames import renames
 from plumbline.site.file import faults_of_site_file, place_of
 from plumbline.site.job_directives import RULES
 from plumbline.site.job_rules import faults_of_script, missing_words
@@ -279,7 +278,7 @@ def _rules_of_site(site: str, rows: _Rows, entry: dict[str, Any]) -> Iterator[Ru
 
 def _rules_of_no_check(entry: dict[str, Any], rows: _Rows) -> Iterator[Fault]:
     """Yield each tolerance rule for a check that neither the suite nor a reference of the site has."""
-    known = {*checks_of(ROOT / 'checks'), *renames(), *(row.id.check for _, row in rows)}
+    known = {*checks_of(ROOT / 'checks'), *(row.id.check for _, row in rows)}
     for number, rule in enumerate(entry.get('tolerance', {}).get('rules', [])):
         pattern = rule.get('check', '*')
         if known and not any(fnmatchcase(name, pattern) for name in known):

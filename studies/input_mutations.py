@@ -32,11 +32,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'tests'), str(ROOT / 'tests/checks')]
 import output_mutations  # noqa: E402
 
 from plumbline.errors import InputError  # noqa: E402
-from postprocess.readers.measurements import read_measurements  # noqa: E402
-from postprocess.readers.performance_logs import read_perflogs  # noqa: E402
+from postprocess.formats.measurements import read_measurements  # noqa: E402
+from postprocess.formats.performance_logs import read_perflogs  # noqa: E402
 from postprocess.readers.run_reports import read_report, sessions_in  # noqa: E402
+from postprocess.results.rows import RunReport  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
-from postprocess.results.tables import RunReport  # noqa: E402
 
 OUTPUTS, FORMATS = ROOT / 'tests/outputs', ROOT / 'tests/data/formats'
 #: Format -> a recorded file of it.
@@ -121,7 +121,7 @@ def inputs(folder: Path) -> Iterator[Input]:
         yield Input(f'run report {version}', 'report.json', text, lambda path: iter([read_report(path)]))
     yield Input('database', 'results.db', text, lambda path: sessions_in(path, ()))
     log = (OUTPUTS / 'reframe-perflog.txt').read_text()
-    yield Input('performance log', 'a.log', log, lambda path: read_perflogs([path], Store(folder / 'none')))
+    yield Input('performance log', 'a.log', log, lambda path: read_perflogs(Store(folder / 'none'), [path]))
 
 
 def _write_database(path: Path, report: str) -> None:
@@ -198,15 +198,15 @@ def outcome(one: Input, path: Path) -> tuple[Counter[tuple[str, ...]], dict[tupl
         if isinstance(report, InputError):
             faults.add(str(report))
             continue
-        cases = {case['case_id']: case for case in report.cases}
-        faults |= {f'{case.get("fail_reason")}' for case in report.cases if case['result'] != 'pass'}
-        faults |= {f'{row["missing"]}' for row in report.metrics if row.get('missing')}
-        faults |= {*report.session['problems']}
+        cases = {case.case_id: case for case in report.cases}
+        faults |= {f'{case.fail_reason}' for case in report.cases if case.result != 'pass'}
+        faults |= {f'{row.missing}' for row in report.metrics if row.missing}
+        faults |= {*report.session.problems}
         for row in report.samples:
-            case = cases[row['case_id']]
-            key = (case['partition'], case['environ'], case['check'], case['params'], row['metric'], row['dims'])
+            case = cases[row.case_id]
+            key = (case.partition, case.environ, case.check, case.params, row.metric, row.dims)
             counts[key] += 1
-            numbers[(*key, row['node'], str(row['trial']), str(counts[key]))] = row['value']
+            numbers[(*key, row.node, str(row.trial), str(counts[key]))] = row.value
     if not numbers and not faults:
         raise InputError('it has no numbers')
     return counts, numbers, faults

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,8 @@ import pyarrow as pa  # noqa: E402
 from run_reports import BEGAN, SITE, Workplace, case, metric, report  # noqa: E402
 
 from postprocess.readers.run_reports import read_report  # noqa: E402
+from postprocess.results.files import path_of, write_session  # noqa: E402
+from postprocess.results.rows import Session  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
 from postprocess.results.tables import SCHEMA, TABLES  # noqa: E402
 
@@ -96,7 +99,6 @@ def year(work: Workplace, scale: float) -> None:
         for number in range(nights):
             path = work.write(night_report(number, 400, 5, rng), 'night.json')
             store.add(read_report(path))
-        store.compact(SITE)
         print(f'{nights} nights made and ingested in {time.perf_counter() - began:.0f} s')
     files = [path for path in work.results.rglob('*.parquet')]
     print(f'store: {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB')
@@ -130,10 +132,13 @@ def big_night(store: Store, number: int, nodes: int, cases: int, metrics: int, t
         arrays = [stated[field.name] if field.name in stated else pa.nulls(rows, field.type) for field in TABLES[of]]
         return pa.table(arrays, names=TABLES[of].names).cast(TABLES[of])
 
-    started = pa.array([int((FIRST + number * DAY) * 1e6)]).cast(pa.timestamp('us'))
-    month = f'{started[0].as_py():%Y-%m}'
+    began = datetime.fromtimestamp(FIRST + number * DAY, timezone.utc).replace(tzinfo=None)
+    row = Session(
+        SITE, session, began, began, hostname='login1', cmdline='reframe -r', reframe='4.10.4', selection=[],
+        narrowed_by=[], runs=1, ran=n_cases, problems=[], report='', report_sha256='', source='report',
+    )  # fmt: skip
     samples = numpy.repeat(values, trials) * (1 + 0.005 * rng.standard_normal(n_metrics * trials))
-    store.write(SITE, month, session, {
+    write_session(path_of(store.folder, 'sessions', SITE, row.month, session), row, {
         'samples': table(
             'samples', n_metrics * trials, case_id=numpy.repeat(of_metric // metrics, trials),
             metric=names.take(pa.array(numpy.repeat(of_metric % metrics, trials))),
@@ -158,13 +163,6 @@ def big_night(store: Store, number: int, nodes: int, cases: int, metrics: int, t
             nodes=pa.ListArray.from_arrays(numpy.arange(n_cases + 1), node.take(pa.array(of_case % nodes))),
             placement=pa.repeat('{}', n_cases), provenance=pa.repeat('{"kernel": "6.1.0"}', n_cases),
         ),
-        'sessions': table(
-            'sessions', 1, started=started, ended=started, hostname=pa.array(['login1']), reframe=pa.array(['4.10.4']),
-            cmdline=pa.array(['reframe -r']), selection=pa.array([[]], pa.list_(pa.string())),
-            narrowed_by=pa.array([[]], pa.list_(pa.string())), runs=pa.array([1]), ran=pa.array([n_cases]),
-            problems=pa.array([[]], pa.list_(pa.string())), report=pa.array(['']), report_sha256=pa.array(['']),
-            source=pa.array(['report']),
-        ),
     })  # fmt: skip
 
 
@@ -177,7 +175,6 @@ def fleet(work: Workplace, scale: float) -> None:
         began = time.perf_counter()
         for number in range(done, nights):
             big_night(store, number, 1000, 20, 20, 5, rng)
-        store.compact(SITE)
         seconds, samples, new = time.perf_counter() - began, 2 * nights, max(2 * (nights - done), 1)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f'{new} million samples written in {seconds:.1f} s, {seconds / new:.2f} s a million, {peak:.0f} MB')

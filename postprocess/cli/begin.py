@@ -110,10 +110,10 @@ def _write_rules(path: Path) -> None:
     import tempfile
 
     from plumbline.files import write_text
-    from postprocess.readers.proposed_rules import proposed, read_all
+    from postprocess.formats.proposed_rules import proposed, read_all
     from postprocess.readers.rules import place
+    from postprocess.results.rows import RunReport
     from postprocess.results.store import Store
-    from postprocess.results.tables import RunReport
 
     with tempfile.TemporaryDirectory(
         prefix='plumbline-suite-'

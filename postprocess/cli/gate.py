@@ -57,12 +57,12 @@ def gate(
         report = Path(folder, 'report.json')
         code = reruns.run(command, report)
         read = read_report(report)
-        name = read.session['session']
+        name = read.session.session
         stored_report = results / 'reports' / f'{name}.json'
         write_text(stored_report, report.read_text(encoding='utf-8'))
     store = Store(results)
     problems: tuple[Problem, ...] = ()
-    if code and not any(case['result'] in _FAILED for case in read.cases):
+    if code and not any(case.result in _FAILED for case in read.cases):
         problems = (Problem(f'the command ended with exit code {code}, and no case of its run report failed'),)
     session = _stored(store, stored_report, name, problems)
     for number in range(1, rerun + 1):

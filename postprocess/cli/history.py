@@ -79,13 +79,15 @@ def fleet(
     store = Store(results)
     if nodes:
         from postprocess.history.digest import add_history, judge
-        from postprocess.report.fleet import of_session
-        from postprocess.views.nodes import listing
+        from postprocess.views.nodes import listing, node_rows
+        from postprocess.views.series import series_rows
 
         digest = judge(store, session, site, references, late=False)
         add_history(digest, store, references, days)
-        rows = [node.to_row() for node in of_session(digest, store, references)]
-        show(listing(rows, digest.comparison.session.session), format)
+        found = digest.comparison
+        cases = {case.case_id: case for case in store.cases(found.session)}
+        rows = node_rows(series_rows(found), cases, digest, store, references)
+        show(listing(rows, found.session.session), format)
         for fault in digest.faults:
             complain(fault)
         if digest.faults:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,8 +30,8 @@ from postprocess.cli.app import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    from postprocess.formats.measurements import Stated
     from postprocess.history.kept import Standing
-    from postprocess.readers.measurements import Stated
     from postprocess.results.store import Store
 
 
@@ -84,6 +85,8 @@ def ingest(
 ) -> None:
     """Put run reports into the results store, also those of other suites. A known report changes nothing."""
     from plumbline.problems import Problem
+    from postprocess.formats.measurements import read_files
+    from postprocess.formats.performance_logs import read_perflogs
     from postprocess.readers import ingest as module
     from postprocess.results.store import Store
 
@@ -92,7 +95,10 @@ def ingest(
     if stated and not format:
         raise InputError('--partition, --param, --nodes: expected --format with them: ReFrame names its own')
     problems = [*map(Problem, problem or ())]
-    for message in module.ingest(Store(results), reports, site, expected, problems, perflog, format, stated):
+    read: module.Reader = read_perflogs if perflog else module.read_reports
+    if format:
+        read = partial(read_files, format=format, stated=stated)
+    for message in module.ingest(Store(results), reports, site, expected, problems, read):
         if isinstance(message, InputError):
             complain(message)
             failed = True
@@ -104,7 +110,7 @@ def ingest(
 
 def _stated(partition: str | None, params: list[str], nodes: str | None) -> Stated | None:
     """Return what is stated of files that do not say it; None: nothing. Raises InputError."""
-    from postprocess.readers.measurements import Stated
+    from postprocess.formats.measurements import Stated
     from postprocess.text import names_in
 
     if wrong := [text for text in params if not re.fullmatch(r'[\w.-]+=[^,=]+', text)]:
@@ -323,8 +329,8 @@ def check(results: Results = DEFAULT) -> None:
     Removes the unfinished files of writers that were killed more than an hour ago. Exit code 1 if anything is wrong.
     """
     from postprocess.incidents import ledger
+    from postprocess.readers import check as module
     from postprocess.readers.run_reports import reports_below
-    from postprocess.results import check as module
     from postprocess.results.store import Store
     from postprocess.text import count
 
@@ -347,14 +353,14 @@ def check(results: Results = DEFAULT) -> None:
 
 @store.command()
 def repair(results: Results = DEFAULT) -> None:
-    """Move damaged files aside, ingest their sessions again from their run reports, and write missing checksums.
+    """Move damaged files aside, and ingest their sessions again from their run reports.
 
     Nothing is deleted: damaged files are kept below store-damaged/ of the results. Exit code 1 if anything is still
     wrong.
     """
-    from postprocess.readers.repair import repair as steps
+    from postprocess.readers.check import faults
+    from postprocess.readers.check import repair as steps
     from postprocess.readers.run_reports import reports_below
-    from postprocess.results.check import faults
     from postprocess.results.store import Store
 
     sentences = list(steps(Store(results)))

@@ -220,7 +220,7 @@ class Background:
         where = f' on {named(case.nodes)}'
         state = f', state {case.job_state}' if case.job_state else ''
         why = failure(case) or case.result
-        text = f'{case.check} {case.params}: job {case.job_id}{where}{state}'
+        text = f'{case.check} {to_text(case.params)}: job {case.job_id}{where}{state}'
         return text if why in cause else f'{text}: {why}'
 
     def _siblings(self, row: Verdict, nodes: set[str]) -> str:

@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from plumbline.identity import SeriesId, natural, to_text
-from plumbline.renames import check_today, today
 from postprocess.text import count, named
 
 #: SYSTEM: all nodes of a partition or environ; NODE: some nodes; FABRIC: what lies between nodes or devices; DEVICE: a
@@ -249,25 +248,20 @@ def together(incidents: Sequence[Incident]) -> Incident:
 
 
 def from_dict(values: Mapping[str, Any]) -> Incident:
-    """Return the incident that :meth:`Incident.to_dict` wrote, with today's names.
+    """Return the incident that :meth:`Incident.to_dict` wrote.
 
     Raises KeyError, TypeError or ValueError.
     """
     own = {name: frozen(value) for name, value in values.items()}
-    rows = {today(SeriesId.from_row(row)): row for row in values['series']}
+    rows = {SeriesId.from_row(row): row for row in values['series']}
     numbers = {
         of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
         for of, row in rows.items()
         if 'unit' in row  # rows without a unit were not judged
     }
-    levels = tuple(
-        NodeLevel(**level | {'series': today(SeriesId.from_row(level['series']))}) for level in values['levels']
-    )
+    levels = tuple(NodeLevel(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels'])
     where = Scope(**{name: frozen(value) for name, value in values['where'].items()})
-    checks = tuple(check_today(check) for check in values['checks'])
-    return Incident(
-        **own | {'where': where, 'checks': checks, 'series': tuple(rows), 'levels': levels, 'values': numbers}
-    )
+    return Incident(**own | {'where': where, 'series': tuple(rows), 'levels': levels, 'values': numbers})
 
 
 def frozen(value: Any) -> Any:

@@ -20,8 +20,8 @@ from postprocess.incidents.notes import Note
 from postprocess.incidents.old_ledger import take_over
 from postprocess.incidents.rows import TABLE, Facts, facts_from_json, from_row, night_of
 from postprocess.results import judged
+from postprocess.results.files import listed
 from postprocess.results.store import Session, Store
-from postprocess.results.tables import listed
 
 
 class Ledger:

@@ -20,7 +20,6 @@ from plumbline import clock
 from plumbline.errors import InputError
 from plumbline.files import make_folder, open_own
 from plumbline.identity import SeriesId, to_text
-from plumbline.renames import every_id
 
 What = Literal['acknowledged', 'not acknowledged', 'merged', 'split', 'dated', 'closed']
 
@@ -40,13 +39,10 @@ class Selection:
     def takes_series(self, of: SeriesId) -> bool:
         """Return True if `case` matches the check, the check and params, or the case.
 
-        And `metric` the metric, with dims or not. Names that the series had before it was renamed count, too.
+        And `metric` the metric, with dims or not.
         """
-        return any(
-            _matches(self.case, id.check, f'{id.check} {to_text(id.params)}', str(id.case))
-            and _matches(self.metric, id.metric, id.name)
-            for id in every_id(of)
-        )
+        of_case = _matches(self.case, of.check, f'{of.check} {to_text(of.params)}', str(of.case))
+        return of_case and _matches(self.metric, of.metric, of.name)
 
     def takes_node(self, node: str) -> bool:
         """Return True if the pattern selects the node; without a pattern of nodes, all nodes are selected."""

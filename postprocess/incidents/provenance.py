@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
 from plumbline.identity import CaseId, from_text, to_text
+from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import one_line
 from postprocess.verdicts.candidates import NODE
@@ -94,7 +94,7 @@ class Provenance:
         values: dict[tuple[CaseId, int], dict[str, dict[str, set[str]]]] = {}
         for partition, environ, check, params, place, node, provenance in map(dict.values, rows):
             key = CaseId(partition, environ, check, from_text(params)), places[place]
-            for fact, value in json.loads(provenance).items():
+            for fact, value in decoded(provenance).items():
                 if not matches(fact, FACTS):
                     continue
                 for name in (node, ALL):

@@ -11,7 +11,6 @@ import msgspec
 
 from plumbline.causes import Code
 from plumbline.identity import SeriesId
-from plumbline.renames import check_today, today
 from postprocess.incidents.fold import Look, Night
 from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value, frozen
 from postprocess.results.store import Session
@@ -91,23 +90,22 @@ def _ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def from_row(session: Session, row: Mapping[str, Any]) -> Incident:
-    """Return the incident in a row, under the names of today."""
+    """Return the incident in a row."""
     where = Scope(
         session.site, **{name: row[name] for name in _PLACES}, nodes=tuple(row['scope_nodes']),
         same_nodes=tuple(row['same_nodes']),
     )  # fmt: skip
+    series = SeriesId.from_row
     values = {
-        _series(of): Value(of['unit'], of['better'], of['value'], of['n'], of['expected'], of['loss'], _ends(of))
+        series(of): Value(of['unit'], of['better'], of['value'], of['n'], of['expected'], of['loss'], _ends(of))
         for of in row['series']
         if of['unit'] is not None  # else it was not judged
     }
-    levels = (NodeLevel(_series(of), of['node'], of['value'], of['better'], of['ratio']) for of in row['levels'])
+    levels = (
+        NodeLevel(SeriesId.from_row(of), of['node'], of['value'], of['better'], of['ratio']) for of in row['levels']
+    )
     return Incident(
-        where=where, series=tuple(map(_series, row['series'])), values=values, levels=tuple(levels),
-        checks=tuple(map(check_today, row['checks'])), interval=_ends(row),
+        where=where, series=tuple(map(series, row['series'])), values=values, levels=tuple(levels),
+        checks=tuple(row['checks']), interval=_ends(row),
         **{name: frozen(row[name]) for name in (*_PLAIN, *_LISTS)},
     )  # fmt: skip
-
-
-def _series(row: Mapping[str, Any]) -> SeriesId:
-    return today(SeriesId.from_row(row))

@@ -17,7 +17,6 @@ from plumbline.identity import NONE, to_text
 from plumbline.paths import site_file, site_folder
 from plumbline.record import Summary
 from plumbline.references import FILES, Reference, read_references
-from plumbline.renames import every_id
 from plumbline.site.sites import Partition, Site, load_site
 from plumbline.units import UNITS, dimension, in_base_unit
 from postprocess.papers.annex import entries
@@ -268,13 +267,14 @@ def _filled(source: Any, words: Mapping[str, Any]) -> Any:
 def _fits(row: Reference, partition: str, wanted: Mapping[str, Any]) -> bool:
     """Return True if a number, whose id may be a pattern, has the check, metric and dims of a source.
 
-    Params that the source does not name may have any value. The source may use names from before a rename.
+    Params that the source does not name may have any value.
     """
     of_source = wanted['check'], wanted['metric'], wanted.get('dims', {})
-    return row.id.partition in ('*', partition) and any(
-        (id.check, id.metric, dict(id.dims)) == of_source
-        and all(dict(id.params).get(name) in ('*', value) for name, value in wanted.get('params', {}).items())
-        for id in every_id(row.id)
+    params = dict(row.id.params)
+    return (
+        row.id.partition in ('*', partition)
+        and (row.id.check, row.id.metric, dict(row.id.dims)) == of_source
+        and all(params.get(name) in ('*', value) for name, value in wanted.get('params', {}).items())
     )
 
 

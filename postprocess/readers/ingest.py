@@ -5,127 +5,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from plumbline.errors import InputError
 from plumbline.problems import Problem
-from postprocess.readers.measurements import Stated, read_measurements
-from postprocess.readers.performance_logs import read_perflogs
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
 from postprocess.readers.same_units import convert
-from postprocess.results.repeated import mark_repeated
+from postprocess.results.rows import RunReport
 from postprocess.results.store import ForgottenError, Store
-from postprocess.results.tables import RunReport
 from postprocess.text import count, one_line
 
+Reader = Callable[[Store, Sequence[Path], str | None, Rules], Iterable[RunReport | InputError]]
 _SOME = 5  # most metrics that a sentence names
 _NOT_PASSED = {'fail': 'failed', 'skip': 'skipped'}
 
 
-def ingest(
-    store: Store, paths: Sequence[Path], site: str | None = None, expected: int | None = None,
-    problems: Sequence[Problem] = (), perflogs: bool = False, format: str | None = None, stated: Stated | None = None,
-) -> Iterator[str | InputError]:  # fmt: skip
-    """Yield a sentence for each session, and an error for each file or session that cannot be used.
-
-    `expected` and `problems`: for the sessions of run reports. `format`: of files that ReFrame did not write; `stated`:
-    what they do not say.
-    """
-    sites, found_any = set(), False
-    undecided: set[tuple[str, str, str]] = set()
-    for report in _found(store, paths, site, perflogs, format, stated):
-        found_any = True
-        converted: list[str] = []
-        if isinstance(report, DryRunError):
-            yield f'left out: {report}'
-            continue
-        if isinstance(report, InputError):
-            yield report
-            continue
-        session, repeated = report.session, []
-        if session['source'].endswith('report'):
-            told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
-            session |= {'expected': expected, 'problems': [*map(str, told), *session['problems']]}
-            session['problem_facts'] = json.dumps([vars(each) for each in told if each.kind != 'session'])
-        try:
-            if session['source'].endswith('report'):
-                repeated = mark_repeated(store, report)
-            if session['source'] not in ('report', 'database'):
-                converted = convert(store, report)
-            added = store.add(report)
-        except ForgottenError as error:
-            yield f'{session["report"]}: not stored: {error}'
-            continue
-        except InputError as error:
-            yield error
-            continue
-        sites.add(report.site)
-        name = f'{session["report"]}: session {session["session"]} of {report.site}'
-        if added:
-            of = f' of {expected}' if expected not in (None, session['ran']) else ''
-            ran, samples = count(session['ran'], 'case') + of, count(len(report.samples), 'sample')
-            key = ('partition', 'environ', 'name', 'result')
-            once = report.cases if format else {tuple(map(case.get, key)): case for case in report.cases}.values()
-            results = Counter(case['result'] for case in once)
-            others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
-            ran += f' ({", ".join(others)})' if others else ''
-            yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
-            yield from repeated
-            yield from (f'{name}: {note}' for note in (*report.notes, *converted))
-            undecided |= report.undecided
-        else:
-            ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
-            yield f'{name} is in the store already: nothing changed{ignored}'
-    if not found_any:
-        yield 'nothing new: the store has all of it already'
-    for name in sites:
-        store.compact(name)
-    if undecided:
-        names = [f'{check} {metric} in {unit or "no unit"}' for check, metric, unit in sorted(undecided)]
-        some = ', '.join(names[:_SOME]) + (', ...' if names[_SOME:] else '')
-        metric = min(metric for _, metric, _ in undecided)
-        of_format = f'a rule such as `- {{metric: {metric}, better: lower}}` decides it in {place()}'
-        of_reframe = f'`plumbline init --suite REPORT` lists them in {place()}'
-        yield (
-            f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; '
-            f'{of_format if format else of_reframe}'
-        )
-
-
-def _found(
-    store: Store,
-    paths: Sequence[Path],
-    site: str | None,
-    perflogs: bool,
-    format: str | None,
-    stated: Stated | None,
+def read_reports(
+    store: Store, paths: Sequence[Path], site: str | None, rules: Rules
 ) -> Iterator[RunReport | InputError]:
-    """Yield the sessions in the files, and errors for what cannot be used."""
-    try:
-        rules = read_rules()
-    except InputError as error:
-        yield error
-        return
-    for path in paths:
-        if path.is_char_device() or path.is_block_device():  # such as /dev/zero, which has no end
-            yield InputError(f'{path}: expected a file, found a device')
-            return
-    if not format:
-        yield from read_perflogs(paths, store, rules) if perflogs else _reports(store, paths, site, rules)
-        return
-    for path in paths:
-        try:
-            if not site:
-                raise InputError(f'{path}: the format {format} names no site: give --site')
-            yield from read_measurements(path, format, site, rules, stated)
-        except InputError as error:
-            yield error
-
-
-def _reports(store: Store, paths: Sequence[Path], site: str | None, rules: Rules) -> Iterator[RunReport | InputError]:
     """Yield the sessions of run reports and results databases, and errors for what cannot be used."""
     for path in paths:
         try:
@@ -135,3 +35,82 @@ def _reports(store: Store, paths: Sequence[Path], site: str | None, rules: Rules
                 yield read_report(path, site, rules)
         except InputError as error:
             yield error
+
+
+def ingest(
+    store: Store, paths: Sequence[Path], site: str | None = None, expected: int | None = None,
+    problems: Sequence[Problem] = (), read: Reader = read_reports,
+) -> Iterator[str | InputError]:  # fmt: skip
+    """Yield a sentence for each session, and an error for each file or session that cannot be used.
+
+    `expected` and `problems`: for the sessions of run reports. `read`: yields the sessions in the files.
+    """
+    found_any = of_format = False
+    undecided: set[tuple[str, str, str]] = set()
+    for report in _read(store, paths, site, read):
+        found_any = True
+        converted: list[str] = []
+        if isinstance(report, DryRunError):
+            yield f'left out: {report}'
+            continue
+        if isinstance(report, InputError):
+            yield report
+            continue
+        session = report.session
+        if session.source.endswith('report'):
+            told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
+            facts = json.dumps([vars(each) for each in told if each.kind != 'session'])
+            said = [*map(str, told), *session.problems]
+            report = replace(report, session=replace(session, expected=expected, problems=said, problem_facts=facts))
+        try:
+            if session.is_of_another_suite:
+                report, converted = convert(store, report)
+            added = store.add(report)
+        except ForgottenError as error:
+            yield f'{session.report}: not stored: {error}'
+            continue
+        except InputError as error:
+            yield error
+            continue
+        name = f'{session.report}: session {session.session} of {session.site}'
+        if added:
+            of = f' of {expected}' if expected not in (None, session.ran) else ''
+            ran, samples = count(session.ran, 'case') + of, count(len(report.samples), 'sample')
+            several = {(case.partition, case.environ, case.name, case.result): case for case in report.cases}
+            is_file = session.source.endswith(' file')  # each of whose nodes measured a case of its own
+            results = Counter(case.result for case in (report.cases if is_file else several.values()))
+            others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
+            ran += f' ({", ".join(others)})' if others else ''
+            yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session.started, session.ended)])
+            yield from (f'{name}: {note}' for note in (*report.notes, *converted))
+            undecided |= report.undecided
+            of_format = of_format or is_file
+        else:
+            ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
+            yield f'{name} is in the store already: nothing changed{ignored}'
+    if not found_any:
+        yield 'nothing new: the store has all of it already'
+    if undecided:
+        names = [f'{check} {metric} in {unit or "no unit"}' for check, metric, unit in sorted(undecided)]
+        some = ', '.join(names[:_SOME]) + (', ...' if names[_SOME:] else '')
+        metric = min(metric for _, metric, _ in undecided)
+        rule = f'a rule such as `- {{metric: {metric}, better: lower}}` decides it in {place()}'
+        listed = f'`plumbline init --suite REPORT` lists them in {place()}'
+        yield (
+            f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; '
+            f'{rule if of_format else listed}'
+        )
+
+
+def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -> Iterator[RunReport | InputError]:
+    """Yield what `read` yields of the files, after errors for what no reader may open."""
+    try:
+        rules = read_rules()
+    except InputError as error:
+        yield error
+        return
+    for path in paths:
+        if path.is_char_device() or path.is_block_device():  # such as /dev/zero, which has no end
+            yield InputError(f'{path}: expected a file, found a device')
+            return
+    yield from read(store, paths, site, rules)

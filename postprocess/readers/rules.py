@@ -18,7 +18,7 @@ from typing import Any
 
 from plumbline.errors import InputError, SiteError
 from plumbline.files import read_yaml
-from plumbline.identity import Pairs, from_text, pairs, to_text
+from plumbline.identity import Pairs, pairs
 from plumbline.paths import SCHEMAS, site_folders
 from plumbline.units import factor
 from plumbline.yaml_faults import Fault, explain, follow, for_rules, items, messages
@@ -58,7 +58,7 @@ class Rules:
         columns |= {key: rule[key] for key in ('better', 'floor', 'usual_spread', 'judged') if key in rule}
         if 'name' in rule and (match := re.fullmatch(rule['name'], name)):
             groups = match.groupdict('')
-            columns |= {'metric': groups.pop('metric'), 'dims': to_text(pairs(groups))}
+            columns |= {'metric': groups.pop('metric'), 'dims': pairs(groups)}
         by = factor(columns['unit'], rule['convert_to']) if 'convert_to' in rule else 1.0
         if by is None:
             raise InputError(
@@ -68,25 +68,22 @@ class Rules:
         columns['unit'] = rule.get('convert_to', columns['unit'])
         return columns, by, known or 'better' in rule or not columns['judged']
 
-    def split(self, check: str, params: str) -> tuple[str, Pairs]:
+    def split(self, check: str, params: Pairs) -> tuple[Pairs, Pairs]:
         """Return the params of a case without those that are dims of its metrics, and these dims."""
         names: set[str] = set()
         for rule in self.rules:
             if 'dims' in rule and fnmatchcase(check, rule.get('check', '*')):
                 names |= set(rule['dims'])
-        own = from_text(params) if names else ()
-        if not any(name in names for name, _ in own):
-            return params, ()
-        rest, moved = (tuple(pair for pair in own if (pair[0] in names) == wanted) for wanted in (False, True))
-        return to_text(rest), moved
+        rest, moved = (tuple(pair for pair in params if (pair[0] in names) == wanted) for wanted in (False, True))
+        return rest, moved
 
 
 NO_RULES = Rules()
 
 
-def with_dims(dims: str, more: Pairs) -> str:
-    """Return the text of `dims` with `more` dims added."""
-    return to_text(pairs(dict(from_text(dims)) | dict(more)))
+def with_dims(dims: Pairs, more: Pairs) -> Pairs:
+    """Return `dims` with `more` dims added."""
+    return pairs(dict(dims) | dict(more))
 
 
 def place(root: Path | None = None) -> Path:

@@ -16,20 +16,17 @@ from typing import Any
 from plumbline import clock
 from plumbline.causes import Cause
 from plumbline.errors import InputError, RecordError
-from plumbline.identity import pairs, to_text
-from plumbline.record import OWN_CONFIGURATION, Record, from_dict, summarize
+from plumbline.identity import Pairs, pairs
+from plumbline.record import OWN_CONFIGURATION, Record, from_dict
 from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.old_reports import as_version_4
 from postprocess.readers.rules import NO_RULES, Rules, with_dims
-from postprocess.results.tables import RunReport, metric_row, why_columns
+from postprocess.results.rows import CaseRow, MetricRow, RunReport, SampleRow, Session, explained, metric_row
 from postprocess.text import count, names_in, one_line
 
 _NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record if a case ended too early
 _IDENTITY = ('unique_name', 'display_name', 'system', 'partition', 'environ')  # keys that identify a case in a report
-_AS_THEY_ARE = (
-    'scheduler', 'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
-)  # fmt: skip
 _NUMBER = (int, float)
 LARGEST = 2**30  # bytes of a run report: a night of 400 cases has 3 MB
 _REPETITION = re.compile(r' %[.$]repeat_no=(\d+)')  # number that ``--repeat`` adds to the display name
@@ -124,14 +121,14 @@ def _parse(content: bytes, name: str, path: Path, source: str, site: str | None,
         raise ReportError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
 
 
-def check_and_params(display_name: str) -> tuple[str, str]:
+def check_and_params(display_name: str) -> tuple[str, Pairs]:
     """Return check and params of ReFrame's display name, such as ``HPCC %size=quick %stack.x=1``.
 
     Parameters with a dot belong to fixtures or come from ``--distribute``; they are not parameters of the check.
     """
     check, *parameters = display_name.split(' %')
     own = (parameter.partition('=') for parameter in parameters)
-    return check, to_text(pairs({key: value for key, _, value in own if '.' not in key}))
+    return check, pairs({key: value for key, _, value in own if '.' not in key})
 
 
 class _Unexpected(ValueError):
@@ -219,60 +216,56 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         raise _Unexpected(f'expected one site, {problem}')
     started, ended = (_utc(_get(info, f'time_{key}_unix', _NUMBER, 'session_info')) for key in ('start', 'end'))
     narrowed_by = _chosen(info, 'narrowed_by')
-    session = {
-        'session': _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'), 'started': started,
-        'ended': ended, 'hostname': _get(info, 'hostname', str, 'session_info'), 'user': info.get('user'),
-        'reframe': _get(info, 'version', str, 'session_info'), 'mode': selection.mode, 'cmdline': cmdline,
-        'selection': _chosen(info, 'selection') or list(selection.selection),
-        'narrowed_by': list(selection.narrowed_by) if narrowed_by is None else narrowed_by, 'runs': len(runs),
-        'ran': len(identities), 'problems': clock_problems(started, ended), **origin,
-    }  # fmt: skip
+    problems, source = clock_problems(started, ended), origin['source']
     if 'plumbline_mode' not in info:  # else ci counts the cases, and puts those that ran again in place of others
-        session['problems'] += _lost_cases(runs)
+        problems += _lost_cases(runs)
     if not any(map(_is_ours, (entry for _, entry in entries))) and any(entry.get('perfvalues') for _, entry in entries):
-        session['source'] = f'other {session["source"]}'
-    if own:
-        session['source'] = f'own {session["source"]}'
-    cases, metrics, samples = [], [], []
+        source = f'other {source}'
+    source = f'own {source}' if own else source
+    session = Session(
+        _name(sites.pop(), 'site'), _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'), started,
+        ended, hostname=_get(info, 'hostname', str, 'session_info'), user=info.get('user'),
+        reframe=_get(info, 'version', str, 'session_info'), mode=selection.mode, cmdline=cmdline,
+        selection=_chosen(info, 'selection') or list(selection.selection),
+        narrowed_by=list(selection.narrowed_by) if narrowed_by is None else narrowed_by, runs=len(runs),
+        ran=len(identities), problems=problems, report=origin['report'], report_sha256=origin['report_sha256'],
+        source=source,
+    )  # fmt: skip
+    cases: list[CaseRow] = []
+    metrics: list[MetricRow] = []
+    samples: list[SampleRow] = []
     undecided: set[tuple[str, str, str]] = set()
     for number, (run, entry) in enumerate(pair for pair in entries if not _is_left_out(pair[1])):
         where = f'case {entry["display_name"]!r}'
         record = _record(entry, where)
-        cases.append(
-            _case(number, entry, record, where) | {'round': run, 'purpose': entry.get('plumbline_purpose', '')}
-        )
+        case = _case(number, run, entry, record, where)
         for metric, facts, series in record.series() if record else ():
-            dims = to_text(series.dims)
-            row = vars(summarize([value for *_, value in series.samples])) | {
-                'metric': metric, 'dims': dims, 'unit': facts.unit, 'better': facts.better, 'judged': series.judged,
-                'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
+            columns: dict[str, Any] = {
+                'metric': metric, 'dims': series.dims, 'unit': facts.unit, 'better': facts.better,
+                'judged': series.judged, 'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
                 'usual_spread': facts.usual_spread, 'floor': facts.floor,
             }  # fmt: skip
-            metrics.append(metric_row(cases[-1], row))
-            samples += [
-                {'case_id': number, 'metric': metric, 'dims': dims, 'trial': trial, 'node': node, 'value': value}
-                for trial, node, value in series.samples
-            ]
+            metrics.append(metric_row(case, columns, [value for *_, value in series.samples]))
+            samples += [SampleRow(number, metric, series.dims, *sample) for sample in series.samples]
         beyond: list[Cause] = []
         is_ours, dims_of_case = _is_ours(entry), pairs({})
         if not is_ours:
-            cases[-1]['params'], dims_of_case = rules.split(cases[-1]['check'], cases[-1]['params'])
+            params, dims_of_case = rules.split(case.check, case.params)
+            case = case._replace(params=params)
         is_read = not is_ours or entry.get('fail_phase') == 'performance'
-        for value, row, is_known, cause in _values(entry, where, cases[-1]['check'], rules) if is_read else ():
+        for value, columns, is_known, cause in _values(entry, where, case.check, rules) if is_read else ():
             beyond += [cause] if cause else []
             if is_ours:
                 continue
-            row['dims'] = with_dims(row['dims'], dims_of_case)
-            metrics.append(metric_row(cases[-1], row))
+            columns['dims'] = with_dims(columns['dims'], dims_of_case)
+            row = metric_row(case, columns, [] if value is None else [value])
+            metrics.append(row)
             if not is_known:
-                undecided.add((cases[-1]['check'], row['metric'], row['unit']))
+                undecided.add((case.check, row.metric, row.unit))
             if value is not None:
-                key = {'case_id': number, 'metric': row['metric'], 'dims': row['dims'], 'trial': 1}
-                samples.append(key | {'node': ','.join(cases[-1]['nodes']), 'value': value})
-        cases[-1] |= why_columns(_causes(entry, record, beyond), cases[-1]['evidence'])
-    return RunReport(
-        _name(sites.pop(), 'site'), session, cases, metrics, samples, tuple(_restored(report)), frozenset(undecided)
-    )
+                samples.append(SampleRow(number, row.metric, row.dims, 1, ','.join(case.nodes), value))
+        cases.append(explained(case, _causes(entry, record, beyond)))
+    return RunReport(session, cases, metrics, samples, tuple(_restored(report)), frozenset(undecided))
 
 
 def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tuple[str, ...]]]:
@@ -370,9 +363,9 @@ def reason_of(entry: dict[str, Any]) -> str | None:
 def _values(
     entry: dict[str, Any], where: str, check: str, rules: Rules
 ) -> Iterator[tuple[float | None, dict[str, Any], bool, Cause | None]]:
-    """Yield (value, row, True if its direction is known, cause if it is beyond its bounds) for each performance value.
+    """Yield (value, columns, True if its direction is known, cause if beyond its bounds) of each performance value.
 
-    The rows are those of a test of another suite.
+    The columns are those of a metric of another suite.
     """
     performance = _get({'perfvalues': None} | entry, 'perfvalues', (dict, type(None)), where) or {}
     for name, measured in performance.items():
@@ -391,8 +384,7 @@ def _values(
         missing = None if value is not None else f'its value is {measured[0]!r:.40}'
         if value is not None and (missing := values.fault(value, row) or None):
             value = None
-        found = vars(summarize([] if value is None else [value])) | row | {'missing': missing}
-        yield value, found, is_known, cause
+        yield value, row | {'missing': missing}, is_known, cause
 
 
 def _chosen(info: dict[str, Any], name: str) -> list[str] | None:
@@ -414,34 +406,34 @@ def _record(entry: dict[str, Any], where: str) -> Record | None:
         raise _Unexpected(f'{where}: {error}') from None
 
 
-def _case(number: int, entry: dict[str, Any], record: Record | None, where: str) -> dict[str, Any]:
+def _case(number: int, run: int, entry: dict[str, Any], record: Record | None, where: str) -> CaseRow:
     """Return the row of one test case. A fixture of another suite that measures something counts as a case."""
     has_values = bool(entry.get('perfvalues'))
     check, params = check_and_params(entry['display_name'])
     if record is None:
         record = Record(check, ())
     else:
-        check, params = record.check, to_text(record.params)
+        check, params = record.check, record.params
     job = record.job
     completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
     nodes = _nodes(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')
-    return {
-        'case_id': number, 'partition': entry['partition'], 'environ': entry['environ'], 'check': check,
-        'params': params, 'name': entry['display_name'],
-        'fixture': entry['fixture'] and not has_values,
-        'benchmark': has_values or ('record' in entry and not entry['fixture']),
-        'result': _get(entry, 'result', str, where),
-        'fail_phase': entry.get('fail_phase'),
-        'tags': sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')), 'trials': record.trials or None,
-        'job_id': job.get('id') or (str(entry['jobid']) if entry.get('jobid') is not None else None),
-        'job_state': job.get('state'),
-        'job_exitcode': job.get('exitcode', entry.get('job_exitcode')), 'nodes': nodes,
-        'completed': _utc(completed) if completed else None, 'trial_seconds': record.trial_seconds,
-        'dims': json.dumps({name: vars(dim) for name, dim in record.dims.items()}),  # in the order declared
-        'draw': _json(record.draw), 'figures': _json(record.figures), 'placement': _json(record.placement),
-        'provenance': _json(record.provenance), 'health': _json(record.health),
-        'evidence': record.evidence, **{key: entry.get(key) for key in _AS_THEY_ARE},
-    }  # fmt: skip
+    return CaseRow(
+        case_id=number, round=run, purpose=entry.get('plumbline_purpose', ''), partition=entry['partition'],
+        environ=entry['environ'], check=check, params=params, name=entry['display_name'],
+        fixture=entry['fixture'] and not has_values,
+        benchmark=has_values or ('record' in entry and not entry['fixture']),
+        result=_get(entry, 'result', str, where), fail_phase=entry.get('fail_phase'),
+        tags=sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')), trials=record.trials or None,
+        job_id=job.get('id') or (str(entry['jobid']) if entry.get('jobid') is not None else None),
+        job_state=job.get('state'), job_exitcode=job.get('exitcode', entry.get('job_exitcode')), nodes=nodes,
+        completed=_utc(completed) if completed else None, trial_seconds=record.trial_seconds,
+        dims=json.dumps({name: vars(dim) for name, dim in record.dims.items()}),  # in the order declared
+        draw=_json(record.draw), figures=_json(record.figures), placement=_json(record.placement),
+        provenance=_json(record.provenance), health=_json(record.health), evidence=record.evidence,
+        scheduler=entry.get('scheduler'), time_setup=entry.get('time_setup'), time_compile=entry.get('time_compile'),
+        time_run=entry.get('time_run'), time_sanity=entry.get('time_sanity'),
+        time_performance=entry.get('time_performance'), time_total=entry.get('time_total'),
+    )  # fmt: skip
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
-from plumbline.identity import ID_COLUMNS
+from plumbline.identity import Pairs, SeriesId
 from plumbline.units import factor
+from postprocess.results.rows import RunReport
 from postprocess.results.store import Store
-from postprocess.results.tables import RunReport
 
 _SESSIONS = 20  # last sessions in which the unit of a series is looked up
 _SQL = """
@@ -17,31 +17,31 @@ _SQL = """
 """
 
 
-def convert(store: Store, report: RunReport) -> list[str]:
-    """Convert the numbers of `report`, of another suite, to the units of earlier sessions.
-
-    Return a sentence for each.
-    """
-    earlier = [session for session in store.sessions(report.site) if session.is_of_another_suite][-_SESSIONS:]
+def convert(store: Store, report: RunReport) -> tuple[RunReport, list[str]]:
+    """Return `report`, of another suite, in the units of its earlier sessions, and a sentence for each other unit."""
+    of_site = store.sessions(report.session.site)
+    earlier = [session for session in of_site if session.is_of_another_suite][-_SESSIONS:]
     if not earlier:
-        return []
-    units = {tuple(row[name] for name in ID_COLUMNS): row['unit'] for row in store.select(_SQL, earlier)}
-    cases = {case['case_id']: case for case in report.cases}
-    by: dict[tuple[int, str, str], float] = {}
+        return report, []
+    units = {SeriesId.from_row(row): row['unit'] for row in store.select(_SQL, earlier)}
+    cases = {case.case_id: case for case in report.cases}
+    by: dict[tuple[int, str, Pairs], float] = {}
     sentences: dict[str, None] = {}
+    metrics = []
     for row in report.metrics:
-        case = cases[row['case_id']]
-        before = units.get(tuple({**case, **row}[name] for name in ID_COLUMNS))
-        times = factor(row['unit'], before) if before is not None and before != row['unit'] else None
+        case = cases[row.case_id]
+        before = units.get(case.id.series(row.metric, row.dims))
+        times = factor(row.unit, before) if before is not None and before != row.unit else None
         if before is not None and times is not None:
-            by[row['case_id'], row['metric'], row['dims']] = times
-            sentences[f'{case["check"]} {row["metric"]} is in {row["unit"]}, converted to {before} as before'] = None
-            row |= {name: _times(row[name], times) for name in ('mean', 'std', 'min', 'max')} | {'unit': before}
-    for sample in report.samples:
-        sample['value'] *= by.get((sample['case_id'], sample['metric'], sample['dims']), 1.0)
-    return [*sentences]
+            by[row.case_id, row.metric, row.dims] = times
+            sentences[f'{case.check} {row.metric} is in {row.unit}, converted to {before} as before'] = None
+            mean, std, low, high = (_times(of, times) for of in (row.mean, row.std, row.min, row.max))
+            row = row._replace(unit=before, mean=mean, std=std, min=low, max=high)
+        metrics.append(row)
+    samples = [each._replace(value=each.value * by.get(each[:3], 1.0)) for each in report.samples]
+    return replace(report, metrics=metrics, samples=samples), [*sentences]
 
 
-def _times(value: Any, factor: float) -> Any:
+def _times(value: float | None, factor: float) -> float | None:
     """Return `value` times `factor`; None stays None."""
     return None if value is None else value * factor

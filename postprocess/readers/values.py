@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from plumbline.causes import Cause
-from plumbline.identity import NONE
 from plumbline.units import UNITS, better, dimension, number_in, plain
 
 _FLOOR_OF_TIMES = 0.05  # times of other suites vary more than rates
@@ -23,7 +22,7 @@ def metric(name: str, unit: str, lower: float | None, upper: float | None) -> di
     Its direction follows from its only bound, else from its unit, else it is higher.
     """
     unit = plain(unit)
-    row = {'metric': name, 'dims': NONE, 'unit': unit, 'judged': True}
+    row = {'metric': name, 'dims': (), 'unit': unit, 'judged': True}
     row |= {'better': _by_bounds(lower, upper) or _by_unit(unit) or 'higher'}
     return row | ({'floor': _FLOOR_OF_TIMES} if unit in UNITS and dimension(unit) == 'time' else {})
 

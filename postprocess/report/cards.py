@@ -13,11 +13,11 @@ from postprocess.history.digest import Digest
 from postprocess.incidents.incident import Incident, Value
 from postprocess.incidents.known import Known
 from postprocess.incidents.levels import levels
-from postprocess.report.charts import Judged
 from postprocess.report.plots import Axis, joined
 from postprocess.report.printed import Cases, archives_of
 from postprocess.results.store import Store
 from postprocess.text import count, percent
+from postprocess.views.series import SeriesRow
 
 _FEWEST_SESSIONS = 3  # fewest sessions of a level that is drawn
 _NAMED = 3  # most nodes that a card names
@@ -46,18 +46,20 @@ class Card(NamedTuple):
     known: Known
     state: str
     where: str
-    series: list[tuple[Judged, float | None]]
+    series: list[tuple[SeriesRow, float | None]]
     spark: Spark | None
     outputs: list[tuple[str, int | None]]
 
 
-def cards(digest: Digest, store: Store, series: Sequence[Judged], cases: Cases, sizes: Mapping[str, int]) -> list[Card]:
+def cards(
+    digest: Digest, store: Store, series: Sequence[SeriesRow], cases: Cases, sizes: Mapping[str, int]
+) -> list[Card]:
     """Return a card for each incident of a digest; `sizes`: partition -> number of its nodes that took part.
 
     Raises InputError if the store cannot be read.
     """
     sparks, archives = _sparks(digest, store), archives_of(digest, cases)
-    by_series = {judged.series: judged for judged in series}
+    by_series = {row.series: row for row in series}
     return [
         Card(
             one, one.state(digest.day), _where(one.incident, sizes),

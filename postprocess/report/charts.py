@@ -17,16 +17,15 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from statistics import median
 from typing import Any
 
-from plumbline.identity import Dim, Quantity, SeriesId, natural
+from plumbline.identity import Dim, SeriesId, natural
 from plumbline.units import number_in
 from postprocess.report import plots
-from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot, Ticks, drawable
+from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot, Ticks
 from postprocess.text import count, number
-from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+from postprocess.verdicts.verdict import BAD
+from postprocess.views.series import SeriesRow, drawable
 
 FEW = 8  # most lines of a chart that a reader can distinguish
 _FEWEST_POINTS = 3  # fewest points of curves
@@ -38,49 +37,6 @@ _CLASS = 'link_class'
 
 Facts = dict[str, str]  # what distinguishes a series from others of its check: params, dims, and the metric
 Usual = Mapping[SeriesId, tuple[float, float]]  # series -> range of most of its values in earlier sessions
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """A series of the session, with the verdicts of all jobs that measured it, the worst first."""
-
-    id: int
-    rows: list[Verdict]
-
-    @cached_property
-    def worst(self) -> Verdict:
-        """The worst verdict, which stands for the series."""
-        return self.rows[0]
-
-    @cached_property
-    def series(self) -> SeriesId:
-        """The identity of the series."""
-        return self.worst.id
-
-    @cached_property
-    def quantity(self) -> Quantity:
-        """The unit and direction of the series."""
-        return self.worst.quantity
-
-    @cached_property
-    def value(self) -> float | None:
-        """The median over the jobs, of the values that can be drawn; None without any."""
-        values = [row.value for row in self.rows if drawable(row.value)]
-        return median(values) if values else None
-
-    @property
-    def fell_short(self) -> str:
-        """How many of several jobs are bad, as ``3 of 16``; empty if all or none are."""
-        bad = sum(row.verdict in BAD for row in self.rows)
-        return f'{bad} of {len(self.rows)}' if 0 < bad < len(self.rows) else ''
-
-
-def judged_series(comparison: Comparison) -> list[Judged]:
-    """Return the series of a session with their verdicts, in the order of their first verdict."""
-    by_series: dict[SeriesId, list[Verdict]] = {}
-    for row in comparison.verdicts:
-        by_series.setdefault(row.id, []).append(row)
-    return [Judged(id, rows) for id, rows in enumerate(by_series.values())]
 
 
 @dataclass(frozen=True)
@@ -131,7 +87,7 @@ class GridCell:
     `limit`: in bars limit / longest bar. `mark`: the link class of a pair.
     """
 
-    judged: Judged
+    series: SeriesRow
     share: float | None = None
     limit: float | None = None
     mark: str = ''
@@ -150,35 +106,35 @@ class Grid:
     marks: dict[str, str]
 
 
-Curve = tuple[Facts, dict[float, Judged]]  # (what the line shows, place on the x axis -> series)
-Point = tuple[Facts, Judged]
+Curve = tuple[Facts, dict[float, SeriesRow]]  # (what the line shows, place on the x axis -> series)
+Point = tuple[Facts, SeriesRow]
 
 
 def charts_of(
-    series: Iterable[Judged], style: Style, usual: Usual, link_classes: Mapping[str, str]
+    series: Iterable[SeriesRow], style: Style, usual: Usual, link_classes: Mapping[str, str]
 ) -> list[Plot | Grid]:
     """Return the charts of the series of one check on one partition with one environ.
 
     `usual`: the usual range of the series that may be points of a curve. `link_classes`: name -> description.
     """
-    curves, pairs, plain = _sorted_by_shape([judged for judged in series if judged.series.metric != '*'], style)
+    curves, pairs, plain = _sorted_by_shape([one for one in series if one.series.metric != '*'], style)
     charts: list[Plot | Grid] = []
     for (x, unit), lines in curves.items():
         lines = list(filter(None, map(_measured, lines)))
         charts += [_plot(part, unit, x, style, usual) for part in _divided(lines)]
-    drawn = {judged.id for lines in curves.values() for _, points in lines for judged in points.values()}
+    drawn = {one.id for lines in curves.values() for _, points in lines for one in points.values()}
     for unit, members in pairs:
         if len({i for i, _ in members}) > 1 and len({j for _, j in members}) > 1:
             charts.append(_matrix(unit, members, style, link_classes))
         else:
-            plain += [(facts, judged) for facts, judged in members.values() if judged.id not in drawn]
+            plain += [(facts, one) for facts, one in members.values() if one.id not in drawn]
     return [*charts, *_bars(plain, style)]
 
 
 def told(plot: Plot) -> str:
     """Return a description of the points of curves, for the caption of a picture."""
-    shown = [judged for line in plot.lines for judged in line.points if judged]
-    sizes = sorted({judged.worst.measured.n for judged in shown if judged.worst.measured.n})
+    shown = [one for line in plot.lines for one in line.points if one]
+    sizes = sorted({one.worst.measured.n for one in shown if one.worst.measured.n})
     samples = [f'n = {" to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} samples a point'] if sizes else []
     return '; '.join([
         f'{shown[0].quantity.better} is better', 'one session', *samples,
@@ -188,27 +144,27 @@ def told(plot: Plot) -> str:
 
 
 def _sorted_by_shape(
-    series: list[Judged], style: Style
+    series: list[SeriesRow], style: Style
 ) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]], list[Point]]:
     """Return curves by (x axis, unit), the cells of matrices with their unit, and the points that are neither."""
-    several_nodes = any(name == NODES for judged in series for name, _ in judged.series.params)
+    several_nodes = any(name == NODES for one in series for name, _ in one.series.params)
     lines: dict[tuple[str, str], dict[tuple[Any, ...], dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
     squares: dict[tuple[str, tuple[Any, ...]], dict[float, dict[tuple[str, str], Point]]] = defaultdict(
         lambda: defaultdict(dict)
     )
     plain: list[Point] = []
-    for judged in series:
+    for one in series:
         facts = {NODES: '1'} if several_nodes else {}
-        facts |= dict(judged.series.params) | dict(judged.series.dims) | {METRIC: judged.series.metric}
-        x, pair = style.x_of(judged.series) or (NODES if several_nodes else None), style.pair_of(judged.series)
+        facts |= dict(one.series.params) | dict(one.series.dims) | {METRIC: one.series.metric}
+        x, pair = style.x_of(one.series) or (NODES if several_nodes else None), style.pair_of(one.series)
         place = float(facts[x]) if x else 0.0
         if x:
-            lines[x, judged.quantity.unit][_without(facts, x)][place] = (facts, judged)
+            lines[x, one.quantity.unit][_without(facts, x)][place] = (facts, one)
         if pair:
             start, _, end = facts[pair].partition('-')
-            squares[judged.quantity.unit, _without(facts, x, pair, _CLASS)][place][start, end] = (facts, judged)
+            squares[one.quantity.unit, _without(facts, x, pair, _CLASS)][place][start, end] = (facts, one)
         elif not x:
-            plain.append((facts, judged))
+            plain.append((facts, one))
     curves: dict[tuple[str, str], list[Curve]] = defaultdict(list)
     for (x, unit), own in lines.items():
         long = {rest for rest, points in own.items() if len(points) > 1}
@@ -216,7 +172,7 @@ def _sorted_by_shape(
             long = set()
         for rest, points in own.items():
             if rest in long:
-                curves[x, unit].append((dict(rest), {place: judged for place, (_, judged) in points.items()}))
+                curves[x, unit].append((dict(rest), {place: one for place, (_, one) in points.items()}))
             else:
                 plain += [point for point in points.values() if not style.pair_of(point[1].series)]
     pairs = []
@@ -234,7 +190,7 @@ def _without(facts: Facts, *names: str | None) -> tuple[tuple[str, str], ...]:
 def _measured(curve: Curve) -> Curve | None:
     """Return a curve without points that have no value; None if no point is left."""
     facts, points = curve
-    points = {x: judged for x, judged in points.items() if judged.value is not None}
+    points = {x: one for x, one in points.items() if one.value is not None}
     return (facts, points) if points else None
 
 
@@ -286,9 +242,9 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
     curves = sorted(curves, key=lambda curve: natural(_label(curve[0], names)))
     numbers = sorted({place for _, points in curves for place in points})
     few = len(curves) <= FEW
-    shown = [judged for _, points in curves for judged in points.values()]
+    shown = [one for _, points in curves for one in points.values()]
     bands = [
-        {place: usual[judged.series] for place, judged in points.items() if few and judged.series in usual}
+        {place: usual[one.series] for place, one in points.items() if few and one.series in usual}
         for _, points in curves
     ]
     usually = 'proportional' if x == NODES and unit.endswith('/s') else 'none'
@@ -296,8 +252,8 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
         _proportional(points) if style.draw.get(facts[METRIC], {}).get('ideal', usually) == 'proportional' else {}
         for facts, points in curves
     ]
-    values = [judged.value for judged in shown if judged.value is not None]
-    values += [judged.worst.limit for judged in shown if few and judged.worst.limit is not None]
+    values = [one.value for one in shown if one.value is not None]
+    values += [one.worst.limit for one in shown if few and one.worst.limit is not None]
     values += [end for band in bands for ends in band.values() for end in ends]
     values += [value for ideal in ideals for value in ideal.values()]
     if min(values) > 0 and max(values) < LOGARITHMIC * min(values):
@@ -307,7 +263,7 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
     y_axis = Axis(values, height - BOTTOM, TOP)
     lines = []
     for (facts, points), band, ideal in zip(curves, bands, ideals, strict=True):
-        at = [(x_axis(place), y_axis(judged.value or 0.0), judged.worst) for place, judged in sorted(points.items())]
+        at = [(x_axis(place), y_axis(one.value or 0.0), one.worst) for place, one in sorted(points.items())]
         path = [(left, top) for left, top, _ in at]
         outline = sorted((x_axis(place), y_axis(low), y_axis(high)) for place, (low, high) in band.items())
         allowed = [
@@ -339,7 +295,7 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
     )  # fmt: skip
 
 
-def _proportional(points: dict[float, Judged]) -> dict[float, float]:
+def _proportional(points: dict[float, SeriesRow]) -> dict[float, float]:
     """Return the values that grow in proportion to x from the first point; none if that is at 0 or below."""
     first = min(points)
     return {place: (points[first].value or 0.0) * place / first for place in points} if first > 0 else {}
@@ -352,10 +308,10 @@ def _matrix(unit: str, members: dict[tuple[str, str], Point], style: Style, link
     figure 1b).
     """
     rows, columns = (sorted({pair[side] for pair in members}, key=natural) for side in (0, 1))
-    values = [judged.value for _, judged in members.values() if judged.value is not None]
+    values = [one.value for _, one in members.values() if one.value is not None]
     low, high = min(values, default=0), max(values, default=0)
 
-    def shade(one: Judged) -> float | None:
+    def shade(one: SeriesRow) -> float | None:
         """Return how light a cell is, from 0, the worst value, to 1."""
         if one.value is None or not 0 < low < high:
             return None if one.value is None else 1.0
@@ -384,8 +340,8 @@ def _bars(plain: list[Point], style: Style) -> list[Grid]:
     The longer side becomes the rows.
     """
     units: dict[str, list[Point]] = defaultdict(list)
-    for facts, judged in plain:
-        units[judged.quantity.unit].append((facts, judged))
+    for facts, one in plain:
+        units[one.quantity.unit].append((facts, one))
     grids = []
     for unit, members in units.items():
         if len(members) < _FEWEST_BARS:
@@ -402,12 +358,12 @@ def _bars(plain: list[Point], style: Style) -> list[Grid]:
         longest = max(max(one.value or 0, one.worst.limit or 0) for one in cells.values()) or 1.0
 
         def cell(
-            row: str, column: str, cells: dict[tuple[str, str], Judged] = cells, longest: float = longest
+            row: str, column: str, cells: dict[tuple[str, str], SeriesRow] = cells, longest: float = longest
         ) -> GridCell | None:
-            if (judged := cells.get((row, column))) is None:
+            if (one := cells.get((row, column))) is None:
                 return None
-            value, limit = (None if level is None else level / longest for level in (judged.value, judged.worst.limit))
-            return GridCell(judged, value, limit)
+            value, limit = (None if level is None else level / longest for level in (one.value, one.worst.limit))
+            return GridCell(one, value, limit)
 
         table = [[cell(row, column) for column in columns] for row in rows]
         if len(columns) > len(rows):

@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from plumbline.causes import sentence
 from plumbline.checkout import version
@@ -17,17 +17,16 @@ from plumbline.record import EXPERIMENTAL
 from plumbline.site.schedulers import scheduler
 from postprocess.history.digest import Digest
 from postprocess.history.nodes import FEWEST_NODES
-from postprocess.history.trend import Change
 from postprocess.incidents.background import again, name_of
 from postprocess.incidents.failures import UNPROVEN
 from postprocess.incidents.words import with_options
-from postprocess.report.charts import Judged
-from postprocess.report.fleet import Band, NodeRow, bands, node_pages
-from postprocess.report.plots import drawable
-from postprocess.results.rows import CaseRow
+from postprocess.report.nodes import Band, bands, node_pages
+from postprocess.results.rows import CaseRow, decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts.verdict import BAD
+from postprocess.views.nodes import NodeRow
+from postprocess.views.series import SeriesRow, drawable
 
 _JOBS = 20  # most jobs of a series whose samples are shown, the worst first
 _FEWEST_SESSIONS = 3  # fewest sessions of a history
@@ -40,33 +39,8 @@ def packed(content: Any) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-class Alike(NamedTuple):
-    """Changes of many histories in one session with the same changes in the provenance, the worst first.
-
-    `ids`: of the series.
-    """
-
-    changes: list[Change]
-    ids: list[int | None]
-
-
-def alike(digest: Digest, ids: Mapping[tuple[object, ...], int]) -> list[Alike]:
-    """Return the changes of the histories in groups: steps by session and what changed with them, drifts by case.
-
-    `ids`: (series, quantity) -> id of the series on the page.
-    """
-    groups: dict[tuple[object, ...], Alike] = {}
-    for change in digest.trend.changes if digest.trend else ():
-        of = (change.since.session, change.with_it) if change.kind == 'step' else change.series.case
-        key = change.kind, of, change.change > 0
-        own = groups.setdefault(key, Alike([], []))
-        own.changes.append(change)
-        own.ids.append(ids.get((change.series, change.quantity)))
-    return list(groups.values())
-
-
 def unfolded(
-    series: Sequence[Judged], cases: Mapping[int, CaseRow], fleet: Sequence[NodeRow], store: Store,
+    series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], fleet: Sequence[NodeRow], store: Store,
     digest: Digest, outputs: Mapping[int, dict[str, Any]], link: Callable[[Path], str],
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the details show: times of ``sessions``; ``metrics`` and ``cases`` by number, ``nodes`` by name.
@@ -74,7 +48,7 @@ def unfolded(
     `outputs`: case -> what its programs printed. `link`: makes the address of a file.
     """
     session, results = digest.comparison.session, store.folder.parent
-    samples = _samples(store, session, {row.case_id for one in series for row in one.rows[:_JOBS]})
+    samples = _samples(store, session, {row.case_id for one in series for row in one.jobs[:_JOBS]})
     of_bands = bands(store, digest.sessions, series)
     histories = _histories(series, cases, of_bands, digest)
     return {
@@ -102,7 +76,7 @@ def of_report(session: Session) -> str:
     return f'{session.report.rpartition("/")[2]} (sha256 {session.report_sha256[:12]})'
 
 
-def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
+def _metric(one: SeriesRow, samples: Samples) -> dict[str, Any]:
     """Return the details of a series."""
     row, unit = one.worst, one.quantity.unit
     facts: dict[str, str] = {}
@@ -111,8 +85,8 @@ def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
         facts['Measured'] += f'; n = {row.measured.n}'
         if row.measured.min is not None:
             facts['Measured'] += f', {number(row.measured.min)} to {number(row.measured.max)}'
-        if len(one.rows) > 1:
-            facts['Measured'] += f': the worst of {len(one.rows)} jobs, whose median is {number(one.value)}'
+        if len(one.jobs) > 1:
+            facts['Measured'] += f': the worst of {len(one.jobs)} jobs, whose median is {number(one.value)}'
     if row.reference and row.limits:
         of, bound = row.reference, row.limits
         epoch = f', epoch {of.epoch}' if of.epoch else ''
@@ -130,17 +104,17 @@ def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
         facts['Limit'] = f'{level}{bound.why}; {bound.gate.replace("_", " ")}{notices}'
     jobs = [
         [job.verdict, job.case_id, samples.get((job.case_id, one.series.metric, to_text(one.series.dims)), {})]
-        for job in one.rows[:_JOBS]
+        for job in one.jobs[:_JOBS]
         if job.case_id is not None
     ]
     detail = {
         'name': f'{one.series.check} {to_text(one.series.params)} {one.series.name}', 'unit': unit,
         'where': f'{one.series.partition}/{one.series.environ}', 'verdict': row.verdict, 'cause': row.cause,
-        'deviation': percent(row.deviation), 'facts': facts, 'jobs': jobs, 'more': len(one.rows[_JOBS:]),
+        'deviation': percent(row.deviation), 'facts': facts, 'jobs': jobs, 'more': len(one.jobs[_JOBS:]),
         'limit': _drawn(row.limit), 'expected': _drawn(row.expected),
     }  # fmt: skip
-    if len(one.rows) >= FEWEST_NODES:  # each tick of the strip is a node
-        detail['values'] = [drawn for other in one.rows if (drawn := _drawn(other.value)) is not None]
+    if len(one.jobs) >= FEWEST_NODES:  # each tick of the strip is a node
+        detail['values'] = [drawn for other in one.jobs if (drawn := _drawn(other.value)) is not None]
     return {key: value for key, value in detail.items() if value}
 
 
@@ -155,13 +129,13 @@ def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path],
         'Seconds': f'{number(case.time_total) or "?"} in all{trials}',
         'Failed': sentence(case.why),
         'Experimental': UNPROVEN if EXPERIMENTAL in case.tags else '',
-        **{f'Placement {key}': value for key, value in json.loads(case.placement).items()},
-        **json.loads(case.provenance),
+        **{f'Placement {key}': value for key, value in decoded(case.placement).items()},
+        **decoded(case.provenance),
     }
     nodes = case.nodes if scheduler(case.scheduler).is_slurm else ()
     command = again(session, case.partition, [name_of(case)], nodes)
     return {
-        'name': f'{case.check} {case.params} on {case.partition}/{case.environ}',
+        'name': f'{case.check} {to_text(case.params)} on {case.partition}/{case.environ}',
         'job': case.job_id or 'without a number',
         'facts': {key: str(value) for key, value in facts.items() if value not in (None, '')},
         'output': link(results / case.evidence) if case.evidence else '',
@@ -170,38 +144,38 @@ def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path],
 
 
 def _histories(
-    series: Sequence[Judged], cases: Mapping[int, CaseRow], of_bands: Mapping[int, Band], digest: Digest
+    series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], of_bands: Mapping[int, Band], digest: Digest
 ) -> dict[int, dict[str, Any]]:
     """Return id -> history of each series that has one: sessions and values, with the changes found in it.
 
     ``told``: a description for the caption of a picture, in which ``{span}`` stands for the sessions that are shown.
     """
-    by_key = {(judged.series, judged.quantity): judged for judged in series}
+    by_key = {(one.series, one.quantity): one for one in series}
     places = {session.session: place for place, session in enumerate(digest.sessions)}
     changes: dict[int, list[tuple[int, str]]] = {}
     for change in digest.trend.changes if digest.trend else ():
-        if judged := by_key.get((change.series, change.quantity)):
+        if one := by_key.get((change.series, change.quantity)):
             changed = f', {change.with_it[0]}' if change.with_it else ''
             text = f'{percent(change.change)} {change.since.started.day} {change.since.started:%b}{changed}'
-            changes.setdefault(judged.id, []).append((places[change.since.session], text))
+            changes.setdefault(one.id, []).append((places[change.since.session], text))
     histories: dict[int, dict[str, Any]] = {}
     for past in digest.histories:
-        judged, values = by_key.get((past.series, past.quantity)), [_drawn(value) for value in past.values.tolist()]
-        if judged is None or len(values) < _FEWEST_SESSIONS or None in values:
+        one, values = by_key.get((past.series, past.quantity)), [_drawn(value) for value in past.values.tolist()]
+        if one is None or len(values) < _FEWEST_SESSIONS or None in values:
             continue
-        histories[judged.id] = {'at': past.sessions.tolist(), 'history': values, 'changes': changes.get(judged.id, [])}
-        if judged.worst.verdict in BAD:
-            histories[judged.id]['bad'] = _drawn(judged.worst.value)
-        if band := of_bands.get(judged.id):
+        histories[one.id] = {'at': past.sessions.tolist(), 'history': values, 'changes': changes.get(one.id, [])}
+        if one.worst.verdict in BAD:
+            histories[one.id]['bad'] = _drawn(one.worst.value)
+        if band := of_bands.get(one.id):
             at = past.sessions
-            histories[judged.id] |= {'low': list(map(_drawn, band.low[at])), 'high': list(map(_drawn, band.high[at]))}
-            names = cases[judged.worst.case_id].nodes if judged.worst.case_id is not None else []
-            if len(names) == 1 and judged.worst.verdict in BAD:
-                histories[judged.id]['node'] = names[0]
+            histories[one.id] |= {'low': list(map(_drawn, band.low[at])), 'high': list(map(_drawn, band.high[at]))}
+            names = cases[one.worst.case_id].nodes if one.worst.case_id is not None else []
+            if len(names) == 1 and one.worst.verdict in BAD:
+                histories[one.id]['node'] = names[0]
         of = 'nodes, and where 9 of 10 of them are' if band else 'jobs'
-        last = f'; n = {judged.worst.measured.n} samples a job in the last one' if judged.worst.measured.n else ''
+        last = f'; n = {one.worst.measured.n} samples a job in the last one' if one.worst.measured.n else ''
         what = f'{past.quantity.unit}, {past.quantity.better} is better; median of the {of}'
-        histories[judged.id]['told'] = f'{what} in each session; {{span}}{last}.'
+        histories[one.id]['told'] = f'{what} in each session; {{span}}{last}.'
     return histories
 
 

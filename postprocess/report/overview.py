@@ -1,62 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The overview of the page: one box for each metric, labelled by what distinguishes it within its check."""
+"""The overview of the page: each series of a check, labelled by what distinguishes it within the check."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from postprocess.report.charts import METRIC, NODES, Facts, Judged, counted, varying
-from postprocess.text import count, fixed
-
-
-class Box(NamedTuple):
-    """A metric: its label within the row, and its value with unit, or why it has none."""
-
-    judged: Judged
-    label: str
-    value: str
+from postprocess.report.charts import METRIC, NODES, Facts, counted, varying
+from postprocess.text import count
+from postprocess.views.series import SeriesRow
 
 
 class OverviewRow(NamedTuple):
-    """The metrics of a check on a partition with an environ."""
+    """The series of a check on a partition with an environ, each with its label within the check."""
 
     check: str
     place: str
-    boxes: list[Box]
+    boxes: list[tuple[SeriesRow, str]]
 
 
-def overview(judged: Sequence[Judged], places: Mapping[int, int]) -> list[OverviewRow]:
-    """Return one row for each check and place, in an order that does not change from session to session.
-
-    `places`: id of a metric -> decimals of its value.
-    """
-    by_row: dict[tuple[str, str], list[Judged]] = {}
-    for metric in sorted(judged, key=lambda judged: judged.series.sort_key):
-        series = metric.series
-        by_row.setdefault((series.check, f'{series.partition}/{series.environ}'), []).append(metric)
-    return [
-        OverviewRow(
-            *key,
-            [
-                Box(metric, label, _value(metric, places[metric.id]))
-                for metric, label in zip(own, _labels(own), strict=True)
-            ],
-        )
-        for key, own in sorted(by_row.items())
-    ]
+def overview(series: Sequence[SeriesRow]) -> list[OverviewRow]:
+    """Return one row for each check and place, in an order that does not change from session to session."""
+    by_row: dict[tuple[str, str], list[SeriesRow]] = {}
+    for one in sorted(series, key=lambda one: one.series.sort_key):
+        by_row.setdefault((one.series.check, f'{one.series.partition}/{one.series.environ}'), []).append(one)
+    return [OverviewRow(*key, list(zip(own, _labels(own), strict=True))) for key, own in sorted(by_row.items())]
 
 
 def leading(rows: Sequence[OverviewRow], most: int) -> int:
-    """Return how many rows contain the first `most` boxes."""
+    """Return how many rows contain the first `most` series."""
     before = accumulate((len(row.boxes) for row in rows), initial=0)
     return sum(n < most for n, _ in zip(before, rows, strict=False))
 
 
-def _labels(own: Sequence[Judged]) -> list[str]:
-    """Return the label of each metric of a check: the facts in which the metrics differ."""
-    facts = [{METRIC: metric.series.metric, **dict(metric.series.params), **dict(metric.series.dims)} for metric in own]
+def _labels(own: Sequence[SeriesRow]) -> list[str]:
+    """Return the label of each series of a check: the facts in which they differ."""
+    facts = [{METRIC: one.series.metric, **dict(one.series.params), **dict(one.series.dims)} for one in own]
     names = varying(facts) or [METRIC]
     return [' '.join(_fact(name, fact) for name in names if name in fact) for fact in facts]
 
@@ -71,9 +51,3 @@ def _fact(name: str, facts: Facts) -> str:
     if name.endswith('bytes') and value.isdigit():
         value = counted(int(value))
     return value if value[:1].isalpha() else f'{name}={value}'
-
-
-def _value(judged: Judged, places: int) -> str:
-    """Return the value of a metric with its unit, or its verdict without a value."""
-    unit = '' if judged.quantity.unit == '1' else judged.quantity.unit
-    return judged.worst.verdict if judged.value is None else f'{fixed(judged.value, places)} {unit}'.rstrip()

@@ -12,7 +12,7 @@ from typing import Any
 from plumbline.errors import InputError
 from postprocess.history.digest import Digest, add_history
 from postprocess.report import plots
-from postprocess.report.charts import FEW, judged_series, told
+from postprocess.report.charts import FEW, told
 from postprocess.report.details import source, unfolded
 from postprocess.report.page import checks_of, day_of, template
 from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot, Ticks
@@ -21,6 +21,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count, wrapped
 from postprocess.verdicts.selection import selected
 from postprocess.verdicts.stored import verdicts_of
+from postprocess.views.series import series_rows
 
 _WIDTH, _HEIGHT = 640, 240  # pixels of a history
 _CHARACTER, _BOLD, _LINE = 6, 7, 15  # pixels: width of a character, width of one in a title, and height of a line
@@ -45,7 +46,7 @@ def draw_history(store: Store, what: str, site: str | None = None, days: int = 9
     """
     session = store.find('latest', site)
     digest = Digest(verdicts_of(store, session, root))
-    series = [metric for metric in judged_series(digest.comparison) if selected([what], metric.series)]
+    series = [row for row in series_rows(digest.comparison) if selected([what], row.series)]
     add_history(digest, store, root, days)
     if digest.faults:
         raise InputError('; '.join(digest.faults))
@@ -76,7 +77,7 @@ def draw_curves(
     `what`: a pattern as for :func:`draw_history`. Raises InputError and SiteError as that does.
     """
     sessions = store.history(session := store.find(name, site))
-    series = [metric for metric in judged_series(verdicts_of(store, session, root)) if selected([what], metric.series)]
+    series = [row for row in series_rows(verdicts_of(store, session, root)) if selected([what], row.series)]
     charts = []
     for check in checks_of(series, _cases(store, session), store, sessions, root):
         for plot in check.charts:

@@ -6,18 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 from postprocess.text import number
 
 LOGARITHMIC = 30  # the value axis is logarithmic if the largest value / the smallest value is at least this
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 8, 20  # room for the texts around the box of a plot, in pixels
 Ticks = list[tuple[int, str]]  # (place in pixels, text)
-
-
-def drawable(value: float | None) -> TypeGuard[float]:
-    """Return True for a number whose ratios and logarithms do not overflow; that holds for every real measurement."""
-    return value is not None and (value == 0 or 1e-100 < abs(value) < 1e100)
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Sa
     if lacking := [trial for trial in range(1, (case.trials or 0) + 1) if trial not in own]:
         return Wanted(id.name, lacking[0])
     trial = min(own, key=lambda trial: (-sign if invalid else sign) * own[trial])
-    return Wanted(id.name, trial, own[trial])
+    return Wanted(id.name, trial, lost=False)
 
 
 def _shown(store: Store, case: CaseRow, lines: Sequence[Wanted]) -> Excerpt:

@@ -26,22 +26,22 @@ from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text, write_whole
 from plumbline.identity import ID_COLUMNS, SeriesId
 from plumbline.paths import site_folder
-from plumbline.renames import today
 from plumbline.site.sites import load_site
 from postprocess.history.digest import Digest, add_history, judge
 from postprocess.incidents import FAILING, ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import FACTS, matches
 from postprocess.incidents.words import commands, corrected, since
-from postprocess.report.charts import Judged, judged_series
 from postprocess.report.details import of_report
-from postprocess.report.page import template, to_html, uplot
+from postprocess.report.page import page_of, template, to_html, uplot
 from postprocess.report.site_data import SCHEMA, Content, short, site_content, write
 from postprocess.report.site_nodes import Nodes
+from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, one_line
 from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
+from postprocess.views.series import SeriesRow, series_rows
 
 _DAYS = 90  # days of history on the page of a session
 _VALUES = 3  # most values of a fact in one session; a fact with more values differs between checks
@@ -68,7 +68,6 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     empty: dict[str, Any] = {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {}, 'series': []}
     empty['months'] = []
     content = site_content(place / 'data/site.js', place) or empty
-    content['series'] = [[*today(_id(row)).to_row().values(), *row[6:]] for row in content['series']]
     for forgotten in store.forgotten(site):
         content['sessions'].pop(forgotten.session, None)
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
@@ -82,14 +81,14 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
         for session in sessions:
             digest = judge(store, session.session, site, root, late=False) if session.session in paged else None
             comparison = digest.comparison if digest else verdicts_of(store, session, root)
-            judged = [one for one in judged_series(comparison) if one.worst.verdict != 'informational']
+            judged = [one for one in series_rows(comparison) if one.worst.verdict != 'informational']
             numbers = _numbers(content['series'], judged)
             part['rows'][session.session] = _row(judged, numbers, store, session)
             content['sessions'][session.session] = _session(comparison, digest)
             if digest:
                 add_history(digest, store, root, _DAYS)
-                page = to_html(comparison, store, digest, root, home=f'../index.html#session={session.session}')
-                write_text(place / f'sessions/{session.session}.html', page)
+                page = page_of(digest, store, root, home=f'../index.html#session={session.session}')
+                write_text(place / f'sessions/{session.session}.html', to_html(page))
                 yield from digest.faults
             if digest and session == last:
                 known = _known(store, digest)
@@ -118,7 +117,7 @@ def _id(row: list[Any]) -> SeriesId:
     return SeriesId.from_row(dict(zip(ID_COLUMNS, row, strict=False)))
 
 
-def _numbers(series: list[list[Any]], judged: Iterable[Judged]) -> dict[SeriesId, int]:
+def _numbers(series: list[list[Any]], judged: Iterable[SeriesRow]) -> dict[SeriesId, int]:
     """Return series -> its permanent number; new series are added to `series`, the list of all series."""
     known = {tuple(row[:6]): number for number, row in enumerate(series)}
     numbers = {}
@@ -131,13 +130,13 @@ def _numbers(series: list[list[Any]], judged: Iterable[Judged]) -> dict[SeriesId
     return numbers
 
 
-def _row(judged: Iterable[Judged], numbers: Mapping[SeriesId, int], store: Store, session: Session) -> Content:
+def _row(judged: Iterable[SeriesRow], numbers: Mapping[SeriesId, int], store: Store, session: Session) -> Content:
     """Return the values of a session by the numbers of the series, their verdicts, and the session's software."""
     own = {numbers[metric.series]: metric for metric in judged}
     every = [own.get(number) for number in range(max(own, default=-1) + 1)]
     facts: dict[str, set[str]] = {}
     for row in store.select('SELECT DISTINCT provenance FROM cases', [session]):
-        for fact, value in json.loads(row['provenance']).items():
+        for fact, value in decoded(row['provenance']).items():
             if matches(fact, FACTS):
                 facts.setdefault(fact, set()).add(one_line(str(value)) or '')
     return {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError
-from postprocess.report.plots import drawable
+from postprocess.views.series import drawable
 
 SCHEMA = 1
 _BEGIN, _END = 'plumbline(', ')\n'

@@ -33,15 +33,12 @@ WIDTH = 160  # most characters of a line; programs print tables of 80 to 132
 RUNS = 3  # most runs shown of a case; further ones are similar
 MOST_READ = 64 * 2**20  # most unpacked bytes read of an archive, a third of a second; one case has some MiB
 _AT_ONCE = 2**17
-_FEWEST_DIGITS = 3  # fewest digits of a number that is searched for; shorter ones occur everywhere
-_PRINTED = re.compile(r'(?<![\w.])[+-]?(\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\d)')
 _RUN = re.compile(r'trial_(\d{1,9})/[^/]+')
 _OF_RUN = ('stdout', 'stderr', 'exit_code')
 _OF_JOB = ('place.err', 'rfm_job.err')  # shown if no program printed anything
 _SAID = {
     'read': 'marked: where the check read the numbers',
     'computed': 'marked: where the check read the numbers of which it computes the metric',
-    'found': 'marked: where the digits of the values stand, as the check did not note which lines it read',
     'none': 'the check found no number of the metric in it',
     'unknown': 'which lines the numbers come from is not known',
 }
@@ -50,14 +47,14 @@ _Files = Iterator[tuple[str, Callable[[], bytes]]]  # (name below the folder of 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A metric with its dims whose lines are searched for, in the `trial` in which it had `value`.
+    """A metric with its dims whose lines are shown, in a `trial`; None: in any trial.
 
-    None: in any trial.
+    `lost`: True if it has no number there.
     """
 
     name: str
     trial: int | None = None
-    value: float | None = None
+    lost: bool = True
 
 
 @dataclass(frozen=True)
@@ -199,7 +196,7 @@ class _Search:
 
     def _note(self, content: bytes) -> None:
         """Note the lines that the check read, from its file of numbers."""
-        with suppress(RecordError):  # the digits of the values are searched instead
+        with suppress(RecordError):  # without it no line is marked
             self.lines |= read_numbers(content)
         for file, of in self.lines.items():
             for part in (file.rpartition('/')[0], file.partition('/')[0], ''):
@@ -246,13 +243,11 @@ class _Search:
         lines = _lines(run.files.get(file.rpartition('/')[2], b''))
         own = [metric for metric in self.wanted if metric.trial in (None, run.trial)]
         marks, how = {metric.name: noted[metric.name] for metric in own or self.wanted if metric.name in noted}, 'read'
-        if not marks:
-            marks, how = _found(lines, own), 'found'
         if not marks and noted and own and self.noted[''].isdisjoint(metric.name for metric in own):
             every = sorted({line for of in noted.values() for line in of})
             marks, how = {metric.name: every for metric in own}, 'computed'
         if not marks:
-            how = 'none' if file in read and all(metric.value is None for metric in own) else 'unknown'
+            how = 'none' if file in read and all(metric.lost for metric in own) else 'unknown'
         return _Output(file, lines, marks, how)
 
 
@@ -279,22 +274,6 @@ class _Output(NamedTuple):
         shown = {name: [line for line in of if line in chosen] for name, of in self.marks.items()}
         caption = f'{self.file}, {len(chosen)} of {count(len(self.lines), "line")}{more}; {_SAID[self.how]}'
         return Part(caption, [(line, _shown(self.lines[line - 1])) for line in chosen], shown)
-
-
-def _found(lines: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, list[int]]:
-    """Return metric -> the lines in which the digits of its value occur, whatever the power of ten."""
-    names = {_digits(f'{one.value:.12g}'): one.name for one in wanted if one.value is not None}
-    lines_of: dict[str, list[int]] = {}
-    for number, line in enumerate(lines, start=1):
-        for digits in {_digits(match[0]) for match in _PRINTED.finditer(line)} & names.keys():
-            if len(digits) >= _FEWEST_DIGITS:
-                lines_of.setdefault(names[digits], []).append(number)
-    return lines_of
-
-
-def _digits(number: str) -> str:
-    """Return the significant digits of a number, for example 12 for -0.0120e+3."""
-    return re.sub(r'[eE].*|\D', '', number).strip('0')
 
 
 def _end(name: str, content: bytes, most: int) -> Part:

@@ -162,7 +162,7 @@ def _of(check: str, table: str = 'cases') -> str:
 def _sql(name: str, check: str, ordered: bool = True) -> str:
     """Return the query for the rows of a method of `Results`."""
     if name == 'sessions':
-        return 'SELECT * EXCLUDE (schema, month, night) FROM sessions ORDER BY night'
+        return 'SELECT * EXCLUDE (schema, month, night, checksums) FROM sessions ORDER BY night'
     if name == 'cases':
         return f"""
             SELECT cases.site, cases.session, started, cases.* EXCLUDE (schema, session, site, month, night, fixture)

@@ -18,7 +18,9 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import write_whole
-from postprocess.results.tables import COMMON, JUDGED, Gone, opened, table_of
+from postprocess.results import files as _files
+from postprocess.results.files import opened
+from postprocess.results.tables import JUDGED, table_of
 
 if TYPE_CHECKING:
     from postprocess.results.store import Session, Store
@@ -45,7 +47,7 @@ class _Head(NamedTuple):
 
 def path_of(store: Store, table: str, session: Session) -> Path:
     """Return the file of a session in a table of `JUDGED`."""
-    return store.folder / table / f'site={session.site}' / f'month={session.month}' / f'{session.session}.parquet'
+    return _files.path_of(store.folder, table, session.site, session.month, session.session)
 
 
 def files(store: Store) -> list[Path]:
@@ -58,7 +60,7 @@ def is_stored(store: Store, table: str, session: Session, follows_from: str) -> 
     try:
         with opened(path_of(store, table, session)) as file:
             return _is_of(file, table, follows_from)
-    except (Gone, InputError):
+    except InputError:
         return False
 
 
@@ -79,15 +81,15 @@ def read_any(
 
     `follows_from`: None if they follow from anything else. Raises InputError for a damaged file.
     """
-    try:
-        with opened(path_of(store, table, session)) as file:
-            head = _head(file)
-            if not file.schema_arrow.equals(JUDGED[table]) or (follows_from or head.follows) != head.follows:
-                return None
-            groups = (file.read_row_group(n, use_threads=False) for n in range(file.num_row_groups))
-            return head.facts, [convert(row) for group in groups for row in group.to_pylist()]
-    except Gone:
+    path = path_of(store, table, session)
+    if not path.exists():
         return None
+    with opened(path) as file:
+        head = _head(file)
+        if not file.schema_arrow.equals(JUDGED[table]) or (follows_from or head.follows) != head.follows:
+            return None
+        groups = (file.read_row_group(n, use_threads=False) for n in range(file.num_row_groups))
+        return head.facts, [convert(row) for group in groups for row in group.to_pylist()]
 
 
 def write(
@@ -116,7 +118,7 @@ def replace_facts(store: Store, table: str, session: Session, facts: bytes) -> N
 
 
 def read_whole(path: Path) -> None:
-    """Read a file of a table of `JUDGED` and verify its checksums. Raises Gone, InputError."""
+    """Read a file of a table of `JUDGED` and verify its checksums. Raises InputError."""
     with opened(path) as file:
         _head(file)
         of = {uuid for row in range(file.num_row_groups) for uuid in file.read_row_group(row)['session'].to_pylist()}
@@ -133,6 +135,6 @@ def _head(file: pq.ParquetFile) -> _Head:
     """Return the metadata of a file. Raises ValueError."""
     metadata = file.metadata.metadata or {}
     head = _Head(metadata.get(_FOLLOWS_FROM, b''), metadata.get(_FACTS, b''))
-    if metadata.get(_CHECKSUM) != head.checksum or not COMMON.keys() <= set(file.schema_arrow.names):
+    if metadata.get(_CHECKSUM) != head.checksum:
         raise ValueError('its metadata is not as it was written')
     return head

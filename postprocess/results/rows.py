@@ -1,17 +1,105 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of a session as typed records; `postprocess.results.tables` describes the columns."""
+"""The rows of a session: as readers yield them, as the store writes and returns them.
+
+`postprocess.results.tables` describes the columns.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from plumbline.causes import Cause
-from plumbline.identity import CaseId, from_text
-from plumbline.record import Purpose
-from postprocess.results.tables import Status
+import msgspec
+
+from plumbline.causes import Cause, sentence
+from plumbline.identity import CaseId, Pairs, from_text, short_name
+from plumbline.problems import Problem
+from plumbline.record import Purpose, summarize
+from postprocess.results.tables import SCHEMA, Status, status_of
+from postprocess.text import one_line
+
+
+@dataclass(frozen=True)
+class Session:
+    """One stored session. `ran`: cases of its report; `expected`: cases that should have run, None if not known.
+
+    `selection`: what was asked for, each as ``option=value`` with ReFrame's long name of the option, such as
+    ``name=Osu``; `narrowed_by`: the options that left out cases of the mode. `source`: where `report` came from:
+    ``report``, ``database``; of another suite ``other report``, ``other database``, ``perflog``. `problem_facts`: JSON
+    of those of `problems` that have facts. `checksums`: see `postprocess.results.files`.
+    """
+
+    site: str
+    session: str
+    started: datetime
+    ended: datetime
+    hostname: str
+    reframe: str
+    cmdline: str
+    selection: list[str]
+    narrowed_by: list[str]
+    runs: int
+    ran: int
+    problems: list[str]
+    report: str
+    report_sha256: str
+    source: str
+    user: str | None = None
+    mode: str | None = None
+    expected: int | None = None
+    problem_facts: str | None = None
+    checksums: str | None = None
+    schema: int = SCHEMA
+
+    @property
+    def month(self) -> str:
+        """The month in which the session started, UTC."""
+        return f'{self.started:%Y-%m}'
+
+    @property
+    def stored_problems(self) -> list[Problem]:
+        """What went wrong outside the cases, as `ci` and the reader of its report found it."""
+        facts = {
+            fact['text']: Problem(**fact | {'nodes': (*fact['nodes'],)})
+            for fact in json.loads(self.problem_facts or '[]')
+        }
+        return [facts.get(text, Problem(text)) for text in self.problems]
+
+    @property
+    def short_name(self) -> str:
+        """The part of its uuid that names it."""
+        return short_name(self.session)
+
+    @property
+    def day(self) -> str:
+        """The day on which the session started, UTC."""
+        return f'{self.started:%Y-%m-%d}'
+
+    @property
+    def time(self) -> str:
+        """When the session started, in UTC: ``2026-11-22T04:00:00``."""
+        return f'{self.started:%Y-%m-%dT%H:%M:%S}'
+
+    @property
+    def is_of_another_suite(self) -> bool:
+        """True if the session ran with another ReFrame configuration than ours, with tests of others or our checks."""
+        return self.source not in ('report', 'database')
+
+    @property
+    def epoch(self) -> int:
+        """When the session started, in seconds since 1970, independent of the time zone of this machine."""
+        return int(self.started.replace(tzinfo=timezone.utc).timestamp())
+
+    @property
+    def partition(self) -> str | None:
+        """The partition that was asked for; None unless it was exactly one."""
+        system = next((word for word in self.selection if word.startswith('system=')), '')
+        return system.partition(':')[2] or None
 
 
 class CaseRow(NamedTuple):
@@ -21,23 +109,23 @@ class CaseRow(NamedTuple):
     partition: str
     environ: str
     check: str
-    params: str
+    params: Pairs
     name: str
-    fixture: bool
-    benchmark: bool
     result: str
-    round: int
-    purpose: Purpose
-    tags: list[str]
-    nodes: list[str]
-    trial_seconds: list[float]
-    dims: str
-    draw: str
-    figures: str
-    placement: str
-    provenance: str
-    health: str
-    evidence: str
+    fixture: bool = False
+    benchmark: bool = True
+    round: int = 0
+    purpose: Purpose = ''
+    tags: list[str] = []
+    nodes: list[str] = []
+    trial_seconds: list[float] = []
+    dims: str = '{}'
+    draw: str = '{}'
+    figures: str = '{}'
+    placement: str = '{}'
+    provenance: str = '{}'
+    health: str = '{}'
+    evidence: str = ''
     causes: str | None = None
     trials: int | None = None
     fail_phase: str | None = None
@@ -57,14 +145,14 @@ class CaseRow(NamedTuple):
     @property
     def id(self) -> CaseId:
         """The identity of the case that ran."""
-        return CaseId(self.partition, self.environ, self.check, from_text(self.params))
+        return CaseId(self.partition, self.environ, self.check, self.params)
 
     @property
     def why(self) -> list[Cause]:
         """What is wrong, the worst first; of a row older than the column `causes`, what ReFrame said."""
         if self.causes is None and self.fail_reason and self.fail_phase != 'performance':
             return [Cause('said', self.fail_reason)]
-        return [Cause(**cause | {'trials': tuple(cause['trials'])}) for cause in json.loads(self.causes or '[]')]
+        return msgspec.json.decode(self.causes or '[]', type=list[Cause])
 
 
 class MetricRow(NamedTuple):
@@ -72,7 +160,7 @@ class MetricRow(NamedTuple):
 
     case_id: int
     metric: str
-    dims: str
+    dims: Pairs
     unit: str
     better: str
     n: int
@@ -88,9 +176,70 @@ class MetricRow(NamedTuple):
     floor: float | None = None
 
 
+class SampleRow(NamedTuple):
+    """A sample of a series; `node`: names joined by commas."""
+
+    case_id: int
+    metric: str
+    dims: Pairs
+    trial: int
+    node: str
+    value: float
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """One session as a reader yields it.
+
+    Not stored: `notes`, sentences for the person who ingests it; `undecided`: (check, metric, unit) of metrics for
+    which neither bounds nor unit nor a rule say whether higher or lower is better.
+    """
+
+    session: Session
+    cases: list[CaseRow]
+    metrics: list[MetricRow]
+    samples: list[SampleRow]
+    notes: tuple[str, ...] = ()
+    undecided: frozenset[tuple[str, str, str]] = frozenset()
+
+
+#: The field of each kind of row that is pairs, and text in the store.
+PAIRS: dict[type, str] = {CaseRow: 'params', MetricRow: 'dims', SampleRow: 'dims'}
 _Row = TypeVar('_Row', CaseRow, MetricRow)
 
 
 def typed(kind: type[_Row], rows: Iterable[Mapping[str, Any]]) -> list[_Row]:
-    """Return rows as records of type `kind`; columns that the type does not have are left out."""
-    return [kind(**{name: row[name] for name in kind._fields if name in row}) for row in rows]
+    """Return rows of the store as records of type `kind`; columns that the type does not have are left out."""
+    typed_rows = []
+    for row in rows:
+        values = {name: row[name] for name in kind._fields if name in row}
+        values[PAIRS[kind]] = from_text(row[PAIRS[kind]])
+        typed_rows.append(kind(**values))
+    return typed_rows
+
+
+@lru_cache(2**12)  # most cases of a session say the same
+def decoded(text: str | None) -> Mapping[str, Any]:
+    """Return what is in one of the JSON columns of a case, which nobody may change; empty for None."""
+    return json.loads(text or '{}')
+
+
+def metric_row(case: CaseRow, facts: Mapping[str, Any], values: Sequence[float]) -> MetricRow:
+    """Return the row of a series of a case with the statistics of `values` and its status.
+
+    `facts`: its columns but these.
+    """
+    found = summarize(values)
+    finite = found.mean is not None and math.isfinite(found.mean)
+    status = status_of(case.result, case.fail_phase, bool(facts.get('invalid')), found.n, finite)
+    return MetricRow(case.case_id, status=status, **vars(found), **facts)
+
+
+def explained(case: CaseRow, causes: Sequence[Cause]) -> CaseRow:
+    """Return a case with what is wrong with it, as data and as the sentence of them for people."""
+    plain: list[dict[str, Any]] = [
+        {name: one_line(of) or '' if isinstance(of, str) else of for name, of in vars(cause).items()}
+        for cause in causes
+    ]
+    words = sentence([Cause(**each) for each in plain], case.evidence)
+    return case._replace(causes=json.dumps(plain), fail_reason=words or None)

@@ -1,28 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of the results store: their columns, which numbers count as measured, and their Parquet files."""
+"""The tables of the results store: their columns, and which numbers count as measured."""
 
 from __future__ import annotations
 
-import io
-import json
-import math
-import os
-import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from plumbline.causes import Cause, sentence
-from plumbline.errors import InputError
-from plumbline.files import write_text
 from plumbline.identity import ID_COLUMNS
-from postprocess.text import one_line
 
 SCHEMA = 1
 _TIME = pa.timestamp('us')
@@ -41,6 +27,7 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 #: it shows how much a metric varies before there is a baseline. `params` and `dims` of metrics and samples: texts of
 #: `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`, `provenance`, `health` and `causes` of a case:
 #: JSON. `status` of a metric: see `status_of`. `selection`, `narrowed_by` and `problem_facts`: see `Session`.
+#: `checksums`: JSON, see `postprocess.results.files`.
 TABLES = {
     'samples': _schema(
         case_id=pa.int32(), metric=pa.string(), dims=pa.string(), trial=pa.int32(), node=pa.string(),
@@ -65,7 +52,7 @@ TABLES = {
         started=_TIME, ended=_TIME, hostname=pa.string(), user=pa.string(), reframe=pa.string(), mode=pa.string(),
         cmdline=pa.string(), selection=_WORDS, narrowed_by=_WORDS, runs=pa.int32(), ran=pa.int32(),
         expected=pa.int32(), problems=_WORDS, problem_facts=pa.string(), report=pa.string(),
-        report_sha256=pa.string(), source=pa.string(),
+        report_sha256=pa.string(), source=pa.string(), checksums=pa.string(),
     ),
 }  # fmt: skip
 
@@ -114,23 +101,6 @@ Status = Literal['measured', 'invalid', 'missing', 'failed']
 NEEDED_FAILED = 'fail_deps'
 
 
-@dataclass(frozen=True)
-class RunReport:
-    """One session: its row, and the rows of its cases, metrics and samples, with the columns of `tables.TABLES`.
-
-    Not stored: `notes`, sentences for the person who ingests it; `undecided`: (check, metric, unit) of metrics for
-    which neither bounds nor unit nor a rule say whether higher or lower is better.
-    """
-
-    site: str
-    session: dict[str, Any]
-    cases: list[dict[str, Any]]
-    metrics: list[dict[str, Any]]
-    samples: list[dict[str, Any]]
-    notes: tuple[str, ...] = ()
-    undecided: frozenset[tuple[str, str, str]] = frozenset()
-
-
 def reached_its_end(result: str, fail_phase: str | None) -> bool:
     """Return True if the numbers of a case are valid: it passed, or failed only against its references."""
     return result in ('pass', 'xfail', 'xpass') or (result == 'fail' and fail_phase == 'performance')
@@ -152,198 +122,9 @@ def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite
     return 'measured' if reached_its_end(result, fail_phase) and finite else 'failed'
 
 
-def metric_row(case: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """Return `row` of the table `metrics` with the id of its case and its status.
-
-    Columns that it lacks will be null.
-    """
-    finite = row['mean'] is not None and math.isfinite(row['mean'])
-    status = status_of(case['result'], case['fail_phase'], bool(row.get('invalid')), row['n'], finite)
-    return {'case_id': case['case_id'], 'status': status} | row
-
-
-def why_columns(causes: Sequence[Cause], evidence: str = '') -> dict[str, str | None]:
-    """Return what is wrong with a case as its columns: data, and the sentence of them for people."""
-    plain: list[dict[str, Any]] = [
-        {name: one_line(of) or '' if isinstance(of, str) else of for name, of in vars(cause).items()}
-        for cause in causes
-    ]
-    words = sentence([Cause(**each) for each in plain], evidence)
-    return {'causes': json.dumps(plain), 'fail_reason': words or None}
-
-
-def table_of(table: str, session: str, rows: list[dict[str, Any]]) -> pa.Table:
+def table_of(table: str, session: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the rows of a session as an Arrow table. Raises TypeError, ValueError or OverflowError."""
     schema = (TABLES | JUDGED)[table]
     own = pa.Table.from_pylist(rows, pa.schema(list(schema)[len(COMMON) :]))
     common = pa.repeat(pa.scalar(SCHEMA, COMMON['schema']), len(rows)), pa.repeat(session, len(rows))
     return pa.Table.from_arrays([*common, *own.columns], schema=schema)
-
-
-# Files: each error names the missing or damaged file
-
-
-class Gone(Exception):
-    """Raised if a listed file no longer exists because another process compacted its month."""
-
-
-def listed(folder: Path) -> list[Path]:
-    """Return the paths in a folder; none if it does not exist.
-
-    Raises InputError, where `glob` would ignore the error.
-    """
-    try:
-        return list(folder.iterdir())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(f'{folder}: cannot be read: {error.strerror}') from None
-
-
-def write_table(rows: pa.Table, stream: BinaryIO) -> None:
-    """Write `rows` as Parquet to `stream`."""
-    pq.write_table(rows, stream, write_page_checksum=True)
-
-
-def with_sums(contents: Mapping[Path, Callable[[BinaryIO], object]]) -> dict[Path, Callable[[BinaryIO], object]]:
-    """Return what to write for the files of one or several sessions in each table, together with their checksums.
-
-    The checksums cover whole files, because those of Parquet's pages do not cover its footer. They are written before
-    the file of the table `sessions`, the last of `contents`, because a session exists with that file.
-    """
-    sums: dict[str, int] = {}
-
-    def summed(path: Path, write: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], object]:
-        """Return a function that writes a file and notes its checksum."""
-
-        def write_and_sum(stream: BinaryIO) -> None:
-            write(through := _Summed(stream))  # type: ignore[arg-type]  # has all methods that writing needs
-            sums[_table(path)] = through.sum
-
-        return write_and_sum
-
-    *others, last = contents
-    memory = io.BytesIO()
-    contents[last](memory)
-    sums[_table(last)] = zlib.crc32(memory.getvalue())
-    return {
-        **{path: summed(path, contents[path]) for path in others},
-        _sums_of(last): lambda stream: stream.write(json.dumps(sums).encode()),
-        last: lambda stream: stream.write(memory.getvalue()),
-    }
-
-
-class _Summed(io.RawIOBase):
-    """A stream that computes the checksum of the bytes written to it."""
-
-    def __init__(self, stream: BinaryIO):
-        self.stream, self.sum = stream, 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self.stream.tell()
-
-    def write(self, data: Any) -> int:
-        self.sum = zlib.crc32(data, self.sum)
-        return self.stream.write(data)
-
-
-def _table(path: Path) -> str:
-    """Return the table of a file, from its path."""
-    return path.parts[-4]
-
-
-def _sums_of(path: Path) -> Path:
-    """Return the path of the file with the checksums of a file of any table."""
-    return (path.parents[3] / 'sessions' / Path(*path.parts[-3:])).with_suffix('.sums')
-
-
-def has_sums(path: Path) -> bool:
-    """Return True if a file of any table has checksums."""
-    return _sums_of(path).exists()
-
-
-def write_sums(index: Path) -> None:
-    """Write the checksums of the present files of one or several sessions."""
-    sums = {table: _sum_of(index.parents[3] / table / Path(*index.parts[-3:])) for table in TABLES}
-    write_text(_sums_of(index), json.dumps(sums))
-
-
-_verified: dict[Path, tuple[int, int, int]] = {}  # file that this process has verified -> its inode, time and size
-
-
-def verify(path: Path) -> None:
-    """Compare a file with its checksum, once in a process; a file without a checksum passes.
-
-    Raises OSError, ValueError.
-    """
-    stat = path.stat()
-    state = stat.st_ino, stat.st_mtime_ns, stat.st_size
-    if _verified.get(path) == state:
-        return
-    for wait in (0.1, 0.4, 0):  # another process may be replacing it by a later report of the session
-        try:
-            wanted = json.loads(_sums_of(path).read_bytes())[_table(path)]
-        except FileNotFoundError:
-            break
-        except (ValueError, LookupError, TypeError):
-            wanted = None
-        if wanted == _sum_of(path):
-            break
-        if not wait:
-            raise ValueError('its bytes are not those that were written')
-        time.sleep(wait)
-    _verified[path] = state
-
-
-def _sum_of(path: Path) -> int:
-    """Return the checksum of a file."""
-    checksum = 0
-    with path.open('rb') as stream:
-        while part := stream.read(2**20):
-            checksum = zlib.crc32(part, checksum)
-    return checksum
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a file of the store. Raises Gone, or InputError for a file that is damaged or not of the store."""
-    index = path.parents[3] / 'sessions' / Path(*path.parts[-3:])
-    repair = f'to replace it, remove {index} and ingest its reports again'
-    if judged := _table(path) in JUDGED:
-        repair = 'remove it, and the session is judged again'
-    try:
-        if not judged:  # which have a checksum of their own
-            verify(path)
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            if not COMMON.keys() <= set(file.schema_arrow.names):
-                raise ValueError(f'it has no columns {" and ".join(COMMON)}')
-            yield file
-    except (FileNotFoundError, NotADirectoryError):
-        raise Gone(f'{path}: the file of a stored session is missing; {repair}') from None
-    except (OSError, ValueError) as error:  # Arrow's errors are of these kinds
-        if isinstance(error, OSError) and error.errno:
-            raise InputError(f'{path}: cannot be read: {os.strerror(error.errno)}') from None
-        raise InputError(
-            f'{path}: damaged, or not a file of the store: {str(error).splitlines()[0].rstrip(".")}; {repair}'
-        ) from None
-
-
-def read_table(path: Path, session: str | None = None) -> pa.Table:
-    """Return the rows of a file; with `session`, only the rows of that session. Raises as `opened` does."""
-    with opened(path) as file:
-        if session is None:
-            return file.read(use_threads=False)  # the file is small: to start threads takes as long as to read it
-        # not with a filter, which imports pandas: the import takes longer than to read the file
-        column = file.schema_arrow.names.index('session')
-        groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
-        groups_found = [place for place, group in enumerate(groups) if _only_text(group.column(column)) == session]
-        return file.read_row_groups(groups_found, use_threads=False)
-
-
-def _only_text(column: pq.ColumnChunkMetaData) -> str | None:
-    """Return the text that all rows of a part of a column have; None if they have different texts."""
-    values = column.statistics
-    return values.min if values and values.min == values.max else None

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from plumbline.problems import Problem
 from plumbline.references import KINDS_OF_FILE, MODES, Reference, References, load_references
 from plumbline.site.file import read_site_file
 from postprocess.readers.run_reports import read_report
-from postprocess.results.rows import CaseRow, MetricRow, typed
+from postprocess.results.rows import CaseRow, decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts import baseline_files, gather, hardware
@@ -106,13 +105,7 @@ def _other_hardware(row: Measured, rules: Sequence[tuple[Reference, Limits]], pr
     facts = [reference.facts for reference, _ in rules if reference.kind == 'baseline']
     if row.status != 'measured' or not facts or facts[0].keys().isdisjoint(hardware.HARDWARE):
         return ''
-    return hardware.unlike(_facts_of(provenance), facts[0])
-
-
-@lru_cache(2**10)
-def _facts_of(provenance: str) -> dict[str, str]:
-    """Return the facts of a case; its series are judged one after the other."""
-    return json.loads(provenance or '{}')
+    return hardware.unlike(decoded(provenance), facts[0])
 
 
 def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Measured]:
@@ -162,13 +155,14 @@ def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) 
     known = {session.session}
     for number_of, path in enumerate(reruns, 1):
         report = read_report(path, session.site)
-        if report.site != session.site:
-            raise InputError(f'{report.session["report"]}: is of site {report.site}, the session of {session.site}')
-        if report.session['session'] in known:
+        again_session = report.session
+        if again_session.site != session.site:
+            raise InputError(f'{path}: is of site {again_session.site}, the session of {session.site}')
+        if again_session.session in known:
             continue
-        known.add(report.session['session'])
+        known.add(again_session.session)
         again: dict[SeriesId, list[Measured]] = {}
-        for row in measured(typed(CaseRow, report.cases), typed(MetricRow, report.metrics)):
+        for row in measured(report.cases, report.metrics):
             again.setdefault(row.id, []).append(row)
         several = {of for of, n in Counter(row.id for row in rows).items() if n > 1}
         rows = [

@@ -6,7 +6,6 @@ The check states which metric is used for which figure: `figures` of :class:`plu
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,9 +13,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from plumbline.identity import CaseId, Pairs, SeriesId, to_text
+from plumbline.identity import Pairs, SeriesId, to_text
 from plumbline.units import UNITS
-from postprocess.results.rows import CaseRow
+from postprocess.results.rows import CaseRow, decoded
 from postprocess.text import count, named, number
 
 #: Name of the figure that is a value / the physical peak.
@@ -67,7 +66,7 @@ def derived(rows: Iterable[Any], cases: Iterable[CaseRow]) -> list[Derived]:
 
     `rows`: with id, quantity, value and nodes, such as Measured or Verdict. `cases`: the session's rows of the table.
     """
-    stated: dict[CaseId, Any] = {case.id: json.loads(case.figures or '{}') for case in cases}
+    stated = {case.id: decoded(case.figures) for case in cases}
     places: dict[tuple[str, str], list[_Row]] = defaultdict(list)
     for row in rows:
         if row.value and math.isfinite(row.value):

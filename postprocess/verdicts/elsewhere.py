@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +23,7 @@ from plumbline.machine.hardware import memory_of_model, same_model
 from plumbline.paths import site_file
 from plumbline.references import ELSEWHERE, Reference, faults_of_pairs
 from plumbline.units import UNITS, number_in
-from postprocess.results.rows import CaseRow
+from postprocess.results.rows import CaseRow, decoded
 from postprocess.text import digits, number
 from postprocess.verdicts.decide import Loss
 from postprocess.verdicts.measured import Measured
@@ -137,7 +136,7 @@ class Elsewhere:
         for level in self._candidates(row.id, machine):
             factor = 1.0
             if level.share_of:
-                peak = json.loads(case.figures or '{}').get(row.id.metric, {}).get('peak')
+                peak = decoded(case.figures).get(row.id.metric, {}).get('peak')
                 by_model = machine.peak(level.share_of)
                 factor = peak or (by_model and by_model / UNITS[row.quantity.unit]) or 0.0
             elif level.row.quantity != row.quantity:
@@ -156,7 +155,7 @@ class Elsewhere:
 
 @lru_cache(2**10)
 def _machine_of(provenance: str) -> Machine:
-    return Machine.of(json.loads(provenance or '{}'))
+    return Machine.of(decoded(provenance))
 
 
 def _scaled(level: Level, row: Measured, factor: float) -> tuple[Reference, Limits]:

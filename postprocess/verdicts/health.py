@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from statistics import median
 from plumbline.identity import CaseId
 from plumbline.node_check.jobs import QUIET
 from plumbline.units import number_in
-from postprocess.results.rows import CaseRow
+from postprocess.results.rows import CaseRow, decoded
 from postprocess.text import number
 
 #: Facts that ``parts/load.sh`` records on a node: name -> (highest value on a quiet node, meaning of a higher value).
@@ -75,8 +74,8 @@ def facts_by_node(nodes: Sequence[str], provenance: str | None, health: str | No
 
     The provenance is known of the first node only.
     """
-    first = {node: json.loads(provenance or '{}') for node in nodes[:1]}
-    return first | json.loads(health or '{}')
+    first = {node: decoded(provenance) for node in nodes[:1]}
+    return {**first, **decoded(health)}
 
 
 def _clocks(facts: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> dict[str, int]:

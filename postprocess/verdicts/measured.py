@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from plumbline.causes import sentence
-from plumbline.identity import Quantity, SeriesId, from_text
+from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.record import NOTHING, Purpose, Summary
 from plumbline.references import MODES
 from postprocess.results.rows import CaseRow, MetricRow
@@ -184,7 +184,7 @@ def last_runs(cases: Iterable[CaseRow]) -> list[CaseRow]:
 
 def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
     """Return every series of every case, from a session's rows of the tables `cases` and `metrics`."""
-    declared: dict[int, dict[tuple[str, str], MetricRow]] = {}
+    declared: dict[int, dict[tuple[str, Pairs], MetricRow]] = {}
     for row in metrics:
         declared.setdefault(row.case_id, {})[row.metric, row.dims] = row
     broken = {
@@ -203,7 +203,7 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
                 _job(case, declared.get(case.case_id, {}).get((metric, dims)), failed)
                 for case, failed in zip(runs, failures, strict=True)
             ]
-            id = case_id.series(metric, from_text(dims))
+            id = case_id.series(metric, dims)
             stated = {'floor': facts.floor, 'usual_spread': facts.usual_spread}
             quantity = Quantity(facts.unit, facts.better)
             all_series.append(Measured(id, quantity, mode, tuple(jobs), facts.judged, stated))

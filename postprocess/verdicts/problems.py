@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from plumbline.identity import natural
+from plumbline.identity import natural, to_text
 from plumbline.problems import Problem
 from plumbline.references import MODES
 from postprocess.results.rows import CaseRow
@@ -46,5 +46,5 @@ def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measu
             problems.append(Problem(f'fixture {case.name} {at}: {failed}', 'fixture', *where))
         # the performance phase failed for another reason than its metrics, which have verdicts of their own
         elif failure(case) is None and wrong and case.case_id not in explained:
-            problems.append(Problem(f'{case.check} {case.params} {at}: {wrong[0]}', 'case', *where))
+            problems.append(Problem(f'{case.check} {to_text(case.params)} {at}: {wrong[0]}', 'case', *where))
     return list(dict.fromkeys(problems))

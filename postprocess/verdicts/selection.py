@@ -8,26 +8,18 @@ from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
 from plumbline.identity import SeriesId
-from plumbline.renames import every_id
 
 _SHOWN = 3  # most patterns in a command
 
 
 def selected(patterns: Iterable[str], series: SeriesId) -> bool:
-    """Return True if a shell pattern matches the check, the check and metric, or the whole name of the series.
-
-    Names that the series had before it was renamed match, too.
-    """
+    """Return True if a shell pattern matches the check, the check and metric, or the whole name of the series."""
     texts = {
-        text
-        for id in every_id(series)
-        for text in (
-            id.check,
-            f'{id.check} {id.metric}',
-            f'{id.check} {id.name}',
-            f'{id.case} {id.metric}',
-            str(id),
-        )
+        series.check,
+        f'{series.check} {series.metric}',
+        f'{series.check} {series.name}',
+        f'{series.case} {series.metric}',
+        str(series),
     }
     return any(pattern in texts or any(fnmatchcase(text, pattern) for text in texts) for pattern in patterns)
 

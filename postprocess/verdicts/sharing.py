@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from plumbline.files import write_text
 from plumbline.identity import ANY, Pairs, Quantity, SeriesId
 from plumbline.paths import site_folders
 from plumbline.references import ELSEWHERE, Reference
+from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import to_csv
 from postprocess.verdicts.baseline_files import read_baseline
@@ -111,7 +111,7 @@ def shared(store: Store, session: Session, source: str, root: Path | None = None
         propose = store.command('record propose', session.site, root)
         raise InputError(f'site {session.site} has no baseline to share: {propose} makes one')
     machines = {
-        case.id: Machine.of(json.loads(case.provenance or '{}'))
+        case.id: Machine.of(decoded(case.provenance))
         for case in store.cases(session)
         if not case.fixture and _OF_STORAGE not in case.tags
     }

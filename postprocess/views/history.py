@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from plumbline.identity import NONE
 from postprocess.text import count, number, signed
 from postprocess.views.series import QUANTITY, of_series
 from postprocess.views.table import Column, TableRow, View
+from postprocess.views.verdicts import with_others
 
 if TYPE_CHECKING:
+    from postprocess.history.digest import Digest
     from postprocess.history.fleet import Fleet
     from postprocess.history.trend import Change, Trend
 
@@ -68,6 +72,39 @@ def to_row(change: Change) -> TableRow:
         'session': change.session.session,
         **{name: getattr(change, name) for name in ('was', 'became', 'change', 'sessions', 'with_it')},
     }
+
+
+class Alike(NamedTuple):
+    """Changes of many histories in one session with the same changes in the provenance, the worst first.
+
+    `ids`: numbers of their series on the page.
+    """
+
+    changes: list[Change]
+    ids: list[int | None]
+
+    def to_row(self, new: Sequence[Change]) -> TableRow:
+        """Return the worst change and the number of the others as plain values by the keys of `TREND`."""
+        first = self.changes[0]
+        return {
+            **to_row(first), 'kind': f'{first.kind}, new' if first in new else first.kind, 'dims': NONE,
+            'metric': with_others(first.series.name, len(self.changes)), 'id': self.ids[0],
+        }  # fmt: skip
+
+
+def alike(digest: Digest, ids: Mapping[tuple[object, ...], int]) -> list[Alike]:
+    """Return the changes of the histories in groups: steps by session and what changed with them, drifts by case.
+
+    `ids`: (series, quantity) -> number of the series on the page.
+    """
+    groups: dict[tuple[object, ...], Alike] = {}
+    for change in digest.trend.changes if digest.trend else ():
+        of = (change.since.session, change.with_it) if change.kind == 'step' else change.series.case
+        key = change.kind, of, change.change > 0
+        own = groups.setdefault(key, Alike([], []))
+        own.changes.append(change)
+        own.ids.append(ids.get((change.series, change.quantity)))
+    return [*groups.values()]
 
 
 def fleet(found: Fleet, drain: Path | None) -> View:

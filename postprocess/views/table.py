@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Literal
+from urllib.parse import quote
 
 import msgspec
 
@@ -38,7 +39,8 @@ class Column:
     a cut text keeps, and at which the page breaks the text; 0: never broken inside a word. `priority`: 1 is always
     shown, 2 is left out on a narrow terminal, 3 also on a telephone and on paper. `sort`: key of the number by which
     the page sorts instead of the text; with a ``-`` before it, the largest first. `on_page`: False if the page shows
-    the value elsewhere.
+    the value elsewhere. `link`: beginning of the address to which the page links the value, and the key of its end; an
+    empty key stands for the value, or for each of a list.
     """
 
     key: str
@@ -51,12 +53,24 @@ class Column:
     priority: Literal[1, 2, 3] = 2
     sort: str = ''
     on_page: bool = True
+    link: tuple[str, str] | None = None
 
     @property
     def heading(self) -> str:
         """The title as the page writes it: with a capital letter, unless it is one letter."""
         title = self.title or ''
         return title if len(title) == 1 else title[:1].upper() + title[1:]
+
+    def links(self, row: TableRow) -> list[tuple[str, str]]:
+        """Return (text, address) of each part of the cell of `row` on the page; an empty address is no link."""
+        if not self.link:
+            return [(self.text(row), '')]
+        value, (begin, key) = row[self.key], self.link
+        parts = value if isinstance(value, list) else [self.text(row)]
+        ends = [row[key] if key else quote(part) for part in parts]
+        return [
+            (part, f'{begin}{end}' if part and end is not None else '') for part, end in zip(parts, ends, strict=True)
+        ]
 
     def text(self, row: TableRow) -> str:
         """Return the cell of `row` as text for people."""

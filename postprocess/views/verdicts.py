@@ -74,7 +74,7 @@ def _sparkline(
 
 #: The columns of a verdict, in the order of CSV, JSON and the page.
 COMPARED = (
-    Column('incident', 'incident', width=6, priority=1),
+    Column('incident', 'incident', width=6, priority=1, link=('#i', '')),
     Column('verdict', 'verdict', lambda verdict: verdict.replace('_', ' '), width=9, priority=1),
     *QUANTITY,
     Column('value', 'measured', _measured, number=True, beside=('std', 'unit', 'places')),
@@ -296,12 +296,22 @@ def verdict_of(found: Comparison | Digest) -> str:
 
 def _causes(rows: Iterable[Verdict], verdicts: Collection[str] = BAD) -> Iterator[str]:
     """Yield a line for each cause of the verdicts in `verdicts`; series of a case with the same cause share a line."""
+    for alike in by_cause(rows, verdicts):
+        names = [row.id.name for row in alike if row.id.metric != '*']
+        metrics = f' {", ".join(names)}' if len(names) <= 3 else f' {count(len(names), "metric")}'
+        yield f'{alike[0].verdict}: {alike[0].id.case}{metrics if names else ""}: {alike[0].cause}'
+
+
+def by_cause(rows: Iterable[Verdict], verdicts: Collection[str]) -> list[list[Verdict]]:
+    """Return the `rows` with one of the `verdicts`; series of a case with the same cause, and no loss, are together."""
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     for row in rows:
         if row.verdict in verdicts:
             own = row.id if row.verdict in ('regressed', 'warning') else None
             groups.setdefault((row.verdict, row.id.case, row.cause, own), []).append(row)
-    for (verdict, case, cause, _), rows in groups.items():
-        names = [row.id.name for row in rows if row.id.metric != '*']
-        metrics = f' {", ".join(names)}' if len(names) <= 3 else f' {count(len(names), "metric")}'
-        yield f'{verdict}: {case}{metrics if names else ""}: {cause}'
+    return [*groups.values()]
+
+
+def with_others(name: str, n: int) -> str:
+    """Return a name, and the number of other metrics if there are any."""
+    return name if n == 1 else f'{name} and {count(n - 1, "other metric")}'

@@ -244,5 +244,5 @@ def test_a_dead_program_has_a_code(tmp_path, errors, code, exit):
 def test_a_record_from_before_causes_had_codes_keeps_its_sentences():
     record = Record('HPL', (), causes=['xhpl died on n1']).to_dict()
     assert from_dict(record).causes == [Cause('said', 'xhpl died on n1')]
-    with pytest.raises(RecordError, match='expected one of oom-node'):
+    with pytest.raises(RecordError, match=r"Invalid enum value 'of-node' - at `.*causes"):
         from_dict(record | {'causes': [{'code': 'of-node', 'what': 'x'}]})

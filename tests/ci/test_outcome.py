@@ -289,8 +289,8 @@ def test_when_each_node_was_measured_last(monkeypatch):
 
 @pytest.mark.parametrize(('is_new', 'absent', 'told'), [(False, [], False), (True, [], True), (False, ['n1'], True)])
 def test_a_page_with_something_new_needs_attention(is_new, absent, told, monkeypatch):
+    from postprocess.readers import check
     from postprocess.report import page
-    from postprocess.results import check
 
     written = []
     found = SimpleNamespace(faults=['no trend'], absent=absent, new=['a change'] * is_new, lines=lambda: ['a node'])

@@ -14,8 +14,9 @@ from run_reports import Workplace, all_nights_over
 from scratch import OUTPUTS, ROOT
 
 from plumbline.errors import InputError
+from plumbline.identity import to_text
 from plumbline.outputs import plain
-from postprocess.readers.measurements import read_measurements
+from postprocess.formats.measurements import read_measurements
 
 FOLDER = ROOT / 'tests/data/as-people-have-them'
 XDMOD = """title
@@ -46,14 +47,14 @@ def found_in(name, *paths):
     found = Found({}, {}, [], set(), set())
     for path in paths:
         for report in read_measurements(path, name, 'box'):
-            cases = {case['case_id']: (case['check'], case['params']) for case in report.cases}
-            found.failed.update({cases[c['case_id']]: c['fail_reason'] for c in report.cases if c['result'] == 'fail'})
+            cases = {case.case_id: (case.check, to_text(case.params)) for case in report.cases}
+            found.failed.update({cases[c.case_id]: c.fail_reason for c in report.cases if c.result == 'fail'})
             found.notes.extend(report.notes)
-            found.days.add(f'{report.session["started"]:%Y-%m-%d}')
+            found.days.add(f'{report.session.started:%Y-%m-%d}')
             found.undecided.update(report.undecided)
             for row in report.metrics:
-                key = *cases[row['case_id']], row['metric'], row['dims']
-                found.numbers[key] = (row['mean'], row['unit'], row['n'])
+                key = *cases[row.case_id], row.metric, to_text(row.dims)
+                found.numbers[key] = (row.mean, row.unit, row.n)
     return found
 
 

@@ -12,8 +12,9 @@ from run_reports import verdict_of
 
 from plumbline.identity import SeriesId, from_text
 from plumbline.record import Dim
-from postprocess.report.charts import Grid, Judged, Style, charts_of
+from postprocess.report.charts import Grid, Style, charts_of
 from postprocess.report.plots import Plot
+from postprocess.views.series import SeriesRow
 
 SIZE, THREADS, PAIR, NAME = Dim('size', 'B'), Dim('count'), Dim('pair'), Dim('name')
 DIMS = {'message_bytes': SIZE, 'threads': THREADS, 'pair': PAIR, 'kernel': NAME, 'device': NAME}
@@ -27,7 +28,7 @@ def judged(*rows):
     """Series of (params, metric, dims, value), with further fields of their verdict."""
     found = []
     for id, (params, metric, dims, value, *more) in enumerate(rows):
-        found.append(Judged(id, [verdict_of(series(params, metric, dims), value, **(more[0] if more else {}))]))
+        found.append(SeriesRow(id, [verdict_of(series(params, metric, dims), value, **(more[0] if more else {}))]))
     return found
 
 
@@ -41,7 +42,7 @@ def points(path):
 
 
 def values(grid):
-    return [[cell and cell.judged.value for cell in line] for line in grid.cells]
+    return [[cell and cell.series.value for cell in line] for line in grid.cells]
 
 
 def curve(params, metric, sizes, dims='', **fields):
@@ -227,7 +228,7 @@ def test_two_names_are_rows_and_columns():
 
 def test_a_series_of_many_nodes_is_drawn_at_its_median():
     rows = [one.worst for one in judged(*(('-', 'a', '', float(value)) for value in (1, 7, 8, 9)))]
-    assert Judged(0, rows).value == 7.5
+    assert SeriesRow(0, rows).value == 7.5
 
 
 metrics = st.sampled_from(['a', 'b_1', '_', '*'])

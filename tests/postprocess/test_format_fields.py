@@ -12,7 +12,8 @@ import pytest
 from rows import each_row
 
 from plumbline.measurement import Measurement
-from postprocess.readers.formats import READERS, fields
+from postprocess.formats import fields
+from postprocess.formats.measurements import READERS
 
 
 @pytest.fixture

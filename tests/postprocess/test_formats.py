@@ -13,8 +13,8 @@ from rows import each_row
 from run_reports import BEGAN
 
 from plumbline.errors import InputError
-from postprocess.readers.formats import READERS
-from postprocess.readers.measurements import read_measurements, readers
+from plumbline.identity import to_text
+from postprocess.formats.measurements import READERS, read_measurements, readers
 from postprocess.readers.rules import Rules
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
@@ -138,8 +138,8 @@ def test_a_number_without_a_direction_is_told_and_a_rule_decides_it(work, tmp_pa
 
     def stored(rule):
         (report,) = read_measurements(path, 'github-action-benchmark', 'box', Rules((rule,)))
-        rows = [(row['better'], row['judged'], row['unit'], row['mean']) for row in report.metrics]
-        return rows[:2], [sample['value'] for sample in report.samples], report.undecided
+        rows = [(row.better, row.judged, row.unit, row.mean) for row in report.metrics]
+        return rows[:2], [sample.value for sample in report.samples], report.undecided
 
     start, samples = ('lower', True, 's', 2), [50, 2, 3, 4]
     of_server = [('lower', True, 'Megabytes', 50), start]
@@ -196,11 +196,11 @@ def test_a_night_of_7_percent_less_is_read_as_such_in_the_same_series(tmp_path, 
     for night, factor in ((0, 1), (10, 0.93)):
         found = {}
         for report in read_measurements(night_of(tmp_path, name, night, factor), name, 'box'):
-            case_of = {case['case_id']: case for case in report.cases}
+            case_of = {case.case_id: case for case in report.cases}
             for row in report.metrics:
-                own = case_of[row['case_id']]
-                key = own['partition'], own['check'], own['params'], row['metric'], row['dims']
-                found[key], better[key] = row['mean'], row['better']
+                own = case_of[row.case_id]
+                key = own.partition, own.check, to_text(own.params), row.metric, to_text(row.dims)
+                found[key], better[key] = row.mean, row.better
         means.append(found)
     healthy, lossy = means
     assert healthy.keys() == lossy.keys()
@@ -239,22 +239,22 @@ def keys_of(path, name):
     """Return each number of a file by series, node and trial, and what it is said to lack or to have wrong."""
     numbers_of, told = {}, []
     for report in read_measurements(path, name, 'box'):
-        cases = {case['case_id']: case for case in report.cases}
-        told += [case['fail_reason'] for case in report.cases if case['result'] == 'fail']
-        told += [row['missing'] for row in report.metrics if row['missing']]
+        cases = {case.case_id: case for case in report.cases}
+        told += [case.fail_reason for case in report.cases if case.result == 'fail']
+        told += [row.missing for row in report.metrics if row.missing]
         for row in report.samples:
-            case = cases[row['case_id']]
+            case = cases[row.case_id]
             series = (
-                case['partition'],
-                case['check'],
-                case['params'],
-                row['metric'],
-                row['dims'],
-                row['node'],
-                row['trial'],
-                str(report.session['started']),
+                case.partition,
+                case.check,
+                to_text(case.params),
+                row.metric,
+                to_text(row.dims),
+                row.node,
+                row.trial,
+                str(report.session.started),
             )
-            numbers_of[series] = row['value']
+            numbers_of[series] = row.value
     return numbers_of, told
 
 
@@ -344,24 +344,24 @@ VALUES = [
 @pytest.mark.parametrize(('file', 'name', 'check', 'params', 'metric', 'mean', 'unit', 'better'), VALUES)
 def test_a_recorded_file(file, name, check, params, metric, mean, unit, better):
     *_, report = read_measurements(FILES / file, name, 'box')
-    cases = {case['case_id'] for case in report.cases if case['check'] == check and fnmatch(case['params'], params)}
-    (row,) = [row for row in report.metrics if row['case_id'] in cases and row['metric'] == metric]
-    assert (row['mean'], row['unit'], row['better']) == (pytest.approx(mean, rel=1e-6), unit, better)
+    cases = {case.case_id for case in report.cases if case.check == check and fnmatch(to_text(case.params), params)}
+    (row,) = [row for row in report.metrics if row.case_id in cases and row.metric == metric]
+    assert (row.mean, row.unit, row.better) == (pytest.approx(mean, rel=1e-6), unit, better)
 
 
 def test_what_a_tool_lost_or_calls_failed_fails_its_case():
     (ramble,) = read_measurements(FILES / 'ramble-0.5.0.json', 'ramble', 'box')
-    lost = [case['fail_reason'] for case in ramble.cases if case['result'] == 'fail']
+    lost = [case.fail_reason for case in ramble.cases if case.result == 'fail']
     assert lost == ['dd.memory.dd_16.2 has no number of "Copy rate"']  # whose RAMBLE_STATUS is SUCCESS
     (conbench,) = read_measurements(FILES / 'conbench-2024.3.20.json', 'conbench', 'box')
-    assert [case['fail_reason'] for case in conbench.cases if case['result'] == 'fail'] == ['MemoryError']
+    assert [case.fail_reason for case in conbench.cases if case.result == 'fail'] == ['MemoryError']
 
 
 def test_of_bytes_fewer_are_better_in_conbench(tmp_path):
     result = {'tags': {'name': 'size'}, 'stats': {'data': [4096], 'unit': 'B'}, 'timestamp': '2026-11-02T04:00:00Z'}
     (tmp_path / 'a.json').write_text(json.dumps(result))
     (report,) = read_measurements(tmp_path / 'a.json', 'conbench', 'box')
-    assert [(row['unit'], row['better']) for row in report.metrics] == [('B', 'lower')]
+    assert [(row.unit, row.better) for row in report.metrics] == [('B', 'lower')]
 
 
 def test_a_repetition_of_google_benchmark_that_is_gone_is_named(tmp_path):
@@ -374,10 +374,10 @@ def test_a_repetition_of_google_benchmark_that_is_gone_is_named(tmp_path):
 
 def test_each_day_of_an_export_of_xdmod_is_a_session():
     reports = list(read_measurements(FILES / 'xdmod-appkernels.csv', 'xdmod', 'box'))
-    assert [f'{report.session["started"]:%m-%d %H:%M:%S}' for report in reports] == [
+    assert [f'{report.session.started:%m-%d %H:%M:%S}' for report in reports] == [
         '11-02 04:12:33', '11-03 04:12:33', '11-04 04:12:33',
     ]  # fmt: skip
-    assert {case['partition'] for report in reports for case in report.cases} == {'UBHPC_8core'}
+    assert {case.partition for report in reports for case in report.cases} == {'UBHPC_8core'}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rows import each_row
 from plumbline.causes import Cause
 from plumbline.errors import InputError
 from plumbline.grouping import Group, Named
-from plumbline.identity import CaseId, Quantity
+from plumbline.identity import CaseId, Quantity, from_text
 from plumbline.record import NOTHING, Summary
 from postprocess.incidents import (
     accused,
@@ -54,7 +54,7 @@ def verdict(word='regressed', of=TRIAD, nodes=('n1',), value=90.0, case_id=1, **
 def case(check='STREAM', nodes=('n1',), result='pass', params='size=big', case_id=1, **fields):
     texts = dict.fromkeys(('name', 'dims', 'draw', 'figures', 'placement', 'provenance', 'health', 'evidence'), '')
     known = texts | {
-        'case_id': case_id, 'partition': 'cpu', 'environ': 'system', 'check': check, 'params': params,
+        'case_id': case_id, 'partition': 'cpu', 'environ': 'system', 'check': check, 'params': from_text(params),
         'fixture': False, 'benchmark': True, 'result': result, 'round': 1, 'purpose': '', 'tags': [],
         'nodes': list(nodes), 'trial_seconds': [],
     }  # fmt: skip

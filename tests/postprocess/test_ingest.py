@@ -12,7 +12,7 @@ from rows import each_row
 from run_reports import BEGAN, SITE, case, metric, report
 
 from plumbline.errors import InputError
-from plumbline.identity import pairs
+from plumbline.identity import pairs, to_text
 from plumbline.record import MetricRecord, Record, Series
 from postprocess import open_results
 from postprocess.readers.run_reports import ReportError, check_and_params, read_report
@@ -120,16 +120,19 @@ def with_metric(**fields):
         (report() | {'runs': [{'testcases': [{}]}]}, "no 'unique_name'"),
         (broken(schema=2), 'schema: expected 1, found 2: update Plumbline'),
         (broken(schema=None), 'schema: expected 1, found None'),
-        (broken(metrics=[]), 'metrics: expected dict'),
-        (broken(metrics={'triad': {'unit': 'GB/s'}}), "triad has no 'better'"),
+        (broken(metrics=[]), 'Expected `object`, got `array` - at `$.metrics`'),
+        (broken(metrics={'triad': {'unit': 'GB/s'}}), 'missing required field `better` - at `$.metrics[...]`'),
         (with_metric(better='up'), "expected higher or lower, found 'up'"),
-        (with_metric(samples=[[1, 'n1', 'fast']]), 'expected [trial, node, number]'),
-        (with_metric(samples=[[1, 'n1', True]]), 'expected [trial, node, number]'),
-        (with_metric(samples=[[1, 2]]), 'expected [trial, node, number]'),
-        (broken(job=['x']), 'job: expected dict'),
-        (broken(trials='three'), 'trials: expected int'),
-        (broken(trial_seconds='short'), 'trial_seconds: expected list'),
-        (broken(params='x'), 'params: expected dict'),
+        (with_metric(samples=[[1, 'n1', 'fast']]), 'Expected `float`, got `str`'),
+        (with_metric(samples=[[1, 'n1', True]]), 'Expected `float`, got `bool`'),
+        (
+            with_metric(samples=[[1, 2]]),
+            'Expected `array` of length 3, got 2 - at `$.metrics[...].series[0]',
+        ),
+        (broken(job=['x']), 'Expected `object`, got `array` - at `$.job`'),
+        (broken(trials='three'), 'Expected `int`, got `str` - at `$.trials`'),
+        (broken(trial_seconds='short'), 'Expected `array`, got `str` - at `$.trial_seconds`'),
+        (broken(params='x'), 'params: expected an object'),
         (report(GOOD | {'job_completion_time_unix': 'noon'}), 'expected int or float, found'),
         (report(GOOD, uuid='../../etc/x'), "found '../../etc/x'"),
         (report(case(site='a'), case(site='b')), 'expected one site, found a, b'),
@@ -291,14 +294,14 @@ def test_a_damaged_store_is_named(work):
 def test_a_real_report_of_reframe_is_read():
     path = Path(__file__).parent.parent / 'data' / 'reframe-4.10.4-distribute.json'
     found = read_report(path)
-    assert found.site == 'localhost'
-    assert found.session['mode'] == 'quick'
-    assert found.session['ran'] == 2
-    assert [(row['check'], row['params'], row['round']) for row in found.cases if not row['fixture']] == [
+    assert found.session.site == 'localhost'
+    assert found.session.mode == 'quick'
+    assert found.session.ran == 2
+    assert [(row.check, to_text(row.params), row.round) for row in found.cases if not row.fixture] == [
         ('Desc', 'num=1.5,size=quick', 0), ('Desc', 'num=1.5,size=full', 0),
         ('Desc', 'num=1.5,size=quick', 1), ('Desc', 'num=1.5,size=full', 1),
     ]  # fmt: skip
-    assert [row['benchmark'] for row in found.cases] == 2 * [False, True, True]
+    assert [row.benchmark for row in found.cases] == 2 * [False, True, True]
 
 
 @each_row(
@@ -310,7 +313,8 @@ def test_a_real_report_of_reframe_is_read():
     ],
 )
 def test_check_and_params_of_a_display_name(name, expected):
-    assert check_and_params(name) == expected
+    check, params = check_and_params(name)
+    assert (check, to_text(params)) == expected
 
 
 def test_a_record_is_read_with_its_dims(work):

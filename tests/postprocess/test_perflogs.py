@@ -8,7 +8,7 @@ import pytest
 from scratch import OUTPUTS
 
 from postprocess import open_results
-from postprocess.readers.performance_logs import LogLine, _together
+from postprocess.formats.performance_logs import LogLine, _together
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 

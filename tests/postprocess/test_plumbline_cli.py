@@ -231,7 +231,7 @@ def test_a_gate_runs_what_is_in_doubt_again_until_nothing_is_or_as_often_as_allo
         found = stub(comparison=None, faults=[*faults], exit_code=code)
         patches = {
             'postprocess.readers.reruns.run': lambda command, report: report.write_text('') or 0,
-            'postprocess.readers.run_reports.read_report': lambda report: stub(session={'session': 's1'}, cases=[]),
+            'postprocess.readers.run_reports.read_report': lambda report: stub(session=stub(session='s1'), cases=[]),
             'postprocess.cli.gate._stored': lambda store, report, name, problems: name,
             'postprocess.cli.gate._ran_again': ran_again,
             'postprocess.results.store.Store': lambda results: None,

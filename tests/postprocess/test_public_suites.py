@@ -95,7 +95,7 @@ def logged(line):
 @pytest.mark.parametrize('name', LOGS)
 def test_each_value_of_the_logs_is_stored(work, name):
     if name != 'excalibur':
-        pytest.importorskip('postprocess.readers.log_formats', reason='its format of logs is not read')
+        pytest.importorskip('postprocess.formats.log_formats', reason='its format of logs is not read')
     files = sorted((RECORDED / 'logs' / name).rglob('*.log'))
     expected, tests = Counter(), Counter()
     for path in files:

@@ -172,7 +172,7 @@ def test_what_all_checks_have_in_common_is_told_once_and_what_has_no_program_is_
     entries = [case(f'Check{i}', '-', {'rate': metric([1.0])}, provenance=facts | {'seed': str(i)}) for i in range(3)]
     work.ingest(report(*entries, mode='quick'))
     monkeypatch.setattr('platform.node', lambda: 'login1')
-    monkeypatch.setattr('postprocess.report.page.load_site', lambda site, *root: SimpleNamespace(
+    monkeypatch.setattr('postprocess.views.session.load_site', lambda site, *root: SimpleNamespace(
         not_found={'hpl': 'no xhpl', 'hpcg': 'no xhpcg'}, partitions={}
     ))  # fmt: skip
     tree = tree_of(work)

@@ -17,9 +17,11 @@ from plumbline.record import Summary
 from plumbline.references import Reference
 from postprocess.incidents.incident import Incident, Scope, Value
 from postprocess.incidents.known import Known, Seen
-from postprocess.report import cards, charts, details, junit, pictures, plots, printed, site_data, site_nodes, tables
+from postprocess.report import cards, charts, details, junit, page, pictures, plots, printed, site_data, site_nodes
 from postprocess.results.excerpts import Wanted
 from postprocess.verdicts.verdict import Verdict
+from postprocess.views import history, nodes, session
+from postprocess.views.series import SeriesRow, drawable
 
 STREAM = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
 TRIAD, COPY = STREAM.series('triad', ()), STREAM.series('copy', ())
@@ -74,7 +76,7 @@ def test_paths_of_a_picture():
     assert plots.joined(points) == 'M1 2 3 4' and plots.joined([]) == '' and plots.dots(points) == 'M1 2h0M3 4h0'
     assert plots.around([(1, 5, 9), (2, 6, 8)]) == 'M1 5 2 6 2 8 1 9'
     assert plots.crosses([(10, 20)]) == 'M6 16l8 8m-8 0l8-8'
-    assert [plots.drawable(value) for value in (None, 0.0, 1.0, -1e99, 1e100, 1e-100, 1e101)] == [
+    assert [drawable(value) for value in (None, 0.0, 1.0, -1e99, 1e100, 1e-100, 1e101)] == [
         False, True, True, True, False, False, False,
     ]  # fmt: skip
 
@@ -147,35 +149,34 @@ def test_a_matrix_is_shaded_by_logarithms_the_best_full():
 # Tables, cards
 
 
-def test_cells_of_the_page_lead_to_what_they_name():
-    nodes = [stub(to_row=lambda name=name, bad=bad: {
-        'name': name, 'incidents': ['abc'] * bad, 'drain': '', 'bad': bad, 'metrics': 4, 'typical': -1.0,
-        'furthest': -2.0,
-        'worst': 'triad', 'worst_id': 7, 'before': '', 'places': [],
-    }) for name, bad in (('n 1', 2), ('n2', 0))]  # fmt: skip
-    first, second = tables.of_nodes(nodes).rows
-    assert '<a href="#n=n%201">n 1</a>' in first and '<a href="#iabc">abc</a> <a href="#iabc">abc</a>' in first
-    assert '<td data-column="bad" class="r b" data-v="2.00">2</td>' in first and '<a href="#m7">triad</a>' in first
-    assert '<td data-column="bad" class="r" data-v="0.00">0</td>' in second
-    assert tables._with_others('triad', 1) == 'triad' and tables._with_others('a', 3) == 'a and 2 other metrics'
-    assert str(tables.broken('a,<b>')) == 'a,<wbr>&lt;b&gt;' and tables._to_metric({'id': None}, '') == ''
-    one = stub(worst=stub(nodes=('n1', 'n2', 'n3', 'n4', 'n5')), rows=[1, 2], series=TRIAD)
-    assert tables._where(one) == 'cpu/system on n1, n2, n3, n4 ..., the worst of 2 jobs'
-    assert tables._where(stub(worst=stub(nodes=('n1',)), rows=[1], series=TRIAD)) == 'cpu/system on n1'
-    assert tables._where(stub(worst=stub(nodes=()), rows=[1], series=TRIAD)) == 'cpu/system'
+def test_the_cells_of_a_table_link_to_what_they_name():
+    row = {'name': 'n 1', 'incidents': ['abc', 'def'], 'bad': 2, 'worst': 'triad', 'worst_id': 7}
+    columns = {column.key: column for column in nodes.NODES}
+    assert columns['name'].links(row) == [('n 1', '#n=n%201')] and columns['bad'].links(row) == [('2', '')]
+    assert columns['incidents'].links(row) == [('abc', '#iabc'), ('def', '#idef')]
+    assert columns['worst'].links(row) == [('triad', '#m7')]
+    assert columns['worst'].links(row | {'worst_id': None}) == [('triad', '')]
+    assert columns['incidents'].links(row | {'incidents': []}) == []
+    shown = page.template('parts.html.j2').module.rows(stub(columns=[*columns.values()][1:4:2]), [row])
+    assert '<td data-column="bad" class="r b" data-v="2.00">2</td>' in shown and '<a href="#iabc">abc</a> <a' in shown
+    assert str(page._broken('a,<b>')) == 'a,<wbr>&lt;b&gt;'
 
 
 def test_the_worst_series_are_one_row_for_each_cause():
-    def of(kind, metric, id, **fields):
-        series = STREAM.series(metric, ())
-        return stub(id=id, series=series, worst=verdict(kind, series, None, **fields), rows=[1])
+    def of(id, kind, metric, nodes=('n1',), jobs=1, **fields):
+        return SeriesRow(id, jobs * [verdict(kind, STREAM.series(metric, ()), None, nodes=nodes, **fields)])
 
-    rows = tables.of_worst([
-        of('regressed', 'a', 1, cause='slow'), of('regressed', 'b', 2, cause='slow'), of('ok', 'c', 3),
-        of('failed', 'd', 4, cause='lost'), of('failed', 'e', 5, cause='lost'), of('warning', 'f', 6, cause='busy'),
-    ]).rows  # fmt: skip
-    assert ['#m1' in rows[0], '#m2' in rows[1], '#m4' in rows[2], '#m6' in rows[3], len(rows)] == [True] * 4 + [4]
-    assert 'and 1 other metric' in rows[2] and 'class="v failed"' in rows[2] and 'other metric' not in rows[0]
+    rows = session.worst([
+        of(1, 'regressed', 'a', cause='slow', nodes=('n1', 'n2', 'n3', 'n4', 'n5'), jobs=2),
+        of(2, 'regressed', 'b', cause='slow'), of(3, 'ok', 'c'), of(4, 'failed', 'd', cause='lost'),
+        of(5, 'failed', 'e', cause='lost'), of(6, 'warning', 'f', cause='busy', nodes=()),
+    ], stub(known=[]))  # fmt: skip
+    assert [(row['id'], row['verdict'], row['what'].rpartition(' size=big ')[2]) for row in rows] == [
+        (1, 'regressed', 'a'), (2, 'regressed', 'b'), (4, 'failed', 'd and 1 other metric'), (6, 'warning', 'f'),
+    ]  # fmt: skip
+    assert [row['where'] for row in rows] == [
+        'cpu/system on n1, n2, n3, n4 ..., the worst of 2 jobs', 'cpu/system on n1', 'cpu/system on n1', 'cpu/system',
+    ]  # fmt: skip
 
 
 def incident(nodes=(), where=None, **fields):
@@ -207,7 +208,7 @@ def test_a_card_has_the_deviation_of_its_values():
     known = [stub(id='a', closed='', incident=stub(series=[TRIAD])), stub(id='b', closed='',
     incident=stub(series=[TRIAD, COPY])),
              stub(id='c', closed='2026', incident=stub(series=[COPY]))]  # fmt: skip
-    assert tables.of_incidents(stub(known=known)) == {TRIAD: ['a', 'b'], COPY: ['b']}
+    assert session.incidents_of(stub(known=known)) == {TRIAD: ['a', 'b'], COPY: ['b']}
 
 
 def test_a_spark_begins_with_the_first_tenth_and_marks_when_it_began():
@@ -245,10 +246,10 @@ def test_the_lines_of_bad_verdicts_of_jobs_with_an_archive_are_shown(monkeypatch
 
 
 @each_row(('values', 'trials', 'sign', 'invalid', 'wanted'), [
-    ({}, 2, 1, False, Wanted('triad')), ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2, 3.0)),
-    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, -1, False, Wanted('triad', 1, 5.0)),
-    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, True, Wanted('triad', 1, 5.0)),
-    ({1: 5.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2)), ({1: 5.0}, None, 1, False, Wanted('triad', 1, 5.0)),
+    ({}, 2, 1, False, Wanted('triad')), ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2, lost=False)),
+    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, -1, False, Wanted('triad', 1, lost=False)),
+    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, True, Wanted('triad', 1, lost=False)),
+    ({1: 5.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2)), ({1: 5.0}, None, 1, False, Wanted('triad', 1, lost=False)),
 ])  # fmt: skip
 def test_the_trial_that_lacks_its_number_or_is_the_worst_is_shown(values, trials, sign, invalid, wanted):
     samples = {(7, 'triad', '-'): values} if values else {}
@@ -368,7 +369,7 @@ def test_a_history_of_three_sessions_is_told_with_its_changes():
         ]
 
     def told(kind='ok', values=(1.0, 2.0, 3.00049), bands=None, case_id=1, nodes=('n1',), **fields):
-        series = [charts.Judged(7, [verdict(kind, case_id=case_id)])]
+        series = [SeriesRow(7, [verdict(kind, case_id=case_id)])]
         found = details._histories(series, {1: stub(nodes=nodes)}, bands or {}, a_digest([past(values)], changes))
         return found.get(7)
 
@@ -399,8 +400,8 @@ def test_changes_of_one_session_and_direction_are_one_and_drifts_one_of_a_case()
             )
         ]  # fmt: skip
 
-    found = details.alike(a_digest(changes=changes), {(TRIAD, 'q'): 4})
-    assert [one.ids for one in found] == [[4, None], [4], [4], [4, None]] and details.alike(a_digest(), {}) == []
+    found = history.alike(a_digest(changes=changes), {(TRIAD, 'q'): 4})
+    assert [one.ids for one in found] == [[4, None], [4], [4], [4, None]] and history.alike(a_digest(), {}) == []
     assert [change.change for change in found[0].changes] == [-1.0, -2.0]
 
 
@@ -414,7 +415,7 @@ def test_the_source_of_a_picture_names_site_sessions_and_report():
 def test_details_of_a_metric_tell_its_worst_job_beside_what_was_expected():
     rows = [verdict('regressed', case_id=i, value=80.0 + i, loss=0.2, interval=(0.1, 0.3), window=2, p=0.01, q=0.02)
             for i in range(22)]  # fmt: skip
-    found = details._metric(charts.Judged(7, rows), {(0, 'triad', to_text(())): {'n1': '80 80'}})
+    found = details._metric(SeriesRow(7, rows), {(0, 'triad', to_text(())): {'n1': '80 80'}})
     assert (len(found['jobs']), found['more']) == (20, 2) and found['jobs'][0] == ['regressed', 0, {'n1': '80 80'}]
     assert found['jobs'][1] == ['regressed', 1, {}] and (found['limit'], found['expected']) == (95.0, 100.0)
     # the median of 80 to 101
@@ -422,10 +423,10 @@ def test_details_of_a_metric_tell_its_worst_job_beside_what_was_expected():
     assert '80 GB/s' in told['Measured'] and 'n = 1, 80 to 80: ' in told['Measured'] and 'is 90.5' in told['Measured']
     assert '100 ± 1 GB/s, n = 3' in told['Expected'] and '95' in told['Limit']
     assert all(words in told['Change'] for words in ('-20.0 %', '20.0 %', '10.0 to 30.0 %', '2 sessions', 'q = 0.02'))
-    well = details._metric(charts.Judged(7, [verdict('ok', p=0.5, q=0.5)]), {})
+    well = details._metric(SeriesRow(7, [verdict('ok', p=0.5, q=0.5)]), {})
     assert 'q =' not in well['facts']['Change'] and 'median' not in well['facts']['Measured'] and 'more' not in well
     no = Verdict('missing', TRIAD, Quantity('GB/s', 'higher'), cause='gone')
-    assert details._metric(charts.Judged(7, [no]), {}) == {
+    assert details._metric(SeriesRow(7, [no]), {}) == {
         'name': 'STREAM size=big triad', 'unit': 'GB/s', 'where': 'cpu/system', 'verdict': 'missing', 'cause': 'gone',
     }  # fmt: skip
 

@@ -5,7 +5,8 @@ import pytest
 from scratch import OUTPUTS
 
 from plumbline.errors import InputError
-from postprocess.readers.measurements import read_measurements
+from plumbline.identity import to_text
+from postprocess.formats.measurements import read_measurements
 
 RATE = 'GFlop/s', 'higher'
 
@@ -15,12 +16,12 @@ def series(name, *paths):
     found, failed = {}, []
     for path in paths:
         for report in read_measurements(path, name, 'box'):
-            cases = {case['case_id']: case for case in report.cases}
-            failed += [case['fail_reason'] for case in report.cases if case['result'] == 'fail']
+            cases = {case.case_id: case for case in report.cases}
+            failed += [case.fail_reason for case in report.cases if case.result == 'fail']
             for row in report.metrics:
-                case = cases[row['case_id']]
-                key = case['check'], case['params'], row['metric'], row['dims']
-                found[key] = (row['mean'], row['unit'], row['better'])
+                case = cases[row.case_id]
+                key = case.check, to_text(case.params), row.metric, to_text(row.dims)
+                found[key] = (row.mean, row.unit, row.better)
     return found, failed
 
 
@@ -217,10 +218,10 @@ def test_several_programs_in_one_output_are_cases_and_trials(tmp_path):
     path, texts = tmp_path / 'job.out', [(OUTPUTS / f'osu_{of}-6.2.txt').read_text() for of in ('bw', 'mbw_mr', 'bw')]
     path.write_text('loading modules\n' + '+ srun\n'.join(texts))
     (report,) = read_measurements(path, 'osu', 'box')
-    assert {case['check']: case['trials'] for case in report.cases} == {'osu_bw': 2, 'osu_mbw_mr': 1}
-    assert all(case['result'] == 'pass' for case in report.cases)
+    assert {case.check: case.trials for case in report.cases} == {'osu_bw': 2, 'osu_mbw_mr': 1}
+    assert all(case.result == 'pass' for case in report.cases)
 
 
 def test_each_configuration_of_hpl_is_a_case():
     (report,) = read_measurements(OUTPUTS / 'hpl-2.3-eight-configurations.txt', 'hpl', 'box')
-    assert len({case['params'] for case in report.cases}) == 8 and len(report.samples) == 16
+    assert len({case.params for case in report.cases}) == 8 and len(report.samples) == 16

@@ -63,20 +63,15 @@ def test_what_only_a_forgotten_session_showed_is_gone(nights):
     assert '00000002' in listed.stdout and WHY[1] in listed.stdout and '2 sessions' in listed.stdout
 
 
-@pytest.mark.parametrize('together', [False, True])
-def test_the_others_are_judged_as_if_it_had_never_been_there(work, together):
-    """Also where its month has been put together in one file, before or after."""
+def test_the_others_are_judged_as_if_it_had_never_been_there(work):
     work.reference(reference())
-    for number in (1, 3, 40) if together else (1, 3):
+    for number in (1, 3):
         work.ingest(night(number, 97.0))
     never = rows(work)
     work.ingest(night(2, 96.5))
     assert rows(work) != never
     forget(work, 2)
     assert rows(work) == never
-    if together:
-        work.ingest(night(80, 97.0))
-        assert not [*work.results.glob('store/sessions/*/*/00000002.parquet')]
     forget(work, 2, '--restore')
     assert work.compare('00000002')['session'] == '00000002'
 

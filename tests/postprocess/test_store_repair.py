@@ -7,7 +7,7 @@ import shutil
 import pytest
 from run_reports import case, metric, report
 
-from postprocess.results import check
+from postprocess.readers import check
 from postprocess.results.store import Store
 
 
@@ -94,19 +94,6 @@ def test_a_repair_that_was_killed_goes_on(stored):
     code, said = repair(stored)
     assert code == 0 and 'session bbbb is ingested again' in said
     assert samples(stored, 'bbbb') == [1.0, 3.0] and Store(stored.results).find('bbbb').expected == 7
-
-
-def test_missing_checksums_are_named_and_written(stored):
-    only(stored, 'sessions/*/*/bbbb.sums').unlink()
-    answer = stored.run('store check')
-    assert answer.exit_code == 1 and 'bbbb.parquet: has no file of checksums' in answer.stdout
-    assert repair(stored)[0] == 0
-    assert stored.run('store check').exit_code == 0
-    path = only(stored, 'metrics/*/*/bbbb.parquet')
-    content = bytearray(path.read_bytes())
-    content[-20] ^= 1  # of the footer, which no checksum of a page covers
-    path.write_bytes(content)
-    assert 'damaged' in stored.run('store check').stdout
 
 
 def test_a_night_reads_what_was_read_longest_ago(stored, monkeypatch):

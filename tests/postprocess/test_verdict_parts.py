@@ -45,7 +45,7 @@ def case(case_id=1, check='STREAM', result='pass', round=0, nodes=('n1',), reaso
     texts = dict.fromkeys(('trial_seconds', 'dims', 'draw', 'figures', 'placement', 'evidence', 'purpose'), '')
     known = {'provenance': '{}', 'health': '{}', 'name': check, 'tags': [], 'fixture': False, 'benchmark': True}
     return CaseRow(
-        case_id=case_id, partition='cpu', environ='system', check=check, params='-', result=result, round=round,
+        case_id=case_id, partition='cpu', environ='system', check=check, params=(), result=result, round=round,
         nodes=list(nodes), fail_reason=reason, **texts | known | fields,
     )  # fmt: skip
 
@@ -62,7 +62,7 @@ KILLED = json.dumps([
 
 
 def metric(case_id=1, name='triad', mean=100.0, status='measured', **fields):
-    return MetricRow(case_id, name, '-', 'GB/s', 'higher', 1, status, mean=mean, min=mean, max=mean, **fields)
+    return MetricRow(case_id, name, (), 'GB/s', 'higher', 1, status, mean=mean, min=mean, max=mean, **fields)
 
 
 def reference(of=TRIAD, mean=100.0, facts=None, **fields):

@@ -31,7 +31,7 @@ def case(id=STREAM, case_id=1, result='pass', reason=None, nodes=('n1',), proven
         'name': id.check
     }
     return CaseRow(
-        case_id=case_id, partition=id.partition, environ=id.environ, check=id.check, params='-',
+        case_id=case_id, partition=id.partition, environ=id.environ, check=id.check, params=(),
         fixture=False, benchmark=True, result=result, round=0, purpose='', tags=[], nodes=list(nodes),
         fail_reason=reason, provenance=json.dumps(provenance or {}), health=json.dumps(health or {}), **texts | fields,
     )  # fmt: skip

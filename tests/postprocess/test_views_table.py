@@ -102,7 +102,8 @@ def test_text_of_others_is_no_markup_in_a_table():
 RIGHT = {
     'baseline': 'old_mean old_limit mean limit difference n', 'history': 'was became change sessions change count',
     'incidents': 'sessions value n expected loss loss_low', 'nodes': 'bad metrics typical furthest',
-    'plan': 'tonight week whole', 'same': 'worse', 'sites': 'published baseline retired',
+    'plan': 'tonight week whole', 'same': 'worse', 'session': 'value n expected limit deviation deviation value',
+    'sites': 'published baseline retired',
     'verdicts': 'value n expected limit deviation expected_n detectable',
 }  # fmt: skip
 

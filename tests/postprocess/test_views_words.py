@@ -322,7 +322,10 @@ def test_a_trend_and_a_fleet_have_each_number_in_its_column():
     assert 'drain.txt' in shown.notes[1] and '1 node;' in shown.notes[1] and shown.after == '1 event'
     assert history.fleet(fleet, None).notes == ['not compared: copy']
     assert nodes.listing([], 's4').after == '0 nodes in session s4; metrics of 0 fell short'
-    assert nodes.listing([{'bad': 0}, {'bad': 3}], 's').after == '2 nodes in session s; metrics of 1 fell short'
+    assert (
+        nodes.listing([stub(bad=bad, to_row=dict) for bad in ([], [3])], 's').after
+        == '2 nodes in session s; metrics of 1 fell short'
+    )
 
 
 # Verdicts

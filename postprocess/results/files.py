@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Parquet files of the store: ``<table>/site=<site>/month=YYYY-MM/<uuid>.parquet``, written once and verified.
+
+Parquet's own checksums cover pages and not the footer. The row of a session therefore holds in `checksums` those of the
+whole files of its other tables, and under ``sessions`` the one of the row itself. Each error names the file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from plumbline.errors import InputError
+from plumbline.files import write_whole
+from plumbline.identity import to_text
+from postprocess.results.rows import PAIRS, Session
+from postprocess.results.tables import JUDGED, SCHEMA, TABLES, table_of
+
+_CHANGED = 'its bytes are not those that were written'
+_State = tuple[int, int, int]  # inode, time and size of a file
+_verified: dict[Path, _State] = {}  # file that this process has verified
+_sessions: dict[Path, tuple[_State, Mapping[str, Any]]] = {}  # file of the table sessions -> its row
+
+
+def path_of(store: Path, table: str, site: str, month: str, session: str) -> Path:
+    """Return the file of a session in a table of the folder `store`."""
+    return store / table / f'site={site}' / f'month={month}' / f'{session}.parquet'
+
+
+def place_of(path: Path) -> tuple[str, str]:
+    """Return the site and month of a file, from its path."""
+    site, month = (folder.partition('=')[2] for folder in path.parts[-3:-1])
+    return site, month
+
+
+def in_table(path: Path, table: str) -> Path:
+    """Return the file of the same session in another table."""
+    return path.parents[3] / table / Path(*path.parts[-3:])
+
+
+def listed(folder: Path) -> list[Path]:
+    """Return the paths in a folder; none if it does not exist.
+
+    Raises InputError, where `glob` would ignore the error.
+    """
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InputError(f'{folder}: cannot be read: {error.strerror}') from None
+
+
+def write_session(index: Path, session: Session, tables: Mapping[str, pa.Table]) -> None:
+    """Write all files of a session, or none; `index`: its file of the table `sessions`, which is put in place last.
+
+    `tables`: the rows of the other tables. Raises InputError.
+    """
+    contents, sums = {}, {}
+    for table, rows in tables.items():
+        contents[in_table(index, table)] = whole = _as_parquet(rows)
+        sums[table] = zlib.crc32(whole)
+    row = vars(session)
+    sums['sessions'] = _checksum_of(table_of('sessions', session.session, [row]).to_pylist()[0])
+    contents[index] = _as_parquet(table_of('sessions', session.session, [{**row, 'checksums': json.dumps(sums)}]))
+    write_whole({path: partial(_write, whole) for path, whole in contents.items()})
+
+
+def to_arrow(table: str, session: str, rows: Sequence[NamedTuple]) -> pa.Table:
+    """Return typed rows as an Arrow table. Raises TypeError, ValueError or OverflowError."""
+    schema = TABLES[table]
+    columns: dict[str, Sequence[Any]] = {'schema': [SCHEMA] * len(rows), 'session': [session] * len(rows)}
+    if rows:
+        columns |= dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
+        text = cache(to_text)  # there are few different ones
+        name = PAIRS[type(rows[0])]
+        columns[name] = [text(of) for of in columns[name]]
+    return pa.table([pa.array(columns.get(field.name, ()), field.type) for field in schema], schema=schema)
+
+
+def _as_parquet(rows: pa.Table) -> bytes:
+    """Return `rows` as the content of a Parquet file."""
+    stream = io.BytesIO()
+    pq.write_table(rows, stream, write_page_checksum=True)
+    return stream.getvalue()
+
+
+def _write(content: bytes, stream: BinaryIO) -> None:
+    """Write `content` to a stream."""
+    stream.write(content)
+
+
+def _checksum_of(row: Mapping[str, Any]) -> int:
+    """Return the checksum of the row of a session, without its column `checksums`."""
+    stated = {name: value for name, value in row.items() if name != 'checksums' and value is not None}
+    return zlib.crc32(json.dumps(stated, sort_keys=True, default=str).encode())
+
+
+def read_session(index: Path) -> Mapping[str, Any]:
+    """Return the verified row of a session; a file that did not change is read only once. Raises InputError."""
+    with _errors(index):
+        state = _state(index)
+        if index not in _sessions or _sessions[index][0] != state:
+            with pq.ParquetFile(index, page_checksum_verification=True) as file:
+                (row,) = file.read(use_threads=False).to_pylist()
+            if row['schema'] > SCHEMA:
+                raise InputError(
+                    f'session {row["session"]} was stored with schema {row["schema"]}, this version knows up to '
+                    f'{SCHEMA}: update Plumbline'
+                )
+            if row['session'] != index.stem or json.loads(row['checksums'])['sessions'] != _checksum_of(row):
+                raise ValueError(_CHANGED)
+            _sessions[index] = state, row
+    return _sessions[index][1]
+
+
+def read_table(path: Path) -> pa.Table:
+    """Return the rows of a file of any table. Raises InputError."""
+    with opened(path) as file:
+        return file.read(use_threads=False)  # the file is small: to start threads takes as long as to read it
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a file of any table but `sessions`. Raises InputError if it is missing, damaged or not of the store."""
+    if path.parts[-4] in TABLES:
+        verify(path)
+    with _errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        yield file
+
+
+def verify(path: Path) -> None:
+    """Compare a file of any table but `sessions` with its checksum, once in a process. Raises InputError."""
+    with _errors(path):
+        if _verified.get(path) == (state := _state(path)):
+            return
+        for wait in (0.1, 0.4, 0):  # another process may be replacing it by a later report of the session
+            sums = json.loads(read_session(in_table(path, 'sessions'))['checksums'])
+            if sums[path.parts[-4]] == _checksum(path):
+                break
+            if not wait:
+                raise ValueError(_CHANGED)
+            time.sleep(wait)
+        _verified[path] = state
+
+
+def _state(path: Path) -> _State:
+    """Return what changes when a file is replaced. Raises OSError."""
+    stat = path.stat()
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _checksum(path: Path) -> int:
+    """Return the checksum of a file. Raises OSError."""
+    checksum = 0
+    with path.open('rb') as stream:
+        while part := stream.read(2**20):
+            checksum = zlib.crc32(part, checksum)
+    return checksum
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    """Raise what goes wrong with a file of the store as InputError that says how to replace the file."""
+    repair = f'to replace it, remove {in_table(path, "sessions")} and ingest its reports again'
+    if path.parts[-4] in JUDGED:
+        repair = 'remove it, and the session is judged again'
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f'{path}: the file of a stored session is missing; {repair}') from None
+    except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise InputError(f'{path}: cannot be read: {os.strerror(error.errno)}') from None
+        said = str(error) if isinstance(error, (OSError, ValueError)) else ''
+        why = (said or _CHANGED).splitlines()[0].rstrip('.')
+        raise InputError(f'{path}: damaged, or not a file of the store: {why}; {repair}') from None

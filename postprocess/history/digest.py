@@ -171,7 +171,9 @@ def judge(
         outcome.faults.append(f'the incidents were not followed: {error}')
         return outcome
     outcome.faults += [found.fault] * bool(found.fault)
-    if keep and not newest:
+    if keep and newest:
+        book.keep(session)
+    elif keep:
         book = ledger.Ledger(results, session.site, store)  # of which later sessions may tell more now
     book.put(found.night)
     known = book.known(session).known

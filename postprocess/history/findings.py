@@ -79,7 +79,7 @@ def findings_of(
     if known:
         return Findings(session, known[1], facts_from_json(known[0]))
     found = _find(store, ledger, comparison, root)
-    told = ledger.facts.get(session.session)
+    told = ledger.facts_of(session)
     late = not newest and (told is None or told.runs != session.runs)
     if keep and (newest or late) and not found.fault and follows_from(store, session, ledger, before, root) == state:
         _write(store, found, state, comparison)
@@ -102,7 +102,7 @@ def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path 
     for session in sessions:
         if table == TABLE:
             ledger = Ledger(store.folder.parent, session.site, store)
-            if session.session not in {night.session for night in ledger.nights}:
+            if not ledger.facts_of(session):
                 newest = session.session == ledger.sessions[-1].session
                 findings_of(store, ledger, verdicts_of(store, session, root), root, newest)
         elif not judged.is_stored(store, table, session, stored.follows_from(store, session, root)):
@@ -139,7 +139,7 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
             of_nodes.drain,
         )  # fmt: skip
         facts = replace(facts, fleet=compared)
-    was = ledger.facts.get(session.session, Facts())
+    was = ledger.facts_of(session) or Facts()
     found = Findings(session, incidents, replace(facts, ids=was.ids), fault)
     ids = told_as(ledger.before(session, noted_later=False), found.night)
     return replace(found, facts=replace(facts, ids=ids))
@@ -180,7 +180,7 @@ def _enter(store: Store, ledger: Ledger, late: Findings, root: Path | None) -> F
 
     An incident that a later session told first keeps its id. Raises InputError, SiteError.
     """
-    own, sessions = late.session.session, {session.session: session for session in ledger.sessions}
+    own, sessions = late.session.session, {session.session: session for session in ledger.whole().sessions}
     others = [night for night in ledger.nights if night.session != own]
     before = fold(others, State(ledger.results)).known
     state = fold([*(night for night in others if night.key < late.night.key), late.night], State(ledger.results))

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The ledger of a site: the fold of what its judged sessions show and of the notes of persons.
 
-It is stored nowhere: any state of it can be made again from the table ``findings`` of the store and the notes.
+Any state of it can be made again from the table ``findings`` of the store and the notes; what is kept of it in
+``<results>/judged/<site>.ledger`` only spares the reading.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from plumbline.errors import InputError, did_you_mean
+from plumbline.files import write_whole
 from postprocess.incidents import notes
 from postprocess.incidents.fold import Night, State, fold, in_turn, key_of
 from postprocess.incidents.known import Known
@@ -22,52 +28,125 @@ from postprocess.incidents.rows import TABLE, Facts, facts_from_json, from_row, 
 from postprocess.results import judged
 from postprocess.results.files import listed
 from postprocess.results.store import Session, Store
+from postprocess.verdicts.stored import code
+
+
+class _Checkpoint(NamedTuple):
+    """The incidents after the first `nights`, which spares a command from reading what all sessions of years showed.
+
+    `nights`: uuid of each session, and what changes when its file is replaced. `notes`: the number of notes that count.
+    `code`: checksum of our own code.
+    """
+
+    nights: list[tuple[str, str]]
+    notes: list[Note]
+    code: str
+    state: State
 
 
 class Ledger:
     """The judged sessions of a site and the notes on its incidents, which follow from both.
 
-    `facts`: by uuid of a judged session. Raises InputError for a damaged file.
+    `nights`: the last of them, all after `whole`. Raises InputError for a damaged file.
     """
 
     def __init__(self, results: Path, site: str, store: Store | None = None, judging: str = ''):
         """Read them; what was stored of the session `judging` may be damaged, because it is judged again."""
-        self.results, self.site = results, site
-        store = store or Store(results)
-        take_over(store, site)
-        self.sessions = store.sessions(site)
+        self.results, self.site, self.judging = results, site, judging
+        self.store = store or Store(results)
+        take_over(self.store, site)
+        self.sessions = self.store.sessions(site)
+        self.notes = notes.read(results, site)
+        paths = ((session, judged.path_of(self.store, TABLE, session)) for session in self.sessions)
+        self._files = [(session, state) for session, path in paths if (state := _state_of(path))]
+        self._start = self._checkpoint()
+        self._read(self._files[len(self._start.nights) :])
+
+    def whole(self) -> Ledger:
+        """Return the same, with all nights."""
+        if self._start.nights:
+            self._start = _Checkpoint([], [], '', State(self.results))
+            self._read(self._files)
+        return self
+
+    def _read(self, files: Sequence[tuple[Session, str]]) -> None:
+        """Read what sessions showed."""
         self.facts: dict[str, Facts] = {}
         self.nights: list[Night] = []
-        for session in self.sessions:
+        for session, _ in files:
             try:
-                found = judged.read_any(store, TABLE, session, partial(from_row, session))
+                found = judged.read_any(self.store, TABLE, session, partial(from_row, session))
             except InputError:
-                if session.session != judging:
+                if session.session != self.judging:
                     raise
                 found = None
             if found:
                 self.facts[session.session] = facts = facts_from_json(found[0])
                 self.nights.append(night_of(session, facts, found[1]))
-        self.notes = notes.read(results, site)
+
+    def _checkpoint(self) -> _Checkpoint:
+        """Return what was kept, if the nights and notes from which it follows are as they were; else the beginning."""
+        with suppress(OSError, zlib.error, msgspec.DecodeError, ValueError):
+            text = zlib.decompress(self._path.read_bytes())
+            kept = msgspec.msgpack.decode(text, type=_Checkpoint, dec_hook=lambda type, value: type(value))
+            nights = [(session.session, state) for session, state in self._files[: len(kept.nights)]]
+            last = key_of(self._files[len(nights) - 1][0].time, nights[-1][0])
+            own = [note for note in self.notes if note.after < last]
+            if (kept.nights, kept.notes, kept.code) == (nights, own, code()):
+                return kept
+        return _Checkpoint([], [], '', State(self.results))
+
+    def keep(self, newest: Session) -> None:
+        """Keep the incidents before the newest session, for the next command; this is done once a night."""
+        files = [(session, state) for session, state in self._files if session != newest]
+        if len(files) > len(self._start.nights):
+            last = key_of(files[-1][0].time, files[-1][0].session)
+            own = [note for note in self.notes if note.after < last]
+            state = self._after([night for night in self.nights if night.key <= last], own)
+            kept = _Checkpoint([(session.session, of) for session, of in files], own, code(), state)
+            content = zlib.compress(msgspec.msgpack.encode(kept, enc_hook=str), 1)
+            with suppress(InputError):
+                write_whole({self._path: lambda stream: stream.write(content)})
+
+    @property
+    def _path(self) -> Path:
+        return self.results / 'judged' / f'{self.site}.ledger'
 
     @property
     def last(self) -> str:
         """The key of the last night; empty without one."""
-        return self.nights[-1].key if self.nights else ''
-
-    @property
-    def events(self) -> Iterator[Night | Note]:
-        """The nights and notes in the order of their time."""
-        return in_turn(self.nights, self.notes)
+        sessions = [session for session, _ in self._files]
+        return key_of(sessions[-1].time, sessions[-1].session) if sessions else ''
 
     def known(self, last: Session | None = None, day: str = '') -> State:
         """Return the incidents after all nights and notes.
 
         `last`: after the nights up to this session. `day`: after what was judged and noted up to that day.
         """
+        if day or (last and self._is_early(last)):
+            self.whole()
         until = key_of(last.time, last.session) if last else self.last
         nights = [night for night in self.nights if night.key <= until and _is_until(night.started, day)]
         return self._after(nights, [note for note in self.notes if _is_until(note.day, day)])
+
+    def before(self, session: Session, noted_later: bool = True) -> State:
+        """Return the incidents before a session; without `noted_later`, as the notes up to it tell them."""
+        if self._is_early(session):
+            self.whole()
+        key = key_of(session.time, session.session)
+        by_persons = [note for note in self.notes if noted_later or note.after < key]
+        return self._after([night for night in self.nights if night.key < key], by_persons)
+
+    def facts_of(self, session: Session) -> Facts | None:
+        """Return the facts of a session; None if it was never judged."""
+        if self._is_early(session):
+            self.whole()
+        return self.facts.get(session.session)
+
+    def _is_early(self, session: Session) -> bool:
+        """Return True if the checkpoint is not before a session."""
+        early = self._files[: len(self._start.nights)]
+        return bool(early) and key_of(session.time, session.session) <= key_of(early[-1][0].time, early[-1][0].session)
 
     @property
     def dated(self) -> list[tuple[Known, str]]:
@@ -80,14 +159,17 @@ class Ledger:
         others = [other for other in self.nights if other.session != night.session]
         self.nights = sorted([*others, night], key=lambda night: night.key)
 
-    def before(self, session: Session, noted_later: bool = True) -> State:
-        """Return the incidents before a session; without `noted_later`, as the notes up to it tell them."""
-        key = key_of(session.time, session.session)
-        by_persons = [note for note in self.notes if noted_later or note.after < key]
-        return self._after([night for night in self.nights if night.key < key], by_persons)
-
     def _after(self, nights: Sequence[Night], by_persons: Sequence[Note]) -> State:
-        return fold(in_turn(nights, by_persons), State(self.results))
+        later = [note for note in by_persons if note not in self._start.notes]
+        return fold(in_turn(nights, later), self._start.state)
+
+
+def _state_of(path: Path) -> str:
+    """Return what changes when a file is replaced; empty if it is not there."""
+    with suppress(OSError):
+        stat = path.stat()
+        return f'{stat.st_ino} {stat.st_size} {stat.st_mtime_ns}'
+    return ''
 
 
 def _is_until(time: str, day: str) -> bool:

@@ -46,14 +46,14 @@ def follows_from(store: Store, session: Session, root: Path | None = None, *othe
     folders = [folder / site for folder in dict.fromkeys((*site_folders(root), *site_folders()))]
     files = [file for folder in folders for file in _files(folder)]
     texts = [
-        _code(), store.command('compare', site, root),  # whose options are those of the commands in hints
+        code(), store.command('compare', site, root),  # whose options are those of the commands in hints
         *map(str, folders), *_contents([*files, known_file(store.folder.parent, site)]), *store.reports_up_to(session),
     ]  # fmt: skip
     return _checksum([*texts, *others])
 
 
 @cache
-def _code() -> str:
+def code() -> str:
     """Return a checksum of our own code that verdicts and findings follow from."""
     folders = Path(plumbline.__file__).parent, Path(__file__).resolve().parents[1]
     return _checksum(

@@ -12,6 +12,7 @@ from simulated_site import DAY, METRICS, NODES, OSU, Site, slow_node
 from test_incidents import failed
 
 from plumbline.problems import Problem
+from postprocess.incidents.ledger import Ledger
 from postprocess.results.store import Store
 
 WHY = ('--why', 'one DIMM')
@@ -595,3 +596,25 @@ def test_the_ledger_of_a_past_day_is_the_one_that_was_printed_then(site):
     assert len({str(rows) for rows in then.values()}) == len(then)
     (line, *_) = site.work.run('incidents show', then['2026-11-28'][0]['id'], '--day', '2026-11-28').stdout.splitlines()
     assert line.startswith(then['2026-11-28'][0]['id'])
+
+
+def test_what_is_kept_of_the_ledger_is_what_follows_from_all_nights(pair):
+    """Also after notes on incidents of nights before; a damaged or changed file is not used."""
+    site, first, second = pair
+    path = site.work.results / f'judged/{SITE}.ledger'
+    correct(site, 'merge', first, second, *WHY)
+    for level in (two_slow, slow_node(0.8), lambda *_: 1.0):
+        site.run(level)
+        site.work.compare()
+        correct(site, 'acknowledge', first, '--why', 'fan', '--until', '2026-12-24')
+        kept = Ledger(site.work.results, SITE)
+        assert kept.known() == Ledger(site.work.results, SITE).whole().known()
+    assert len(kept.nights) == 1 and path.exists(), 'of four nights, three are in what is kept'
+    whole = path.read_bytes()
+    for place in range(0, len(whole), len(whole) // 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert Ledger(site.work.results, SITE).known() == kept.known()
+    for findings in site.work.results.glob('store/findings/*/*/*.parquet'):
+        path.write_bytes(whole)
+        findings.touch()
+        assert len(Ledger(site.work.results, SITE).nights) in (1, 4)

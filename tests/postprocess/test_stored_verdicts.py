@@ -130,7 +130,7 @@ def test_other_code_makes_them_anew_and_a_later_session_does_not(red, judgings, 
     red.run('compare')
     again(red)
     assert judgings == ['night01', 'night40']
-    monkeypatch.setattr(stored, '_code', lambda: 'of another version')
+    monkeypatch.setattr(stored, 'code', lambda: 'of another version')
     again(red)
     assert judgings == ['night01', 'night40', 'night01']
 
@@ -139,7 +139,7 @@ def test_the_code_is_all_that_judges(monkeypatch, tmp_path):
     """And not, for example, how a page looks."""
     names = set()
     monkeypatch.setattr(stored, '_contents', lambda files: names.update(files) or [])
-    stored._code.__wrapped__()
+    stored.code.__wrapped__()
     found = {str(path.relative_to(ROOT)) for path in names}
     assert {'plumbline/limits.py', 'plumbline/references.py', 'postprocess/statistics/method.py'} <= found
     assert {'postprocess/verdicts/elsewhere.csv', 'postprocess/incidents/losses.py'} <= found

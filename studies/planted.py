@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from postprocess.demo import SITE, Case, Cause, day, plant, year  # noqa: E402
-from postprocess.history.digest import digest  # noqa: E402
+from postprocess.history.digest import judge  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
 
 
@@ -104,7 +104,7 @@ def overlap(folder: Path, scale: float = 1) -> list[Cause]:
     (folder / 'sites' / SITE / 'locations.csv').write_text('\n'.join(['node,switch,rack', *places]) + '\n')
     of_site = Store(folder / 'results')
     for session in of_site.sessions(SITE)[-12:]:
-        digest(of_site, session, folder / 'sites')
+        judge(of_site, session.session, root=folder / 'sites')
     return [
         Cause('cpu/system', 'STREAM', -7, day(9), 'kernel: 6.1.0-28 -> 6.1.0-37'),
         Cause(half, 'STREAM', -52.4, day(3)),

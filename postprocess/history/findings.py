@@ -132,7 +132,7 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
     incidents.sort(key=lambda one: (-one.severity, one.where.partition, one.checks))
     # an incident that was split or merged after this session had its form of today and another one
     leaves = {leaf.key: leaf for state in (before, ledger.before(session, noted_later=False)) for leaf in state.leaves}
-    facts = Facts(session.runs, _looks(leaves.values(), comparison, cases))
+    facts = Facts(session.runs, _looks(leaves.values(), comparison, cases, incidents))
     if of_nodes is not None:
         compared = Compared(
             of_nodes.nodes, of_nodes.sessions, len(of_nodes.events), tuple(of_nodes.left_out), tuple(of_nodes.absent),
@@ -150,11 +150,13 @@ def _begun(dated: Sequence[tuple[Known, str]], incident: Incident) -> str:
     return next((session for leaf, session in dated if leaf.likeness(incident)), '')
 
 
-def _looks(leaves: Iterable[Known], comparison: Comparison, cases: Sequence[CaseRow]) -> dict[str, Look]:
-    """Return what a session shows of the incidents that were known before, by their keys."""
+def _looks(
+    leaves: Iterable[Known], comparison: Comparison, cases: Sequence[CaseRow], tonight: Sequence[Incident]
+) -> dict[str, Look]:
+    """Return what a session, which shows the incidents `tonight`, shows of those known before, by their keys."""
     looks = {}
     for leaf in leaves:
-        bad, healthy = seen_again(leaf, comparison, cases)
+        bad, healthy = seen_again(leaf, comparison, cases, tonight)
         look = Look(in_names(bad), in_names(healthy), is_recorded(leaf, comparison))
         if look != Look():
             looks[leaf.key] = look
@@ -190,7 +192,8 @@ def _enter(store: Store, ledger: Ledger, late: Findings, root: Path | None) -> F
             unseen = [leaf for leaf in state.leaves if own in leaf.seen and leaf.key not in night.looks]
             if unseen:
                 session = sessions[night.session]
-                looks[night.session] = _looks(unseen, verdicts_of(store, session, root), store.cases(session))
+                comparison = verdicts_of(store, session, root)
+                looks[night.session] = _looks(unseen, comparison, store.cases(session), night.incidents)
                 night = replace(night, looks={**night.looks, **looks[night.session]})
             state = after(state, night)
     ids = {id: _known_since(id, own, before, state.known) for id in late.facts.ids.values()}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -83,6 +84,9 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
         command = with_options(f'plumbline incidents show {is_open[0].id}', is_open[0].results, site)
         first = is_open[0].incident
         said = f', first {first.cause}' if first.sort == 'session' else ''
+        if first.is_of_a_change:
+            planned = store.command(f'record propose --epoch {shlex.quote(first.changed[0])}', site, root)
+            said = f', first with {first.changed[0]} (if that was planned: {planned})'
         return f'{count(len(is_open), "incident")} open{said}: `{command}`'
     proposal = store.folder.parent / 'proposals' / f'{site}.csv'
     if proposal.exists():

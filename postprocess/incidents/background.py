@@ -256,7 +256,7 @@ class Background:
     # Next steps
 
     def _next_steps(self, draft: Draft, incident: Incident, begin: int, of_stack: bool) -> Iterable[str]:
-        """Yield the commands to run next: inspect nodes, measure again, retire, compare, read changes of the stack."""
+        """Yield the commands to run next: inspect nodes, measure again, retire, compare, and what follows a change."""
         where = incident.where
         nodes = where.nodes or (incident.nodes if len(incident.nodes) == 1 else ())
         few = nodes[:4]
@@ -277,6 +277,8 @@ class Background:
             yield f'plumbline compare {before.short_name} {now.short_name}'
         if incident.kind == 'SOFTWARE' and where.environ and of_stack:
             yield f'git log -p -- {shlex.quote(f"spack_envs/{where.site}/{where.environ}")}'
+        if incident.is_of_a_change:
+            yield f'plumbline record propose --epoch {shlex.quote(incident.changed[0])}'
 
     def _names(self, draft: Draft) -> list[str]:
         """Return the names of the cases of a draft for ReFrame; only those of the checks if the cases are many."""

@@ -111,7 +111,8 @@ def date_it(results: Path, id: str, day: str, why: str, site: str | None = None)
     if day > first.day or since.time > first.started:
         raise InputError(f'DAY: {day} is after {first.day}, when a session showed incident {known.id} first')
     until_found = sum(since.time <= session.time <= first.started for session in sessions)
-    return _written(results, name, 'dated', [known], why, began={known.id: Began(day, since.session, until_found)})[0]
+    begun = {known.id: Began(day, since.session, until_found)}
+    return _written(results, name, 'dated', [known], why, began=begun, was=known.incident.day)[0]
 
 
 def _written(results: Path, site: str, what: What, known: Sequence[Known], why: str, **more: Any) -> list[Known]:

@@ -266,7 +266,7 @@ def _dated(_: State, note: Note, known: Sequence[Known]) -> list[Known]:
     was, begin = one.incident, note.began[note.ids[0]]
     if was.since != begin.session:
         one = one.each(lambda leaf: replace(leaf, incident=_undated(leaf.incident)))
-    return [_corrected(replace(one, dated=begin), note, f', before: since {was.day}')]
+    return [_corrected(replace(one, dated=begin), note, f', before: since {note.was or was.day}')]
 
 
 _CHANGES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from plumbline.identity import short_name
@@ -21,13 +22,23 @@ _SURE = 2.0  # standard deviations: one job of a node that is still slow passes 
 _MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference', 'informational'))
 
 
-def seen_again(known: Known, comparison: Comparison, cases: Sequence[CaseRow]) -> tuple[set[str], set[str]]:
+def seen_again(
+    known: Known, comparison: Comparison, cases: Sequence[CaseRow], tonight: Sequence[Incident] = ()
+) -> tuple[set[str], set[str]]:
     """Return the nodes of an incident that a session shows to be bad, and the nodes that it shows to be healthy.
 
-    An empty name stands for an incident without nodes. Nodes that were not measured are in neither set.
+    An empty name stands for an incident without nodes. Nodes that were not measured are in neither set. `tonight`: the
+    incidents of the session; what one of nodes explains does not show that one of all nodes lasts.
     """
     incident = known.incident
-    own = [row for row in comparison.verdicts if known.takes(row.id, row.nodes)]
+    if is_recorded(known, comparison):
+        incident = replace(incident, levels=())  # it was recorded anew: the level before is not the one to be back at
+    of_nodes = [one for one in tonight if one.own_nodes and not incident.own_nodes]
+    own = [
+        row
+        for row in comparison.verdicts
+        if known.takes(row.id, row.nodes) and not any(one.holds(row.id, row.nodes) for one in of_nodes)
+    ]
     if incident.sort == 'session':
         return set(), set(incident.where.nodes) or {''}
     bad: set[str] = set()

@@ -131,6 +131,11 @@ class Incident:
         return self.where.nodes or (self.nodes if self.where.place else ())
 
     @property
+    def is_of_a_change(self) -> bool:
+        """True if all nodes lost with a change of the machine, which may have been planned: then it is a new epoch."""
+        return self.sort == 'loss' and bool(self.changed) and not self.own_nodes
+
+    @property
     def name(self) -> str:
         """A short name: the place in words; for a case its check, for a session the cause."""
         where = self.where

@@ -76,7 +76,7 @@ class Note:
 
     `after`: the last night of the ledger then, as `fold.Night.key` names it; the note counts from there on.
     `until`: the last day of an acknowledgement. `part`: what is split off; `made`: id of the incident that this part
-    became. `began`: by id of an incident or part, when it began.
+    became. `began`: by id of an incident or part, when it began; `was`: the day that was found.
     """
 
     what: What
@@ -89,6 +89,7 @@ class Note:
     part: Selection = Selection()
     made: str = ''
     began: Mapping[str, Began] = field(default_factory=dict, hash=False)
+    was: str = ''
 
 
 def noted(what: What, ids: Sequence[str], why: str, after: str, **more: Any) -> Note:

@@ -149,11 +149,9 @@ def test_a_node_that_stood_out_in_one_of_the_two_sessions_before_is_to_be_draine
 
 
 def test_the_commands_that_drain_are_written_in_the_order_of_the_nodes(tmp_path):
-    def fleet(**drain):
-        return SimpleNamespace(drain=drain, session=SimpleNamespace(site='s', day='2026-11-05'))
-
-    assert write_drain(fleet(), tmp_path) is None and not list(tmp_path.iterdir())
-    path = write_drain(fleet(n2='b', n1='a'), tmp_path)
+    session = SimpleNamespace(site='s', day='2026-11-05')
+    assert write_drain(session, {}, tmp_path) is None and not list(tmp_path.iterdir())
+    path = write_drain(session, {'n2': 'b', 'n1': 'a'}, tmp_path)
     assert path == tmp_path / 'proposals/drain-s-2026-11-05.txt'
     assert path.read_text() == f'{drain("n1", "a")}\n{drain("n2", "b")}\n'
     assert "NodeName='a b'" in drain('a b', 'x') and "Reason='plumbline x'" in drain('a b', 'x')

@@ -19,6 +19,7 @@ from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_ca
 from plumbline.grouping import explain
 from plumbline.identity import SeriesId
 from plumbline.problems import Problem
+from plumbline.references import read_references
 from postprocess.history.digest import judge
 from postprocess.incidents.incident import Incident, Scope, Value
 from postprocess.incidents.known import Known, Seen
@@ -100,6 +101,29 @@ def test_a_loss_of_all_nodes_with_a_new_kernel_is_of_the_software_and_of_no_node
     assert (one['kind'], one['where']) == ('SOFTWARE', 'cpu/system')
     assert one['nodes'] == NODES
     assert one['changed'] == ['kernel: 6.1 -> 6.5']
+
+
+def test_a_planned_change_becomes_an_epoch_in_one_step(site):
+    """Of three nights with a new kernel; one node is slow besides, and stays as it was recorded."""
+
+    def changed(check, node, device):
+        return 0.93 * slow_node(0.7)(check, node, device) if check == 'STREAM' else 1.0
+
+    for _ in range(3):
+        site.run(changed, lambda check: {'kernel': '6.5'})
+        found = {one['kind']: one for one in site.judged(1)}
+    (step,) = [one for one in found['SOFTWARE']['next_steps'] if '--epoch' in one]
+    assert step.startswith("plumbline record propose --epoch 'kernel: 6.1 -> 6.5'")
+    if found['SOFTWARE'] == min(found.values(), key=lambda one: one['id']):
+        assert '--epoch' in site.work.run('status').stdout
+    told = site.work.run('record propose', '--epoch', 'kernel: 6.1 -> 6.5')
+    assert told.exit_code == 1 and 'NODE, not healed (STREAM on n3)' in told.output, 'the rest is refused'
+    assert site.work.run('record accept').exit_code == 0
+    rows = [row for row in read_references(site.work.baseline, 'baseline') if row.id.check == 'STREAM']
+    assert {round(row.mean / 93) for row in rows} == {1} and {row.epoch for row in rows} == {'kernel: 6.1 -> 6.5'}
+    site.run(changed, lambda check: {'kernel': '6.5'})
+    states = {one['kind']: one['state'] for one in site.judged(1)}
+    assert states == {'SOFTWARE': 'closed', 'NODE': 'open'}
 
 
 def test_facts_that_differ_each_night_are_never_software(site):

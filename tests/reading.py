@@ -13,7 +13,7 @@ def value_of(metric: Metric, output: str) -> float:
 
 def values_of(metric: Metric, output: str) -> dict[str, float]:
     """Return the values of a metric by the values of its dims. Raises NotMeasured where one is missing or too many."""
-    reading = metric.read(output)
+    reading = metric.reading_of(output)
     for reason in [*reading.missing.values(), *reading.faults]:
         raise NotMeasured(reason)
     return {' '.join(value for _, value in dims): number for dims, number in reading.values.items()}

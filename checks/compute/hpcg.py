@@ -14,7 +14,6 @@ from checks.compute.hpcg_output import (
     is_quick,
     local_grid,
     metrics_of,
-    traces_of,
 )  # fmt: skip
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
@@ -103,9 +102,6 @@ class HPCG(ScaledBenchmark):
         ranks = self.placement.ranks_per_node * self.num_nodes
         quick = ['HPCG took its quick path instead of the requested run time'] * is_quick(run.output)
         return quick + faults_of(run.output, self.grid, ranks, self.placement.threads)
-
-    def traces(self, run):
-        return traces_of(run.output, [path.name for path in run.folder.glob(self.output)])
 
 
 @rfm.simple_test

@@ -24,7 +24,6 @@ from checks.core.job import script as jobscript
 from checks.core.meters import energy
 from checks.core.placement import Placement, nodes_of
 from checks.core.reading import causes
-from checks.core.reading.agreement import Traces
 from checks.core.reading.causes import Ending
 from checks.core.reading.trials import Metric, Plan, Run, mean, read_trials, variable_name
 from checks.core.report import RecordOf
@@ -135,10 +134,6 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     def devices_named(self, run: Run) -> list[str]:
         """Return the GPUs on which a program says that it ran, each as ``name`` or ``name at PCI address``."""
         return []
-
-    def traces(self, run: Run) -> Traces:
-        """Return when, where and how long the program ran, as an output without faults says."""
-        return Traces()
 
     def complaints(self, folder: Path) -> list[str]:
         """Return one sentence for each fault that the files of a run show; also called for a run without output."""
@@ -324,7 +319,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             } | (topology.hardware if topology else {}) | self.provenance,
             near=topology.gpu_numa_ids if topology else (), archs=topology.gpus if topology else (),
             devices_named=self.devices_named, sanity_faults=self.sanity_faults, complaints=self.complaints,
-            traces=self.traces, concurrent=self.concurrent, invalid_reason=self.invalid_reason,
+            invalid_reason=self.invalid_reason,
             derive=self.derive, host_of=self.host_of(),
             looks_required=not self.current_partition or self.partition.looks == 'required',
         )  # fmt: skip

@@ -14,7 +14,6 @@ from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.meters.health import state_of
 from checks.core.nodes import ByModel
 from checks.core.placement import Models, Placement, cpus_of_devices, models_of_this_system, one_process
-from checks.core.reading.agreement import Traces
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import by_trial, series_of
 from checks.gpu import gemm_output as gemm
@@ -84,9 +83,6 @@ class Gemm(ByModel, Benchmark):
         if self.size == 'burn':
             run.provenance[f'gpus_{run.name}'] = state_of(text_of(run.folder / STATE)) or 'the node did not say'
         return gemm.coral_faults(run.output, len(self.devices), DURATIONS[self.size])
-
-    def traces(self, run):
-        return Traces() if self.mpi else gemm.coral_traces(run.output)
 
     def derive(self, record):
         for precision in () if self.mpi else self.precisions:

@@ -79,6 +79,3 @@ class XcclTests(OnNodes, Benchmark):
         fallbacks = xccl.fallbacks_of(log, self.topology.nics, fabric, direct) if self.sends_by_fabric else []
         faults = xccl.faults_of(run.output, run.name, self.sizes, self.ranks)
         return fallbacks + faults + xccl.iteration_faults(run.output)
-
-    def traces(self, run):
-        return xccl.traces_of(run.output)

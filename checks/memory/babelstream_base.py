@@ -4,7 +4,7 @@
 from reframe.core.builtins import variable
 
 from checks.core.benchmark import Benchmark
-from checks.memory.babelstream_output import faults_of, traces_of
+from checks.memory.babelstream_output import faults_of
 from plumbline.record import Dim
 
 KERNEL = {'kernel': Dim('name')}
@@ -51,6 +51,3 @@ class BabelStream(Benchmark):
             f'the program says: {line}' for line in run.errors.splitlines() if line.startswith('Validation failed')
         ]
         return failures + faults_of(run.output, self.elements[run.name], self.repetitions)
-
-    def traces(self, run):
-        return traces_of(run.output, self.repetitions)

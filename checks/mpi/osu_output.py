@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from checks.core.reading.agreement import Agreement, Claim
 from checks.core.reading.trials import Metric
 from plumbline.machine.vendors import VENDORS
 from plumbline.units import dimension
@@ -27,10 +26,6 @@ LARGEST_BUFFER = 64 * MIB
 SMALL = 8  # the largest message in bytes whose latency or rate is judged
 # Bytes of the message that shows staging through the host: between GPUs of one node, and of two nodes
 STAGED_WITHIN, STAGED_BETWEEN = 4 * MIB, 64 * 1024
-_RATES = Agreement(
-    rf'^(?P<size>[0-9]+) +(?P<rate>{_NUMBER}) +(?P<messages>{_NUMBER})$',
-    [Claim('MB/s and messages/s', lambda row: (row['rate'] * 1e6, row['size'] * row['messages']))],
-)
 _ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
 
 
@@ -189,7 +184,6 @@ def faults_of(
         ]
     says = [line.format(pairs=ranks // 2) for line in program.says]
     faults += [f'expected one line {line!r}' for line in says if lines.count(line) != 1]
-    faults += _RATES.faults(output) if name == 'osu_mbw_mr' else []
     return faults + _faults_of_rows(lines, len(program.metrics), sizes)
 
 

@@ -26,7 +26,6 @@ from checks.storage.storage_output import (
     answered_by_a_cache,
     ior_faults,
     ior_spread,
-    ior_traces,
 )  # fmt: skip
 from plumbline.record import Dim
 
@@ -127,9 +126,6 @@ class IORBenchmark(StorageBenchmark):
             spreads = (run.provenance.get(run.name), ior_spread(run.output))
             run.provenance[run.name] = '; '.join(filter(None, spreads))
         return faults
-
-    def traces(self, run):
-        return ior_traces(run.output, self.requested[run.name].operation)
 
     def invalid_reason(self, metric, value, run):
         cached = answered_by_a_cache(run.folder / 'cached', run.provenance.get('file_system_type'))

@@ -10,7 +10,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Metric
 from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
-from checks.storage.storage_output import mdtest_faults, mdtest_rows, mdtest_traces
+from checks.storage.storage_output import mdtest_faults, mdtest_rows
 from plumbline.record import Dim
 
 FILES = ('File', ('creation', 'stat', 'read', 'removal'))
@@ -76,9 +76,6 @@ class MdtestBenchmark(StorageBenchmark):
 
     def sanity_faults(self, run):
         return mdtest_faults(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
-
-    def traces(self, run):
-        return mdtest_traces(run.output, self.items, self.iterations)
 
 
 @rfm.simple_test

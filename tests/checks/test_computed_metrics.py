@@ -196,7 +196,7 @@ BOTH = {'bandwidth', 'bidirectional_bandwidth'}
 )  # fmt: skip
 def test_the_peak_that_no_value_of_a_metric_may_exceed(case_on, check, hooks, parameters, site, peaks):
     case = case_on(check, GPUS, hooks, site, **parameters)
-    read = [metric for metric in case.metrics if metric.rows and metric.name != 'mpi_latency']
+    read = [metric for metric in case.metrics if metric.read and metric.name != 'mpi_latency']
     assert {
         f'{metric.name} {metric.dims.get("collective", "")}'.strip(): case.peak_of(metric) for metric in read
     } == peaks

@@ -93,14 +93,14 @@ def test_a_table_is_one_metric_with_a_series_for_each_row():
     ],
 )
 def test_a_row_that_is_missing_twice_or_no_number_leaves_the_others(rows, dims, why):
-    reading = CURVE.read('\n'.join(rows))
+    reading = CURVE.reading_of('\n'.join(rows))
     ((point, reason),) = reading.missing.items()
     assert point == (('message_bytes', dims),) and why in reason
     assert len(reading.values) == 2 and not reading.faults
 
 
 def test_a_row_that_was_not_expected_is_a_fault():
-    reading = CURVE.read('\n'.join(['8 0.9', *ROWS]))
+    reading = CURVE.reading_of('\n'.join(['8 0.9', *ROWS]))
     assert len(reading.values) == 3
     assert reading.faults == ['unexpected row: message_bytes=8']
 

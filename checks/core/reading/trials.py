@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from checks.core.meters.health import add_health, clock_steps, facts_in
 from checks.core.placement import Placement, add_actual, binding_faults, granted, unlike
-from checks.core.reading import agreement, causes, signatures, transport
-from checks.core.reading.agreement import Traces
+from checks.core.reading import causes, signatures, transport
 from checks.core.reading.causes import WELL, Ending, Started
 from checks.core.reading.outputs import cut_of, first_words, text_of
 from plumbline import units
@@ -49,9 +48,9 @@ class Metric:
     """One kind of quantity that a run of a check measures, and how to read it from the output of that run.
 
     `unit`: one of `plumbline.units.UNITS`. `better`: ``higher`` or ``lower``. Raises ValueError for others.
-    `rows`: a regular expression (``^`` and ``$`` match at lines). Its group ``value``, or its only group, is the
-    number; each other named group is a dim, whose value is taken in lower case. Without `rows` the check's `derive`
-    computes the metric.
+    `read`: a regular expression (``^`` and ``$`` match at lines), or a function of the output that yields its rows and
+    raises NotMeasured. The pattern's group ``value``, or its only group, is the number; each other named group is a
+    dim, whose value is taken in lower case. Without `read` the check's `derive` computes the metric.
     `dims`: the dims that all rows of this run share. `expected`: dim -> the values that must appear, each exactly once;
     of several dims, each combination.
     The value is the number times `scale`, divided by the number that each pattern of `per` finds once in the output.
@@ -63,7 +62,7 @@ class Metric:
     name: str
     unit: str
     better: str
-    rows: str | None = None
+    read: str | Callable[[str], Iterable[OutputRow]] | None = None
     dims: Mapping[str, object] = field(default_factory=dict)
     expected: Mapping[str, Sequence[object]] = field(default_factory=dict)
     per: tuple[str, ...] = ()
@@ -80,7 +79,7 @@ class Metric:
     @property
     def computed(self) -> bool:
         """True if `derive` computes the metric instead of reading it from an output."""
-        return self.rows is None
+        return self.read is None
 
     def points(self) -> list[Pairs]:
         """Return the dims of each series that must be measured."""
@@ -91,15 +90,11 @@ class Metric:
         """Return True if the series at `dims` needs a reference."""
         return self.judged(dict(dims)) if callable(self.judged) else self.judged
 
-    def found(self, output: str) -> list[OutputRow]:
-        """Return all rows of an output; a subclass reads other formats. Raises NotMeasured."""
-        return _rows(self.rows or '', output)
-
-    def read(self, output: str) -> Reading:
+    def reading_of(self, output: str) -> Reading:
         """Return the value of each expected point, or why it has none, and a fault for each unexpected row."""
         points = self.points()
         try:
-            rows = self.found(output)
+            rows = list(self.read(output)) if callable(self.read) else _rows(self.read or '', output)
             divisors = [_rows(pattern, output) for pattern in self.per]
             divisor = math.prod(_only([row.number for row in of]) for of in divisors)
         except NotMeasured as reason:
@@ -199,9 +194,8 @@ class Plan:
     folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
     provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. `over_network`:
     whether its ranks send between nodes by the fabric. `nics`: the devices that must each carry traffic; empty: any.
-    `concurrent`: whether all runs of a trial run at the same time. `looks_required`: see
-    :func:`checks.core.placement.binding_faults`. For `figures`, `usual_spread` and the functions see
-    :class:`checks.core.benchmark.Benchmark`.
+    `looks_required`: see :func:`checks.core.placement.binding_faults`. For `figures`, `usual_spread` and the functions
+    see :class:`checks.core.benchmark.Benchmark`.
     """
 
     check: str
@@ -228,8 +222,6 @@ class Plan:
     sanity_faults: Callable[[Run], list[str]] = _nothing
     complaints: Callable[[Path], list[str]] = _nothing
     devices_named: Callable[[Run], list[str]] = _nothing
-    traces: Callable[[Run], Traces] = lambda run: Traces()
-    concurrent: bool = False
     looks_required: bool = True
     invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
     derive: Callable[[Record], None] = _nothing
@@ -303,7 +295,6 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     for name in plan.facts:
         record.provenance |= facts_in(text_of(folder / name))
     record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer if the queue did not allow the time
-    zone = record.provenance.pop('utc_offset', '')
     runs = [
         Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
         for trial in range(1, record.trials + 1)
@@ -321,21 +312,15 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     clocks: dict[str, list[int]] = defaultdict(list)
     series = {(name, each.dims): each for name, _, each in record.series()}
     lines: Lines = {}
-    traces: dict[int, dict[str, Traces]] = defaultdict(dict)
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
-        faults = list(_read_run(run, plan, record, series, nodes, because, clocks, lines, traces[run.trial], zone))
+        faults = list(_read_run(run, plan, record, series, nodes, because, clocks, lines))
         if faults and not because:
             detail = f': {"; ".join(fault for _, fault in faults)}'
             words = first_words(text_of(run.folder / 'stderr'))
             if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
             wrong.append(Cause(faults[0][0], run.who, nodes, (run.trial,), record.trials, detail))
-    for trial, of_runs in traces.items():
-        took = [each.seconds for each in of_runs.values()]
-        if fault := agreement.too_long(took, plan.concurrent, folder / f'trial_{trial}'):
-            who = plan.who(*of_runs) if len(of_runs) == 1 else plan.check
-            wrong.append(Cause('validation', who, nodes, (trial,), record.trials, f': {fault}'))
     with suppress(OSError):  # without the file, the report searches for the digits of the values
         write_numbers(folder, lines)
     wrong += clock_steps(folder, record, nodes)
@@ -363,12 +348,12 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
 
 def _read_run(
     run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
-    because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines, traces: dict[str, Traces], zone: str,
+    because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines,
 ) -> Iterator[tuple[Code, str]]:  # fmt: skip
     """Add the samples and the CPU clocks of one run of a trial to the record; yield each fault with its code.
 
     `because`: why the program or its job failed, the reason of everything missing. Filled in: `lines`, the line numbers
-    of the values, and `traces`, when the output was made by its own account.
+    of the values.
     """
     name, folder = run.folder.name, run.folder
     metrics = [metric for metric in plan.metrics if metric.run == name and not metric.computed]
@@ -390,7 +375,7 @@ def _read_run(
         return
     output, errors = text_of(written[0]), text_of(folder / 'stderr')
     run_seen = Run(name, output, errors, run.trial, folder, record.provenance)
-    readings = [(metric, metric.read(output)) for metric in metrics]
+    readings = [(metric, metric.reading_of(output)) for metric in metrics]
     lines[str(written[0].relative_to(folder.parents[1]))] = {
         variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
     }
@@ -429,10 +414,6 @@ def _read_run(
             reason = cuts[0] if cuts else one_fault or reason
             lose(metric, point, reason)
             lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
-    if not (faults or lost or because):  # of a whole output
-        traces[name] = plan.traces(run_seen)
-        known = [*of_job, *(got.host for got in actual.values() if got.host)]
-        yield from (('validation', fault) for fault in traces[name].faults(folder.parent, zone, known))
     if not (one_fault or cuts):
         yield from (('lost-metric', fault) for fault in lost[:1])
         yield from [('lost-metric', f'{len(lost) - 1} metrics more not measured')] * (len(lost) > 1)

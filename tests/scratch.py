@@ -57,7 +57,7 @@ from checks.core.placement import Placement
 class Demo(Benchmark):
     """A benchmark of two metrics whose program each test writes as it needs."""
 
-    requires = 'demo'
+    valid_prog_environs = ['+demo']
     executable = 'demo'
     tags = {'quick', 'nightly', 'acceptance'}
     size = parameter(['small'], loggable=True)

@@ -57,7 +57,7 @@ class Fft(OnNodes, Benchmark):
     last_run = (
         "2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), `cpu` with heFFTe's own transforms; not yet on a GPU"
     )
-    requires = 'heffte-fftw'  # until the model is known
+    valid_prog_environs = ['+heffte-fftw']  # until the model is known
     executable = 'speed3d_c2c'
     mpi = True
     seconds = 60
@@ -85,7 +85,8 @@ class Fft(OnNodes, Benchmark):
     @run_after('init')
     def choose_offer(self):
         if self.model:
-            self.requires, self.backend = FEATURES[self.model], self.backend or BACKENDS[self.model]
+            self.valid_prog_environs = [f'+{FEATURES[self.model]}']
+            self.backend = self.backend or BACKENDS[self.model]
 
     @run_after('setup')
     def place(self):

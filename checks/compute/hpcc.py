@@ -95,7 +95,8 @@ class HPCC(Benchmark):
     size = parameter(['quick', 'full'], loggable=True)
     memory_fraction = variable(float, value=0.8)
     block_size = variable(int, value=192)
-    requires = executable = 'hpcc'
+    valid_prog_environs = ['+hpcc']
+    executable = 'hpcc'
     mpi = True
     output = 'hpccoutf.txt'
     inputs = ['hpccinf.txt']

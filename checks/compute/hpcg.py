@@ -75,7 +75,7 @@ class HPCG(ScaledBenchmark):
         self.placement = ranks_with_threads(self.topology, ranks, settings.get('threads_per_rank'))
         if self.program.on_gpus and 'grid' not in settings:
             raise self.topology.undescribed(
-                f'site.yaml: benchmarks.{self.requires}.grid: expected one that fits the GPU of a rank'
+                f'site.yaml: benchmarks.{self.program.feature}.grid: expected one that fits the GPU of a rank'
             )
         usual = RUN_SECONDS[self.size]
         seconds = self.run_seconds or (settings.get('run_seconds', usual) if self.size == 'full' else usual)

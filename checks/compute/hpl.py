@@ -98,7 +98,7 @@ class HPL(ScaledBenchmark):
             return in_base_unit(self.settings['memory'])
         if self.program.on_gpus:
             raise self.topology.undescribed(
-                f'site.yaml: benchmarks.{self.requires}.memory: expected that of all GPUs of a node'
+                f'site.yaml: benchmarks.{self.program.feature}.memory: expected that of all GPUs of a node'
             )
         return self.topology.memory_bytes
 

@@ -24,6 +24,7 @@ from checks.core.topology import Topology, current_site
 from plumbline import settings, units
 from plumbline.errors import SiteError
 from plumbline.node_check.jobs import Busy, warning
+from plumbline.references import load_references
 
 #: Part of a node's memory that a benchmark fills, unless its purpose is to fill the memory.
 MEMORY_SHARE = 0.5
@@ -149,6 +150,15 @@ class Budgeted(rfm.RegressionTestPlugin):
     #: The budget of a trial: a number, or by the parameter `size`.
     seconds: int | Mapping[str, int] = 10
     below_caches = False  # whether a size is too small for what it should measure
+    beside = 0.0  # CPUs of this host that others keep busy, where no scheduler chooses the node
+
+    @property
+    def slowed(self) -> float:
+        """How many times longer a trial takes beside what others do here; 1 where a reference needs the usual size."""
+        slowed = slowed_by(self.beside, len(self.topology.all_cpus))
+        rows = load_references(self.site.name).rows if slowed > 1 else ()
+        has_reference = any(row.kind != 'elsewhere' and row.id.check in (self.check, '*') for row in rows)
+        return 1.0 if has_reference else slowed
 
     def choose_budget(self):
         """Set the seconds of a trial; append those of all trials to the file that ``PLUMBLINE_BUDGETS`` names."""

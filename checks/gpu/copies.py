@@ -13,6 +13,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
+from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel
 from checks.core.placement import Models, models_of_this_system, one_process
 from checks.core.reading.trials import Metric, OutputRow, by_trial, series_of
@@ -107,13 +108,8 @@ class DeviceCopies(ByModel, Benchmark):
         self.copies, self.metrics = copies_of(self.topology, kinds), []
         for path, transfers in self.copies.items():
             cores = CORES if path == 'all_to_all' else 1
-            self.runs[path] = [
-                'cmdline',
-                f'{MIB}M',
-                str(len(transfers)),
-                str(cores),
-                *(f'({transfer})' for transfer in transfers),
-            ]
+            asked = [f'({transfer})' for transfer in transfers]
+            self.runs[path] = Execution(['cmdline', f'{MIB}M', str(len(transfers)), str(cores), *asked])
             ends = {'transfer': [re.sub('->.*->', '-', transfer).lower() for transfer in transfers]}
             self.metrics += [
                 Metric('bandwidth', 'GB/s', 'higher', rates_of, {'path': path}, ends, run=path, judged=False),

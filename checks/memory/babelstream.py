@@ -9,6 +9,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
+from checks.core.job.spec import Execution
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import Placement
 from checks.core.reading.trials import Metric, mean, series_of
@@ -30,7 +31,7 @@ class BabelStreamOnHost(BabelStream):
     """One process that may use the whole node; OpenMP places its threads."""
 
     metered, work_rate = True, 'bandwidth'
-    requires = 'babelstream-omp'
+    valid_prog_environs = ['+babelstream-omp']
     executable = 'omp-stream'
 
     def whole_node(self, threads: int, proc_bind: str | None = None, places: str | None = None) -> Placement:
@@ -104,7 +105,7 @@ class BabelStreamBest(Benchmark):
 
     descr = 'BabelStream, best over kernels and bindings'
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), OpenMP'
-    requires = 'babelstream-omp'
+    valid_prog_environs = ['+babelstream-omp']
     tags = {'nightly', 'acceptance'}
     local = True
     executable = 'true'
@@ -160,8 +161,8 @@ class BabelStreamThreads(BabelStreamOnHost):
         self.metrics, runs = [], list(itertools.product(('close', 'spread'), counts))
         for (proc_bind, threads), elements in zip(runs, self.doubles(*(count for _, count in runs)), strict=True):
             run = f'{proc_bind}_{threads}'
-            self.runs[run] = self.stream(elements, run)
-            self.run_env[run] = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': proc_bind}
+            of_run = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': proc_bind}
+            self.runs[run] = Execution(self.stream(elements, run), of_run)
             self.metrics.append(bandwidth(run, proc_bind=proc_bind, threads=threads))
         self.placement = self.whole_node(cores, 'close', 'cores')
 
@@ -187,7 +188,7 @@ class BabelStreamSizes(BabelStreamOnHost):
         self.repeat_in_time(PASSES * 8 * sum(swept) / self.rate(len(cpus)), len(swept))
         for elements in swept:
             run = f'elements_{elements}'
-            self.runs[run] = self.stream(elements, run)
+            self.runs[run] = Execution(self.stream(elements, run))
             peak = 'memory_bandwidth' if elements >= beyond_caches else None
             self.metrics.append(bandwidth(run, peak, elements=elements))
         self.placement = self.whole_node(len(cpus), 'spread', 'cores')

@@ -6,6 +6,7 @@ import re
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
+from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel
 from checks.core.placement import (
     Models,
@@ -106,8 +107,8 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
         self.metrics = [Metric('slowest', 'GB/s', 'higher'), Metric('all', 'GB/s', 'higher')]
         for device in range(len(self.topology.gpus)):
             run = f'device_{device}'
-            self.placement, self.runs[run] = self.stream_on(device, run)
-            self.run_env[run] = self.placement.lists if self.placement.devices else {}
+            self.placement, options = self.stream_on(device, run)
+            self.runs[run] = Execution(options, self.placement.lists if self.placement.devices else {})
             self.metrics.append(bandwidth(run, 'device_memory_bandwidth', device=device))
 
     def derive(self, record):

@@ -63,7 +63,7 @@ class Likwid(Benchmark):
     """Runs likwid-bench, which binds its threads itself and prints where they ran."""
 
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
-    requires = 'likwid'
+    valid_prog_environs = ['+likwid']
     executable = 'likwid-bench'
     usual_spread: float | Mapping[str, float] = USUAL_SPREAD
     #: Shortest time of the measured loop, in seconds.

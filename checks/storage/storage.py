@@ -88,9 +88,8 @@ class StorageBenchmark(Benchmark):
     trials_by_mode = FEW_TRIALS
     usual_spread = 0.1  # single runs differ by 10 % and more (001, Table 33); other users share servers and network
     mpi = True
-    communicates = False
+    sends_by_fabric = False  # its bytes go to file servers
     seconds = {'quick': 7, 'nightly': 60, 'full': 1800}  # of `full`, before its size is known
-    facts = ('storage.txt', 'provenance.txt')
 
     def supports(self, topology):
         file_system = topology.file_systems.get(self.file_system)
@@ -134,8 +133,8 @@ class StorageBenchmark(Benchmark):
         )  # fmt: skip
         words = shlex.join([self.kind.types, *map(str, numbers)])
         # The shell expands the path
-        self.before_trials = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
-        self.after_trials = ['storage_close']
+        self.prerun_cmds = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
+        self.postrun_cmds = ['storage_close']
 
     def ending(self):
         """Return how the job ended, with the reason of a refusal."""

@@ -46,11 +46,12 @@ def asked(case):
     job_env = {name: value for name, value in case.env_vars.items() if name != 'PLUMBLINE_RESULTS'}
     found = {
         'tags': ' '.join(sorted(case.tags & {'quick', 'nightly', 'acceptance', 'tutorial'})),
-        'needs': case.requires,
+        'needs': ' '.join(word[1:].replace('_', '-') for word in case.valid_prog_environs if word[:1] == '+'),
         'command': ' '.join([*case.wrapper, case.executable, *case.executable_opts]),
-        'runs': {run: ' '.join(words) for run, words in case.runs.items()},
-        'run_env': {run: listed(variables) for run, variables in case.run_env.items()},
-        'before_run': case.before_run, 'around': [*case.before_trials, *case.after_trials],
+        'runs': {run: ' '.join(filter(None, [of.program, *of.options])) for run, of in case.runs.items()},
+        'run_env': {run: listed(of.env_vars) for run, of in case.runs.items() if of.env_vars},
+        'before_run': {run: of.before for run, of in case.runs.items() if of.before},
+        'around': [*case.prerun_cmds, *case.postrun_cmds],
         'space': f'{case.need_bytes} B, {case.need_inodes} files' if hasattr(case, 'need_bytes') else '',
         'nodes': case.num_nodes, 'ranks': case.placement.ranks_per_node, 'env': env, 'job_env': listed(job_env),
         'placed': ' '.join(filter(None, [case.placement.switches, case.placement.apart])),

@@ -213,7 +213,7 @@ def chosen(check, kind='local', **fields):
         described_memory=2**30,
     )  # fmt: skip
     node.__dict__ |= {
-        'topology': topology, 'runs': {}, 'before_run': {}, 'provenance': {}, 'api': 'POSIX', 'size': 'full',
+        'topology': topology, 'runs': {}, 'provenance': {}, 'api': 'POSIX', 'size': 'full',
         'num_nodes': 1, 'repetitions': 3, 'iterations': 3, 'placement': storage.ranks_of_node(topology),
         'kind': storage.FILE_SYSTEM_KINDS[kind],
         'storage': FileSystem('/scratch', kind), 'trials': 1, 'trial_seconds': 60,
@@ -235,7 +235,7 @@ def test_every_pattern_is_written_and_read_buffered_and_direct(ior):
     both = [f'{pattern}{direct}' for pattern in ior.PATTERNS for direct in ('', '_direct')]
     both.remove('hard_47008_direct')  # no multiple of a block
     assert names == {f'{name}_{operation}' for name in both for operation in ('write', 'read')} == set(found.runs)
-    for run, options in found.runs.items():
+    for run, (options, *_) in found.runs.items():
         assert ('--posix.odirect' in options) == ('_direct_' in run)
         assert ('-F' in options) == run.startswith(('easy', 'random'))
         assert '-C' in options and ('-k' in options) == run.endswith('_write') == ('-e' in options)
@@ -245,7 +245,7 @@ def test_every_pattern_is_written_and_read_buffered_and_direct(ior):
 
 def test_the_recorded_command_is_what_the_check_asks_for(ior):
     found = chosen(ior.IOR, size='nightly')
-    assert ' '.join(found.runs['easy_1m_write']) == (
+    assert ' '.join(found.runs['easy_1m_write'].options) == (
         '-a POSIX -t 1048576 -b 134217728 -s 1 -C -g -F -O summaryFile=summary.json -O summaryFormat=JSON '
         '-o "$storage_dir"/easy_1m -w -e -k -i 3'
     )
@@ -254,7 +254,7 @@ def test_the_recorded_command_is_what_the_check_asks_for(ior):
 
 def test_mpi_io_is_collective_on_shared_files_and_hdf5_not_random(ior):
     found = chosen(ior.IOR, api='MPIIO')
-    assert '-c' in found.runs['shared_1m_write'] and '-c' not in found.runs['easy_1m_write']
+    assert '-c' in found.runs['shared_1m_write'].options and '-c' not in found.runs['easy_1m_write'].options
     assert 'random_4k_read' in found.runs and 'random_4k_read' not in chosen(ior.IOR, api='HDF5').runs
 
 
@@ -309,7 +309,7 @@ def test_numbers_of_ranks_write_files_of_their_own_and_a_shared_one(ior):
 
     found = chosen(ior.IORRanks, placement=one_rank_on((0, 1)), api='POSIX')
     assert set(found.runs) == {f'{name}_1m{way}_write' for name in ('easy', 'shared') for way in ('', '_direct')}
-    assert all('-k' not in options for options in found.runs.values())  # each repetition removes its files
+    assert all('-k' not in of.options for of in found.runs.values())  # each repetition removes its files
     assert found.need_bytes == 2 * 64 * MIB
     in_memory = chosen(ior.IORRanks, placement=one_rank_on((0, 1)), api='POSIX', kind='tmpfs')
     assert set(in_memory.runs) == {'easy_1m_write', 'shared_1m_write'}
@@ -321,7 +321,7 @@ def test_mdtest_asks_for_what_the_guard_is_told(mdtest):
     found = chosen(mdtest.Mdtest, num_nodes=2)
     assert found.items == 10000 * 4 and found.need_inodes > found.items
     asked = '-F -w 3901 -e 3901 -n 10000 -i 3 -N 2 -d "$storage_dir"/hard_shared'
-    assert ' '.join(found.runs['hard_shared']) == asked
+    assert ' '.join(found.runs['hard_shared'].options) == asked
     points = [(metric.name, dict(point)) for metric in found.metrics for point in metric.points()]
     for metric in ('operations', 'operations_per_process'):
         assert (metric, {'place': 'easy_unique', 'operation': 'stat'}) in points
@@ -332,7 +332,7 @@ def test_the_metadata_study_of_001(mdtest):
     from checks.core.placement import one_rank_on
 
     found = chosen(mdtest.MdtestRanks, num_nodes=4, placement=one_rank_on((0, 1)))
-    assert ' '.join(found.runs['easy_shared']) == '-F -n 10000 -i 3 -N 2 -d "$storage_dir"/easy_shared'
+    assert ' '.join(found.runs['easy_shared'].options) == '-F -n 10000 -i 3 -N 2 -d "$storage_dir"/easy_shared'
     assert found.ranks == 8 and found.items == 80000
 
 

@@ -8,7 +8,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -16,7 +17,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from checks.core.meters.health import add_health, clock_steps, facts_in
-from checks.core.placement import Placement, add_actual, binding_faults, granted, unlike
+from checks.core.placement import Request, add_actual, binding_faults, granted, unlike
 from checks.core.reading import causes, signatures, transport
 from checks.core.reading.causes import WELL, Ending, Started
 from checks.core.reading.outputs import cut_of, first_words, text_of
@@ -24,7 +25,7 @@ from plumbline import units
 from plumbline.causes import Cause, Code
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.outputs import Lines, write_numbers
-from plumbline.record import Dim, MetricRecord, Record, Sample, Series
+from plumbline.record import MetricRecord, Record, Sample, Series
 
 _TIMES = ('s', 'ms', 'us', 'ns')
 _NUMBER = re.compile(r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)', re.IGNORECASE)
@@ -182,55 +183,59 @@ class Run:
     provenance: dict[str, str] = field(default_factory=dict)
 
 
-def _nothing(*_: Any) -> Any:
-    return []
+class Hooks:
+    """What a check says of its outputs; a check overrides what it knows."""
+
+    def sanity_faults(self, run: Run) -> list[str]:
+        """Return one sentence for each sign in a run's output or stderr that the program failed."""
+        return []
+
+    def complaints(self, folder: Path) -> list[str]:
+        """Return one sentence for each fault that the files of a run show; also called for a run without output."""
+        return []
+
+    def devices_named(self, run: Run) -> list[str]:
+        """Return the GPUs on which a program says that it ran, each as ``name`` or ``name at PCI address``."""
+        return []
+
+    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
+        """Return why a measured value cannot be true or trusted; None if it can."""
+        return None
+
+    def derive(self, record: Record) -> None:
+        """Add the samples of the computed metrics after all trials are read."""
+
+    def read_meters(self, folder: Path, record: Record, nodes: str) -> None:
+        """Add the energy of the trials below `folder`."""
+
+
+class Planned(NamedTuple):
+    """An execution of each trial: its program, and the variables that it alone gets."""
+
+    program: str
+    env_vars: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a job must measure, and the functions of its check that validate its output.
+    """What a job must measure, and where it is read.
 
-    `runs`: name -> variables of that run alone. `programs`: name of a run -> its program. `output`: file of a run's
-    folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
-    provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. `over_network`:
-    whether its ranks send between nodes by the fabric. `nics`: the devices that must each carry traffic; empty: any.
-    `looks_required`: see :func:`checks.core.placement.binding_faults`. For `figures`, `usual_spread` and the functions
-    see :class:`checks.core.benchmark.Benchmark`.
+    `record`: that of a case which has measured nothing. `runs`: by name. `ranks`: what they must get. `output`: file of
+    a run's folder that holds the numbers, or a pattern of its name. `environ`: name of the stack. `nics`: the devices
+    of the fabric that must each carry traffic, none: any of them; None: the ranks send nothing between nodes by it.
     """
 
-    check: str
-    params: Pairs
+    record: Record
     metrics: Sequence[Metric]
-    placement: Placement | None = None
-    trials: int = 1
-    dims: Mapping[str, Dim] = field(default_factory=dict)
-    figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    runs: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {'run': {}})
-    programs: Mapping[str, str] = field(default_factory=dict)
-    environ: str = ''
+    runs: Mapping[str, Planned]
+    ranks: Request
     output: str = 'stdout'
-    num_nodes: int = 1
-    near: Sequence[int] = ()
-    archs: Sequence[str] = ()
-    over_network: bool = False
-    nics: Sequence[str] = ()
-    tags: Sequence[str] = ()
-    provenance: Mapping[str, str] = field(default_factory=dict)
-    facts: Sequence[str] = ('provenance.txt',)
-    floor: float | None = None
-    usual_spread: float | Mapping[str, float] | None = None
-    sanity_faults: Callable[[Run], list[str]] = _nothing
-    complaints: Callable[[Path], list[str]] = _nothing
-    devices_named: Callable[[Run], list[str]] = _nothing
-    looks_required: bool = True
-    invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
-    derive: Callable[[Record], None] = _nothing
-    meter: Callable[[Path, Record, str], None] = _nothing
-    host_of: Callable[[str], str] | None = None
+    environ: str = ''
+    nics: Sequence[str] | None = None
 
     def who(self, run: str) -> str:
         """Return the program of a run, with the name of the run if they differ."""
-        program = self.programs.get(run, self.check)
+        program = self.runs[run].program
         return program if run in ('run', program) else f'{program} ({run})'
 
     def problems(self) -> list[str]:
@@ -240,7 +245,7 @@ class Plan:
         points: set[tuple[str, Pairs]] = set()
         for metric in self.metrics:
             where = f'metric {metric.name}'
-            if unknown := sorted({*metric.dims, *metric.expected} - set(self.dims)):
+            if unknown := sorted({*metric.dims, *metric.expected} - set(self.record.dims)):
                 sentences.append(f'{where}: dim {", ".join(unknown)}: expected one of the dims that the check declares')
             if not metric.computed and metric.run not in self.runs:
                 sentences.append(f'{where}: run {metric.run!r}: expected one of {", ".join(self.runs)}')
@@ -256,25 +261,28 @@ class Plan:
         return sentences
 
     def empty_record(self) -> Record:
-        """Return the record of a case that has measured nothing."""
-        record = Record(
-            self.check, self.params, tags=sorted(self.tags), trials=self.trials, dims=dict(self.dims),
-            provenance=dict(self.provenance), figures={metric: dict(of) for metric, of in self.figures.items()},
-        )  # fmt: skip
-        if self.placement:
-            record.placement = {'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
-        for metric in self.metrics:
-            if metric.name not in record.metrics:
-                floor = 0.05 if metric.unit in _TIMES else 0.02
-                record.metrics[metric.name] = MetricRecord(
-                    metric.unit, metric.better, usual_spread=usual_spread_of(metric.name, self.usual_spread),
-                    floor=floor if self.floor is None else self.floor,
-                )  # fmt: skip
-            points = metric.points()
-            record.metrics[metric.name].series += [Series(at, judged=metric.is_judged(at)) for at in points]
-            if metric.draw:
-                record.draw[metric.name] = dict(metric.draw)
-        return record
+        """Return a copy of the record of a case that has measured nothing."""
+        return deepcopy(self.record)
+
+
+def add_metrics(
+    record: Record, metrics: Sequence[Metric], usual_spread: float | Mapping[str, float] | None, floor: float | None
+) -> Record:
+    """Return the record with the series that a check must measure, and the tolerance that it states for them."""
+    for metric in metrics:
+        if metric.name not in record.metrics:
+            of_unit = 0.05 if metric.unit in _TIMES else 0.02
+            record.metrics[metric.name] = MetricRecord(
+                metric.unit, metric.better, usual_spread=usual_spread_of(metric.name, usual_spread),
+                floor=of_unit if floor is None else floor,
+            )  # fmt: skip
+        record.metrics[metric.name].series += [Series(at, judged=metric.is_judged(at)) for at in metric.points()]
+        if metric.draw:
+            record.draw[metric.name] = dict(metric.draw)
+    return record
+
+
+NO_HOOKS = Hooks()
 
 
 def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> float | None:
@@ -284,7 +292,9 @@ def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> 
     return next((spread for pattern, spread in stated.items() if fnmatchcase(metric, pattern)), None)
 
 
-def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tuple[Record, list[str]]:
+def read_trials(
+    folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL, hooks: Hooks = NO_HOOKS
+) -> tuple[Record, list[str]]:
     """Read the trials below `folder` of a job that ran on `nodes`.
 
     Return the record, and one sentence for each cause of failure, the worst first. Series that are missing because a
@@ -292,9 +302,8 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     see :mod:`plumbline.outputs`.
     """
     record = plan.empty_record()
-    for name in plan.facts:
-        record.provenance |= facts_in(text_of(folder / name))
-    record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer if the queue did not allow the time
+    record.provenance |= facts_in(text_of(folder / 'provenance.txt'))
+    record.trials = int(record.provenance.pop('trials_run', record.trials))  # fewer if the queue did not allow the time
     runs = [
         Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
         for trial in range(1, record.trials + 1)
@@ -303,7 +312,7 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     died = {
         run: cause
         for run in runs
-        if (cause := causes.of_program(run, record.trials, nodes, plan.environ, plan.complaints))
+        if (cause := causes.of_program(run, record.trials, nodes, plan.environ, hooks.complaints))
     }
     # a job script may have failed only because the program did
     job = None if died and ending.own_fault else causes.of_job(ending, runs, record.trials, nodes, plan.environ)
@@ -314,7 +323,7 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     lines: Lines = {}
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
-        faults = list(_read_run(run, plan, record, series, nodes, because, clocks, lines))
+        faults = list(_read_run(run, plan, hooks, record, series, nodes, because, clocks, lines))
         if faults and not because:
             detail = f': {"; ".join(fault for _, fault in faults)}'
             words = first_words(text_of(run.folder / 'stderr'))
@@ -324,15 +333,15 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     with suppress(OSError):  # without the file, the report searches for the digits of the values
         write_numbers(folder, lines)
     wrong += clock_steps(folder, record, nodes)
-    errors, changes = add_health(folder, record, nodes.split(','), clocks, plan.host_of)
+    errors, changes = add_health(folder, record, nodes.split(','), clocks, plan.ranks.host_of)
     wrong += changes
-    if plan.over_network:
+    if plan.nics is not None:
         if lanes := sorted({lane for run in runs for lane in transport.lanes_of(run.folder)}):
             record.provenance['mpi_transport'] = ', '.join(lanes)
         of_nodes = {nodes.partition(',')[0]: record.provenance} | record.health
         wrong += transport.faults_of(of_nodes, plan.nics, lanes)
-    plan.derive(record)
-    plan.meter(folder, record, nodes)
+    hooks.derive(record)
+    hooks.read_meters(folder, record, nodes)
     lost: dict[str, list[str]] = {}
     for metric in plan.metrics:
         for point in metric.points() if metric.computed else ():
@@ -347,7 +356,7 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
 
 
 def _read_run(
-    run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
+    run: Started, plan: Plan, hooks: Hooks, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
     because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines,
 ) -> Iterator[tuple[Code, str]]:  # fmt: skip
     """Add the samples and the CPU clocks of one run of a trial to the record; yield each fault with its code.
@@ -365,7 +374,7 @@ def _read_run(
     def some(code: Code, faults: list[str]) -> list[tuple[Code, str]]:
         return [(code, fault) for fault in causes.some(faults)]
 
-    yield from (('validation', fault) for fault in plan.complaints(folder))
+    yield from (('validation', fault) for fault in hooks.complaints(folder))
     written = sorted(folder.glob(plan.output))
     if len(written) != 1:
         for metric in metrics:
@@ -379,15 +388,13 @@ def _read_run(
     lines[str(written[0].relative_to(folder.parents[1]))] = {
         variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
     }
-    actual, own = granted(folder), plan.runs[name]
+    actual, own = granted(folder), plan.runs[name].env_vars
     add_actual(record.placement, actual, name if 'PLUMBLINE_CPUS' in own else '')
     for rank, got in actual.items():
         clocks[rank.rpartition('.')[0]] += got.watched.clocks
     of_job = nodes.split(',') if nodes else []
-    bound = binding_faults(
-        plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of, plan.near, plan.looks_required
-    )
-    bound += unlike(plan.devices_named(run_seen), actual, plan.archs)
+    ranks = replace(plan.ranks, placement=plan.ranks.placement.with_lists(own))
+    bound = binding_faults(ranks, actual, of_job) + unlike(hooks.devices_named(run_seen), actual, ranks.archs)
     if run.running:
         yield 'output', 'expected its exit code in the file exit_code, found none'
     if run.exit_code == 0 and (line := signatures.of_death(errors)):
@@ -398,7 +405,7 @@ def _read_run(
     cuts = [cut for path in (written[0], folder / 'stderr') if (cut := cut_of(path))]
     yield from some('output', cuts)
     times = set().union(*(reading.times for _, reading in readings))
-    faults = plan.sanity_faults(run_seen)
+    faults = hooks.sanity_faults(run_seen)
     one_fault = causes.of_output(output, times, plan.output)
     yield from some('output', [one_fault] * bool(one_fault))
     yield from some('validation', faults) if len(faults) == 1 or not one_fault else []
@@ -408,7 +415,7 @@ def _read_run(
         for point, value in reading.values.items():
             target = series[metric.name, point]
             target.samples.append((run.trial, nodes, value))
-            if reason := plan.invalid_reason(metric, value, run_seen):
+            if reason := hooks.invalid_reason(metric, value, run_seen):
                 target.invalid = target.invalid or f'trial {run.trial}: {reason}'
         for point, reason in reading.missing.items():
             reason = cuts[0] if cuts else one_fault or reason

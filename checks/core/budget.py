@@ -36,7 +36,7 @@ _SLOW_CLOCK = 2e9
 _BESIDE_TRIALS = 60  # seconds of a job for its set-up, and for what follows the trials
 _OF_PEAK = 0.4  # HPL reaches 60 to 90 % of the peak; a small matrix, or a busy machine, less
 _DENSE_OF_GPU = 2e12  # Flop/s: the oldest with much double precision, P100 and MI50, have peaks of 4.7 and 6.6e12
-# One core reaches 10 to 20 GB/s (003, Table 4: 8 to 19), and 2 to 5 GB/s beside all others (003, Table 4)
+# One core reaches 12 to 19 GB/s, and 2 to 6 GB/s beside all others (003, Table 4)
 _MEMORY_OF_CORE, _MEMORY_OF_EACH_CORE, _MEMORY_OF_ANY_NODE = 5e9, 2e9, 10e9
 #: Bytes/s at which one thread touches memory first: measured 0.6 GB/s on a busy virtual machine, 5 GB/s elsewhere.
 FIRST_TOUCH = 2.5e9

@@ -199,9 +199,6 @@ class CommScopeDevicePair(CommScope):
     @run_after('init')
     def choose_modes(self):
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if self.pairs == 'first' else set())
-        if self.pairs == 'all':
-            # 28 pairs are 56 benchmarks, each of which resets two devices several times
-            self.trials_by_mode = self.trials_by_mode | {'acceptance': 10}
 
     @run_after('setup')
     def choose_benchmarks(self):

@@ -108,9 +108,6 @@ class OsuDevices(OsuOnDevices):
     def choose_modes(self):
         quick = self.pairs == 'first' and self.buffers == 'device-device'
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if quick else set())
-        if self.pairs == 'all':
-            # 28 pairs of 10 s each would take more than an hour
-            self.trials_by_mode = self.trials_by_mode | {'acceptance': 10}
 
     @run_after('setup')
     def place(self):

@@ -141,7 +141,7 @@ APIS = ['POSIX', 'MPIIO', *(['HDF5'] if 'ior-hdf5' in features_of_this_system() 
 
 @rfm.simple_test
 class IOR(IORBenchmark):
-    """Writes and reads files with each pattern, buffered and with ``io=direct``; patterns as in IO500 and 000."""
+    """Writes and reads files with each pattern of IO500 and of 001, Table 19, buffered and with ``io=direct``."""
 
     descr = 'IOR, bandwidth of a file system'
     file_system = parameter(FILE_SYSTEMS, loggable=True)

@@ -67,9 +67,10 @@ def mapped(topology: Topology, mapping: str, ranks: int) -> tuple[int, ...]:
 
 
 def rank_counts(topology: Topology) -> list[int]:
-    """Return 1, 2, 4, ... and all cores of a node."""
-    cores = len(topology.cores)
-    return sorted({2**power for power in range(cores.bit_length())} | {cores})
+    """Return 1, 2, 4, ... and all cores of a node, and 1, 2, 4, ... of each socket."""
+    cores, sockets = len(topology.cores), len(topology.cpus_by_socket())
+    counts = {each * 2**power for each in (1, sockets) for power in range(cores.bit_length())}
+    return sorted({count for count in counts if count <= cores} | {cores})
 
 
 def in_job_directory(path: str) -> ShellText:

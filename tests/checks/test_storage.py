@@ -288,6 +288,15 @@ def sockets(*cpus: tuple[int, ...]) -> Topology:
     )  # fmt: skip
 
 
+def test_numbers_of_ranks_are_those_of_002_on_twelve_sockets(reframe_runtime):
+    from checks.core.topology import topology_of
+    from checks.storage.storage import rank_counts
+
+    counts = rank_counts(topology_of('superdome-flex', 'node'))
+    assert counts == [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 288]
+    assert rank_counts(topology_of('eagle', 'standard')) == [1, 2, 4, 8, 16, 32, 36]
+
+
 @given(st.integers(1, 12), st.integers(1, 8), st.data())
 def test_ranks_fill_the_sockets_or_take_turns_among_them(n_sockets, cores, data):
     """002 Fig. 11: by core, a socket is filled first; by socket, no socket has two ranks more than another."""

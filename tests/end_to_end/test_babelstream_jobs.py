@@ -126,7 +126,7 @@ def test_a_rate_above_the_peak_is_void_a_meter_tells_the_energy_and_a_cap_is_res
     node.site_file.write_text(
         text.replace('memory_per_node:', f'energy: {{pdu: {meter}}}\n    {cap}\n    memory_per_node:')
     )
-    said, cases = run(node, '-n', 'BabelStreamHost.*cores-spread|BabelStreamPowerCap')
+    said, cases = run(node, '-n', 'BabelStreamHost.*cores-spread|BabelStreamPowerCap.*cap=100')
     assert {case['result'] for case in cases.values()} == {'fail'} and len(cases) == 2
     assert 'invalid: bandwidth kernel=triad' in said and 'above the physical peak of 40' in said
     case = cases['BabelStreamPowerCap %cap=100 %binding=cores-spread']

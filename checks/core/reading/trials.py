@@ -301,14 +301,8 @@ def read_trials(
     program or the job failed have this cause as their reason. The line numbers of all values are written to `folder`,
     see :mod:`plumbline.outputs`.
     """
-    record = plan.empty_record()
-    record.provenance |= facts_in(text_of(folder / 'provenance.txt'))
-    record.trials = int(record.provenance.pop('trials_run', record.trials))  # fewer if the queue did not allow the time
-    runs = [
-        Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
-        for trial in range(1, record.trials + 1)
-        for run in plan.runs
-    ]
+    files = _Files(folder, plan, nodes, hooks)
+    record, runs = files.record, files.runs
     died = {
         run: cause
         for run in runs
@@ -318,12 +312,9 @@ def read_trials(
     job = None if died and ending.own_fault else causes.of_job(ending, runs, record.trials, nodes, plan.environ)
     fatal = job or next(iter(died.values()), None)
     wrong: list[Cause] = []  # what is wrong with the outputs
-    clocks: dict[str, list[int]] = defaultdict(list)
-    series = {(name, each.dims): each for name, _, each in record.series()}
-    lines: Lines = {}
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
-        faults = list(_read_run(run, plan, hooks, record, series, nodes, because, clocks, lines))
+        faults = list(files.read(run, because))
         if faults and not because:
             detail = f': {"; ".join(fault for _, fault in faults)}'
             words = first_words(text_of(run.folder / 'stderr'))
@@ -331,99 +322,129 @@ def read_trials(
                 detail += f'; its stderr begins: "{words}"'
             wrong.append(Cause(faults[0][0], run.who, nodes, (run.trial,), record.trials, detail))
     with suppress(OSError):  # without the file, the report searches for the digits of the values
-        write_numbers(folder, lines)
+        write_numbers(folder, files.lines)
     wrong += clock_steps(folder, record, nodes)
-    errors, changes = add_health(folder, record, nodes.split(','), clocks, plan.ranks.host_of)
-    wrong += changes
-    if plan.nics is not None:
-        if lanes := sorted({lane for run in runs for lane in transport.lanes_of(run.folder)}):
-            record.provenance['mpi_transport'] = ', '.join(lanes)
-        of_nodes = {nodes.partition(',')[0]: record.provenance} | record.health
-        wrong += transport.faults_of(of_nodes, plan.nics, lanes)
+    errors, changes = add_health(folder, record, nodes.split(','), files.clocks, plan.ranks.host_of)
+    wrong += [*changes, *files.transport_faults()]
     hooks.derive(record)
     hooks.read_meters(folder, record, nodes)
-    lost: dict[str, list[str]] = {}
-    for metric in plan.metrics:
-        for point in metric.points() if metric.computed else ():
-            if not (each := series[metric.name, point]).samples:
-                each.missing = each.missing or (fatal.brief if fatal else 'what it is computed from is missing')
-                lost.setdefault(each.missing, []).append(variable_name(metric.name, point))
-    for why, (name, *more) in () if fatal else lost.items():
-        words = f'{name} and {len(more)} more' if more else name
-        wrong.append(Cause('lost-metric', f'metric {words} not measured: {why}'))
+    wrong += files.lost_computed(fatal)
     record.causes = causes.merged([*errors, *([job] if job else []), *died.values(), *wrong])
     return record, list(map(str, record.causes))
 
 
-def _read_run(
-    run: Started, plan: Plan, hooks: Hooks, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
-    because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines,
-) -> Iterator[tuple[Code, str]]:  # fmt: skip
-    """Add the samples and the CPU clocks of one run of a trial to the record; yield each fault with its code.
+class _Files:
+    """The files of a job, as far as they are read: `record`, line numbers of its values, and CPU clocks by node."""
 
-    `because`: why the program or its job failed, the reason of everything missing. Filled in: `lines`, the line numbers
-    of the values.
-    """
-    name, folder = run.folder.name, run.folder
-    metrics = [metric for metric in plan.metrics if metric.run == name and not metric.computed]
+    def __init__(self, folder: Path, plan: Plan, nodes: str, hooks: Hooks):
+        self.plan, self.nodes, self.hooks = plan, nodes, hooks
+        self.record = record = plan.empty_record()
+        record.provenance |= facts_in(text_of(folder / 'provenance.txt'))
+        record.trials = int(record.provenance.pop('trials_run', record.trials))  # fewer if the time did not suffice
+        self.runs = [
+            Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
+            for trial in range(1, record.trials + 1)
+            for run in plan.runs
+        ]
+        self.series = {(name, each.dims): each for name, _, each in record.series()}
+        self.lines: Lines = {}
+        self.clocks: dict[str, list[int]] = defaultdict(list)
 
-    def lose(metric: Metric, point: Pairs, reason: str) -> None:
-        target = series[metric.name, point]
+    def read(self, run: Started, because: Cause | None) -> Iterator[tuple[Code, str]]:
+        """Add what one run of a trial measured to the record; yield each fault with its code.
+
+        `because`: why the program or its job failed, the reason of everything missing.
+        """
+        yield from (('validation', fault) for fault in self.hooks.complaints(run.folder))
+        written = sorted(run.folder.glob(self.plan.output))
+        if len(written) != 1:
+            for metric in self._metrics_of(run):
+                for point in metric.points():
+                    self._lose(run, metric, point, f'it wrote no {self.plan.output}', because)
+            found = f'expected one file {self.plan.output}, found {len(written)}'
+            yield 'output', found if run.folder.exists() else 'did not start'
+            return
+        output, errors = text_of(written[0]), text_of(run.folder / 'stderr')
+        seen = Run(run.folder.name, output, errors, run.trial, run.folder, self.record.provenance)
+        if run.running:
+            yield 'output', 'expected its exit code in the file exit_code, found none'
+        if run.exit_code == 0 and (line := signatures.of_death(errors)):
+            yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
+        ours = [line.removeprefix('plumbline: ') for line in errors.splitlines() if line.startswith('plumbline: ')]
+        yield from _some('refused', ours)
+        yield from _some('binding', self._binding_faults(seen))
+        yield from self._values(run, seen, written[0], because)
+
+    def _metrics_of(self, run: Started) -> list[Metric]:
+        return [metric for metric in self.plan.metrics if metric.run == run.folder.name and not metric.computed]
+
+    def _lose(self, run: Started, metric: Metric, point: Pairs, reason: str, because: Cause | None) -> None:
+        target = self.series[metric.name, point]
         target.missing = target.missing or (because.brief if because else f'trial {run.trial}: {reason}')
 
-    def some(code: Code, faults: list[str]) -> list[tuple[Code, str]]:
-        return [(code, fault) for fault in causes.some(faults)]
+    def _binding_faults(self, seen: Run) -> list[str]:
+        """Add what the ranks got, and their clocks, to the record; return what differs from the request."""
+        actual, own = granted(seen.folder), self.plan.runs[seen.name].env_vars
+        add_actual(self.record.placement, actual, seen.name if 'PLUMBLINE_CPUS' in own else '')
+        for rank, got in actual.items():
+            self.clocks[rank.rpartition('.')[0]] += got.watched.clocks
+        ranks = replace(self.plan.ranks, placement=self.plan.ranks.placement.with_lists(own))
+        faults = binding_faults(ranks, actual, self.nodes.split(',') if self.nodes else [])
+        return faults + unlike(self.hooks.devices_named(seen), actual, ranks.archs)
 
-    yield from (('validation', fault) for fault in hooks.complaints(folder))
-    written = sorted(folder.glob(plan.output))
-    if len(written) != 1:
-        for metric in metrics:
-            for point in metric.points():
-                lose(metric, point, f'it wrote no {plan.output}')
-        yield 'output', f'expected one file {plan.output}, found {len(written)}' if folder.exists() else 'did not start'
-        return
-    output, errors = text_of(written[0]), text_of(folder / 'stderr')
-    run_seen = Run(name, output, errors, run.trial, folder, record.provenance)
-    readings = [(metric, metric.reading_of(output)) for metric in metrics]
-    lines[str(written[0].relative_to(folder.parents[1]))] = {
-        variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
-    }
-    actual, own = granted(folder), plan.runs[name].env_vars
-    add_actual(record.placement, actual, name if 'PLUMBLINE_CPUS' in own else '')
-    for rank, got in actual.items():
-        clocks[rank.rpartition('.')[0]] += got.watched.clocks
-    of_job = nodes.split(',') if nodes else []
-    ranks = replace(plan.ranks, placement=plan.ranks.placement.with_lists(own))
-    bound = binding_faults(ranks, actual, of_job) + unlike(hooks.devices_named(run_seen), actual, ranks.archs)
-    if run.running:
-        yield 'output', 'expected its exit code in the file exit_code, found none'
-    if run.exit_code == 0 and (line := signatures.of_death(errors)):
-        yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
-    ours = [line.removeprefix('plumbline: ') for line in errors.splitlines() if line.startswith('plumbline: ')]
-    yield from some('refused', ours)
-    yield from some('binding', bound)
-    cuts = [cut for path in (written[0], folder / 'stderr') if (cut := cut_of(path))]
-    yield from some('output', cuts)
-    times = set().union(*(reading.times for _, reading in readings))
-    faults = hooks.sanity_faults(run_seen)
-    one_fault = causes.of_output(output, times, plan.output)
-    yield from some('output', [one_fault] * bool(one_fault))
-    yield from some('validation', faults) if len(faults) == 1 or not one_fault else []
-    lost = []
-    for metric, reading in readings:
-        yield from some('validation', [f'metric {metric.name}: {fault}' for fault in reading.faults])
-        for point, value in reading.values.items():
-            target = series[metric.name, point]
-            target.samples.append((run.trial, nodes, value))
-            if reason := hooks.invalid_reason(metric, value, run_seen):
-                target.invalid = target.invalid or f'trial {run.trial}: {reason}'
-        for point, reason in reading.missing.items():
-            reason = cuts[0] if cuts else one_fault or reason
-            lose(metric, point, reason)
-            lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
-    if not (one_fault or cuts):
-        yield from (('lost-metric', fault) for fault in lost[:1])
-        yield from [('lost-metric', f'{len(lost) - 1} metrics more not measured')] * (len(lost) > 1)
+    def _values(self, run: Started, seen: Run, written: Path, because: Cause | None) -> Iterator[tuple[Code, str]]:
+        """Add the samples of an output to the record; yield what is wrong with it."""
+        readings = [(metric, metric.reading_of(seen.output)) for metric in self._metrics_of(run)]
+        self.lines[str(written.relative_to(run.folder.parents[1]))] = {
+            variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
+        }
+        cuts = [cut for path in (written, run.folder / 'stderr') if (cut := cut_of(path))]
+        yield from _some('output', cuts)
+        times = set().union(*(reading.times for _, reading in readings))
+        faults, one_fault = self.hooks.sanity_faults(seen), causes.of_output(seen.output, times, self.plan.output)
+        yield from _some('output', [one_fault] * bool(one_fault))
+        yield from _some('validation', faults) if len(faults) == 1 or not one_fault else []
+        lost = []
+        for metric, reading in readings:
+            yield from _some('validation', [f'metric {metric.name}: {fault}' for fault in reading.faults])
+            for point, value in reading.values.items():
+                target = self.series[metric.name, point]
+                target.samples.append((run.trial, self.nodes, value))
+                if reason := self.hooks.invalid_reason(metric, value, seen):
+                    target.invalid = target.invalid or f'trial {run.trial}: {reason}'
+            for point, reason in reading.missing.items():
+                reason = cuts[0] if cuts else one_fault or reason
+                self._lose(run, metric, point, reason, because)
+                lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
+        if not (one_fault or cuts):
+            yield from (('lost-metric', fault) for fault in lost[:1])
+            yield from [('lost-metric', f'{len(lost) - 1} metrics more not measured')] * (len(lost) > 1)
+
+    def transport_faults(self) -> list[Cause]:
+        """Add to the record how MPI sent between nodes; return a cause if that was not by the fabric."""
+        if self.plan.nics is None:
+            return []
+        if lanes := sorted({lane for run in self.runs for lane in transport.lanes_of(run.folder)}):
+            self.record.provenance['mpi_transport'] = ', '.join(lanes)
+        of_nodes = {self.nodes.partition(',')[0]: self.record.provenance} | self.record.health
+        return list(transport.faults_of(of_nodes, self.plan.nics, lanes))
+
+    def lost_computed(self, fatal: Cause | None) -> list[Cause]:
+        """Say in each computed series without samples why it has none; return a cause for each reason but `fatal`."""
+        lost: dict[str, list[str]] = {}
+        for metric in self.plan.metrics:
+            for point in metric.points() if metric.computed else ():
+                if not (each := self.series[metric.name, point]).samples:
+                    each.missing = each.missing or (fatal.brief if fatal else 'what it is computed from is missing')
+                    lost.setdefault(each.missing, []).append(variable_name(metric.name, point))
+        words = {why: f'{name} and {len(more)} more' if more else name for why, (name, *more) in lost.items()}
+        return [
+            Cause('lost-metric', f'metric {names} not measured: {why}') for why, names in words.items() if not fatal
+        ]
+
+
+def _some(code: Code, faults: list[str]) -> list[tuple[Code, str]]:
+    return [(code, fault) for fault in causes.some(faults)]
 
 
 def series_of(record: Record, metric: str, **dims: object) -> Series:

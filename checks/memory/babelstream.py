@@ -14,11 +14,10 @@ from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import Placement
 from checks.core.reading.trials import Metric, mean, series_of
 from checks.core.topology import Topology, on_this_system, topologies
-from checks.memory.babelstream_base import BINDINGS, KERNEL, PASSES, START, BabelStream
+from checks.memory.babelstream_base import BINDINGS, KERNEL, PASSES, START, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
 from plumbline.record import Dim
 
-SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
 MEBI = 2**20
 
 

@@ -8,6 +8,7 @@ from checks.memory.babelstream_output import faults_of
 from plumbline.record import Dim
 
 KERNEL = {'kernel': Dim('name')}
+SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
 FEWEST_REPETITIONS = 15  # the best of 15 is close to the best of 100
 PASSES = 16  # over an array in a repetition of all kernels, with the reads before writes
 START = 3.0  # seconds until the arrays are filled

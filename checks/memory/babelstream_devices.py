@@ -17,7 +17,7 @@ from checks.core.placement import (
     one_process,
 )
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
-from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, BabelStream
+from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
@@ -117,3 +117,29 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
         if all(len(triad.samples) == self.trials for triad in triads):
             series_of(record, 'slowest').samples = by_trial(triads, min)
             series_of(record, 'all').samples = by_trial(triads, sum)
+
+
+@rfm.simple_test
+class BabelStreamDeviceSizes(BabelStreamOnDevices):
+    """All kernels over the size of an array on the first device, 16 k to 128 M doubles (003, appendix B.2).
+
+    All arrays but the largest may fit into caches, and have no peak.
+    """
+
+    descr = 'BabelStream over array sizes on a device'
+    seconds = 300
+    dims = KERNEL | {'elements': Dim('size', '1')}
+    tags = {'acceptance'}
+
+    def supports(self, topology):
+        return self.model in models_for(topology, MODELS) and bool(topology.gpus)
+
+    @run_after('setup')
+    def sweep(self):
+        self.metrics = []
+        for elements in SWEPT_ELEMENTS:
+            self.array_elements, run = elements, f'elements_{elements}'
+            self.placement, options = self.stream_on(0, run)
+            self.runs[run] = Execution(options)
+            peak = 'device_memory_bandwidth' if elements == SWEPT_ELEMENTS[-1] else None
+            self.metrics.append(bandwidth(run, peak, elements=elements))

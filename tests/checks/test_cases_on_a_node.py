@@ -134,6 +134,7 @@ WITH_OTHERS = 'two gpus opencl unified intel odd one_gpu large'  # all but that 
         ('BabelStreamDevice', {'model': 'ocl', 'device': 1}, f'{GPU} opencl'),
         ('BabelStreamDevice', {'model': 'ocl', 'device': 2}, GPU),
         ('BabelStreamAllDevices', {'model': 'cuda'}, NVIDIA),
+        ('BabelStreamDeviceSizes', {'model': 'cuda'}, f'{NVIDIA} one_gpu'),
         ('BabelStreamAllDevices', {'model': 'ocl'}, GPU),
         ('CacheLatency', {}, WITH_OTHERS),
         ('LikwidPeakFlops', {'layout': 'half_spread'}, WITH_OTHERS),

@@ -147,7 +147,9 @@ def test_what_nvidia_smi_says_of_each_gpu_of_two_drivers(node, recorded, output,
 def test_a_gpu_that_is_set_otherwise_is_one_sentence(node, recorded, right, wrong, says):
     detail = recorded('nvidia-smi-q-565-h100.txt')
     assert right in detail
-    wanted = 'gpu_power_limit=>700 W ; gpu_persistence=>1 ; gpu_mig=>0 ; gpu_fabric=>Completed ; gpu_compute_mode=>Default'
+    wanted = (
+        'gpu_power_limit=>700 W ; gpu_persistence=>1 ; gpu_mig=>0 ; gpu_fabric=>Completed ; gpu_compute_mode=>Default'
+    )
     assert node(wanted, detail=detail.replace(right, wrong, 1)) == (0, [says, 'as expected: 4 of 5'])
 
 

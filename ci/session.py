@@ -40,7 +40,8 @@ from plumbline.paths import ROOT
 from plumbline.problems import Problem
 from plumbline.results import STAGE
 from plumbline.site.schedulers import scheduler
-from plumbline.site.sites import Site, load_site, name_of_this_site
+from plumbline.site.sites import Site, load_site, name_of_this_site, reframe_feature
+from plumbline.stacks.manifest import known_benchmarks
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.text import count
 
@@ -137,10 +138,12 @@ class Selection:
         everywhere = ['--skip-prgenv-check', '--skip-system-check', '--describe']
         answer = subprocess.run([*of_any_mode, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
         lacks: dict[Lack, set[str]] = {}
+        named = {reframe_feature(name): name for name in known_benchmarks()}
         with suppress(ValueError):
             for check in json.loads(answer.stdout[answer.stdout.index('[\n') :]):
-                requires = str(check.get('requires') or '').split()
-                absent = [Lack(f'the feature {lack}', lack) for lack in requires if lack not in features]
+                words = [word.removeprefix('+') for word in check.get('valid_prog_environs') or () if word[:1] == '+']
+                needed = [named.get(word, word) for word in words]
+                absent = [Lack(f'the feature {lack}', lack) for lack in needed if lack not in features]
                 if self.mode not in check['tags']:
                     absent = [Lack(f'another mode than {self.mode} (its tags: {", ".join(sorted(check["tags"]))})')]
                 for lack in absent:

@@ -23,11 +23,14 @@ SeriesFacts = dict[SeriesId, tuple[Quantity | None, float | None]]  # series -> 
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a site; `peaks`: name of a series -> its physical peak, in the unit of its metric."""
+    """One case of a site. `features`: as ReFrame names those that an environ of the case must have.
+
+    `peaks`: name of a series -> its physical peak, in the unit of its metric.
+    """
 
     id: CaseId
     name: str
-    requires: tuple[str, ...]
+    features: tuple[str, ...]
     record: Record
     peaks: dict[str, float]
     script: Path
@@ -80,7 +83,8 @@ def _case(case: dict[str, Any]) -> Case:
     started = case['stagedir'] is not None
     return Case(
         id=CaseId(case['partition'], case['environ'], record.check, record.params), name=case['display_name'],
-        requires=tuple(str(case.get('requires') or '').split()), record=record, peaks=case.get('peaks') or {},
+        features=tuple(word[1:] for word in case.get('valid_prog_environs') or () if word[:1] == '+'), record=record,
+        peaks=case.get('peaks') or {},
         script=Path(case['stagedir'] or '') / 'rfm_job.sh',
         fault=reason_of(case) or ('' if started else 'a case that it uses failed'),
         submitted=started and not case.get('local'),

@@ -30,7 +30,15 @@ from plumbline.site.job_rules import faults_of_script, missing_words
 from plumbline.site.locations import locations
 from plumbline.site.magnitudes import beyond_hardware
 from plumbline.site.mpi import FAMILIES
-from plumbline.site.sites import UNDESCRIBED, Partition, Site, load_site, must_exist, site_names
+from plumbline.site.sites import (
+    UNDESCRIBED,
+    Partition,
+    Site,
+    load_site,
+    must_exist,
+    reframe_feature,
+    site_names,
+)
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
 from plumbline.units import UNITS, dimension, number_in
 from plumbline.yaml_faults import Fault, Rule, items
@@ -330,10 +338,10 @@ def _rules_of_no_series(site: Site, path: Path, cases: Sequence[Case]) -> Iterat
 
 def _unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
     """Yield each feature of an environ that neither the suite nor a check of this site knows."""
-    known = {*known_benchmarks(), *(feature for case in cases for feature in case.requires)}
+    known, of_checks = {*known_benchmarks()}, {feature for case in cases for feature in case.features}
     for number, stack in enumerate(site.environs.values()):
         for index, feature in enumerate(stack.features):
-            if feature not in known:
+            if feature not in known and reframe_feature(feature) not in of_checks:
                 where = place_of(path, 'environments', number, 'features', index)
                 yield f'{where}: no check requires it; {expected_one_of(feature, sorted(known))}'
 

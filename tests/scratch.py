@@ -57,7 +57,7 @@ from checks.core.placement import Placement
 class Demo(Benchmark):
     """A benchmark of two metrics whose program each test writes as it needs."""
 
-    requires = 'demo'
+    valid_prog_environs = ['+demo']
     executable = 'demo'
     tags = {'quick', 'nightly', 'acceptance'}
     size = parameter(['small'], loggable=True)
@@ -73,10 +73,6 @@ class Demo(Benchmark):
         self.placement = Placement(1, ((self.cpu,),))
 '''
 
-#: Begins a stand-in that prints at once what a program printed in minutes, at another time: its trial began in 1970.
-REPLAYS = """\
-read -r day uptime _ < ../started && ((${day%.*} > 0)) && echo "0 $((${uptime%.*} - ${day%.*})).00" > ../started
-"""
 GOOD_PROGRAM = 'echo "rate: 50.5"; echo "delay: 1.25"'
 
 

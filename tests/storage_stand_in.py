@@ -9,7 +9,7 @@ import os
 import subprocess
 
 import pytest
-from scratch import OUTPUTS, REPLAYS, cases_in
+from scratch import OUTPUTS, cases_in
 
 # A node of one core, so that neither MPI nor a second core is needed.
 NODE = """\
@@ -21,7 +21,7 @@ file_systems:
 DISK = 'disk: {path: FOLDER, kind: any, size: 16 MiB, max_percent_of_free: 50, min_percent_left: 1}'
 # For `before`: others leave 10 of 200 MiB.
 FULL = 'head -c 190M /dev/zero > FOLDER/others\n'
-RANKS = REPLAYS + 'rank=${SLURM_PROCID:-0} ranks=${SLURM_NTASKS:-1} nodes=${SLURM_NNODES:-1}\n'
+RANKS = 'rank=${SLURM_PROCID:-0} ranks=${SLURM_NTASKS:-1} nodes=${SLURM_NNODES:-1}\n'
 IOR = r"""
 shared=1 operation=read
 while [ $# -gt 0 ]; do

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """heFFTe: Fourier transforms in three dimensions over all GPUs, or cores, of one node and of several."""
 
-import math
 import re
 
 import reframe as rfm
@@ -10,7 +9,6 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OnNodes
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for, one_rank_per_core
-from checks.core.reading.agreement import Agreement, Claim, Traces, printed
 from checks.core.reading.trials import Metric
 from checks.core.topology import features_of_this_system, node_counts, on_this_system
 from plumbline.machine.vendors import AMD, NVIDIA
@@ -21,7 +19,7 @@ BACKENDS = {'cpu': 'fftw', 'cuda': 'cufft', 'rocm': 'rocfft'}
 POINTS = {'cpu': 2**19, 'cuda': 2**26, 'rocm': 2**26}  # of each rank, 16 bytes each
 RUNS = 10  # forward and backward
 NUMBER = r'[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?'
-TIMES = rf'^Time per run: (?P<seconds>{NUMBER}) \(s\)\nPerformance: +(?P<rate>{NUMBER}) GFlops/s$'
+TIMES = rf'^Time per run: {NUMBER} \(s\)\nPerformance: +{NUMBER} GFlops/s$'
 
 
 def models() -> list[str | None]:
@@ -48,9 +46,7 @@ def faults_of(output: str, backend: str, size: tuple[int, int, int], ranks: int)
         faults.append(f'expected an error below the tolerance {limit or "(not printed)"}, found {error or "none"}')
     if len(re.findall(TIMES, output, re.MULTILINE)) != 1:
         faults.append('expected one line "Time per run: ... (s)" with one "Performance: ... GFlops/s" below it')
-    work = 5e-9 * math.prod(size) * math.log2(math.prod(size))  # of one transform, in 10^9 operations
-    agreement = Agreement(TIMES, [Claim('time and rate', lambda row: (row['seconds'] * row['rate'], work))], digits=6)
-    return faults + agreement.faults(output)
+    return faults
 
 
 @rfm.simple_test
@@ -61,7 +57,7 @@ class Fft(OnNodes, Benchmark):
     last_run = (
         "2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), `cpu` with heFFTe's own transforms; not yet on a GPU"
     )
-    requires = 'heffte-fftw'  # until the model is known
+    valid_prog_environs = ['+heffte-fftw']  # until the model is known
     executable = 'speed3d_c2c'
     mpi = True
     seconds = 60
@@ -89,7 +85,8 @@ class Fft(OnNodes, Benchmark):
     @run_after('init')
     def choose_offer(self):
         if self.model:
-            self.requires, self.backend = FEATURES[self.model], self.backend or BACKENDS[self.model]
+            self.valid_prog_environs = [f'+{FEATURES[self.model]}']
+            self.backend = self.backend or BACKENDS[self.model]
 
     @run_after('setup')
     def place(self):
@@ -105,6 +102,3 @@ class Fft(OnNodes, Benchmark):
 
     def sanity_faults(self, run):
         return faults_of(run.output, self.backend, self.grid, self.ranks)
-
-    def traces(self, run):
-        return Traces(RUNS * printed(re.findall(TIMES, run.output, re.MULTILINE)[0][0], digits=6))

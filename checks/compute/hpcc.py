@@ -8,11 +8,10 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.compute.hpl_input import nearly_square, of_one_run, operations
+from checks.compute.hpl_input import nearly_square, operations
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
-from checks.core.reading.agreement import Agreement, Claim, Traces, equal, printed
 from checks.core.reading.trials import Metric
 from checks.core.topology import Topology
 
@@ -29,51 +28,7 @@ def faults_of(output: str, n: int) -> list[str]:
         (r'\)\*N\)=\s+\S+ \.+ PASSED$', "HPL's residual check did not pass"),
         (rf'^HPL_N={n}$', f'HPL did not solve N={n}'),
     )
-    faults = [sentence for pattern, sentence in signs if not re.search(pattern, output, re.MULTILINE)]
-    return faults or [
-        *_OF_SUMMARY.of(dict(re.findall(r'^(\w+)=([0-9].*)$', output, re.MULTILINE))),
-        *_differences(output),
-    ]
-
-
-_OF_SUMMARY = Agreement('', [
-    Claim('HPL_Tflops and HPL_time', lambda row: (
-        row['HPL_Tflops'] * row['HPL_time'] * 1e3, operations(row['HPL_N'].low) / 1e9), of_one_run),
-    *(Claim(f'{name}_GUPs and {name}_time', lambda row, name=name: (
-        row[f'{name}_GUPs'] * row[f'{name}_time'], row[f'{name}_ExeUpdates'] * 1e-9))
-      for name in ('MPIRandomAccess', 'MPIRandomAccess_LCG')),
-], digits=6)  # fmt: skip
-# Figures that a section prints and the summary repeats: key of the summary -> heading of the section, label of the line
-_TWICE = {
-    f'{who}{key}': (f'{who}{section}', label)
-    for who in ('Star', 'Single')
-    for key, section, label in (
-        ('DGEMM_Gflops', 'DGEMM', 'Gflop/s'), ('FFT_Gflops', 'FFT', 'Gflop/s'),
-        ('RandomAccess_GUPs', 'RandomAccess', 'GUP/s'), ('RandomAccess_LCG_GUPs', 'RandomAccess_LCG', 'GUP/s'),
-        *((f'STREAM_{kernel}', 'STREAM', f'{kernel} GB/s') for kernel in ('Copy', 'Scale', 'Add', 'Triad')),
-    )
-}  # fmt: skip
-
-
-def _differences(output: str) -> list[str]:
-    """Return a sentence for each figure of the summary that differs from the same figure in its section."""
-    faults = []
-    for key, (section, label) in _TWICE.items():
-        line = rf'^(?:Average|Single)(?: \w+)? {label} +([0-9.]+)$'
-        in_section = re.search(
-            rf'^Begin of {section} section\.$(.*?)^End of {section} section', output, re.MULTILINE | re.DOTALL
-        )
-        values = re.findall(line, in_section[1], re.MULTILINE) if in_section else []
-        for text in re.findall(rf'^{key}=(\S+)$', output, re.MULTILINE):
-            if len(values) != 1 or not equal(printed(values[0]), printed(text, digits=6)):
-                faults.append(f'{key}={text} in the summary, and {" and ".join(values) or "nothing"} in its section')
-    return faults
-
-
-def traces_of(output: str) -> Traces:
-    """Return the times of day that hpcc prints from its beginning to its end, and the seconds between them."""
-    epochs = [float(text) for text in re.findall(r'^Current time \(([0-9]{1,12})\) is ', output, re.MULTILINE)]
-    return Traces(max(0.0, epochs[-1] - epochs[0] - 1) if epochs else 0.0, epochs=epochs)  # in whole seconds
+    return [sentence for pattern, sentence in signs if not re.search(pattern, output, re.MULTILINE)]
 
 
 def matrix_beyond_caches(topology: Topology, nodes: int) -> dict[str, float]:
@@ -140,7 +95,8 @@ class HPCC(Benchmark):
     size = parameter(['quick', 'full'], loggable=True)
     memory_fraction = variable(float, value=0.8)
     block_size = variable(int, value=192)
-    requires = executable = 'hpcc'
+    valid_prog_environs = ['+hpcc']
+    executable = 'hpcc'
     mpi = True
     output = 'hpccoutf.txt'
     inputs = ['hpccinf.txt']
@@ -182,6 +138,3 @@ class HPCC(Benchmark):
 
     def sanity_faults(self, run):
         return faults_of(run.output, self.n)
-
-    def traces(self, run):
-        return traces_of(run.output)

@@ -14,7 +14,6 @@ from checks.compute.hpcg_output import (
     is_quick,
     local_grid,
     metrics_of,
-    traces_of,
 )  # fmt: skip
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
@@ -76,7 +75,7 @@ class HPCG(ScaledBenchmark):
         self.placement = ranks_with_threads(self.topology, ranks, settings.get('threads_per_rank'))
         if self.program.on_gpus and 'grid' not in settings:
             raise self.topology.undescribed(
-                f'site.yaml: benchmarks.{self.requires}.grid: expected one that fits the GPU of a rank'
+                f'site.yaml: benchmarks.{self.program.feature}.grid: expected one that fits the GPU of a rank'
             )
         usual = RUN_SECONDS[self.size]
         seconds = self.run_seconds or (settings.get('run_seconds', usual) if self.size == 'full' else usual)
@@ -103,9 +102,6 @@ class HPCG(ScaledBenchmark):
         ranks = self.placement.ranks_per_node * self.num_nodes
         quick = ['HPCG took its quick path instead of the requested run time'] * is_quick(run.output)
         return quick + faults_of(run.output, self.grid, ranks, self.placement.threads)
-
-    def traces(self, run):
-        return traces_of(run.output, [path.name for path in run.folder.glob(self.output)])
 
 
 @rfm.simple_test

@@ -7,9 +7,7 @@ it ``  key: value``. Patterns include the end of the line, so that a number cut 
 
 import math
 import re
-from collections.abc import Mapping, Sequence
 
-from checks.core.reading.agreement import Agreement, Claim, Span, Traces, at_most, exact, printed
 from checks.core.reading.trials import Metric
 
 NUMBER = r'([0-9.eE+-]+)'
@@ -58,40 +56,6 @@ def figure(section: str, key: str, value: str = NUMBER) -> str:
     `value`: the pattern of the value in that line.
     """
     return rf'^(?:{section}::|{section}: *\n(?: .*\n)*?  ){key}(?:=|: ){value}\n'
-
-
-_TIME, _FLOP, _RATE, _BYTES = (
-    f'{of} Summary' for of in ('Benchmark Time', 'Floating Point Operations', 'GFLOP/s', 'GB/s')
-)
-_PARTS = ('DDOT', 'WAXPBY', 'SpMV', 'MG')
-_FIGURES = {
-    **{f'{key} s': (_TIME, key) for key in (*_PARTS, 'Total')},
-    **{f'{key} flop': (_FLOP, 'Total' if key == 'Total' else f'Raw {key}') for key in (*_PARTS, 'Total')},
-    **{f'{key} rate': (_RATE, f'Raw {key}') for key in (*_PARTS, 'Total')},
-    **{f'{key} bytes': (_BYTES, f'Raw {key} B/W') for key in ('Read', 'Write', 'Total')},
-    'rate': (_RATE, OVERHEAD), 'bytes': (_BYTES, OVERHEAD), 'rating': (FINAL, RATING),
-}  # fmt: skip
-_AGREEMENT = Agreement('', [
-    *(Claim(f'rate, operations and time of {key}', lambda of, key=key: (
-        of[f'{key} rate'] * of[f'{key} s'], of[f'{key} flop'] * 1e-9)) for key in (*_PARTS, 'Total')),
-    Claim('operations and their total', lambda of: (_sum(of, 'flop'), of['Total flop'])),
-    Claim('times and their total', lambda of: (_sum(of, 's'), of['Total s']), at_most),
-    Claim('bytes read, written and their total', lambda of: (of['Read bytes'] + of['Write bytes'], of['Total bytes'])),
-    Claim('rating and rate with overheads', lambda of: (of['rating'], of['rate'])),
-    Claim('rating and rate without overheads', lambda of: (of['rating'], of['Total rate']), at_most),
-    Claim('overheads of rate and bytes', lambda of: (of['rate'] * of['Total bytes'], of['bytes'] * of['Total rate'])),
-], digits=6)  # fmt: skip
-
-
-def _sum(of: Mapping[str, Span], what: str) -> Span:
-    return sum((of[f'{key} {what}'] for key in _PARTS), exact(0))
-
-
-def traces_of(output: str, files: Sequence[str] = ()) -> Traces:
-    """Return the time of all solutions, and the dates in the names of `files`, as 3.1 writes them."""
-    seconds = re.findall(figure(_TIME, 'Total'), output, re.MULTILINE)
-    dates = [date for name in files for date in re.findall(r'\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d', name)]
-    return Traces(printed(seconds[0], digits=6) if seconds else 0.0, dates)
 
 
 def metrics_of(nodes: int, peak: float | None) -> list[Metric]:
@@ -155,9 +119,4 @@ def faults_of(output: str, grid: tuple[int, int, int], ranks: int, threads: int)
     least = number('Iteration Count Information', 'Reference CG iterations per set')
     if not number(*iterations) >= least > 0:
         faults.append(f'{iterations[1]} is {found(*iterations)}, expected at least the {least} of the reference')
-    figures = {name: re.findall(figure(*of, value=r'(\S+)'), output, re.MULTILINE) for name, of in _FIGURES.items()}
-    if number(*iterations) != least:
-        figures.pop(
-            'bytes'
-        )  # only of as many iterations as the reference overheads take the same share of rate and bytes
-    return faults + _AGREEMENT.of({name: values[0] for name, values in figures.items() if len(values) == 1})
+    return faults

@@ -10,7 +10,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.compute import hpl_input as dat
-from checks.compute.hpl_output import errors_of, faults_of, metrics_of, traces_of
+from checks.compute.hpl_output import errors_of, faults_of, metrics_of
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
@@ -98,15 +98,12 @@ class HPL(ScaledBenchmark):
             return in_base_unit(self.settings['memory'])
         if self.program.on_gpus:
             raise self.topology.undescribed(
-                f'site.yaml: benchmarks.{self.requires}.memory: expected that of all GPUs of a node'
+                f'site.yaml: benchmarks.{self.program.feature}.memory: expected that of all GPUs of a node'
             )
         return self.topology.memory_bytes
 
     def sanity_faults(self, run):
         return faults_of(run.output, self.requested)
-
-    def traces(self, run):
-        return traces_of(run.output)
 
     def complaints(self, folder):
         return errors_of(text_of(folder / 'stderr'))

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
-from checks.core.reading.agreement import equal
 from plumbline.errors import SiteError
 
 # The lines of HPL.dat in its order and by its names, with the algorithm that hpcc ships: row-major grid, right-looking
@@ -31,10 +29,6 @@ def nearly_square(ranks: int) -> tuple[int, int]:
 def matrix_order(memory: float, block_size: int) -> int:
     """Return N: the largest multiple of the block size whose N^2 doubles fit into `memory` bytes."""
     return math.isqrt(int(memory) // 8) // block_size * block_size
-
-
-#: Check rate x time = operations within 1e-4: the times of NVIDIA's HPL and of hpcc are longer by 2e-5.
-of_one_run = functools.partial(equal, within=1e-4)
 
 
 def operations(n: float) -> float:

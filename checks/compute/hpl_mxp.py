@@ -29,7 +29,7 @@ class HplMxp(OnNodes, Benchmark):
 
     descr = 'HPL in mixed precision'
     last_run = 'not yet on a GPU'
-    requires = 'hpl-mxp-nvidia'
+    valid_prog_environs = ['+hpl-mxp-nvidia']
     executable = 'hpl-mxp.sh'
     mpi, device_buffers = True, None
     seconds = 300

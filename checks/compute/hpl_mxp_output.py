@@ -5,14 +5,11 @@ It prints ``GFLOPS = 4.3468e+05, per GPU =   54335.58 ------ The HPL-MxP perform
 GFLOPS = ...`` without it.
 """
 
-import math
 import re
 
-from checks.core.reading.agreement import Agreement, Claim
 from checks.core.reading.trials import Metric
 
 _RATE = r'= +(?P<value>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +([0-9]+\.[0-9]{2}) .*$'
-_RATES = r'GFLOPS = +(?P<all>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +(?P<each>[0-9]+\.[0-9]{2})'
 _RESIDUAL = re.compile(r'^ *\|\|Ax-b\|\|_oo / \(EPS .*\) = +\S+ \.{6} PASSED *$', re.MULTILINE)
 SIZES = re.compile(r'^ *N = ([0-9]+), NB = ([0-9]+), NPROW = ([0-9]+), NPCOL = ([0-9]+),', re.MULTILINE)
 METRICS = [
@@ -27,5 +24,4 @@ def faults_of(output: str, order: int, block: int, grid: tuple[int, int]) -> lis
     asked = [tuple(map(str, (order, block, *grid)))]
     if (sizes := SIZES.findall(output)) != asked:
         faults.append(f'expected N, NB, NPROW, NPCOL {asked}, found {sizes}')
-    all_gpus = Claim('the rates of all GPUs and of one', lambda row: (row['all'], math.prod(grid) * row['each']))
-    return faults + Agreement(_RATES, [all_gpus]).faults(output)
+    return faults

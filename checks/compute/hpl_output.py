@@ -5,14 +5,14 @@ Intel's HPL prints the rate with five decimals, and between result and residual 
 of the cycles it used.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
-from checks.compute.hpl_input import Configuration, of_one_run, operations
-from checks.core.reading.agreement import CTIME, Traces, exact, printed
+from checks.compute.hpl_input import Configuration
 from checks.core.reading.trials import Metric, NotMeasured, OutputRow
 
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
@@ -33,22 +33,6 @@ class Result:
     line: int
 
 
-@dataclass(frozen=True)
-class OfResults(Metric):
-    """A metric computed by `of` from all results of a run, which must match the configurations `requested`."""
-
-    rows: str | None = RESULT.pattern
-    of: Callable[[list[Result]], float] = len  # given by `metrics_of`
-    requested: tuple[Configuration, ...] = ()
-
-    def found(self, output):
-        results = results_of(output)
-        times, rest = divmod(len(results), len(self.requested))
-        if not times or rest or Counter(result.configuration for result in results) != Counter(self.requested * times):
-            raise NotMeasured('the results are not those of the configurations in HPL.dat')
-        return [OutputRow({}, self.of(results), tuple(result.line for result in results))] * times
-
-
 def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | None) -> list[Metric]:
     """Return the metrics of a run on `nodes` nodes of `peak` Flop/s each, where that is known.
 
@@ -64,8 +48,15 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
     def mean(results: list[Result]) -> float:
         return fmean(result.gflops for result in results)
 
+    def read(of: Callable[[list[Result]], float], output: str) -> list[OutputRow]:
+        results = results_of(output)
+        times, rest = divmod(len(results), len(requested))
+        if not times or rest or Counter(result.configuration for result in results) != Counter(requested * times):
+            raise NotMeasured('the results are not those of the configurations in HPL.dat')
+        return [OutputRow({}, of(results), tuple(result.line for result in results))] * times
+
     def metric(name: str, unit: str, better: str, of: Callable[[list[Result]], float], **more) -> Metric:
-        return OfResults(name, unit, better, of=of, requested=requested, **more)
+        return Metric(name, unit, better, functools.partial(read, of), **more)
 
     bounded = 'flops_dp' if peak else None
     rates = {'gflops': best} if len(requested) == 1 else {'gflops_best': best, 'gflops_mean': mean}
@@ -79,7 +70,7 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
 
 
 def results_of(output: str) -> list[Result]:
-    """Return all results in an output. Raises NotMeasured if a line is incomplete or its time contradicts its rate."""
+    """Return all results in an output. Raises NotMeasured if a line is incomplete."""
     results = []
     for number, line in enumerate(output.split('\n'), start=1):
         if not re.search(r'\bW[RC]\d', line):
@@ -88,18 +79,8 @@ def results_of(output: str) -> list[Result]:
         if match is None:
             raise NotMeasured(f'{line.strip()[:100]!r} is no complete line of results')
         n, nb, p, q = (int(match[i]) for i in range(1, 5))
-        takes = exact(operations(n) / 1e9) / printed(match[6])
-        if not of_one_run(takes, printed(match[5])):
-            raise NotMeasured(f'{line.strip()[:100]!r}: at that rate it takes {takes} s')
         results.append(Result((n, nb, p, q), float(match[5]), float(match[6]), number))
     return results
-
-
-def traces_of(output: str) -> Traces:
-    """Return the time of all systems, and the dates at which HPL 2.3 says that it began and ended each."""
-    seconds = [printed(f'{result.seconds:.2f}') for result in results_of(output)]
-    dates = re.findall(rf'^HPL_pdgesv\(\) (?:start|end) time +({CTIME})$', output, re.MULTILINE)
-    return Traces(sum(seconds, exact(0)), dates)
 
 
 def faults_of(output: str, requested: tuple[Configuration, ...]) -> list[str]:

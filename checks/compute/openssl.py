@@ -5,6 +5,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Metric
 from plumbline.record import Dim
@@ -26,7 +27,7 @@ class OpenSSLSpeed(Benchmark):
 
     descr = 'OpenSSL hash rates of one core'
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
-    requires = ''
+    valid_prog_environs = ['*']
     executable = 'openssl'
     tags = {'tutorial'}
     dims = {'algorithm': Dim('name'), 'block_bytes': Dim('size', 'B')}
@@ -36,5 +37,7 @@ class OpenSSLSpeed(Benchmark):
     def choose_runs(self):
         self.placement = one_rank_on(self.topology.cpu_of_core[:1])
         sizes = {f'block_{size}': size for size in (64, 1024, 16384)}
-        self.runs |= {run: ['speed', '-seconds', '1', '-bytes', str(n), *ALGORITHMS] for run, n in sizes.items()}
+        self.runs |= {
+            run: Execution(['speed', '-seconds', '1', '-bytes', str(n), *ALGORITHMS]) for run, n in sizes.items()
+        }
         self.metrics = [hash_rate(size, run) for run, size in sizes.items()]

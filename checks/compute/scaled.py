@@ -65,7 +65,7 @@ class ScaledBenchmark(Benchmark):
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that the site states for this benchmark."""
-        return self.partition.benchmarks.get(self.requires, {})
+        return self.partition.benchmarks.get(self.program.feature, {})
 
     @property
     def nodes_that_it_fills(self) -> int:
@@ -87,6 +87,6 @@ class ScaledBenchmark(Benchmark):
     def choose(self):
         self.tags = {'quick', 'nightly', 'acceptance'} if self.size == 'quick' else {'acceptance'}
         self.program = self.implementations[self.implementation]
-        self.requires, self.executable = self.program.feature, self.program.executable
+        self.valid_prog_environs, self.executable = [f'+{self.program.feature}'], self.program.executable
         self.executable_opts = self.program.options
         self.num_nodes = self.nodes

@@ -1,43 +1,40 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The base class of every check: stack, job, placement, metrics, references and provenance."""
+"""The base class of every check: stack, job, placement, metrics and provenance."""
 
 from __future__ import annotations
 
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
-from reframe.core.backends import getlauncher
 from reframe.core.builtins import loggable, required, run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import PerformanceError, SanityError
 from reframe.core.logging import getlogger
 
-from checks.core import budget, own_configuration, source
+from checks.core import own_configuration, source
+from checks.core.bounds import Bounded
+from checks.core.budget import Budgeted, cpus_of_others, informational, longest_trial
 from checks.core.job import again, node_sweep
-from checks.core.job import script as jobscript
-from checks.core.meters import energy
-from checks.core.placement import Placement, nodes_of
+from checks.core.job.assembly import Assembled
+from checks.core.job.spec import Execution
+from checks.core.meters.energy import Metering, metering_of
+from checks.core.placement import Placement, Request, nodes_of
 from checks.core.reading import causes
-from checks.core.reading.agreement import Traces
 from checks.core.reading.causes import Ending
-from checks.core.reading.trials import Metric, Plan, Run, mean, read_trials, variable_name
+from checks.core.reading.trials import Hooks, Metric, Plan, Planned, add_metrics, read_trials
 from checks.core.report import RecordOf
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline import checkout, evidence
-from plumbline.causes import Cause, Code, sentence
+from plumbline.causes import Cause, sentence
 from plumbline.errors import InputError, SiteError
-from plumbline.identity import Pairs, SeriesId, pairs
-from plumbline.limits import judges, tolerance_for
-from plumbline.machine.vendors import numbering
+from plumbline.identity import Pairs, pairs
 from plumbline.paths import results_directory
 from plumbline.record import EXPERIMENTAL, OWN_CONFIGURATION, Dim, Record
-from plumbline.references import load_references
 from plumbline.site.sites import Partition
 from plumbline.stacks.manifest import Installed
 from plumbline.units import UNITS
@@ -46,17 +43,17 @@ from plumbline.units import UNITS
 FEW_TRIALS = {'quick': 3, 'nightly': 3, 'acceptance': 5}
 
 
-class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
-    """A check states `requires`, `executable`, its options, `metrics`, `dims` and `placement`; the rest is done here.
+class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
+    """A check states `valid_prog_environs`, `executable`, its options, `metrics`, `dims` and `placement`.
 
     One job has `trials` trials. A trial executes the program once, or once for each of `runs` (kernels, say), each in a
     folder ``trial_<i>/<run>`` of its own that keeps stdout, stderr, the files that the program wrote and the binding of
     each rank. All that was measured is in the variable `record` of the run report.
+
+    `valid_prog_environs`: of several, any suffices. ``['*']``: what needs nothing beyond the operating system, which
+    runs in the first environ of each partition. `prerun_cmds`, `postrun_cmds`: lines around all trials.
     """
 
-    #: The feature that an environ must have, or several of which any suffices. Empty: nothing beyond the operating
-    #: system.
-    requires = variable(str)
     last_run = variable(str, value='not yet', loggable=True)  #: on real hardware: date and machine
     #: quick, nightly or acceptance: sets the number of trials unless `trials` does.
     mode = variable(str, type(None), value=None)
@@ -64,17 +61,11 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     trials = variable(int, type(None), value=None, loggable=True)
     #: Whether the launcher starts the program; otherwise it runs as one plain process on the job's first node.
     mpi = variable(bool, value=False)
-    #: Whether the program starts its ranks by itself, on some of the nodes of the job, through rank.sh.
-    starts_ranks = variable(bool, value=False)
-    #: The kind of check, as a tag: compute, gpu, memory, mpi, node or storage; empty: the name of its folder.
-    tagged_as = ''
     #: Variables of the job. Set after init: if the class has a value, ReFrame searches the call stack twice for each
     #: test for uses of the deprecated name `variables`, which takes half of the time of a listing.
     env_vars = required
-    num_nodes = variable(int, value=1, loggable=True)
-    #: Whether the check measures bytes that go between its ranks. If not, they may go through sockets, as to a file
-    #: system.
-    communicates = True
+    # ReFrame plans a variable of this name for 5.0
+    num_nodes = 1 if hasattr(rfm.RunOnlyRegressionTest, 'num_nodes') else variable(int, value=1, loggable=True)
     #: Whether the ranks hand GPU buffers to MPI; None: that depends on the build of the program.
     device_buffers: bool | None = False
     #: The file in a run's folder that holds the numbers, or a shell pattern of its name.
@@ -87,8 +78,6 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     #: any.
     metered = variable(bool, value=False)
     work_rate = ''
-    #: Whether the options of each of `runs` begin with a program; provenance then names `executable`.
-    own_programs = variable(bool, value=False)
 
     #: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
     trials_by_mode: dict[str, int] = {'quick': 3, 'nightly': 10, 'acceptance': 100}
@@ -103,21 +92,15 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     #: Least loss of performance that a limit of this check allows; None: the default of the suite.
     floor: float | None = None
     placement: Placement | None = None
-    facts: Sequence[str] = ('provenance.txt',)  # files of the job with key=value lines for the provenance
     wrapper: list[str] = []  # words before the program, such as numactl and its options
-    beside = 0.0  # CPUs of this host that others keep busy, where no scheduler chooses the node
-    before_trials: list[str] = []  # lines of the job after its stack was activated
-    after_trials: list[str] = []
-    expected_settings = 'required.tsv'  # file of the settings that a node must have to run a program
     sourcesdir = str(Path(__file__).parent / 'job' / 'parts')
     exclusive_access = True
-    maintainers = ['plumbline']
 
     def _mark_stagedir(self):  # ReFrame copies the mode of `sourcesdir`, too, and a clone may be read-only
         os.chmod(self.stagedir, 0o700 | os.stat(self.stagedir).st_mode)
         super()._mark_stagedir()
 
-    # What a check may override
+    # What a check may override, beside the hooks of its outputs
 
     @property
     def is_experimental(self) -> bool:
@@ -128,40 +111,20 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         """Return True if this case makes sense on such a node; otherwise the case is not listed."""
         return True
 
-    def sanity_faults(self, run: Run) -> list[str]:
-        """Return one sentence for each sign in a run's output or stderr that the program failed."""
-        return []
-
-    def devices_named(self, run: Run) -> list[str]:
-        """Return the GPUs on which a program says that it ran, each as ``name`` or ``name at PCI address``."""
-        return []
-
-    def traces(self, run: Run) -> Traces:
-        """Return when, where and how long the program ran, as an output without faults says."""
-        return Traces()
-
-    def complaints(self, folder: Path) -> list[str]:
-        """Return one sentence for each fault that the files of a run show; also called for a run without output."""
-        return []
-
-    def peak_of(self, metric: Metric) -> float | None:
-        """Return the physical peak of a metric in its base unit; None where unknown."""
-        peak = self.partition.peaks.get(metric.peak or '')
-        return None if peak is None else peak * self.num_nodes
-
     @property
     def sends_by_fabric(self) -> bool:
         """True if the ranks send from node to node, and not by sockets alone."""
-        between_nodes = self.mpi and self.communicates and self.num_nodes > 1
-        return bool(between_nodes and self.current_partition and self.partition.transport != 'sockets')
+        return bool(
+            self.mpi and self.num_nodes > 1 and self.current_partition and self.partition.transport != 'sockets'
+        )
 
     def nics_asked_for(self) -> Sequence[str]:
         """Return the network devices that must each carry traffic; if empty, any device of the fabric may."""
-        asked = (self.placement.nics or ()) if self.placement and not self.run_env else ()
+        alike = self.placement and not any(of.env_vars for of in self.runs.values())
+        asked = (self.placement.nics or ()) if alike else ()
         return list(dict.fromkeys(name for of_rank in asked for name in of_rank))
 
-    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
-        """Return why a measured value cannot be true or trusted; None if it can."""
+    def invalid_reason(self, metric, value, run):
         if metric.unit == '1' and metric.better == 'higher' and value > 1:
             return f'{value:.4g} of the theoretical peak'
         peak = self.peak_of(metric)
@@ -169,38 +132,23 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             return None
         return f'{value:.6g} {metric.unit} is above the physical peak of {peak / UNITS[metric.unit]:.6g}'
 
-    def derive(self, record: Record) -> None:
-        """Add the samples of the computed metrics after all trials are read."""
-
-    @property
-    def slowed(self) -> float:
-        """How many times longer a trial takes beside what others do here; 1 where a reference needs the usual size."""
-        slowed = budget.slowed_by(self.beside, len(self.topology.all_cpus))
-        rows = load_references(self.site.name).rows if slowed > 1 else ()
-        has_reference = any(row.kind != 'elsewhere' and row.id.check in (self.check, '*') for row in rows)
-        return 1.0 if has_reference else slowed
-
     # Before the run
 
     @run_after('init')
     def start_empty(self):
         if not hasattr(self, 'env_vars'):  # set by its class, or by -S env_vars=...
             self.env_vars = {}
-        self.runs: dict[str, list[str]] = {}  # name -> options of the program
-        self.run_env: dict[str, dict[str, str]] = {}  # name -> variables of that run alone
-        self.before_run: dict[str, str] = {}  # name -> a shell command just before it
+        self.runs: dict[str, Execution] = {}
         self.provenance: dict[str, str] = {}
-        self.started: dict[str, str] = {}  # name of a run -> its program
+        self.started: dict[str, str] = {}  # name of a run -> its program, once the job is assembled
         self.result: Record | None = None
         self.faults: list[Cause] = []
         self.swept: list[dict[str, Any]] = []  # in a node sweep: the record of each of its places
-        self.hurries = False  # whether the queue may allow a job less time than all trials need
 
     @run_after('init', always_last=True)
     def select(self):
-        """Choose systems and environs after the check's own hooks, which may set `requires` from a parameter."""
-        self.tags = self.tags | {self.tagged_as or Path(self.prefix).name}
-        self.tags |= {EXPERIMENTAL} if self.is_experimental else set()
+        """Choose systems and environs after the check's own hooks, which may set `valid_prog_environs`."""
+        self.tags = self.tags | {Path(self.prefix).name} | ({EXPERIMENTAL} if self.is_experimental else set())
         if self.trials is None:
             self.trials = self.trials_by_mode[self.mode or 'quick']
         self.trials_of_case = self.trials  # a further job may run fewer trials, with the same sizes
@@ -210,8 +158,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.valid_systems = [fullname for fullname in self.valid_systems if fullname == getattr(self, '.part')]
         if node_sweep.swept_nodes() and (self.local or self.extra_resources or not node_sweep.fits(self.num_nodes)):
             self.valid_systems = []
-        self.valid_prog_environs = environs_with(self.requires.split())
-        if (places := again.chosen(self)) is not None:
+        self.features = [word.removeprefix('+') for word in self.valid_prog_environs if word != '*']
+        self.valid_prog_environs = environs_with(self.features)
+        if (places := again.chosen(type(self), self.hashcode)) is not None:
             parts = [place.rpartition('+') for place in places]
             self.valid_systems = [name for name in self.valid_systems if name in {partition for partition, *_ in parts}]
             self.valid_prog_environs = [environ for *_, environ in parts]
@@ -227,115 +176,63 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         if self.site.from_reframe:
             self.provenance['configuration'] = OWN_CONFIGURATION
         if self.stack.provider == own_configuration.LOOKED_FOR and not self.is_dry_run():
-            why = own_configuration.lacking(self.current_partition, self.current_environ, self.requires.split())
+            why = own_configuration.lacking(self.current_partition, self.current_environ, self.features)
             self.skip_if(bool(why), why)
         if self.topology.cache_note:
             self.provenance['caches'] = self.topology.cache_note
         here = self.partition.entry.get('scheduler') == 'local' and not node_sweep.swept_nodes()
         if here and not self.is_dry_run():
-            self.beside = budget.cpus_of_others()
+            self.beside = cpus_of_others()
         if self.partition.max_time:  # sizes are chosen for a trial that the queue allows
-            self.trial_seconds = math.ceil(min(self.trial_seconds, budget.longest_trial(self.partition.max_time)))
+            self.trial_seconds = math.ceil(min(self.trial_seconds, longest_trial(self.partition.max_time)))
         names = self.site.name, self.partition.name, self.stack.name
         self.installed = Installed(*names) if self.stack.provider == 'spack' else None
-        if (places := again.chosen(self)) is not None:
+        if (places := again.chosen(type(self), self.hashcode)) is not None:
             place = f'{self.current_partition.fullname}+{self.stack.name}'
             self.skip_if(place not in places, 'of this check, only cases with other partitions or environs run again')
             self.job.options += places[place]  # such as the nodes on which ci/nightly runs it again
-            self.trials = again.trials_left(self, place) or self.trials
+            self.trials = again.trials_left(self.hashcode, place) or self.trials
 
-    @run_before('run')
-    def bring_stack_up(self):
-        if self.installed and not self.is_dry_run() and (fault := jobscript.bring_up(self.installed)):
-            raise SanityError(fault)
-
-    @run_before('run', always_last=True)
-    def assemble_job(self):
-        """Write the job script after the check's own hooks."""
-        if problems := self.plan().problems():
-            raise SanityError(f'{self.check}: {"; ".join(problems[:3])}')
-        ranks = self.placement.ranks_per_node
-        self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
-        # no num_cpus_per_task: a job has whole nodes, and its ranks take any of their CPUs
-        # For schedulers; counts CPUs that the system keeps, too
-        self.job.cpus_of_node = max(self.topology.all_cpus) + 1
-        self.limit_trial()
-        jobscript.limit_time(self)
-        jobscript.write_inputs(self)
-        self.env_vars |= self.placement.env_vars
-        if self.site.from_reframe:
-            own_configuration.ask_for_gpus(self)
-        if self.topology.gpus:
-            self.env_vars |= numbering()  # GPUs get the numbers of link classes
-        if self.mpi:
-            self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # else srun waits for ranks that wait for a failed one
-            jobscript.pass_buffers_of_gpus(self)
-        self.runs = self.runs or {'run': self.executable_opts}
-        self.started = {run: words[0] if self.own_programs else self.executable for run, words in self.runs.items()}
-        self.prerun_cmds = jobscript.prerun(self, jobscript.activation(self.stack, self.installed))
-        self.postrun_cmds = jobscript.postrun(self)
-        self.executable, self.executable_opts = jobscript.command(self)
-        if not self.mpi or self.starts_ranks or node_sweep.swept_nodes():
-            self.job.launcher = getlauncher('local')()
-        if node_sweep.swept_nodes():
-            self.spread_over_all_nodes()
-        else:
-            self.job.launcher.modifier, self.job.launcher.modifier_options = jobscript.end_at_limit()
-
-    def spread_over_all_nodes(self):
-        """Replace the job of one place by a job of all places, with one Slurm step for each round."""
-        start = node_sweep.step(self.num_nodes, self.num_tasks, self.num_tasks_per_node) if self.mpi else ''
-        program, options = jobscript.end_at_limit()
-        run = f'{program} {" ".join(options)} {start}{self.executable} {" ".join(self.executable_opts)}'
-        self.prerun_cmds = node_sweep.write_places(
-            Path(self.stagedir), self.num_nodes, [*self.prerun_cmds, run, *self.postrun_cmds], int(self.time_limit),
-            self.mpi,
-        )  # fmt: skip
-        self.time_limit = node_sweep.WEEK  # in effect none: each place and the allocation have a limit
-        self.executable, self.executable_opts, self.postrun_cmds = 'true', [], []
-
-    def figures_with_peaks(self, metrics: Iterable[Metric]) -> dict[str, dict[str, object]]:
-        """Return `figures` with the physical peak, in its unit, of each metric with one peak for all its series."""
-        figures = {name: dict(of) for name, of in self.figures.items()}
-        peaks: dict[str, set[float | None]] = {}
-        for metric in metrics if self.current_partition else ():  # no partition while ReFrame only describes the check
-            peak = self.peak_of(metric)
-            peaks.setdefault(metric.name, set()).add(peak and peak / UNITS[metric.unit])
-        for name, (peak, *others) in peaks.items():
-            if peak and not others:
-                figures.setdefault(name, {})['peak'] = peak
-        return figures
+    @property
+    def metering(self) -> Metering:
+        """The meters of the partition, if the check measures energy."""
+        if not self.metered:
+            return Metering()
+        rates = [metric for metric in self.metrics if metric.name == self.work_rate]
+        return metering_of(getattr(self, 'partition', None), self.trial_seconds, self.num_nodes, rates)
 
     def plan(self) -> Plan:
-        """Return what the trials of this case must measure, and how to read it."""
-        topology = self.topology if self.current_partition else None
-        own, meter = budget.informational(self.metrics) if self.below_caches else self.metrics, energy.metering_of(self)
+        """Return what the trials of this case must measure, and where it is read."""
+        is_set_up, metering = bool(self.current_partition), self.metering
+        metrics = [*(informational(self.metrics) if self.below_caches else self.metrics), *metering.metrics]
+        hardware = self.topology.hardware if is_set_up else {}
+        code = source.digest(type(self))  # type: ignore[arg-type]  # ReFrame's classes are hashable
+        record = Record(
+            self.check, self.params, tags=sorted(self.tags), trials=self.trials, dims={**self.dims, **metering.dims},
+            provenance={'suite_version': checkout.version(), 'check_code': code} | hardware | self.provenance,
+            figures=self.figures_with_peaks(metrics[: len(self.metrics)]),
+        )  # fmt: skip
+        if self.placement:
+            record.placement = {'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
+        chosen = self.job is not None and not self.is_local()  # a scheduler chose the nodes
+        runs = self.runs or {'run': Execution(())}
         return Plan(
-            check=self.check, params=self.params, tags=sorted(self.tags), dims={**self.dims, **meter.dims},
-            metrics=[*own, *meter.metrics], meter=meter.read, figures=self.figures_with_peaks(own),
-            floor=self.floor, usual_spread=self.usual_spread, trials=self.trials,
-            num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
-            over_network=self.sends_by_fabric, nics=self.nics_asked_for() if self.sends_by_fabric else (),
-            runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, programs=self.started,
-            environ=self.current_environ.name if self.current_environ else '',
-            provenance={
-                'suite_version': checkout.version(),
-                'check_code': source.digest(type(self)),  # type: ignore[arg-type]  # ReFrame's classes are hashable
-            } | (topology.hardware if topology else {}) | self.provenance,
-            near=topology.gpu_numa_ids if topology else (), archs=topology.gpus if topology else (),
-            devices_named=self.devices_named, sanity_faults=self.sanity_faults, complaints=self.complaints,
-            traces=self.traces, concurrent=self.concurrent, invalid_reason=self.invalid_reason,
-            derive=self.derive, host_of=self.host_of(),
-            looks_required=not self.current_partition or self.partition.looks == 'required',
+            add_metrics(record, metrics, self.usual_spread, self.floor), metrics,
+            {name: Planned(self.started.get(name, self.check), of.env_vars) for name, of in runs.items()},
+            Request(
+                self.placement or Placement(1, None), self.num_nodes,
+                getattr(self.job.scheduler, 'host_of', str) if chosen else None,
+                near=self.topology.gpu_numa_ids if is_set_up else (), archs=self.topology.gpus if is_set_up else (),
+                looks_required=not is_set_up or self.partition.looks == 'required',
+            ),
+            output=self.output, environ=self.current_environ.name if self.current_environ else '',
+            nics=self.nics_asked_for() if self.sends_by_fabric else None,
         )  # fmt: skip
 
-    def host_of(self) -> Callable[[str], str] | None:
-        """Return the scheduler's function node -> host name; None where no scheduler chose the nodes."""
-        if self.job is None or self.is_local():
-            return None
-        return getattr(self.job.scheduler, 'host_of', str)
-
     # After the run
+
+    def read_meters(self, folder, record, nodes):
+        self.metering.read(folder, record, nodes)
 
     @run_before('sanity')
     def read_trials(self):
@@ -348,14 +245,14 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.faults.append(Cause('site', str(error)))
         stage, plan, ending = Path(self.stagedir), self.plan(), self.ending()
         if node_sweep.swept_nodes():
-            self.swept, self.result = node_sweep.read_places(stage, plan, self.limits())
+            self.swept, self.result = node_sweep.read_places(stage, plan, self.limits(), self)
             cause = causes.of_job(ending, [], 0, ','.join(self.job.nodelist or []), plan.environ)
             self.faults += [cause] if cause else []
             self.faults += [Cause('said', each) for each in node_sweep.summary(self.swept, 'faults')]
         else:
-            nodes = nodes_of(self.job.nodelist or [], self.num_nodes, stage, plan.host_of)
+            nodes = nodes_of(self.job.nodelist or [], self.num_nodes, stage, plan.ranks.host_of)
             self.job.nodelist[:] = nodes  # the record, ReFrame's report and its log take the nodes from there
-            self.result, _ = read_trials(stage, plan, ','.join(nodes), ending)
+            self.result, _ = read_trials(stage, plan, ','.join(nodes), ending, self)
             self.faults = self.result.causes + self.faults
         try:
             self.result.evidence = evidence.pack(
@@ -385,76 +282,6 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         """Return how the job ended."""
         return Ending.of(self.job, Path(self.stagedir), self.max_pending_time)
 
-    @run_before('performance')
-    def compare_with_references(self):
-        """Make ReFrame's performance variables and references from the series that were measured."""
-        if self.is_dry_run():
-            return
-        worst = 'worst_' if self.swept else ''  # of all places
-        self.perf_variables, invalid = {}, []
-        for metric, facts, series in self.result.series():
-            name = variable_name(metric, series.dims)
-            self.perf_variables[worst + name] = sn.make_performance_function(mean, facts.unit, series)
-            if series.invalid:
-                invalid.append(f'invalid: {name}: {series.invalid}')
-        if invalid:
-            raise self.unmet('invalid', '; '.join(invalid))
-        try:
-            bounds = self.bounds()
-        except SiteError as error:
-            raise self.unmet('site', str(error)) from None
-        if self.swept:  # each place is judged by itself
-            bounds = {worst + name: (reference, None, None, unit) for name, (reference, *_, unit) in bounds.items()}
-        self.reference = {self.current_partition.fullname: bounds}
-
-    def unmet(self, code: Code, what: str) -> PerformanceError:
-        """Return the error that fails the performance phase, after its cause was added to the record."""
-        self.result.causes.append(Cause(code, what))
-        return PerformanceError(what)
-
-    def bounds(self) -> dict[str, tuple[float, float | None, float | None, str]]:
-        """Return ReFrame's reference tuples by performance variable; a reference that only warns has no thresholds.
-
-        Raises SiteError where a unit or direction differs.
-        """
-        references, tuples = load_references(self.site.name), {}
-        for metric, facts, series in self.plan().empty_record().series():
-            name = variable_name(metric, series.dims)
-            id = SeriesId(self.partition.name, self.current_environ.name, self.check, self.params, metric, series.dims)
-            tolerance = tolerance_for(self.site.tolerance, id, facts.floor, facts.usual_spread)
-            rows = judges(references, id, tolerance)
-            if not rows:
-                continue
-            reference, bound = rows[0]
-            if why := reference.mismatch(facts.quantity):
-                raise SiteError(f'{name}: {why}')
-            threshold = bound.bad / reference.mean - 1 if bound.gates else None
-            lower, upper = (threshold, None) if facts.better == 'higher' else (None, threshold)
-            tuples[name] = (reference.mean, lower, upper, facts.unit)
-        return tuples
-
-    def limits(self) -> dict[str, float]:
-        """Return the worst value that passes, by performance variable, where there is a threshold."""
-        try:
-            bounds = self.bounds()
-        except SiteError:
-            return {}  # the performance phase fails with the same error
-        return {
-            name: reference * (1 + threshold)
-            for name, (reference, lower, upper, _) in bounds.items()
-            if (threshold := upper if lower is None else lower) is not None
-        }
-
-    @run_after('performance', always_last=True)
-    def every_variable_has_a_value(self):
-        """Fail if a performance function raised (ReFrame only warns) or a place of a node sweep is beyond a limit."""
-        measured = {name.rpartition(':')[2] for name in self.perfvalues}
-        if lost := set(self.perf_variables) - measured:
-            raise self.unmet('lost-metric', f'declared and not measured: {", ".join(sorted(lost))}')
-        if breaches := node_sweep.summary(self.swept, 'breaches'):
-            more = f'; and {len(breaches) - 5} more' if breaches[5:] else ''
-            raise PerformanceError(f'{len(breaches)} of {len(self.swept)} places: {"; ".join(breaches[:5])}{more}')
-
     # What leaves with the run report
 
     @classmethod
@@ -478,18 +305,20 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         own = {name: space[name].format(getattr(self, name)) for name in space if '.' not in name and name != 'nodes'}
         return pairs(own | ({'num_nodes': self.num_nodes} if self.num_nodes > 1 else {}))
 
-    @loggable
-    @property
-    def peaks(self) -> dict[str, float]:
-        """In a dry run, for `plumbline sites --cases`: the physical peak of each series that has one, in its unit."""
-        by_name: dict[str, float] = {}
-        for metric in self.metrics if self.is_dry_run() and self.job else ():
-            if peak := self.peak_of(metric):
-                by_name |= {variable_name(metric.name, at): peak / UNITS[metric.unit] for at in metric.points()}
-        return by_name
+    def made_record(self) -> dict[str, Any] | None:
+        """Return the record; None before the check knows its node."""
+        if self.current_partition and not hasattr(self, 'topology'):
+            return None
+        if self.result is None and node_sweep.began(self.stagedir):  # the sweep ended before its last place
+            self.swept, self.result = node_sweep.read_places(Path(self.stagedir), self.plan(), {}, self)
+        record = self.result or self.plan().record
+        if job := self.job:
+            record.job = {'id': str(job.jobid), 'state': job.state, 'exitcode': job.exitcode}
+            record.job['nodes'] = list(job.nodelist or [])
+        return record.to_dict() | ({'swept': self.swept} if self.swept else {})
 
     @loggable
     @property
     def record(self) -> RecordOf:
         """The record that `plumbline ingest` reads; in a node sweep `swept` has the records of its places."""
-        return RecordOf(self)
+        return RecordOf(self.display_name, self.made_record)

@@ -28,4 +28,5 @@ class ByModel(rfm.RegressionTestPlugin):
     @run_after('init')
     def choose_model(self):
         # without a model there is no case, but ReFrame's selection names the missing feature
-        self.requires, self.executable, _ = self.models[self.model or next(iter(self.models))]
+        feature, self.executable, _ = self.models[self.model or next(iter(self.models))]
+        self.valid_prog_environs = [f'+{feature}']

@@ -244,12 +244,10 @@ def _found(partition: str, environ: str) -> frozenset[str]:
     return frozenset(re.findall(r'^has (\S+)$', output_of(['bash', '-c', '\n'.join([*load, look])]), re.MULTILINE))
 
 
-def ask_for_gpus(check) -> None:
-    """Ask for the GPUs of a node by `num_gpus_per_node`, and by each resource that takes this number alone."""
-    if not (number := len(check.topology.gpus)):
-        return
-    check.num_gpus_per_node = number
-    for name, options in check.current_partition.resources.items():
-        fields = {field for option in options for _, field, *_ in string.Formatter().parse(option) if field}
-        if fields == {'num_gpus_per_node'}:
-            check.extra_resources = check.extra_resources | {name: {'num_gpus_per_node': number}}
+def resources_of_gpus(part: SystemPartition, number: int) -> dict[str, dict[str, int]]:
+    """Return the resources of a partition that take a number of GPUs alone, with that of a node."""
+    fields = {
+        name: {field for option in options for _, field, *_ in string.Formatter().parse(option) if field}
+        for name, options in part.resources.items()
+    }
+    return {name: {'num_gpus_per_node': number} for name, of in fields.items() if of == {'num_gpus_per_node'}}

@@ -245,21 +245,33 @@ def _granted(lines: list[str]) -> Granted:
     )
 
 
-def binding_faults(
-    placement: Placement, actual: dict[str, Granted], num_nodes: int, nodes: Sequence[str] = (),
-    host_of: Callable[[str], str] | None = None, near: Sequence[int] = (), looks_required: bool = True,
-) -> list[str]:  # fmt: skip
+@dataclass(frozen=True)
+class Request:
+    """What the ranks of a job must get and keep, on `num_nodes` nodes.
+
+    `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. `near`: the NUMA domain of
+    each GPU of a node, where the site states it. `archs`: the architecture of each. `looks_required`: a program that
+    ran for seconds without a look is a fault.
+    """
+
+    placement: Placement
+    num_nodes: int = 1
+    host_of: Callable[[str], str] | None = None
+    near: Sequence[int] = ()
+    archs: Sequence[str] = ()
+    looks_required: bool = True
+
+
+def binding_faults(request: Request, actual: dict[str, Granted], nodes: Sequence[str] = ()) -> list[str]:
     """Return one sentence for each rank that did not get or keep what was requested, or did not report.
 
-    `nodes`: the nodes of the job by its scheduler; `host_of`: the scheduler's host name of a node, None where no
-    scheduler chose the nodes. `near`: the NUMA domain of each GPU of a node, where the site states it.
-    `looks_required`: a program that ran for seconds without a look is a fault.
+    `nodes`: the nodes of the job by its scheduler.
     """
-    expected, faults = placement.ranks_per_node * num_nodes, []
+    placement, expected, faults = request.placement, request.placement.ranks_per_node * request.num_nodes, []
     if len(actual) != expected:
         faults.append(f'{expected} ranks were requested, {len(actual)} reported their binding')
-    if host_of:
-        faults += _host_faults(actual, nodes, host_of)
+    if request.host_of:
+        faults += _host_faults(actual, nodes, request.host_of)
     for rank, has in actual.items():
         local_rank = int(rank.rpartition('.')[2])
         for name, what in (
@@ -274,14 +286,14 @@ def binding_faults(
             if lists is not None and requested != got:
                 faults.append(f'rank {rank} was requested to {what} {sorted(requested)} and got {sorted(got)}')
         moved = has.watched.faults(has.cpus, UNBOUND | placement.env_vars) + _gpu_faults(placement, has)
-        moved += [unseen] if looks_required and (unseen := has.watched.unseen(has.after)) else []
+        moved += [unseen] if request.looks_required and (unseen := has.watched.unseen(has.after)) else []
         faults += [f'rank {rank}: {fault}' for fault in moved]
     switches = [has.switch or 'one that Slurm does not name' for has in actual.values()]
     named = all(has.switch for has in actual.values())
     if placement.switches and not (named and (len(set(switches)) == 1) == (placement.switches == 'same')):
         names = ' and '.join(switches)
         faults.append(f'{placement.switches} switches of the nodes were requested, and they are {names}')
-    return faults + _relation_faults(placement, actual) + _device_faults(actual) + _order_faults(actual, near)
+    return faults + _relation_faults(placement, actual) + _device_faults(actual) + _order_faults(actual, request.near)
 
 
 def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Callable[[str], str]) -> list[str]:

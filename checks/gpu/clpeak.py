@@ -8,6 +8,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
+from checks.core.job.spec import Execution
 from checks.core.placement import one_process
 from checks.core.reading.trials import Metric, by_trial, series_of
 from checks.core.topology import on_this_system
@@ -70,7 +71,7 @@ class ClPeak(Benchmark):
 
     descr = 'clpeak on an OpenCL device'
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), as two devices of PoCL 3.1; not yet on a GPU'
-    requires = 'clpeak'
+    valid_prog_environs = ['+clpeak']
     executable = 'clpeak'
     output = OUTPUT
     tags = {'nightly', 'acceptance'}
@@ -93,7 +94,7 @@ class ClPeak(Benchmark):
             self.env_vars['POCL_MAX_PTHREAD_COUNT'] = max(1, len(self.topology.all_cpus) - 1)
         self.metrics = [m for test in self.tests for m in metrics_of(test, memory if test == 'bandwidth' else None)]
         where = ['-d', str(self.device if self.placement.devices is None else 0), '--enable-xml-dump', '-f', OUTPUT]
-        self.runs |= {test: [*where, TESTS[test][0]] for test in self.tests}
+        self.runs |= {test: Execution([*where, TESTS[test][0]]) for test in self.tests}
 
     def sanity_faults(self, run):
         facts = dict(re.findall(r'(platform name|device name|driver_version)="(.*?)"', run.output))

@@ -6,7 +6,7 @@ copies powers of two from 2^8 on.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -28,7 +28,8 @@ MODELS: Models = {
     'cuda': ('comm-scope-cuda', 'comm_scope', NVIDIA.arch),
     'hip': ('comm-scope-hip', 'comm_scope', AMD.arch),
 }
-SMALL, LARGE = 2**8, 2**30
+# The metrics of copies, each with the bytes that are copied
+COPIES = ((Metric('latency', 'us', 'lower'), 2**8), (Metric('bandwidth', 'GB/s', 'higher'), 2**30))
 
 
 def numa_ids(topology: Topology, device: int) -> list[int]:
@@ -73,19 +74,19 @@ class CommScope(ByModel, Benchmark):
                 'Spack stack, or with -S as_root=true'
             )
 
-    def run_benchmarks(self, metrics: list[scope.OfBenchmark], derived: list[Metric]):
-        """Set metrics, options and time limit. Copies reset their devices before each round, about a second."""
+    def run_benchmarks(self, metrics: Mapping[str, Metric], derived: Sequence[Metric]):
+        """Set metrics, by the benchmark that each reads, options and time limit.
+
+        Copies reset their devices before each round, which takes about a second.
+        """
         self.placement = one_process(self.topology, range(len(self.topology.gpus)))
-        self.metrics = [replace(metric, repetitions=self.repetitions) for metric in metrics] + derived
-        self.names = list(dict.fromkeys(metric.rows or '' for metric in metrics))
+        self.metrics = [scope.reading(metric, name, self.repetitions) for name, metric in metrics.items()] + [*derived]
+        self.names = [*metrics]
         self.executable_opts = scope.options_of(self.names, self.min_time, self.repetitions)
         self.trial_time_limit = 60 + 15 * len(self.names) * self.repetitions
 
     def sanity_faults(self, run):
         return scope.faults_of(run.output, self.names)
-
-    def traces(self, run):
-        return scope.traces_of(run.output)
 
     def whole(self, series: list[Series]) -> bool:
         """Return True if each of these series has a sample of each trial."""
@@ -123,12 +124,13 @@ class CommScopeKernel(CommScopeDevice):
 
     @run_after('setup')
     def choose_benchmarks(self):
-        metrics = []
-        for numa in self.domains:
-            for name, benchmark in (('launch', scope.launch), ('wait', scope.wait)):
-                its = benchmark(self.model, numa, self.device)
-                metrics.append(scope.time(name, its, judged=False, domain=numa))
-        self.run_benchmarks(metrics, [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')])
+        derived = [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')]
+        metrics = {
+            benchmark(self.model, numa, self.device): replace(metric, dims={'domain': numa}, judged=False)
+            for numa in self.domains
+            for metric, benchmark in zip(derived, (scope.launch, scope.wait), strict=True)
+        }
+        self.run_benchmarks(metrics, derived)
 
     def derive(self, record):
         """Take the domain that launches fastest as the best."""
@@ -147,14 +149,17 @@ class CommScopeHostDevice(CommScopeDevice):
 
     @run_after('setup')
     def choose_benchmarks(self):
-        metrics, derived = [], [Metric('latency', 'us', 'lower'), Metric('bandwidth', 'GB/s', 'higher')]
-        derived += [replace(metric, expected={'direction': [*self.directions]}) for metric in derived]
-        for way, benchmark in self.directions.items():
-            for numa in self.domains:
-                small, large = (benchmark(self.model, numa, self.device, size) for size in (SMALL, LARGE))
-                metrics.append(scope.time('latency', small, SMALL, judged=False, direction=way, domain=numa))
-                metrics.append(scope.rate('bandwidth', large, LARGE, judged=False, direction=way, domain=numa))
-        self.run_benchmarks(metrics, derived)
+        metrics = {
+            benchmark(self.model, numa, self.device, size): replace(
+                metric, dims={'direction': way, 'domain': numa}, judged=False
+            )
+            for way, benchmark in self.directions.items()
+            for numa in self.domains
+            for metric, size in COPIES
+        }
+        means = [metric for metric, _ in COPIES]
+        of_ways = [replace(metric, expected={'direction': [*self.directions]}) for metric in means]
+        self.run_benchmarks(metrics, means + of_ways)
 
     def derive(self, record):
         """Take the domain with the highest bandwidth of both directions as the best."""
@@ -194,22 +199,18 @@ class CommScopeDevicePair(CommScope):
     @run_after('init')
     def choose_modes(self):
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if self.pairs == 'first' else set())
-        if self.pairs == 'all':
-            # 28 pairs are 56 benchmarks, each of which resets two devices several times
-            self.trials_by_mode = self.trials_by_mode | {'acceptance': 10}
 
     @run_after('setup')
     def choose_benchmarks(self):
-        metrics, derived = [], []
-        ways = {'': self.copy}
+        metrics, derived, ways = {}, [], {'': self.copy}
         if self.peer_access and self.model == 'cuda':
             ways['peer_'] = scope.device_to_peer
         for way, benchmark in ways.items():
-            derived += [Metric(f'{way}latency', 'us', 'lower'), Metric(f'{way}bandwidth', 'GB/s', 'higher')]
+            means = [(replace(metric, name=f'{way}{metric.name}'), size) for metric, size in COPIES]
+            derived += [mean_of_pairs for mean_of_pairs, _ in means]
             for pair in gpu_pairs(self.topology, self.link_class, self.pairs):
-                ids = '{}-{}'.format(*pair)
-                metrics.append(scope.time(f'{way}latency', benchmark(*pair, SMALL), SMALL, pair=ids))
-                metrics.append(scope.rate(f'{way}bandwidth', benchmark(*pair, LARGE), LARGE, pair=ids))
+                for mean_of_pairs, size in means:
+                    metrics[benchmark(*pair, size)] = replace(mean_of_pairs, dims={'pair': '{}-{}'.format(*pair)})
         self.run_benchmarks(metrics, derived)
 
     def copy(self, source: int, target: int, size: int) -> str:

@@ -11,11 +11,11 @@ import functools
 import json
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from checks.core.reading.agreement import Traces
 from checks.core.reading.trials import Metric, NotMeasured, OutputRow
 from plumbline.units import UNITS
 
@@ -78,39 +78,36 @@ def options_of(names: list[str], seconds: float, repetitions: int = 1) -> list[s
 # The numbers
 
 
-@dataclass(frozen=True)
-class OfBenchmark(Metric):
-    """The time of the benchmark whose name is `rows`, mean of its `repetitions`; in a unit of rate, `bytes` by time."""
+def reading(metric: Metric, name: str, repetitions: int = 1) -> Metric:
+    """Return the metric with a reader of the benchmark `name`: its mean time or, in a unit of rate, bytes by time."""
 
-    bytes: int = 0
-    repetitions: int = 1
+    def read(output: str) -> Iterator[OutputRow]:
+        seconds = fmean(seconds_of(output, name, repetitions))
+        rate = metric.unit.endswith('/s')
+        yield OutputRow({}, (bytes_of(name) / seconds if rate else seconds) / UNITS[metric.unit])
 
-    def found(self, output):
-        seconds = fmean(seconds_of(output, self.rows or '', self.bytes, self.repetitions))
-        return [OutputRow({}, (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit])]
-
-
-def time(metric: str, benchmark: str, size: int = 0, judged: bool = True, **dims: object) -> OfBenchmark:
-    return OfBenchmark(metric, 'us', 'lower', benchmark, dims, judged=judged, bytes=size)
+    return replace(metric, read=read)
 
 
-def rate(metric: str, benchmark: str, size: int, judged: bool = True, **dims: object) -> OfBenchmark:
-    return OfBenchmark(metric, 'GB/s', 'higher', benchmark, dims, judged=judged, bytes=size)
+def bytes_of(name: str) -> int:
+    """Return the bytes that an iteration of a benchmark copies; 0 if it copies none."""
+    size = re.search(r'/log2\(N\):([0-9]{1,2})/', name)
+    return 2 ** int(size[1]) if size else 0
 
 
-def seconds_of(output: str, name: str, size: int = 0, repetitions: int = 1) -> list[float]:
-    """Return the seconds of an iteration, which copies `size` bytes, in each repetition. Raises NotMeasured."""
+def seconds_of(output: str, name: str, repetitions: int = 1) -> list[float]:
+    """Return the seconds of an iteration in each repetition. Raises NotMeasured."""
     # repetitions, and their mean, median and deviation, have the same run_name
     entries = [entry for entry in _entries(output) if entry.get('run_name') == name]
     if repetitions > 1:
         entries = [entry for entry in entries if entry.get('run_type') != 'aggregate']
     if len(entries) != repetitions:
         raise NotMeasured(f'{name} is there {len(entries)} times, expected {repetitions}')
-    return [_seconds(name, entry, size) for entry in entries]
+    return [_seconds(name, entry) for entry in entries]
 
 
-def _seconds(name: str, entry: dict[str, Any], size: int) -> float:
-    """Return the seconds of an iteration, which must agree with the printed rate. Raises NotMeasured."""
+def _seconds(name: str, entry: dict[str, Any]) -> float:
+    """Return the seconds of an iteration. Raises NotMeasured."""
     for sign, words in (('error_occurred', 'error_message'), ('skipped', 'skip_message')):
         if entry.get(sign):
             raise NotMeasured(f'{name} did not run: {entry.get(words) or "no reason given"}')
@@ -118,25 +115,9 @@ def _seconds(name: str, entry: dict[str, Any], size: int) -> float:
         raise NotMeasured(f'{name} is of type {entry.get("run_type")!r}, expected iteration')
     if (unit := entry.get('time_unit')) not in _TIMES:
         raise NotMeasured(f'{name} has time_unit {unit!r}, expected one of {", ".join(_TIMES)}')
-    if size and _number(entry, 'bytes') != size:
+    if (size := bytes_of(name)) and _number(entry, 'bytes') != size:
         raise NotMeasured(f'{name} copied {entry["bytes"]:.0f} bytes, expected {size}')
-    seconds = _number(entry, 'real_time') * UNITS[unit]
-    counter = 'bytes_per_second' if size else 'items_per_second'
-    per_second = _number(entry, counter)
-    if not math.isclose(seconds * per_second, size or 1, rel_tol=1e-6):
-        raise NotMeasured(f'{name} has a time of {seconds:.6g} s, which its {counter}, {per_second:.6g}, contradicts')
-    return seconds
-
-
-def traces_of(output: str) -> Traces:
-    """Return the traces of a run: the time of all iterations, and the date and host that Google Benchmark prints."""
-    context = _document(output).get('context') or {}
-    dates, hosts = ([context[key]] if isinstance(context.get(key), str) else [] for key in ('date', 'host_name'))
-    ran = [entry for entry in _entries(output) if entry.get('run_type') == 'iteration']
-    seconds = sum(
-        _number(entry, 'iterations') * _number(entry, 'real_time') * UNITS[entry['time_unit']] for entry in ran
-    )
-    return Traces(seconds, dates, hosts=hosts)
+    return _number(entry, 'real_time') * UNITS[unit]
 
 
 def faults_of(output: str, names: list[str]) -> list[str]:

@@ -11,10 +11,10 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
+from checks.core.job.spec import Execution
 from checks.core.meters.health import state_of
 from checks.core.nodes import ByModel
 from checks.core.placement import Models, Placement, cpus_of_devices, models_of_this_system, one_process
-from checks.core.reading.agreement import Traces
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import by_trial, series_of
 from checks.gpu import gemm_output as gemm
@@ -70,10 +70,12 @@ class Gemm(ByModel, Benchmark):
             return
         self.placement = one_process(self.topology, range(len(self.topology.gpus)))
         for precision in self.precisions:
-            self.runs[precision] = gemm.options_of(precision, DURATIONS[self.size])
-            self.run_env[precision] = {'CORALGEMM_TF32': '1'} if precision == 'tf32' else {}
-            if self.size == 'burn':  # a look takes longer than 0.1 % of the seconds of a sniff
-                self.before_run[precision] = f'bash ../../gpus.sh > {STATE} &'
+            self.runs[precision] = Execution(
+                gemm.options_of(precision, DURATIONS[self.size]),
+                {'CORALGEMM_TF32': '1'} if precision == 'tf32' else {},
+                # a look takes longer than 0.1 % of the seconds of a sniff
+                before=f'bash ../../gpus.sh > {STATE} &' if self.size == 'burn' else '',
+            )
             self.metrics += gemm.metrics_of(
                 precision, self.devices, f'device_flops_{precision}' in self.partition.peaks
             )
@@ -84,9 +86,6 @@ class Gemm(ByModel, Benchmark):
         if self.size == 'burn':
             run.provenance[f'gpus_{run.name}'] = state_of(text_of(run.folder / STATE)) or 'the node did not say'
         return gemm.coral_faults(run.output, len(self.devices), DURATIONS[self.size])
-
-    def traces(self, run):
-        return Traces() if self.mpi else gemm.coral_traces(run.output)
 
     def derive(self, record):
         for precision in () if self.mpi else self.precisions:

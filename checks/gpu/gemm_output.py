@@ -9,11 +9,9 @@ the sum of all ranks, for one precision after the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from statistics import median
 
-from checks.core.reading.agreement import Traces
 from checks.core.reading.trials import Metric, NotMeasured, OutputRow
 
 #: Precision -> types of A and B, of C, and of the sums, in CoralGemm's words; further words.
@@ -59,15 +57,13 @@ def rows_of(output: str) -> list[list[float]]:
     return [[float(number) for number in line.split()] for line in lines if re.fullmatch(rf'( +{_NUMBER})+ *', line)]
 
 
-@dataclass(frozen=True)
-class OfDevices(Metric):
-    """The rate of each device: the median of the second half of the rows, when the device is warm."""
-
-    def found(self, output):
-        if not (rows := rows_of(output)):
-            raise NotMeasured('there is no row of rates')
-        *rates, _ = zip(*rows[len(rows) // 2 :], strict=False)
-        return [OutputRow({'device': str(device)}, median(of_device)) for device, of_device in enumerate(rates)]
+def rates_of_devices(output: str) -> Iterator[OutputRow]:
+    """Yield the rate of each device: the median of the second half of the rows, when the device is warm."""
+    if not (rows := rows_of(output)):
+        raise NotMeasured('there is no row of rates')
+    *rates, _ = zip(*rows[len(rows) // 2 :], strict=False)
+    for device, of_device in enumerate(rates):
+        yield OutputRow({'device': str(device)}, median(of_device))
 
 
 def metrics_of(precision: str, devices: Sequence[int], with_peak: bool) -> list[Metric]:
@@ -75,8 +71,8 @@ def metrics_of(precision: str, devices: Sequence[int], with_peak: bool) -> list[
     dims, of_devices = {'precision': precision}, {'device': devices}
     fraction = [Metric('peak_fraction', '1', 'higher', dims=dims, judged=False)] if with_peak else []
     return [
-        OfDevices('flops', 'TFlop/s', 'higher', precision, dims, of_devices, scale=1e-3, run=precision,
-                  peak=f'device_flops_{precision}', judged=False),
+        Metric('flops', 'TFlop/s', 'higher', rates_of_devices, dims, of_devices, scale=1e-3, run=precision,
+               peak=f'device_flops_{precision}', judged=False),
         Metric('slowest', 'TFlop/s', 'higher', dims=dims),
         Metric('all', 'TFlop/s', 'higher', dims=dims),
         *fraction,
@@ -103,11 +99,6 @@ def coral_faults(output: str, devices: int, seconds: int) -> list[str]:
     if not times or times[-1] < seconds or times != sorted(times):
         return [f'it ended after {times[-1] if times else 0} s, expected at least {seconds}, in ascending order']
     return []
-
-
-def coral_traces(output: str) -> Traces:
-    """Return the run time: the seconds since the start in the last row."""
-    return Traces(rows_of(output)[-1][-1])
 
 
 def onemkl_faults(output: str) -> list[str]:

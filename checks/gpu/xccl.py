@@ -5,6 +5,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.job.spec import Execution
 from checks.core.nodes import OnNodes
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for
 from checks.core.reading.outputs import text_of
@@ -27,9 +28,8 @@ class XcclTests(OnNodes, Benchmark):
 
     descr = 'NCCL or RCCL collectives'
     last_run = 'not yet on a GPU'
-    requires = ' '.join(feature for feature, *_ in MODELS.values())
+    valid_prog_environs = [f'+{feature}' for feature, *_ in MODELS.values()]
     mpi = True
-    own_programs = True
     dims = {'collective': Dim('name'), 'message_bytes': Dim('size', 'B')}
     usual_spread = 0.02  # a guess: no source has several sessions
     seconds = 120
@@ -50,7 +50,7 @@ class XcclTests(OnNodes, Benchmark):
         self.ranks = len(gpus) * self.num_nodes
         self.sizes, self.metrics = xccl.sizes_of(self.ranks), []
         for name in xccl.OF_NETWORK:
-            self.runs[name] = [f'{name}_perf', *xccl.options_of(self.sizes)]
+            self.runs[name] = Execution(xccl.options_of(self.sizes), program=f'{name}_perf')
             self.metrics += xccl.metrics_of(name, self.sizes, self.ranks)
         self.executable = 'all_reduce_perf'
         self.env_vars |= {'NCCL_DEBUG': 'INFO', 'NCCL_DEBUG_SUBSYS': 'INIT,NET,TUNING', 'NCCL_DEBUG_FILE': LOG}
@@ -79,6 +79,3 @@ class XcclTests(OnNodes, Benchmark):
         fallbacks = xccl.fallbacks_of(log, self.topology.nics, fabric, direct) if self.sends_by_fabric else []
         faults = xccl.faults_of(run.output, run.name, self.sizes, self.ranks)
         return fallbacks + faults + xccl.iteration_faults(run.output)
-
-    def traces(self, run):
-        return xccl.traces_of(run.output)

@@ -8,15 +8,13 @@ times a factor of the collective, so that it compares with a link whatever the r
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from checks.core.reading import trials
-from checks.core.reading.agreement import Agreement, Claim, Traces, exact, printed
-from checks.core.reading.trials import Metric, NotMeasured
+from checks.core.reading.trials import Metric, NotMeasured, OutputRow
 
 #: Collective -> function of the ranks: bytes that cross a link for each byte of the message.
 FACTORS = {
@@ -44,15 +42,10 @@ OF_NETWORK = {
 LARGEST = 2**30
 ITERATIONS, WARMUPS = 20, 5
 SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
-_DIGITS = r'[0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{2})?'
-_NUMBER = f'({_DIGITS})'
+_NUMBER = r'([0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{2})?)'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
 _CHOICE = r'(?: +[A-Za-z]\w* +[A-Z]\w* +[0-9]{1,4})?'  # algorithm, protocol and channels, by an option of rccl-tests
 _ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +([a-z]\w+) +([a-z]+) +(?:-1|0){_WAY}{_WAY}{_CHOICE} *')
-_NAMED_ROW = r'^ *(?P<size>[0-9]{1,15}) +[0-9]+ +[a-z]\w+ +[a-z]+ +(?:-1|0)' + ''.join(
-    rf' +(?P<time_{way}>{_DIGITS}) +(?P<algorithm_{way}>{_DIGITS}) +(?P<bus_{way}>{_DIGITS}) +(?:[0-9.e+]+|N/A)'
-    for way in (0, 1)
-)
 KINDS = (('float', 'sum'), ('float', 'none'))  # type and operation of the rows, as the check asks for them
 _CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*?\S)(?: +comm 0x.*)?$', re.MULTILINE)
 # How NCCL numbers what it names since 2.23 (src/include/device.h)
@@ -105,28 +98,22 @@ def rows_of(output: str, sizes: Sequence[int] = ()) -> list[SizeRow]:
     return [row_of(line, fields) for line, text in lines if (fields := _ROW.fullmatch(text))]
 
 
-@dataclass(frozen=True)
-class Rate(Metric):
-    """The rate of each size times `factor`, from its time, which has more digits than the printed rate."""
-
-    factor: float = 1
-
-    def found(self, output):
-        if not (rows := rows_of(output, [int(str(size)) for size in self.expected['message_bytes']])):
-            raise NotMeasured('there is no row of a message size')
-        return [
-            trials.OutputRow({'message_bytes': str(row.asked)}, self.factor * row.size / row.seconds / 1e9, (row.line,))
-            for row in rows
-            if row.seconds
-        ]
-
-
 def metrics_of(collective: str, sizes: Sequence[int], ranks: int) -> list[Metric]:
     """Return both rates of a collective; bus bandwidth of the largest size is judged."""
     expected, last = {'message_bytes': sizes}, str(sizes[-1])
+
+    def rates(factor: float, output: str) -> Iterator[OutputRow]:
+        """Yield the rate of each size by its time, which has more digits than the printed rate."""
+        if not (rows := rows_of(output, sizes)):
+            raise NotMeasured('there is no row of a message size')
+        for row in rows:
+            if row.seconds:
+                rate = factor * row.size / row.seconds / 1e9
+                yield OutputRow({'message_bytes': str(row.asked)}, rate, (row.line,))
+
     return [
-        Rate(name, 'GB/s', 'higher', collective, {'collective': collective}, expected, run=collective, judged=judged,
-             factor=factor)
+        Metric(name, 'GB/s', 'higher', functools.partial(rates, factor), {'collective': collective}, expected,
+               run=collective, judged=judged)
         for name, factor, judged in (
             ('algorithm_bandwidth', 1, False),
             ('bus_bandwidth', FACTORS[collective](ranks), lambda at: at['message_bytes'] == last),
@@ -159,7 +146,7 @@ def faults_of(
         faults.append(f'expected one row for each of {sizes[0]} to {sizes[-1]} bytes, in this order; found {len(rows)}')
     if (seen := len(re.findall(r'^# +Rank +[0-9]+ ', output, re.MULTILINE))) != ranks:
         faults.append(f'expected {ranks} ranks, found {seen}')
-    return faults + agreement(collective, ranks).faults(output)
+    return faults
 
 
 def iteration_faults(output: str) -> list[str]:
@@ -170,28 +157,9 @@ def iteration_faults(output: str) -> list[str]:
     ]
 
 
-def agreement(collective: str, ranks: int) -> Agreement:
-    """Return what must hold in each row, out of place (``_0``) and in place (``_1``)."""
-    factor, claims = FACTORS[collective](ranks), []
-    for way, name in enumerate(('out of place', 'in place')):
-        claims += [
-            Claim(f'time and algorithm bandwidth {name}', lambda row, way=way: (
-                row[f'time_{way}'] * row[f'algorithm_{way}'] * 1e3, row['size'])),
-            Claim(f'time and bus bandwidth {name} on {ranks} ranks', lambda row, way=way: (
-                row[f'time_{way}'] * row[f'bus_{way}'] * 1e3, factor * row['size'])),
-        ]  # fmt: skip
-    return Agreement(_NAMED_ROW, claims, whole=('time_0', 'time_1'))
-
-
-def traces_of(output: str) -> Traces:
-    """Return the time of the measured iterations, both ways, and the nodes of the ranks."""
-    each = [
-        printed(match[f'time_{way}'], whole=True)
-        for match in re.finditer(_NAMED_ROW, output, re.MULTILINE)
-        for way in (0, 1)
-    ]
-    hosts = set(re.findall(r'^# +Rank +[0-9]+ .* on +(\S+) device ', output, re.MULTILINE))
-    return Traces(1e-6 * ITERATIONS * sum(each, exact(0)), hosts=hosts)
+def hosts_of(output: str) -> list[str]:
+    """Return the nodes of the ranks, sorted."""
+    return sorted({*re.findall(r'^# +Rank +[0-9]+ .* on +(\S+) device ', output, re.MULTILINE)})
 
 
 def devices_of(output: str) -> list[str]:

@@ -14,7 +14,6 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 import plumbline
 from checks.core.benchmark import Benchmark
-from checks.core.job import script as jobscript
 from checks.core.placement import LISTS, OSU_MODELS, Placement, cpus_of_devices, models_for, one_rank_on
 from checks.core.reading.trials import Metric, series_of
 from checks.core.topology import on_this_system
@@ -68,26 +67,9 @@ def rails_of(topology, buffers):
     return rails, Placement(2, cores[:2], devices=((0,), (1,)), gpu=gpu) if cores[1:] else None
 
 
-def plan_of(check):
-    """Return the plan of the ladder that ``on_node.py`` reads, of JSON types."""
-    size, repeat = check.message_bytes, ['-i', str(check.iterations), '-x', '2']
-    device = ['-d', check.placement.gpu] if check.placement.gpu else []
-    return {
-        'start': shlex.split(' '.join([STARTS[check.topology.launcher], *check.job.launcher.options])),
-        'cpus': len(check.topology.all_cpus),
-        'pair': ['osu_bw', '-m', f'{size}:{size}', *repeat, *device, *['D', 'D'] * bool(device)],
-        'group': ['osu_allreduce', '-m', f'{16 * size}:{16 * size}', *repeat, *device],
-        'rails': [rail.env_vars for rail in check.rails], 'within': check.within and check.within.env_vars,
-        'lists': list(LISTS.values()), 'rounds': check.rounds, 'seconds': check.seconds,
-        'places': {node: sorted(places) for node, places in locations(check.site.name).items()},
-        'limit': check.pair_seconds, 'tolerance': check.tolerance, 'sustain': check.sustain,
-    }  # fmt: skip
-
-
-def write_inputs(check):
-    """Write the plan and the needed files of the suite into the case's folder."""
-    stage, here = Path(check.stagedir), Path(__file__).parent
-    (stage / 'ladder.json').write_text(json.dumps(plan_of(check)))
+def copy_modules(stage: Path):
+    """Copy the needed files of the suite into the case's folder."""
+    here = Path(__file__).parent
     shutil.copy(here / 'on_node.py', stage / 'ladder.py')
     for name in MODULES:
         package = here.parents[1] if name.startswith('checks') else Path(plumbline.__file__).parents[1]
@@ -126,8 +108,7 @@ class NodeLadder(Benchmark):
 
     descr = 'Slow nodes, rails, pairs and switches by name'
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), 64 virtual nodes of Slurm, a network link each'
-    mpi = starts_ranks = True
-    tagged_as = 'mpi'
+    mpi = True
     executable = sys.executable
     nodes = parameter(on_this_system(node_counts_of), loggable=True)
     buffers = parameter(['host', 'device'], loggable=True)
@@ -152,9 +133,10 @@ class NodeLadder(Benchmark):
 
     @run_after('init')
     def choose(self):
-        self.requires = 'osu' if self.buffers == 'host' else ' '.join(feature for feature, *_ in OSU_MODELS.values())
+        of_devices = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
+        self.valid_prog_environs = ['+osu'] if self.buffers == 'host' else of_devices
         self.num_nodes = min(self.nodes or 1, self.most_nodes or self.nodes or 1)
-        self.tags = {'acceptance'} | ({'nightly'} if self.num_nodes <= EVERY_NIGHT else set())
+        self.tags = {'mpi', 'acceptance'} | ({'nightly'} if self.num_nodes <= EVERY_NIGHT else set())
 
     @run_after('setup')
     def place(self):
@@ -167,9 +149,29 @@ class NodeLadder(Benchmark):
 
     @run_before('run')
     def write_plan(self):
-        jobscript.pass_buffers_of_gpus(self)
-        write_inputs(self)
+        self.pass_gpu_buffers()
+        Path(self.stagedir, 'ladder.json').write_text(json.dumps(self.ladder()))
+        copy_modules(Path(self.stagedir))
         self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
+
+    def ladder(self):
+        """Return the plan of the ladder that ``on_node.py`` reads, of JSON types."""
+        size, repeat = self.message_bytes, ['-i', str(self.iterations), '-x', '2']
+        device = ['-d', self.placement.gpu] if self.placement.gpu else []
+        return {
+            'start': shlex.split(' '.join([STARTS[self.topology.launcher], *self.job.launcher.options])),
+            'cpus': len(self.topology.all_cpus),
+            'pair': ['osu_bw', '-m', f'{size}:{size}', *repeat, *device, *['D', 'D'] * bool(device)],
+            'group': ['osu_allreduce', '-m', f'{16 * size}:{16 * size}', *repeat, *device],
+            'rails': [rail.env_vars for rail in self.rails], 'within': self.within and self.within.env_vars,
+            'lists': list(LISTS.values()), 'rounds': self.rounds, 'seconds': self.seconds,
+            'places': {node: sorted(places) for node, places in locations(self.site.name).items()},
+            'limit': self.pair_seconds, 'tolerance': self.tolerance, 'sustain': self.sustain,
+        }  # fmt: skip
+
+    def job_spec(self):
+        """Start the ladder on the first node as it is: it starts the ranks, each through rank.sh."""
+        return replace(super().job_spec(), through_rank=False)
 
     def peak_of(self, metric):
         """Bound pairs by the network devices of a rail. An allreduce sends all bytes at least once from each node."""

@@ -9,15 +9,15 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
+from checks.core.job.spec import Execution
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import Placement
 from checks.core.reading.trials import Metric, mean, series_of
 from checks.core.topology import Topology, on_this_system, topologies
-from checks.memory.babelstream_base import BINDINGS, KERNEL, PASSES, START, BabelStream
+from checks.memory.babelstream_base import BINDINGS, KERNEL, PASSES, START, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
 from plumbline.record import Dim
 
-SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
 MEBI = 2**20
 
 
@@ -30,7 +30,7 @@ class BabelStreamOnHost(BabelStream):
     """One process that may use the whole node; OpenMP places its threads."""
 
     metered, work_rate = True, 'bandwidth'
-    requires = 'babelstream-omp'
+    valid_prog_environs = ['+babelstream-omp']
     executable = 'omp-stream'
 
     def whole_node(self, threads: int, proc_bind: str | None = None, places: str | None = None) -> Placement:
@@ -104,7 +104,7 @@ class BabelStreamBest(Benchmark):
 
     descr = 'BabelStream, best over kernels and bindings'
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), OpenMP'
-    requires = 'babelstream-omp'
+    valid_prog_environs = ['+babelstream-omp']
     tags = {'nightly', 'acceptance'}
     local = True
     executable = 'true'
@@ -160,8 +160,8 @@ class BabelStreamThreads(BabelStreamOnHost):
         self.metrics, runs = [], list(itertools.product(('close', 'spread'), counts))
         for (proc_bind, threads), elements in zip(runs, self.doubles(*(count for _, count in runs)), strict=True):
             run = f'{proc_bind}_{threads}'
-            self.runs[run] = self.stream(elements, run)
-            self.run_env[run] = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': proc_bind}
+            of_run = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': proc_bind}
+            self.runs[run] = Execution(self.stream(elements, run), of_run)
             self.metrics.append(bandwidth(run, proc_bind=proc_bind, threads=threads))
         self.placement = self.whole_node(cores, 'close', 'cores')
 
@@ -187,7 +187,7 @@ class BabelStreamSizes(BabelStreamOnHost):
         self.repeat_in_time(PASSES * 8 * sum(swept) / self.rate(len(cpus)), len(swept))
         for elements in swept:
             run = f'elements_{elements}'
-            self.runs[run] = self.stream(elements, run)
+            self.runs[run] = Execution(self.stream(elements, run))
             peak = 'memory_bandwidth' if elements >= beyond_caches else None
             self.metrics.append(bandwidth(run, peak, elements=elements))
         self.placement = self.whole_node(len(cpus), 'spread', 'cores')

@@ -4,10 +4,11 @@
 from reframe.core.builtins import variable
 
 from checks.core.benchmark import Benchmark
-from checks.memory.babelstream_output import faults_of, traces_of
+from checks.memory.babelstream_output import faults_of
 from plumbline.record import Dim
 
 KERNEL = {'kernel': Dim('name')}
+SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
 FEWEST_REPETITIONS = 15  # the best of 15 is close to the best of 100
 PASSES = 16  # over an array in a repetition of all kernels, with the reads before writes
 START = 3.0  # seconds until the arrays are filled
@@ -51,6 +52,3 @@ class BabelStream(Benchmark):
             f'the program says: {line}' for line in run.errors.splitlines() if line.startswith('Validation failed')
         ]
         return failures + faults_of(run.output, self.elements[run.name], self.repetitions)
-
-    def traces(self, run):
-        return traces_of(run.output, self.repetitions)

@@ -6,6 +6,7 @@ import re
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
+from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel
 from checks.core.placement import (
     Models,
@@ -16,7 +17,7 @@ from checks.core.placement import (
     one_process,
 )
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
-from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, BabelStream
+from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
@@ -106,8 +107,8 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
         self.metrics = [Metric('slowest', 'GB/s', 'higher'), Metric('all', 'GB/s', 'higher')]
         for device in range(len(self.topology.gpus)):
             run = f'device_{device}'
-            self.placement, self.runs[run] = self.stream_on(device, run)
-            self.run_env[run] = self.placement.lists if self.placement.devices else {}
+            self.placement, options = self.stream_on(device, run)
+            self.runs[run] = Execution(options, self.placement.lists if self.placement.devices else {})
             self.metrics.append(bandwidth(run, 'device_memory_bandwidth', device=device))
 
     def derive(self, record):
@@ -116,3 +117,29 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
         if all(len(triad.samples) == self.trials for triad in triads):
             series_of(record, 'slowest').samples = by_trial(triads, min)
             series_of(record, 'all').samples = by_trial(triads, sum)
+
+
+@rfm.simple_test
+class BabelStreamDeviceSizes(BabelStreamOnDevices):
+    """All kernels over the size of an array on the first device, 16 k to 128 M doubles (003, appendix B.2).
+
+    All arrays but the largest may fit into caches, and have no peak.
+    """
+
+    descr = 'BabelStream over array sizes on a device'
+    seconds = 300
+    dims = KERNEL | {'elements': Dim('size', '1')}
+    tags = {'acceptance'}
+
+    def supports(self, topology):
+        return self.model in models_for(topology, MODELS) and bool(topology.gpus)
+
+    @run_after('setup')
+    def sweep(self):
+        self.metrics = []
+        for elements in SWEPT_ELEMENTS:
+            self.array_elements, run = elements, f'elements_{elements}'
+            self.placement, options = self.stream_on(0, run)
+            self.runs[run] = Execution(options)
+            peak = 'device_memory_bandwidth' if elements == SWEPT_ELEMENTS[-1] else None
+            self.metrics.append(bandwidth(run, peak, elements=elements))

@@ -5,6 +5,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
+from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Metric
 from checks.memory.multichase_output import LATENCY, chase_faults
@@ -31,7 +32,7 @@ class CacheLatency(Benchmark):
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
     trials_by_mode = FEW_TRIALS
     tags = {'nightly', 'acceptance'}
-    requires = 'multichase'
+    valid_prog_environs = ['+multichase']
     executable = 'multichase'
     dims = {'level': Dim('name')}
     usual_spread = 0.02  # no source
@@ -48,7 +49,9 @@ class CacheLatency(Benchmark):
         levels = sorted({cache.level for cache in self.topology.caches})
         self.chains = {f'L{level}': chain_within(self.topology.cache_bytes(level, core)) for level in levels}
         self.runs |= {
-            level: ['-v', '-a', '-n', str(self.half_seconds), '-s', '64', '-m', str(size), '-T', str(locality)]
+            level: Execution(
+                ['-v', '-a', '-n', str(self.half_seconds), '-s', '64', '-m', str(size), '-T', str(locality)]
+            )
             for level, (size, locality) in self.chains.items()
         }
         self.estimates = [len(levels) * (1 + self.half_seconds / 2)]

@@ -12,6 +12,7 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
+from checks.core.job.spec import Execution
 from checks.core.placement import Placement
 from checks.core.reading.trials import Metric
 from checks.core.topology import Topology, layouts, on_this_system, topologies
@@ -115,7 +116,9 @@ class LikwidPeakFlops(LikwidBench):
         for isa in likwid.isas_of(self.topology):
             for precision, kernel in (('dp', 'peakflops'), ('sp', 'peakflops_sp')):
                 run, dims = f'{isa}_{precision}', {'isa': isa, 'precision': precision}
-                self.runs[run] = self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
+                self.runs[run] = Execution(
+                    self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
+                )
                 self.metrics += flop_metrics(run, dims, self.theoretical_peak(run))
 
     def theoretical_peak(self, run: str) -> float | None:
@@ -164,7 +167,7 @@ class LikwidBandwidth(LikwidBench):
         peak = 'memory_bandwidth' if self.level == 'memory' else None
         widest = likwid.isas_of(self.topology)[-1]
         for kernel, arrays in likwid.ARRAYS.items():
-            self.runs[kernel] = self.options(kernel, widest, functools.partial(self.size, arrays))
+            self.runs[kernel] = Execution(self.options(kernel, widest, functools.partial(self.size, arrays)))
             self.metrics += bandwidth_metrics(kernel, peak)
 
     def size(self, arrays: int, cpus: tuple[int, ...]) -> float:

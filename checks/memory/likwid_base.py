@@ -9,7 +9,6 @@ from reframe.core.builtins import variable
 from checks.core import budget
 from checks.core.benchmark import Benchmark
 from checks.core.job.script import ShellText
-from checks.core.reading.agreement import Agreement, Claim, Traces, printed
 from checks.core.topology import Topology
 
 # Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
@@ -33,41 +32,7 @@ BYTE_RATE = r'^MByte/s:\s+(\d+\.\d\d)$'
 BYTES = r'^Data volume \(Byte\):\s+(\d+)$'
 
 
-_TIME = r'^Time:\s+(\d\.\d{6}e[+-]\d\d) sec$'
-_FIGURES = {
-    'seconds': _TIME, 'flop_rate': FLOP_RATE, 'flops': FLOPS, 'byte_rate': BYTE_RATE, 'bytes': BYTES,
-    'clock': r'^Cycle Clock:\s+(\d+)$', 'cycles': OF_ONE_CORE_AND_CYCLE[0],
-}  # fmt: skip
-_AGREEMENT = Agreement('', [
-    Claim('MFlops/s, Flops and time', lambda row: (row['flop_rate'] * 1e6 * row['seconds'], row['flops'])),
-    Claim('MByte/s, bytes and time', lambda row: (row['byte_rate'] * 1e6 * row['seconds'], row['bytes'])),
-    Claim('clock, cycles and time', lambda row: (row['clock'] * row['seconds'], row['cycles'])),
-], whole=('clock',))  # fmt: skip
-
-
-def traces_of(output: str) -> Traces:
-    """Return the time of the measured loop."""
-    return Traces(printed(re.findall(_TIME, output, re.MULTILINE)[0]))
-
-
 def faults_of(output: str, cpus: tuple[int, ...]) -> list[str]:
-    """Return a sentence for each rate that amount and time contradict; and if the threads did not run on `cpus`."""
-    return [*_contradictions(output), *cpus_faults(output, cpus)]
-
-
-def _contradictions(output: str) -> list[str]:
-    """Return a sentence for each figure that differs from amount divided by seconds: rates and the clock."""
-    numbers = {name: re.findall(pattern, output, re.MULTILINE) for name, pattern in _FIGURES.items()}
-    if len(numbers['seconds']) != 1:
-        return [f'expected one line "Time:", found {len(numbers["seconds"])}']
-    pairs = ('flop_rate', 'flops'), ('byte_rate', 'bytes'), ('clock', 'cycles')
-    counts = [[len(numbers[name]) for name in pair] for pair in pairs]
-    odd = [f'{a} and {b}' for a, b in counts if (a, b) not in ((0, 0), (1, 1))]
-    faults = [f'a rate and its amount are there {times} times, expected one of each' for times in odd]
-    return faults + _AGREEMENT.of({name: values[0] for name, values in numbers.items() if len(values) == 1})
-
-
-def cpus_faults(output: str, cpus: tuple[int, ...]) -> list[str]:
     """Return a sentence if the threads did not run on `cpus`, each on one of its own."""
     ran_on = sorted(map(int, re.findall(r'^Group: .* running on hwthread (\d{1,6})\b', output, re.MULTILINE)))
     requested = sorted(cpus)
@@ -98,7 +63,7 @@ class Likwid(Benchmark):
     """Runs likwid-bench, which binds its threads itself and prints where they ran."""
 
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
-    requires = 'likwid'
+    valid_prog_environs = ['+likwid']
     executable = 'likwid-bench'
     usual_spread: float | Mapping[str, float] = USUAL_SPREAD
     #: Shortest time of the measured loop, in seconds.
@@ -107,9 +72,6 @@ class Likwid(Benchmark):
     def supports(self, topology):
         # it chooses cores by a stride in hardware threads, so all must have the same number
         return super().supports(topology) and len(set(map(len, topology.cores))) == 1
-
-    def traces(self, run):
-        return traces_of(run.output)
 
     def seconds_of(self, runs: int, slowdown: float = 1) -> float:
         """Return the seconds of a trial with `runs` runs, averaged over all trials.

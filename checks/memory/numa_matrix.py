@@ -12,6 +12,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
+from checks.core.job.spec import Execution
 from checks.core.placement import Placement
 from checks.core.reading.trials import Metric, by_trial, series_of
 from checks.memory import likwid_base
@@ -144,7 +145,7 @@ class NumaBandwidth(Matrix, LikwidOnDomains):
         self.add_pairs('bandwidth')
         self.beyond = self.beyond_caches(['load'], max(self.cpus, key=len), runs=len(self.places))
         self.estimates *= len(self.places)
-        self.runs |= {run: self.options('load', *pair) for run, pair in self.places.items()}
+        self.runs |= {run: Execution(self.options('load', *pair)) for run, pair in self.places.items()}
         self.metrics = [self.rate('bandwidth', run, pair=name_of(pair)) for run, pair in self.places.items()]
         self.metrics.append(Metric('bandwidth', 'GB/s', 'higher', expected={'distance': [*self.classes]}))
 
@@ -161,7 +162,7 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
     descr = 'Latency between NUMA domains'
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), one NUMA domain'
     usual_spread = 0.02  # no source
-    requires = 'multichase'
+    valid_prog_environs = ['+multichase']
     executable = 'multichase'
     #: Samples of half a second; the program measures one more and drops it.
     half_seconds = variable(int, value=3)
@@ -176,11 +177,8 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
         self.estimates *= len(self.places)
         self.memory_mib = 4 * math.ceil(chain / 2**22)  # whole runs of 64 pages of up to 64 KiB
         for run, (cores, memory) in self.places.items():
-            self.run_env[run] = {'PLUMBLINE_CPUS': str(first_cores[cores])}
-            self.runs[run] = [
-                '-v', '-a', '-n', str(self.half_seconds), '-s', '128', '-m', f'{self.memory_mib}m',
-                '-W', f'{self.topology.numa_ids[memory]}:1',
-            ]  # fmt: skip
+            options = f'-v -a -n {self.half_seconds} -s 128 -m {self.memory_mib}m -W {self.topology.numa_ids[memory]}:1'
+            self.runs[run] = Execution(options.split(), {'PLUMBLINE_CPUS': str(first_cores[cores])})
         self.metrics = [
             Metric('latency', 'ns', 'lower', LATENCY, {'pair': name_of(pair)}, run=run)
             for run, pair in self.places.items()
@@ -212,7 +210,7 @@ class NumaStream(LikwidOnDomains):
     def choose_runs(self):
         self.places = {f'triad_{i}': (i, i) for i in range(len(self.domains))}
         self.beyond = self.beyond_caches(['stream'], *self.cpus)
-        self.runs |= {run: self.options('stream', *place) for run, place in self.places.items()}
+        self.runs |= {run: Execution(self.options('stream', *place)) for run, place in self.places.items()}
         self.metrics = [self.rate('triad', run, domain=domain) for run, (domain, _) in self.places.items()]
         self.metrics.append(Metric('triad_total', 'GB/s', 'higher'))
         if len(self.domains) > 1:

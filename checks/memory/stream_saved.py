@@ -9,23 +9,20 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from checks.core.reading.agreement import Agreement, Claim, Span, at_most, exact
 from checks.core.reading.saved import Part, Result, begins, results_of
 from checks.core.reading.trials import Metric
 from plumbline.measurement import Measurement
 from plumbline.units import UNITS
 
-_ARRAYS = {'copy': 2, 'scale': 2, 'add': 3, 'triad': 3}  # arrays whose bytes a kernel counts
+_KERNELS = ('copy', 'scale', 'add', 'triad')
 _NUMBER = r'[0-9]+\.[0-9]+'
-_NAME = rf'^(?P<kernel>{"|".join(map(str.title, _ARRAYS))}):'
-_ROWS = rf'{_NAME} +(?P<value>{_NUMBER})(?: +{_NUMBER}){{3}} *$'
-_NUMBERS = _NAME + ''.join(rf' +(?P<{what}>{_NUMBER})' for what in ('rate', 'mean', 'least', 'most'))
+_ROWS = rf'^(?P<kernel>{"|".join(map(str.title, _KERNELS))}): +(?P<value>{_NUMBER})(?: +{_NUMBER}){{3}} *$'
 _HEADER = r'^Function +(?:Best )?Rate \(?([A-Za-z]+/s)\)?' + ''.join(
     rf' +{which} time(?:\(s\))?' for which in ('Avg', 'Min', 'Max')
 )
 _STATED = {
     'array': r'^ *Array size = +([0-9]{1,15})(?:,| \(elements\))', 'megabytes': r'Array size \(.*\) = *([0-9.]+ MB)',
-    'bytes': r'^ *This system uses ([0-9]{1,2}) bytes per', 'threads': r'^ *Number of Threads counted = ([0-9]+)',
+    'threads': r'^ *Number of Threads counted = ([0-9]+)',
 }  # fmt: skip
 _WRONG = r'^ *(?:Failed Validation|Solution is not|For array .*, [1-9][0-9]* errors were found).*'
 
@@ -42,23 +39,7 @@ def _run(part: Part) -> Iterator[Result]:
         raise ValueError(f'expected rates in MB/s or GB/s, found {unit}')
     first = {name: next(iter(re.findall(pattern, part.output, re.MULTILINE)), '') for name, pattern in _STATED.items()}
     faults = [f'the program says: {line.strip()}' for line in re.findall(_WRONG, part.output, re.MULTILINE)]
-    size = exact(int(first['array']) * int(first['bytes'])) if first['array'] and first['bytes'] else None
-    faults += _agreement(size, UNITS[unit]).faults(part.output)
     params = {'array': first['array'] or first['megabytes'], 'threads': first['threads']}
-    metric = Metric('bandwidth', unit, 'higher', _ROWS, {}, {'kernel': tuple(_ARRAYS)})
+    metric = Metric('bandwidth', unit, 'higher', _ROWS, {}, {'kernel': _KERNELS})
     header = '\n'.join(re.findall(r'^(?:STREAM version|This system uses|Array size|Memory per).*', part.output, re.M))
     yield Result('STREAM', params, [metric], part.output, faults, header)
-
-
-def _agreement(size: Span | None, unit: float) -> Agreement:
-    """Return what must hold in each row of a run on arrays of `size` bytes, where that is known."""
-    return Agreement(
-        _NUMBERS,
-        [
-            Claim('shortest and mean time', lambda row: (row['least'], row['mean']), at_most),
-            Claim('mean and longest time', lambda row: (row['mean'], row['most']), at_most),
-            Claim('rate and shortest time', lambda row: (
-                row['rate'] * unit * row['least'], _ARRAYS[row['kernel'].lower()] * (size or row['no size']))),
-        ],
-        words=('kernel',),
-    )  # fmt: skip

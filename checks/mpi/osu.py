@@ -12,6 +12,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.job.spec import Execution
 from checks.core.nodes import OnNodes
 from checks.core.placement import APART, one_rank_each, one_rank_on
 from checks.core.reading.outputs import text_of
@@ -33,12 +34,11 @@ class Osu(Benchmark):
     """Each of `programs` is a run of its name. Parses rows such as ``8     0.39``: bytes, then us or MB/s."""
 
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), and virtual nodes of Slurm on it'
-    requires = 'osu'
+    valid_prog_environs = ['+osu']
     mpi = True
     tags = {'nightly', 'acceptance'}
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B')}
-    own_programs = True
     seconds = 60
     usual_spread = osu.USUAL_SPREAD
 
@@ -46,7 +46,9 @@ class Osu(Benchmark):
         """Fill the runs and metrics after the ranks were placed."""
         ranks = self.placement.ranks_per_node * self.num_nodes
         self.sizes = {program: osu.sizes_of(program, ranks) for program in self.programs}
-        self.runs |= {program: [program, *osu.options_of(program, sizes)] for program, sizes in self.sizes.items()}
+        self.runs |= {
+            program: Execution(osu.options_of(program, sizes), program=program) for program, sizes in self.sizes.items()
+        }
         self.metrics = [metric for program, sizes in self.sizes.items() for metric in osu.metrics_of(program, sizes)]
         self.executable = self.programs[0]
         self.trial_time_limit = 120 * len(self.programs)

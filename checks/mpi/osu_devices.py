@@ -12,6 +12,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.job.spec import Execution
 from checks.core.nodes import OnNodes
 from checks.core.placement import OSU_MODELS, Placement, cpus_of_devices, models_for
 from checks.core.reading.outputs import text_of
@@ -32,8 +33,8 @@ class OsuOnDevices(Benchmark):
     """Ranks with a GPU each; a run is a program, or ``<program>_<a>_<b>`` of one pair."""
 
     last_run = 'not yet on a GPU'
-    requires = ' '.join(feature for feature, *_ in OSU_MODELS.values())
-    mpi = own_programs = device_buffers = True
+    valid_prog_environs = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
+    mpi = device_buffers = True
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
@@ -50,8 +51,8 @@ class OsuOnDevices(Benchmark):
         """Add the runs of all programs with these two devices; each run has its own placement."""
         for program in self.programs:
             sizes, run = osu.sizes_of(program), f'{program}_{a}_{b}'
-            self.runs[run] = [program, *osu.options_of(program, sizes), '-d', self.gpu, *self.memory_of_ranks]
-            self.run_env[run] = placement.lists
+            options = [*osu.options_of(program, sizes), '-d', self.gpu, *self.memory_of_ranks]
+            self.runs[run] = Execution(options, placement.lists, program=program)
             self.metrics += osu.metrics_of(program, sizes, run, pair=f'{a}-{b}')
         self.placement = placement  # of the last pair
         self.trial_time_limit = 60 * len(self.runs)
@@ -60,8 +61,8 @@ class OsuOnDevices(Benchmark):
         """Add a short run of the first pair with buffers of the host. `direct`: see :func:`osu_staging.is_staged`."""
         first = next(iter(self.runs))
         self.staging = first, size, direct
-        self.runs[HOST] = [self.programs[0], '-m', f'{size}:{size}', '-d', self.gpu, 'H', 'H']
-        self.run_env[HOST] = self.run_env[first]
+        options = ['-m', f'{size}:{size}', '-d', self.gpu, 'H', 'H']
+        self.runs[HOST] = self.runs[first]._replace(options=options, program=self.programs[0])
         self.trial_time_limit = 60 * len(self.runs)
 
     def staged(self, run: Run) -> list[str]:
@@ -107,9 +108,6 @@ class OsuDevices(OsuOnDevices):
     def choose_modes(self):
         quick = self.pairs == 'first' and self.buffers == 'device-device'
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if quick else set())
-        if self.pairs == 'all':
-            # 28 pairs of 10 s each would take more than an hour
-            self.trials_by_mode = self.trials_by_mode | {'acceptance': 10}
 
     @run_after('setup')
     def place(self):
@@ -220,7 +218,7 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
         ranks = len(devices) * self.num_nodes
         for program in self.programs:
             sizes = osu.sizes_of(program, ranks)
-            self.runs[program] = [program, *osu.options_of(program, sizes), '-d', self.gpu]
+            self.runs[program] = Execution([*osu.options_of(program, sizes), '-d', self.gpu], program=program)
             self.metrics += osu.metrics_of(program, sizes)
         self.trial_time_limit = 120 * len(self.programs)
 
@@ -230,6 +228,6 @@ class OsuXcclCollectives(OsuDeviceCollectives):
     """`OsuDeviceCollectives` by OSU's programs that call NCCL or RCCL, where the build has them."""
 
     descr = 'OSU collectives by NCCL or RCCL'
-    requires = 'osu-xccl'
+    valid_prog_environs = ['+osu-xccl']
     device_buffers = False
     programs = [program.replace('osu_', 'osu_xccl_') for program in OsuDeviceCollectives.programs]

@@ -17,9 +17,7 @@ _HINT = 'it was cut off, or -m asked for others; then its command belongs above 
 _FULL_HEADER = re.compile(
     r'^(# (?:Size +)?Avg Latency\(us\)) +Min Latency\(us\) +Max Latency\(us\) +Iterations$', re.MULTILINE
 )
-_FULL_ROW = re.compile(
-    r'^(?P<kept>(?P<size>[0-9]*) +(?P<mean>[0-9.]+)) +(?P<least>[0-9.]+) +(?P<most>[0-9.]+) +[0-9]+$', re.MULTILINE
-)
+_FULL_ROW = re.compile(r'^(?P<kept>[0-9]* +[0-9.]+) +[0-9.]+ +[0-9.]+ +[0-9]+$', re.MULTILINE)
 _LETTERS = {'HOST': 'H', 'DEVICE': 'D', 'MANAGED': 'MD'}
 _BUFFERS = re.compile(r'^# Send Buffer on (\w+) .* Receive Buffer on (\w+) ', re.MULTILINE)
 
@@ -43,7 +41,7 @@ def _begins(text: str) -> list[int]:
 def _run(part: Part) -> Iterator[Result]:
     title = _BANNER.match(part.output)
     name, gpu = _program(title['title'] if title else '')
-    output, contradicting = _without_spread(part.output)
+    output = _FULL_ROW.sub(r'\g<kept>', _FULL_HEADER.sub(r'\1', part.output))
     sizes, ranks = _sizes(name, part.above), 2
     if pairs := re.search(r'^# \[ pairs: ([0-9]{1,6}) \]', output, re.MULTILINE):
         ranks = 2 * int(pairs[1])
@@ -55,24 +53,12 @@ def _run(part: Part) -> Iterator[Result]:
         'gpu': gpu, 'buffers': '-'.join(buffers) if gpu else '', 'pairs': ranks // 2 if pairs else '',
         'command': part.command(name),
     }  # fmt: skip
-    faults = [*osu.errors_of(output), *osu.faults_of(output, name, sizes, ranks, gpu, buffers), *contradicting]
+    faults = [*osu.errors_of(output), *osu.faults_of(output, name, sizes, ranks, gpu, buffers)]
     printed = [int(size) for size in re.findall(r'^([0-9]{1,12}) ', output, re.MULTILINE)]
     if sizes and (last := max(printed, default=0)) != sizes[-1]:
         faults.insert(0, f'expected sizes up to {sizes[-1]} bytes, found up to {last}: {_HINT}')
     header = ''.join(re.findall(r'^#.*\n', output, re.MULTILINE))
     yield Result(name, params, osu.metrics_of(name, sizes), output, faults, header)
-
-
-def _without_spread(output: str) -> tuple[str, list[str]]:
-    """Return an output of -f as it is without that option, and a sentence for each mean beyond its least and most."""
-    if not _FULL_HEADER.search(output):
-        return output, []
-    faults = [
-        f'size {row["size"] or 0}: the mean of {row["least"]} to {row["most"]} us cannot be {row["mean"]}'
-        for row in _FULL_ROW.finditer(output)
-        if not float(row['least']) <= float(row['mean']) <= float(row['most'])
-    ]
-    return _FULL_ROW.sub(r'\g<kept>', _FULL_HEADER.sub(r'\1', output)), faults
 
 
 def _program(title: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
+from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Metric
 from checks.core.topology import features_of_this_system, on_this_system
@@ -26,7 +27,6 @@ from checks.storage.storage_output import (
     answered_by_a_cache,
     ior_faults,
     ior_spread,
-    ior_traces,
 )  # fmt: skip
 from plumbline.record import Dim
 
@@ -105,12 +105,12 @@ class IORBenchmark(StorageBenchmark):
             options = ['-w', '-e', *['-k'] * read] if operation == 'write' else ['-r']
             # reading again would be answered by the cache, and IOR removes files after each repetition
             times = self.repetitions if operation == 'write' else 1
-            self.runs[run] = [*words, *options, '-i', str(times)]
             size = pattern.transfer, block, segments
             wanted = (*size, self.ranks, self.num_nodes, times, pattern.file_per_process)
             self.requested[run] = Requested(operation, self.api, *wanted)
-            if operation == 'read' and not direct and self.num_nodes == 1:
-                self.before_run[run] = f'storage_drop {HERE}/{files}*'  # the cache of the node that wrote
+            drops = operation == 'read' and not direct and self.num_nodes == 1  # the cache of the node that wrote
+            before = f'storage_drop {HERE}/{files}*' if drops else ''
+            self.runs[run] = Execution([*words, *options, '-i', str(times)], before=before)
             if operation == 'write' or direct or self.num_nodes > 1 or not self.kind.own_cache:
                 self.metrics.append(pattern.metric(run, dims | {'access': operation}))
 
@@ -128,9 +128,6 @@ class IORBenchmark(StorageBenchmark):
             run.provenance[run.name] = '; '.join(filter(None, spreads))
         return faults
 
-    def traces(self, run):
-        return ior_traces(run.output, self.requested[run.name].operation)
-
     def invalid_reason(self, metric, value, run):
         cached = answered_by_a_cache(run.folder / 'cached', run.provenance.get('file_system_type'))
         return cached or super().invalid_reason(metric, value, run)
@@ -144,7 +141,7 @@ APIS = ['POSIX', 'MPIIO', *(['HDF5'] if 'ior-hdf5' in features_of_this_system() 
 
 @rfm.simple_test
 class IOR(IORBenchmark):
-    """Writes and reads files with each pattern, buffered and with ``io=direct``; patterns as in IO500 and 000."""
+    """Writes and reads files with each pattern of IO500 and of 001, Table 19, buffered and with ``io=direct``."""
 
     descr = 'IOR, bandwidth of a file system'
     file_system = parameter(FILE_SYSTEMS, loggable=True)
@@ -157,7 +154,7 @@ class IOR(IORBenchmark):
 
     @run_after('init')
     def choose_offer(self):
-        self.requires = 'ior-hdf5' if self.api == 'HDF5' else 'ior'
+        self.valid_prog_environs = ['+ior-hdf5' if self.api == 'HDF5' else '+ior']
 
     @run_after('setup')
     def choose_runs(self):
@@ -184,7 +181,7 @@ class IORRanks(IORBenchmark):
 
     descr = 'IOR, ranks mapped by core and by socket'
     dims = IORBenchmark.dims | {'ranks_per_node': Dim('count')}
-    requires = 'ior'
+    valid_prog_environs = ['+ior']
     api = 'POSIX'
     file_system = parameter(FILE_SYSTEMS, loggable=True)
     mapping = parameter(MAPPINGS, loggable=True)

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
+from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Metric
 from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
-from checks.storage.storage_output import mdtest_faults, mdtest_rows, mdtest_traces
+from checks.storage.storage_output import mdtest_faults, mdtest_rows
 from plumbline.record import Dim
 
 FILES = ('File', ('creation', 'stat', 'read', 'removal'))
@@ -47,7 +48,7 @@ class MdtestBenchmark(StorageBenchmark):
     both, on two nodes it answers read.
     """
 
-    requires = 'mdtest'
+    valid_prog_environs = ['+mdtest']
     executable = 'mdtest'
     dims = {'place': Dim('name'), 'operation': Dim('name')}
     floor = 0.20
@@ -60,7 +61,7 @@ class MdtestBenchmark(StorageBenchmark):
         self.metrics = []
         for name in kinds:
             words = f'{WORKLOADS[name].options} -n {items_of_rank} -i {self.iterations} -N {stride} -d'
-            self.runs[name] = [*words.split(), in_job_directory(name)]
+            self.runs[name] = Execution([*words.split(), in_job_directory(name)])
             item, operations = WORKLOADS[name].rows
             rows, dims, expected = mdtest_rows(item, operations), {'place': name}, {'operation': operations}
             self.metrics += [
@@ -76,9 +77,6 @@ class MdtestBenchmark(StorageBenchmark):
 
     def sanity_faults(self, run):
         return mdtest_faults(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
-
-    def traces(self, run):
-        return mdtest_traces(run.output, self.items, self.iterations)
 
 
 @rfm.simple_test

@@ -67,9 +67,10 @@ def mapped(topology: Topology, mapping: str, ranks: int) -> tuple[int, ...]:
 
 
 def rank_counts(topology: Topology) -> list[int]:
-    """Return 1, 2, 4, ... and all cores of a node."""
-    cores = len(topology.cores)
-    return sorted({2**power for power in range(cores.bit_length())} | {cores})
+    """Return 1, 2, 4, ... and all cores of a node, and 1, 2, 4, ... of each socket."""
+    cores, sockets = len(topology.cores), len(topology.cpus_by_socket())
+    counts = {each * 2**power for each in (1, sockets) for power in range(cores.bit_length())}
+    return sorted({count for count in counts if count <= cores} | {cores})
 
 
 def in_job_directory(path: str) -> ShellText:
@@ -88,9 +89,8 @@ class StorageBenchmark(Benchmark):
     trials_by_mode = FEW_TRIALS
     usual_spread = 0.1  # single runs differ by 10 % and more (001, Table 33); other users share servers and network
     mpi = True
-    communicates = False
+    sends_by_fabric = False  # its bytes go to file servers
     seconds = {'quick': 7, 'nightly': 60, 'full': 1800}  # of `full`, before its size is known
-    facts = ('storage.txt', 'provenance.txt')
 
     def supports(self, topology):
         file_system = topology.file_systems.get(self.file_system)
@@ -134,8 +134,8 @@ class StorageBenchmark(Benchmark):
         )  # fmt: skip
         words = shlex.join([self.kind.types, *map(str, numbers)])
         # The shell expands the path
-        self.before_trials = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
-        self.after_trials = ['storage_close']
+        self.prerun_cmds = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
+        self.postrun_cmds = ['storage_close']
 
     def ending(self):
         """Return how the job ended, with the reason of a refusal."""

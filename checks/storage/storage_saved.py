@@ -107,7 +107,7 @@ def _of_text(part: Part) -> Iterator[Result]:
         metric = Metric(name, unit, 'higher', r'^(\S+)\n', {'access': of['Operation']})
         node = ''.join(host) if wanted.nodes == 1 else ''
         yield Result(
-            'IOR', _params(wanted, random, path), [metric], output, faults + storage.ior_row_faults(output, of),
+            'IOR', _params(wanted, random, path), [metric], output, faults,
             part.command('ior'), dates, node, f'{of[column]}\n', storage.complaint_of,
         )  # fmt: skip
 

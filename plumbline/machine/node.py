@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).with_name('node.sh')
 PARTS = ROOT / 'checks/core/job/parts'
 SETTINGS = ('bash', str(PARTS / 'settings.sh'), 'facts')
 _COUNTS = ('numa_domains', 'hugepages', 'gpus', 'nics')
-_SWITCHES = ('smt_active', 'turbo', 'gpu_ecc', 'gpu_persistence', 'gpu_mig', 'gpu_peer_memory', 'acs')
+_SWITCHES = ('smt_active', 'numa_balancing', 'turbo', 'gpu_ecc', 'gpu_persistence', 'gpu_mig', 'gpu_peer_memory', 'acs')
 _OF_THIS_BOOT = ('BOOT_IMAGE=', 'root=', 'initrd=')  # words that differ between equal nodes
 _SHARED = ('lustre', 'gpfs', 'beegfs', 'beegfs_nodev', 'nfs', 'nfs4', 'ceph', 'wekafs', 'panfs')
 _CPUS = 'sys/devices/system/cpu'

@@ -48,7 +48,7 @@ class Target(NamedTuple):
         """Return the values of a case that passes; None where a fault or a missing metric fails it."""
         text, values = plain(text), {}
         for metric in self.metrics:
-            reading = metric.read(text)
+            reading = metric.reading_of(text)
             if reading.missing or reading.faults:
                 return None
             values |= {(metric.name, str(point)): value for point, value in reading.values.items()}
@@ -109,7 +109,7 @@ def targets() -> Iterator[Target]:
     yield target(
         'hpl-mxp-nvidia', hpl_mxp.HplMxp.metrics, lambda text: hpl_mxp.faults_of(text, 258048, hpl_mxp.BLOCK, (4, 2))
     )
-    rate = copies.Transfers('bandwidth', 'GB/s', 'higher', 'h2d', {}, {'transfer': ['d0-g0']})
+    rate = Metric('bandwidth', 'GB/s', 'higher', copies.rates_of, {}, {'transfer': ['d0-g0']})
     yield target('transferbench-host-to-gpu', [rate], lambda text: copies.faults_of(text, 1, 1024))
     write = storage.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
     for version in ('3.3.0', '4.0.0'):
@@ -123,11 +123,14 @@ def targets() -> Iterator[Target]:
     for model in ('cuda', 'hip'):
         where = model, 0, 0, 1
         metrics_of_model = [
-            scope.time('launch', scope.launch(model, 0, 1)),
-            scope.time('wait', scope.wait(model, 0, 1)),
+            scope.reading(Metric(name, unit, better), benchmark)
+            for name, unit, better, benchmark in (
+                ('launch', 'us', 'lower', scope.launch(model, 0, 1)),
+                ('wait', 'us', 'lower', scope.wait(model, 0, 1)),
+                ('latency', 'us', 'lower', scope.device_to_device(*where, 2**8)),
+                ('bandwidth', 'GB/s', 'higher', scope.device_to_device(*where, 2**30)),
+            )
         ]
-        metrics_of_model.append(scope.time('latency', scope.device_to_device(*where, 2**8), 2**8))
-        metrics_of_model.append(scope.rate('bandwidth', scope.device_to_device(*where, 2**30), 2**30))
         recorded = target(f'comm_scope-0.12.0-{model}', metrics_of_model)
         names = [entry['run_name'] for entry in json.loads(recorded.text)['benchmarks']]
         yield recorded._replace(faults=lambda text, names=names: scope.faults_of(text, names))
@@ -142,12 +145,6 @@ def cut(draw: random.Random, text: str) -> str:
 
 def cut_and_ended(draw: random.Random, text: str) -> str:
     return cut(draw, text).rstrip('0123456789') + '\n'
-
-
-def tear(draw: random.Random, text: str) -> str:
-    """Return the text without a span that includes the end of a line."""
-    newline = draw.choice([at.start() for at in re.finditer('\n', text)])
-    return text[: newline - draw.randrange(40)] + text[newline + draw.randrange(1, 400) :]
 
 
 def lines_lost(draw: random.Random, text: str) -> str:
@@ -211,7 +208,7 @@ def noisy(draw: random.Random, text: str) -> str:
 
 
 MUTATIONS = (
-    cut, cut_and_ended, tear, lines_lost, lines_repeated, lines_moved, doubled, interleaved, coloured, other_word,
+    cut, cut_and_ended, lines_lost, lines_repeated, lines_moved, doubled, interleaved, coloured, other_word,
     binary, noisy,
 )  # fmt: skip
 

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The base class of all checks, without a job: selection, peaks, references and what ends a case."""
 
+import math
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import reframe.utility.sanity as sn
 from described_nodes import GPUS, TWO
-from reading import measured
+from reading import measured, plan_of
 from reframe.core.exceptions import PerformanceError, SanityError
 from scratch import ROOT
 
-from checks.core.reading.trials import Metric, Plan
+from checks.core.meters.energy import Metering
+from checks.core.reading.trials import Metric
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Limits
@@ -45,14 +48,14 @@ def judged_case(case_on, monkeypatch):
             row = Reference(id, quantity, mean, 1.0, 10, 'baseline', 'x')
             return [(row, Limits(bad, mean, 0.1, 'floor', gate)), (None, None)]
 
-        monkeypatch.setattr('checks.core.benchmark.load_references', lambda site: site)
-        monkeypatch.setattr('checks.core.benchmark.judges', judges)
+        monkeypatch.setattr('checks.core.bounds.load_references', lambda site: site)
+        monkeypatch.setattr('checks.core.bounds.judges', judges)
         case = case_on('HPCC', TWO, entry={'name': 'cpu', 'energy': {}, 'looks': 'required', 'transport': None})
         case.site, case.metrics = SimpleNamespace(name='box', tolerance={}), METRICS
         case._current_partition = SimpleNamespace(name='cpu', fullname='box:cpu')
         case._current_environ = SimpleNamespace(name='gnu')
         case.result = measured(
-            Plan('HPCC', (), METRICS).empty_record(), rate=[(1, 'n1', 95.0), (2, 'n1', 97.0)], delay=[(1, 'n1', 6.0)],
+            plan_of('HPCC', (), METRICS).record, rate=[(1, 'n1', 95.0), (2, 'n1', 97.0)], delay=[(1, 'n1', 6.0)],
             new=[(1, 'n1', 3.0)], abroad=[(1, 'n1', 1.0)],
         )  # fmt: skip
         return case
@@ -160,7 +163,6 @@ def test_the_parameters_of_a_case_are_its_own_and_its_nodes(case_on, check, para
         (2, 'sockets', {}, False),
         (1, None, {}, False),
         (2, None, {'mpi': False}, False),
-        (2, None, {'communicates': False}, False),
         (2, None, {'_current_partition': None}, False),  # while ReFrame only describes the check
     ],
 )
@@ -173,7 +175,7 @@ def test_ranks_of_several_nodes_that_communicate_send_by_the_fabric(case_on, nod
 def test_the_network_devices_that_must_carry_traffic_are_those_of_the_placement(case_on):
     case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='two_nodes')
     assert case.nics_asked_for() == ['mlx5_0']
-    case.run_env = {'osu_bw': {}}  # each run has lists of its own
+    case.runs['osu_bw'] = case.runs['osu_bw']._replace(env_vars={'PLUMBLINE_CPUS': '0'})  # runs with lists of their own
     assert case.nics_asked_for() == []
     case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='same_numa')
     assert case.nics_asked_for() == []
@@ -189,7 +191,7 @@ def test_a_plan_requires_looks_where_the_partition_does_not_excuse_them(judged_c
     case.partition.looks = looks
     if not partition:
         case._current_partition = None
-    assert case.plan().looks_required is required
+    assert case.plan().ranks.looks_required is required
 
 
 @pytest.mark.parametrize(
@@ -198,8 +200,7 @@ def test_a_plan_requires_looks_where_the_partition_does_not_excuse_them(judged_c
         ({'mode': None, 'trials': None}, 2, 55, {'compute', *MODES}),
         ({'mode': 'nightly', 'trials': None}, 3, 55, {'compute', *MODES}),
         ({'mode': 'acceptance', 'trials': None, 'trial_seconds': 9}, 5, 9, {'compute', *MODES}),
-        ({'mode': 'nightly', 'trials': 7, 'last_run': 'not yet on a GPU', 'tagged_as': 'other'}, 7, 55,
-         {'other', 'experimental', *MODES}),
+        ({'mode': 'nightly', 'trials': 7, 'last_run': 'not yet on a GPU'}, 7, 55, {'compute', 'experimental', *MODES}),
     ],
 )  # fmt: skip
 def test_what_is_selected_and_how_often_it_runs(case_on, monkeypatch, fields, trials, seconds, tags):
@@ -292,8 +293,6 @@ def test_setup_looks_at_the_partition_and_leaves_nothing_of_an_earlier_run(place
         ('OpenSSLSpeed', {}, True, {'OMP_NUM_THREADS': '1', 'PLUMBLINE_CPUS': '0'}),
         ('OsuLatency', {'pair': 'same_numa'}, False,
          {'OMP_NUM_THREADS': '1', 'PLUMBLINE_LOCATE': '1', 'PLUMBLINE_CPUS': '0:1', 'SLURM_KILL_BAD_EXIT': '1'}),
-        ('OsuLatency', {'pair': 'same_numa', 'starts_ranks': True}, True,
-         {'OMP_NUM_THREADS': '1', 'PLUMBLINE_LOCATE': '1', 'PLUMBLINE_CPUS': '0:1', 'SLURM_KILL_BAD_EXIT': '1'}),
     ],
 )  # fmt: skip
 def test_the_job_of_a_case(placed, check, fields, local, variables):
@@ -318,7 +317,7 @@ def test_a_job_on_gpus_numbers_them_as_links_do(placed):
 
 def test_a_stack_is_brought_up_before_a_run_and_not_before_a_dry_one(placed, monkeypatch):
     asked = []
-    monkeypatch.setattr('checks.core.benchmark.jobscript.bring_up', lambda of: asked.append(of) or 'no compiler')
+    monkeypatch.setattr('checks.core.job.assembly.jobscript.bring_up', lambda of: asked.append(of) or 'no compiler')
     case = placed()
     case.installed = None
     case.bring_stack_up()
@@ -333,13 +332,67 @@ def test_a_stack_is_brought_up_before_a_run_and_not_before_a_dry_one(placed, mon
 
 def test_the_hosts_of_nodes_are_known_where_a_scheduler_chose_them(placed):
     case = placed()
-    assert case.host_of()('n1') == 'n1.cluster'
+    assert case.plan().ranks.host_of('n1') == 'n1.cluster'
     case._job.scheduler = SimpleNamespace(is_local=False)
-    assert case.host_of()('n1') == 'n1'
+    assert case.plan().ranks.host_of('n1') == 'n1'
     case.local = True
-    assert case.host_of() is None
+    assert case.plan().ranks.host_of is None
     case._job = None
-    assert case.host_of() is None
+    assert case.plan().ranks.host_of is None
+
+
+@pytest.mark.parametrize(
+    ('limit', 'most', 'found', 'late'),
+    [
+        (None, None, 260, None),  # 60 s and two trials of 100 s
+        (None, 200, 200, 200),
+        (None, 260, 260, None),
+        ('500s', None, 500, None),
+        ('500s', 300, 300, None),  # of the user's own limit
+        (None, math.inf, 260, None),
+    ],
+)
+def test_the_time_limit_of_a_job(placed, limit, most, found, late):
+    case = placed('OpenSSLSpeed', 'choose_budget choose_runs', trials=2)
+    case.trial_time_limit, case.time_limit, case.partition.max_time = 100, limit, most
+    assert (case.job_spec().late_after, case.time_limit) == (late, found)
+
+
+def test_what_other_nodes_and_the_settings_of_a_node_need(placed, tmp_path):
+    expecting = replace(TWO, expects=(('governor', 'performance'), ('gpus', '4')))
+    case = placed('HPCC', node=expecting, num_nodes=2, num_tasks=4, num_tasks_per_node=2)
+    case.job.launcher.run_command = lambda job: f'launch {job.num_tasks} {job.num_tasks_per_node}'
+    case.write_tables(Metering())
+    assert (tmp_path / 'required.tsv').read_text() == 'governor\tperformance\ngpus\t4\n'
+    assert (tmp_path / 'on_all_nodes').read_text() == (
+        'srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=none --mpi=none \n'
+    )
+    case.partition.entry['scheduler'] = 'pbs'
+    case.write_tables(Metering())
+    assert (tmp_path / 'on_all_nodes').read_text() == 'launch 4 2\n'
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['on_all_nodes', 'required.tsv']
+    for alone in ({'num_nodes': 2, 'mpi': False}, {'num_nodes': 1}):
+        case = placed('HPCC', **alone)
+        case._stagedir = str(tmp_path / f'{case.mpi}')
+        Path(case.stagedir).mkdir()
+        case.write_tables(Metering())
+        assert not [*Path(case.stagedir).iterdir()]
+
+
+@pytest.mark.parametrize(
+    ('fields', 'launcher', 'start'),
+    [
+        ({}, 'srun', ''),
+        ({}, 'jsrun', 'launch 1 1 bash ./rfm_job.sh'),
+        ({'mpi': True}, 'jsrun', ''),
+        ({'local': True}, 'jsrun', ''),
+    ],
+)
+def test_a_script_starts_again_on_its_compute_node_where_jobs_begin_on_another(placed, fields, launcher, start):
+    case = placed('OpenSSLSpeed', 'choose_budget choose_runs', trials=2, num_tasks=1, num_tasks_per_node=1, **fields)
+    case.job.launcher.run_command = lambda job: f'launch {job.num_tasks} {job.num_tasks_per_node}'
+    case.partition.entry['launcher'], case.trial_time_limit = launcher, 100
+    assert case.job_spec().restart == start
 
 
 # Of all checks

@@ -90,7 +90,7 @@ def test_hpcc_fits_its_quick_size_to_a_busy_node_unless_a_reference_needs_the_us
     case_on, monkeypatch, size, beside, kind, cut
 ):
     rows = [SimpleNamespace(kind=kind, id=SimpleNamespace(check='HPCC'))] * bool(kind)
-    monkeypatch.setattr('checks.core.benchmark.load_references', lambda _: SimpleNamespace(rows=rows))
+    monkeypatch.setattr('checks.core.budget.load_references', lambda _: SimpleNamespace(rows=rows))
     two = replace(node(2, 'zen4'), caches=(Cache(3, 32 * 2**20, frozenset({0, 1})),))
     usual, found = (
         case_on(

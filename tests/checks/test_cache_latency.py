@@ -34,7 +34,7 @@ def node(module):
 def test_recorded_outputs_of_the_command_that_the_check_asks_for(module, node, recorded, level, expected):
     name = f'multichase-20250815-{level}'
     command, *_ = recorded(f'{name}.header').splitlines()
-    assert command.endswith(' '.join(['multichase', *node.runs[level]]))
+    assert command.endswith(' '.join(['multichase', *node.runs[level].options]))
     (metric,) = (metric for metric in node.metrics if metric.run == level)
     assert (value_of(metric, recorded(f'{name}.txt')), metric.dims) == (expected, {'level': level})
     faults = module.CacheLatency.sanity_faults

@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from reading import HooksOf
 from rows import each_row
 from scratch import ROOT
 from test_trials import CURVE, ROWS, folder_of, plan
@@ -31,7 +32,8 @@ def dead(folder, trial, code, errors='', output=''):
 
 
 def causes(folder, ending=FAILED, **more):
-    record, faults = read_trials(folder, plan(programs={'run': 'xhpl'}, environ='cpu', **more), 'n1', ending)
+    told = HooksOf(**{name: more.pop(name) for name in ('complaints', 'sanity_faults') if name in more})
+    record, faults = read_trials(folder, plan(programs={'run': 'xhpl'}, environ='cpu', **more), 'n1', ending, told)
     assert faults == [*map(str, record.causes)]
     return record, faults
 

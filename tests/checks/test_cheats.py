@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from cheats import compiled
+from reading import faults_of_ranks
 from scratch import ROOT
 
-from checks.core.placement import UNBOUND, Placement, binding_faults, granted
+from checks.core.placement import UNBOUND, Placement, granted
 from checks.core.reading.watched import parse_cpu_list
 
 RANK = ROOT / 'checks/core/job/parts/rank.sh'
@@ -52,13 +53,13 @@ class Rank:
             assert time.monotonic() < deadline, self.said
             time.sleep(0.01)
         self.got = granted(self.folder)
-        self.faults = binding_faults(self.placement, self.got, 1)
+        self.faults = faults_of_ranks(self.placement, self.got, 1)
         return self
 
     def see(self, words: str):
         """Waits until a look has found a fault that says so, however late it comes, or the program has ended."""
         while self.process.poll() is None and words not in ''.join(
-            binding_faults(self.placement, granted(self.folder), 1)
+            faults_of_ranks(self.placement, granted(self.folder), 1)
         ):
             time.sleep(0.1)
 
@@ -181,9 +182,9 @@ def test_a_program_that_ends_the_process_that_looks_is_named(tmp_path, cheat):
     script = f'pkill -KILL -f "[r]ank.sh .*{tmp_path.name}"; {cheat} honest 0 4 0'
     ran = Rank(tmp_path, 'bash', '-c', script, tmp_path.name).end(killed=True)
     (tmp_path / 'exit_code').write_text('0')
-    (fault,) = binding_faults(ONE, granted(tmp_path), 1)
+    (fault,) = faults_of_ranks(ONE, granted(tmp_path), 1)
     assert ran.code == 0 and '.0: nobody looked at it in the ' in fault, fault
-    assert binding_faults(ONE, granted(tmp_path), 1, looks_required=False) == []
+    assert faults_of_ranks(ONE, granted(tmp_path), 1, looks_required=False) == []
 
 
 @pytest.fixture

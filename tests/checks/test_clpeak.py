@@ -4,7 +4,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import values_of
+from reading import plan_of, values_of
 from rows import each_row
 from scratch import OUTPUTS
 
@@ -63,12 +63,11 @@ def test_a_file_that_was_cut_anywhere_fails(clpeak, test, data):
 
 
 def test_a_number_without_a_vector_is_the_best_of_its_trial(clpeak):
-    from checks.core.reading.trials import Plan
 
     check = clpeak.ClPeak
     case = type('Case', (), {'tests': ['bandwidth', 'single'], 'derive': check.derive})()
     metrics = [metric for test in case.tests for metric in clpeak.metrics_of(test)]
-    record = Plan('ClPeak', (), metrics, dims=check.dims).empty_record()
+    record = plan_of('ClPeak', (), metrics, dims=check.dims).empty_record()
     for _, _, series in record.series():
         width = dict(series.dims).get('vector', '').lstrip('float')
         series.samples = [(1, 'n1', float(width or 1)), (2, 'n1', 100 - float(width or 1))] if series.dims else []

@@ -3,7 +3,6 @@
 
 import json
 import re
-from dataclasses import replace
 from statistics import fmean
 from types import SimpleNamespace
 
@@ -15,7 +14,7 @@ from reading import value_of
 from rows import each_row
 from scratch import OUTPUTS
 
-from checks.core.reading.trials import NotMeasured
+from checks.core.reading.trials import Metric, NotMeasured
 from checks.core.topology import Topology
 from checks.gpu import comm_scope_output as scope
 
@@ -43,20 +42,13 @@ NAMES = {
 MODELS = list(NAMES)
 
 
-def metrics_of(model: str) -> list:
-    """A metric for each of NAMES."""
-    metrics = [
-        scope.time('launch', scope.launch(model, 0, 1)),
-        scope.time('wait', scope.wait(model, 0, 1)),
-        scope.time('h2d_latency', scope.host_to_device(model, 0, 1, SMALL), SMALL),
-        scope.rate('d2h_bandwidth', scope.device_to_host(model, 0, 1, LARGE), LARGE),
-        scope.time('latency_0_1', scope.device_to_device(model, 0, 0, 1, SMALL), SMALL),
-        scope.rate('bandwidth_0_1', scope.device_to_device(model, 0, 0, 1, LARGE), LARGE),
+def metrics_of(model: str) -> list[Metric]:
+    """A metric for each of NAMES: a time, or a rate if it copies much."""
+    kinds = {30: ('GB/s', 'higher')}
+    return [
+        scope.reading(Metric(name, *kinds.get(scope.bytes_of(name).bit_length() - 1, ('us', 'lower'))), name)
+        for name in NAMES[model]
     ]
-    if model == 'cuda':
-        metrics.append(scope.time('peer_latency_0_1', scope.device_to_peer(0, 1, SMALL), SMALL))
-        metrics.append(scope.rate('peer_bandwidth_0_1', scope.device_to_peer(0, 1, LARGE), LARGE))
-    return metrics
 
 
 def outcome(output: str, model: str = 'cuda'):
@@ -75,7 +67,10 @@ def outcome(output: str, model: str = 'cuda'):
 def test_the_names_are_those_that_version_0_12_0_registers(recorded, model):
     """Recorded on two devices and one NUMA domain of two cores."""
     listed = set(recorded(f'comm_scope-0.12.0-{model}-list.txt').splitlines())
-    assert [metric.rows for metric in metrics_of(model)] == NAMES[model]
+    assert [scope.launch(model, 0, 1), scope.wait(model, 0, 1), scope.host_to_device(model, 0, 1, SMALL),
+            scope.device_to_host(model, 0, 1, LARGE), scope.device_to_device(model, 0, 0, 1, SMALL),
+            scope.device_to_device(model, 0, 0, 1, LARGE)] == NAMES[model][:6]  # fmt: skip
+    assert [scope.device_to_peer(0, 1, size) for size in (SMALL, LARGE)] == NAMES['cuda'][6:]
     assert set(NAMES[model]) <= listed
     assert set(stand_in.registered(model, 2)) == {name for name in listed if name.startswith(f'Comm_{model}')}
     sizes = sorted({int(name.split(':')[1].split('/')[0]) for name in listed if 'MemcpyAsync' in name})
@@ -97,7 +92,7 @@ def test_recorded_times_and_rates(recorded, model):
     found = outcome(output, model)
     entries = {entry['name']: entry for entry in json.loads(output)['benchmarks']}
     for metric, value in zip(metrics_of(model), found.values(), strict=True):
-        entry = entries[metric.rows]
+        entry = entries[metric.name]
         assert entry['time_unit'] == 'ns'
         if metric.unit == 'us':
             assert value == pytest.approx(entry['real_time'] / 1e3)
@@ -109,32 +104,15 @@ def test_recorded_times_in_another_unit(recorded):
     output = recorded('comm_scope-0.12.0-cuda-milliseconds.txt')
     (entry,) = json.loads(output)['benchmarks']
     assert entry['time_unit'] == 'ms'
-    assert scope.seconds_of(output, entry['name'], LARGE) == [pytest.approx(entry['real_time'] / 1e3)]
-    with pytest.raises(NotMeasured, match='contradicts'):
-        scope.seconds_of(output.replace('"ms"', '"us"'), entry['name'], LARGE)
-
-
-def test_a_recorded_rate_shows_which_clock_it_is_from(recorded):
-    """The CPU's benchmarks have no time in their name, and rates from the processor's time instead of the wall's."""
-    output = recorded('comm_scope-0.12.0-cpu.txt')
-    clocks = {
-        'Comm_libc_malloc_memset/0/log2(N):20/manual_time': 'real_time',
-        'Comm_libc_malloc/0/log2(N):20': 'cpu_time',
-    }
-    for entry in json.loads(output)['benchmarks']:
-        assert entry['bytes_per_second'] == pytest.approx(2**20 / entry[clocks.pop(entry['name'])] * 1e9, rel=1e-6)
-    assert not clocks
-    assert scope.seconds_of(output, 'Comm_libc_malloc_memset/0/log2(N):20/manual_time', 2**20)[0] > 0
-    with pytest.raises(NotMeasured, match='contradicts'):
-        scope.seconds_of(output, 'Comm_libc_malloc/0/log2(N):20', 2**20)
+    assert scope.seconds_of(output, entry['name']) == [pytest.approx(entry['real_time'] / 1e3)]
 
 
 def test_a_recorded_benchmark_that_failed_is_named_with_its_reason(recorded):
     output = recorded('comm_scope-0.12.0-cuda-error.txt')
     small, large = NAMES['cuda'][4:6]
-    assert scope.seconds_of(output, small, SMALL)[0] > 0
+    assert scope.seconds_of(output, small)[0] > 0
     with pytest.raises(NotMeasured) as error:
-        scope.seconds_of(output, large, LARGE)
+        scope.seconds_of(output, large)
     assert str(error.value) == f'{large} did not run: Comm_cudaMemcpyAsync_GPUToGPU failed to perform cudaMalloc'
 
 
@@ -144,21 +122,21 @@ def test_recorded_repetitions_count_as_their_mean_where_they_were_asked(recorded
     name = NAMES['cuda'][4]
     times = [entry['real_time'] / 1e3 for entry in entries if entry['name'] == name]
     (mean,) = (entry['real_time'] / 1e3 for entry in entries if entry['name'] == f'{name}_mean')
-    metric = replace(scope.time('latency_0_1', name, SMALL), repetitions=3)
+    metric = scope.reading(Metric('latency', 'us', 'lower'), name, 3)
     assert len(times) == 3 and value_of(metric, output) == pytest.approx(mean) == pytest.approx(fmean(times))
     for wrong in (2, 4):
         with pytest.raises(NotMeasured, match=f'is there 3 times, expected {wrong}'):
-            scope.seconds_of(output, name, SMALL, wrong)
+            scope.seconds_of(output, name, wrong)
 
 
 def test_recorded_repetitions_are_no_single_value(recorded):
     output = recorded('comm_scope-0.12.0-cuda-repetitions.txt')
     with pytest.raises(NotMeasured, match='is there 7 times, expected 1'):  # 3, mean, median, stddev, cv
-        scope.seconds_of(output, NAMES['cuda'][4], SMALL)
+        scope.seconds_of(output, NAMES['cuda'][4])
     entries = json.loads(output)['benchmarks']
     mean = next(entry for entry in entries if entry['name'].endswith('_mean'))
     with pytest.raises(NotMeasured, match="is of type 'aggregate', expected iteration"):
-        scope.seconds_of(json.dumps({'benchmarks': [mean]}), NAMES['cuda'][4], SMALL)
+        scope.seconds_of(json.dumps({'benchmarks': [mean]}), NAMES['cuda'][4])
 
 
 def test_a_recorded_run_that_was_killed_has_no_numbers(recorded):
@@ -187,19 +165,14 @@ FAULTS = [
     ('entries[4].update(error_occurred=True, error_message="no peer")', 'did not run: no peer'),
     ('entries[4].update(error_occurred=True)', 'did not run: no reason given'),
     ('entries[4].update(skipped=True, skip_message="not here")', 'did not run: not here'),
-    ('entries[4]["time_unit"] = "us"', 'has a time of 0.0101 s, which its bytes_per_second, 2.53465e+07, contradicts'),
-    ('entries[0]["time_unit"] = "ms"', 'has a time of 2 s, which its items_per_second, 500000, contradicts'),
     ('entries[4]["time_unit"] = "GB"', "has time_unit 'GB', expected one of ns, us, ms, s"),
     ('del entries[4]["time_unit"]', 'has time_unit None, expected one of'),
-    ('entries[4]["real_time"] = entries[4]["cpu_time"]', 'contradicts'),
     ('entries[4]["real_time"] = 0', 'has real_time 0.0, expected a finite number above zero'),
     ('entries[4]["real_time"] = -1.0', 'has real_time -1.0, expected'),
     ('entries[4]["real_time"] = float("nan")', 'has real_time nan, expected'),
     ('entries[4]["real_time"] = float("inf")', 'has real_time inf, expected'),
     ('entries[4]["real_time"] = "10100"', "has real_time '10100', expected"),
     ('entries[4]["real_time"] = True', 'has real_time True, expected'),
-    ('del entries[4]["bytes_per_second"]', 'has bytes_per_second None, expected'),
-    ('del entries[0]["items_per_second"]', 'has items_per_second None, expected'),
     ('entries[4]["bytes"] = 128.0', 'copied 128 bytes, expected 256'),
     ('entries[5]["bytes"] = 1e9', 'copied 1000000000 bytes, expected 1073741824'),
     ('del entries[4]["bytes"]', 'has bytes None, expected'),
@@ -259,13 +232,6 @@ def test_a_file_that_was_cut_anywhere_fails(end):
     assert outcome(RECORDED[:end]) is None
 
 
-@given(st.integers(0, len(RECORDED) - 1), st.sampled_from(['', *',."}07-ex½', '\x00']))
-def test_a_character_that_is_lost_or_changed_fails_or_is_no_digit_that_counts(at, sign):
-    found = outcome(RECORDED[:at] + sign + RECORDED[at + 1 :])
-    # time and rate must agree on six digits
-    assert found is None or found == pytest.approx(outcome(RECORDED), rel=3e-6)
-
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
@@ -273,11 +239,9 @@ json_values = st.recursive(
 )
 
 
-@given(json_values, st.sampled_from(['file', 'benchmarks', 'entry', 'real_time', 'time_unit', 'bytes', 'run_type',
-                                     'run_name', 'bytes_per_second']))  # fmt: skip
+@given(json_values, st.sampled_from(['file', 'benchmarks', 'entry', 'real_time', 'time_unit', 'bytes', 'run_type']))
 def test_any_json_in_place_of_a_part_is_read_or_refused_in_a_sentence(value, part):
     whole = json.loads(WHOLE)
-    entry = whole['benchmarks'][4]
     if part == 'file':
         whole = value
     elif part == 'benchmarks':
@@ -285,10 +249,9 @@ def test_any_json_in_place_of_a_part_is_read_or_refused_in_a_sentence(value, par
     elif part == 'entry':
         whole['benchmarks'][4] = value
     else:
-        entry[part] = value
-    output = json.dumps(whole)
-    found = outcome(output)
-    assert found is None or found == pytest.approx(outcome(WHOLE), rel=3e-6)
+        whole['benchmarks'][4][part] = value
+    found = outcome(json.dumps(whole))
+    assert found is None or part in ('real_time', 'time_unit') or found == outcome(WHOLE)
 
 
 @given(st.text(max_size=200))

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 from described_nodes import GPUS, NODES, TWO
+from reading import plan_of
 
-from checks.core.reading.trials import Metric, Plan
+from checks.core.reading.trials import Metric
 from plumbline.identity import to_text
 
 KERNELS = {'copy': (10, 20), 'mul': (30, 30), 'add': (1, 2), 'triad': (50, 4), 'dot': (2, 2)}
@@ -100,7 +101,7 @@ def test_a_computed_metric_of_each_trial(case_on, check, node, hooks, parameters
     site = {'peaks': {'device_flops_double': 8e13}, 'link_classes': {'near': SimpleNamespace(peak=None)}}
     case = case_on(check, node, hooks, site, **parameters)
     case.trials = 2
-    record = Plan(check, (), case.metrics, dims=case.dims, trials=2).empty_record()
+    record = plan_of(check, (), case.metrics, dims=case.dims, trials=2).empty_record()
     series = {f'{metric} {to_text(one.dims)}'.removesuffix(' -'): one for metric, _, one in record.series()}
     for name, values in measured.items():
         series[name].samples = [(trial, 'n1', value) for trial, value in enumerate(values, start=1)]
@@ -116,7 +117,7 @@ def test_a_computed_metric_of_each_trial(case_on, check, node, hooks, parameters
 
 def test_the_best_kernel_is_one_that_was_measured_and_is_valid(case_on):
     case = case_on('BabelStreamDevice', GPUS, f'{PLACE} choose_device', model='cuda', device=0)
-    record = Plan('BabelStreamDevice', (), case.metrics, dims=case.dims, trials=2).empty_record()
+    record = plan_of('BabelStreamDevice', (), case.metrics, dims=case.dims, trials=2).empty_record()
     case.derive(record)
     assert record.provenance == {} and not record.metrics['best'].series[0].samples
     for series in record.metrics['bandwidth'].series:
@@ -130,7 +131,7 @@ def test_the_best_kernel_is_one_that_was_measured_and_is_valid(case_on):
 def test_the_best_of_the_bindings_is_of_one_thread_and_of_all(case_on):
     def of(binding, **kernels):
         metrics = [Metric('bandwidth', 'GB/s', 'higher', 'x', expected={'kernel': [*kernels]})]
-        record = Plan('BabelStreamHost', (), metrics, trials=2, provenance={'binary_sha256': 'abc'}).empty_record()
+        record = plan_of('BabelStreamHost', (), metrics, trials=2, provenance={'binary_sha256': 'abc'}).empty_record()
         for series in record.metrics['bandwidth'].series:
             values = kernels[dict(series.dims)['kernel']]
             series.samples = [(trial, 'n1', value) for trial, value in enumerate(values, start=1)]
@@ -142,7 +143,7 @@ def test_the_best_of_the_bindings_is_of_one_thread_and_of_all(case_on):
     }  # fmt: skip
     case = case_on('BabelStreamBest', TWO)
     case.parts, case.getdep = [*cases], cases.__getitem__
-    record = Plan('BabelStreamBest', (), case.metrics).empty_record()
+    record = plan_of('BabelStreamBest', (), case.metrics).empty_record()
     case.derive(record)
     assert record.provenance == {
         'single_best': 'dot with binding one', 'all_best': 'copy with binding cores', 'binary_sha256': 'abc',
@@ -196,7 +197,7 @@ BOTH = {'bandwidth', 'bidirectional_bandwidth'}
 )  # fmt: skip
 def test_the_peak_that_no_value_of_a_metric_may_exceed(case_on, check, hooks, parameters, site, peaks):
     case = case_on(check, GPUS, hooks, site, **parameters)
-    read = [metric for metric in case.metrics if metric.rows and metric.name != 'mpi_latency']
+    read = [metric for metric in case.metrics if metric.read and metric.name != 'mpi_latency']
     assert {
         f'{metric.name} {metric.dims.get("collective", "")}'.strip(): case.peak_of(metric) for metric in read
     } == peaks

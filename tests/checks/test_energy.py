@@ -14,12 +14,13 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import HooksOf, plan_of
 from scratch import ROOT
 
 from checks.core.job import node_sweep
 from checks.core.meters.energy import Meter, Metering, metering_of
 from checks.core.meters.energy_sources import SOURCES, Count, Look, counted, doubt_of, of_command, sampled
-from checks.core.reading.trials import Metric, Plan, read_trials
+from checks.core.reading.trials import Metric, read_trials
 
 RANGE = 262_143.328_85  # J, of a Xeon
 BEGAN = 1_700_000_000.0
@@ -60,8 +61,8 @@ def by_name(record):
 
 
 def record_of(folder, metering):
-    plan = Plan('HPL', (), metering.metrics, dims=metering.dims, meter=metering.read)
-    record, causes = read_trials(folder, plan, 'n1')
+    plan = plan_of('HPL', (), metering.metrics, dims=metering.dims)
+    record, causes = read_trials(folder, plan, 'n1', hooks=HooksOf(read_meters=metering.read))
     return by_name(record), causes, record
 
 
@@ -96,7 +97,7 @@ def test_idle_power_is_measured_before_and_after_and_subtracted(tmp_path):
         write_phase(tmp_path / name, start, seconds)
     rate = Metric('gflops', 'GFlop/s', 'higher', 'unused')
     metering = Metering([RAPL], rates=[rate])
-    record = Plan('HPL', (), [rate, *metering.metrics], dims=metering.dims).empty_record()
+    record = plan_of('HPL', (), [rate, *metering.metrics], dims=metering.dims).empty_record()
     record.metrics['gflops'].series[0].samples = [(1, 'n1', 800.0)]
     metering.read(tmp_path, record, 'n1')
     found = by_name(record)
@@ -295,7 +296,7 @@ def test_ear_tells_the_energy_of_the_job_steps_within_each_trial(tmp_path, bound
     write_phase(tmp_path / 'trial_1', 0, 1200)
     write_phase(tmp_path / 'trial_2', 1300, 1201)
     metering = Metering([Meter('ear', boundary, 0.03, 10, None)], nodes=2)
-    record = Plan('HPL', (), metering.metrics, dims=metering.dims, trials=2).empty_record()
+    record = plan_of('HPL', (), metering.metrics, dims=metering.dims, trials=2).empty_record()
     metering.read(tmp_path, record, 'n1,n2')
     found = by_name(record)
     assert tuple(value for *_, value in found['power', None].samples) == pytest.approx(watts)
@@ -351,28 +352,19 @@ def test_what_the_sampler_itself_takes_is_kept(tmp_path):
 # Which cases are metered
 
 
-def case(**more):
-    partition = SimpleNamespace(
-        energy={'rapl': {'boundary': 'package', 'accuracy': 0.05}}, entry={'scheduler': 'local'}
-    )
-    defaults = {
-        'partition': partition,
-        'metered': True,
-        'num_nodes': 1,
-        'trial_seconds': 15,
-        'metrics': [],
-        'work_rate': '',
-    }
-    return SimpleNamespace(**defaults | more)
+def metered(trial_seconds=15, num_nodes=1, partition=None):
+    """The metering of a case on a partition with RAPL, or on another one."""
+    rapl = SimpleNamespace(energy={'rapl': {'boundary': 'package', 'accuracy': 0.05}}, entry={'scheduler': 'local'})
+    return metering_of(partition or rapl, trial_seconds, num_nodes)
 
 
 def test_only_a_check_that_asks_is_metered_where_the_partition_states_a_meter():
-    metering = metering_of(case())
+    metering = metered()
     assert metering.meters == [Meter('rapl', 'package', 0.05, 0.001, SOURCES['rapl'])] and not metering.left_out
     assert len(metering.look('ended')) == 1 and not any(
         'sample' in line for line in metering.before
     )  # nothing runs beside it
-    for nothing in (metering_of(case(metered=False)), metering_of(SimpleNamespace(metered=True))):
+    for nothing in (metering_of(None, 15), Metering()):
         assert not (
             nothing.meters
             or nothing.left_out
@@ -381,7 +373,7 @@ def test_only_a_check_that_asks_is_metered_where_the_partition_states_a_meter():
             or nothing.after
             or nothing.table
         )
-    nothing = metering_of(case(partition=SimpleNamespace(energy={})))
+    nothing = metered(partition=SimpleNamespace(energy={}))
     assert (
         not (nothing.metrics or nothing.before or nothing.look('ended') or nothing.after)
         and '`energy`' in nothing.left_out
@@ -389,15 +381,15 @@ def test_only_a_check_that_asks_is_metered_where_the_partition_states_a_meter():
 
 
 def test_a_counter_that_may_wrap_is_sampled_and_a_meter_that_is_too_slow_is_left_out():
-    assert metering_of(case(trial_seconds=43200)).meters[0].pause == 60
+    assert metered(trial_seconds=43200).meters[0].pause == 60
     slow = {'bmc': {'command': 'bmc', 'boundary': 'node', 'accuracy': 0.02, 'interval': '2 s'}}
     partition = SimpleNamespace(energy=slow, entry={'scheduler': 'slurm'})
-    found = metering_of(case(partition=partition))
+    found = metered(partition=partition)
     assert not found.meters and 'bmc needs trials of 80 s' in found.left_out
-    found = metering_of(case(partition=partition, trial_seconds=300, num_nodes=4))
+    found = metered(partition=partition, trial_seconds=300, num_nodes=4)
     assert found.table == 'bmc\t0\t2000\tbmc\n' and found.meters[0].rest == 0  # 100 s are too long for a rest
     assert any('srun --overlap --nodes=4' in line and 'sample' in line for line in found.before)
-    assert 'Slurm' in metering_of(case(num_nodes=2)).left_out
+    assert 'Slurm' in metered(num_nodes=2).left_out
 
 
 def test_in_a_node_sweep_each_place_looks_at_its_own_nodes(monkeypatch):
@@ -406,10 +398,10 @@ def test_in_a_node_sweep_each_place_looks_at_its_own_nodes(monkeypatch):
     stated = {'boundary': 'node', 'accuracy': 0.05, 'interval': '1 ms'}
     meters = {'rapl': stated | {'boundary': 'package'}, 'slurm': stated, 'ear': stated}
     partition = SimpleNamespace(energy=meters, entry={'scheduler': 'slurm'})
-    found = metering_of(case(partition=partition))
+    found = metered(partition=partition)
     assert [meter.name for meter in found.meters] == ['rapl'] and found.look('ended') == ['bash ./energy.sh ended']
     assert 'slurm tells the energy of the whole allocation' in found.left_out and 'ear tells' in found.left_out
-    (line,) = metering_of(case(partition=partition, num_nodes=2)).look('ended')
+    (line,) = metered(partition=partition, num_nodes=2).look('ended')
     assert 'srun --overlap --nodes=2 --nodelist=$PLUMBLINE_PLACE ' in line
 
 

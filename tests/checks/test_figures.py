@@ -5,9 +5,10 @@ import ast
 from types import SimpleNamespace
 
 import pytest
+from reading import plan_of
 from scratch import ROOT
 
-from checks.core.reading.trials import Metric, Plan
+from checks.core.reading.trials import Metric
 from plumbline.record import FIGURES
 
 
@@ -32,7 +33,7 @@ def test_each_check_states_what_follows_in_words_that_are_known(classes, check, 
     cases = [classes[check](variant_num=variant) for variant in range(classes[check].num_variants)]
     figures = next(case.figures for case in cases if all(getattr(case, name) == value for name, value in of.items()))
     assert figures == stated and all(words.keys() <= FIGURES.keys() for words in figures.values())
-    assert Plan(check, (), [], figures=figures).empty_record().to_dict()['figures'] == stated
+    assert plan_of(check, (), [], figures=figures).empty_record().to_dict()['figures'] == stated
 
 
 # Fewer seconds and watts are better, and more of all that is done in a second, in a cycle and with a joule

@@ -39,7 +39,7 @@ def test_the_rate_of_a_device_is_the_median_of_its_second_half():
 def test_of_an_odd_number_of_rows_the_one_in_the_middle_counts():
     rows = [(100, 1), (20, 2), (40, 3)]
     output = 'devices\n' + ''.join(f' {rate}.00 {rate}.00 {seconds}.00\n' for rate, seconds in rows)
-    assert [row.number for row in FLOPS.found(output)] == [30, 30]
+    assert [row.number for row in gemm.rates_of_devices(output)] == [30, 30]
 
 
 @each_row(

@@ -9,12 +9,13 @@ import subprocess
 
 import pytest
 from health_stand_in import CGROUP, COUNTERS, CPU, CXI, EDAC, IB, NET, OST, PCI, Node
+from reading import plan_of
 from rows import each_row
 
 from checks.core.meters.health import clock_steps, state_of
 from checks.core.placement import one_rank_on
 from checks.core.reading.outputs import CLOCKS, other_clock
-from checks.core.reading.trials import Metric, Plan, read_trials
+from checks.core.reading.trials import Metric, read_trials
 from plumbline.paths import ROOT
 
 PARTS = ROOT / 'checks/core/job/parts'
@@ -102,7 +103,7 @@ def test_each_counter_is_told_with_its_device(node):
         'counted_network_drops': '4 on eth0', 'health_network_errors': '1 on eth0',
         'counters_lacking': 'clock, temperature',
     }  # fmt: skip
-    record, causes = read_trials(node.folder, Plan('HPL', (), []), 'n17,n18')
+    record, causes = read_trials(node.folder, plan_of('HPL', (), []), 'n17,n18')
     assert sorted(cause.code for cause in record.causes[:3]) == ['memory', 'network', 'oom-node']
     assert sorted(re.sub(r' while the job ran; .+', '', cause) for cause in causes[:3]) == [
         'n17: OOM kills +2', 'n17: losses of an InfiniBand link +1 on mlx5_0 port 1',
@@ -115,7 +116,7 @@ def test_an_error_of_the_node_comes_before_the_program_that_died(node):
     node({f'{EDAC}/mc1/ue_count': '1\n'})
     (node.folder / 'trial_1/run').mkdir(parents=True)
     (node.folder / 'trial_1/run/exit_code').write_text('135\n')
-    _, causes = read_trials(node.folder, Plan('HPL', (), []), 'n17')
+    _, causes = read_trials(node.folder, plan_of('HPL', (), []), 'n17')
     assert causes[0].startswith('n17: uncorrected memory errors +1 on mc1') and 'SIGBUS' in causes[1]
 
 
@@ -163,7 +164,7 @@ def test_each_node_of_a_job_has_its_own_clock_counters_and_errors(tmp_path):
         'facts.n3': 'health_uncorrected_memory_errors=1 on mc0\ncounters_lacking=EDAC, PCIe\n',
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
-    plan = Plan('HPL', (), [], one_rank_on((0,)), num_nodes=4, host_of='{}.example'.format)
+    plan = plan_of('HPL', (), [], one_rank_on((0,)), num_nodes=4, host_of='{}.example'.format)
     record, found = read_trials(tmp_path, plan, 'n1,n2,n3,n4')
     assert record.provenance == {
         'clock_throttled': '0', 'counters_lacking': 'EDAC', 'clock_in_run': '1900',
@@ -184,7 +185,7 @@ def test_all_nodes_whose_counters_were_not_read_are_counted_and_eight_are_named(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     nodes = [f'n{number:02}' for number in range(1, 12)]
-    plan = Plan('HPL', (), [], one_rank_on((0,)), num_nodes=11)
+    plan = plan_of('HPL', (), [], one_rank_on((0,)), num_nodes=11)
     record, _ = read_trials(tmp_path, plan, ','.join(nodes))
     unread = 'n02, n03, n04, n06, n07, n08, n09, n10'
     assert record.provenance['counters_not_read'] == f'of 9 of 11 nodes: {unread}'
@@ -271,7 +272,7 @@ def test_a_clock_that_was_set_in_a_trial_is_told_and_its_seconds_are_those_of_up
         folder.mkdir(exist_ok=True)
         (folder / 'started').write_text('1700000000 1000\n')
         (folder / 'ended').write_text(f'{1_700_000_000 + by_day} {1000 + by_uptime}\n')
-    record = Plan('HPL', (), [], trials=3).empty_record()
+    record = plan_of('HPL', (), [], trials=3).empty_record()
     found = list(clock_steps(tmp_path, record, 'n1'))
     assert record.trial_seconds == [7.0, uptime], 'the third trial did not end'
     assert [(cause.what, cause.trials) for cause in found] == ([(said, (2,))] if said else [])
@@ -289,7 +290,7 @@ def test_numbers_of_programs_whose_clock_runs_at_half_speed_are_invalid(tmp_path
         shutil.rmtree(tmp_path / 'trial_1', ignore_errors=True)
         text = f'{job.replace("SCRIPT", program)} {CLOCKS} > trial_1/ended'
         subprocess.run(['bash', '-c', text], cwd=tmp_path, check=True)
-        record = Plan('HPL', (), [Metric('rate', 'GFlop/s', 'higher', '')], trials=1).empty_record()
+        record = plan_of('HPL', (), [Metric('rate', 'GFlop/s', 'higher', '')], trials=1).empty_record()
         series = record.metrics['rate'].series[0]
         series.samples.append((1, 'n1', 100.0))
         assert [*clock_steps(tmp_path, record, 'n1')] == []
@@ -395,7 +396,7 @@ def test_a_job_that_reached_its_own_limit_does_not_accuse_its_node(tmp_path):
     (node.folder / 'trial_1/run/exit_code').write_text('137\n')
     (node.folder / 'facts.n2.example').write_text('counted_OOM_kills_of_its_memory_limit=1 at 4096 MiB\n')
     (node.folder / 'limit.n2.example.txt').write_text('the memory limit of the job, 4096 MiB, was reached\n')
-    record, causes = read_trials(node.folder, Plan('HPL', (), []), 'n1,n2')
+    record, causes = read_trials(node.folder, plan_of('HPL', (), []), 'n1,n2')
     assert [cause.code for cause in record.causes[:3]] == ['oom-limit', 'oom-limit', 'crash']
     assert causes[0].startswith('on n1 the memory limit of the job, 4096 MiB, was reached, and the kernel killed 2 of')
     assert causes[1] == 'on n2 the memory limit of the job, 4096 MiB, was reached'

@@ -148,7 +148,7 @@ def test_no_line_that_says_something_can_be_lost(name):
     # and of 3.0 the headers of the sections; the local nz may be missing
     assert needed == (21 if '3.1' in name else 32)
     for metric in METRICS:
-        output, found = re.subn(metric.rows, '', TEXTS[name], flags=re.MULTILINE)
+        output, found = re.subn(metric.read, '', TEXTS[name], flags=re.MULTILINE)
         assert found == 1 and not is_sound(output, name)
 
 
@@ -167,11 +167,11 @@ def test_a_garbled_number_is_none(name, data):
     """One character of a figure becomes a comma, a letter, a blank or a digit of another script."""
     whole = values_of(TEXTS[name])
     metric = data.draw(st.sampled_from(METRICS))
-    match = re.search(metric.rows, TEXTS[name], re.MULTILINE)
+    match = re.search(metric.read, TEXTS[name], re.MULTILINE)
     place = data.draw(st.integers(match.start(1), match.end(1) - 1))
     sign = data.draw(st.sampled_from(',_x ٣½*'))
     garbled = TEXTS[name][:place] + sign + TEXTS[name][place + 1 :]
-    assert values_of(garbled) == {other.name: whole[other.name] for other in METRICS if other.rows != metric.rows}
+    assert values_of(garbled) == {other.name: whole[other.name] for other in METRICS if other.read != metric.read}
 
 
 @each_row('name', RUNS)

@@ -1,41 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lines of a job around its program, without a job."""
 
-import math
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from described_nodes import TWO
 from rows import each_row
 
 from checks.core.job import again, node_sweep
 from checks.core.job import script as jobscript
 from checks.core.job.script import COMPARE_AT_EXIT, ShellText
+from checks.core.job.spec import Execution, JobSpec
 from checks.core.placement import Placement
 from checks.core.reading.outputs import CLOCKS
 from plumbline.site.sites import Environ
 
 
-def check(**fields):
-    """A check with what its job's lines are made of."""
-    launcher = SimpleNamespace(
-        options=['--own'],
-        registered_name='srun',
-        run_command=lambda job: f'launch {job.num_tasks} {job.num_tasks_per_node}',
-    )
-    defaults = {
-        'placement': Placement(2, ((0,), (1,))), 'partition': SimpleNamespace(
-            entry={'scheduler': 'slurm', 'launcher': 'srun'}, max_time=None, energy={}),
-        'metered': False, 'mpi': True, 'num_nodes': 1, 'num_tasks': 4, 'num_tasks_per_node': 2,
-        'executable': 'my program', 'own_programs': False, 'starts_ranks': False, 'wrapper': [], 'concurrent': False,
-        'trials': 2, 'trial_time_limit': 100, 'time_limit': None, 'hurries': False, 'runs': {'run': ['-n', '5 x']},
-        'run_env': {}, 'before_run': {}, 'inputs': [], 'before_trials': [], 'after_trials': [], 'output': 'stdout',
-        'job': SimpleNamespace(launcher=launcher), 'is_local': lambda: False, 'env_vars': {}, 'topology': TWO,
-        'expected_settings': 'required.tsv', 'device_buffers': False, 'stack': SimpleNamespace(mpi=None),
-    }  # fmt: skip
-    return SimpleNamespace(**defaults | fields)
+def spec(**fields):
+    """A job of two trials of ranks of `my program`."""
+    defaults = {'program': 'my program', 'runs': {'run': Execution(['-n', '5 x'])}, 'trials': 2, 'trial_limit': 100,
+                'unset': Placement(2, ((0,), (1,))).unset, 'mpi': True}  # fmt: skip
+    return JobSpec(**defaults | fields)
 
 
 UNSET = 'unset OMP_PROC_BIND OMP_PLACES GOMP_CPU_AFFINITY KMP_AFFINITY SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK'
@@ -46,8 +31,8 @@ UNBOUND = (
 
 
 def test_the_lines_of_a_job_with_one_run_of_ranks():
-    one = check(inputs=['HPL.dat', 'a b'], before_trials=['before'], after_trials=['after'])
-    assert jobscript.prerun(one, ['module load gcc']) == [
+    one = spec(inputs=['HPL.dat', 'a b'], activation=['module load gcc'], before=['before'], after=['after'])
+    assert jobscript.prerun(one) == [
         UNSET, 'module load gcc', UNBOUND, "(. ./provenance.sh 'my program') > provenance.txt", COMPARE_AT_EXIT,
         'before', '(. ./load.sh before) > load.txt', 'for trial in 1 2; do', 'until=$((SECONDS + 100))',
         'mkdir trial_$trial trial_$trial/run', f'{CLOCKS} > trial_$trial/started', 'for run in run; do',
@@ -67,12 +52,14 @@ def test_the_lines_of_a_job_with_one_run_of_ranks():
 
 
 def test_the_lines_of_a_job_with_processes_at_the_same_time():
-    several = check(
-        mpi=False, concurrent=True, hurries=True, time_limit='1800', trials=3, own_programs=True,
-        wrapper=['numactl', '-m 1'], runs={'a': ['./one', ShellText('$(pwd)/x')], 'b': ['two']},
-        run_env={'a': {'CPUS': '0 1'}}, before_run={'b': 'look &'}, output='*.txt',
+    several = spec(
+        mpi=False, concurrent=True, late_after=1800, trials=3, wrapper=['numactl', '-m 1'], output='*.txt',
+        runs={
+            'a': Execution([ShellText('$(pwd)/x')], {'CPUS': '0 1'}, program='./one'),
+            'b': Execution([], before='look &', program='two'),
+        },
     )  # fmt: skip
-    lines = jobscript.prerun(several, [])
+    lines = jobscript.prerun(several)
     assert UNBOUND not in lines
     assert lines[4:] == [
         'declare -A started', 'for trial in 1 2 3; do',
@@ -92,63 +79,16 @@ def test_the_lines_of_a_job_with_processes_at_the_same_time():
         '[ $code = 0 ] || [ -e "trial_$trial/$run/time_limit" ] || failed=$code', 'done; started=()',
         "[ $failed = 0 ] || (. ./show.sh $failed trial_$trial '*.txt')",
     ]  # fmt: skip
-    assert jobscript.command(check(starts_ranks=True, executable='python3'))[0] == 'python3'
+    assert several.programs == {'a': './one', 'b': 'two'}
+    assert jobscript.command(spec(through_rank=False, program='python3'))[0] == 'python3'
 
 
-@each_row(
-    ('fields', 'lines'),
-    [
-        ({}, []),
-        ({'mpi': False}, []),
-        (
-            {'mpi': False, 'launcher': 'jsrun'},
-            ['if [ -z "$PLUMBLINE_ON_NODE" ]; then', 'export PLUMBLINE_ON_NODE=1',
-             'launch 4 2 bash ./rfm_job.sh', 'exit', 'fi'],
-        ),
-        ({'mpi': True, 'launcher': 'jsrun'}, []),
-        ({'mpi': False, 'launcher': 'jsrun', 'is_local': lambda: True}, []),
-    ],
-)  # fmt: skip
-def test_a_script_goes_to_its_compute_node_where_jobs_begin_on_another(fields, lines):
-    launcher = fields.pop('launcher', 'srun')
-    one = check(**fields)
-    one.partition.entry['launcher'] = launcher
-    assert jobscript._to_compute_node(one) == lines
-
-
-@each_row(
-    ('limit', 'most', 'found', 'hurries'),
-    [
-        (None, None, '260s', False),  # 60 s and two trials of 100 s
-        (None, 200, '200s', True),
-        (None, 260, '260s', False),
-        (500, None, '500s', False),
-        (500, 300, '300s', False),  # of the user's own limit
-    ],
-)
-def test_the_time_limit_of_a_job(limit, most, found, hurries):
-    one = check(time_limit=limit)
-    one.partition.max_time = most
-    jobscript.limit_time(one)
-    assert (one.time_limit, one.hurries) == (found, hurries)
-
-
-def test_what_other_nodes_and_the_settings_of_a_node_need(tmp_path):
-    expecting = replace(TWO, expects=(('governor', 'performance'), ('gpus', '4')))
-    several = check(num_nodes=2, stagedir=str(tmp_path), topology=expecting)
-    jobscript.write_inputs(several)
-    assert (tmp_path / 'required.tsv').read_text() == 'governor\tperformance\ngpus\t4\n'
-    assert (tmp_path / 'on_all_nodes').read_text() == (
-        'srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=none --mpi=none \n'
-    )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['on_all_nodes', 'required.tsv']
-    several.partition.entry['scheduler'] = 'pbs'
-    assert jobscript.on_all_nodes(several) == 'launch 4 2'
-    for other in (check(num_nodes=2, mpi=False), check(num_nodes=1)):
-        other.stagedir = str(tmp_path / f'{other.mpi}')
-        Path(other.stagedir).mkdir()
-        jobscript.write_inputs(other)
-        assert not [*Path(other.stagedir).iterdir()]
+def test_a_script_goes_to_its_compute_node_where_jobs_begin_on_another():
+    lines = jobscript.prerun(spec(restart='launch 4 2 bash ./rfm_job.sh'))
+    assert lines[1:6] == [
+        'if [ -z "$PLUMBLINE_ON_NODE" ]; then', 'export PLUMBLINE_ON_NODE=1', 'launch 4 2 bash ./rfm_job.sh', 'exit',
+        'fi',
+    ]  # fmt: skip
 
 
 @each_row(
@@ -176,18 +116,16 @@ def test_the_lines_that_put_a_stack_on_path(stack, installed, lines):
 
 
 @each_row(
-    ('family', 'device_buffers', 'gpu', 'variables', 'options'),
+    ('family', 'device_buffers', 'gpu', 'variables'),
     [
-        (None, True, 'cuda', {}, ['--own']),
-        ('cray-mpich', None, 'cuda', {}, ['--own']),
-        ('cray-mpich', True, 'cuda', {'MPICH_GPU_SUPPORT_ENABLED': '1'}, ['--own']),
-        ('cray-mpich', False, None, {'MPICH_GPU_SUPPORT_ENABLED': '0'}, ['--own']),
+        (None, True, 'cuda', {}),
+        ('cray-mpich', None, 'cuda', {}),
+        ('cray-mpich', True, 'cuda', {'MPICH_GPU_SUPPORT_ENABLED': '1'}),
+        ('cray-mpich', False, None, {'MPICH_GPU_SUPPORT_ENABLED': '0'}),
     ],
 )
-def test_mpi_passes_buffers_of_gpus_where_a_check_has_them(family, device_buffers, gpu, variables, options):
-    one = check(stack=SimpleNamespace(mpi=family), device_buffers=device_buffers, placement=Placement(1, None, gpu=gpu))
-    jobscript.pass_buffers_of_gpus(one)
-    assert (one.env_vars, one.job.launcher.options) == (variables, options)
+def test_mpi_passes_buffers_of_gpus_where_a_check_has_them(family, device_buffers, gpu, variables):
+    assert jobscript.gpu_buffers(family, device_buffers, gpu, 'srun') == (variables, [])
 
 
 # Node sweeps, and what runs again
@@ -245,24 +183,17 @@ def test_only_the_chosen_cases_run_again(monkeypatch, tmp_path):
         pass
 
     Generated.__name__ = 'Osu'  # as ReFrame names a test that it makes of another one
-    assert again.chosen(Osu()) is None
+    assert again.chosen(Osu, Osu.hashcode) is None
     for generated, expected in ((0, ({'p+e': ['-w n1']},) * 2), (1, (None, {'p+e': ['-w n1']}))):
         path = tmp_path / f'cases{generated}.json'
         path.write_text(
             f'{{"generated": {generated}, "cases": {{"abc": {{"p+e": ["-w n1"]}}}}, "trials": {{"abc": {{"p+e": 3}}}}}}'
         )
         monkeypatch.setenv('PLUMBLINE_CASES', str(path))
-        assert (again.chosen(Osu()), again.chosen(Generated())) == expected
-        assert (again.trials_left(Osu(), 'p+e'), again.trials_left(Osu(), 'q+e')) == (3, None)
+        assert (again.chosen(Osu, Osu.hashcode), again.chosen(Generated, Osu.hashcode)) == expected
+        assert (again.trials_left(Osu.hashcode, 'p+e'), again.trials_left(Osu.hashcode, 'q+e')) == (3, None)
     Osu.hashcode = 'other'
-    assert again.chosen(Generated()) == {} and again.trials_left(Osu(), 'p+e') is None
-
-
-def test_the_longest_job_has_no_end():
-    one = check(trial_time_limit=10**6)
-    one.partition.max_time = math.inf
-    jobscript.limit_time(one)
-    assert (one.time_limit, one.hurries) == ('2000060s', False)
+    assert again.chosen(Generated, Osu.hashcode) == {} and again.trials_left(Osu.hashcode, 'p+e') is None
 
 
 def test_a_sweep_says_the_first_two_faults_of_each_place_and_may_take_a_week():

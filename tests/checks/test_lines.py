@@ -15,7 +15,7 @@ from plumbline.identity import to_text
 
 
 def lines_of(metric, output):
-    return {to_text(at): lines for at, lines in metric.read(output).lines.items()}
+    return {to_text(at): lines for at, lines in metric.reading_of(output).lines.items()}
 
 
 def test_rows_of_a_table(recorded):
@@ -35,7 +35,7 @@ def test_a_number_and_its_divisor():
 
 
 def test_a_number_that_is_there_twice_has_both_lines():
-    reading = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$').read('rate=1\nx\nrate=2\n')
+    reading = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$').reading_of('rate=1\nx\nrate=2\n')
     assert not reading.values and list(reading.lines.values()) == [[1, 3]]
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from reading import plan_of
 from rows import each_row
 
-from checks.core.reading.trials import Metric, Plan
+from checks.core.reading.trials import Metric
 from checks.core.topology import Topology, pairs
 from plumbline.record import Dim
 from plumbline.site.sites import Partition
@@ -69,7 +70,7 @@ def test_a_pair_of_the_ladder_above_its_device_is_void_and_named(classes):
     check = classes['NodeLadder']
     metrics = [Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': [0, 1]})]
     metrics += [Metric(name, unit, 'higher') for name, unit in (('group_bandwidth', 'MB/s'), ('good_nodes', '1'))]
-    record = Plan('NodeLadder', (), metrics, dims={'rail': Dim('name')}).empty_record()
+    record = plan_of('NodeLadder', (), metrics, dims={'rail': Dim('name')}).empty_record()
     rails = [SimpleNamespace(nics=((nic,),)) for nic in NICS]
     printed = 'pair 1 0 n1,n2 24000.0\npair 1 0 n3,n4 26000.0\npair 1 1 n1,n2 25000.0\nlargest 4 37000.0\n'
     case = case_of(

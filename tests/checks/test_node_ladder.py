@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 from described_nodes import GPUS, TWO
+from reading import plan_of
 from rows import each_row
 from scratch import ROOT
 
 from checks.core.placement import Placement, one_rank_on
-from checks.core.reading.trials import Plan
 from checks.core.topology import topology_of
 from checks.ladder import on_node
 from checks.ladder.judge import rounds_within
@@ -81,7 +81,7 @@ took 3.2 s
 
 def test_samples_are_of_pairs_and_nodes_that_have_a_result(ladder):
     metrics = ladder.metrics_of([0], within=True)
-    record = Plan('NodeLadder', (), metrics, dims={'rail': Dim('name')}).empty_record()
+    record = plan_of('NodeLadder', (), metrics, dims={'rail': Dim('name')}).empty_record()
     ladder.add_samples(record, PRINTED, 'n1,n2,n3', 3)
     found = {name: series.samples for name, _, series in record.series()}
     assert found == {
@@ -176,7 +176,12 @@ def test_a_ladder_is_of_all_nodes_and_of_gpus_that_mpi_reaches(case_on, node, bu
 def test_rails_rounds_and_seconds_of_a_ladder_over_hosts(case_on, fields, words, nodes, tags):
     case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', **{'nodes': 16, 'buffers': 'host'} | fields)
     assert (case.provenance['ladder'], case.estimates) == (words[0], [pytest.approx(words[1])])
-    assert (case.num_nodes, case.tags, case.requires, case.device_buffers) == (nodes, tags, 'osu', False)
+    assert (case.num_nodes, case.tags - {'mpi'}, case.valid_prog_environs, case.device_buffers) == (
+        nodes,
+        tags,
+        ['+osu'],
+        False,
+    )
     # mlx5_0 is near the second domain, mlx5_1 near the first; within a node, its first and its last core
     assert case.rails == [Placement(1, ((4,),), nics=(('mlx5_0',),)), Placement(1, ((0,),), nics=(('mlx5_1',),))]
     assert case.within == one_rank_on((0, 7)) and case.placement is case.rails[0]
@@ -203,7 +208,7 @@ def test_the_plan_of_a_ladder_over_gpus(case_on, ladder, monkeypatch):
         {'OMP_NUM_THREADS': '1', **visible, 'PLUMBLINE_CPUS': cpus, 'PLUMBLINE_DEVICES': f'{device}'}
         for device, cpus in enumerate(['0,1', '2,3', '4,5', '6,7'])
     ]
-    assert ladder.plan_of(case) == {
+    assert case.ladder() == {
         'start': [
             'srun', '--overlap', '--nodes={count}', '--nodelist={nodes}', '--ntasks={ranks}',
             '--ntasks-per-node={each}', '--kill-on-bad-exit=1', '--mpi=pmix',
@@ -234,7 +239,7 @@ def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
         'the ladder did not come to its end'
     ]
     assert case.sanity_faults(SimpleNamespace(output=PRINTED)) == []
-    case.faults, case.result = ['another'], Plan('NodeLadder', (), case.metrics).empty_record()
+    case.faults, case.result = ['another'], plan_of('NodeLadder', (), case.metrics).empty_record()
     case._job = SimpleNamespace(nodelist=['n1', 'n2', 'n3'])
     case.put_names_first()
     assert case.faults == [Cause('named', 'node n2: no result within the node'), 'another']
@@ -247,7 +252,7 @@ def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
     )  # fmt: skip
     assert found['group_bandwidth',] == ([(1, 'n1,n2,n3', 3500.0)], None)  # at most 2 x 2 / 3 of 3900
     assert found['good_nodes',] == ([(1, 'n1,n2,n3', 2 / 3)], None)
-    case.printed, case.result = '', Plan('NodeLadder', (), case.metrics).empty_record()
+    case.printed, case.result = '', plan_of('NodeLadder', (), case.metrics).empty_record()
     case.put_names_first()
     assert len(case.faults) == 2 and 'named' not in case.result.provenance
 

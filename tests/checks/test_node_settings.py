@@ -19,6 +19,7 @@ FILES = {
     'proc/cpuinfo': 'processor\t: 0\nmodel name\t: AMD EPYC 7A53 64-Core Processor\nmicrocode\t: 0xa001173\n',
     'proc/self/mounts': 'mgs@tcp:/scratch /scratch lustre rw 0 0\ntmpfs /tmp tmpfs rw 0 0',
     'proc/sys/vm/nr_hugepages': '0',
+    'proc/sys/kernel/numa_balancing': '0',
     'sys/devices/system/cpu/smt/active': '0',
     'sys/devices/system/cpu/cpufreq/boost': '1',
     'sys/kernel/mm/transparent_hugepage/enabled': 'always [madvise] never',
@@ -88,7 +89,8 @@ def node(tmp_path):
 ALL = (
     'kernel=>* ; kernel_command_line=>mitigations=off ; kernel_command_line=>nosmt=force ; smt_active=>0 ; '
     'preload=>/opt/libtrace.so /opt/libclock.so ; '
-    'numa_domains=>4 ; transparent_hugepages=>madvise ; hugepages=>0 ; governor=>performance ; turbo=>1 ; '
+    'numa_domains=>4 ; numa_balancing=>0 ; transparent_hugepages=>madvise ; hugepages=>0 ; '
+    'governor=>performance ; turbo=>1 ; '
     'core_clock=>3500 MHz ; cpu_model=>AMD EPYC 7A53* ; microcode=>>=0xa001100 <0xa001200 ; bios=>1.5.3 ; gpus=>8 ; '
     'gpu_driver=>>=550.54 <560 ; gpu_firmware=>96.00.89.00.01 ; gpu_ecc=>1 ; gpu_clock=>1980 MHz ; nics=>4 ; '
     'nic_rate=>200 Gb/s ; nic_firmware=>>28.9 ; file_systems=>/scratch lustre ; file_systems=>/tmp *'
@@ -109,7 +111,7 @@ def test_the_model_of_a_processor_has_another_name_on_power(node, cpuinfo, model
 
 
 def test_a_node_that_is_set_as_expected_has_no_difference(node):
-    assert node(ALL) == (0, ['as expected: 24 of 24'])
+    assert node(ALL) == (0, ['as expected: 25 of 25'])
     assert node(ALL, word='refuse') == (0, [])
 
 
@@ -135,6 +137,8 @@ def test_what_nvidia_smi_says_of_each_gpu_of_two_drivers(node, recorded, output,
          'gpu_persistence: expected on, found off (GPU 0)'),
         ('MIG Mode\n        Current                           : Disabled',
          'MIG Mode\n        Current                           : Enabled', 'gpu_mig: expected off, found on (GPU 0)'),
+        ('Compute Mode                          : Default', 'Compute Mode                          : Prohibited',
+         'gpu_compute_mode: expected Default, found Prohibited (GPU 0)'),
         ('State                             : Completed', 'State                             : In Progress',
          'gpu_fabric: expected Completed, found In Progress (GPU 0)'),
         ('Status                            : Success', 'Status                            : Insufficient Resources',
@@ -144,8 +148,40 @@ def test_what_nvidia_smi_says_of_each_gpu_of_two_drivers(node, recorded, output,
 def test_a_gpu_that_is_set_otherwise_is_one_sentence(node, recorded, right, wrong, says):
     detail = recorded('nvidia-smi-q-565-h100.txt')
     assert right in detail
-    wanted = 'gpu_power_limit=>700 W ; gpu_persistence=>1 ; gpu_mig=>0 ; gpu_fabric=>Completed'
-    assert node(wanted, detail=detail.replace(right, wrong)) == (0, [says, 'as expected: 3 of 4'])
+    wanted = (
+        'gpu_power_limit=>700 W ; gpu_persistence=>1 ; gpu_mig=>0 ; gpu_fabric=>Completed ; gpu_compute_mode=>Default'
+    )
+    assert node(wanted, detail=detail.replace(right, wrong, 1)) == (0, [says, 'as expected: 4 of 5'])
+
+
+def of_amd(device: str, mode: str, memory: str, watts: int) -> dict[str, str]:
+    folder = f'sys/bus/pci/drivers/amdgpu/0000:{device}:00.0'
+    return {
+        f'{folder}/current_compute_partition': mode, f'{folder}/current_memory_partition': memory,
+        f'{folder}/hwmon/hwmon4/power1_cap': f'{watts}000000',
+    }  # fmt: skip
+
+
+@each_row(
+    'second, says',
+    [
+        (('SPX', 'NPS1', 750), None),
+        (('CPX', 'NPS1', 750), 'gpu_partition: expected SPX/NPS1, found CPX/NPS1 (GPU 1)'),
+        (('SPX', 'NPS4', 750), 'gpu_partition: expected SPX/NPS1, found SPX/NPS4 (GPU 1)'),
+        (('SPX', 'NPS1', 550), 'gpu_power_limit: expected 750 W, found 550 W (GPU 1)'),
+    ],
+)
+def test_a_gpu_of_amd_that_is_divided_or_capped_otherwise_is_named(node, second, says):
+    files = of_amd('c1', 'SPX', 'NPS1', 750) | of_amd('c6', *second)
+    code, lines = node('gpu_partition=>SPX/NPS1 ; gpu_power_limit=>750 W', files, gpus='')
+    assert (code, lines) == (0, [*[says] * bool(says), f'as expected: {1 if says else 2} of 2'])
+
+
+def test_an_older_driver_of_amd_tells_no_partition_and_no_limit(node):
+    files = {'sys/bus/pci/drivers/amdgpu/0000:c1:00.0/vendor': '0x1002'}
+    _code, lines = node('gpu_partition=>SPX/NPS1 ; gpu_power_limit=>750 W', files, gpus='')
+    untold = 'cannot be read: the driver does not tell it of GPU 0'
+    assert lines[:2] == [f'gpu_partition: expected SPX/NPS1, {untold}', f'gpu_power_limit: expected 750 W, {untold}']
 
 
 @each_row(
@@ -203,6 +239,7 @@ def cpu(number: int, name: str) -> str:
          'core_clock: expected 3500 MHz, found 2000 MHz (CPU 0)'),
         ({'sys/devices/system/cpu/smt/active': '1'}, [], 'smt_active', 'smt_active: expected off, found on'),
         ({'sys/devices/system/cpu/cpufreq/boost': '0'}, [], 'turbo', 'turbo: expected on, found off'),
+        ({'proc/sys/kernel/numa_balancing': '1'}, [], 'numa_balancing', 'numa_balancing: expected off, found on'),
         ({'sys/devices/system/cpu/intel_pstate/no_turbo': '1'}, [], 'turbo', 'turbo: expected on, found off'),
         ({'sys/devices/system/node/node4/cpulist': '9'}, [], 'numa_domains', 'numa_domains: expected 4, found 5'),
         ({'sys/kernel/mm/transparent_hugepage/enabled': '[always] madvise never'}, [], 'transparent_hugepages',

@@ -114,7 +114,7 @@ def chosen(numa_matrix, name: str, **fields):
     node = Node()
     (topology,) = (topology for _, topology in topology_module.topologies())
     node.__dict__ |= {
-        'topology': topology, 'domains': topology.numa_domains, 'runs': {}, 'run_env': {}, 'provenance': {},
+        'topology': topology, 'domains': topology.numa_domains, 'runs': {}, 'provenance': {},
         'cpus': [topology.cpus_in(domain) for domain in topology.numa_domains], 'placement': Placement(1, None),
         'loop_seconds': 1, 'half_seconds': 3, 'trial_seconds': 10, 'num_nodes': 1, 'estimates': [], 'trials': 3,
         'trials_of_case': 3,
@@ -173,7 +173,7 @@ def test_the_recorded_command_is_what_the_check_asks_for(numa_matrix, recorded, 
         seconds = 2 if check == 'NumaStream' else 1
         found = chosen(numa_matrix, check, **node, loop_seconds=seconds)
         command, *_ = recorded(f'{output}.header').splitlines()
-        assert command.endswith(in_a_job(tmp_path, run, found.runs[run]))
+        assert command.endswith(in_a_job(tmp_path, run, found.runs[run].options))
         assert found.sanity_faults(run_of(recorded(f'{output}.txt'), name=run)) == []
 
 

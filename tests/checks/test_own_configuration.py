@@ -169,16 +169,8 @@ def test_gpus_are_asked_for_by_the_resource_that_takes_their_number_alone():
         'mem': ['--mem={size}'],
         'both': ['{num_gpus_per_node}{size}'],
     }
-    for gpus, extra, number in (
-        (('sm_90',) * 4, {'own': {}, 'gpu': {'num_gpus_per_node': 4}}, 4),
-        ((), {'own': {}}, None),
-    ):
-        check = SimpleNamespace(
-            topology=SimpleNamespace(gpus=gpus), extra_resources={'own': {}}, num_gpus_per_node=None,
-            current_partition=SimpleNamespace(resources=resources),
-        )  # fmt: skip
-        own_configuration.ask_for_gpus(check)
-        assert (check.extra_resources, check.num_gpus_per_node) == (extra, number)
+    part = SimpleNamespace(resources=resources)
+    assert own_configuration.resources_of_gpus(part, 4) == {'gpu': {'num_gpus_per_node': 4}}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import faults_of_ranks
 from rows import each_row
 from scratch import ROOT
 
@@ -17,7 +18,6 @@ from checks.core.placement import (
     Gpu,
     Granted,
     Placement,
-    binding_faults,
     cpus_of_devices,
     granted,
     nodes_of,
@@ -106,11 +106,11 @@ def test_ranges():
 
 
 def test_a_granted_binding_has_no_fault():
-    assert binding_faults(TWO, {'n1.0': of_cpus(0), 'n1.1': of_cpus(1)}, 1) == []
-    assert binding_faults(Placement(1, None), {'n1.0': of_cpus(0, 1)}, 1) == []
-    assert binding_faults(GPUS, {'n1.0': with_gpu(0, 'GPU-a'), 'n1.1': with_gpu(3, 'GPU-b')}, 1) == []
+    assert faults_of_ranks(TWO, {'n1.0': of_cpus(0), 'n1.1': of_cpus(1)}, 1) == []
+    assert faults_of_ranks(Placement(1, None), {'n1.0': of_cpus(0, 1)}, 1) == []
+    assert faults_of_ranks(GPUS, {'n1.0': with_gpu(0, 'GPU-a'), 'n1.1': with_gpu(3, 'GPU-b')}, 1) == []
     node = {f'n{i}.{rank}': with_gpu(3 * rank, f'GPU-{i}{rank}') for i in (1, 2) for rank in (0, 1)}
-    assert binding_faults(GPUS, node, 2) == []  # each node has GPUs of its own
+    assert faults_of_ranks(GPUS, node, 2) == []  # each node has GPUs of its own
 
 
 @each_row(
@@ -124,7 +124,7 @@ def test_a_granted_binding_has_no_fault():
     ],
 )
 def test_a_binding_that_was_not_granted_is_named(got, why):
-    assert any(why in fault for fault in binding_faults(TWO, got, 1))
+    assert any(why in fault for fault in faults_of_ranks(TWO, got, 1))
 
 
 @each_row(
@@ -137,7 +137,7 @@ def test_a_binding_that_was_not_granted_is_named(got, why):
     ],
 )
 def test_a_gpu_that_was_not_asked_or_is_two_or_the_same_is_named(first, second, why):
-    assert why in binding_faults(GPUS, {'n.0': first, 'n.1': second}, 1)
+    assert why in faults_of_ranks(GPUS, {'n.0': first, 'n.1': second}, 1)
 
 
 @each_row(
@@ -148,7 +148,7 @@ def test_a_gpu_that_was_not_asked_or_is_two_or_the_same_is_named(first, second, 
     ],
 )
 def test_other_memory_and_network_devices_are_named(field, asked, got, why):
-    (fault,) = binding_faults(Placement(1, None, **{field: asked}), {'n.0': Granted(frozenset(), **{field: got})}, 1)
+    (fault,) = faults_of_ranks(Placement(1, None, **{field: asked}), {'n.0': Granted(frozenset(), **{field: got})}, 1)
     assert why in fault
 
 
@@ -165,7 +165,7 @@ def test_other_memory_and_network_devices_are_named(field, asked, got, why):
 )
 def test_the_switches_of_two_nodes(asked, switches, why):
     got = {f'n{i}.0': Granted(frozenset({0}), switch=switch) for i, switch in enumerate(switches)}
-    faults = binding_faults(Placement(1, ((0,),), switches=asked), got, 2)
+    faults = faults_of_ranks(Placement(1, ((0,),), switches=asked), got, 2)
     assert (why in faults[0]) if why else faults == []
 
 
@@ -191,7 +191,7 @@ def located(cpu: int, socket: int | None, numa: int) -> Granted:
 def test_two_ranks_are_as_far_apart_as_asked_or_both_are_shown(apart, second, fine):
     """The CPUs are those that were requested; the site's description of them may be wrong."""
     got = {'n.0': located(0, 0, 0), 'n.1': second}
-    faults = binding_faults(Placement(2, ((0,), (1,)), apart=apart), got, 1)
+    faults = faults_of_ranks(Placement(2, ((0,), (1,)), apart=apart), got, 1)
     if fine:
         assert faults == []
     else:
@@ -204,7 +204,7 @@ def test_two_ranks_are_as_far_apart_as_asked_or_both_are_shown(apart, second, fi
 
 def test_a_kernel_that_does_not_say_which_socket_proves_nothing():
     got = {f'n.{cpu}': located(cpu, None, 0) for cpu in (0, 1)}
-    (fault,) = binding_faults(Placement(2, ((0,), (1,)), apart='same_numa'), got, 1)
+    (fault,) = faults_of_ranks(Placement(2, ((0,), (1,)), apart='same_numa'), got, 1)
     assert 'rank n.1 on CPU 1 of socket unknown, NUMA domain 0' in fault
 
 
@@ -241,8 +241,8 @@ def test_of_one_rank_a_node_each_takes_the_list_of_its_number_in_the_job(tmp_pat
         assert answer.returncode == 0, answer.stderr
     actual = granted(tmp_path)
     assert {name: has.cpus for name, has in actual.items()} == {'n1.0': {0}, 'n2.1': {1}}
-    assert binding_faults(pair, actual, 2) == []
-    assert binding_faults(pair, {'n1.0': actual['n2.1'], 'n2.1': actual['n2.1']}, 2)
+    assert faults_of_ranks(pair, actual, 2) == []
+    assert faults_of_ranks(pair, {'n1.0': actual['n2.1'], 'n2.1': actual['n2.1']}, 2)
 
 
 def test_a_launcher_that_is_not_known_is_not_taken_for_rank_0_of_each_node(tmp_path):
@@ -347,9 +347,9 @@ def with_gpus(**gpus) -> dict[str, Granted]:
 def test_gpus_in_another_order_than_the_site_states_are_named():
     actual = with_gpus(g0=('0000:07:00.0', 3), g1=('0000:46:00.0', 2), g2=('0000:85:00.0', -1))
     placement = Placement(1, ((0,),))
-    assert binding_faults(placement, actual, 1, near=(3, 2, 1, 0)) == []
-    assert binding_faults(placement, actual, 1) == []
-    (fault,) = [one for one in binding_faults(placement, actual, 1, near=(0, 2, 2, 3)) if 'GPU' in one]
+    assert faults_of_ranks(placement, actual, 1, near=(3, 2, 1, 0)) == []
+    assert faults_of_ranks(placement, actual, 1) == []
+    (fault,) = [one for one in faults_of_ranks(placement, actual, 1, near=(0, 2, 2, 3)) if 'GPU' in one]
     assert 'GPU 0 at 0000:07:00.0 is near NUMA domain 3 by the kernel; site.yaml states the domains 0, 2, 2, 3' in fault
     assert 'GPU 1' not in fault.partition(';')[0] and 'GPU 2' not in fault
 
@@ -448,7 +448,7 @@ def test_an_infiniband_device_has_its_rate_written_down(tmp_path, other_sys):
     assert answer.stdout == 'mlx5_1:1\n', answer.stderr
     ((rank, got),) = granted(tmp_path).items()
     assert got.nics == {'mlx5_1': '100 Gb/sec (2X HDR)'} and '; mlx5_1 100 Gb/sec (2X HDR)' in str(got)
-    assert binding_faults(asked, {rank: got}, 1) == []
+    assert faults_of_ranks(asked, {rank: got}, 1) == []
 
 
 def test_an_infiniband_port_that_is_down_ends_the_rank(tmp_path, other_sys):
@@ -502,7 +502,7 @@ def test_mpirun_for_real(tmp_path, program, stand_in, launcher):
         env=os.environ | root | asked.env_vars | stand_in('nvidia-smi', f'echo "{NVIDIA_SMI}"'),
     )  # fmt: skip
     got = granted(tmp_path)
-    assert binding_faults(asked, got, 1) == []
+    assert faults_of_ranks(asked, got, 1) == []
     # Hydra hands on the variables of the node that it was started on
     node = os.uname().nodename if launcher == 'mpirun.mpich' else 'n'
     assert [got[f'{node}.{rank}'].cpus for rank in (0, 1)] == [{second}, {first}]

@@ -147,14 +147,23 @@ def test_a_cap_has_a_case_where_the_partition_has_both_the_cap_and_the_case(case
     assert case.supports(replace(NODES[node], power_caps=caps)) is supported
 
 
+def test_the_usual_cap_is_measured_too():
+    """So that the energy saved is against it, as in 002, section IV-I."""
+    from checks.core.topology import _caps_of
+
+    assert _caps_of({'caps': ['60 W', '0.22 kW'], 'normal': '246 W', 'command': 'cap'}) == (60, 220, 246)
+    assert _caps_of({'caps': ['246 W'], 'normal': '246 W', 'command': 'cap'}) == (246,)
+    assert _caps_of({}) == ()
+
+
 def test_a_case_sets_its_cap_before_the_trials_and_restores_the_usual_one(case_on):
     stated = {'power_cap': {'normal': '0.35 kW', 'command': '/opt/site cap'}}
     case = case_on('HPLPowerCap', NODES['two'], 'leave_it_to_acceptance', stated, cap=200)
-    case.before_trials, case.after_trials = ['module list'], ['date']
+    case.prerun_cmds, case.postrun_cmds = ['module list'], ['date']
     case.set_and_restore_the_cap()
-    first, at_exit, then = case.before_trials
+    first, at_exit, then = case.prerun_cmds
     assert (first, then) == ('module list', "bash ./cap.sh set 200 350 '/opt/site cap'")
     assert at_exit.startswith('started_in=$PWD; trap ') and at_exit.count("' EXIT") == 1
     assert at_exit.endswith("""load.txt >> provenance.txt; }; cd "$started_in" && bash ./cap.sh restore' EXIT""")
-    assert case.after_trials == ['date', 'bash ./cap.sh restore']
+    assert case.postrun_cmds == ['date', 'bash ./cap.sh restore']
     assert case.tags == {'acceptance'} and case.dims['cap'] == Dim('count', 'W')

@@ -184,7 +184,7 @@ def test_babelstream_of_three_gpus(checks, recorded, device, rates):
 def test_transfers_of_two_executors_of_transferbench(checks, recorded):
     output = recorded('transferbench-two-executors.txt')
     ends = {'transfer': ['c0-n', 'g0-n', 'g0-g0', 'g0-g1']}
-    metric = checks.copies.Transfers('bandwidth', 'GB/s', 'higher', 'all', {}, ends, run='all')
+    metric = Metric('bandwidth', 'GB/s', 'higher', checks.copies.rates_of, {}, ends, run='all')
     assert list(values_of(metric, output).values()) == [4.476, 0.014, 80.886, 48.807]
     assert checks.copies.faults_of(output, 4, 32) == [
         f'{end} to N: 32 MiB were to be copied, 1048576 bytes were' for end in ('C0', 'G0')

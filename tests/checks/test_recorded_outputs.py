@@ -11,7 +11,9 @@ from reading import value_of
 
 from checks.core.reading.trials import NotMeasured
 from checks.core.topology import Cache
-from checks.memory.likwid_base import cpus_faults
+from checks.gpu.xccl_output import iteration_faults
+from checks.memory.likwid_base import faults_of
+from checks.memory.multichase_output import chase_faults
 
 
 @pytest.fixture(scope='module')
@@ -86,8 +88,8 @@ def test_load_does_no_flops_and_that_is_no_measurement(recorded, likwid):
 
 def test_threads_that_share_a_core_are_seen(recorded):
     """likwid-bench put five threads on two cores and ended with 0."""
-    assert cpus_faults(recorded('likwid-bench-triad_avx512_fma.txt'), (1, 0)) == []
-    (fault,) = cpus_faults(recorded('likwid-bench-five-threads-on-two.txt'), (0, 1))
+    assert faults_of(recorded('likwid-bench-triad_avx512_fma.txt'), (1, 0)) == []
+    (fault,) = faults_of(recorded('likwid-bench-five-threads-on-two.txt'), (0, 1))
     assert 'on CPUs [0, 1] and ran on [0, 0, 0, 1, 1]' in fault
 
 
@@ -118,3 +120,14 @@ def test_the_arrays_of_hpcc_exceed_the_caches_of_all_ranks_and_of_one(hpcc):
 )
 def test_the_seconds_of_hpcc_on_three_ranks_of_100_gflops(hpcc, n, seconds):
     assert hpcc.seconds_of(8 * n**2, 3, 1e11) == pytest.approx(seconds, abs=1e-3, rel=0)
+
+
+def test_fewer_samples_of_multichase_than_asked_are_named(recorded):
+    output = recorded('multichase-20250815.txt')
+    assert chase_faults(output, 2**29, 3) == []
+    assert chase_faults(output, 2**29, 5) == ['5 samples were requested, multichase took 3']
+
+
+def test_another_number_of_iterations_of_nccl_than_asked_is_named(recorded):
+    assert iteration_faults(recorded('nccl-tests-2.17.6-8-ranks.txt')) == []
+    assert iteration_faults(recorded('nccl-tests-2.18.3-16-ranks.txt')) == ['20 iterations were asked for, it says 100']

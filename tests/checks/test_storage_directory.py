@@ -57,7 +57,7 @@ def test_the_directory_is_the_users_own_and_gone_afterwards(place):
     told = json.loads('\n'.join(marker))
     assert told['directory'] == os.path.basename(directory) and int(told['expires']) - int(told['started']) == 100
     assert list((place / 'fs').iterdir()) == []
-    facts = (place / 'job/storage.txt').read_text()
+    facts = (place / 'job/provenance.txt').read_text()
     assert {'file_system_type', 'file_system_layout', 'file_system_space'} <= set(re.findall(r'^(\w+)=', facts, re.M))
 
 

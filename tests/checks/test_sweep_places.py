@@ -7,13 +7,14 @@ import subprocess
 import tarfile
 
 import pytest
+from reading import plan_of
 from rows import each_row
 
 from checks.core.job.node_sweep import breaches_of, read_place, worst_of
-from checks.core.reading.trials import Metric, Plan
+from checks.core.reading.trials import Metric
 from plumbline.paths import ROOT
 
-RATES = Plan('HPL', (), [Metric('rate', 'GB/s', 'higher', 'x'), Metric('delay', 'us', 'lower', 'x')])
+RATES = plan_of('HPL', (), [Metric('rate', 'GB/s', 'higher', 'x'), Metric('delay', 'us', 'lower', 'x')])
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_a_place_that_was_killed_before_its_limit_did_not_reach_it(tmp_path, job
     (tmp_path / 'place.sh').write_text(f'{job}\n')
     script = ['bash', ROOT / 'checks/core/job/parts/sweep.sh', '1', f'{seconds}']
     subprocess.run(script, cwd=tmp_path, env={'SLURMD_NODENAME': 'n3', 'PATH': '/usr/bin:/bin'}, check=True)
-    record, faults = read_place(tmp_path / 'places', ('n3', 'n4'), Plan('HPL', (), []), late=False)
+    record, faults = read_place(tmp_path / 'places', ('n3', 'n4'), plan_of('HPL', (), []), late=False)
     assert record.job['state'] == state
     assert said is None or said in faults[0]
 

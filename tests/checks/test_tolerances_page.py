@@ -3,10 +3,11 @@
 
 import re
 
+from reading import plan_of
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.reading.trials import Metric, Plan
+from checks.core.reading.trials import Metric
 
 PAGE = (ROOT / 'docs/tolerances.md').read_text(encoding='utf-8')
 TABLE = PAGE.partition('The last two rows are the defaults')[0]
@@ -28,5 +29,5 @@ DEFAULTS = {name: int(floor) / 100 for name, floor in re.findall(r'^\| ([^|]+) \
 def test_the_defaults(line, check, unit, classes):
     assert len(DEFAULTS) == 5
     metric = Metric('any', unit, 'lower' if line.startswith('times') else 'higher', 'x')
-    plan = Plan(check, (), [metric], floor=classes[check].floor)
+    plan = plan_of(check, (), [metric], floor=classes[check].floor)
     assert plan.empty_record().metrics['any'].floor == DEFAULTS[line]

@@ -6,11 +6,12 @@ import subprocess
 
 import pytest
 from health_stand_in import COUNTERS, CXI, IB, NET, Node
+from reading import plan_of
 from rows import each_row
 
 from checks.core.placement import one_rank_on
 from checks.core.reading import transport
-from checks.core.reading.trials import Plan, read_trials
+from checks.core.reading.trials import read_trials
 from checks.gpu import xccl_output as xccl
 from plumbline.paths import ROOT
 
@@ -102,7 +103,7 @@ def test_what_ucx_sends_through_is_told_and_judged(tmp_path, text):
     for name, content in {'exit_code': '0\n', 'stdout': '', 'binding.n1.0': '0\n', 'binding.n2.0': '0\n'}.items():
         (run / name).write_text(content)
     (tmp_path / 'provenance.txt').write_text('fabric_sent=mlx5_0 0\n')
-    plan = Plan('OsuLatency', (), [], one_rank_on((0,)), num_nodes=2, over_network=True)
+    plan = plan_of('OsuLatency', (), [], one_rank_on((0,)), num_nodes=2, nics=())
     for lane, faults in (('rc_mlx5/mlx5_0:1', 0), ('tcp/eth0', 1)):
         (run / 'ucx.n1.7.log').write_text(text.format(lane=lane))
         record, causes = read_trials(tmp_path, plan, 'n1,n2')

@@ -9,12 +9,12 @@ from statistics import fmean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import value_of, values_of
+from reading import HooksOf, plan_of, value_of, values_of
 from rows import each_row
 
 from checks.core.job.node_sweep import worst_of
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, NotMeasured, Plan, by_trial, read_trials, series_of
+from checks.core.reading.trials import Metric, NotMeasured, by_trial, read_trials, series_of
 from plumbline.record import Dim, from_dict
 
 RATE = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$')
@@ -93,21 +93,21 @@ def test_a_table_is_one_metric_with_a_series_for_each_row():
     ],
 )
 def test_a_row_that_is_missing_twice_or_no_number_leaves_the_others(rows, dims, why):
-    reading = CURVE.read('\n'.join(rows))
+    reading = CURVE.reading_of('\n'.join(rows))
     ((point, reason),) = reading.missing.items()
     assert point == (('message_bytes', dims),) and why in reason
     assert len(reading.values) == 2 and not reading.faults
 
 
 def test_a_row_that_was_not_expected_is_a_fault():
-    reading = CURVE.read('\n'.join(['8 0.9', *ROWS]))
+    reading = CURVE.reading_of('\n'.join(['8 0.9', *ROWS]))
     assert len(reading.values) == 3
     assert reading.faults == ['unexpected row: message_bytes=8']
 
 
-def plan(**more) -> Plan:
+def plan(**more):
     facts = {'dims': {'message_bytes': Dim('size', 'B')}, 'metrics': [CURVE], 'placement': Placement(1, ((0,),))}
-    return Plan('Demo', (('size', 'small'),), **facts | more)
+    return plan_of('Demo', (('size', 'small'),), **facts | more)
 
 
 @each_row(
@@ -170,8 +170,9 @@ def test_trials_become_a_record_without_reframe(tmp_path):
     def derive(record):
         series_of(record, 'mean').samples = by_trial(record.metrics['latency'].series, fmean)
 
-    asked = plan(metrics=[CURVE, mean_of_all], trials=2, derive=derive)
-    record, faults = read_trials(folder_of(tmp_path, '\n'.join(ROWS), '\n'.join([*ROWS[:2], ''])), asked, 'n1')
+    asked = plan(metrics=[CURVE, mean_of_all], trials=2)
+    folder = folder_of(tmp_path, '\n'.join(ROWS), '\n'.join([*ROWS[:2], '']))
+    record, faults = read_trials(folder, asked, 'n1', hooks=HooksOf(derive=derive))
     assert len(faults) == 1
     assert faults[0].startswith('Demo in trial 2 of 2 on n1: metric latency message_bytes=4 not measured')
     assert series_of(record, 'latency', message_bytes=1).samples == [(1, 'n1', 0.5), (2, 'n1', 0.5)]
@@ -192,11 +193,11 @@ def test_trials_for_which_the_queue_had_no_time_are_no_fault_and_are_told(tmp_pa
 
 
 def test_what_a_check_says_of_a_run_and_of_a_value_reaches_the_record(tmp_path):
-    asked = plan(
+    told = HooksOf(
         sanity_faults=lambda run: [f'{run.name} is wrong'],
         invalid_reason=lambda metric, value, run: 'too fast' if value < 0.55 else None,
     )
-    record, faults = read_trials(folder_of(tmp_path, '\n'.join(ROWS)), asked, 'n1')
+    record, faults = read_trials(folder_of(tmp_path, '\n'.join(ROWS)), plan(), 'n1', hooks=told)
     assert faults == [*map(str, record.causes)] == ['Demo in trial 1 of 1 on n1: run is wrong']
     assert [one.invalid for one in record.metrics['latency'].series] == ['trial 1: too fast', None, None]
 

@@ -40,7 +40,7 @@ esac
 """
 ASK = """
 import json
-from checks.core.placement import Granted, Placement, binding_faults
+from checks.core.placement import Granted, Placement, Request, binding_faults
 from checks.core.reading.watched import parse
 from plumbline.machine import detect, node
 from plumbline.machine.gpu_links import find_link_classes
@@ -54,7 +54,7 @@ looks = ['look 0', '. 7 0 0 0 a', 'look 900000', '. 7 800000000 0 0 a', 'sees . 
 
 def faults(variable):
     seen = parse([look.format(variable) for look in looks])
-    return binding_faults(asked, {'n1.0': Granted(frozenset({0}), {1: 'ACME-1'}, watched=seen)}, 1)
+    return binding_faults(Request(asked), {'n1.0': Granted(frozenset({0}), {1: 'ACME-1'}, watched=seen)})
 
 print(json.dumps({
     'devices': devices,

@@ -6,10 +6,11 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import faults_of_ranks
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.placement import Granted, Placement, add_actual, binding_faults
+from checks.core.placement import Granted, Placement, add_actual
 from checks.core.reading.watched import cpu_list, parse, parse_cpu_list
 
 SECOND = 1_000_000_000  # of the times in nanoseconds
@@ -269,8 +270,8 @@ def test_the_trial_with_the_fewest_looks_stays_in_the_record():
 def test_the_node_of_the_job_is_compared_with_that_of_the_rank(node, host, nodes, slurm, said):
     got = {f'{node}.0': Granted(frozenset({0}), host=host)}
     one = Placement(1, ((0,),))
-    assert binding_faults(one, got, 1, nodes, lambda _: slurm) == ([said] if said else [])
-    assert binding_faults(one, got, 1, nodes) == [], 'no scheduler chose the nodes'
+    assert faults_of_ranks(one, got, 1, nodes, host_of=lambda _: slurm) == ([said] if said else [])
+    assert faults_of_ranks(one, got, 1, nodes) == [], 'no scheduler chose the nodes'
 
 
 # A program whose looks take COST microseconds each, by a clock that is not real, for ten minutes

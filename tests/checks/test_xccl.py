@@ -63,7 +63,7 @@ def test_rows_without_the_last_lines_are_no_whole_run(recorded):
     assert 'Out of bounds values' in fault
     assert xccl.faults_of(rows + '# Out of bounds values : 0 OK\n', 'sendrecv', sizes, 8) == []
     faults = xccl.faults_of(rows + '# Out of bounds values : 0 OK\n', 'all_gather', sizes, 8)
-    assert 'elements of 4 of 4 sizes were not checked' in faults[0] and len(faults) == 1 + 8  # factor of both ways
+    assert len(faults) == 1 and 'elements of 4 of 4 sizes were not checked' in faults[0]
 
 
 def test_a_recorded_alltoall_checks_no_data_in_place():
@@ -76,14 +76,11 @@ def test_a_recorded_alltoall_checks_no_data_in_place():
     ('313.36      0', '313.36    N/A', 'elements of 1 of 31 sizes were not checked'),
     ('313.66      0', '313.66    N/A', 'elements of 1 of 31 sizes were not checked'),
     ('0 OK', '2 FAILED', 'found [\'2 FAILED\']'),
-    ('5990.7', '4990.7', 'time and bus bandwidth out of place on 8 ranks contradict each other in \'1073741824 '),
-    ('5990.7', '0.0', 'contradict'),
     ('313.66', '313.66.', 'cannot parse row'),
     ('313.66', '1' * 5000, 'cannot parse row'),
     ('  1073741824     268435456', f'{"1" * 5000} 268435456', 'cannot parse row'),
     ('#  Rank  7 ', '#  ', 'expected 8 ranks, found 7'),
     ('#  Rank ', '#  ', 'expected 8 ranks, found 0'),
-    ('  1073741824     268435456', '   973741824     268435456', 'contradict'),
 ])  # fmt: skip
 def test_a_wrong_output_says_why(old, new, says):
     run = 'rccl-tests-all_reduce-8-ranks'

@@ -26,7 +26,7 @@ class Program(Benchmark):
 
 @rfm.simple_test
 class BabelStream(Program):
-    requires = 'babelstream-omp'
+    valid_prog_environs = ['+babelstream-omp']
     mpi = False
     executable = 'omp-stream'
     executable_opts = ['--arraysize', str(2**25), '--numtimes', '10']
@@ -35,7 +35,7 @@ class BabelStream(Program):
 
 @rfm.simple_test
 class OsuLatency(Program):
-    requires = 'osu'
+    valid_prog_environs = ['+osu']
     executable = 'osu_latency'
     executable_opts = ['-m', '8:8']
     metrics = [Metric('latency', 'us', 'lower', r'^8\s+(\S+)')]
@@ -43,7 +43,7 @@ class OsuLatency(Program):
 
 @rfm.simple_test
 class Hpl(Program):
-    requires = 'hpl'
+    valid_prog_environs = ['+hpl']
     executable = 'xhpl'
     inputs = ['HPL.dat']
     metrics = [Metric('hpl', 'GFlop/s', 'higher', r'^W[RC]\S+(?:\s+\S+){5}\s+(\S+)')]
@@ -63,7 +63,7 @@ class Hpl(Program):
 
 @rfm.simple_test
 class Hpcg(Program):
-    requires = 'hpcg'
+    valid_prog_environs = ['+hpcg']
     executable = 'xhpcg'
     executable_opts = ['--nx=32', '--ny=32', '--nz=32', '--rt=5']
     output = 'HPCG-Benchmark*.txt'
@@ -72,7 +72,7 @@ class Hpcg(Program):
 
 @rfm.simple_test
 class Ior(Program):
-    requires = 'ior'
+    valid_prog_environs = ['+ior']
     executable = 'ior'
     executable_opts = ['-a', 'MPIIO', '-w', '-r', '-b', '8m', '-t', '1m', '-o', 'ior.data']
     metrics = [Metric(kind, 'MiB/s', 'higher', rf'^{kind}\s+(\S+)(?:\s+\S+){{9}}\s*$') for kind in ('write', 'read')]
@@ -80,7 +80,7 @@ class Ior(Program):
 
 @rfm.simple_test
 class Mdtest(Program):
-    requires = 'mdtest'
+    valid_prog_environs = ['+mdtest']
     executable = 'mdtest'
     executable_opts = ['-n', '50', '-i', '1', '-d', 'mdtest.data']
     metrics = [Metric('creation', 'ops/s', 'higher', r'^\s+File creation\s*:?\s+(\S+)')]

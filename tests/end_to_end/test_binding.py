@@ -11,6 +11,7 @@ CHECK = r'''import reframe as rfm
 
 from checks.core.benchmark import Benchmark
 from checks.core.reading.trials import Metric
+from checks.core.job.spec import Execution
 from checks.core.placement import Placement
 
 
@@ -18,7 +19,7 @@ from checks.core.placement import Placement
 class Bound(Benchmark):
     """A benchmark with a parameter for what becomes of its binding."""
 
-    requires = 'demo'
+    valid_prog_environs = ['+demo']
     executable = 'demo'
     tags = {'quick'}
     how = parameter(['honest', 'moves', 'refused', 'elsewhere', 'short'], loggable=True)
@@ -32,7 +33,7 @@ class Bound(Benchmark):
         if self.mpi:
             self.job.launcher.options = ['--cpu-bind=map_cpu:0']
         else:
-            self.run_env['run'] = {'SLURMD_NODENAME': 'n9'}
+            self.runs['run'] = Execution(self.executable_opts, {'SLURMD_NODENAME': 'n9'})
 '''
 PARTITION = 'scheduler: slurm\n    launcher: srun\n    access: [-p compute]\n'
 

@@ -5,7 +5,7 @@ import os
 import shutil
 
 import pytest
-from scratch import OUTPUTS, REPLAYS, cases_in
+from scratch import OUTPUTS, cases_in
 
 from plumbline.paths import software_directory
 
@@ -16,16 +16,13 @@ NODE = """\
 processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1, caches: {L3: {size: 11 MiB, num_cpus: 2}}}
 memory_per_node: 1 GiB
 """
-REPLAY = (
-    REPLAYS
-    + r"""
+REPLAY = r"""
 [[ ${OMPI_COMM_WORLD_LOCAL_RANK:-0} = 0 ]] || exit 0
 asked="$# $OMP_NUM_THREADS $(tail -n 2 hpcg.dat | tr '\n' ' ')"
 [[ $asked = 'ASKED ' ]] || { echo "stand-in: asked for $asked" >&2; exit 3; }
 date > hpcg20261121T120000.txt
 cp OUTPUT FILE
 """
-)
 # Starts `-np N` ranks as Open MPI does.
 MPIRUN = """
 ranks=$2; shift 2

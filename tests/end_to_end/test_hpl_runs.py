@@ -2,14 +2,12 @@
 """HPL through real ReFrame: a replay of what HPL prints, each fault of it, several nodes, and the real program."""
 
 import pytest
-from scratch import OUTPUTS, REPLAYS
+from scratch import OUTPUTS
 
 from plumbline.paths import software_directory
 
 # Replays a recorded output with N, NB, P and Q of HPL.dat in its result line, at 12.001 GFlop/s, from the first rank.
-REPLAY = (
-    REPLAYS
-    + r"""
+REPLAY = r"""
 [ "${OMPI_COMM_WORLD_RANK:-0}" = 0 ] || exit 0
 value() { awk -v name="$1" '$2 == name { print $1 }' HPL.dat; }
 awk -v n="$(value Ns)" -v nb="$(value NBs)" -v p="$(value Ps)" -v q="$(value Qs)" '/^WR/ {
@@ -17,7 +15,6 @@ awk -v n="$(value Ns)" -v nb="$(value NBs)" -v p="$(value Ps)" -v q="$(value Qs)
     next
 } { print }' RECORDED
 """
-)
 # Two nodes that are one
 NODES = """\
 processor: {num_cpus: 1, num_cpus_per_core: 1, num_sockets: 1}

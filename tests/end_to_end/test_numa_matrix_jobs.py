@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 
 import pytest
 from lxml import html
-from scratch import OUTPUTS, REPLAYS
+from scratch import OUTPUTS
 
 CHECK = 'checks/memory/numa_matrix.py'
 # Two sockets with two NUMA domains each, two cores a domain
@@ -22,9 +22,7 @@ peaks: {memory_bandwidth: 440 GB/s}
 """
 # Prints the recorded output with the threads and the memory domain asked for, and the rate of that pair in MB/s: 100000
 # on a domain's own memory, 50000 in its socket and 20000 elsewhere, plus 1000 times the domain of the cores.
-REPLAY = (
-    REPLAYS
-    + r"""
+REPLAY = r"""
 IFS=M:-, read -r _ cores size threads _ _ _ _ memory _ <<< "${@: -1}"
 [ $((cores / 2)) = $((memory / 2)) ] && rate=50000 || rate=20000
 [ $cores = $memory ] && rate=100000
@@ -36,7 +34,6 @@ sed -E -e "s/^(Allocate: .* on hwthread) .* \(Domain .*\)/\1 $allocated (Domain 
     -e "s/^(Data volume.*:\s+).*/\1$(((rate + 1000 * cores) * microseconds))/" \
     -e "s/^(MByte\/s:\s+).*/\1$((rate + 1000 * cores)).00/" RECORDED
 """
-)
 # Two sockets of one core, the second of which the operating system calls domain 8
 LATENCY_NODE = """\
 processor:

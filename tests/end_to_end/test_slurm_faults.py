@@ -29,7 +29,7 @@ from checks.core.placement import Placement
 class Fault(Benchmark):
     """A benchmark with a parameter for what goes wrong."""
 
-    requires = 'demo'
+    valid_prog_environs = ['+demo']
     executable = 'demo'
     tags = {'quick', 'nightly', 'acceptance'}
     fault = parameter([FAULTS], loggable=True)

@@ -259,7 +259,7 @@ def test_a_case_of_a_dry_run_is_read_with_all_that_is_said_of_it():
     assert unmade.fault and not unmade.submitted
     assert of_another.series() == {of_another.id.series('*'): (None, None)}
     full = {
-        'requires': 'hpcc osu', 'peaks': {'triad': 500.0}, 'fail_reason': 'lost', 'local': True,
+        'valid_prog_environs': ['+hpcc', '+osu'], 'peaks': {'triad': 500.0}, 'fail_reason': 'lost', 'local': True,
         'time_limits': {'cpu': '3 x 20 s', 'gpu': '1 s'}, 'record': case().record.to_dict(),
     }  # fmt: skip
     own = _case(entry | full)

@@ -25,7 +25,7 @@ def test_a_case_is_posted_as_json_and_written_to_the_journal(clone, tmp_path):
     text = check.read_text()
     for old, new in {
         r"r'^rate: (\S+)$'": r"r'^rate (?P<size>\d): (?P<value>\S+)$', expected={'size': '8'}",
-        "    requires = 'demo'": "    requires, dims = 'demo', {'size': Dim('name')}",
+        "    valid_prog_environs = ['+demo']": "    valid_prog_environs, dims = ['+demo'], {'size': Dim('name')}",
         'import reframe as rfm\n': 'import reframe as rfm\nfrom plumbline.record import Dim\n',
     }.items():
         assert old in text

@@ -16,7 +16,7 @@ from pathlib import Path
 from zlib import crc32
 
 import yaml
-from scratch import OUTPUTS, REPLAYS, ScratchClone, cases_in
+from scratch import OUTPUTS, ScratchClone, cases_in
 from spack_stand_in import StandIn
 from storage_stand_in import IOR, MDTEST
 from twins import tools
@@ -209,7 +209,7 @@ class Twin:
         write_file = 'said=$(truncate --size=$((block * segments)) "$file" 2>&1)'  # a file of holes
         ior = re.sub(r'said=\$\(dd if=.*', lambda _: write_file, IOR)
         for name, script in (('ior', ior), ('mdtest', MDTEST)):
-            self.command(software / name, REPLAYS + ranks + script.replace('OUTPUTS', str(OUTPUTS)))
+            self.command(software / name, ranks + script.replace('OUTPUTS', str(OUTPUTS)))
 
     def command(self, path: Path, script: str):
         path.write_text(f'#!/bin/bash\n{script}\n')

@@ -18,8 +18,8 @@ from typing import Any
 from plumbline import settings
 
 
-def chosen(check) -> dict[str, list[str]] | None:
-    """Return the options of each case of `check` that may run, by its place; None where all may run.
+def chosen(check: type, hashcode: str) -> dict[str, list[str]] | None:
+    """Return the scheduler options of each case of a check that may run, by its place; None where all may run.
 
     ReFrame generates tests only from selected tests, so these must stay selected.
     """
@@ -27,14 +27,14 @@ def chosen(check) -> dict[str, list[str]] | None:
     if not path:
         return None
     content = _content(path)
-    names = [base.__name__ for base in type(check).__mro__]
+    names = [base.__name__ for base in check.__mro__]
     generation = names.count(names[0]) - 1  # a test that ReFrame generates has the name of its base
-    return content['cases'].get(check.hashcode, {}) if generation >= content['generated'] else None
+    return content['cases'].get(hashcode, {}) if generation >= content['generated'] else None
 
 
-def trials_left(check, place: str) -> int | None:
+def trials_left(hashcode: str, place: str) -> int | None:
     """Return the number of trials that earlier jobs have left for this job; None if it runs all trials."""
-    return _content(settings.CASES.get())['trials'].get(check.hashcode, {}).get(place)
+    return _content(settings.CASES.get())['trials'].get(hashcode, {}).get(place)
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from typing import Any
 
 from checks.core.reading.causes import Ending
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import Plan, mean, read_trials, variable_name
+from checks.core.reading.trials import NO_HOOKS, Hooks, Plan, mean, read_trials, variable_name
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.outputs import NUMBERS
@@ -91,7 +91,9 @@ def began(stage: str | None) -> bool:
     return bool(swept_nodes() and stage and Path(stage, 'rounds').is_dir())
 
 
-def read_places(folder: Path, plan: Plan, limits: Mapping[str, float]) -> tuple[list[dict[str, Any]], Record]:
+def read_places(
+    folder: Path, plan: Plan, limits: Mapping[str, float], hooks: Hooks = NO_HOOKS
+) -> tuple[list[dict[str, Any]], Record]:
     """Return the record of each place with its ``faults`` and ``breaches``, and a record of the worst places.
 
     In the latter, each series has the samples of the place with the worst mean.
@@ -99,16 +101,16 @@ def read_places(folder: Path, plan: Plan, limits: Mapping[str, float]) -> tuple[
     `limits`: name of the performance variable -> the worst value that passes.
     """
     swept, records = [], []
-    for number, places in enumerate(rounds_of(swept_nodes(), plan.num_nodes), start=1):
+    for number, places in enumerate(rounds_of(swept_nodes(), plan.ranks.num_nodes), start=1):
         late = (folder / f'rounds/{number}.late').exists()
         for place in places:
-            record, faults = read_place(folder / 'places', place, plan, late)
+            record, faults = read_place(folder / 'places', place, plan, late, hooks)
             records.append(record)
             swept.append(record.to_dict() | {'faults': faults, 'breaches': breaches_of(record, limits)})
     return swept, worst_of(records, plan)
 
 
-def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Record, list[str]]:
+def read_place(places: Path, place: Place, plan: Plan, late: bool, hooks: Hooks = NO_HOOKS) -> tuple[Record, list[str]]:
     """Return the record of a place and its faults, the worst first."""
     number, ending = None, _LATE
     try:
@@ -117,10 +119,10 @@ def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Reco
             number = int(code) if code else None
             if not late:
                 ending = Ending(_STATES.get(code, 'FAILED'), number, 'the job of this place', errors=errors)
-            record, faults = read_trials(folder, plan, ','.join(place), ending)
+            record, faults = read_trials(folder, plan, ','.join(place), ending, hooks)
     except (InputError, tarfile.TarError) as error:
         ending = Ending('FAILED', None, 'the job of this place', refused=f'its files cannot be read: {error}')
-        record, faults = read_trials(places / 'none', plan, ','.join(place), ending)
+        record, faults = read_trials(places / 'none', plan, ','.join(place), ending, hooks)
     record.job = {
         'id': os.environ.get('SLURM_JOB_ID', ''), 'nodes': list(place), 'exitcode': number, 'state': ending.state,
     }  # fmt: skip

@@ -34,6 +34,7 @@ from checks.core.reading.outputs import CLOCKS, text_of
 from checks.core.reading.trials import Metric, by_trial, series_of
 from plumbline.record import Dim, Record, Series
 from plumbline.site.schedulers import scheduler
+from plumbline.site.sites import Partition
 from plumbline.units import in_base_unit
 
 _MOST_REST = 60  # s; longest rest: a meter that needs a longer one measures no idle power
@@ -272,29 +273,29 @@ def _derive(
     series.samples = [] if series.missing else by_trial(inputs, function)
 
 
-def metering_of(check: Any) -> Metering:
-    """Return the metering of a case: by the meters of its partition, if its check measures energy."""
-    partition = getattr(check, 'partition', None)  # none before its setup
-    if not partition or not check.metered:
+def metering_of(
+    partition: Partition | None, trial_seconds: float, nodes: int = 1, rates: Sequence[Metric] = ()
+) -> Metering:
+    """Return the metering of a case on a partition, if that is known. `rates`: its metrics of work per second."""
+    if not partition:
         return Metering()
     if not partition.energy:
         return Metering(left_out='site.yaml states no meter of this partition (key `energy`)')
     swept = bool(node_sweep.swept_nodes())
-    if check.num_nodes > 1 and not scheduler(partition.entry['scheduler']).is_slurm:
+    if nodes > 1 and not scheduler(partition.entry['scheduler']).is_slurm:
         return Metering(left_out='on several nodes only a job of Slurm of its own looks at the meters of each')
     meters, short = [], []
     for name in sorted(partition.energy, key=[*SOURCES, *partition.energy].index):  # shortest first
-        meter = _meter(name, partition.energy[name], check.trial_seconds)
+        meter = _meter(name, partition.energy[name], trial_seconds)
         needed = LEAST_SAMPLES * meter.interval
         if swept and (meter.source is None or meter.source.of_job):
             short.append(f'{name} tells the energy of the whole allocation of a node sweep')
-        elif check.trial_seconds < needed:
-            takes = f'one may take {check.trial_seconds} s'
+        elif trial_seconds < needed:
+            takes = f'one may take {trial_seconds} s'
             short.append(f'{name} needs trials of {needed:.0f} s for {LEAST_SAMPLES} samples, and {takes}')
         else:
             meters.append(meter)
-    rates = [metric for metric in check.metrics if metric.name == check.work_rate]
-    return Metering(meters, check.num_nodes, rates, '; '.join(short))
+    return Metering(meters, nodes, rates, '; '.join(short))
 
 
 def _meter(name: str, stated: Mapping[str, Any], trial_seconds: float) -> Meter:

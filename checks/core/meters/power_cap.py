@@ -34,5 +34,5 @@ class UnderPowerCap(rfm.RegressionTestPlugin):
         at_exit = (
             jobscript.COMPARE_AT_EXIT.removesuffix("' EXIT") + '; cd "$started_in" && bash ./cap.sh restore\' EXIT'
         )
-        self.before_trials = [*self.before_trials, at_exit, f'bash ./cap.sh set {shlex.join(words)}']
-        self.after_trials = [*self.after_trials, 'bash ./cap.sh restore']
+        self.prerun_cmds = [*self.prerun_cmds, at_exit, f'bash ./cap.sh set {shlex.join(words)}']
+        self.postrun_cmds = [*self.postrun_cmds, 'bash ./cap.sh restore']

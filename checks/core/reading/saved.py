@@ -9,19 +9,22 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 
 from checks.core.reading import causes, signatures
-from checks.core.reading.agreement import date_of
 from checks.core.reading.outputs import LONGEST, cut_of, errors_of, last_words, text_of
 from checks.core.reading.trials import Metric, variable_name
 from plumbline.measurement import Measurement
 
 # Options of launchers that say where, which is no part of what ran
 _WHERE = re.compile(r' (?:-H|--?host(?:s|list|file)?|-w|--nodelist|-f|--?machinefile)[ =]\S+')
+_DATES = (  # of ctime, mdtest and HPCG
+    '%a %b %d %H:%M:%S %Y', '%Y-%m-%d %H:%M:%S', '%m/%d/%Y %H:%M:%S', '%Y-%m-%d_%H-%M-%S',
+)  # fmt: skip
 _LAST = 30  # lines at the end of an output that are searched for a known error
 _OF_ONE_RUN = re.compile(r'(?<![A-Za-z0-9])(?:\d[\d.:_T-]{4,}\d|(?=[a-f]*\d)[0-9a-f]{12,})(?![A-Za-z0-9])')
 
@@ -137,7 +140,7 @@ def params_of(params: Mapping[str, object]) -> dict[str, str]:
 
 def measured(of: Result, trial: int = 1) -> Iterator[Measurement]:
     """Yield each number that the metrics of a check expect, NaN where there is none: then the case failed."""
-    readings = [(metric, metric.read(of.output if of.numbers is None else of.numbers)) for metric in of.metrics]
+    readings = [(metric, metric.reading_of(of.output if of.numbers is None else of.numbers)) for metric in of.metrics]
     wrong = [f'metric {metric.name}: {fault}' for metric, reading in readings for fault in reading.faults]
     lost = [
         f'metric {variable_name(metric.name, point)} not measured: {reason}'
@@ -163,5 +166,7 @@ def measured(of: Result, trial: int = 1) -> Iterator[Measurement]:
 
 def utc(text: str) -> datetime | None:
     """Return in UTC a time that a program wrote, in the time zone of this machine unless it says another one."""
-    date = date_of(text)
-    return date.astimezone(timezone.utc).replace(tzinfo=None) if date else None
+    for form in _DATES:
+        with suppress(ValueError):
+            return datetime.strptime(text, form).astimezone(timezone.utc).replace(tzinfo=None)
+    return None

@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -16,16 +17,15 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from checks.core.meters.health import add_health, clock_steps, facts_in
-from checks.core.placement import Placement, add_actual, binding_faults, granted, unlike
-from checks.core.reading import agreement, causes, signatures, transport
-from checks.core.reading.agreement import Traces
+from checks.core.placement import Request, add_actual, binding_faults, granted, unlike
+from checks.core.reading import causes, signatures, transport
 from checks.core.reading.causes import WELL, Ending, Started
 from checks.core.reading.outputs import cut_of, first_words, text_of
 from plumbline import units
 from plumbline.causes import Cause, Code
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.outputs import Lines, write_numbers
-from plumbline.record import Dim, MetricRecord, Record, Sample, Series
+from plumbline.record import MetricRecord, Record, Sample, Series
 
 _TIMES = ('s', 'ms', 'us', 'ns')
 _NUMBER = re.compile(r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)', re.IGNORECASE)
@@ -49,9 +49,9 @@ class Metric:
     """One kind of quantity that a run of a check measures, and how to read it from the output of that run.
 
     `unit`: one of `plumbline.units.UNITS`. `better`: ``higher`` or ``lower``. Raises ValueError for others.
-    `rows`: a regular expression (``^`` and ``$`` match at lines). Its group ``value``, or its only group, is the
-    number; each other named group is a dim, whose value is taken in lower case. Without `rows` the check's `derive`
-    computes the metric.
+    `read`: a regular expression (``^`` and ``$`` match at lines), or a function of the output that yields its rows and
+    raises NotMeasured. The pattern's group ``value``, or its only group, is the number; each other named group is a
+    dim, whose value is taken in lower case. Without `read` the check's `derive` computes the metric.
     `dims`: the dims that all rows of this run share. `expected`: dim -> the values that must appear, each exactly once;
     of several dims, each combination.
     The value is the number times `scale`, divided by the number that each pattern of `per` finds once in the output.
@@ -63,7 +63,7 @@ class Metric:
     name: str
     unit: str
     better: str
-    rows: str | None = None
+    read: str | Callable[[str], Iterable[OutputRow]] | None = None
     dims: Mapping[str, object] = field(default_factory=dict)
     expected: Mapping[str, Sequence[object]] = field(default_factory=dict)
     per: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Metric:
     @property
     def computed(self) -> bool:
         """True if `derive` computes the metric instead of reading it from an output."""
-        return self.rows is None
+        return self.read is None
 
     def points(self) -> list[Pairs]:
         """Return the dims of each series that must be measured."""
@@ -91,15 +91,11 @@ class Metric:
         """Return True if the series at `dims` needs a reference."""
         return self.judged(dict(dims)) if callable(self.judged) else self.judged
 
-    def found(self, output: str) -> list[OutputRow]:
-        """Return all rows of an output; a subclass reads other formats. Raises NotMeasured."""
-        return _rows(self.rows or '', output)
-
-    def read(self, output: str) -> Reading:
+    def reading_of(self, output: str) -> Reading:
         """Return the value of each expected point, or why it has none, and a fault for each unexpected row."""
         points = self.points()
         try:
-            rows = self.found(output)
+            rows = list(self.read(output)) if callable(self.read) else _rows(self.read or '', output)
             divisors = [_rows(pattern, output) for pattern in self.per]
             divisor = math.prod(_only([row.number for row in of]) for of in divisors)
         except NotMeasured as reason:
@@ -187,58 +183,59 @@ class Run:
     provenance: dict[str, str] = field(default_factory=dict)
 
 
-def _nothing(*_: Any) -> Any:
-    return []
+class Hooks:
+    """What a check says of its outputs; a check overrides what it knows."""
+
+    def sanity_faults(self, run: Run) -> list[str]:
+        """Return one sentence for each sign in a run's output or stderr that the program failed."""
+        return []
+
+    def complaints(self, folder: Path) -> list[str]:
+        """Return one sentence for each fault that the files of a run show; also called for a run without output."""
+        return []
+
+    def devices_named(self, run: Run) -> list[str]:
+        """Return the GPUs on which a program says that it ran, each as ``name`` or ``name at PCI address``."""
+        return []
+
+    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
+        """Return why a measured value cannot be true or trusted; None if it can."""
+        return None
+
+    def derive(self, record: Record) -> None:
+        """Add the samples of the computed metrics after all trials are read."""
+
+    def read_meters(self, folder: Path, record: Record, nodes: str) -> None:
+        """Add the energy of the trials below `folder`."""
+
+
+class Planned(NamedTuple):
+    """An execution of each trial: its program, and the variables that it alone gets."""
+
+    program: str
+    env_vars: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a job must measure, and the functions of its check that validate its output.
+    """What a job must measure, and where it is read.
 
-    `runs`: name -> variables of that run alone. `programs`: name of a run -> its program. `output`: file of a run's
-    folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
-    provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. `over_network`:
-    whether its ranks send between nodes by the fabric. `nics`: the devices that must each carry traffic; empty: any.
-    `concurrent`: whether all runs of a trial run at the same time. `looks_required`: see
-    :func:`checks.core.placement.binding_faults`. For `figures`, `usual_spread` and the functions see
-    :class:`checks.core.benchmark.Benchmark`.
+    `record`: that of a case which has measured nothing. `runs`: by name. `ranks`: what they must get. `output`: file of
+    a run's folder that holds the numbers, or a pattern of its name. `environ`: name of the stack. `nics`: the devices
+    of the fabric that must each carry traffic, none: any of them; None: the ranks send nothing between nodes by it.
     """
 
-    check: str
-    params: Pairs
+    record: Record
     metrics: Sequence[Metric]
-    placement: Placement | None = None
-    trials: int = 1
-    dims: Mapping[str, Dim] = field(default_factory=dict)
-    figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    runs: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {'run': {}})
-    programs: Mapping[str, str] = field(default_factory=dict)
-    environ: str = ''
+    runs: Mapping[str, Planned]
+    ranks: Request
     output: str = 'stdout'
-    num_nodes: int = 1
-    near: Sequence[int] = ()
-    archs: Sequence[str] = ()
-    over_network: bool = False
-    nics: Sequence[str] = ()
-    tags: Sequence[str] = ()
-    provenance: Mapping[str, str] = field(default_factory=dict)
-    facts: Sequence[str] = ('provenance.txt',)
-    floor: float | None = None
-    usual_spread: float | Mapping[str, float] | None = None
-    sanity_faults: Callable[[Run], list[str]] = _nothing
-    complaints: Callable[[Path], list[str]] = _nothing
-    devices_named: Callable[[Run], list[str]] = _nothing
-    traces: Callable[[Run], Traces] = lambda run: Traces()
-    concurrent: bool = False
-    looks_required: bool = True
-    invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
-    derive: Callable[[Record], None] = _nothing
-    meter: Callable[[Path, Record, str], None] = _nothing
-    host_of: Callable[[str], str] | None = None
+    environ: str = ''
+    nics: Sequence[str] | None = None
 
     def who(self, run: str) -> str:
         """Return the program of a run, with the name of the run if they differ."""
-        program = self.programs.get(run, self.check)
+        program = self.runs[run].program
         return program if run in ('run', program) else f'{program} ({run})'
 
     def problems(self) -> list[str]:
@@ -248,7 +245,7 @@ class Plan:
         points: set[tuple[str, Pairs]] = set()
         for metric in self.metrics:
             where = f'metric {metric.name}'
-            if unknown := sorted({*metric.dims, *metric.expected} - set(self.dims)):
+            if unknown := sorted({*metric.dims, *metric.expected} - set(self.record.dims)):
                 sentences.append(f'{where}: dim {", ".join(unknown)}: expected one of the dims that the check declares')
             if not metric.computed and metric.run not in self.runs:
                 sentences.append(f'{where}: run {metric.run!r}: expected one of {", ".join(self.runs)}')
@@ -264,25 +261,28 @@ class Plan:
         return sentences
 
     def empty_record(self) -> Record:
-        """Return the record of a case that has measured nothing."""
-        record = Record(
-            self.check, self.params, tags=sorted(self.tags), trials=self.trials, dims=dict(self.dims),
-            provenance=dict(self.provenance), figures={metric: dict(of) for metric, of in self.figures.items()},
-        )  # fmt: skip
-        if self.placement:
-            record.placement = {'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
-        for metric in self.metrics:
-            if metric.name not in record.metrics:
-                floor = 0.05 if metric.unit in _TIMES else 0.02
-                record.metrics[metric.name] = MetricRecord(
-                    metric.unit, metric.better, usual_spread=usual_spread_of(metric.name, self.usual_spread),
-                    floor=floor if self.floor is None else self.floor,
-                )  # fmt: skip
-            points = metric.points()
-            record.metrics[metric.name].series += [Series(at, judged=metric.is_judged(at)) for at in points]
-            if metric.draw:
-                record.draw[metric.name] = dict(metric.draw)
-        return record
+        """Return a copy of the record of a case that has measured nothing."""
+        return deepcopy(self.record)
+
+
+def add_metrics(
+    record: Record, metrics: Sequence[Metric], usual_spread: float | Mapping[str, float] | None, floor: float | None
+) -> Record:
+    """Return the record with the series that a check must measure, and the tolerance that it states for them."""
+    for metric in metrics:
+        if metric.name not in record.metrics:
+            of_unit = 0.05 if metric.unit in _TIMES else 0.02
+            record.metrics[metric.name] = MetricRecord(
+                metric.unit, metric.better, usual_spread=usual_spread_of(metric.name, usual_spread),
+                floor=of_unit if floor is None else floor,
+            )  # fmt: skip
+        record.metrics[metric.name].series += [Series(at, judged=metric.is_judged(at)) for at in metric.points()]
+        if metric.draw:
+            record.draw[metric.name] = dict(metric.draw)
+    return record
+
+
+NO_HOOKS = Hooks()
 
 
 def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> float | None:
@@ -292,150 +292,159 @@ def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> 
     return next((spread for pattern, spread in stated.items() if fnmatchcase(metric, pattern)), None)
 
 
-def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tuple[Record, list[str]]:
+def read_trials(
+    folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL, hooks: Hooks = NO_HOOKS
+) -> tuple[Record, list[str]]:
     """Read the trials below `folder` of a job that ran on `nodes`.
 
     Return the record, and one sentence for each cause of failure, the worst first. Series that are missing because a
     program or the job failed have this cause as their reason. The line numbers of all values are written to `folder`,
     see :mod:`plumbline.outputs`.
     """
-    record = plan.empty_record()
-    for name in plan.facts:
-        record.provenance |= facts_in(text_of(folder / name))
-    record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer if the queue did not allow the time
-    zone = record.provenance.pop('utc_offset', '')
-    runs = [
-        Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
-        for trial in range(1, record.trials + 1)
-        for run in plan.runs
-    ]
+    files = _Files(folder, plan, nodes, hooks)
+    record, runs = files.record, files.runs
     died = {
         run: cause
         for run in runs
-        if (cause := causes.of_program(run, record.trials, nodes, plan.environ, plan.complaints))
+        if (cause := causes.of_program(run, record.trials, nodes, plan.environ, hooks.complaints))
     }
     # a job script may have failed only because the program did
     job = None if died and ending.own_fault else causes.of_job(ending, runs, record.trials, nodes, plan.environ)
     fatal = job or next(iter(died.values()), None)
     wrong: list[Cause] = []  # what is wrong with the outputs
-    clocks: dict[str, list[int]] = defaultdict(list)
-    series = {(name, each.dims): each for name, _, each in record.series()}
-    lines: Lines = {}
-    traces: dict[int, dict[str, Traces]] = defaultdict(dict)
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
-        faults = list(_read_run(run, plan, record, series, nodes, because, clocks, lines, traces[run.trial], zone))
+        faults = list(files.read(run, because))
         if faults and not because:
             detail = f': {"; ".join(fault for _, fault in faults)}'
             words = first_words(text_of(run.folder / 'stderr'))
             if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
             wrong.append(Cause(faults[0][0], run.who, nodes, (run.trial,), record.trials, detail))
-    for trial, of_runs in traces.items():
-        took = [each.seconds for each in of_runs.values()]
-        if fault := agreement.too_long(took, plan.concurrent, folder / f'trial_{trial}'):
-            who = plan.who(*of_runs) if len(of_runs) == 1 else plan.check
-            wrong.append(Cause('validation', who, nodes, (trial,), record.trials, f': {fault}'))
     with suppress(OSError):  # without the file, the report searches for the digits of the values
-        write_numbers(folder, lines)
+        write_numbers(folder, files.lines)
     wrong += clock_steps(folder, record, nodes)
-    errors, changes = add_health(folder, record, nodes.split(','), clocks, plan.host_of)
-    wrong += changes
-    if plan.over_network:
-        if lanes := sorted({lane for run in runs for lane in transport.lanes_of(run.folder)}):
-            record.provenance['mpi_transport'] = ', '.join(lanes)
-        of_nodes = {nodes.partition(',')[0]: record.provenance} | record.health
-        wrong += transport.faults_of(of_nodes, plan.nics, lanes)
-    plan.derive(record)
-    plan.meter(folder, record, nodes)
-    lost: dict[str, list[str]] = {}
-    for metric in plan.metrics:
-        for point in metric.points() if metric.computed else ():
-            if not (each := series[metric.name, point]).samples:
-                each.missing = each.missing or (fatal.brief if fatal else 'what it is computed from is missing')
-                lost.setdefault(each.missing, []).append(variable_name(metric.name, point))
-    for why, (name, *more) in () if fatal else lost.items():
-        words = f'{name} and {len(more)} more' if more else name
-        wrong.append(Cause('lost-metric', f'metric {words} not measured: {why}'))
+    errors, changes = add_health(folder, record, nodes.split(','), files.clocks, plan.ranks.host_of)
+    wrong += [*changes, *files.transport_faults()]
+    hooks.derive(record)
+    hooks.read_meters(folder, record, nodes)
+    wrong += files.lost_computed(fatal)
     record.causes = causes.merged([*errors, *([job] if job else []), *died.values(), *wrong])
     return record, list(map(str, record.causes))
 
 
-def _read_run(
-    run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
-    because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines, traces: dict[str, Traces], zone: str,
-) -> Iterator[tuple[Code, str]]:  # fmt: skip
-    """Add the samples and the CPU clocks of one run of a trial to the record; yield each fault with its code.
+class _Files:
+    """The files of a job, as far as they are read: `record`, line numbers of its values, and CPU clocks by node."""
 
-    `because`: why the program or its job failed, the reason of everything missing. Filled in: `lines`, the line numbers
-    of the values, and `traces`, when the output was made by its own account.
-    """
-    name, folder = run.folder.name, run.folder
-    metrics = [metric for metric in plan.metrics if metric.run == name and not metric.computed]
+    def __init__(self, folder: Path, plan: Plan, nodes: str, hooks: Hooks):
+        self.plan, self.nodes, self.hooks = plan, nodes, hooks
+        self.record = record = plan.empty_record()
+        record.provenance |= facts_in(text_of(folder / 'provenance.txt'))
+        record.trials = int(record.provenance.pop('trials_run', record.trials))  # fewer if the time did not suffice
+        self.runs = [
+            Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
+            for trial in range(1, record.trials + 1)
+            for run in plan.runs
+        ]
+        self.series = {(name, each.dims): each for name, _, each in record.series()}
+        self.lines: Lines = {}
+        self.clocks: dict[str, list[int]] = defaultdict(list)
 
-    def lose(metric: Metric, point: Pairs, reason: str) -> None:
-        target = series[metric.name, point]
+    def read(self, run: Started, because: Cause | None) -> Iterator[tuple[Code, str]]:
+        """Add what one run of a trial measured to the record; yield each fault with its code.
+
+        `because`: why the program or its job failed, the reason of everything missing.
+        """
+        yield from (('validation', fault) for fault in self.hooks.complaints(run.folder))
+        written = sorted(run.folder.glob(self.plan.output))
+        if len(written) != 1:
+            for metric in self._metrics_of(run):
+                for point in metric.points():
+                    self._lose(run, metric, point, f'it wrote no {self.plan.output}', because)
+            found = f'expected one file {self.plan.output}, found {len(written)}'
+            yield 'output', found if run.folder.exists() else 'did not start'
+            return
+        output, errors = text_of(written[0]), text_of(run.folder / 'stderr')
+        seen = Run(run.folder.name, output, errors, run.trial, run.folder, self.record.provenance)
+        if run.running:
+            yield 'output', 'expected its exit code in the file exit_code, found none'
+        if run.exit_code == 0 and (line := signatures.of_death(errors)):
+            yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
+        ours = [line.removeprefix('plumbline: ') for line in errors.splitlines() if line.startswith('plumbline: ')]
+        yield from _some('refused', ours)
+        yield from _some('binding', self._binding_faults(seen))
+        yield from self._values(run, seen, written[0], because)
+
+    def _metrics_of(self, run: Started) -> list[Metric]:
+        return [metric for metric in self.plan.metrics if metric.run == run.folder.name and not metric.computed]
+
+    def _lose(self, run: Started, metric: Metric, point: Pairs, reason: str, because: Cause | None) -> None:
+        target = self.series[metric.name, point]
         target.missing = target.missing or (because.brief if because else f'trial {run.trial}: {reason}')
 
-    def some(code: Code, faults: list[str]) -> list[tuple[Code, str]]:
-        return [(code, fault) for fault in causes.some(faults)]
+    def _binding_faults(self, seen: Run) -> list[str]:
+        """Add what the ranks got, and their clocks, to the record; return what differs from the request."""
+        actual, own = granted(seen.folder), self.plan.runs[seen.name].env_vars
+        add_actual(self.record.placement, actual, seen.name if 'PLUMBLINE_CPUS' in own else '')
+        for rank, got in actual.items():
+            self.clocks[rank.rpartition('.')[0]] += got.watched.clocks
+        ranks = replace(self.plan.ranks, placement=self.plan.ranks.placement.with_lists(own))
+        faults = binding_faults(ranks, actual, self.nodes.split(',') if self.nodes else [])
+        return faults + unlike(self.hooks.devices_named(seen), actual, ranks.archs)
 
-    yield from (('validation', fault) for fault in plan.complaints(folder))
-    written = sorted(folder.glob(plan.output))
-    if len(written) != 1:
-        for metric in metrics:
-            for point in metric.points():
-                lose(metric, point, f'it wrote no {plan.output}')
-        yield 'output', f'expected one file {plan.output}, found {len(written)}' if folder.exists() else 'did not start'
-        return
-    output, errors = text_of(written[0]), text_of(folder / 'stderr')
-    run_seen = Run(name, output, errors, run.trial, folder, record.provenance)
-    readings = [(metric, metric.read(output)) for metric in metrics]
-    lines[str(written[0].relative_to(folder.parents[1]))] = {
-        variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
-    }
-    actual, own = granted(folder), plan.runs[name]
-    add_actual(record.placement, actual, name if 'PLUMBLINE_CPUS' in own else '')
-    for rank, got in actual.items():
-        clocks[rank.rpartition('.')[0]] += got.watched.clocks
-    of_job = nodes.split(',') if nodes else []
-    bound = binding_faults(
-        plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of, plan.near, plan.looks_required
-    )
-    bound += unlike(plan.devices_named(run_seen), actual, plan.archs)
-    if run.running:
-        yield 'output', 'expected its exit code in the file exit_code, found none'
-    if run.exit_code == 0 and (line := signatures.of_death(errors)):
-        yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
-    ours = [line.removeprefix('plumbline: ') for line in errors.splitlines() if line.startswith('plumbline: ')]
-    yield from some('refused', ours)
-    yield from some('binding', bound)
-    cuts = [cut for path in (written[0], folder / 'stderr') if (cut := cut_of(path))]
-    yield from some('output', cuts)
-    times = set().union(*(reading.times for _, reading in readings))
-    faults = plan.sanity_faults(run_seen)
-    one_fault = causes.of_output(output, times, plan.output)
-    yield from some('output', [one_fault] * bool(one_fault))
-    yield from some('validation', faults) if len(faults) == 1 or not one_fault else []
-    lost = []
-    for metric, reading in readings:
-        yield from some('validation', [f'metric {metric.name}: {fault}' for fault in reading.faults])
-        for point, value in reading.values.items():
-            target = series[metric.name, point]
-            target.samples.append((run.trial, nodes, value))
-            if reason := plan.invalid_reason(metric, value, run_seen):
-                target.invalid = target.invalid or f'trial {run.trial}: {reason}'
-        for point, reason in reading.missing.items():
-            reason = cuts[0] if cuts else one_fault or reason
-            lose(metric, point, reason)
-            lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
-    if not (faults or lost or because):  # of a whole output
-        traces[name] = plan.traces(run_seen)
-        known = [*of_job, *(got.host for got in actual.values() if got.host)]
-        yield from (('validation', fault) for fault in traces[name].faults(folder.parent, zone, known))
-    if not (one_fault or cuts):
-        yield from (('lost-metric', fault) for fault in lost[:1])
-        yield from [('lost-metric', f'{len(lost) - 1} metrics more not measured')] * (len(lost) > 1)
+    def _values(self, run: Started, seen: Run, written: Path, because: Cause | None) -> Iterator[tuple[Code, str]]:
+        """Add the samples of an output to the record; yield what is wrong with it."""
+        readings = [(metric, metric.reading_of(seen.output)) for metric in self._metrics_of(run)]
+        self.lines[str(written.relative_to(run.folder.parents[1]))] = {
+            variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
+        }
+        cuts = [cut for path in (written, run.folder / 'stderr') if (cut := cut_of(path))]
+        yield from _some('output', cuts)
+        times = set().union(*(reading.times for _, reading in readings))
+        faults, one_fault = self.hooks.sanity_faults(seen), causes.of_output(seen.output, times, self.plan.output)
+        yield from _some('output', [one_fault] * bool(one_fault))
+        yield from _some('validation', faults) if len(faults) == 1 or not one_fault else []
+        lost = []
+        for metric, reading in readings:
+            yield from _some('validation', [f'metric {metric.name}: {fault}' for fault in reading.faults])
+            for point, value in reading.values.items():
+                target = self.series[metric.name, point]
+                target.samples.append((run.trial, self.nodes, value))
+                if reason := self.hooks.invalid_reason(metric, value, seen):
+                    target.invalid = target.invalid or f'trial {run.trial}: {reason}'
+            for point, reason in reading.missing.items():
+                reason = cuts[0] if cuts else one_fault or reason
+                self._lose(run, metric, point, reason, because)
+                lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
+        if not (one_fault or cuts):
+            yield from (('lost-metric', fault) for fault in lost[:1])
+            yield from [('lost-metric', f'{len(lost) - 1} metrics more not measured')] * (len(lost) > 1)
+
+    def transport_faults(self) -> list[Cause]:
+        """Add to the record how MPI sent between nodes; return a cause if that was not by the fabric."""
+        if self.plan.nics is None:
+            return []
+        if lanes := sorted({lane for run in self.runs for lane in transport.lanes_of(run.folder)}):
+            self.record.provenance['mpi_transport'] = ', '.join(lanes)
+        of_nodes = {self.nodes.partition(',')[0]: self.record.provenance} | self.record.health
+        return list(transport.faults_of(of_nodes, self.plan.nics, lanes))
+
+    def lost_computed(self, fatal: Cause | None) -> list[Cause]:
+        """Say in each computed series without samples why it has none; return a cause for each reason but `fatal`."""
+        lost: dict[str, list[str]] = {}
+        for metric in self.plan.metrics:
+            for point in metric.points() if metric.computed else ():
+                if not (each := self.series[metric.name, point]).samples:
+                    each.missing = each.missing or (fatal.brief if fatal else 'what it is computed from is missing')
+                    lost.setdefault(each.missing, []).append(variable_name(metric.name, point))
+        words = {why: f'{name} and {len(more)} more' if more else name for why, (name, *more) in lost.items()}
+        return [
+            Cause('lost-metric', f'metric {names} not measured: {why}') for why, names in words.items() if not fatal
+        ]
+
+
+def _some(code: Code, faults: list[str]) -> list[tuple[Code, str]]:
+    return [(code, fault) for fault in causes.some(faults)]
 
 
 def series_of(record: Record, metric: str, **dims: object) -> Series:

@@ -38,6 +38,7 @@ gpu_details_cuda() {
         /^GPU / { gpu++ }
         /^    [^ ]/ { part = $1 }
         $1 == "    Persistence Mode" { persistence[gpu] = $2 }
+        $1 == "    Compute Mode" { mode[gpu] = $2 }
         part == "    MIG Mode" && $1 ~ /^ *Current$/ { mig[gpu] = $2 }
         part ~ /^    (GPU )?Power Readings/ && $1 ~ /^ *(Current )?Power Limit$/ { limit[gpu] = $2 }
         part ~ /^    Fabric/ && $1 ~ /^ *State$/ { fabric[gpu] = $2 }
@@ -45,7 +46,7 @@ gpu_details_cuda() {
         END {
             for (n = 1; n <= gpu; n++) {
                 watts = limit[n] ~ /^[0-9]/ ? sprintf("%.0f W", limit[n]) : limit[n]
-                print watts "," persistence[n] "," mig[n] "," fabric[n]
+                print watts "," persistence[n] "," mig[n] "," fabric[n] "," mode[n] ","
             }
         }' <<< "$answer")
 }

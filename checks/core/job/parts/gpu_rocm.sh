@@ -62,6 +62,18 @@ gpu_settings_rocm() {
     ((listed <= ${#gpus[@]})) || gpus_listed=$listed gpu_mode="PCI devices: ${#gpus[@]}, partition mode $mode"
 }
 
+# Of hwmon and sysfs of amdgpu in the documentation of Linux: microwatts; SPX, DPX, TPX, QPX or CPX, and NPS1 to NPS8
+gpu_details_rocm() {
+    local card watts mode memory
+    for card in "$root"/sys/bus/pci/drivers/amdgpu/*:*; do
+        [ -e "$card" ] || continue
+        watts=$(_one 1000000 "$card"/hwmon/hwmon*/power1_cap) mode='' memory=''
+        { read -r mode < "$card/current_compute_partition"; read -r memory < "$card/current_memory_partition"; } 2> /dev/null
+        details+=("${watts/#-/N\/A}${watts:+ W},,,,,${mode:-N/A}${memory:+/$memory}")
+    done
+    ((${#details[@]}))
+}
+
 # Cycles of the firmware in which a GPU was slowed down, as MI300 and later count them: gpu_metrics_v1_6 to v1_8 in
 # kgd_pp_interface.h of Linux. Version 1.6 had another layout at first.
 gpu_counters_rocm() {

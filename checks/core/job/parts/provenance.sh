@@ -53,6 +53,5 @@ own=$cpus
 while read -r name value _; do
     [ "$name" != MemTotal: ] || echo "memory=$(((value + 524288) / 1048576)) GiB"
 done 2> /dev/null < /proc/meminfo
-printf 'utc_offset=%(%z)T\n' -1 # for dates that programs print in local time
 { read -r value < /proc/loadavg; } 2> /dev/null || value='not shown'
 echo "load_average=$value"

@@ -5,9 +5,9 @@
 # settings.sh compare FILE     prints a sentence for each setting that is not as FILE has it, KEY<TAB>WANTED, and counts.
 #   WANTED: a shell pattern, or a range of versions such as `>=550.54 <560`.
 # settings.sh refuse FILE      if there is a difference, prints these sentences in one line with the host; exits with 1.
-keys=(kernel kernel_command_line preload smt_active numa_domains transparent_hugepages hugepages governor turbo core_clock cpu_model
+keys=(kernel kernel_command_line preload smt_active numa_domains numa_balancing transparent_hugepages hugepages governor turbo core_clock cpu_model
     microcode bios gpus gpu_driver gpu_firmware gpu_ecc gpu_clock gpu_power_limit gpu_persistence gpu_mig gpu_fabric
-    gpu_peer_memory acs nics nic_rate nic_firmware file_systems) # and gpu_pcie, as an idle GPU may lower its speed
+    gpu_compute_mode gpu_partition gpu_peer_memory acs nics nic_rate nic_firmware file_systems) # and gpu_pcie, as an idle GPU may lower its speed
 root=${node_root:-} # tests have a tree of their own
 cpu=$root/sys/devices/system/cpu
 tab=$'\t'
@@ -78,14 +78,14 @@ ask_gpus() {
     for vendor in $(compgen -A function gpu_settings_); do "$vendor" && return; done
 }
 
-# detail_gpus: of each GPU its power limit, persistence, MIG and fabric, once, where a vendor's tool tells them
+# detail_gpus: of each GPU its power limit, persistence, MIG, fabric, compute mode and partition, once, where a vendor tells them
 detail_gpus() {
     local vendor
     [ -z "$detailed" ] || return
     detailed=yes details=() detail_fault=''
     ask_gpus
     for vendor in $(compgen -A function gpu_details_); do "$vendor" && return; done
-    detail_fault="no tool tells it: nvidia-smi does"
+    detail_fault="neither nvidia-smi nor the driver amdgpu tells it"
 }
 
 # of_gpus [COLUMN]: a column of each GPU; without COLUMN, the number of GPUs
@@ -186,6 +186,7 @@ fact() {
         kernel) line /proc/sys/kernel/osrelease ;;
         kernel_command_line) for word in $(< "$root/proc/cmdline"); do say '' "$word"; done ;;
         smt_active) line "$cpu/smt/active" ;;
+        numa_balancing) line "$root/proc/sys/kernel/numa_balancing" ;;
         transparent_hugepages) line "$root/sys/kernel/mm/transparent_hugepage/enabled" ;;
         hugepages) line "$root/proc/sys/vm/nr_hugepages" ;;
         governor) each "$cpu"/cpu[0-9]*/cpufreq/scaling_governor ;;
@@ -202,6 +203,8 @@ fact() {
         gpu_persistence) detail 1 ;;
         gpu_mig) detail 2 ;;
         gpu_fabric) detail 3 ;;
+        gpu_compute_mode) detail 4 ;;
+        gpu_partition) detail 5 ;;
         nics) of_nics ;;
         nic_rate) of_nics rate ;;
         nic_firmware) of_nics fw_ver ;;

@@ -32,7 +32,7 @@ satisfies() {
 # shown KEY VALUE: the value in words
 shown() {
     case $1:$2 in
-        smt_active:[01] | turbo:[01] | gpu_ecc:[01] | gpu_persistence:[01] | gpu_mig:[01] | gpu_peer_memory:[01] | acs:[01])
+        smt_active:[01] | numa_balancing:[01] | turbo:[01] | gpu_ecc:[01] | gpu_persistence:[01] | gpu_mig:[01] | gpu_peer_memory:[01] | acs:[01])
             [ "$2" = 1 ] && echo on || echo off ;;
         *) echo "$2" ;;
     esac

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # storage.sh   to be sourced: makes a directory of the job on the file system under test, and removes it.
 #
-# The job's folder gets the reason of a refusal in the file `refused`, and the facts of the file system in `storage.txt`.
+# The job's folder gets the reason of a refusal in the file `refused`, and `provenance.txt` the facts of the file system.
 # Only a directory with the marker that storage_open wrote is removed, and the marker is removed last: if a job or a
 # removal is interrupted, the next job can prove that the rest is its to remove.
 storage_marker=.plumbline.json
@@ -43,7 +43,7 @@ storage_open() {
         echo "file_system_layout=$(storage_layout "$type")"
         echo "file_system_space=$storage_space"
         echo "file_system_quota=$storage_quota"
-    } > storage.txt
+    } >> provenance.txt
 }
 
 storage_is_system() { # PATH, without links

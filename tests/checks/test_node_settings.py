@@ -89,7 +89,8 @@ def node(tmp_path):
 ALL = (
     'kernel=>* ; kernel_command_line=>mitigations=off ; kernel_command_line=>nosmt=force ; smt_active=>0 ; '
     'preload=>/opt/libtrace.so /opt/libclock.so ; '
-    'numa_domains=>4 ; numa_balancing=>0 ; transparent_hugepages=>madvise ; hugepages=>0 ; governor=>performance ; turbo=>1 ; '
+    'numa_domains=>4 ; numa_balancing=>0 ; transparent_hugepages=>madvise ; hugepages=>0 ; '
+    'governor=>performance ; turbo=>1 ; '
     'core_clock=>3500 MHz ; cpu_model=>AMD EPYC 7A53* ; microcode=>>=0xa001100 <0xa001200 ; bios=>1.5.3 ; gpus=>8 ; '
     'gpu_driver=>>=550.54 <560 ; gpu_firmware=>96.00.89.00.01 ; gpu_ecc=>1 ; gpu_clock=>1980 MHz ; nics=>4 ; '
     'nic_rate=>200 Gb/s ; nic_firmware=>>28.9 ; file_systems=>/scratch lustre ; file_systems=>/tmp *'
@@ -178,7 +179,7 @@ def test_a_gpu_of_amd_that_is_divided_or_capped_otherwise_is_named(node, second,
 
 def test_an_older_driver_of_amd_tells_no_partition_and_no_limit(node):
     files = {'sys/bus/pci/drivers/amdgpu/0000:c1:00.0/vendor': '0x1002'}
-    code, lines = node('gpu_partition=>SPX/NPS1 ; gpu_power_limit=>750 W', files, gpus='')
+    _, lines = node('gpu_partition=>SPX/NPS1 ; gpu_power_limit=>750 W', files, gpus='')
     untold = 'cannot be read: the driver does not tell it of GPU 0'
     assert lines[:2] == [f'gpu_partition: expected SPX/NPS1, {untold}', f'gpu_power_limit: expected 750 W, {untold}']
 

@@ -179,7 +179,7 @@ def test_a_gpu_of_amd_that_is_divided_or_capped_otherwise_is_named(node, second,
 
 def test_an_older_driver_of_amd_tells_no_partition_and_no_limit(node):
     files = {'sys/bus/pci/drivers/amdgpu/0000:c1:00.0/vendor': '0x1002'}
-    _code, lines = node('gpu_partition=>SPX/NPS1 ; gpu_power_limit=>750 W', files, gpus='')
+    _, lines = node('gpu_partition=>SPX/NPS1 ; gpu_power_limit=>750 W', files, gpus='')
     untold = 'cannot be read: the driver does not tell it of GPU 0'
     assert lines[:2] == [f'gpu_partition: expected SPX/NPS1, {untold}', f'gpu_power_limit: expected 750 W, {untold}']
 

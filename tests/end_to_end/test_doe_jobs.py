@@ -95,8 +95,8 @@ def test_a_cpu_machine_has_the_bindings_of_the_study_that_its_cores_admit_and_no
 def test_a_gpu_machine_has_a_case_for_each_device_and_one_for_all(jobs, site, model, devices, threads):
     scripts = jobs(site)
     assert set(scripts) == {f'BabelStreamDevice %model={model} %device={device}' for device in range(devices)} | {
-        f'BabelStreamAllDevices %model={model}'
-    }
+        f'BabelStreamAllDevices %model={model}', f'BabelStreamDeviceSizes %model={model}',
+    }  # fmt: skip
     options = '--arraysize 134217728 --numtimes 100 --device 0'  # 1 GiB; of the only GPU that it sees
     for device in range(devices):
         script = scripts[f'BabelStreamDevice %model={model} %device={device}']
@@ -162,7 +162,7 @@ def test_ranks_are_started_by_the_launcher_of_the_site(doe, site, cpus, launch):
 )
 def test_another_site_than_that_of_this_host_can_be_asked_for(doe, options, environment):
     answer = doe.reframe('-l', *options, checks='checks/memory', PLUMBLINE_SITE='', **environment)
-    assert answer.returncode == 0 and 'Found 9 check(s)' in answer.stdout, answer.stdout
+    assert answer.returncode == 0 and 'Found 10 check(s)' in answer.stdout, answer.stdout
     assert re.search(r"selected system: +'frontier'", answer.stdout)
 
 

@@ -34,6 +34,10 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: JudgedSession) -> None:
             continue
         of_place = event.where in night.all_places
         of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
+        rows = [row for row in night.comparison.verdicts if row.id == event.series]
+        well = [row for row in rows if row.verdict in ('ok', 'improved') and row.reference and row.reference.epoch]
+        if of_system and 2 * len(well) > len(rows):
+            continue  # the sessions that it was compared with were before a planned change
         nodes = () if of_place or of_system else tuple(event.where.split(','))
         sentence = f'{percent(event.of_value)} in {event.series.check} {event.series.name}, compared with {event.how}'
         evidence = ['; '.join([sentence, *event.evidence])]
@@ -49,7 +53,6 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: JudgedSession) -> None:
             where = replace(where, device=event.part)
         if nodes:
             _leave_out(drafts, series.check, set(nodes))
-        rows = [row for row in night.comparison.verdicts if row.id == series]
         own = [row for row in rows if nodes and set(row.nodes) == set(nodes)]
         levels = _levels(event, nodes, rows)
         expected = levels[0].value if levels else None

@@ -203,9 +203,11 @@ def _windows(expected: Expected, jobs: ndarray, weather: ndarray) -> Iterator[_W
     a window does not reach back over a loss that is over.
     """
     baseline, rho = expected.baseline, expected.rho
-    k = numpy.isfinite(jobs).sum(axis=2)
+    # where further jobs ran, the first one, which asked for them, is no evidence
+    further = numpy.isfinite(jobs[..., 1:]).sum(axis=2)
+    k = numpy.where(further > 0, further, numpy.isfinite(jobs[..., 0]))
+    mean = numpy.where(further > 0, numpy.nansum(jobs[..., 1:], axis=2) / numpy.maximum(k, 1), jobs[..., 0])
     last = numpy.argsort(k > 0, axis=1, kind='stable')[:, -METHOD.windows[-1] :]
-    mean = numpy.nansum(jobs, axis=2) / numpy.maximum(k, 1)
     k, mean = numpy.take_along_axis(k, last, axis=1), numpy.take_along_axis(mean, last, axis=1)
     losses = baseline.mean[:, None] - mean
     above = losses - weather[last]

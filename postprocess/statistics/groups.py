@@ -80,7 +80,7 @@ def judge_groups(expected: Expected, groups: Groups, jobs: ndarray, pool: Pool, 
     alarms. A group lost if the mean deviation of its first jobs is low and most of its cases lost no less than the
     floor, by three jobs or more.
     """
-    baseline, cut = expected.baseline, METHOD.cut[1]
+    baseline, cut = expected.baseline, METHOD.cut[0]
     in_common = InCommon(explained=numpy.zeros(len(jobs), bool), asks=numpy.zeros(len(jobs), bool))
     if not groups.members:
         return in_common

@@ -34,7 +34,8 @@ class Method:
     short: int = _constant(5, "sessions of a baseline that say little of a series' own spread")
     long: int = _constant(30, 'sessions beyond which more do not sharpen a baseline')
     cut: tuple[float, float] = _constant(
-        (3.0, 2.0), 'standard deviations at which a session in a window, and a series in a group, is cut'
+        (3.0, 2.0),
+        'standard deviations at which a session in a window or a series is cut; a job in the evidence against a node',
     )
     alike: tuple[float, float] = _constant(
         (0.3, 20.0), 'assumed correlation of the jobs of one night; pairs of jobs that it is worth'

@@ -17,7 +17,15 @@ import numpy
 from numpy import ndarray
 
 from postprocess.statistics.baseline import Baseline, Expected, expect
-from postprocess.statistics.distributions import below_selected, deviate, student, tail, upper, uppers
+from postprocess.statistics.distributions import (
+    below_selected,
+    deviate,
+    false_discovery_rates,
+    student,
+    tail,
+    upper,
+    uppers,
+)
 from postprocess.statistics.groups import Groups, InCommon, judge_groups
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.nodes import Pool, Slow, judge_nodes
@@ -308,7 +316,9 @@ class _Night:
             self.last < 0, math.inf, self.looks.z[numpy.maximum(self.last, 0), numpy.arange(len(self.last))]
         )
         undecided = self.asked & (self.waits > 0) & (shown > upper(METHOD.go_on))
-        beyond = self.z1 > numpy.maximum(self.red_at, self.expected.worst + 1)
+        # no further job contradicts the loss, so decide over all series by Benjamini and Hochberg's method
+        p = tail(self.z1) / self.of.shares / len(self.z1)
+        beyond = (false_discovery_rates(p) < _TONIGHT / 4) & (self.z1 > self.expected.worst + 1)
         return undecided & (beyond & (self.first_loss > self.least) | (self.first_loss > self.of.cap))
 
     def _on_its_node(self, nodes: dict[int, tuple[int, ...]]) -> tuple[ndarray, ndarray, ndarray]:

@@ -141,8 +141,7 @@ class Selection:
         named = {reframe_feature(name): name for name in known_benchmarks()}
         with suppress(ValueError):
             for check in json.loads(answer.stdout[answer.stdout.index('[\n') :]):
-                words = [word.removeprefix('+') for word in check.get('valid_prog_environs') or () if word[:1] == '+']
-                needed = [named.get(word, word) for word in words]
+                needed = [named.get(word, word) for word in check.get('features') or ()]
                 absent = [Lack(f'the feature {lack}', lack) for lack in needed if lack not in features]
                 if self.mode not in check['tags']:
                     absent = [Lack(f'another mode than {self.mode} (its tags: {", ".join(sorted(check["tags"]))})')]

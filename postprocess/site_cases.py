@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError
-from plumbline.identity import CaseId, Quantity, SeriesId, from_text
+from plumbline.identity import CaseId, Quantity, SeriesId
 from plumbline.paths import ROOT
 from plumbline.programs import output_of
 from plumbline.record import Record, from_dict
@@ -79,7 +79,7 @@ def _case(case: dict[str, Any]) -> Case:
         record = from_dict(case['record'])
     else:
         check, params = check_and_params(case['display_name'])
-        record = Record(check, from_text(params))
+        record = Record(check, params)
     started = case['stagedir'] is not None
     return Case(
         id=CaseId(case['partition'], case['environ'], record.check, record.params), name=case['display_name'],

@@ -175,6 +175,8 @@ def judge(
         book.keep(session)
     elif keep:
         book = ledger.Ledger(results, session.site, store)  # of which later sessions may tell more now
+    if not newest:
+        book.whole()
     book.put(found.night)
     known = book.known(session).known
     if newest:

@@ -90,7 +90,7 @@ def test_replayed_sweeps_have_a_metric_for_each_point(node):
 def test_replayed_memory_kinds_and_devices(node):
     said, cases = run(node, '-n', 'BabelStreamMemory|BabelStream.*Device', '-S', 'trials=1')
     assert {case['result'] for case in cases.values()} == {'pass'}, said
-    assert len(cases) == 2 + 4 + 1
+    assert len(cases) == 2 + 4 + 1 + 1
     called = node.log.read_text()
     assert 'numactl --membind=0,1' in called and 'numactl --membind=2,3' in called
     assert called.count('--arraysize 134217728 --numtimes 100 --device 0\n') == 2 * 4, 'each sees one GPU alone'

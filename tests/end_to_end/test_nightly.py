@@ -71,7 +71,7 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
         str(path.relative_to(demo.root / 'site/demo')) for path in (demo.root / 'site/demo').rglob('*')
     }
     assert f'\n{node},' in demo.plumbline('fleet', '--nodes', '--format', 'csv').stdout
-    assert len(list((demo.results / 'incidents/demo').iterdir())) == 1
+    assert len(json.loads(demo.plumbline('incidents', '--format', 'json').stdout)) == 1
 
 
 FAULTS = """\

@@ -20,7 +20,7 @@ def test_the_page_shows_the_check_as_it_is():
 def test_the_recorded_output_is_read(recorded):
     from checks.compute.openssl import hash_rate
 
-    reading = hash_rate(1024, 'run').read(recorded('openssl-3.0.19-speed.txt'))
+    reading = hash_rate(1024, 'run').reading_of(recorded('openssl-3.0.19-speed.txt'))
     values = {to_text(dims): value for dims, value in reading.values.items()}
     assert values == {
         'algorithm=sha1,block_bytes=1024': pytest.approx(1371.60372),
@@ -28,7 +28,7 @@ def test_the_recorded_output_is_read(recorded):
         'algorithm=sha512,block_bytes=1024': pytest.approx(508.24271),
     }
     assert not reading.missing and not reading.faults
-    cut = hash_rate(1024, 'run').read(recorded('openssl-3.0.19-speed.txt').partition('sha512')[0])
+    cut = hash_rate(1024, 'run').reading_of(recorded('openssl-3.0.19-speed.txt').partition('sha512')[0])
     assert [to_text(dims) for dims in cut.missing] == ['algorithm=sha512,block_bytes=1024']
 
 

@@ -13,11 +13,12 @@ import tarfile
 
 import pytest
 from browser import unpacked
+from reading import plan_of
 from rows import each_row
 from run_reports import SITE, case, metric, reference, report
 
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, Plan, read_trials
+from checks.core.reading.trials import Metric, read_trials
 from plumbline import evidence
 from postprocess.report import printed
 from postprocess.results import excerpts
@@ -44,7 +45,8 @@ def run_of(stage, trial=1, output='', errors='', code='0', run='run'):
 
 def noted(stage, trials=1, metrics=METRICS):
     """Let the check read the trials."""
-    record, _ = read_trials(stage, Plan('STREAM', (('size', 'big'),), metrics, Placement(1, ((0,),)), trials), 'n1')
+    plan = plan_of('STREAM', (('size', 'big'),), metrics, Placement(1, ((0,),)), trials=trials)
+    record, _ = read_trials(stage, plan, 'n1')
     return record
 
 

@@ -7,8 +7,9 @@ import math
 from pathlib import Path
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
-from reframe.core.builtins import run_before
+from reframe.core.builtins import run_before, variable
 from reframe.core.exceptions import SanityError
 
 from checks.core import own_configuration
@@ -22,7 +23,9 @@ from plumbline.site.schedulers import ON_LAUNCH_NODES, scheduler
 
 
 class Assembled(rfm.RegressionTestPlugin):
-    """The part of a check that writes its job."""
+    """The part of a check that writes its job; `features`: those of the environ that it needs, known before any job."""
+
+    features = variable(typ.List[str], value=[], loggable=True)
 
     @run_before('run')
     def bring_stack_up(self):

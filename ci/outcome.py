@@ -2,22 +2,24 @@
 """Store, judge and show a session.
 
 Each step runs in a process of its own: a crash, also of a library, loses only its own result, and a command that waits
-hours for ReFrame does not hold the memory of the store. The steps import what they need themselves.
+hours for ReFrame does not hold the memory of the store. The steps import what they need themselves. Shared libraries
+are loaded once, by a server that forks for each step.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
-import os
-import pickle
+import multiprocessing
 import signal
-import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     from postprocess.history.digest import Digest
     from postprocess.results.store import Store
     from postprocess.verdicts.verdict import Again, VerdictName
+
+# a fork of this process would copy locks that its threads hold; the server has no threads
+_PROCESSES = multiprocessing.get_context('forkserver')
+_PROCESSES.set_forkserver_preload(['postprocess.history.digest', 'postprocess.report.page'])
 
 _READING = 5.0  # seconds for reading files of the store each night; a year's files take less
 
@@ -86,62 +92,58 @@ class LookBack:
         return lines + faults
 
 
-#: What the process of a step runs: it gets the module path of this process, and writes its answer to a pipe of its own.
-_STEP = """
-import pickle, sys
-sys.path[:] = pickle.load(sys.stdin.buffer)
-from ci.outcome import answer
-answer(int(sys.argv[1]))
-"""
-
-
 def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Make a function run in a new process at each call; it raises CrashError, InputError, SiteError and OSError."""
 
     @functools.wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        receiver, sender = os.pipe()
-        process = subprocess.Popen(
-            [sys.executable, '-c', _STEP, str(sender)], stdin=subprocess.PIPE, pass_fds=(sender,),
-            start_new_session=True,  # Ctrl-C at the terminal is left to the command
-        )  # fmt: skip
+        receiver, sender = _PROCESSES.Pipe(duplex=False)
+        process = _PROCESSES.Process(target=_answer, args=(sender, call, args, kwargs))
         try:
-            os.close(sender)
-            asked = pickle.dumps(sys.path) + pickle.dumps((call, args, kwargs))
-            with open(receiver, 'rb') as stream:
-                if process.stdin:
-                    with suppress(BrokenPipeError):  # it crashed while it loaded its libraries
-                        process.stdin.write(asked)
-                        process.stdin.close()
-                answer = stream.read()
-            process.wait()
+            _start_server()
+            process.start()
+            sender.close()
+            answer = receiver.recv()
         except Signalled:  # files are written completely or not at all
-            process.kill()
-            process.wait()
+            if process.pid:
+                process.kill()
+                process.join()
             raise
-        if process.returncode:
-            code = process.returncode
+        except EOFError:
+            time.sleep(0.1)  # a signal to the process group also reaches this process
+            if not process.pid:  # the server got the signal
+                raise CrashError(f'{function.__name__.strip("_")}: no process could be started') from None
+            process.join()
+            code = process.exitcode or 0
             how = f'by {signal.Signals(-code).name}' if code < 0 else 'with the traceback above'
-            raise CrashError(f'{function.__name__.strip("_")}: ended {how}')
-        result = pickle.loads(answer)  # noqa: S301 (our own process wrote it)
-        if isinstance(result, Exception):
-            raise result
-        return result
+            raise CrashError(f'{function.__name__.strip("_")}: ended {how}') from None
+        process.join()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     return call
 
 
-def answer(pipe: int) -> None:
-    """Run the step that standard input names, and write its result, or its error, to a pipe."""
-    ignore()
-    gc.disable()  # as for the command line: a step needs its objects to the end
-    call, args, kwargs = pickle.load(sys.stdin.buffer)  # noqa: S301 (our own process wrote it)
+def _start_server() -> None:
+    """Start the server, unless it runs, with Ctrl-C blocked: it ignores it only after it has loaded the libraries."""
+    resource_tracker.ensure_running()  # the server starts it first, and it unblocks Ctrl-C
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        result = call.__wrapped__(*args, **kwargs)
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _answer(sender: Connection, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    ignore()  # Ctrl-C also reaches this process, but the command handles it
+    gc.disable()  # as for the command line: a step needs its objects to the end
+    try:
+        answer = call.__wrapped__(*args, **kwargs)
     except (InputError, SiteError, OSError) as error:
-        result = error
-    with suppress(BrokenPipeError), open(pipe, 'wb') as stream:  # the command was told to end
-        stream.write(pickle.dumps(result))
+        answer = error
+    with suppress(BrokenPipeError):  # the command was told to end
+        sender.send(answer)
 
 
 @isolated

@@ -314,11 +314,11 @@ def test_a_reframe_that_cannot_list_is_quoted(out, err, said, reframe):
 
 def test_why_checks_cannot_run_is_told_by_feature_or_mode(reframe):
     checks = [
-        {'name': 'HPL %x=1', 'valid_prog_environs': ['+hpl', '+cpu'], 'tags': ['quick', 'nightly']},
-        {'name': 'HPL %x=2', 'valid_prog_environs': ['+hpl'], 'tags': ['quick']},
-        {'name': 'GEMM', 'valid_prog_environs': ['+gemm', '+hpl'], 'tags': ['quick']},
-        {'name': 'OSU', 'valid_prog_environs': ['+osu'], 'tags': ['nightly', 'acceptance']},
-        {'name': 'STREAM', 'valid_prog_environs': ['+cpu'], 'tags': ['quick']},
+        {'name': 'HPL %x=1', 'features': ['hpl', 'cpu'], 'tags': ['quick', 'nightly']},
+        {'name': 'HPL %x=2', 'features': ['hpl'], 'tags': ['quick']},
+        {'name': 'GEMM', 'features': ['gemm', 'hpl'], 'tags': ['quick']},
+        {'name': 'OSU', 'features': ['osu'], 'tags': ['nightly', 'acceptance']},
+        {'name': 'STREAM', 'features': ['cpu'], 'tags': ['quick']},
         {'name': 'Own', 'valid_prog_environs': ['system'], 'tags': ['quick']},
     ]  # fmt: skip
     reframe.out = f'a banner\n{json.dumps(checks, indent=2)}'.replace('[\n  {', '[\n{')

@@ -252,9 +252,8 @@ def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = No
         write_text(markdown, published(compared, whole))
     step = next_step(store, whole)
     if store.find('latest', session.site) == session:
-        step = standing(
-            store, session.site, outcome=whole
-        ).next  # which is kept, so that `plumbline status` is quick in the morning
+        # this keeps it, so that `plumbline status` is quick in the morning
+        step = standing(store, session.site, outcome=whole).next
     return Outcome(
         session.site, session.mode, whole.exit_code, compared.counts, [*map(str, compared.problems), *whole.faults],
         summary(compared, whole), [dict(to_row(incident, whole.day)) for incident in whole.known], compared.hints, step,

@@ -18,9 +18,9 @@ from postprocess.history.fleet import write_drain
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.incidents import FAILING, State, ledger
+from postprocess.incidents.fold import Compared
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.recheck import rechecks
-from postprocess.incidents.rows import Compared
 from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
@@ -165,19 +165,23 @@ def judge(
     outcome = Digest(verdicts_of(store, session, root, reruns), faults=faults)
     keep = writable and not reruns and (newest or (late and session.started <= last.started))
     try:
-        book = ledger.Ledger(results, session.site, store, session.session)
-        found = findings_of(store, book, outcome.comparison, root, newest, keep, bool(reruns))
-    except (InputError, SiteError) as error:  # report it, but keep the verdict
-        outcome.faults.append(f'the incidents were not followed: {error}')
-        return outcome
-    outcome.faults += [found.fault] * bool(found.fault)
+        book = ledger.Ledger(store, session.site, session.session)
+    except InputError as error:  # say it, and what the session itself shows
+        faults.append(f'the incidents were not followed: {error}')
+        book, keep = ledger.Unreadable(store, session.site), False
+    try:
+        found = findings_of(store, book, outcome.comparison, root, newest, keep, anew=bool(reruns))
+    except InputError as error:
+        faults.append(f'the incidents were not kept: {error}')
+        found = findings_of(store, book, outcome.comparison, root, newest, keep=False, anew=True)
+    faults += [found.facts.fault] * bool(found.facts.fault)
     if keep and newest:
         book.keep(session)
     elif keep:
-        book = ledger.Ledger(results, session.site, store)  # of which later sessions may tell more now
+        book = ledger.Ledger(store, session.site)  # of which later sessions may tell more now
     if not newest:
         book.whole()
-    book.put(found.night)
+    book.put(found)
     known = book.known(session).known
     if newest:
         more = rechecks(store, known, outcome.comparison, root)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,22 +22,13 @@ from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
 from postprocess.incidents.draft import JudgedSession
 from postprocess.incidents.failures import failures
-from postprocess.incidents.fold import Look, Night, State, after, fold, told_as
+from postprocess.incidents.fold import Compared, Facts, Folded, Look, Night, after, fold, told_as
 from postprocess.incidents.healing import is_recorded, seen_again
 from postprocess.incidents.incident import Incident
 from postprocess.incidents.known import Known, in_names
-from postprocess.incidents.ledger import Ledger, entries_of
+from postprocess.incidents.ledger import Ledger, entries_of, note_judged
 from postprocess.incidents.losses import losses
-from postprocess.incidents.rows import (
-    TABLE,
-    Compared,
-    Facts,
-    facts_from_json,
-    facts_to_json,
-    from_row,
-    night_of,
-    to_row,
-)
+from postprocess.incidents.rows import TABLE, facts_from_json, facts_to_json, from_row, to_row
 from postprocess.results import judged
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
@@ -49,25 +40,10 @@ from postprocess.verdicts.verdict import Comparison
 FLEET_DAYS = 30  # days before the session that show a node's own level
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What a session shows: its own `incidents`, and `facts` beside them. `fault`: why its nodes were not compared."""
-
-    session: Session
-    incidents: Sequence[Incident]
-    facts: Facts
-    fault: str = ''
-
-    @property
-    def night(self) -> Night:
-        """The same, for the ledger."""
-        return night_of(self.session, self.facts, self.incidents)
-
-
 def findings_of(
     store: Store, ledger: Ledger, comparison: Comparison, root: Path | None = None, newest: bool = True,
     keep: bool = True, anew: bool = False,
-) -> Findings:  # fmt: skip
+) -> Night:  # fmt: skip
     """Return what the session of a comparison shows, by the references of today; found, unless that was done before.
 
     With `keep`, it is stored if the session is the `newest` of its site, or was never judged with all its reports: what
@@ -77,18 +53,19 @@ def findings_of(
     state = follows_from(store, session, ledger, before, root)
     known = None if anew else judged.read(store, TABLE, session, state, partial(from_row, session))
     if known:
-        return Findings(session, known[1], facts_from_json(known[0]))
+        return Night(session, known[1], facts_from_json(known[0]))
     found = _find(store, ledger, comparison, root)
     told = ledger.facts_of(session)
     late = not newest and (told is None or told.runs != session.runs)
-    if keep and (newest or late) and not found.fault and follows_from(store, session, ledger, before, root) == state:
+    if keep and (newest or late):
         _write(store, found, state, comparison)
+        note_judged(ledger.results, session)
         if late:
             return _enter(store, ledger, found, root)
     return found
 
 
-def follows_from(store: Store, session: Session, ledger: Ledger, before: State, root: Path | None = None) -> str:
+def follows_from(store: Store, session: Session, ledger: Ledger, before: Folded, root: Path | None = None) -> str:
     """Return a checksum of all that findings follow from: verdicts, incidents before, and their dates by persons."""
     known = [f'{one.key} {list(one.seen)}' for one in (*before.lasting.values(), *before.leaves)]
     return stored.follows_from(store, session, root, *known, *(f'{leaf.key} {begin}' for leaf, begin in ledger.dated))
@@ -101,7 +78,7 @@ def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path 
     """
     for session in sessions:
         if table == TABLE:
-            ledger = Ledger(store.folder.parent, session.site, store)
+            ledger = Ledger(store, session.site, session.session)
             if not ledger.facts_of(session):
                 newest = session.session == ledger.sessions[-1].session
                 findings_of(store, ledger, verdicts_of(store, session, root), root, newest)
@@ -109,7 +86,7 @@ def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path 
             verdicts_of(store, session, root)
 
 
-def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | None) -> Findings:
+def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | None) -> Night:
     """Look for what a session shows."""
     session, fault, before = comparison.session, '', ledger.before(comparison.session)
     sessions, cases = store.history(session), store.cases(session)
@@ -132,17 +109,16 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
     incidents.sort(key=lambda one: (-one.severity, one.where.partition, one.checks))
     # an incident that was split or merged after this session had its form of today and another one
     leaves = {leaf.key: leaf for state in (before, ledger.before(session, noted_later=False)) for leaf in state.leaves}
-    facts = Facts(session.runs, _looks(leaves.values(), comparison, cases, incidents))
-    if of_nodes is not None:
+    looks, was = _looks(leaves.values(), comparison, cases, incidents), ledger.facts_of(session) or Facts()
+    compared = None
+    if of_nodes:
         compared = Compared(
             of_nodes.nodes, of_nodes.sessions, len(of_nodes.events), tuple(of_nodes.left_out), tuple(of_nodes.absent),
             of_nodes.drain,
         )  # fmt: skip
-        facts = replace(facts, fleet=compared)
-    was = ledger.facts_of(session) or Facts()
-    found = Findings(session, incidents, replace(facts, ids=was.ids), fault)
-    ids = told_as(ledger.before(session, noted_later=False), found.night)
-    return replace(found, facts=replace(facts, ids=ids))
+    found = Night(session, incidents, Facts(session.runs, looks, was.ids, compared, fault))
+    ids = told_as(ledger.before(session, noted_later=False), found)
+    return replace(found, facts=replace(found.facts, ids=ids))
 
 
 def _begun(dated: Sequence[tuple[Known, str]], incident: Incident) -> str:
@@ -163,8 +139,8 @@ def _looks(
     return looks
 
 
-def _write(store: Store, found: Findings, state: str, comparison: Comparison) -> None:
-    """Store what a session shows."""
+def _write(store: Store, found: Night, state: str, comparison: Comparison) -> None:
+    """Store what a session shows. Raises InputError."""
     codes = code_of_case(store.cases(found.session))
     known = [(row, code) for row in comparison.verdicts if (code := code_of(row, codes))]
 
@@ -177,33 +153,31 @@ def _write(store: Store, found: Findings, state: str, comparison: Comparison) ->
     judged.write(store, TABLE, found.session, state, rows, facts_to_json(found.facts))
 
 
-def _enter(store: Store, ledger: Ledger, late: Findings, root: Path | None) -> Findings:
+def _enter(store: Store, ledger: Ledger, late: Night, root: Path | None) -> Night:
     """Let the sessions after a late one, which was just stored, tell of the incidents that it shows; return it.
 
     An incident that a later session told first keeps its id. Raises InputError, SiteError.
     """
-    own, sessions = late.session.session, {session.session: session for session in ledger.whole().sessions}
-    others = [night for night in ledger.nights if night.session != own]
-    before = fold(others, State(ledger.results)).known
-    state = fold([*(night for night in others if night.key < late.night.key), late.night], State(ledger.results))
-    looks: dict[str, dict[str, Look]] = {}  # by session: its looks at incidents of the late one
+    own = late.session.session
+    others = [night for night in ledger.whole().nights if night.session.session != own]
+    before = fold(others, Folded(ledger.results)).known
+    state = fold([*(night for night in others if night.key < late.key), late], Folded(ledger.results))
+    asked: list[tuple[Night, dict[str, Look]]] = []  # a session, and its looks at incidents of the late one
     for night in others:
-        if night.key > late.night.key:
-            unseen = [leaf for leaf in state.leaves if own in leaf.seen and leaf.key not in night.looks]
+        if night.key > late.key:
+            unseen = [leaf for leaf in state.leaves if own in leaf.seen and leaf.key not in night.facts.looks]
             if unseen:
-                session = sessions[night.session]
-                comparison = verdicts_of(store, session, root)
-                looks[night.session] = _looks(unseen, comparison, store.cases(session), night.incidents)
-                night = replace(night, looks={**night.looks, **looks[night.session]})
+                comparison = verdicts_of(store, night.session, root)
+                looks = _looks(unseen, comparison, store.cases(night.session), night.incidents)
+                asked.append((night, looks))
+                night = replace(night, facts=replace(night.facts, looks=night.facts.looks | looks))
             state = after(state, night)
     ids = {id: _known_since(id, own, before, state.known) for id in late.facts.ids.values()}
-    for uuid, more in looks.items():
-        facts = ledger.facts[uuid]
-        named = {ids.get(key, key): look for key, look in more.items()} | facts.looks
-        judged.replace_facts(store, TABLE, sessions[uuid], facts_to_json(replace(facts, looks=named)))
+    for night, looks in asked:
+        named = {ids.get(key, key): look for key, look in looks.items()} | night.facts.looks
+        judged.replace_facts(store, TABLE, night.session, facts_to_json(replace(night.facts, looks=named)))
     late = replace(late, facts=replace(late.facts, ids={told: ids[id] for told, id in late.facts.ids.items()}))
-    if late.facts.ids:
-        judged.replace_facts(store, TABLE, late.session, facts_to_json(late.facts))
+    judged.replace_facts(store, TABLE, late.session, facts_to_json(late.facts))
     return late
 
 

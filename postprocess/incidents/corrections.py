@@ -31,7 +31,7 @@ def acknowledge(results: Path, id: str, why: str, until: str, site: str | None =
         until = date.fromisoformat(until).isoformat()
     except ValueError:
         raise InputError(f'--until: expected a day such as 2026-12-31, found {until!r}') from None
-    if until < (day := Ledger(results, name).last[:10]):
+    if until < (day := Ledger(Store(results), name).last[:10]):
         raise InputError(f'--until: {until} is before the last session, which was on {day}')
     if known.closed:
         raise InputError(f'incident {known.id} was closed on {known.closed}: there is nothing to acknowledge')
@@ -117,7 +117,7 @@ def date_it(results: Path, id: str, day: str, why: str, site: str | None = None)
 
 def _written(results: Path, site: str, what: What, known: Sequence[Known], why: str, **more: Any) -> list[Known]:
     """Write a note on incidents; return these, and the one that a split made before them, as they are then."""
-    note = notes.noted(what, [one.id for one in known], why, Ledger(results, site).last, **more)
+    note = notes.noted(what, [one.id for one in known], why, Ledger(Store(results), site).last, **more)
     notes.append(results, site, note)
     now = read_ledger(results, site)
     return [one for id in (note.made, *note.ids) for one in now if id and one.id == id]

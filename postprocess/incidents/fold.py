@@ -13,6 +13,7 @@ from plumbline.identity import SeriesId
 from postprocess.incidents.incident import Incident, IncidentKind, Scope, together
 from postprocess.incidents.known import WORSE, Acknowledged, Known, Seen, in_names, likeness, of_parts
 from postprocess.incidents.notes import Began, Note, Selection
+from postprocess.results.rows import Session
 from postprocess.statistics.pooled import pooled
 from postprocess.text import quantity
 
@@ -32,31 +33,53 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Night:
-    """What a session shows: its own `incidents`, and by id of known incidents and their parts, a look at them.
+class Compared:
+    """How many `nodes` were compared over how many `sessions`, and how many things stand out.
 
-    `ids`: its id by the one that it had if no session told it before, so that it stays when sessions come or go.
+    `left_out`: what was not compared, in sentences. `absent`: nodes that were measured lately, but not tonight.
+    `drain`: node -> why it might be drained.
     """
 
-    session: str
-    started: str
-    incidents: Sequence[Incident]
-    looks: Mapping[str, Look] = field(default_factory=dict)
-    ids: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """The place of the session among those of its site: see `key_of`."""
-        return key_of(self.started, self.session)
-
-
-def key_of(started: str, session: str) -> str:
-    """Return the place of a session among those of its site, as a text to sort by."""
-    return f'{started} {session}'
+    nodes: int
+    sessions: int
+    events: int
+    left_out: tuple[str, ...]
+    absent: tuple[str, ...]
+    drain: dict[str, str]
 
 
 @dataclass(frozen=True)
-class State:
+class Facts:
+    """What a session shows beside its incidents: a look at known incidents and their parts, by their keys.
+
+    `runs`: the number of its reports then. `ids`: of its incidents, by the id that each had if no session told it
+    before, so that ids stay when sessions come or go. `fleet`: None if the nodes could not be compared, which `fault`
+    says.
+    """
+
+    runs: int = 0
+    looks: dict[str, Look] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    fleet: Compared | None = None
+    fault: str = ''
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a session showed when it was judged: its own `incidents`, and `facts` beside them."""
+
+    session: Session
+    incidents: Sequence[Incident]
+    facts: Facts = Facts()
+
+    @property
+    def key(self) -> str:
+        """The place of the session among those of its site."""
+        return self.session.key
+
+
+@dataclass(frozen=True)
+class Folded:
     """The incidents after some sessions: those that last, by id, and those that are closed, the first closed first."""
 
     results: Path
@@ -74,7 +97,7 @@ class State:
         return [leaf for one in self.lasting.values() for leaf in one.leaves]
 
 
-def fold(events: Iterable[Night | Note], state: State) -> State:
+def fold(events: Iterable[Night | Note], state: Folded) -> Folded:
     """Return the state after nights and notes, which are in the order of their time."""
     for event in events:
         state = after(state, event) if isinstance(event, Night) else with_note(state, event)
@@ -94,7 +117,7 @@ def in_turn(nights: Iterable[Night], notes: Iterable[Note]) -> Iterator[Night | 
 # A session
 
 
-def after(state: State, night: Night) -> State:
+def after(state: Folded, night: Night) -> Folded:
     """Return the state after a session.
 
     An incident of the session is the same as a known one, or as a part of it, if sort and scope are equal and they
@@ -106,13 +129,13 @@ def after(state: State, night: Night) -> State:
     )
 
 
-def told_as(state: State, night: Night) -> dict[str, str]:
+def told_as(state: Folded, night: Night) -> dict[str, str]:
     """Return the id of each incident of a session after a state, by the id that it had if no session told it before."""
     _, shown = _assigned(state, night)
-    return {id_of(incident, night.session, set()): id for id, own in shown.items() for incident in own}
+    return {id_of(incident, night.session.session, set()): id for id, own in shown.items() for incident in own}
 
 
-def _assigned(state: State, night: Night) -> tuple[dict[str, Known], dict[str, list[Incident]]]:
+def _assigned(state: Folded, night: Night) -> tuple[dict[str, Known], dict[str, list[Incident]]]:
     """Return the incidents that last, with new ones, and what a session shows of them and their parts, by id."""
     lasting, leaves = dict(state.lasting), state.leaves
     shown: dict[str, list[Incident]] = {}
@@ -122,19 +145,19 @@ def _assigned(state: State, night: Night) -> tuple[dict[str, Known], dict[str, l
             like, id = max(((one.likeness(incident), one.id) for one in alike), default=(0.0, ''))
             if not like:
                 taken = {id for one in (*state.closed, *lasting.values()) for id in one.ids}
-                id = night.ids.get(id_of(incident, night.session, set()), '')
-                id = id if id and id not in taken else id_of(incident, night.session, taken)
+                id = night.facts.ids.get(id_of(incident, night.session.session, set()), '')
+                id = id if id and id not in taken else id_of(incident, night.session.session, taken)
                 over = [one.id for one in reversed(state.closed) if one.likeness(incident)]
                 lasting[id] = Known(id, incident, before=tuple(over), results=state.results)
             shown.setdefault(id, []).append(incident)
     return lasting, shown
 
 
-def _sorted_out(state: State, now: Iterable[Known]) -> State:
+def _sorted_out(state: Folded, now: Iterable[Known]) -> Folded:
     """Return the state with the incidents `now` in place of those that lasted."""
     known = [one for one in now if one.seen]
     over = sorted((one for one in known if one.closed), key=lambda one: one.closed)
-    return State(state.results, {one.id: one for one in known if not one.closed}, (*state.closed, *over))
+    return Folded(state.results, {one.id: one for one in known if not one.closed}, (*state.closed, *over))
 
 
 def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> bool:
@@ -152,18 +175,18 @@ def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> 
 
 def _leaf_after(known: Known, tonight: Sequence[Incident], night: Night) -> Known:
     """Return an incident without parts after a session that shows it as `tonight`."""
-    look = night.looks.get(known.key, Look())
+    look = night.facts.looks.get(known.key, Look())
     if not tonight:
         known = replace(known, closes_after=1) if look.accepted else known
         loss = known.last_bad.loss if look.bad else None
-        entry = Seen(night.started, look.bad, look.healthy, loss)
-        return replace(known, seen=known.seen | ({night.session: entry} if look.bad or look.healthy else {}))
+        entry = Seen(night.session.time, look.bad, look.healthy, loss)
+        return replace(known, seen=known.seen | ({night.session.session: entry} if look.bad or look.healthy else {}))
     now = together(tonight)
     bad = set(now.where.nodes) or {''}
     healthy = set(look.healthy) - bad if known.seen else set()
-    entry = Seen(night.started, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst)
+    entry = Seen(night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst)
     now = _continued(known, now) if known.seen else now
-    known = replace(known, incident=now, seen=known.seen | {night.session: entry})
+    known = replace(known, incident=now, seen=known.seen | {night.session.session: entry})
     losses = [(entry.loss, entry.interval) for entry in known.seen.values() if entry.bad and entry.loss is not None]
     if known.returned and losses:  # the loss while the incident is present
         loss, interval = pooled(losses)
@@ -201,7 +224,7 @@ def id_of(incident: Incident, session: str, taken: set[str]) -> str:
 # Notes
 
 
-def with_note(state: State, note: Note) -> State:
+def with_note(state: Folded, note: Note) -> Folded:
     """Return the state after a note; one on incidents that do not last changes nothing."""
     found = [next((one for one in state.lasting.values() if id in one.ids), None) for id in note.ids]
     known = [one for one in found if one is not None]
@@ -211,22 +234,22 @@ def with_note(state: State, note: Note) -> State:
     return _sorted_out(state, [*(one for one in state.lasting.values() if one not in known), *changed])
 
 
-def _acknowledged(_: State, note: Note, known: Sequence[Known]) -> list[Known]:
+def _acknowledged(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
     (one,) = known
     return [replace(one, acknowledged=Acknowledged(note, one.last_bad, len(one.incident.series)))]
 
 
-def _not_acknowledged(_: State, note: Note, known: Sequence[Known]) -> list[Known]:
+def _not_acknowledged(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
     (one,) = known
     return [_corrected(replace(one, acknowledged=None), note)]
 
 
-def _closed(_: State, note: Note, known: Sequence[Known]) -> list[Known]:
+def _closed(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
     (one,) = known
     return [_corrected(replace(one, ended=one.last_day), note)]
 
 
-def _merged(state: State, note: Note, known: Sequence[Known]) -> list[Known]:
+def _merged(state: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
     """Return the first incident with all of the others as its parts."""
     first, *others = known
     parts = [
@@ -247,7 +270,7 @@ def _merged(state: State, note: Note, known: Sequence[Known]) -> list[Known]:
     return [_corrected(whole, note, f' with {names}')]
 
 
-def _split(_: State, note: Note, known: Sequence[Known]) -> list[Known]:
+def _split(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
     """Return the part of an incident and the rest of it; the incident itself if one of them is empty."""
     (whole,) = known
     part, rest = sides(whole, note.part, note.made, note.began)
@@ -260,7 +283,7 @@ def _split(_: State, note: Note, known: Sequence[Known]) -> list[Known]:
     ]
 
 
-def _dated(_: State, note: Note, known: Sequence[Known]) -> list[Known]:
+def _dated(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
     """Return the incident without what changed when it seemed to begin: the next session looks for changes again."""
     (one,) = known
     was, begin = one.incident, note.began[note.ids[0]]

@@ -18,16 +18,17 @@ from typing import NamedTuple
 import msgspec
 
 from plumbline.errors import InputError, did_you_mean
-from plumbline.files import write_whole
+from plumbline.files import write_text, write_whole
 from postprocess.incidents import notes
-from postprocess.incidents.fold import Night, State, fold, in_turn, key_of
+from postprocess.incidents.fold import Facts, Folded, Night, fold, in_turn
 from postprocess.incidents.known import Known
 from postprocess.incidents.notes import Note
 from postprocess.incidents.old_ledger import take_over
-from postprocess.incidents.rows import TABLE, Facts, facts_from_json, from_row, night_of
+from postprocess.incidents.rows import TABLE, facts_from_json, from_row
 from postprocess.results import judged
 from postprocess.results.files import listed
 from postprocess.results.store import Session, Store
+from postprocess.text import count
 from postprocess.verdicts.stored import code
 
 
@@ -41,72 +42,82 @@ class _Checkpoint(NamedTuple):
     nights: list[tuple[str, str]]
     notes: list[Note]
     code: str
-    state: State
+    state: Folded
 
 
 class Ledger:
     """The judged sessions of a site and the notes on its incidents, which follow from both.
 
-    `nights`: the last of them, all after `whole`. Raises InputError for a damaged file.
+    `nights`: the last of them, all after `whole`. Raises InputError for a damaged or missing file.
     """
 
-    def __init__(self, results: Path, site: str, store: Store | None = None, judging: str = ''):
+    def __init__(self, store: Store, site: str, judging: str = ''):
         """Read them; what was stored of the session `judging` may be damaged, because it is judged again."""
-        self.results, self.site, self.judging = results, site, judging
-        self.store = store or Store(results)
-        take_over(self.store, site)
-        self.sessions = self.store.sessions(site)
-        self.notes = notes.read(results, site)
-        paths = ((session, judged.path_of(self.store, TABLE, session)) for session in self.sessions)
-        self._files = [(session, state) for session, path in paths if (state := _state_of(path))]
+        self.store, self.site, self.judging = store, site, judging
+        self.results = store.folder.parent
+        take_over(store, site)
+        self.sessions = store.sessions(site)
+        self.notes = notes.read(self.results, site)
+        self._files = [(one, state) for one in self.sessions if (state := _state_of(judged.path_of(store, TABLE, one)))]
+        self._must_be_whole()
         self._start = self._checkpoint()
         self._read(self._files[len(self._start.nights) :])
+
+    def _must_be_whole(self) -> None:
+        """Raise InputError if what a judged session showed is not there any more."""
+        there = {session.session for session, _ in self._files} | {self.judging}
+        listed = {words[0] for words in map(str.split, _judged(self.results, self.site)) if len(words) == 1}
+        if lost := [session for session in self.sessions if session.session in listed - there]:
+            path, first = judged.path_of(self.store, TABLE, lost[0]), lost[0].short_name
+            which = f'{path}: what session {first} showed is missing'
+            more = f', and that of {count(len(lost) - 1, "other session")}' if lost[1:] else ''
+            raise InputError(f'{which}{more}: {self.store.command(f"compare {first}", self.site)} judges it again')
 
     def whole(self) -> Ledger:
         """Return the same, with all nights."""
         if self._start.nights:
-            self._start = _Checkpoint([], [], '', State(self.results))
+            self._start = _Checkpoint([], [], '', Folded(self.results))
             self._read(self._files)
         return self
 
     def _read(self, files: Sequence[tuple[Session, str]]) -> None:
         """Read what sessions showed."""
-        self.facts: dict[str, Facts] = {}
         self.nights: list[Night] = []
         for session, _ in files:
             try:
-                found = judged.read_any(self.store, TABLE, session, partial(from_row, session))
+                facts, incidents = judged.read_any(self.store, TABLE, session, partial(from_row, session))
             except InputError:
                 if session.session != self.judging:
                     raise
-                found = None
-            if found:
-                self.facts[session.session] = facts = facts_from_json(found[0])
-                self.nights.append(night_of(session, facts, found[1]))
+            else:
+                self.nights.append(Night(session, incidents, facts_from_json(facts)))
 
     def _checkpoint(self) -> _Checkpoint:
         """Return what was kept, if the nights and notes from which it follows are as they were; else the beginning."""
-        with suppress(OSError, zlib.error, msgspec.DecodeError, ValueError):
+        with suppress(OSError, zlib.error, msgspec.DecodeError, ValueError, IndexError):
             text = zlib.decompress(self._path.read_bytes())
             kept = msgspec.msgpack.decode(text, type=_Checkpoint, dec_hook=lambda type, value: type(value))
-            nights = [(session.session, state) for session, state in self._files[: len(kept.nights)]]
-            last = key_of(self._files[len(nights) - 1][0].time, nights[-1][0])
-            own = [note for note in self.notes if note.after < last]
-            if (kept.nights, kept.notes, kept.code) == (nights, own, code()):
+            files = self._files[: len(kept.nights)]
+            nights = [(session.session, state) for session, state in files]
+            if (kept.nights, kept.notes, kept.code) == (nights, self._noted_before(files[-1][0]), code()):
                 return kept
-        return _Checkpoint([], [], '', State(self.results))
+        return _Checkpoint([], [], '', Folded(self.results))
 
     def keep(self, newest: Session) -> None:
         """Keep the incidents before the newest session, for the next command; this is done once a night."""
         files = [(session, state) for session, state in self._files if session != newest]
         if len(files) > len(self._start.nights):
-            last = key_of(files[-1][0].time, files[-1][0].session)
-            own = [note for note in self.notes if note.after < last]
-            state = self._after([night for night in self.nights if night.key <= last], own)
+            last = files[-1][0]
+            own = self._noted_before(last)
+            state = self._after([night for night in self.nights if night.key <= last.key], own)
             kept = _Checkpoint([(session.session, of) for session, of in files], own, code(), state)
             content = zlib.compress(msgspec.msgpack.encode(kept, enc_hook=str), 1)
             with suppress(InputError):
                 write_whole({self._path: lambda stream: stream.write(content)})
+
+    def _noted_before(self, session: Session) -> list[Note]:
+        """Return the notes that count before a session."""
+        return [note for note in self.notes if note.after < session.key]
 
     @property
     def _path(self) -> Path:
@@ -115,38 +126,39 @@ class Ledger:
     @property
     def last(self) -> str:
         """The key of the last night; empty without one."""
-        sessions = [session for session, _ in self._files]
-        return key_of(sessions[-1].time, sessions[-1].session) if sessions else ''
+        return self._files[-1][0].key if self._files else ''
 
-    def known(self, last: Session | None = None, day: str = '') -> State:
+    def known(self, last: Session | None = None, day: str = '') -> Folded:
         """Return the incidents after all nights and notes.
 
         `last`: after the nights up to this session. `day`: after what was judged and noted up to that day.
         """
         if day or (last and self._is_early(last)):
             self.whole()
-        until = key_of(last.time, last.session) if last else self.last
-        nights = [night for night in self.nights if night.key <= until and _is_until(night.started, day)]
-        return self._after(nights, [note for note in self.notes if _is_until(note.day, day)])
+        nights = [
+            night
+            for night in self.nights
+            if (not last or night.key <= last.key) and (not day or night.session.day <= day)
+        ]
+        return self._after(nights, [note for note in self.notes if not day or note.day <= day])
 
-    def before(self, session: Session, noted_later: bool = True) -> State:
+    def before(self, session: Session, noted_later: bool = True) -> Folded:
         """Return the incidents before a session; without `noted_later`, as the notes up to it tell them."""
         if self._is_early(session):
             self.whole()
-        key = key_of(session.time, session.session)
-        by_persons = [note for note in self.notes if noted_later or note.after < key]
-        return self._after([night for night in self.nights if night.key < key], by_persons)
+        by_persons = self.notes if noted_later else self._noted_before(session)
+        return self._after([night for night in self.nights if night.key < session.key], by_persons)
 
     def facts_of(self, session: Session) -> Facts | None:
         """Return the facts of a session; None if it was never judged."""
         if self._is_early(session):
             self.whole()
-        return self.facts.get(session.session)
+        return next((night.facts for night in self.nights if night.session.session == session.session), None)
 
     def _is_early(self, session: Session) -> bool:
         """Return True if the checkpoint is not before a session."""
         early = self._files[: len(self._start.nights)]
-        return bool(early) and key_of(session.time, session.session) <= key_of(early[-1][0].time, early[-1][0].session)
+        return bool(early) and session.key <= early[-1][0].key
 
     @property
     def dated(self) -> list[tuple[Known, str]]:
@@ -156,12 +168,44 @@ class Ledger:
 
     def put(self, night: Night) -> None:
         """Let a night take its place, or that of what was known of its session."""
-        others = [other for other in self.nights if other.session != night.session]
+        others = [other for other in self.nights if other.session.session != night.session.session]
         self.nights = sorted([*others, night], key=lambda night: night.key)
 
-    def _after(self, nights: Sequence[Night], by_persons: Sequence[Note]) -> State:
+    def _after(self, nights: Sequence[Night], by_persons: Sequence[Note]) -> Folded:
         later = [note for note in by_persons if note not in self._start.notes]
         return fold(in_turn(nights, later), self._start.state)
+
+
+class Unreadable(Ledger):
+    """A ledger that cannot be read: what a session itself shows can still be told, and nothing is kept."""
+
+    def __init__(self, store: Store, site: str):
+        self.store, self.site, self.results = store, site, store.folder.parent
+        self.sessions, self.notes, self.nights, self._files = store.sessions(site), [], [], []
+        self._start = _Checkpoint([], [], '', Folded(self.results))
+
+
+def note_judged(results: Path, session: Session) -> None:
+    """Note for good that a session was judged, so that it is missed when it is lost. Raises InputError."""
+    before = _judged(results, session.site)
+    if session.session not in before:
+        write_text(_list_of(results, session.site), ''.join(f'{line}\n' for line in [*before, session.session]))
+
+
+def _judged(results: Path, site: str) -> list[str]:
+    """Return the uuids of the judged sessions; what a version before 1.0 wrote has a number of reports behind it."""
+    path = _list_of(results, site)
+    try:
+        return path.read_text(encoding='utf-8').splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise InputError(f'{path}: cannot be read: {error}; remove it, or repair it') from None
+
+
+def _list_of(results: Path, site: str) -> Path:
+    """Return the path of the file that names the judged sessions of a site."""
+    return results / 'judged' / f'{site}.txt'
 
 
 def _state_of(path: Path) -> str:
@@ -172,17 +216,12 @@ def _state_of(path: Path) -> str:
     return ''
 
 
-def _is_until(time: str, day: str) -> bool:
-    """Return True if a time is on `day` or before it, or no day is given."""
-    return not day or time[:10] <= day
-
-
 def read_ledger(results: Path, site: str, day: str = '') -> list[Known]:
     """Return the incidents of a site, the first found first; with `day`, as they were known on that day.
 
     Raises InputError for a file that cannot be used.
     """
-    return Ledger(results, site).known(day=day).known
+    return Ledger(Store(results), site).known(day=day).known
 
 
 def sites(results: Path) -> list[str]:
@@ -193,13 +232,25 @@ def sites(results: Path) -> list[str]:
 
 
 def faults(store: Store) -> Iterator[str]:
-    """Yield a sentence for each file of notes that cannot be used."""
+    """Yield a sentence for each file from which the ledger follows that is damaged or missing, and for lost sessions.
+
+    Also for each note on an incident that does not exist, such as of a session that was forgotten since.
+    """
     results = store.folder.parent
-    for site in notes.sites(results):
+    for site in sorted({*sites(results), *(path.stem for path in (results / 'judged').glob('*.txt'))}):
         try:
-            notes.read(results, site)
+            ledger = Ledger(store, site)
+            ids = {id for one in ledger.known().known for id in one.ids} | {note.made for note in ledger.notes}
+            for note in ledger.notes:
+                if lost := [id for id in note.ids if id not in ids]:
+                    yield f'{notes.path_of(results, site)}: no incident has the id {lost[0]}, which was {note.what}'
         except InputError as error:
             yield f'{error}'
+        with suppress(InputError):  # a damaged list of sessions, which the check of the store names
+            known = {session.session for session in store.sessions(site)}
+            known |= {gone.session for gone in store.forgotten(site)}
+            for session in sorted({line.split()[0] for line in _judged(results, site) if line.strip()} - known):
+                yield f'session {session} of {site} was judged and is not in the store: ingest its report again'
 
 
 def find(results: Path, id: str, site: str | None = None, day: str = '') -> tuple[str, Known]:

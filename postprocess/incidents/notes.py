@@ -124,42 +124,61 @@ def sites(results: Path) -> list[str]:
 def read(results: Path, site: str) -> list[Note]:
     """Return the notes of a site, the oldest first.
 
-    The rest of a note whose writer was killed, a last line without its end, is no note. Raises InputError for another
-    line that is not as it was written; without its ``digest`` a line is read as it is.
+    Half a line at the end, of a writer that was killed, is no note. Raises InputError for another line that is not as
+    it was written; without its ``digest`` a line is read as it is.
     """
     path = path_of(results, site)
-    try:
-        lines = path.read_bytes().split(b'\n')[:-1]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(f'{path}: cannot be read: {error.strerror}') from None
+    *lines, last = _content(path).split(b'\n')
     notes = []
     for number, line in enumerate(lines, 1):
         try:
-            values = json.loads(line)
-            if (digest := values.pop('digest', None)) and digest != _digest(values):
-                raise ValueError('it is not as it was written')
-            if unknown := values.keys() - Note.__dataclass_fields__.keys():
-                raise ValueError(f'of what this version does not know: {", ".join(sorted(unknown))}')
-            notes.append(msgspec.convert(values, Note))
-        except (AttributeError, ValueError) as error:
+            notes.append(_from_line(line))
+        except ValueError as error:
             what = f'line {number} is not a note on incidents, or damaged ({error})'
             raise InputError(f'{path}: {what}: repair or remove it') from None
+    with suppress(ValueError):
+        notes.append(_from_line(last))
     return notes
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a file; nothing if it is not there. Raises InputError."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b''
+    except OSError as error:
+        raise InputError(f'{path}: cannot be read: {error.strerror}') from None
+
+
+def _from_line(line: bytes) -> Note:
+    """Return the note of a line. Raises ValueError."""
+    values = json.loads(line)
+    if not isinstance(values, dict):
+        raise ValueError('expected names and values')
+    if (digest := values.pop('digest', None)) and digest != _digest(values):
+        raise ValueError('it is not as it was written')
+    if unknown := values.keys() - Note.__dataclass_fields__.keys():
+        raise ValueError(f'of what this version does not know: {", ".join(sorted(unknown))}')
+    return msgspec.convert(values, Note)
 
 
 def append(results: Path, site: str, note: Note) -> None:
     """Write a note, in one piece, behind the others. Raises InputError."""
     path = path_of(results, site)
     read(results, site)  # behind a damaged line, nothing is written
+    last = _content(path).rpartition(b'\n')[2]
+    line = to_line(note)
     try:
         make_folder(path.parent)
         with open_own(path, 'a+') as stream:
-            half = _end_of_whole_lines(path)
-            if half:
-                os.ftruncate(stream.fileno(), os.fstat(stream.fileno()).st_size - half)
-            stream.write(to_line(note))
+            if last:
+                try:
+                    _from_line(last)
+                    line = f'\n{line}'  # as an editor left it
+                except ValueError:  # half a line of a writer that was killed
+                    os.ftruncate(stream.fileno(), os.fstat(stream.fileno()).st_size - len(last))
+            stream.write(line)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
@@ -170,11 +189,6 @@ def to_line(note: Note) -> str:
     """Return the line of a note."""
     values = msgspec.to_builtins(note)
     return json.dumps({'digest': _digest(values), **values}, ensure_ascii=False) + '\n'
-
-
-def _end_of_whole_lines(path: Path) -> int:
-    """Return the number of bytes behind the last whole line, which a killed writer left."""
-    return len(path.read_bytes().rpartition(b'\n')[2])
 
 
 def _digest(values: Mapping[str, Any]) -> str:

@@ -17,10 +17,10 @@ from typing import Any
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from postprocess.incidents import notes
-from postprocess.incidents.fold import Look, id_of, key_of
+from postprocess.incidents.fold import Facts, Look, id_of
 from postprocess.incidents.incident import Incident, from_dict, frozen, together
 from postprocess.incidents.notes import Began, Note, Selection, What
-from postprocess.incidents.rows import TABLE, Facts, facts_to_json, to_row
+from postprocess.incidents.rows import TABLE, facts_to_json, to_row
 from postprocess.results import judged
 from postprocess.results.store import Session, Store
 
@@ -57,7 +57,10 @@ def take_over(store: Store, site: str) -> None:
         rows = [to_row(incident, None) for incident in shown[uuid]]
         judged.write(store, TABLE, sessions[uuid], 'an earlier version', rows, facts_to_json(facts[uuid]))
     write_text(notes.path_of(store.folder.parent, site), ''.join(lines))
-    os.replace(folder, folder.with_name(f'{site}.before'))
+    try:
+        os.replace(folder, aside := folder.with_name(f'{site}.before'))
+    except OSError as error:
+        raise InputError(f'{aside}: cannot be put there: {error.strerror}; move it away') from None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -101,7 +104,7 @@ def _notes(
 
     def note(what: What, ids: Sequence[str], by: Mapping[str, Any], **more: Any) -> Note:
         """Return a note that counts from the last session up to its day."""
-        after = max((key_of(one.time, one.session) for one in sessions if one.day <= by['day']), default='')
+        after = max((one.key for one in sessions if one.day <= by['day']), default='')
         return Note(what, tuple(ids), by['why'], by['by'], by['day'], after, **more)
 
     for one in values.get('corrections', ()):

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from plumbline.causes import Code
 from plumbline.identity import SeriesId
-from postprocess.incidents.fold import Look, Night
+from postprocess.incidents.fold import Facts
 from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value, frozen
 from postprocess.results.store import Session
 
@@ -19,35 +18,6 @@ TABLE = 'findings'
 _PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # fields of a scope that are one text
 _PLAIN = ('kind', 'sort', 'cause', 'loss', 'since', 'day', 'sessions', 'certain', 'named', 'cost')
 _LISTS = ('nodes', 'changed', 'evidence', 'next_steps', 'archives')
-
-
-@dataclass(frozen=True)
-class Compared:
-    """How many `nodes` were compared over how many `sessions`, and how many things stand out.
-
-    `left_out`: what was not compared, in sentences. `absent`: nodes that were measured lately, but not tonight.
-    `drain`: node -> why it might be drained.
-    """
-
-    nodes: int
-    sessions: int
-    events: int
-    left_out: tuple[str, ...]
-    absent: tuple[str, ...]
-    drain: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a session shows beside its incidents: see `Night`.
-
-    `runs`: the number of its reports then. `fleet`: None if the nodes could not be compared.
-    """
-
-    runs: int = 0
-    looks: dict[str, Look] = field(default_factory=dict)
-    ids: dict[str, str] = field(default_factory=dict)
-    fleet: Compared | None = None
 
 
 def facts_to_json(facts: Facts) -> bytes:
@@ -58,11 +28,6 @@ def facts_to_json(facts: Facts) -> bytes:
 def facts_from_json(text: bytes) -> Facts:
     """Return the facts that `facts_to_json` wrote. Raises ValueError."""
     return msgspec.json.decode(text, type=Facts)
-
-
-def night_of(session: Session, facts: Facts, incidents: Sequence[Incident]) -> Night:
-    """Return what a session shows, for the ledger."""
-    return Night(session.session, session.time, incidents, facts.looks, facts.ids)
 
 
 def to_row(incident: Incident, code: Code | None) -> dict[str, Any]:

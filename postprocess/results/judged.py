@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
@@ -69,33 +68,27 @@ def read(
 ) -> tuple[bytes, list[_Row]] | None:
     """Return facts and converted rows of a session; None without a file, or if it is damaged or follows from others."""
     try:
-        return read_any(store, table, session, convert, follows_from)
+        with opened(path_of(store, table, session)) as file:
+            return _content(file, table, convert) if _is_of(file, table, follows_from) else None
     except InputError:
         return None
 
 
 def read_any(
-    store: Store, table: str, session: Session, convert: Callable[[dict[str, Any]], _Row], follows_from: str = ''
-) -> tuple[bytes, list[_Row]] | None:
-    """Return facts and converted rows of a session; None without a file of today's columns.
+    store: Store, table: str, session: Session, convert: Callable[[dict[str, Any]], _Row]
+) -> tuple[bytes, list[_Row]]:
+    """Return facts and converted rows of a session, whatever they follow from.
 
-    `follows_from`: None if they follow from anything else. Raises InputError for a damaged file.
+    Raises InputError for a missing or damaged file, and for one with other columns than today.
     """
-    path = path_of(store, table, session)
-    if not path.exists():
-        return None
-    with opened(path) as file:
-        head = _head(file)
-        if not file.schema_arrow.equals(JUDGED[table]) or (follows_from or head.follows) != head.follows:
-            return None
-        groups = (file.read_row_group(n, use_threads=False) for n in range(file.num_row_groups))
-        return head.facts, [convert(row) for group in groups for row in group.to_pylist()]
+    with opened(path_of(store, table, session)) as file:
+        return _content(file, table, convert)
 
 
 def write(
     store: Store, table: str, session: Session, follows_from: str, rows: Iterable[dict[str, Any]], facts: bytes = b'{}'
 ) -> None:
-    """Store the rows of a session; where nothing can be written, the session is judged again the next time."""
+    """Store the rows of a session. Raises InputError."""
     head = _Head(follows_from.encode(), facts)
     metadata = {_FOLLOWS_FROM: head.follows_from, _FACTS: head.facts, _CHECKSUM: head.checksum}
 
@@ -106,8 +99,7 @@ def write(
             while portion := [*islice(remaining, _ROWS_AT_ONCE)]:
                 writer.write_table(table_of(table, session.session, portion).replace_schema_metadata(metadata))
 
-    with suppress(InputError):
-        write_whole({path_of(store, table, session): write_portions})
+    write_whole({path_of(store, table, session): write_portions})
 
 
 def replace_facts(store: Store, table: str, session: Session, facts: bytes) -> None:
@@ -124,6 +116,14 @@ def read_whole(path: Path) -> None:
         of = {uuid for row in range(file.num_row_groups) for uuid in file.read_row_group(row)['session'].to_pylist()}
         if of - {path.stem}:
             raise ValueError(f'it has rows of session {", ".join(sorted(of - {path.stem}))}')
+
+
+def _content(file: pq.ParquetFile, table: str, convert: Callable[[dict[str, Any]], _Row]) -> tuple[bytes, list[_Row]]:
+    """Return facts and converted rows of a file. Raises ValueError."""
+    if not file.schema_arrow.equals(JUDGED[table]):
+        raise ValueError('its columns are those of another version')
+    groups = (file.read_row_group(n, use_threads=False) for n in range(file.num_row_groups))
+    return _head(file).facts, [convert(row) for group in groups for row in group.to_pylist()]
 
 
 def _is_of(file: pq.ParquetFile, table: str, follows_from: str) -> bool:

@@ -86,6 +86,11 @@ class Session:
         return f'{self.started:%Y-%m-%dT%H:%M:%S}'
 
     @property
+    def key(self) -> str:
+        """The place of the session among those of its site, as a text to sort by."""
+        return f'{self.time} {self.session}'
+
+    @property
     def is_of_another_suite(self) -> bool:
         """True if the session ran with another ReFrame configuration than ours, with tests of others or our checks."""
         return self.source not in ('report', 'database')

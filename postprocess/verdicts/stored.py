@@ -10,6 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import plumbline
+from plumbline.errors import InputError
 from plumbline.paths import site_folders
 from postprocess.results import judged
 from postprocess.results.store import Session, Store
@@ -36,7 +37,8 @@ def verdicts_of(store: Store, session: Session, root: Path | None = None, reruns
     comparison = judge_session(store, session, root, reruns)
     if before and follows_from(store, session, root) == before:  # else another process changed a file meanwhile
         rows = to_rows(comparison.verdicts, store.cases(session))
-        judged.write(store, TABLE, session, before, rows, facts_of(comparison))
+        with suppress(InputError):  # where nothing can be written, the session is judged again the next time
+            judged.write(store, TABLE, session, before, rows, facts_of(comparison))
     return comparison
 
 

@@ -194,7 +194,7 @@ def test_an_address_of_a_merged_incident_says_where_it_is(pair, tmp_path):
     assert (found[second]['state'], found[second]['since']) == ('closed', f'is part of {first}')
 
 
-@pytest.mark.parametrize('written', [0, 1, 20, -1])
+@pytest.mark.parametrize('written', [0, 1, 20, -2])
 def test_a_writer_that_is_killed_leaves_a_whole_note_or_none(pair, written):
     """The next note stands behind what is whole."""
     site, first, second = pair
@@ -208,6 +208,26 @@ def test_a_writer_that_is_killed_leaves_a_whole_note_or_none(pair, written):
     correct(site, 'merge', second, first, *WHY)
     assert [note['what'] for note in notes_of(site)] == ['acknowledged', 'merged']
     assert listed(site) == {second}
+
+
+def test_a_line_that_an_editor_left_without_its_end_is_a_note(pair):
+    site, first, second = pair
+    correct(site, 'merge', first, second, *WHY)
+    path = site.work.results / f'incidents/{SITE}.jsonl'
+    path.write_bytes(path.read_bytes().rstrip(b'\n'))
+    assert listed(site) == {first}
+    correct(site, 'acknowledge', first, '--why', 'fan', '--until', '2026-12-24')
+    assert [note['what'] for note in notes_of(site)] == ['merged', 'acknowledged']
+
+
+def test_a_note_on_what_does_not_exist_is_named(site):
+    site.run(two_slow)
+    id = by_place(site.judged(1))['n3']['id']
+    correct(site, 'acknowledge', id, '--why', 'fan', '--until', '2026-12-24')
+    assert site.work.run('store check').exit_code == 0
+    assert site.work.run('store forget 00000005 --why trial').exit_code == 0
+    told = site.work.run('store check')
+    assert told.exit_code == 1 and f'no incident has the id {id}, which was acknowledged' in told.stdout
 
 
 def test_a_flipped_bit_of_a_note_is_named(pair):
@@ -607,14 +627,14 @@ def test_what_is_kept_of_the_ledger_is_what_follows_from_all_nights(pair):
         site.run(level)
         site.work.compare()
         correct(site, 'acknowledge', first, '--why', 'fan', '--until', '2026-12-24')
-        kept = Ledger(site.work.results, SITE)
-        assert kept.known() == Ledger(site.work.results, SITE).whole().known()
+        kept = Ledger(Store(site.work.results), SITE)
+        assert kept.known() == Ledger(Store(site.work.results), SITE).whole().known()
     assert len(kept.nights) == 1 and path.exists(), 'of four nights, three are in what is kept'
     whole = path.read_bytes()
     for place in range(0, len(whole), len(whole) // 7):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        assert Ledger(site.work.results, SITE).known() == kept.known()
+        assert Ledger(Store(site.work.results), SITE).known() == kept.known()
     for findings in site.work.results.glob('store/findings/*/*/*.parquet'):
         path.write_bytes(whole)
         findings.touch()
-        assert len(Ledger(site.work.results, SITE).nights) in (1, 4)
+        assert len(Ledger(Store(site.work.results), SITE).nights) in (1, 4)

@@ -9,9 +9,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from run_reports import SITE
 from simulated_site import METRICS, OSU, slow_node, three_causes
+from test_incidents import failed
 
 
 def test_show_tells_all_of_an_incident(site):
@@ -109,6 +111,66 @@ def test_a_flipped_bit_of_what_a_session_showed_is_said_by_each_command(young):
         assert shown.exit_code == 2 and ' open' not in shown.stdout
         assert str(path) in listed.stderr and str(path) in shown.stderr and str(path) in checked.stdout
     assert told > 20
+
+
+@pytest.fixture
+def two_nights(young):
+    """A site whose node n3 is slow in two nights, and what the first of them showed."""
+    young.run(slow_node(0.5))
+    (one,) = young.judged(1)
+    (path,) = young.work.results.glob('store/findings/*/*/*.parquet')
+    young.run(slow_node(0.5))
+    assert young.judged(1)[0]['id'] == one['id']
+    return young, path
+
+
+@pytest.mark.parametrize('kind', ['missing', 'of another version'])
+def test_what_a_night_before_showed_is_not_lost_in_silence(two_nights, kind):
+    """Each command says it, tonight's incident is told all the same, and judging that night again mends it."""
+    site, path = two_nights
+    before = [one['id'] for one in json.loads(site.work.run('incidents --format json').stdout)]
+    if kind == 'missing':
+        path.unlink()
+    else:
+        rows = pq.read_table(path)
+        pq.write_table(rows.drop_columns(['cost']), path)
+    for command in ('incidents', 'status', 'report'):
+        told = site.work.run(command)
+        assert told.exit_code == 2 and str(path) in told.stderr, command
+    told = site.work.run('compare', '--summary')
+    assert told.exit_code == 2 and str(path) in told.stderr and 'NODE n3' in told.stdout
+    assert site.work.run('store check').exit_code == 1
+    assert site.work.run(f'compare {path.stem}').exit_code == 1
+    assert [one['id'] for one in json.loads(site.work.run('incidents --format json').stdout)] == before
+    assert site.work.run('store check').exit_code == 0
+
+
+def test_what_could_not_be_kept_is_a_fault(young):
+    """Tonight's incident is told, though the next night will not know it."""
+    young.run(slow_node(0.5))
+    (young.work.results / 'store/findings').write_text('in the place of a folder')
+    told = young.work.run('compare', '--summary')
+    assert told.exit_code == 2 and 'NODE n3' in told.stdout
+    assert 'the incidents were not kept' in told.stderr and str(young.work.results / 'store/findings') in told.stderr
+
+
+def test_incidents_are_followed_while_the_nodes_cannot_be_compared(young):
+    """The fault is said by each command, and when it is mended the session is looked at again."""
+    young.healthy()
+    locations = young.work.sites / SITE / 'locations.csv'
+    locations.write_text('x\n')
+    dead = {'n3': failed('n3', 'lost')}
+    ids = set()
+    for _ in range(2):
+        young.run(replaced=dead)
+        for _ in range(2):
+            told = young.work.run('compare', '--summary')
+            assert told.exit_code == 2 and 'the nodes were not compared' in told.stderr
+        ids |= {one['id'] for one in json.loads(young.work.run('incidents --format json').stdout)}
+    assert len(ids) == 1
+    locations.unlink()
+    (one,) = young.judged(1)
+    assert {one['id']} == ids and one['sessions'] == 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='only root can become a user whom modes keep out')

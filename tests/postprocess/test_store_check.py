@@ -98,6 +98,13 @@ def test_a_table_that_was_removed_is_named_at_once(stored):
         assert f'cases/site=cluster/month=2026-11/{uuid}.parquet: its file of the table sessions is missing' in said
 
 
+def test_a_store_that_was_removed_is_missed_by_the_list_of_judged_sessions(stored):
+    stored.run('compare')
+    shutil.rmtree(stored.results / 'store')
+    code, said = check(stored)
+    assert code == 1 and 'session bbbb of cluster was judged and is not in the store' in said
+
+
 def test_a_run_report_that_was_changed_is_named(stored):
     (stored.results / 'reports').mkdir()
     path = Path(shutil.copy(stored.reports / 'bbbb.json', stored.results / 'reports'))

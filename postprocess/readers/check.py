@@ -21,7 +21,7 @@ from plumbline.files import make_folder, remove_abandoned, write_text
 from plumbline.results import EVIDENCE
 from postprocess.readers.rules import read_rules
 from postprocess.readers.run_reports import read_report, reports_below
-from postprocess.results import judged
+from postprocess.results import judged, old_layout
 from postprocess.results.files import in_table, read_session, read_table
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES
@@ -153,12 +153,14 @@ def sha256_of(report: Path) -> str:
 
 
 def repair(store: Store) -> Iterator[str]:
-    """Yield a sentence for each step of the repair; the last ones say which sessions are lost.
+    """Yield a sentence for each step of the repair; the last ones say which sessions are lost. Raises InputError.
 
-    Nothing is deleted: damaged files, and the files of the same sessions in the other tables, are moved to
-    ``store-damaged/``. A repair that was killed at any point continues when it is started again.
+    A store of a version before 1.0 is converted first. Nothing is deleted: damaged files, and the files of the same
+    sessions in the other tables, are moved to ``store-damaged/``. A repair that was killed at any point continues when it
+    is started again.
     """
     aside = store.folder.parent / ASIDE
+    yield from old_layout.convert(store.folder)
     absent = {in_table(path, 'sessions') for path in orphans(store)}
     for index in [*store.files(), *sorted(absent)]:
         try:

@@ -113,6 +113,8 @@ def read_session(index: Path) -> Mapping[str, Any]:
         state = _state(index)
         if index not in _sessions or _sessions[index][0] != state:
             with pq.ParquetFile(index, page_checksum_verification=True) as file:
+                if 'checksums' not in file.schema_arrow.names and index.with_suffix('.sums').exists():
+                    raise InputError(f'{index}: of a version before 1.0: `plumbline store repair` converts the store')
                 (row,) = file.read(use_threads=False).to_pylist()
             if row['schema'] > SCHEMA:
                 raise InputError(

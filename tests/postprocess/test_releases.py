@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import os
 import shutil
 
 import pytest
@@ -11,10 +12,12 @@ from run_reports import SITE, Workplace
 from scratch import ROOT
 
 from plumbline.references import read_references
+from postprocess.results import old_layout
 from postprocess.results.store import Store
 from postprocess.results.tables import SCHEMA, TABLES
 
 RELEASES = ROOT / 'tests/data/releases'
+BEFORE = ROOT / 'tests/data/before-1.0/store'  #: the same sessions as the last development version stored them
 #: Of the sessions 00000000 to 00000002, in which each number is 0, 1 and 2 % more than in the first.
 ROWS = {'samples': [45, 45, 45], 'metrics': [28, 28, 28], 'cases': [9, 9, 9], 'sessions': [1, 1, 1]}
 STATUSES = {
@@ -69,6 +72,63 @@ def as_read(store, table, uuid):
     """Rows that can be compared: NaN equal to NaN, without the column that a release did not have."""
     rows = store.rows(table, store.find(uuid))
     return [{key: str(value) for key, value in row.items() if key != 'causes'} for row in rows]
+
+
+def as_stored(results):
+    """The bytes of each file of the store."""
+    return {path.relative_to(results): path.read_bytes() for path in sorted((results / 'store').rglob('*.parquet'))}
+
+
+def test_a_store_of_a_version_before_is_converted_in_one_step(written):
+    """Months in one file, and checksums beside the files: told by each command, and the rows are those of today."""
+    today = as_stored(written.results)
+    shutil.rmtree(written.results / 'store')
+    shutil.copytree(BEFORE, written.results / 'store')
+    before = as_stored(written.results)
+    for command in ('status', 'compare', 'incidents', 'store check'):
+        told = written.run(command)
+        assert told.exit_code in (1, 2) and '`plumbline store repair` converts the store' in told.output, command
+    assert written.run('store repair').exit_code == 0
+    assert written.run('store check').exit_code == 0
+    aside = written.results / 'store-before'
+    kept = {path.relative_to(aside) for path in aside.glob('*/*/*/*.parquet')}
+    assert kept == {path.relative_to('store') for path in before}
+    stored = Store(written.results)
+    shutil.copytree(RELEASES / '1.0/store', written.results.parent / 'today/store')
+    for uuid in STATUSES:
+        for table in ('samples', 'metrics', 'cases'):
+            assert as_read(stored, table, uuid) == as_read(Store(written.results.parent / 'today'), table, uuid)
+    assert {path.name for path in today} >= {f'{uuid}.parquet' for uuid in STATUSES}
+    shown = written.run('incidents show', 'e4c13c').stdout
+    assert 'the second board comes in January' in ' '.join(shown.split())
+
+
+@pytest.mark.parametrize('kept', [1, 2, 3, 5, 9])
+def test_a_conversion_that_was_killed_goes_on(work, kept, monkeypatch):
+    """After so many files were put in place."""
+    shutil.copytree(BEFORE, work.results / 'store')
+    replace, calls = os.replace, iter(range(kept))
+    monkeypatch.setattr(os, 'replace', lambda *words: replace(*words) if next(calls, None) is not None else no_more())
+    with pytest.raises(KeyboardInterrupt):
+        list(old_layout.convert(work.results / 'store'))
+    monkeypatch.undo()
+    list(old_layout.convert(work.results / 'store'))
+    store = Store(work.results)
+    assert {table: [len(store.rows(table, store.find(uuid))) for uuid in STATUSES] for table in TABLES} == ROWS
+    assert not list(work.results.glob('store/**/*.sums')) and not list(work.results.glob('store/**/together*'))
+
+
+def no_more():
+    raise KeyboardInterrupt
+
+
+def test_a_changed_bit_is_not_converted(work):
+    shutil.copytree(BEFORE, work.results / 'store')
+    path = next((work.results / 'store/metrics').glob('*/*/together*'))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:99] + bytes([whole[99] ^ 1]) + whole[100:])
+    told = work.run('store repair')
+    assert told.exit_code == 2 and f'{path}: its bytes are not those that were written' in told.stderr
 
 
 @pytest.mark.parametrize('table', ['samples', 'metrics', 'cases'])

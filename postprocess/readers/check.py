@@ -156,8 +156,8 @@ def repair(store: Store) -> Iterator[str]:
     """Yield a sentence for each step of the repair; the last ones say which sessions are lost. Raises InputError.
 
     A store of a version before 1.0 is converted first. Nothing is deleted: damaged files, and the files of the same
-    sessions in the other tables, are moved to ``store-damaged/``. A repair that was killed at any point continues when it
-    is started again.
+    sessions in the other tables, are moved to ``store-damaged/``. A repair that was killed at any point continues when
+    it is started again.
     """
     aside = store.folder.parent / ASIDE
     yield from old_layout.convert(store.folder)

@@ -305,13 +305,15 @@ def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str,
     """Return the sessions that incidents make doubtful: session -> node (or case, if without nodes) -> incident.
 
     An incident makes all sessions doubtful from its first bad one until it healed. An `epoch`, a planned change of the
-    machine, explains the incidents that began in `sessions`, and those of a change.
+    machine, explains the incidents that `sessions` told first, and those of all nodes that began with the change of
+    this name.
     """
     doubts: dict[str, dict[str, str]] = defaultdict(dict)
     own = {session.session for session in sessions}
     for site in {session.site for session in sessions}:
         for incident in read_ledger(results, site):
-            if epoch and (incident.first in own or incident.incident.is_of_a_change):
+            of_change = incident.incident.is_of_a_change and epoch in incident.incident.changed
+            if epoch and (incident.first in own or of_change):
                 continue
             what = f'incident {incident.id}: {incident.incident.kind}{"" if incident.closed else ", not healed"}'
             cases = {str(of.case) for of in incident.incident.series} if incident.incident.sort == 'loss' else set()

@@ -116,7 +116,10 @@ def test_a_planned_change_becomes_an_epoch_in_one_step(site):
     assert step.startswith("plumbline record propose --epoch 'kernel: 6.1 -> 6.5'")
     if found['SOFTWARE'] == min(found.values(), key=lambda one: one['id']):
         assert '--epoch' in site.work.run('status').stdout
+    told = site.work.run('record propose', '--epoch', 'another change')
+    assert 'SOFTWARE, not healed' in told.output, 'what began with the kernel is not of this change'
     told = site.work.run('record propose', '--epoch', 'kernel: 6.1 -> 6.5')
+    assert 'SOFTWARE, not healed' not in told.output
     assert told.exit_code == 1 and 'NODE, not healed (STREAM on n3)' in told.output, 'the rest is refused'
     assert site.work.run('record accept').exit_code == 0
     rows = [row for row in read_references(site.work.baseline, 'baseline') if row.id.check == 'STREAM']

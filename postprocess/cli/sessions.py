@@ -356,8 +356,9 @@ def repair(results: Results = DEFAULT) -> None:
     """Move damaged files aside, and ingest their sessions again from their run reports.
 
     Nothing is deleted: damaged files are kept below store-damaged/ of the results. Exit code 1 if anything is still
-    wrong.
+    wrong, such as a session that must be judged again.
     """
+    from postprocess.incidents import ledger
     from postprocess.readers.check import faults
     from postprocess.readers.check import repair as steps
     from postprocess.readers.run_reports import reports_below
@@ -366,7 +367,8 @@ def repair(results: Results = DEFAULT) -> None:
     sentences = list(steps(Store(results)))
     for sentence in sentences or ['nothing to repair']:
         typer.echo(sentence)
-    remaining = list(faults(Store(results), reports_below(results)))
+    opened = Store(results)
+    remaining = [*faults(opened, reports_below(results)), *ledger.faults(opened)]
     for fault in remaining:
         typer.echo(fault)
     raise typer.Exit(int(bool(remaining) or any(' is lost: ' in sentence for sentence in sentences)))

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from plumbline.identity import CaseId, SeriesId, to_text
 from plumbline.limits import MOST_JOBS, Limits, Tolerance, expected_spread, limits
-from plumbline.record import OF_NODE
+from plumbline.record import LOOK, OF_NODE
 from plumbline.references import Reference
 from plumbline.units import number_in
 from postprocess.results.rows import CaseRow, decoded
@@ -30,7 +30,7 @@ from postprocess.text import named
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.measured import Measured
 
-_SESSIONS = 2 * METHOD.windows[-1]  # last sessions that are read: not every session has every series
+_SESSIONS = 2 * METHOD.nights  # last sessions that are read: not every session has every series
 _EXACT = 10**6  # assumed sessions behind a published number without an error: the number is taken as exact
 _FEWEST = 3  # fewest series of a group, and fewest points of a range of a curve
 
@@ -151,7 +151,7 @@ def with_tonight(since: ndarray, rows: Sequence[ReferencedSeries]) -> ndarray:
 class Earlier:
     """The jobs of earlier sessions.
 
-    `recorded`: jobs of the N `sessions` of the baselines, rows x N x jobs. `since`: jobs of the sessions after them,
+    `recorded`: jobs of the sessions of the baselines, rows x N x jobs. `since`: jobs of the W `sessions` after them,
     rows x W x jobs.
     """
 
@@ -187,7 +187,7 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSerie
     values = _read(store, sessions, rows)
     behind, later = (which == 1).any(axis=0), (which == 2).any(axis=0)
     return Earlier(
-        [session for session, is_behind in zip(sessions, behind, strict=True) if is_behind],
+        [session for session, is_later in zip(sessions, later, strict=True) if is_later],
         numpy.where((which == 1)[..., None], values, numpy.nan)[:, behind],
         numpy.where((which == 2)[..., None], values, numpy.nan)[:, later],
     )
@@ -197,59 +197,70 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSerie
 class Cases:
     """The cases of some rows: `ids`, the `case_id` of the first job of each case, and the `pool` of nodes.
 
-    `names`: the node names that the numbers in `pool` stand for.
+    `names`: the node names that the numbers in `pool` stand for. `further`: number of further jobs in each of the last
+    sessions before.
     """
 
     ids: list[int]
     names: list[str]
     pool: Pool
+    further: list[int]
 
 
-def cases_of(store: Store, session: Session, rows: Sequence[ReferencedSeries], sessions: Sequence[Session]) -> Cases:
-    """Return where the jobs of `rows` ran; `sessions`: the sessions of the baselines.
+def cases_of(store: Store, session: Session, rows: Sequence[ReferencedSeries], before: Sequence[Session]) -> Cases:
+    """Return where the jobs of `rows` ran, tonight and in the sessions `before`, of which the last ones count.
 
-    Cases of a node sweep, and cases on several nodes, stay on their nodes; the comparison of nodes judges these.
+    Of cases that ran on several nodes, as in a node sweep, only the jobs of tonight count.
     """
     ids = list(dict.fromkeys(row.measured.case_id for row in rows))
     number_of = {case_id: number for number, case_id in enumerate(ids)}
-    case = numpy.array([number_of[row.measured.case_id] for row in rows])
     of_case: dict[CaseId, set[int]] = {}
     for row in rows:
-        of_case.setdefault(row.measured.id.case, set()).add(row.measured.case_id)
+        of_case.setdefault(row.measured.id.case, set()).add(number_of[row.measured.case_id])
+    alike = numpy.arange(len(ids))
+    for numbers in of_case.values():
+        alike[list(numbers)] = min(numbers)
     names: dict[str, int] = {}
-    node = numpy.full(len(ids), -1)
-    jobs: dict[tuple[int, int, int], ndarray] = {}
+    ran: set[tuple[int, int, int, int]] = set()
+    jobs: dict[tuple[tuple[int, ...], int, int], ndarray] = {}
     for index, row in enumerate(rows):
-        if len(of_case[row.measured.id.case]) > 1 or len(row.measured.nodes) != 1:
-            continue
-        own = number_of[row.measured.case_id]
-        node[own] = names.setdefault(row.measured.nodes[0], len(names))
+        own, place = number_of[row.measured.case_id], 0
         for job in row.measured.measuring:
-            if job.purpose == OF_NODE and len(job.nodes) == 1:
-                key = names.setdefault(job.nodes[0], len(names)), own, job.case_id
+            nodes = tuple(names.setdefault(node, len(names)) for node in job.nodes)
+            if job.purpose == OF_NODE:
+                key = nodes, own, job.case_id
                 jobs.setdefault(key, numpy.full(len(rows), numpy.nan))[index] = row.performance(job.value)
+            else:
+                ran |= {(len(before), own, place, node) for node in nodes if place < MOST_JOBS}
+                place += 1
+    last = list(before[1 - METHOD.nights :])
+    known = {str(case): min(numbers) for case, numbers in of_case.items() if len(numbers) == 1}
+    for job_before in store.select(_NODES, last) if last else ():
+        case = known.get(str(CaseId.from_row(job_before)))
+        if case is not None and job_before['job'] < MOST_JOBS:
+            night = len(before) - len(last) + job_before['night']
+            ran |= {
+                (night, case, job_before['job'], names.setdefault(node, len(names))) for node in job_before['nodes']
+            }
+    further = {row['night']: row['further'] for row in store.select(_FURTHER, last)} if last else {}
     draw = numpy.random.default_rng(int(hashlib.sha256(session.session.encode()).hexdigest()[:12], 16))
-    before = numpy.full((len(ids), len(sessions)), -1)
-    if len(names) > 1 and sessions:
-        known = {str(row.measured.id.case): number_of[row.measured.case_id] for row in rows}
-        for row_of_node in store.select(_NODES, sessions):
-            place = known.get(str(CaseId.from_row(row_of_node)))
-            if place is not None:
-                before[place, row_of_node['night']] = names.get(row_of_node['node'], -1)
     pool = Pool(
-        case,
-        len(ids),
-        node,
-        before,
-        draw.permutation(len(ids)),
-        [NodeJob(on, own, values) for (on, own, _), values in jobs.items()],
-    )
-    return Cases(ids, list(names), pool)
+        numpy.array([number_of[row.measured.case_id] for row in rows]), len(ids),
+        numpy.array(sorted(ran), int).reshape(-1, 4), draw.permutation(len(ids)), alike,
+        [NodeJob(nodes, own, values) for (nodes, own, _), values in jobs.items()],
+    )  # fmt: skip
+    return Cases(ids, list(names), pool, [further.get(night, 0) for night in range(len(last))])
 
 
 _NODES = """
-    SELECT night, "partition", environ, "check", params, nodes[1] AS node FROM cases
-    WHERE NOT fixture AND round = 0 AND len(nodes) = 1
+    SELECT night, "partition", environ, "check", params, nodes, row_number() OVER (
+        PARTITION BY night, "partition", environ, "check", params ORDER BY round, case_id
+    ) - 1 AS job
+    FROM cases SEMI JOIN (SELECT night, case_id FROM metrics WHERE status = 'measured') USING (night, case_id)
+    WHERE NOT fixture AND purpose != 'node'
+"""
+_FURTHER = f"""
+    SELECT night, count(*) AS further FROM cases WHERE NOT fixture AND round > 0 AND purpose != '{LOOK}' GROUP BY ALL
 """
 
 

@@ -49,9 +49,7 @@ def judge_together(
     baseline = gather.baseline_of(rows, earlier.recorded, gather.weights_of(rows, curves))
     if share is None:
         share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
-    # rounded at random, so that small sites have this share in the mean; one case can be decided on any night
-    budget = share * len(where.ids) + 2 * night.A_CASE * (_draw(session.session) - 0.5)
-    budget = max(budget, night.ONE_CASE) if share else 0.0
+    budget = night.Budget.of(share, len(where.ids), where.further)
     answer = night.judge(baseline, jobs, where.pool, groups, budget)
     common = _in_common(answer, groups, names, rows) + _slow_nodes(answer, where, rows)
     found, health = list(facts), Health(cases)

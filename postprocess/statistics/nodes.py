@@ -19,10 +19,12 @@ from numpy import ndarray
 from postprocess.statistics.baseline import Expected
 from postprocess.statistics.distributions import MAD_OF_NORMAL, upper
 from postprocess.statistics.method import METHOD
+from postprocess.statistics.pooled import pooled
 
 _ALIKE = 0.5  # assumed correlation of the series of a case, and of the jobs of a case on a node
 _ENOUGH = 8  # fewest cases of a night whose median is the level of the night
 _SPREAD = 20  # fewest jobs whose scatter is their spread
+_WINDOWS = (1, *METHOD.windows)
 
 
 class NodeJob(NamedTuple):
@@ -77,22 +79,22 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
     """
     slow = Slow()
     table = _Jobs.of(expected, jobs, pool)
-    nodes = numpy.unique(table.node[table.tonight[table.job]])
+    nodes = numpy.unique(table.node[table.night[table.job] == table.last])
     if len(nodes) < 2:
         return slow
-    bar, doubt = upper(METHOD.node_false / len(nodes)), upper(METHOD.node[0] * asking / len(nodes))
-    floor = METHOD.near * float(numpy.median(expected.baseline.floor))
+    # a node may have become slow on any night, so each window has its share of the chance
+    bar = upper(METHOD.node_false / len(nodes) / len(_WINDOWS))
+    doubt = upper(METHOD.node[0] * asking / len(nodes))
     explained = numpy.zeros(len(table.case), bool)
     while (node := table.most_doubtful(nodes, doubt, explained)) is not None:
-        found = table.effect(node, explained)
         own = table.with_node(node)
-        if found.z > bar and found.loss > floor and found.tonight > found.loss / 2:
-            half = 1.96 * found.error
-            p = 0.5 * math.erfc(found.z / math.sqrt(2))
-            slow.loss[node] = found.loss, found.loss - half, found.loss + half, p
+        beside = _Beside.of(table, node, explained)
+        z, window = beside.most()
+        if z > bar and (size := beside.size(expected, pool, window)):
+            slow.loss[node] = *size, 0.5 * math.erfc(z / math.sqrt(2))
         elif not table.chosen[own].any():
             needed = min(math.ceil((bar / METHOD.cut[1]) ** 2), METHOD.node[1])
-            there = set(table.case[own & table.tonight].tolist())
+            there = set(table.case[own & (table.night == table.last)].tolist())
             others = [case for case in _by_size(pool) if pool.alike[case] not in there]
             if len(others) >= needed:
                 slow.wanted[node] = others[:needed]
@@ -107,33 +109,27 @@ def _by_size(pool: Pool) -> list[int]:
     return sorted(nodes, key=lambda case: (len(nodes[case]), pool.order[case]))
 
 
-class _Effect(NamedTuple):
-    """What the jobs of a node show: normal deviate, loss with its standard error, and the mean loss of tonight."""
-
-    z: float
-    loss: float
-    error: float
-    tonight: float
-
-
 @dataclass(frozen=True)
 class _Jobs:
     """Jobs and their nodes.
 
-    `night`, `case`: of each job; cases that are alike have one number. `level`: mean
-    deviation of its series, in units of its spread, without the level of its night. `loss`: logarithm. `tonight`: True
-    for the jobs of tonight. `chosen`: True for jobs that ran because a node is in doubt. `job`, `node`: a pair for each
-    node of each job.
+    `night`, `case`: of each job; cases that are alike have one number. `own`: its case. `level`: mean deviation of its
+    series, in units of its spread, without the level of its night. `loss`: logarithm. `chosen`: True for jobs that ran
+    because a node is in doubt. `job`, `node`: a pair for each node of each job. `last`: number of tonight. `column`: of
+    each job in `losses`, which are of M series, NaN where a job did not run.
     """
 
     night: ndarray
     case: ndarray
+    own: ndarray
     level: ndarray
     loss: ndarray
-    tonight: ndarray
     chosen: ndarray
     job: ndarray
     node: ndarray
+    last: int
+    column: ndarray
+    losses: ndarray
 
     @classmethod
     def of(cls, expected: Expected, jobs: ndarray, pool: Pool) -> _Jobs:
@@ -150,7 +146,8 @@ class _Jobs:
                 deviations[:, own[: None if at == nights - 1 else width]] -= numpy.nanmedian(first)
         cut = METHOD.cut[0]
         deviations = _by_case(pool, numpy.clip(deviations, -cut, cut), numpy.ones(len(jobs)))
-        losses = _by_case(pool, baseline.mean[:, None] - values, 1 / baseline.variance)
+        of_series = baseline.mean[:, None] - values
+        losses = _by_case(pool, of_series, 1 / baseline.variance)
         night, case, number, node = pool.ran.T
         column = night * width + number
         if pool.jobs:
@@ -173,8 +170,8 @@ class _Jobs:
         kept = there[job]
         of = pool.alike[case]
         return cls(
-            night[there], of[there], level[there] / spread, loss[there], night[there] == nights - 1, chosen[there],
-            place[job[kept]], node[kept],
+            night[there], of[there], case[there], level[there] / spread, loss[there], chosen[there], place[job[kept]],
+            node[kept], nights - 1, column[there], of_series,
         )  # fmt: skip
 
     def with_node(self, node: int) -> ndarray:
@@ -184,48 +181,108 @@ class _Jobs:
         return there
 
     def most_doubtful(self, nodes: ndarray, doubt: float, explained: ndarray) -> int | None:
-        """Return the node in doubt whose jobs are the slowest, tonight or over all nights; None without one."""
-        cut = METHOD.cut[0]
+        """Return the node in doubt whose jobs are the slowest over a window; None without one."""
         best, chosen = doubt, None
-        for part in (self.tonight, numpy.ones(len(self.case), bool)):
-            used = (part & ~explained)[self.job]
-            places = numpy.searchsorted(nodes, self.node[used])
-            places = numpy.minimum(places, len(nodes) - 1)
+        tonight = numpy.zeros(len(nodes))
+        for window in _WINDOWS:
+            used = ((self.night > self.last - window) & ~explained)[self.job]
+            places = numpy.minimum(numpy.searchsorted(nodes, self.node[used]), len(nodes) - 1)
             is_known = nodes[places] == self.node[used]
-            level = numpy.clip(self.level[self.job[used]], -cut, cut)[is_known]
-            total = numpy.bincount(places[is_known], level, len(nodes))
-            count = numpy.bincount(places[is_known], minlength=len(nodes))
-            z = -total / numpy.sqrt(numpy.maximum(count, 1))
+            level = numpy.clip(self.level[self.job[used]], -METHOD.cut[0], METHOD.cut[0])[is_known]
+            count = numpy.maximum(numpy.bincount(places[is_known], minlength=len(nodes)), 1)
+            mean = -numpy.bincount(places[is_known], level, len(nodes)) / count
+            tonight = mean if window == 1 else tonight
+            # a node that tonight clears is in doubt no longer
+            z = numpy.where(tonight > mean / 2, mean * numpy.sqrt(count), -math.inf)
             if len(z) and z.max() > best:
                 best, chosen = float(z.max()), int(nodes[z.argmax()])
         return chosen
 
-    def effect(self, node: int, explained: ndarray) -> _Effect:
-        """Return what the jobs of a node show beside their controls."""
-        cut, own = METHOD.cut[1], self.with_node(node) & ~explained
-        others = ~self.with_node(node) & ~explained
-        by_case: dict[int, list[float]] = {}
-        losses, tonight = [], []
-        for job in numpy.flatnonzero(own).tolist():
-            beside = numpy.flatnonzero(others & (self.case == self.case[job]) & (self.night >= self.night[job]))
-            level, loss = float(self.level[job]), float(self.loss[job])
+
+@dataclass(frozen=True)
+class _Beside:
+    """The jobs of a node that count, each beside its controls.
+
+    `job`: numbers of the jobs. `level`: cut, without what the controls are below their levels. `control`: loss of the
+    controls.
+    """
+
+    table: _Jobs
+    job: ndarray
+    level: ndarray
+    control: ndarray
+
+    @classmethod
+    def of(cls, table: _Jobs, node: int, explained: ndarray) -> _Beside:
+        """Return the jobs of a node that nothing else explains.
+
+        A job without a control counts only if it speaks for the node.
+        """
+        cut, others = METHOD.cut[1], ~table.with_node(node) & ~explained
+        rows = []
+        for job in numpy.flatnonzero(table.with_node(node) & ~explained).tolist():
+            beside = numpy.flatnonzero(others & (table.case == table.case[job]) & (table.night >= table.night[job]))
+            beside = beside[table.night[beside] == table.night[beside].min(initial=table.last)]
+            level, control = float(table.level[job]), 0.0
             if len(beside):
-                beside = beside[self.night[beside] == self.night[beside].min()]
-                level -= min(float(self.level[beside].mean()), 0.0)
-                loss -= max(float(self.loss[beside].mean()), 0.0)
-            if self.tonight[job]:
-                tonight.append(loss)
+                level -= min(float(table.level[beside].mean()), 0.0)
+                control = max(float(table.loss[beside].mean()), 0.0)
             if len(beside) or level > 0:
-                by_case.setdefault(int(self.case[job]), []).append(min(max(level, -cut), cut))
-                losses.append(loss)
-        if not losses:
-            return _Effect(0.0, 0.0, 0.0, 0.0)
-        total = -sum(sum(levels) / len(levels) for levels in by_case.values())
-        variance = sum(_ALIKE + (1 - _ALIKE) / len(levels) for levels in by_case.values())
-        error = float(numpy.std(losses)) / math.sqrt(len(losses))
-        return _Effect(
-            total / math.sqrt(variance), float(numpy.mean(losses)), error, float(numpy.mean(tonight or [0.0]))
-        )
+                rows.append((job, min(max(level, -cut), cut), control))
+        job, level, control = numpy.array(rows).reshape(-1, 3).T
+        return cls(table, job.astype(int), level, control)
+
+    def most(self) -> tuple[float, int]:
+        """Return the largest normal deviate of the loss over a window that tonight shows, and the window."""
+        best, chosen, night = 0.0, 1, self.table.night[self.job]
+        tonight = float(-self.level[night == self.table.last].mean()) if (night == self.table.last).any() else 0.0
+        for window in _WINDOWS:
+            used = night > self.table.last - window
+            cases, of, count = numpy.unique(self.table.case[self.job[used]], return_inverse=True, return_counts=True)
+            if not len(cases):
+                continue
+            total = -float((self.level[used] / count[of]).sum())
+            z = total / math.sqrt(float((_ALIKE + (1 - _ALIKE) / count).sum()))
+            if z > best and tonight > total / len(cases) / 2:
+                best, chosen = z, window
+        return best, chosen
+
+    def size(self, expected: Expected, pool: Pool, window: int) -> tuple[float, float, float] | None:
+        """Return the loss over a window with its 95 % interval, of the series that lost; None below the floor.
+
+        A series did not lose if its own interval excludes both a loss that counts and the loss of those that lost.
+        """
+        rows, losses, counts = self._of_series(pool, window)
+        baseline = expected.baseline
+        error = expected.error(_ALIKE + (1 - _ALIKE) / numpy.maximum(counts, 1))[rows] if len(counts) else counts
+        sure = (losses - 1.96 * error > 0) & (losses > METHOD.near * baseline.floor[rows])
+        some = sure if sure.any() else numpy.ones(len(rows), bool)
+        common, _, _ = _pooled(losses[some], error[some])
+        lost = sure | (losses + 1.96 * error > common)
+        found = _pooled(losses[lost], error[lost])
+        return found if found[0] > METHOD.near * float(numpy.median(baseline.floor[rows[lost]])) else None
+
+    def _of_series(self, pool: Pool, window: int) -> tuple[ndarray, ndarray, ndarray]:
+        """Return the series of the jobs of a window, the mean loss of each, and the number of jobs of all M series."""
+        table, m = self.table, len(pool.case)
+        total, count = numpy.zeros(m), numpy.zeros(m)
+        for job, control in zip(self.job.tolist(), self.control.tolist(), strict=True):
+            if table.night[job] > table.last - window:
+                own = pool.case == table.own[job]
+                values = table.losses[own, table.column[job]] - control
+                total[own] += numpy.nan_to_num(values)
+                count[own] += numpy.isfinite(values)
+        rows = numpy.flatnonzero(count)
+        return rows, total[rows] / count[rows], count
+
+
+def _pooled(losses: ndarray, errors: ndarray) -> tuple[float, float, float]:
+    """Return the mean of some losses, logarithms, with its 95 % interval."""
+    sides = losses, losses - 2 * errors, losses + 2 * errors
+    told = [(loss, (low, high)) for loss, low, high in zip(*(-numpy.expm1(-side) for side in sides), strict=True)]
+    loss, interval = pooled(told, _ALIKE)
+    low, high = interval or (loss, loss)
+    return -math.log1p(-loss), -math.log1p(-low), -math.log1p(-high)
 
 
 def _by_case(pool: Pool, values: ndarray, weight: ndarray) -> ndarray:

@@ -33,8 +33,9 @@ from postprocess.statistics.nodes import Pool, Slow, judge_nodes
 _TONIGHT, _LASTING, _ = (METHOD.false * share for share in METHOD.shares)
 FURTHER = METHOD.looks[-1]  # most further jobs of a case in a session
 _MANY_CASES = 8  # fewest cases whose median is that of the site
-_CREDIT = 4  # sessions whose further jobs a first session may use
+_CREDIT = 6  # sessions whose further jobs a first session may use: so 20 sessions hold the budget
 _HERE = 2  # further jobs that decide whether a series lost on one node only
+_DECIDE = METHOD.looks[-2:]  # further jobs that decide
 _SURE = 4  # jobs of a session of which the mean has no tail of single slow jobs
 _LARGE = 3.0  # normal deviate of a doubt that is rarely noise
 _A_CASE = 2  # mean number of further jobs of a healthy case in doubt
@@ -129,11 +130,13 @@ def _since(pool: Pool, begin: int) -> Pool:
 class _Looks(NamedTuple):
     """What the first k further jobs of tonight show, for each k of `METHOD.looks`: arrays of looks x M.
 
-    `there`: True where k further jobs ran. `z`: normal deviate of the loss against a reference that includes the first
-    job. `loss`: mean loss of the middle half of them, with its standard `error` and `df`.
+    `there`: True where k further jobs ran. `asked`: normal deviate of the loss against a reference that includes the
+    first jobs, to be compared among the series that were asked. `z`: against the baseline, to be compared among all.
+    `loss`: mean loss of the middle half of them, with its standard `error` and `df`.
     """
 
     there: ndarray
+    asked: ndarray
     z: ndarray
     loss: ndarray
     error: ndarray
@@ -143,9 +146,10 @@ class _Looks(NamedTuple):
 def _looks(expected: Expected, jobs: ndarray) -> _Looks:
     """Return what the further jobs of tonight show; `jobs`: M x W x J, with the first job of each session in column 0.
 
-    The reference includes the jobs that may have raised the doubt: the first jobs of the last sessions. Mean and
-    variance are sufficient, and the choice of series is ancillary to them, so it is independent of this test (Basu's
-    theorem): the test is corrected only for the number of series asked.
+    Of `asked` the reference includes the jobs that may have raised the doubt: the first jobs of the last sessions. Mean
+    and variance are sufficient, and the choice of series is ancillary to them, so it is independent of this test
+    (Basu's theorem): the test is corrected only for the number of series asked. A loss that lasts becomes part of that
+    reference, so it is found against the baseline.
     """
     baseline, rho = expected.baseline, expected.rho
     further = numpy.full((len(jobs), FURTHER), numpy.nan)
@@ -168,10 +172,24 @@ def _looks(expected: Expected, jobs: ndarray) -> _Looks:
         df = baseline.df + more + k - 1
         v = rho * (1 - rho) + (1 - rho) * _MIDDLE[k] + 1 / (n + more)
         error = numpy.sqrt((baseline.df * baseline.variance + squares_of_first + squares) / df * v)
-        z = numpy.where(there, deviate((usual - middle) / error, df), 0.0)
-        told = expected.error(rho + (1 - rho) * _MIDDLE[k], squares, k - 1)
-        rows.append((there, z, baseline.mean - middle, told, baseline.df + k - 1))
+        asked = numpy.where(there, deviate((usual - middle) / error, df), 0.0)
+        told, loss, df = expected.error(rho + (1 - rho) * _MIDDLE[k], squares, k - 1), baseline.mean - middle, df - more
+        rows.append((there, asked, numpy.where(there, deviate(loss / told, df), 0.0), loss, told, df))
     return _Looks(*map(numpy.array, zip(*rows, strict=True)))
+
+
+def _decided(expected: Expected, jobs: ndarray, bar: ndarray) -> ndarray:
+    """Return which series lost by the further jobs of an earlier session; `jobs`: M x W x J; `bar`: normal deviate."""
+    baseline, rho = expected.baseline, expected.rho
+    decided = numpy.zeros(len(jobs), bool)
+    for night in range(max(jobs.shape[1] - METHOD.nights, 0), jobs.shape[1] - 1):
+        k = numpy.isfinite(jobs[:, night, 1:]).sum(axis=1)
+        enough = k >= _DECIDE[0]
+        if enough.any():
+            loss = baseline.mean - numpy.nansum(jobs[:, night, 1:], axis=1) / numpy.maximum(k, 1)
+            z = expected.deviate(loss, rho + (1 - rho) / numpy.maximum(k, 1))
+            decided |= enough & (z > bar) & (loss > METHOD.near * baseline.floor)
+    return decided
 
 
 def _packed(values: ndarray) -> ndarray:
@@ -247,6 +265,7 @@ class _Night:
     """The tests of single series: arrays of M.
 
     `z1`: normal deviate of the first job. `asked`: in doubt. `waits`: number of further jobs that are still wanted.
+    `decided`: lost by further jobs of an earlier session.
     `last`: index in `METHOD.looks` of the last test, or -1. `tonight`: lost by tonight's further jobs. `lasting`: lost
     over `window`. `of_group`: lost together with others. `there`: lost on the node of its first job only.
     `red`: any of these four.
@@ -270,9 +289,11 @@ class _Night:
         known, _ = self._lasting(early)
         self.asked = (common.asks | (self.doubt > upper(METHOD.doubt))) & ~self.explained & ~known
         self.looks = _looks(expected, jobs)
+        self.decided = _decided(expected, jobs, self.red_at)
         self.tonight, self.waits, self.last = self._decide()
         self.tonight |= self._alone()
         self.lasting, self.window = self._lasting(list(_windows(expected, jobs, weather)))
+        self.waits = numpy.where(self.lasting, 0, self.waits)
         self.lasting &= ~self.explained
         # a group that lost confirms the loss of each of its series that is in doubt
         self.of_group = common.explained & (self.doubt > upper(METHOD.doubt))
@@ -297,7 +318,8 @@ class _Night:
     def _decide(self) -> tuple[ndarray, ndarray, ndarray]:
         """Return which series lost, the further jobs that each one still needs, and the place of its last test."""
         shown, asked, of = self.looks, self.asked, self.of
-        bars = {4: self.red_at, 8: upper(_TONIGHT / 2 / max(float((of.weight * asked).sum()), 1.0))}
+        ran = float((of.weight * (asked & shown.there[0])).sum())  # what the budget left out is not tested
+        among = {FURTHER: upper(_TONIGHT / 2 / max(ran, 1.0))}
         alive, sure = asked.copy(), numpy.zeros(len(asked), bool)
         waits, last = numpy.zeros(len(asked), int), numpy.full(len(asked), -1)
         for place, k in enumerate(METHOD.looks):
@@ -305,9 +327,13 @@ class _Night:
             waits[alive & ~there & (waits == 0)] = k
             looked = alive & there
             last[looked] = place
-            lost = (z > bars.get(k, math.inf)) & (loss - self.weather > self.least)
+            lost = (shown.asked[place] > among.get(k, math.inf)) | ((z > self.red_at) & (k in _DECIDE))
+            # a loss that further jobs of an earlier session decided needs one look
+            lost |= self.decided & (z > upper(METHOD.doubt))
+            lost &= loss - self.weather > self.least
             sure |= looked & (lost | (loss > of.cap))
-            alive = looked & ~sure & (z > upper(METHOD.go_on)) & (loss > 0.4 * of.floor)
+            goes_on = (shown.asked[place] > upper(METHOD.go_on)) | ((z > upper(METHOD.go_on)) & (self.doubt > _LARGE))
+            alive = looked & ~sure & goes_on & (loss > 0.4 * of.floor)
         return sure, waits, last
 
     def _alone(self) -> ndarray:
@@ -367,7 +393,7 @@ class _Night:
         ran = self.looks.there.any(axis=0) & (self.tonight | ~self.lasting)
         by_window = self.lasting & ~ran
         place = numpy.maximum(self.looks.there.sum(axis=0) - 1, 0)  # all jobs that ran, not only those that decided
-        jobs = (column[place, rows] for column in self.looks[1:])
+        jobs = (column[place, rows] for column in self.looks[2:])
         for chosen, source in (ran, jobs), (by_window, self.window[1:]):
             z, loss, error, df = (
                 numpy.where(chosen, new, old) for new, old in zip(source, (z, loss, error, df), strict=True)

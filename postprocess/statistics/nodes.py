@@ -83,8 +83,9 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
     if len(nodes) < 2:
         return slow
     # a node may have become slow on any night, so each window has its share of the chance
-    bar = upper(METHOD.node_false / len(nodes) / len(_WINDOWS))
-    doubt = upper(METHOD.node[0] * asking / len(nodes))
+    bar, doubt = (
+        upper(chance / len(nodes) / len(_WINDOWS)) for chance in (METHOD.node_false, METHOD.node[0] * asking)
+    )
     explained = numpy.zeros(len(table.case), bool)
     while (node := table.most_doubtful(nodes, doubt, explained)) is not None:
         own = table.with_node(node)

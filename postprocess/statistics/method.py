@@ -22,7 +22,7 @@ class Method:
         (0.45, 0.30, 0.25), 'of it: further jobs of tonight, lasting losses, groups'
     )
     looks: tuple[int, ...] = _constant((1, 2, 4, 8), 'further jobs of a case in doubt; 4 and 8 decide')
-    windows: tuple[int, ...] = _constant((2, 3, 5, 8, 14), 'sessions over which a lasting loss is looked for')
+    windows: tuple[int, ...] = _constant((3, 7, 14), 'sessions over which a lasting loss is looked for')
     nights: int = _constant(14, 'last sessions that are judged together')
     doubt: float = _constant(0.03, 'chance of a healthy first job to be in doubt')
     budget: tuple[float, float] = _constant(

@@ -178,20 +178,6 @@ def _looks(expected: Expected, jobs: ndarray) -> _Looks:
     return _Looks(*map(numpy.array, zip(*rows, strict=True)))
 
 
-def _decided(expected: Expected, jobs: ndarray, bar: ndarray) -> ndarray:
-    """Return which series lost by the further jobs of an earlier session; `jobs`: M x W x J; `bar`: normal deviate."""
-    baseline, rho = expected.baseline, expected.rho
-    decided = numpy.zeros(len(jobs), bool)
-    for night in range(max(jobs.shape[1] - METHOD.nights, 0), jobs.shape[1] - 1):
-        k = numpy.isfinite(jobs[:, night, 1:]).sum(axis=1)
-        enough = k >= _DECIDE[0]
-        if enough.any():
-            loss = baseline.mean - numpy.nansum(jobs[:, night, 1:], axis=1) / numpy.maximum(k, 1)
-            z = expected.deviate(loss, rho + (1 - rho) / numpy.maximum(k, 1))
-            decided |= enough & (z > bar) & (loss > METHOD.near * baseline.floor)
-    return decided
-
-
 def _packed(values: ndarray) -> ndarray:
     """Return M x J values with each row's NaN moved to the end."""
     return numpy.take_along_axis(values, numpy.argsort(~numpy.isfinite(values), axis=1, kind='stable'), axis=1)
@@ -265,7 +251,6 @@ class _Night:
     """The tests of single series: arrays of M.
 
     `z1`: normal deviate of the first job. `asked`: in doubt. `waits`: number of further jobs that are still wanted.
-    `decided`: lost by further jobs of an earlier session.
     `last`: index in `METHOD.looks` of the last test, or -1. `tonight`: lost by tonight's further jobs. `lasting`: lost
     over `window`. `of_group`: lost together with others. `there`: lost on the node of its first job only.
     `red`: any of these four.
@@ -289,7 +274,6 @@ class _Night:
         known, _ = self._lasting(early)
         self.asked = (common.asks | (self.doubt > upper(METHOD.doubt))) & ~self.explained & ~known
         self.looks = _looks(expected, jobs)
-        self.decided = _decided(expected, jobs, self.red_at)
         self.tonight, self.waits, self.last = self._decide()
         self.tonight |= self._alone()
         self.lasting, self.window = self._lasting(list(_windows(expected, jobs, weather)))
@@ -328,8 +312,6 @@ class _Night:
             looked = alive & there
             last[looked] = place
             lost = (shown.asked[place] > among.get(k, math.inf)) | ((z > self.red_at) & (k in _DECIDE))
-            # a loss that further jobs of an earlier session decided needs one look
-            lost |= self.decided & (z > upper(METHOD.doubt))
             lost &= loss - self.weather > self.least
             sure |= looked & (lost | (loss > of.cap))
             goes_on = (shown.asked[place] > upper(METHOD.go_on)) | ((z > upper(METHOD.go_on)) & (self.doubt > _LARGE))

@@ -73,12 +73,15 @@ class InCommon:
     asks: ndarray = field(default_factory=lambda: numpy.zeros(0, bool))
 
 
-def judge_groups(expected: Expected, groups: Groups, jobs: ndarray, pool: Pool, kinds: int = 1) -> InCommon:
+def judge_groups(
+    expected: Expected, groups: Groups, jobs: ndarray, pool: Pool, kinds: int = 1, weather: float = 0.0
+) -> InCommon:
     """Return the losses that groups of series have in common tonight.
 
     `jobs`: M x J jobs of tonight, the first job first. `kinds`: number of kinds of groups, which share the false
-    alarms. A group lost if the mean deviation of its first jobs is low and most of its cases lost no less than the
-    floor, by three jobs or more.
+    alarms. `weather`: the loss below the floor of most series of the site, which is none of a smaller group. A group
+    lost if the mean deviation of its first jobs is low and most of its cases lost no less than the floor, by three jobs
+    or more.
     """
     baseline, cut = expected.baseline, METHOD.cut[0]
     in_common = InCommon(explained=numpy.zeros(len(jobs), bool), asks=numpy.zeros(len(jobs), bool))
@@ -103,7 +106,8 @@ def judge_groups(expected: Expected, groups: Groups, jobs: ndarray, pool: Pool, 
     for index in numpy.flatnonzero(p < level).tolist():
         part = groups.members[index]
         loss = _size(expected, losses, part, case)
-        if loss <= METHOD.near * float(numpy.median(baseline.floor[part])):
+        own = loss - weather * (2 * len(part) <= len(jobs))
+        if own <= METHOD.near * float(numpy.median(baseline.floor[part])):
             continue
         if ran[numpy.unique(pool.case[part])].sum() < _FEWEST_JOBS:
             in_common.asks[part] = True

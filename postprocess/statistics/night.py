@@ -108,8 +108,9 @@ def judge(
     nodes = pool.nodes_of(jobs.shape[1] - 1)
     on_slow = numpy.isin(pool.case, [case for case, own in nodes.items() if slow.loss.keys() & set(own)])
     tonight = numpy.where(on_slow[:, None], math.nan, jobs[:, -1])
-    common = judge_groups(expected, groups, tonight, pool, len(set(groups.kinds)))
-    night = _Night(expected, jobs, pool, common, slow, on_slow)
+    weather = _weather(expected, jobs, pool)
+    common = judge_groups(expected, groups, tonight, pool, len(set(groups.kinds)), float(weather[-1]))
+    night = _Night(expected, jobs, pool, common, slow, on_slow, weather)
     more, left_out = _more(night, jobs[:, -1], budget or Budget(0.0, 0.0))
     p, window, loss, below, above = night.told()
     q = numpy.minimum(p / expected.baseline.shares, 1.0)
@@ -256,14 +257,16 @@ class _Night:
     `red`: any of these four.
     """
 
-    def __init__(self, expected: Expected, jobs: ndarray, pool: Pool, common: InCommon, slow: Slow, on_slow: ndarray):
+    def __init__(
+        self, expected: Expected, jobs: ndarray, pool: Pool, common: InCommon, slow: Slow, on_slow: ndarray,
+        weather: ndarray,
+    ):  # fmt: skip
         self.expected, self.pool, self.slow = expected, pool, slow
         of = self.of = expected.baseline
         self.least = METHOD.near * of.floor
         self.first_loss = of.mean - jobs[:, -1, 0]
         self.z1 = expected.deviate(self.first_loss, 1.0)
         self.explained = on_slow | common.explained
-        weather = _weather(expected, jobs, pool)
         self.weather = float(weather[-1])
         first_only = jobs.copy()
         first_only[:, -1, 1:] = numpy.nan

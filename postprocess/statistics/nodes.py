@@ -24,6 +24,7 @@ from postprocess.statistics.pooled import pooled
 _ALIKE = 0.5  # assumed correlation of the series of a case, and of the jobs of a case on a node
 _ENOUGH = 8  # fewest cases of a night whose median is the level of the night
 _SPREAD = 20  # fewest jobs whose scatter is their spread
+_ROUNDS = 3  # in which series that did not lose are left out of the loss of a node
 _WINDOWS = (1, *METHOD.windows)
 
 
@@ -251,17 +252,15 @@ class _Beside:
     def size(self, expected: Expected, pool: Pool, window: int) -> tuple[float, float, float] | None:
         """Return the loss over a window with its 95 % interval, of the series that lost; None below the floor.
 
-        A series did not lose if its own interval excludes both a loss that counts and the loss of those that lost.
+        A series did not lose if its own interval holds no loss, and excludes the loss of the others.
         """
         rows, losses, counts = self._of_series(pool, window)
-        baseline = expected.baseline
-        error = expected.error(_ALIKE + (1 - _ALIKE) / numpy.maximum(counts, 1))[rows] if len(counts) else counts
-        sure = (losses - 1.96 * error > 0) & (losses > METHOD.near * baseline.floor[rows])
-        some = sure if sure.any() else numpy.ones(len(rows), bool)
-        common, _, _ = _pooled(losses[some], error[some])
-        lost = sure | (losses + 1.96 * error > common)
-        found = _pooled(losses[lost], error[lost])
-        return found if found[0] > METHOD.near * float(numpy.median(baseline.floor[rows[lost]])) else None
+        error = expected.error(_ALIKE + (1 - _ALIKE) / numpy.maximum(counts, 1))[rows]
+        lost, found = numpy.ones(len(rows), bool), (0.0, 0.0, 0.0)
+        for _ in range(_ROUNDS):
+            found = _pooled(losses[lost], error[lost])
+            lost = (losses + 1.96 * error > found[0]) | (losses - 1.96 * error > 0)
+        return found if found[0] > METHOD.near * float(numpy.median(expected.baseline.floor[rows[lost]])) else None
 
     def _of_series(self, pool: Pool, window: int) -> tuple[ndarray, ndarray, ndarray]:
         """Return the series of the jobs of a window, the mean loss of each, and the number of jobs of all M series."""

@@ -22,7 +22,7 @@ class Method:
         (0.45, 0.30, 0.25), 'of it: further jobs of tonight, lasting losses, groups'
     )
     looks: tuple[int, ...] = _constant((1, 2, 4, 8), 'further jobs of a case in doubt; 4 and 8 decide')
-    windows: tuple[int, ...] = _constant((3, 7, 14), 'sessions over which a lasting loss is looked for')
+    windows: tuple[int, ...] = _constant((2, 3, 5, 7, 14), 'sessions over which a lasting loss is looked for')
     nights: int = _constant(14, 'last sessions that are judged together')
     doubt: float = _constant(0.03, 'chance of a healthy first job to be in doubt')
     budget: tuple[float, float] = _constant(
@@ -43,7 +43,7 @@ class Method:
     node: tuple[float, int] = _constant(
         (0.3, 6), 'chance that a healthy night has a node in doubt; most other cases that then run on it'
     )
-    node_false: float = _constant(0.001, 'chance that a healthy night accuses a node')
+    node_false: float = _constant(0.002, 'chance that a healthy night accuses a node')
 
     def table(self) -> Iterator[dict[str, str]]:
         """Yield for each constant its name, value and meaning."""

@@ -253,7 +253,8 @@ class _Night:
 
     `z1`: normal deviate of the first job. `asked`: in doubt. `waits`: number of further jobs that are still wanted.
     `last`: index in `METHOD.looks` of the last test, or -1. `tonight`: lost by tonight's further jobs. `lasting`: lost
-    over `window`. `of_group`: lost together with others. `there`: lost on the node of its first job only.
+    over `window`; `over`: also if it is explained. `of_group`: lost together with others. `there`: lost on the node of
+    its first job only.
     `red`: any of these four.
     """
 
@@ -279,9 +280,9 @@ class _Night:
         self.looks = _looks(expected, jobs)
         self.tonight, self.waits, self.last = self._decide()
         self.tonight |= self._alone()
-        self.lasting, self.window = self._lasting(list(_windows(expected, jobs, weather)))
-        self.waits = numpy.where(self.lasting, 0, self.waits)
-        self.lasting &= ~self.explained
+        self.over, self.window = self._lasting(list(_windows(expected, jobs, weather)))
+        self.waits = numpy.where(self.over, 0, self.waits)
+        self.lasting = self.over & ~self.explained
         # a group that lost confirms the loss of each of its series that is in doubt
         self.of_group = common.explained & (self.doubt > upper(METHOD.doubt))
         self.there, self.loss_there, self.wants_there = self._on_its_node(pool.nodes_of(jobs.shape[1] - 1))
@@ -375,8 +376,8 @@ class _Night:
         of, rows = self.of, numpy.arange(len(self.red))
         z, loss = self.z1, self.first_loss
         error, df = self.expected.error(1.0), of.df
-        ran = self.looks.there.any(axis=0) & (self.tonight | ~self.lasting)
-        by_window = self.lasting & ~ran
+        ran = self.looks.there.any(axis=0) & (self.tonight | ~self.over)
+        by_window = self.over & ~ran
         place = numpy.maximum(self.looks.there.sum(axis=0) - 1, 0)  # all jobs that ran, not only those that decided
         jobs = (column[place, rows] for column in self.looks[2:])
         for chosen, source in (ran, jobs), (by_window, self.window[1:]):

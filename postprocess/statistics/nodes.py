@@ -85,7 +85,7 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
         return slow
     # a node may have become slow on any night, so each window has its share of the chance
     bar, doubt = (
-        upper(chance / len(nodes) / len(_WINDOWS)) for chance in (METHOD.node_false, METHOD.node[0] * asking)
+        upper(chance / len(nodes) / len(table.windows)) for chance in (METHOD.node_false, METHOD.node[0] * asking)
     )
     explained = numpy.zeros(len(table.case), bool)
     while (node := table.most_doubtful(nodes, doubt, explained)) is not None:
@@ -95,7 +95,7 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
         if z > bar and (size := beside.size(expected, pool, window)):
             slow.loss[node] = *size, 0.5 * math.erfc(z / math.sqrt(2))
         elif not table.chosen[own].any():
-            needed = min(math.ceil((bar / METHOD.cut[1]) ** 2), METHOD.node[1])
+            needed = min(math.ceil((bar / METHOD.cut[1]) ** 2) + 1, METHOD.node[1])
             there = set(table.case[own & (table.night == table.last)].tolist())
             others = [case for case in _by_size(pool) if pool.alike[case] not in there]
             if len(others) >= needed:
@@ -176,6 +176,11 @@ class _Jobs:
             node[kept], nights - 1, column[there], of_series,
         )  # fmt: skip
 
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """The numbers of last sessions over which nodes are judged; the largest one holds all of them."""
+        return _WINDOWS[: 1 + sum(window <= self.last for window in _WINDOWS)]
+
     def with_node(self, node: int) -> ndarray:
         """Return True for each job that ran on a node."""
         there = numpy.zeros(len(self.case), bool)
@@ -186,7 +191,7 @@ class _Jobs:
         """Return the node in doubt whose jobs are the slowest over a window; None without one."""
         best, chosen = doubt, None
         tonight = numpy.zeros(len(nodes))
-        for window in _WINDOWS:
+        for window in self.windows:
             used = ((self.night > self.last - window) & ~explained)[self.job]
             places = numpy.minimum(numpy.searchsorted(nodes, self.node[used]), len(nodes) - 1)
             is_known = nodes[places] == self.node[used]
@@ -206,10 +211,11 @@ class _Beside:
     """The jobs of a node that count, each beside its controls.
 
     `job`: numbers of the jobs. `level`: cut, without what the controls are below their levels. `control`: loss of the
-    controls.
+    controls. `tonight`: mean level of all jobs of tonight; 0 without any.
     """
 
     table: _Jobs
+    tonight: float
     job: ndarray
     level: ndarray
     control: ndarray
@@ -221,7 +227,7 @@ class _Beside:
         A job without a control counts only if it speaks for the node.
         """
         cut, others = METHOD.cut[1], ~table.with_node(node) & ~explained
-        rows = []
+        rows, tonight = [], []
         for job in numpy.flatnonzero(table.with_node(node) & ~explained).tolist():
             beside = numpy.flatnonzero(others & (table.case == table.case[job]) & (table.night >= table.night[job]))
             beside = beside[table.night[beside] == table.night[beside].min(initial=table.last)]
@@ -229,23 +235,25 @@ class _Beside:
             if len(beside):
                 level -= min(float(table.level[beside].mean()), 0.0)
                 control = max(float(table.loss[beside].mean()), 0.0)
+            level = min(max(level, -cut), cut)
             if len(beside) or level > 0:
-                rows.append((job, min(max(level, -cut), cut), control))
+                rows.append((job, level, control))
+            if table.night[job] == table.last:
+                tonight.append(level)
         job, level, control = numpy.array(rows).reshape(-1, 3).T
-        return cls(table, job.astype(int), level, control)
+        return cls(table, float(numpy.mean(tonight or [0.0])), job.astype(int), level, control)
 
     def most(self) -> tuple[float, int]:
         """Return the largest normal deviate of the loss over a window that tonight shows, and the window."""
         best, chosen, night = 0.0, 1, self.table.night[self.job]
-        tonight = float(-self.level[night == self.table.last].mean()) if (night == self.table.last).any() else 0.0
-        for window in _WINDOWS:
+        for window in self.table.windows:
             used = night > self.table.last - window
             cases, of, count = numpy.unique(self.table.case[self.job[used]], return_inverse=True, return_counts=True)
             if not len(cases):
                 continue
             total = -float((self.level[used] / count[of]).sum())
             z = total / math.sqrt(float((_ALIKE + (1 - _ALIKE) / count).sum()))
-            if z > best and tonight > total / len(cases) / 2:
+            if z > best and -self.tonight > total / len(cases) / 2:
                 best, chosen = z, window
         return best, chosen
 

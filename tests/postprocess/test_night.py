@@ -111,8 +111,8 @@ def test_a_loss_beyond_all_that_the_baseline_holds_waits_for_no_budget():
 
 
 @pytest.mark.parametrize(('share', 'cases', 'before', 'budget'), [
-    (0.25, 40, [], (5.0, 40.0)),  # a first session may use those of four
-    (0.25, 40, [10, 10, 10, 10], (5.0, 10.0)), (0.25, 40, [30, 30], (5.0, -20.0)),
+    (0.25, 40, [], (5.0, 60.0)),  # a first session may use those of six
+    (0.25, 40, [10] * 6, (5.0, 10.0)), (0.25, 40, [30, 50], (5.0, -20.0)),
     (0.08, 5, [], (0.2, 8.0)), (0.08, 5, [8], (0.2, 0.0)), (0.0, 40, [], (0.0, 0.0)),
 ])  # fmt: skip
 def test_further_jobs_are_a_share_of_the_cases_over_the_last_sessions(share, cases, before, budget):

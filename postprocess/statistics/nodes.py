@@ -211,7 +211,7 @@ class _Beside:
     """The jobs of a node that count, each beside its controls.
 
     `job`: numbers of the jobs. `level`: cut, without what the controls are below their levels. `control`: loss of the
-    controls. `tonight`: mean level of all jobs of tonight; 0 without any.
+    controls. `tonight`: mean loss of all jobs of tonight; 0 without any.
     """
 
     table: _Jobs
@@ -239,7 +239,7 @@ class _Beside:
             if len(beside) or level > 0:
                 rows.append((job, level, control))
             if table.night[job] == table.last:
-                tonight.append(level)
+                tonight.append(float(table.loss[job]) - control)
         job, level, control = numpy.array(rows).reshape(-1, 3).T
         return cls(table, float(numpy.mean(tonight or [0.0])), job.astype(int), level, control)
 
@@ -253,7 +253,8 @@ class _Beside:
                 continue
             total = -float((self.level[used] / count[of]).sum())
             z = total / math.sqrt(float((_ALIKE + (1 - _ALIKE) / count).sum()))
-            if z > best and -self.tonight > total / len(cases) / 2:
+            loss = float((self.table.loss[self.job[used]] - self.control[used]).mean())
+            if z > best and self.tonight > loss / 2:
                 best, chosen = z, window
         return best, chosen
 

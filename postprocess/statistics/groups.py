@@ -87,11 +87,7 @@ def judge_groups(
     in_common = InCommon(explained=numpy.zeros(len(jobs), bool), asks=numpy.zeros(len(jobs), bool))
     if not groups.members:
         return in_common
-    recorded = (
-        groups.mean(baseline.deviations(baseline.sessions, cut))
-        if baseline.sessions.shape[1]
-        else numpy.zeros((len(groups.members), 0))
-    )
+    recorded = _recorded(expected, groups)
     n = numpy.isfinite(recorded).sum(axis=1)
     centre = numpy.nansum(recorded, axis=1) / numpy.maximum(n, 1)
     variance, df = _spread(groups, recorded, centre, n)
@@ -106,8 +102,7 @@ def judge_groups(
     for index in numpy.flatnonzero(p < level).tolist():
         part = groups.members[index]
         loss = _size(expected, losses, part, case)
-        own = loss - weather * (2 * len(part) <= len(jobs))
-        if own <= METHOD.near * float(numpy.median(baseline.floor[part])):
+        if loss - weather * (2 * len(part) <= len(jobs)) <= METHOD.near * float(numpy.median(baseline.floor[part])):
             continue
         if ran[numpy.unique(pool.case[part])].sum() < _FEWEST_JOBS:
             in_common.asks[part] = True
@@ -118,6 +113,14 @@ def judge_groups(
             in_common.p[index], in_common.loss[index] = float(p[index]), (loss, loss - half, loss + half)
             in_common.explained[part] |= losses[part] < MORE * loss
     return in_common
+
+
+def _recorded(expected: Expected, groups: Groups) -> ndarray:
+    """Return the mean deviation of each group in the sessions of the baseline: groups x N."""
+    baseline = expected.baseline
+    if not baseline.sessions.shape[1]:
+        return numpy.zeros((len(groups.members), 0))
+    return groups.mean(baseline.deviations(baseline.sessions, METHOD.cut[0]))
 
 
 def _size(expected: Expected, losses: ndarray, part: ndarray, case: ndarray) -> float:

@@ -146,8 +146,7 @@ class _Jobs:
             if len(numpy.unique(pool.case[numpy.isfinite(first)])) >= _ENOUGH:
                 own = [*range(at * width, (at + 1) * width), *range(nights * width, values.shape[1])]
                 deviations[:, own[: None if at == nights - 1 else width]] -= numpy.nanmedian(first)
-        cut = METHOD.cut[0]
-        deviations = _by_case(pool, numpy.clip(deviations, -cut, cut), numpy.ones(len(jobs)))
+        deviations = _by_case(pool, numpy.clip(deviations, -METHOD.cut[0], METHOD.cut[0]), numpy.ones(len(jobs)))
         of_series = baseline.mean[:, None] - values
         losses = _by_case(pool, of_series, 1 / baseline.variance)
         night, case, number, node = pool.ran.T
@@ -240,8 +239,8 @@ class _Beside:
                 rows.append((job, level, control))
             if table.night[job] == table.last:
                 tonight.append(float(table.loss[job]) - control)
-        job, level, control = numpy.array(rows).reshape(-1, 3).T
-        return cls(table, float(numpy.mean(tonight or [0.0])), job.astype(int), level, control)
+        kept = numpy.array(rows).reshape(-1, 3)
+        return cls(table, float(numpy.mean(tonight or [0.0])), kept[:, 0].astype(int), kept[:, 1], kept[:, 2])
 
     def most(self) -> tuple[float, int]:
         """Return the largest normal deviate of the loss over a window that tonight shows, and the window."""

@@ -4,6 +4,11 @@
 A job on several nodes waits for the slowest of them, so a job with a slow node shows its whole loss. A job counts
 against a node only beside a control: jobs of the same case without this node, in the same night or later. So neither a
 case that lost on all nodes nor a loss of the whole site accuses a node.
+
+Two tests share the chance of a false accusation: the mean over all jobs of a node, and the number of its cases that are
+far below their level. The second one finds a node that is slow in some of its cases only, as one that lost memory
+bandwidth and keeps its Flop rate. How often a healthy job is so far below comes from the jobs of the site, so slow
+single jobs, where they are usual, accuse no node.
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ _ENOUGH = 8  # fewest cases of a night whose median is the level of the night
 _SPREAD = 20  # fewest jobs whose scatter is their spread
 _ROUNDS = 3  # in which series that did not lose are left out of the loss of a node
 _WINDOWS = (1, *METHOD.windows)
+_FAR = (3.0, 5.0)  # standard deviations from which on a case is counted as far below its level
+_TESTS = 1 + len(_FAR)  # tests of a node in a window: the mean of all its jobs, and these counts
 
 
 class NodeJob(NamedTuple):
@@ -84,9 +91,8 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
     if len(nodes) < 2:
         return slow
     # a node may have become slow on any night, so each window has its share of the chance
-    bar, doubt = (
-        upper(chance / len(nodes) / len(table.windows)) for chance in (METHOD.node_false, METHOD.node[0] * asking)
-    )
+    bar = upper(METHOD.node_false / len(nodes) / len(table.windows) / _TESTS)
+    doubt = upper(METHOD.node[0] * asking / len(nodes) / len(table.windows))
     explained = numpy.zeros(len(table.case), bool)
     while (node := table.most_doubtful(nodes, doubt, explained)) is not None:
         own = table.with_node(node)
@@ -118,7 +124,8 @@ class _Jobs:
     `night`, `case`: of each job; cases that are alike have one number. `own`: its case. `level`: mean deviation of its
     series, in units of its spread, without the level of its night. `loss`: logarithm. `chosen`: True for jobs that ran
     because a node is in doubt. `job`, `node`: a pair for each node of each job. `last`: number of tonight. `column`: of
-    each job in `losses`, which are of M series, NaN where a job did not run.
+    each job in `losses`, which are of M series, NaN where a job did not run. `recorded`: levels of the jobs of the
+    baseline.
     """
 
     night: ndarray
@@ -132,6 +139,7 @@ class _Jobs:
     last: int
     column: ndarray
     losses: ndarray
+    recorded: ndarray
 
     @classmethod
     def of(cls, expected: Expected, jobs: ndarray, pool: Pool) -> _Jobs:
@@ -172,7 +180,7 @@ class _Jobs:
         of = pool.alike[case]
         return cls(
             night[there], of[there], case[there], level[there] / spread, loss[there], chosen[there], place[job[kept]],
-            node[kept], nights - 1, column[there], of_series,
+            node[kept], nights - 1, column[there], of_series, _recorded(expected, pool) / spread,
         )  # fmt: skip
 
     @property
@@ -188,7 +196,7 @@ class _Jobs:
 
     def most_doubtful(self, nodes: ndarray, doubt: float, explained: ndarray) -> int | None:
         """Return the node in doubt whose jobs are the slowest over a window; None without one."""
-        best, chosen = doubt, None
+        best, chosen = self._most_counted(nodes, doubt, explained)
         tonight = numpy.zeros(len(nodes))
         for window in self.windows:
             used = ((self.night > self.last - window) & ~explained)[self.job]
@@ -204,18 +212,47 @@ class _Jobs:
                 best, chosen = float(z.max()), int(nodes[z.argmax()])
         return chosen
 
+    def _most_counted(self, nodes: ndarray, doubt: float, explained: ndarray) -> tuple[float, int | None]:
+        """Return the largest normal deviate, above `doubt`, of jobs far below their level, and the node; or none.
+
+        Only jobs with a control count: a case that lost may have lost on all nodes.
+        """
+        best, chosen = doubt, None
+        far = numpy.zeros(len(self.case), bool)
+        far[self.job] = (self.level < -_FAR[0])[self.job] & ~explained[self.job]
+        tonight = self.job[far[self.job] & (self.night[self.job] == self.last)]
+        for node in numpy.intersect1d(nodes, self.node[numpy.isin(self.job, tonight)]).tolist():
+            beside = _Beside.of(self, node, explained)
+            z = max(beside.counted(window, 0) for window in self.windows)
+            if z > best:
+                best, chosen = z, node
+        return best, chosen
+
+    def far_below(self, own: ndarray, level: float, seen: int) -> float:
+        """Return the share of healthy jobs that are so far below their level; `own`: True for jobs that do not count.
+
+        `seen`: number of such jobs that are taken to be seen besides.
+        """
+        others = numpy.concatenate([self.level[~self.chosen & ~own], self.recorded])
+        return max(
+            (int((others < -level).sum()) + seen) / max(len(others) + seen, 1), 0.5 * math.erfc(level / math.sqrt(2))
+        )
+
 
 @dataclass(frozen=True)
 class _Beside:
     """The jobs of a node that count, each beside its controls.
 
-    `job`: numbers of the jobs. `level`: cut, without what the controls are below their levels. `control`: loss of the
-    controls. `tonight`: mean loss of all jobs of tonight; 0 without any.
+    `own`: True for each job of the table on the node. `job`: numbers of the jobs. `beside`: level, without what the
+    controls are below theirs. `level`: the same, cut. `control`: loss of the controls. `tonight`: mean loss of all jobs
+    of tonight; 0 without any.
     """
 
     table: _Jobs
+    own: ndarray
     tonight: float
     job: ndarray
+    beside: ndarray
     level: ndarray
     control: ndarray
 
@@ -225,22 +262,23 @@ class _Beside:
 
         A job without a control counts only if it speaks for the node.
         """
-        cut, others = METHOD.cut[1], ~table.with_node(node) & ~explained
+        own = table.with_node(node)
+        others = ~own & ~explained
         rows, tonight = [], []
-        for job in numpy.flatnonzero(table.with_node(node) & ~explained).tolist():
+        for job in numpy.flatnonzero(own & ~explained).tolist():
             beside = numpy.flatnonzero(others & (table.case == table.case[job]) & (table.night >= table.night[job]))
             beside = beside[table.night[beside] == table.night[beside].min(initial=table.last)]
             level, control = float(table.level[job]), 0.0
             if len(beside):
                 level -= min(float(table.level[beside].mean()), 0.0)
                 control = max(float(table.loss[beside].mean()), 0.0)
-            level = min(max(level, -cut), cut)
             if len(beside) or level > 0:
                 rows.append((job, level, control))
             if table.night[job] == table.last:
                 tonight.append(float(table.loss[job]) - control)
-        kept = numpy.array(rows).reshape(-1, 3)
-        return cls(table, float(numpy.mean(tonight or [0.0])), kept[:, 0].astype(int), kept[:, 1], kept[:, 2])
+        job, levels, controls = numpy.array(rows).reshape(-1, 3).T
+        cut = numpy.clip(levels, -METHOD.cut[1], METHOD.cut[1])
+        return cls(table, own, float(numpy.mean(tonight or [0.0])), job.astype(int), levels, cut, controls)
 
     def most(self) -> tuple[float, int]:
         """Return the largest normal deviate of the loss over a window that tonight shows, and the window."""
@@ -255,7 +293,25 @@ class _Beside:
             loss = float((self.table.loss[self.job[used]] - self.control[used]).mean())
             if z > best and self.tonight > loss / 2:
                 best, chosen = z, window
+            if (z := self.counted(window, 1)) > best:
+                best, chosen = z, window
         return best, chosen
+
+    def counted(self, window: int, seen: int) -> float:
+        """Return the normal deviate of the number of cases far below their level in a window; 0 if tonight has none.
+
+        Tonight clears the node if its share of such jobs is below half of the share in the window.
+        """
+        night, best = self.table.night[self.job], 0.0
+        used = night > self.table.last - window
+        _, of, count = numpy.unique(self.table.case[self.job[used]], return_inverse=True, return_counts=True)
+        level = numpy.bincount(of, self.beside[used]) / count if len(count) else numpy.zeros(0)
+        for far in _FAR:
+            slow, tonight = level < -far, self.beside[night == self.table.last] < -far
+            if slow.any() and tonight.any() and 2 * tonight.mean() >= slow.mean():
+                share = self.table.far_below(self.own, far, seen)
+                best = max(best, upper(_at_least(int(slow.sum()), len(slow), share)))
+        return best
 
     def size(self, expected: Expected, pool: Pool, window: int) -> tuple[float, float, float] | None:
         """Return the loss over a window with its 95 % interval, of the series that lost; None below the floor.
@@ -282,6 +338,23 @@ class _Beside:
                 count[own] += numpy.isfinite(values)
         rows = numpy.flatnonzero(count)
         return rows, total[rows] / count[rows], count
+
+
+def _recorded(expected: Expected, pool: Pool) -> ndarray:
+    """Return the levels of the jobs of the baselines, each in units of a session to come, without that of its night."""
+    baseline, g = expected.baseline, expected.g[:, None]
+    levels = numpy.where((baseline.n >= METHOD.short)[:, None], baseline.deviations(baseline.sessions), math.nan)
+    known = [len(numpy.unique(pool.case[numpy.isfinite(session)])) >= _ENOUGH for session in levels.T]
+    levels = levels[:, numpy.array(known, bool)]
+    # a baseline is closer to its own mean than a session to come
+    levels = (levels - numpy.nanmedian(levels, axis=0)) * numpy.sqrt((1 + g) / numpy.maximum(1 - g, 0.5))
+    by_case = _by_case(pool, numpy.clip(levels, -METHOD.cut[0], METHOD.cut[0]), numpy.ones(len(levels)))
+    return by_case[numpy.isfinite(by_case)]
+
+
+def _at_least(count: int, of: int, share: float) -> float:
+    """Return the chance that at least `count` cases are counted, each with the chance `share`: a binomial tail."""
+    return sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count, of + 1))
 
 
 def _pooled(losses: ndarray, errors: ndarray) -> tuple[float, float, float]:

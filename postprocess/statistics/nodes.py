@@ -276,9 +276,9 @@ class _Beside:
                 rows.append((job, level, control))
             if table.night[job] == table.last:
                 tonight.append(float(table.loss[job]) - control)
-        job, levels, controls = numpy.array(rows).reshape(-1, 3).T
+        kept, levels, controls = numpy.array(rows).reshape(-1, 3).T
         cut = numpy.clip(levels, -METHOD.cut[1], METHOD.cut[1])
-        return cls(table, own, float(numpy.mean(tonight or [0.0])), job.astype(int), levels, cut, controls)
+        return cls(table, own, float(numpy.mean(tonight or [0.0])), kept.astype(int), levels, cut, controls)
 
     def most(self) -> tuple[float, int]:
         """Return the largest normal deviate of the loss over a window that tonight shows, and the window."""

@@ -54,6 +54,7 @@ class Product:
         self.rng = numpy.random.default_rng(1)
         self.ran = numpy.zeros((0, 4), int)
         self.ran_before: list[int] = []
+        self.recorded = numpy.zeros((0, 3), int)
 
     def share(self, n: float) -> float:
         """Return the budget of a night, as a share of the cases, for a baseline of `n` sessions."""
@@ -66,6 +67,8 @@ class Product:
     def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
         """Keep the baseline that `record propose` computes from these sessions."""
         of = self.layout
+        case, place, session = numpy.nonzero(nodes >= 0)
+        self.recorded = numpy.stack([session, case, nodes[case, place, session]], axis=1)
         there = numpy.isfinite(first)
         looks = [{}] * len(first) if self.looks is None else [{0: numpy.exp(row)} for row in self.looks]
         levels = estimate([
@@ -142,7 +145,7 @@ class Product:
             note(case, 0, nodes[case])
         while True:
             jobs = numpy.where(known[judged][..., None], self.history[judged], math.nan)
-            pool = Pool(of.case[judged], of.cases, self.ran, order, numpy.arange(of.cases), checks)
+            pool = Pool(of.case[judged], of.cases, self.ran, order, numpy.arange(of.cases), checks, self.recorded)
             answer = judge(baseline, jobs, pool, groups, budget)
             if not answer.more:
                 break

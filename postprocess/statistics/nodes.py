@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy
@@ -50,7 +50,8 @@ class Pool:
     `case`: the case of each of M series. `cases`: number of cases. `ran`: P x 4 numbers (night, case, job, node), one
     row for each node of each job; a night is an index of the sessions judged, tonight the last. `order`: rank of each
     case, drawn for the session. `alike`: a number of each case, equal for the cases of a node sweep that differ only in
-    their nodes. `jobs`: tonight's jobs that ran because a node is in doubt.
+    their nodes. `jobs`: tonight's jobs that ran because a node is in doubt. `recorded`: rows (session, case, node) of
+    the first jobs of the baseline; a session is an index of those of the baseline.
     """
 
     case: ndarray
@@ -59,6 +60,7 @@ class Pool:
     order: ndarray
     alike: ndarray
     jobs: Sequence[NodeJob] = ()
+    recorded: ndarray = field(default_factory=lambda: numpy.zeros((0, 3), int))
 
     def nodes_of(self, night: int) -> dict[int, tuple[int, ...]]:
         """Return case -> nodes of its first job in a night."""
@@ -85,8 +87,8 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
 
     `jobs`: M x W x J values of the last sessions. `asking`: how many of the usual questions may be asked.
     """
-    slow = Slow()
-    table = _Jobs.of(expected, jobs, pool)
+    slow, recorded = Slow(), _recorded(expected, pool)
+    table = _Jobs.of(expected, *_beyond_usual(expected, jobs, pool, recorded), recorded)
     nodes = numpy.unique(table.node[table.night[table.job] == table.last])
     if len(nodes) < 2:
         return slow
@@ -142,8 +144,8 @@ class _Jobs:
     recorded: ndarray
 
     @classmethod
-    def of(cls, expected: Expected, jobs: ndarray, pool: Pool) -> _Jobs:
-        """Return the jobs of a pool whose values are known."""
+    def of(cls, expected: Expected, jobs: ndarray, pool: Pool, recorded: ndarray) -> _Jobs:
+        """Return the jobs of a pool whose values are known; `recorded`: levels of the jobs of the baseline."""
         baseline, (_, nights, width) = expected.baseline, jobs.shape
         values = jobs.reshape(len(jobs), -1)
         if pool.jobs:
@@ -180,7 +182,7 @@ class _Jobs:
         of = pool.alike[case]
         return cls(
             night[there], of[there], case[there], level[there] / spread, loss[there], chosen[there], place[job[kept]],
-            node[kept], nights - 1, column[there], of_series, _recorded(expected, pool) / spread,
+            node[kept], nights - 1, column[there], of_series, recorded[numpy.isfinite(recorded)] / spread,
         )  # fmt: skip
 
     @property
@@ -341,15 +343,53 @@ class _Beside:
 
 
 def _recorded(expected: Expected, pool: Pool) -> ndarray:
-    """Return the levels of the jobs of the baselines, each in units of a session to come, without that of its night."""
+    """Return the levels of the jobs of the baselines, cases x N, without that of their night; NaN where not known."""
     baseline, g = expected.baseline, expected.g[:, None]
     levels = numpy.where((baseline.n >= METHOD.short)[:, None], baseline.deviations(baseline.sessions), math.nan)
     known = [len(numpy.unique(pool.case[numpy.isfinite(session)])) >= _ENOUGH for session in levels.T]
-    levels = levels[:, numpy.array(known, bool)]
+    centre = numpy.full(levels.shape[1], math.nan)
+    centre[known] = numpy.nanmedian(levels[:, known], axis=0)
     # a baseline is closer to its own mean than a session to come
-    levels = (levels - numpy.nanmedian(levels, axis=0)) * numpy.sqrt((1 + g) / numpy.maximum(1 - g, 0.5))
-    by_case = _by_case(pool, numpy.clip(levels, -METHOD.cut[0], METHOD.cut[0]), numpy.ones(len(levels)))
-    return by_case[numpy.isfinite(by_case)]
+    levels = (levels - centre) * numpy.sqrt((1 + g) / numpy.maximum(1 - g, 0.5))
+    return _by_case(pool, numpy.clip(levels, -METHOD.cut[0], METHOD.cut[0]), numpy.ones(len(levels)))
+
+
+def _beyond_usual(expected: Expected, jobs: ndarray, pool: Pool, recorded: ndarray) -> tuple[ndarray, Pool]:
+    """Return the jobs, and the pool with its own, each without what the slowest of its nodes usually loses."""
+    usual = _usual(pool, recorded)
+    if not usual:
+        return jobs, pool
+    sd, jobs, slowest = expected.baseline.sd, jobs.copy(), dict[tuple[int, int, int], float]()
+    for night, case, job, node in pool.ran.tolist():
+        slowest[night, case, job] = max(slowest.get((night, case, job), 0.0), usual.get(node, 0.0))
+    order = numpy.argsort(pool.case, kind='stable')
+    begin = numpy.searchsorted(pool.case[order], numpy.arange(pool.cases + 1))
+    for (night, case, job), loss in slowest.items():
+        own = order[begin[case] : begin[case + 1]]
+        jobs[own, night, job] += loss * sd[own]
+    chosen = [
+        job._replace(values=job.values + max(usual.get(node, 0.0) for node in job.nodes) * sd) for job in pool.jobs
+    ]
+    return jobs, replace(pool, jobs=chosen)
+
+
+def _usual(pool: Pool, recorded: ndarray) -> dict[int, float]:
+    """Return how much jobs on each node usually lose, in standard deviations of a series; only nodes that lose.
+
+    It is the mean loss on the node in the sessions of the baseline, shrunk to 0 as far as the means of all nodes
+    scatter by chance.
+    """
+    session, case, node = pool.recorded.T
+    losses = -recorded[case, session]
+    there = numpy.isfinite(losses)
+    if not there.any():
+        return {}
+    losses = losses[there] - losses[there].mean()
+    nodes, places, count = numpy.unique(node[there], return_inverse=True, return_counts=True)
+    means, chance = numpy.bincount(places, losses) / count, float(losses.var()) / count
+    between = max(float((means**2 - chance).mean()), 0.0)
+    usual = means * between / (between + chance) if between else numpy.zeros(len(nodes))
+    return {place: loss for place, loss in zip(nodes.tolist(), usual.tolist(), strict=True) if loss > 0}
 
 
 def _at_least(count: int, of: int, share: float) -> float:

@@ -149,13 +149,14 @@ def with_tonight(since: ndarray, rows: Sequence[ReferencedSeries]) -> ndarray:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The jobs of earlier sessions.
+    """The jobs of earlier sessions: of the baselines, `behind` them, and later ones.
 
     `recorded`: jobs of the sessions of the baselines, rows x N x jobs. `since`: jobs of the W `sessions` after them,
     rows x W x jobs.
     """
 
     sessions: Sequence[Session]
+    behind: Sequence[Session]
     recorded: ndarray
     since: ndarray
 
@@ -181,13 +182,14 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSerie
     chosen[-_SESSIONS:] = True
     if not chosen.any():
         nothing = numpy.full((len(rows), 0, 2), numpy.nan)
-        return Earlier([], nothing, nothing)
+        return Earlier([], [], nothing, nothing)
     which = which[:, chosen]
     sessions = [session for session, wanted in zip(earlier, chosen, strict=True) if wanted]
     values = _read(store, sessions, rows)
     behind, later = (which == 1).any(axis=0), (which == 2).any(axis=0)
     return Earlier(
         [session for session, is_later in zip(sessions, later, strict=True) if is_later],
+        [session for session, is_behind in zip(sessions, behind, strict=True) if is_behind],
         numpy.where((which == 1)[..., None], values, numpy.nan)[:, behind],
         numpy.where((which == 2)[..., None], values, numpy.nan)[:, later],
     )
@@ -207,10 +209,14 @@ class Cases:
     further: list[int]
 
 
-def cases_of(store: Store, session: Session, rows: Sequence[ReferencedSeries], before: Sequence[Session]) -> Cases:
+def cases_of(
+    store: Store, session: Session, rows: Sequence[ReferencedSeries], before: Sequence[Session],
+    behind: Sequence[Session] = (),
+) -> Cases:  # fmt: skip
     """Return where the jobs of `rows` ran, tonight and in the sessions `before`, of which the last ones count.
 
-    Of cases that ran on several nodes, as in a node sweep, only the jobs of tonight count.
+    Of cases that ran on several nodes, as in a node sweep, only the jobs of tonight count. `behind`: the sessions of
+    the baselines.
     """
     ids = list(dict.fromkeys(row.measured.case_id for row in rows))
     number_of = {case_id: number for number, case_id in enumerate(ids)}
@@ -235,21 +241,30 @@ def cases_of(store: Store, session: Session, rows: Sequence[ReferencedSeries], b
                 place += 1
     last = list(before[1 - METHOD.nights :])
     known = {str(case): min(numbers) for case, numbers in of_case.items() if len(numbers) == 1}
-    for job_before in store.select(_NODES, last) if last else ():
-        case = known.get(str(CaseId.from_row(job_before)))
-        if case is not None and job_before['job'] < MOST_JOBS:
-            night = len(before) - len(last) + job_before['night']
-            ran |= {
-                (night, case, job_before['job'], names.setdefault(node, len(names))) for node in job_before['nodes']
-            }
+    skipped = len(before) - len(last)
+    ran |= {(night + skipped, case, job, node) for night, case, job, node in _ran_in(store, last, known, names)}
+    recorded = _ran_in(store, behind, known, names) if len(names) > 1 else set()
     further = {row['night']: row['further'] for row in store.select(_FURTHER, last)} if last else {}
     draw = numpy.random.default_rng(int(hashlib.sha256(session.session.encode()).hexdigest()[:12], 16))
     pool = Pool(
         numpy.array([number_of[row.measured.case_id] for row in rows]), len(ids),
         numpy.array(sorted(ran), int).reshape(-1, 4), draw.permutation(len(ids)), alike,
         [NodeJob(nodes, own, values) for (nodes, own, _), values in jobs.items()],
+        numpy.array(sorted((night, case, node) for night, case, job, node in recorded if not job), int).reshape(-1, 3),
     )  # fmt: skip
     return Cases(ids, list(names), pool, [further.get(night, 0) for night in range(len(last))])
+
+
+def _ran_in(
+    store: Store, sessions: Sequence[Session], known: dict[str, int], names: dict[str, int]
+) -> set[tuple[int, int, int, int]]:
+    """Return (night, case, job, node) of the jobs of some sessions; `known`: cases that count; adds to `names`."""
+    return {
+        (job['night'], known[case], job['job'], names.setdefault(node, len(names)))
+        for job in (store.select(_NODES, sessions) if sessions else ())
+        if (case := str(CaseId.from_row(job))) in known and job['job'] < MOST_JOBS
+        for node in job['nodes']
+    }
 
 
 _NODES = """

@@ -45,7 +45,7 @@ def judge_together(
     jobs = gather.with_tonight(earlier.since, rows)
     curves = gather.curves_of(rows, gather.sizes_of(cases))
     groups, names = gather.groups_of(rows, curves)
-    where = gather.cases_of(store, session, rows, earlier.sessions)
+    where = gather.cases_of(store, session, rows, earlier.sessions, earlier.behind)
     baseline = gather.baseline_of(rows, earlier.recorded, gather.weights_of(rows, curves))
     if share is None:
         share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]

@@ -80,6 +80,16 @@ def test_each_job_stands_with_its_nodes_of_tonight_and_of_the_nights_before():
     assert str(first) == str([20.0, *[NAN] * 4]) and str(second) == str([NAN, 30.0, *[NAN] * 3])
 
 
+def test_the_nodes_of_the_first_jobs_of_the_baseline_stand_in_the_order_of_its_sessions():
+    rows = [row(7, 'A', ['n1'], (1.0, '', ['n1'], 7)), row(8, 'B', ['n2'], (3.0, '', ['n2'], 8))]
+    known = store([(0, 'A', 0, ['n2']), (1, 'B', 0, ['n1', 'n3']), (1, 'B', 1, ['n4']), (0, 'gone', 0, ['n1'])])
+    found = cases_of(known, SESSION, rows, [], TWO)
+    assert sorted((night, case, found.names[node]) for night, case, node in found.pool.recorded.tolist()) == [
+        (0, 0, 'n2'), (1, 1, 'n1'), (1, 1, 'n3'),
+    ]  # fmt: skip
+    assert not cases_of(known, SESSION, rows, []).pool.recorded.size
+
+
 def test_the_order_of_a_session_is_always_the_same():
     """SHA-256 of ``night09`` begins with 455022e35668: the seed of numpy's PCG64, by which the order is drawn."""
     rows = [row(case, f'C{case}', ['n1', 'n2']) for case in range(8)]

@@ -379,6 +379,52 @@ def test_a_node_that_is_well_tonight_is_not_slow_however_slow_it_was():
     assert not judged(jobs, ran).slow.loss
 
 
+def in_even_cases(loss, slow_jobs=0.0):
+    """Eight cases on seven nodes for eight nights: the even cases lose `loss` on node 3, and some single jobs 10 %.
+
+    Tonight each of these ran again on another node, and was well.
+    """
+    again = [(case, [6]) for case in (0, 2, 4, 6) if (case + 7) % 6 == 3]
+    jobs, ran = nights_on(lambda night, case: [(case + night) % 6], 3, 0.0, sessions=8, reruns=again)
+    single = numpy.random.default_rng(4).random((8, 8)) < slow_jobs
+    for night, case, job, node in ran:
+        own = slice(8 * case, 8 * case + 8)
+        jobs[own, night, job] -= loss * (node == 3 and case % 2 == 0) + 0.1 * (job == 0 and single[night, case])
+    return jobs, ran
+
+
+def test_a_node_that_is_slow_in_half_of_its_cases_is_named_with_the_loss_of_these():
+    """As one that lost memory bandwidth and keeps its Flop rate."""
+    jobs, ran = in_even_cases(0.1)
+    tonight = {case for night, case, _, node in ran if night == 7 and node == 3}
+    asked = judged(jobs, ran)
+    named = judged(jobs, ran, [job_on(3, case, 0.1 * (case % 2 == 0)) for case in range(8) if case not in tonight])
+    assert list(named.slow.loss) == [3], asked.more
+    loss, low, high, _ = named.slow.loss[3]
+    assert low < 0.1 < high and loss == pytest.approx(0.1, abs=0.01)
+
+
+def test_slow_single_jobs_accuse_no_node_where_they_are_usual():
+    assert not judged(*in_even_cases(0.0, slow_jobs=0.2)).slow.loss
+
+
+def test_a_node_that_is_as_slow_as_while_the_baseline_was_recorded_is_not_named():
+    recorded = 0.01 * numpy.random.default_rng(9).standard_normal((64, 10))
+    where = [(night, case, (case + night) % 4) for night in range(10) for case in range(8)]
+    for night, case, node in where:
+        recorded[8 * case : 8 * case + 8, night] -= 0.03 * (node == 2)
+    of = baseline(64, cv=0.015, sessions=recorded - recorded.mean(axis=1, keepdims=True))
+    jobs, ran = nights_on(lambda night, case: [(case + night) % 4], 2, 0.03, sessions=4)
+    jobs -= recorded.mean()
+    checks = [job_on(2, case, 0.02) for case in range(5)]
+    known = replace(pool(64, ran, checks), recorded=numpy.array(where))
+    assert list(judge(of, jobs, pool(64, ran, checks)).slow.loss) == [2], 'so slow that it would be named'
+    assert not judge(of, jobs, known).slow.loss
+    jobs[:, -1, 0][numpy.isin(numpy.arange(64) // 8, [c for n, c, _, h in ran if n == 3 and h == 2])] -= 0.1
+    later = replace(known, jobs=[job_on(2, case, 0.12) for case in range(5)])
+    assert list(judge(of, jobs, later).slow.loss) == [2], 'it became slower'
+
+
 @pytest.mark.parametrize('loss', [0.02, 0.06])
 def test_neither_a_loss_of_the_site_nor_one_of_some_cases_accuses_a_node(loss):
     several = nights_on(lambda night, case: [(case + night) % 4], -1, loss, sessions=3, cases=range(8))

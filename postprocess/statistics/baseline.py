@@ -97,6 +97,20 @@ class Expected:
         baseline = self.baseline
         return numpy.sqrt((baseline.df * baseline.variance + squares) / (baseline.df + more) * (v + self.g))
 
+    def is_at_level(self, values: ndarray) -> ndarray:
+        """Return True for each of M x W values at a low level that already occurs in the baseline of its series.
+
+        Example: a second mode of the machine. A low level is one session far below the mean, or several sessions less
+        far.
+        """
+        baseline, (far, less_far, near) = self.baseline, METHOD.level
+        z = baseline.deviations(baseline.sessions)
+        low = z < -less_far
+        low &= (low.sum(axis=1, keepdims=True) > 1) | (z < -far)
+        least = numpy.where(low, baseline.sessions, math.inf).min(axis=1, initial=math.inf) - near * baseline.sd
+        most = numpy.where(low, baseline.sessions, -math.inf).max(axis=1, initial=-math.inf) + near * baseline.sd
+        return (values >= least[:, None]) & (values <= most[:, None])
+
     @cached_property
     def worst(self) -> float:
         """How far the worst session of all baselines is below its mean, in standard deviations.

@@ -33,6 +33,10 @@ class Method:
     near: float = _constant(0.9, 'part of the floor from which on a loss counts, as estimates scatter')
     short: int = _constant(5, "sessions of a baseline that say little of a series' own spread")
     long: int = _constant(30, 'sessions beyond which more do not sharpen a baseline')
+    level: tuple[float, float, float] = _constant(
+        (7.0, 4.0, 3.0),
+        'a lower level of the baseline: standard deviations of one session, of two; distance of tonight from it',
+    )
     cut: tuple[float, float] = _constant(
         (3.0, 2.0),
         'standard deviations at which a session in a window or a series is cut; a job in the evidence against a node',

@@ -36,6 +36,7 @@ _MANY_CASES = 8  # fewest cases whose median is that of the site
 _CREDIT = 6  # sessions whose further jobs a first session may use: so 20 sessions hold the budget
 _HERE = 2  # further jobs that decide whether a series lost on one node only
 _DECIDE = METHOD.looks[-2:]  # further jobs that decide
+_LEVEL = 3  # nights in a row at a low level of the baseline that are a loss
 _SURE = 4  # jobs of a session of which the mean has no tail of single slow jobs
 _LARGE = 3.0  # normal deviate of a doubt that is rarely noise
 _A_CASE = 2  # mean number of further jobs of a healthy case in doubt
@@ -273,16 +274,19 @@ class _Night:
         first_only[:, -1, 1:] = numpy.nan
         self.red_at = uppers(_TONIGHT / 4 * of.shares)
         self.lasting_at = uppers(_LASTING / len(METHOD.windows) * of.shares)
+        recent = expected.is_at_level(jobs[:, -_LEVEL:, 0])
+        # a level of the baseline is no loss, unless it lasts
+        at_level = recent[:, -1] & ~(recent.all(axis=1) & (recent.shape[1] == _LEVEL))
         early = list(_windows(expected, first_only, weather))
         self.doubt = self._doubt(early)
         known, _ = self._lasting(early)
-        self.asked = (common.asks | (self.doubt > upper(METHOD.doubt))) & ~self.explained & ~known
+        self.asked = (common.asks | (self.doubt > upper(METHOD.doubt))) & ~self.explained & ~known & ~at_level
         self.looks = _looks(expected, jobs)
         self.tonight, self.waits, self.last = self._decide()
         self.tonight |= self._alone()
         self.over, self.window = self._lasting(list(_windows(expected, jobs, weather)))
         self.waits = numpy.where(self.over, 0, self.waits)
-        self.lasting = self.over & ~self.explained
+        self.lasting = self.over & ~self.explained & ~at_level
         # a group that lost confirms the loss of each of its series that is in doubt
         self.of_group = common.explained & (self.doubt > upper(METHOD.doubt))
         self.there, self.loss_there, self.wants_there = self._on_its_node(pool.nodes_of(jobs.shape[1] - 1))

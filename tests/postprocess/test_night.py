@@ -300,6 +300,23 @@ def test_a_loss_in_common_beside_a_larger_one_of_few_is_found():
     assert low > 0 and loss == pytest.approx(0.021) and high < 0.04
 
 
+def at_a_level(sessions, nights):
+    """The first series has these sessions in its baseline, and loses 10 % on so many nights, in all jobs."""
+    recorded = 0.01 * numpy.random.default_rng(3).standard_normal((M, 10))
+    recorded[0, : len(sessions)] = sessions
+    of = baseline(sessions=recorded)
+    return answer(*[noisy(0.0, 1)] * 3, *[noisy(0.1, 9)] * nights, of=of)
+
+
+def test_a_low_level_of_the_baseline_is_no_loss_until_the_third_night_in_a_row():
+    assert at_a_level([], 1).red[0]
+    for seen in ([-0.1], [-0.06, -0.09]):
+        assert not at_a_level(seen, 2).red[0] and not any(more.case == 0 for more in at_a_level(seen, 2).more)
+        assert at_a_level(seen, 3).red[0]
+    assert at_a_level([-0.06], 1).red[0], 'one session, not far enough below'
+    assert at_a_level([-0.2], 1).red[0], 'another level'
+
+
 # Nodes of a pool
 
 

@@ -107,6 +107,8 @@ class Expected:
         z = baseline.deviations(baseline.sessions)
         low = z < -less_far
         low &= (low.sum(axis=1, keepdims=True) > 1) | (z < -far)
+        # where most sessions are low, a person has set the level above them
+        low &= 2 * low.sum(axis=1, keepdims=True) < numpy.isfinite(z).sum(axis=1, keepdims=True)
         least = numpy.where(low, baseline.sessions, math.inf).min(axis=1, initial=math.inf) - near * baseline.sd
         most = numpy.where(low, baseline.sessions, -math.inf).max(axis=1, initial=-math.inf) + near * baseline.sd
         return (values >= least[:, None]) & (values <= most[:, None])

@@ -313,6 +313,7 @@ def test_a_low_level_of_the_baseline_is_no_loss_until_the_third_night_in_a_row()
     for seen in ([-0.1], [-0.06, -0.09]):
         assert not at_a_level(seen, 2).red[0] and not any(more.case == 0 for more in at_a_level(seen, 2).more)
         assert at_a_level(seen, 3).red[0]
+    assert at_a_level([-0.1] * 6, 1).red[0], 'a person has set the level above what was recorded'
     assert at_a_level([-0.06], 1).red[0], 'one session, not far enough below'
     assert at_a_level([-0.2], 1).red[0], 'another level'
 

@@ -197,7 +197,7 @@ def test_every_script_on_a_page_of_users_starts_with_what_the_nightly_run_instal
 #: Commands that read results; the others ask, measure, change a baseline or list the cases of all sites.
 READING = re.compile(
     r'plumbline (compare|export|fleet|incidents( show .*)?$|plan|report|status|store check|trend|tables'
-    r'|sites( \S+)?( --check)?$)'
+    r'|sites( [^-\s]\S*)?( --check)?$)'
 )
 
 

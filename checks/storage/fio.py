@@ -72,8 +72,10 @@ class LocalDisk(StorageBenchmark):
     size, nodes = 'nightly', 1
 
     def supports(self, topology):
-        kind = FILE_SYSTEM_KINDS.get(getattr(topology.file_systems.get(self.file_system), 'kind', None))
-        return bool(kind and kind.direct and not kind.on_all_nodes) and super().supports(topology)
+        if not super().supports(topology):
+            return False
+        kind = FILE_SYSTEM_KINDS[topology.file_systems[self.file_system].kind]
+        return kind.direct and not kind.on_all_nodes and not kind.own_cache  # which O_DIRECT may not pass by
 
     def placement_of_node(self):
         return one_rank_on(self.topology.cpu_of_core[:1])

@@ -2,7 +2,8 @@
 """fio: bandwidth, rate and latency of a disk of the node, with O_DIRECT and many requests in flight."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
@@ -25,33 +26,37 @@ PATTERNS = {  # the first one makes the file
 }
 
 
-def job_of(output: str) -> dict:
+def job_of(output: str) -> dict[str, Any]:
     """Return the only job of fio's JSON, behind its warnings. Raises NotMeasured."""
     try:
         (job,) = json.loads(output[output.index('{') :])['jobs']
+        return dict(job)
     except (ValueError, KeyError, TypeError):
         raise NotMeasured('it is no JSON of fio with one job') from None
-    return job
 
 
-def metrics_of(pattern: str) -> Iterator[Metric]:
-    """Yield what a pattern measures: of large requests the bandwidth, of small ones their rate and latency."""
+def number(pattern: str, *keys: str) -> Callable[[str], Iterator[OutputRow]]:
+    """Return the function that reads the number of a pattern's direction at these keys."""
 
-    def number(*keys: str):
-        def read(output: str) -> Iterator[OutputRow]:
-            value = job_of(output)['write' if 'write' in pattern else 'read']
-            for key in keys:
-                value = value.get(key, {}) if isinstance(value, dict) else {}
-            yield OutputRow({}, value if isinstance(value, int | float) else 'nothing')
+    def read(output: str) -> Iterator[OutputRow]:
+        value: Any = job_of(output).get('write' if 'write' in pattern else 'read')
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        yield OutputRow({}, value if isinstance(value, int | float) else 'no number')
 
-        return read
+    return read
 
-    own = {'dims': {'pattern': pattern}, 'run': pattern}
+
+def metrics_of(pattern: str) -> list[Metric]:
+    """Return what a pattern measures: of large requests the bandwidth, of small ones their rate and latency."""
+    at = {'pattern': pattern}
     if not pattern.startswith('rand'):
-        yield Metric('bandwidth', 'MB/s', 'higher', number('bw_bytes'), scale=1e-6, **own)
-    else:
-        yield Metric('operations', 'ops/s', 'higher', number('iops'), **own)
-        yield Metric('latency_p99', 'us', 'lower', number('clat_ns', 'percentile', '99.000000'), scale=1e-3, **own)
+        return [Metric('bandwidth', 'MB/s', 'higher', number(pattern, 'bw_bytes'), at, scale=1e-6, run=pattern)]
+    slowest = number(pattern, 'clat_ns', 'percentile', '99.000000')
+    return [
+        Metric('operations', 'ops/s', 'higher', number(pattern, 'iops'), at, run=pattern),
+        Metric('latency_p99', 'us', 'lower', slowest, at, scale=1e-3, run=pattern),
+    ]
 
 
 @rfm.simple_test
@@ -92,4 +97,4 @@ class LocalDisk(StorageBenchmark):
         self.estimate(3 * SIZE / SLOW + 2 * SECONDS)
 
     def sanity_faults(self, run):
-        return [f'fio ended with error {error}'] if (error := job_of(run.output)['error']) else []
+        return [f'fio ended with error {error}'] if (error := job_of(run.output).get('error')) else []

@@ -258,6 +258,8 @@ class Night:
             write_text(killed.report, json.dumps(killed.content()))
             why = f'killed after {len(done)} of {killed.expected} cases, and the next session did not resume it'
             self._store(killed, [Problem(why)])
+        elif all(case['result'] == 'abort' for case in cases_in(killed.content())):
+            killed.report.unlink(missing_ok=True)  # of what was ended before its first case did, it says nothing
         killed.forget()
         return None, set()
 

@@ -2,8 +2,7 @@
 """Store, judge and show a session.
 
 Each step runs in a process of its own: a crash, also of a library, loses only its own result, and a command that waits
-hours for ReFrame does not hold the memory of the store. The steps import what they need themselves. Shared libraries
-are loaded once, by a server that forks for each step.
+hours for ReFrame does not hold the memory of the store. The steps import what they need themselves.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from plumbline.errors import InputError, SiteError
 from plumbline.problems import Problem
-from plumbline.signals import Signalled, ignore
+from plumbline.signals import ENDING, Signalled, ignore
 from postprocess.incidents import FAILING
 
 if TYPE_CHECKING:
@@ -34,9 +33,7 @@ if TYPE_CHECKING:
     from postprocess.results.store import Store
     from postprocess.verdicts.verdict import Again, VerdictName
 
-# a fork of this process would copy locks that its threads hold; the server has no threads
-_PROCESSES = multiprocessing.get_context('forkserver')
-_PROCESSES.set_forkserver_preload(['postprocess.history.digest', 'postprocess.report.page'])
+_PROCESSES = multiprocessing.get_context('spawn')  # a fork would copy locks that threads of this process hold
 
 _READING = 5.0  # seconds for reading files of the store each night; a year's files take less
 
@@ -100,8 +97,7 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
         receiver, sender = _PROCESSES.Pipe(duplex=False)
         process = _PROCESSES.Process(target=_answer, args=(sender, call, args, kwargs))
         try:
-            _start_server()
-            process.start()
+            _start(process)
             sender.close()
             answer = receiver.recv()
         except Signalled:  # files are written completely or not at all
@@ -111,8 +107,6 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
             raise
         except EOFError:
             time.sleep(0.1)  # a signal to the process group also reaches this process
-            if not process.pid:  # the server got the signal
-                raise CrashError(f'{function.__name__.strip("_")}: no process could be started') from None
             process.join()
             code = process.exitcode or 0
             how = f'by {signal.Signals(-code).name}' if code < 0 else 'with the traceback above'
@@ -125,12 +119,11 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
     return call
 
 
-def _start_server() -> None:
-    """Start the server, unless it runs, with Ctrl-C blocked: it ignores it only after it has loaded the libraries."""
-    resource_tracker.ensure_running()  # the server starts it first, and it unblocks Ctrl-C
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _start(process: BaseProcess) -> None:
+    """Start a process with signals blocked: while it loads what `_answer` needs, it does not ignore them yet."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        forkserver.ensure_running()
+        process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 

@@ -391,6 +391,15 @@ def test_what_a_person_ended_is_no_fault_and_goes_on(world, capsys):
     assert json.loads(content['session_info']['plumbline_narrowed_by']) == ['ended by a person']
 
 
+@each_row('result, is_kept', [('abort', False), ('fail', True)])
+def test_what_was_ended_before_its_first_case_did_leaves_no_report(result, is_kept, world):
+    session = killed(world)
+    session.report.write_text(json.dumps({'session_info': {}, 'runs': [{'testcases': [case('a', result)]}]}))
+    assert night_of(world)._resumed(WHOLE) == (None, set()) and world.stored == []
+    assert session.report.exists() is is_kept
+    session.report.unlink(missing_ok=True)
+
+
 @each_row('number, by_a_person', [(signal.SIGINT, True), (signal.SIGTERM, False)])
 def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, world, monkeypatch):
     night, session = night_of(world, '--no-provision'), killed(world, case('a'))

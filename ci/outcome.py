@@ -166,12 +166,12 @@ def plan(
 
     `places`: (partition, environ, name) of each case that may run -> its estimated seconds. Raises InputError.
     """
-    from postprocess.history.plan import NothingKnown, Place
+    from postprocess.history.plan import CaseName, NothingKnown
     from postprocess.history.plan import plan as planned
     from postprocess.results.store import Store
 
     try:
-        known = {Place(*place): seconds for place, seconds in places.items()}
+        known = {CaseName(*place): seconds for place, seconds in places.items()}
         night = planned(Store(results), site, minutes, nodes, places=known)
     except NothingKnown as why:
         return str(why)
@@ -254,7 +254,7 @@ def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = No
 
 
 @dataclass(frozen=True)
-class Change:
+class PairsOutcome:
     """The result of comparing pairs of sessions: table with summary, exit code, and the cases not yet decided.
 
     Each case is (partition, environ, name) as ReFrame names them. `worst`: the metric that lost most for certain, and
@@ -273,7 +273,7 @@ class Change:
 @isolated
 def compare_pairs(
     results: Path, pairs: Sequence[tuple[str, str]], smallest: float, only: Collection[SeriesId] = ()
-) -> Change:
+) -> PairsOutcome:
     """Compare the sessions before and after a change, in the series `only`, all of them by default.
 
     `smallest`: the share of performance whose loss matters.
@@ -294,7 +294,7 @@ def compare_pairs(
     loaded = [{value for name, value in of_job if name.startswith('preloaded_')} for of_job in facts]
     preloaded = frozenset(set.intersection(*loaded)) if loaded else frozenset()
     table, wrong = comparison(compared).render('table'), worse_in_words(compared.counts)
-    return Change(table, compared.exit_code, undecided, worst, preloaded, wrong)
+    return PairsOutcome(table, compared.exit_code, undecided, worst, preloaded, wrong)
 
 
 def look_back(results: Path, uuid: str) -> LookBack:

@@ -262,7 +262,7 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
     monkeypatch.setattr(pairs, 'compare_pairs', compare_pairs)
     monkeypatch.setattr(verdicts, 'comparison', lambda found: SimpleNamespace(render=lambda form: f'a {form}'))
     found = outcome.compare_pairs.__wrapped__('r', [('a', 'b'), ('c', 'd')], 0.05)
-    assert found == outcome.Change(
+    assert found == outcome.PairsOutcome(
         'a table',
         1,
         frozenset({('p', 'e', 'b')}),

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ci import command, outcome
 from ci.command import duration, positive
-from ci.session import Case, Content, Entry, PlannedSession, Selection, case_of, cases_in, left_out
+from ci.session import Case, CaseSelection, Content, Entry, PlannedSession, case_of, cases_in, left_out
 from ci.slurm_nodes import slurm_partitions
 from plumbline import settings
 from plumbline.errors import InputError
@@ -103,9 +103,9 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
 
 def measure(
     site: Site, arguments: argparse.Namespace, results: Path, only: Collection[SeriesId] = ()
-) -> outcome.Change:
+) -> outcome.PairsOutcome:
     """Return what became of the series `only`, of all by default, once that is decided; say each step."""
-    selection = Selection(site.name, arguments.mode, tuple(arguments.selection))
+    selection = CaseSelection(site.name, arguments.mode, tuple(arguments.selection))
     cases, problems = selection.list_cases()
     if not cases:
         raise InputError('no case can run here')
@@ -120,7 +120,7 @@ def measure(
     deadline = time.monotonic() + arguments.duration
     pairs: list[tuple[str, str]] = []
     nodes: dict[Case, list[str]] = {}
-    undecided, change = None, outcome.Change('', 3, frozenset())
+    undecided, change = None, outcome.PairsOutcome('', 3, frozenset())
     for number in range(1, arguments.rounds + 1):
         began, uuids = time.monotonic(), {}
         # Each state is first in turn, so that a drift slows both alike

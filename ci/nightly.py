@@ -28,7 +28,7 @@ from ci import cleanup, command, notify, outcome, planned
 from ci.command import duration
 from ci.process import Ended, owner_of
 from ci.rerun import complete, look_again, rerun
-from ci.session import Case, Content, PlannedSession, Selection, case_of, cases_in, cut_short, failed, runs_here
+from ci.session import Case, CaseSelection, Content, PlannedSession, case_of, cases_in, cut_short, failed, runs_here
 from ci.slurm_nodes import Nodes
 from plumbline import settings
 from plumbline.checkout import checks_of
@@ -54,7 +54,7 @@ def main() -> int:
     addresses = notify.take_addresses()
     silence = command.Silence()
     with silence if arguments.quiet else contextlib.nullcontext():
-        night = Night(arguments)
+        night = NightlyRun(arguments)
 
         def work() -> int:
             night.clear_artifacts()  # first of all: an error may end this run later
@@ -128,7 +128,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     return given
 
 
-class Night:
+class NightlyRun:
     """One nightly run. `needs_attention`: the history shows something new, even if all metrics are ok."""
 
     def __init__(self, arguments: argparse.Namespace):
@@ -154,7 +154,7 @@ class Night:
         if self.arguments.max_wait:
             words.append(f'-Smax_pending_time={self.arguments.max_wait}s')
         try:
-            code = self._measure(Selection(site.name, mode, tuple(words)))
+            code = self._measure(CaseSelection(site.name, mode, tuple(words)))
         except Signalled as told:  # between two runs of ReFrame
             if told.exit_code == INTERRUPTED and (session := PlannedSession.unfinished(results)):
                 session.ended_by = signal.SIGINT
@@ -167,7 +167,7 @@ class Night:
         cleanup.tidy(results, self.arguments.keep_days, self.arguments.evidence * 2**30)
         return code
 
-    def _measure(self, selection: Selection) -> int:
+    def _measure(self, selection: CaseSelection) -> int:
         busy = Busy()
         named, problems = selection.list_cases()
         if runs_here(self.site) and settings.BUSY.get() is None:  # one number for all jobs of the session
@@ -240,7 +240,7 @@ class Night:
             for name in ('report.html', 'verdicts.md', 'verdicts.xml'):
                 (folder / name).unlink(missing_ok=True)
 
-    def _resumed(self, selection: Selection) -> tuple[PlannedSession | None, set[Case]]:
+    def _resumed(self, selection: CaseSelection) -> tuple[PlannedSession | None, set[Case]]:
         """Return a killed session and its finished cases if it can be resumed; otherwise store it and return None."""
         killed = PlannedSession.unfinished(self.results)
         done = killed.done() if killed else set()
@@ -258,6 +258,8 @@ class Night:
             write_text(killed.report, json.dumps(killed.content()))
             why = f'killed after {len(done)} of {killed.expected} cases, and the next session did not resume it'
             self._store(killed, [Problem(why)])
+        elif all(case['result'] == 'abort' for case in cases_in(killed.content())):
+            killed.report.unlink(missing_ok=True)  # of what was ended before its first case did, it says nothing
         killed.forget()
         return None, set()
 
@@ -276,7 +278,7 @@ class Night:
         for sentence in outcome.store(self.results, session.report, session.expected, problems, self.site.name):
             print(f'plumbline: {sentence}', flush=True)
 
-    def _nothing_ran(self, session: PlannedSession, ended: Ended, empty: Selection | None) -> int:
+    def _nothing_ran(self, session: PlannedSession, ended: Ended, empty: CaseSelection | None) -> int:
         """Print why nothing was measured; return exit code 1. `empty`: the selection, if it holds no case."""
         for problem in self.problems:
             print(f'plumbline: {problem}', file=sys.stderr)

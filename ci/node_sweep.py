@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ci import command, outcome
 from ci.command import duration, positive
-from ci.session import Case, Content, PlannedSession, Selection, cases_in
+from ci.session import Case, CaseSelection, Content, PlannedSession, cases_in
 from ci.slurm_nodes import (
     access_options,
     ask,
@@ -31,7 +31,7 @@ from ci.slurm_nodes import (
     reservation_of,
     slurm_partitions,
 )
-from ci.sweep import PART, STATE, Part, Sweep, part_ended
+from ci.sweep import PART, STATE, Allocation, Sweep, part_ended
 from plumbline import settings
 from plumbline.errors import InputError, expected_one_of
 from plumbline.files import write_text
@@ -95,7 +95,7 @@ class NodeSweep:
         self.site, self.arguments, self.results, self.time_limit = site, arguments, results, arguments.time_limit
         self.partition = partition_of(site, arguments.partition)
         self.place = f'{site.name}:{self.partition.name}'
-        self.selection = Selection(self.place, arguments.mode, tuple(arguments.selection), ('node_sweep',))
+        self.selection = CaseSelection(self.place, arguments.mode, tuple(arguments.selection), ('node_sweep',))
         self.max_nodes = arguments.max_nodes
         self.problems: list[Problem] = []  # what went wrong outside the cases
         self.stopped = False  # whether a signal ended it
@@ -194,7 +194,7 @@ class NodeSweep:
 
     def _measure(self, nodes: list[str], cases: list[Case] | None) -> str:
         """Run the cases on some nodes; return why the node sweep must end here, empty if it may go on."""
-        part = Part(PlannedSession.new(self.results, self.selection, 0), nodes, cases, round=self.sweep.round)
+        part = Allocation(PlannedSession.new(self.results, self.selection, 0), nodes, cases, round=self.sweep.round)
         self.sweep.parts.append(part)
         self.sweep.remember(self.results)
         try:
@@ -206,7 +206,7 @@ class NodeSweep:
             self.problems.append(part_ended(len(nodes), part.why))
         return part.why if self.stopped else ''
 
-    def _hold_and_run(self, part: Part) -> str:
+    def _hold_and_run(self, part: Allocation) -> str:
         """Run ReFrame in an allocation of the nodes; return why it ended before all cases had run, or nothing."""
         session, nodes = part.session, part.nodes
         stage = session.stage(PART)

@@ -2,8 +2,7 @@
 """Store, judge and show a session.
 
 Each step runs in a process of its own: a crash, also of a library, loses only its own result, and a command that waits
-hours for ReFrame does not hold the memory of the store. The steps import what they need themselves. Shared libraries
-are loaded once, by a server that forks for each step.
+hours for ReFrame does not hold the memory of the store. The steps import what they need themselves.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from plumbline.errors import InputError, SiteError
 from plumbline.problems import Problem
-from plumbline.signals import Signalled, ignore
+from plumbline.signals import ENDING, Signalled, ignore
 from postprocess.incidents import FAILING
 
 if TYPE_CHECKING:
@@ -34,9 +33,7 @@ if TYPE_CHECKING:
     from postprocess.results.store import Store
     from postprocess.verdicts.verdict import Again, VerdictName
 
-# a fork of this process would copy locks that its threads hold; the server has no threads
-_PROCESSES = multiprocessing.get_context('forkserver')
-_PROCESSES.set_forkserver_preload(['postprocess.history.digest', 'postprocess.report.page'])
+_PROCESSES = multiprocessing.get_context('spawn')  # a fork would copy locks that threads of this process hold
 
 _READING = 5.0  # seconds for reading files of the store each night; a year's files take less
 
@@ -100,8 +97,7 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
         receiver, sender = _PROCESSES.Pipe(duplex=False)
         process = _PROCESSES.Process(target=_answer, args=(sender, call, args, kwargs))
         try:
-            _start_server()
-            process.start()
+            _start(process)
             sender.close()
             answer = receiver.recv()
         except Signalled:  # files are written completely or not at all
@@ -111,8 +107,6 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
             raise
         except EOFError:
             time.sleep(0.1)  # a signal to the process group also reaches this process
-            if not process.pid:  # the server got the signal
-                raise CrashError(f'{function.__name__.strip("_")}: no process could be started') from None
             process.join()
             code = process.exitcode or 0
             how = f'by {signal.Signals(-code).name}' if code < 0 else 'with the traceback above'
@@ -125,12 +119,11 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
     return call
 
 
-def _start_server() -> None:
-    """Start the server, unless it runs, with Ctrl-C blocked: it ignores it only after it has loaded the libraries."""
-    resource_tracker.ensure_running()  # the server starts it first, and it unblocks Ctrl-C
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _start(process: BaseProcess) -> None:
+    """Start a process with signals blocked: while it loads what `_answer` needs, it does not ignore them yet."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        forkserver.ensure_running()
+        process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
@@ -173,12 +166,12 @@ def plan(
 
     `places`: (partition, environ, name) of each case that may run -> its estimated seconds. Raises InputError.
     """
-    from postprocess.history.plan import NothingKnown, Place
+    from postprocess.history.plan import CaseName, NothingKnown
     from postprocess.history.plan import plan as planned
     from postprocess.results.store import Store
 
     try:
-        known = {Place(*place): seconds for place, seconds in places.items()}
+        known = {CaseName(*place): seconds for place, seconds in places.items()}
         night = planned(Store(results), site, minutes, nodes, places=known)
     except NothingKnown as why:
         return str(why)
@@ -261,7 +254,7 @@ def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = No
 
 
 @dataclass(frozen=True)
-class Change:
+class PairsOutcome:
     """The result of comparing pairs of sessions: table with summary, exit code, and the cases not yet decided.
 
     Each case is (partition, environ, name) as ReFrame names them. `worst`: the metric that lost most for certain, and
@@ -280,7 +273,7 @@ class Change:
 @isolated
 def compare_pairs(
     results: Path, pairs: Sequence[tuple[str, str]], smallest: float, only: Collection[SeriesId] = ()
-) -> Change:
+) -> PairsOutcome:
     """Compare the sessions before and after a change, in the series `only`, all of them by default.
 
     `smallest`: the share of performance whose loss matters.
@@ -301,7 +294,7 @@ def compare_pairs(
     loaded = [{value for name, value in of_job if name.startswith('preloaded_')} for of_job in facts]
     preloaded = frozenset(set.intersection(*loaded)) if loaded else frozenset()
     table, wrong = comparison(compared).render('table'), worse_in_words(compared.counts)
-    return Change(table, compared.exit_code, undecided, worst, preloaded, wrong)
+    return PairsOutcome(table, compared.exit_code, undecided, worst, preloaded, wrong)
 
 
 def look_back(results: Path, uuid: str) -> LookBack:

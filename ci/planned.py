@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci import outcome
 from ci.progress import Seconds
-from ci.session import Case, PlannedSession, Selection
+from ci.session import Case, CaseSelection, PlannedSession
 from ci.sweep import Sweep
 
 NARROWED = 'minutes'  # beginning of the entry of such a night in `Selection.narrowed_by`
@@ -17,7 +17,7 @@ _RECORDED = 'plumbline_plan'  # key in `session_info`
 
 
 def choose(
-    results: Path, site: str, selection: Selection, cases: Mapping[Case, str], minutes: float, nodes: int | None
+    results: Path, site: str, selection: CaseSelection, cases: Mapping[Case, str], minutes: float, nodes: int | None
 ) -> dict[Case, str]:
     """Return the chosen ones of `cases` with the reason of each; print why and return nothing if none can be planned.
 

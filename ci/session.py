@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One run of ReFrame: command line, files, time budget, resumption, and what it measured even when it was killed.
 
-    selection = Selection('mysite', 'nightly', ('-n', '^Osu'))
+    selection = CaseSelection('mysite', 'nightly', ('-n', '^Osu'))
     cases, problems = selection.list_cases()
     session = PlannedSession.new(results, selection, len(cases))
     ended = session.run(time.monotonic() + 3600)
@@ -69,7 +69,7 @@ class Lack(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Selection:
+class CaseSelection:
     """The cases that ReFrame is asked to run on a `system`, ``SITE`` or ``SITE:PARTITION``.
 
     `words`: further options of ReFrame. `narrowed_by`: what else leaves cases out on purpose, such as ``node_sweep``.
@@ -180,8 +180,8 @@ class Selection:
 class PlannedSession:
     """A session: what is to run, and where its files are.
 
-    `recorded` and `distributes`: as in its :class:`Selection`. `started`: seconds since 1970. `ended_by`: the signal
-    that ended its last run, after which no other run begins; 0: none.
+    `recorded` and `distributes`: as in its `CaseSelection`. `started`: seconds since 1970. `ended_by`: the signal that
+    ended its last run, after which no other run begins; 0: none.
     """
 
     results: str
@@ -194,7 +194,7 @@ class PlannedSession:
     ended_by: int = 0
 
     @classmethod
-    def new(cls, results: Path, selection: Selection, expected: int, stamp: str = '') -> PlannedSession:
+    def new(cls, results: Path, selection: CaseSelection, expected: int, stamp: str = '') -> PlannedSession:
         """Return a session whose files do not exist yet. `stamp`: their name; by default from the present time."""
         # a session of this very second may exist: of two in a row, or from before the clock was set back
         stamp = stamp or _stamp_now()
@@ -213,7 +213,7 @@ class PlannedSession:
         except (OSError, ValueError, TypeError):
             return None
 
-    def can_resume(self, selection: Selection) -> bool:
+    def can_resume(self, selection: CaseSelection) -> bool:
         """Return True if the session had the same selection and began less than `RESUMABLE` seconds ago."""
         same = self.command == selection.command and all(
             self.recorded.get(key) == value for key, value in selection.recorded.items()

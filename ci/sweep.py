@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.session import RESUMABLE, Case, Content, Entry, PlannedSession, Selection, case_of, cases_in, left_out
+from ci.session import RESUMABLE, Case, CaseSelection, Content, Entry, PlannedSession, case_of, cases_in, left_out
 from plumbline.files import write_text
 from plumbline.problems import Problem
 from plumbline.record import from_dict
@@ -26,7 +26,7 @@ _CANCELLED = 'CANCELLED'  # Slurm's state of a job that can be resumed
 
 
 @dataclass
-class Part:
+class Allocation:
     """One allocation of a node sweep.
 
     `cases`: the cases that it runs; None: all of the node sweep. `why`: why it ended before it had run them, else
@@ -48,13 +48,13 @@ class Sweep:
     recorded: dict[str, str]
     cases: dict[Case, str] = field(default_factory=dict)
     nodes: list[str] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Allocation] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
     round: int = 0
     uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @classmethod
-    def new(cls, selection: Selection) -> Sweep:
+    def new(cls, selection: CaseSelection) -> Sweep:
         """Return a node sweep of no nodes yet."""
         return cls(selection.command, selection.recorded)
 
@@ -64,14 +64,16 @@ class Sweep:
         try:
             content = json.loads((results / STATE).read_text(encoding='utf-8'))
             cases = {(name, place): text for name, place, text in content.pop('cases')}
-            parts = [Part(**part | {'session': PlannedSession(**part['session'])}) for part in content.pop('parts')]
+            parts = [
+                Allocation(**part | {'session': PlannedSession(**part['session'])}) for part in content.pop('parts')
+            ]
             for part in parts:
                 part.cases = part.cases and [(name, place) for name, place in part.cases]
             return cls(**content, cases=cases, parts=parts)
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def can_resume(self, selection: Selection, results: Path) -> bool:
+    def can_resume(self, selection: CaseSelection, results: Path) -> bool:
         """Return True if this sweep had the same selection and was kept less than `RESUMABLE` seconds ago."""
         try:
             age = time.time() - (results / STATE).stat().st_mtime
@@ -127,7 +129,7 @@ class Sweep:
         ]
 
     def _of_part(
-        self, case: Case, part: Part, ran: Entry | None, template: Entry | None
+        self, case: Case, part: Allocation, ran: Entry | None, template: Entry | None
     ) -> Iterator[tuple[Place, Entry]]:
         """Yield each place of an allocation with the entry of a case there. `ran`: ReFrame's entry for all places."""
         name, why = self.cases[case], part.why or 'ReFrame ended without it'

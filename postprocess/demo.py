@@ -38,7 +38,7 @@ _DIMS = {'OsuLatency': _BYTES, 'OsuBandwidth': _BYTES, 'NumaBandwidth': {'pair':
 Case = tuple[str, str, Sequence[str], str, Mapping[str, tuple[float, float]]]
 
 
-class Cause(NamedTuple):
+class PlantedCause(NamedTuple):
     """A planted cause: `where` and `what` a card must name, the `change` in %, its first `day`, and what `changed`."""
 
     where: str
@@ -182,7 +182,7 @@ def plant(
         write_text(folder / 'sites' / SITE / 'baseline.csv', as_csv(rows.values()))
 
 
-def year(folder: Path, scale: float = 1) -> list[Cause]:
+def year(folder: Path, scale: float = 1) -> list[PlantedCause]:
     """Make a year of 16 nodes: a new kernel (-7 %), latency +8 %, a drift, a slow node; return its causes.
 
     `scale`: of the number of nights and metrics.
@@ -213,8 +213,10 @@ def year(folder: Path, scale: float = 1) -> list[Cause]:
 
     plant(folder, nights, night, kernel)
     return [
-        Cause('16 of 16 nodes', 'STREAM', -7, day(kernel - 1), 'kernel: 6.1.0-28 -> 6.1.0-37'),
-        Cause('nid000001, nid000002', 'OsuLatency', -7.4, day(network - 1)),
-        Cause('nid000006', 'IOR', -6, day(drift - 1)),
-        Cause('nid000011', 'STREAM', -14.7, day(slow - 1)),  # its 10 % in four metrics, the kernel's 7 % in three
+        PlantedCause('16 of 16 nodes', 'STREAM', -7, day(kernel - 1), 'kernel: 6.1.0-28 -> 6.1.0-37'),
+        PlantedCause('nid000001, nid000002', 'OsuLatency', -7.4, day(network - 1)),
+        PlantedCause('nid000006', 'IOR', -6, day(drift - 1)),
+        PlantedCause(
+            'nid000011', 'STREAM', -14.7, day(slow - 1)
+        ),  # its 10 % in four metrics, the kernel's 7 % in three
     ]

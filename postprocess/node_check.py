@@ -28,7 +28,7 @@ _QUIET = 0.02, 0.25  # others may use this share of all CPUs, or this number of 
 
 
 @dataclass
-class Outcome:
+class CheckedNode:
     """The result of a check.
 
     `faults`: (what, sentence), each a reason to drain. `undecided`: why nothing can be said. `notes`: warnings. `done`:
@@ -66,12 +66,12 @@ class Outcome:
 
 def check(
     results: Path, expects: Sequence[tuple[str, str]] | str, partition: str, only_settings: bool, epilog: bool
-) -> Outcome:
+) -> CheckedNode:
     """Check this node; `expects`: settings that its site states, or why they are not known. Raises InputError."""
     node = this_node().name or platform.node().partition('.')[0]
     if not re.fullmatch(r'[\w.-]+', node):
         raise InputError(f'{node!r}: expected a name of this node of letters, digits, "-", "_" and "."')
-    folder, outcome = results / 'node-checks', Outcome(node)
+    folder, outcome = results / 'node-checks', CheckedNode(node)
     make_folder(folder)
     earlier = _read_kept(folder / f'{node}.json')
     _look(outcome, expects, earlier['devices'], folder / f'{node}.counts')
@@ -95,7 +95,7 @@ def _read_kept(path: Path) -> dict[str, Any]:
         raise InputError(f'{path}: expected what an earlier check wrote; remove it') from None
 
 
-def _look(found: Outcome, expects: Sequence[tuple[str, str]] | str, before: dict[str, float], counts: Path) -> None:
+def _look(found: CheckedNode, expects: Sequence[tuple[str, str]] | str, before: dict[str, float], counts: Path) -> None:
     """Check settings, devices and counters; renew `before` and the file `counts`."""
     if isinstance(expects, str):
         found.lacking.append(f'settings ({expects})')
@@ -124,7 +124,7 @@ def _look(found: Outcome, expects: Sequence[tuple[str, str]] | str, before: dict
         found.undecided.append(f'counters: {error}')
 
 
-def _measure(found: Outcome, folder: Path, kept: dict[str, Any], partition: str) -> None:
+def _measure(found: CheckedNode, folder: Path, kept: dict[str, Any], partition: str) -> None:
     """Run the benchmarks, judge their rates, and keep them."""
     from postprocess.results import node_checks as history
     from postprocess.statistics.lowest import lowest

@@ -42,7 +42,7 @@ def clock_offset() -> float:
     return time.time() - time.monotonic()
 
 
-class _Row(NamedTuple):
+class _JobState(NamedTuple):
     """What Slurm says about a job. `end`: the time of its end in seconds since 1970, or a word."""
 
     state: str
@@ -195,20 +195,20 @@ class Slurm(SlurmJobScheduler):
             self.log(f'Slurm gives no answer: {self._silent}', level=logging.WARNING)
         return answer
 
-    def _ask_slurm(self, jobs: list[str]) -> dict[str, list[_Row]] | None:
+    def _ask_slurm(self, jobs: list[str]) -> dict[str, list[_JobState]] | None:
         """Return the rows of each job that Slurm knows; None if it gives no answer."""
         with temp_environment(env_vars={'SLURM_TIME_FORMAT': '%s'}):
             if self.accounting:
                 return self._from_database(jobs) or self._from_controller(jobs) or None
             return self._from_controller(jobs)
 
-    def _from_database(self, jobs: list[str]) -> dict[str, list[_Row]] | None:
+    def _from_database(self, jobs: list[str]) -> dict[str, list[_JobState]] | None:
         # Ask without a start time: a job may have begun before the clock was set back
         words = f'{self._sacct} -S 1970-01-01 -E 2038-01-01 -n -P -X -j {",".join(jobs)}'
         answer = self._run(f'{words} -o JobID,State,ExitCode,End,NodeList')
         return None if answer.returncode else _rows(answer.stdout, lambda status: int(status.partition(':')[0]))
 
-    def _from_controller(self, jobs: list[str]) -> dict[str, list[_Row]] | None:
+    def _from_controller(self, jobs: list[str]) -> dict[str, list[_JobState]] | None:
         """Ask slurmctld, which knows a job until MinJobAge (default 300 s) after its end."""
         fields = ','.join(f'{name}:|' for name in ('JobArrayID', 'State', 'exit_code', 'EndTime', 'NodeList'))
         answer = self._run(f'{self._squeue} -h -t all -j {",".join(jobs)} -O "{fields}"')
@@ -258,7 +258,7 @@ class Slurm(SlurmJobScheduler):
         self._list_nodes(job)
         self.log(f'job {job.jobid} is lost: {why}', level=logging.WARNING)
 
-    def _update(self, job, rows: list[_Row]):
+    def _update(self, job, rows: list[_JobState]):
         """Set state, nodes and exit code of a job from its rows; a job array or a heterogeneous job has several."""
         job._state = ','.join(row.state for row in rows)
         job._nodespec = ','.join(row.nodes for row in rows)
@@ -329,13 +329,13 @@ class OnWholeNodes:
         return super().emit_preamble(job)
 
 
-def _rows(text: str, exit_code: Callable[[str], int]) -> dict[str, list[_Row]]:
+def _rows(text: str, exit_code: Callable[[str], int]) -> dict[str, list[_JobState]]:
     """Parse lines such as ``12_1|COMPLETED|0:0|1700000000|n[1-2]``; return them by job."""
-    rows: dict[str, list[_Row]] = {}
+    rows: dict[str, list[_JobState]] = {}
     for line in text.splitlines():
         if re.match(r'\d', line):
             number, state, status, end, nodes, *_ = line.split('|')
-            row = _Row(state.split()[0], exit_code(status), end, nodes)  # the first word of `CANCELLED by 0`
+            row = _JobState(state.split()[0], exit_code(status), end, nodes)  # the first word of `CANCELLED by 0`
             rows.setdefault(re.split('[_+]', number)[0], []).append(row)
     return rows
 

@@ -9,8 +9,9 @@ import argparse
 import gc
 import os
 import re
+import sqlite3
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ from typing import Any
 
 from reframe.core.exceptions import ConfigError
 from reframe.core.logging import log_files
+from reframe.utility.osext import ReadWriteFileLock
 
 gc.freeze()  # the garbage collector then skips what ReFrame has loaded; below, the same for what this file loads
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,6 +69,7 @@ def _database() -> bool:
     Raises ConfigError if an option needs the database although polars is not installed.
     """
     if find_spec('polars'):
+        _remove_half_made(_RESULTS / 'reframe.db')
         return True
     of_database = '--(delete|describe|list)-stored-|--performance-compare='
     if asked := [word for word in sys.argv[1:] if re.match(of_database, f'{word}=')]:
@@ -76,6 +79,17 @@ def _database() -> bool:
             f'installed: {install}. What was measured: `plumbline compare`, `plumbline history`'
         )
     return False
+
+
+def _remove_half_made(database: Path) -> None:
+    """Remove a database that a ReFrame was ended in making: it has no tables, and each later one would fail."""
+    if not database.exists():
+        return
+    with suppress(OSError, sqlite3.Error), ReadWriteFileLock(str(database.with_name('.db.lock'))).write_lock():
+        with closing(sqlite3.connect(f'{database.resolve().as_uri()}?mode=ro', uri=True)) as opened:
+            made = opened.execute("SELECT 1 FROM sqlite_master WHERE name = 'testcases'").fetchone()
+        if not made:
+            database.unlink()
 
 
 def _sites() -> list[Site]:

@@ -22,7 +22,7 @@ from plumbline.identity import ANY, Pairs, Quantity, SeriesId, from_text  # noqa
 from plumbline.references import Reference, read_references  # noqa: E402
 from plumbline.site.sites import Partition, load_site  # noqa: E402
 from plumbline.units import UNITS  # noqa: E402
-from postprocess.verdicts.elsewhere import CARRIED, Machine  # noqa: E402
+from postprocess.verdicts.elsewhere import CARRIED, NodeHardware  # noqa: E402
 from postprocess.verdicts.sharing import Of, of_gpus, of_series, summarize, to_text  # noqa: E402
 
 Value = tuple[Of, str, float, str]
@@ -67,7 +67,7 @@ def values_of(site: str, row: Reference, partition: Partition) -> Iterator[Value
     id, quantity = row.id, row.quantity
     gpus = tuple((device['model'], device['num_devices']) for device in partition.entry.get('devices', []))
     processor = partition.processor
-    machine = Machine(processor.get('model', ''), processor.get('num_sockets', 0), gpus)
+    machine = NodeHardware(processor.get('model', ''), processor.get('num_sockets', 0), gpus)
     if of := of_series(id, quantity, machine):
         yield of, f'{site} {id.partition}', row.mean, row.source
     name = share_of(id, partition)

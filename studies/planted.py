@@ -23,12 +23,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from postprocess.demo import SITE, Case, Cause, day, plant, year  # noqa: E402
+from postprocess.demo import SITE, Case, PlantedCause, day, plant, year  # noqa: E402
 from postprocess.history.digest import judge  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
 
 
-def fleet(folder: Path, scale: float = 1) -> list[Cause]:
+def fleet(folder: Path, scale: float = 1) -> list[PlantedCause]:
     """Make 20 nights of 1200 nodes, three of them slow for three nights, the first by heat; return their causes."""
     nodes = [f'cn{i:04d}' for i in range(1, max(60, round(1200 * scale)) + 1)]
     slow = {nodes[round(share * len(nodes))]: factor for share, factor in ((0.1, 0.92), (0.4, 0.88), (0.9, 0.94))}
@@ -42,10 +42,10 @@ def fleet(folder: Path, scale: float = 1) -> list[Cause]:
     plant(folder, 20 if scale == 1 else 8, night, scheduler='slurm', hot=min(slow))
     places = [f'{node},s{i // 20},r{i // 100}' for i, node in enumerate(nodes)]
     (folder / 'sites' / SITE / 'locations.csv').write_text('\n'.join(['node,switch,rack', *places]) + '\n')
-    return [Cause(node, 'STREAM', round(100 * factor - 100, 1), day(2)) for node, factor in slow.items()]
+    return [PlantedCause(node, 'STREAM', round(100 * factor - 100, 1), day(2)) for node, factor in slow.items()]
 
 
-def night(folder: Path, scale: float = 1) -> list[Cause]:
+def night(folder: Path, scale: float = 1) -> list[PlantedCause]:
     """Make 30 nights of 1000 metrics in 100 cases; in the last, a benchmark is 9 % slower; return its cause."""
 
     def night(ago: int) -> Iterator[Case]:
@@ -54,10 +54,10 @@ def night(folder: Path, scale: float = 1) -> list[Cause]:
             yield f'App{k // 10}', f'input={k % 10}', [f'n{k % 8}'], 'GB/s', rates
 
     plant(folder, 30, night)
-    return [Cause('n7', 'App0 input=7', -9, day(0))]
+    return [PlantedCause('n7', 'App0 input=7', -9, day(0))]
 
 
-def first(folder: Path, scale: float = 1) -> list[Cause]:
+def first(folder: Path, scale: float = 1) -> list[PlantedCause]:
     """Make the first night of 8 nodes, one of them 12 % slower, without references; return its cause."""
     nodes = [f'nid{i:06d}' for i in range(1, max(5, round(8 * scale)) + 1)]
 
@@ -70,10 +70,10 @@ def first(folder: Path, scale: float = 1) -> list[Cause]:
         yield 'OsuLatency', 'pair=remote', nodes[:2], 'us', latency
 
     plant(folder, 1, night, referenced=False)
-    return [Cause(nodes[2], 'Dgemm', -12, day(0))]
+    return [PlantedCause(nodes[2], 'Dgemm', -12, day(0))]
 
 
-def overlap(folder: Path, scale: float = 1) -> list[Cause]:
+def overlap(folder: Path, scale: float = 1) -> list[PlantedCause]:
     """Make 30 nights of 64 nodes on four switches with causes that share nodes, nights and series; return the causes.
 
     The last 12 nights are judged. A new kernel takes 7 % of memory bandwidth on all nodes. A node also loses half of
@@ -106,12 +106,12 @@ def overlap(folder: Path, scale: float = 1) -> list[Cause]:
     for session in of_site.sessions(SITE)[-12:]:
         judge(of_site, session.session, root=folder / 'sites')
     return [
-        Cause('cpu/system', 'STREAM', -7, day(9), 'kernel: 6.1.0-28 -> 6.1.0-37'),
-        Cause(half, 'STREAM', -52.4, day(3)),
-        Cause('cpu/system', 'OsuLatency', -7.4, day(5)),
-        Cause('switch s1', 'OsuBandwidth', -15, day(1)),
-        Cause('cpu/system', 'App0', -9, day(0)),
-        *(Cause(node, 'Dgemm', -8, day(2)) for node in hurt),
+        PlantedCause('cpu/system', 'STREAM', -7, day(9), 'kernel: 6.1.0-28 -> 6.1.0-37'),
+        PlantedCause(half, 'STREAM', -52.4, day(3)),
+        PlantedCause('cpu/system', 'OsuLatency', -7.4, day(5)),
+        PlantedCause('switch s1', 'OsuBandwidth', -15, day(1)),
+        PlantedCause('cpu/system', 'App0', -9, day(0)),
+        *(PlantedCause(node, 'Dgemm', -8, day(2)) for node in hurt),
     ]
 
 

@@ -197,7 +197,7 @@ def test_every_script_on_a_page_of_users_starts_with_what_the_nightly_run_instal
 #: Commands that read results; the others ask, measure, change a baseline or list the cases of all sites.
 READING = re.compile(
     r'plumbline (compare|export|fleet|incidents( show .*)?$|plan|report|status|store check|trend|tables'
-    r'|sites( \S+)?( --check)?$)'
+    r'|sites( [^-\s]\S*)?( --check)?$)'
 )
 
 
@@ -221,7 +221,8 @@ def test_each_command_that_reads_results_runs_on_the_demo_with_what_the_nightly_
     asked = [
         shlex.split(line)
         for line in sorted(lines)
-        if READING.match(line) and not re.search(r'[][|]|\\.\\.\\. |REPORT|BEFORE', line)
+        # the sites of the papers are not among those of the demo
+        if READING.match(line) and not re.search(r'[][|]|\\.\\.\\. |REPORT|BEFORE|tables', line)
     ]
     assert len(asked) > 25
     for words in asked:

@@ -22,7 +22,7 @@ from checks.core.placement import ranks_with_threads
 from plumbline.errors import SiteError
 
 
-class Implementation(NamedTuple):
+class HpcgImplementation(NamedTuple):
     feature: str
     executable: str
     options: list[str]
@@ -32,9 +32,9 @@ class Implementation(NamedTuple):
 
 # Packages that derive from 3.0 name Intel's file n<nx>-<ranks>p-<threads>t...; no other file has a hyphen.
 IMPLEMENTATIONS = {
-    'reference': Implementation('hpcg', 'xhpcg', [], 'HPCG-Benchmark*', on_gpus=False),
-    'intel': Implementation('hpcg-intel', 'xhpcg_skx', [], '[Hn]*-*', on_gpus=False),
-    'nvidia': Implementation('hpcg-nvidia', 'hpcg.sh', ['--dat', 'hpcg.dat'], 'HPCG-Benchmark*', on_gpus=True),
+    'reference': HpcgImplementation('hpcg', 'xhpcg', [], 'HPCG-Benchmark*', on_gpus=False),
+    'intel': HpcgImplementation('hpcg-intel', 'xhpcg_skx', [], '[Hn]*-*', on_gpus=False),
+    'nvidia': HpcgImplementation('hpcg-nvidia', 'hpcg.sh', ['--dat', 'hpcg.dat'], 'HPCG-Benchmark*', on_gpus=True),
 }
 RUN_SECONDS = {'quick': 10, 'full': 1800}
 # Before the time that counts it solves three times, 50 iterations of 358 Flop each (its output for 65 536 points), and

@@ -20,7 +20,7 @@ from checks.core.topology import Topology
 from plumbline.units import in_base_unit
 
 
-class Implementation(NamedTuple):
+class HplImplementation(NamedTuple):
     feature: str
     executable: str
     options: list[str]
@@ -33,9 +33,9 @@ class Implementation(NamedTuple):
 # core only. Threads of OpenBLAS are no faster: at N=9984 on two busy cores, two ranks got 51.6 GFlop/s, one rank of two
 # threads 50.4. A site that knows its BLAS sets ranks and threads.
 IMPLEMENTATIONS = {
-    'netlib': Implementation('hpl', 'xhpl', [], one_rank_per_core, 192, on_gpus=False),
-    'nvidia': Implementation('hpl-nvidia', 'hpl.sh', ['--dat', 'HPL.dat'], one_rank_per_gpu, 1024, on_gpus=True),
-    'rocm': Implementation('hpl-rocm', 'rochpl', [], one_rank_per_gpu, 512, on_gpus=True),
+    'netlib': HplImplementation('hpl', 'xhpl', [], one_rank_per_core, 192, on_gpus=False),
+    'nvidia': HplImplementation('hpl-nvidia', 'hpl.sh', ['--dat', 'HPL.dat'], one_rank_per_gpu, 1024, on_gpus=True),
+    'rocm': HplImplementation('hpl-rocm', 'rochpl', [], one_rank_per_gpu, 512, on_gpus=True),
 }
 # N of the quick case grows with the cube root of the cores, for a constant time: 10 s if a core does 35 GFlop/s.
 QUICK_ORDER_OF_ONE_CORE = 8000

@@ -24,7 +24,7 @@ RESIDUAL = re.compile(r'^\|\|Ax-b\|\|_oo/\(eps.*\)\*N\)= +(\S+) \.+ (PASSED|FAIL
 
 
 @dataclass(frozen=True)
-class Result:
+class HplResult:
     """A solved system: seconds of wall time and GFlop/s, and its line of the output."""
 
     configuration: Configuration
@@ -39,23 +39,23 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
     With several configurations, all metrics but the mean are of the fastest one.
     """
 
-    def fastest(results: list[Result]) -> Result:
+    def fastest(results: list[HplResult]) -> HplResult:
         return max(results, key=lambda result: result.gflops)
 
-    def best(results: list[Result]) -> float:
+    def best(results: list[HplResult]) -> float:
         return fastest(results).gflops
 
-    def mean(results: list[Result]) -> float:
+    def mean(results: list[HplResult]) -> float:
         return fmean(result.gflops for result in results)
 
-    def read(of: Callable[[list[Result]], float], output: str) -> list[OutputRow]:
+    def read(of: Callable[[list[HplResult]], float], output: str) -> list[OutputRow]:
         results = results_of(output)
         times, rest = divmod(len(results), len(requested))
         if not times or rest or Counter(result.configuration for result in results) != Counter(requested * times):
             raise NotMeasured('the results are not those of the configurations in HPL.dat')
         return [OutputRow({}, of(results), tuple(result.line for result in results))] * times
 
-    def metric(name: str, unit: str, better: str, of: Callable[[list[Result]], float], **more) -> Metric:
+    def metric(name: str, unit: str, better: str, of: Callable[[list[HplResult]], float], **more) -> Metric:
         return Metric(name, unit, better, functools.partial(read, of), **more)
 
     bounded = 'flops_dp' if peak else None
@@ -69,7 +69,7 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
     return metrics
 
 
-def results_of(output: str) -> list[Result]:
+def results_of(output: str) -> list[HplResult]:
     """Return all results in an output. Raises NotMeasured if a line is incomplete."""
     results = []
     for number, line in enumerate(output.split('\n'), start=1):
@@ -79,7 +79,7 @@ def results_of(output: str) -> list[Result]:
         if match is None:
             raise NotMeasured(f'{line.strip()[:100]!r} is no complete line of results')
         n, nb, p, q = (int(match[i]) for i in range(1, 5))
-        results.append(Result((n, nb, p, q), float(match[5]), float(match[6]), number))
+        results.append(HplResult((n, nb, p, q), float(match[5]), float(match[6]), number))
     return results
 
 

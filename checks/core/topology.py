@@ -314,7 +314,7 @@ def _of_jobs(processor: dict[str, Any], cores: Iterable[tuple[int, ...]]) -> Ite
 
 
 @dataclass(frozen=True)
-class Group:
+class CoresOfDomain:
     """Cores of one NUMA domain, as their first hardware threads; every `stride`-th core from the first."""
 
     numa_domain: int
@@ -326,7 +326,7 @@ class Group:
 class Layout:
     """The cores in use, one group for each NUMA domain, so that each group can keep its data local."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[CoresOfDomain, ...]
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -363,7 +363,7 @@ def layouts(topology: Topology) -> dict[str, Layout]:
 
 
 def _groups(domains: list[tuple[int, ...]], stride: int = 1) -> Layout:
-    return Layout(tuple(Group(i, cpus, stride) for i, cpus in enumerate(domains) if cpus))
+    return Layout(tuple(CoresOfDomain(i, cpus, stride) for i, cpus in enumerate(domains) if cpus))
 
 
 def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:

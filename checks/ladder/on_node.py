@@ -59,7 +59,7 @@ def resources_of(nodes, each, cpus):
     return '\n'.join(['cpu_index_using: logical', *(f'{resource}: allow' for resource in allowed), *lines, ''])
 
 
-class Job:
+class LadderJob:
     """What can be measured on the nodes of this job."""
 
     def __init__(self, plan, output):
@@ -151,7 +151,7 @@ def main(path, words):
     nodes = nodes_of_job()
     say(f'nodes {len(nodes)}, {words}')
     with tempfile.TemporaryDirectory(prefix='output.', dir=Path.cwd()) as output:  # of the case, whatever ends the job
-        job = Job(plan, output)
+        job = LadderJob(plan, output)
         climb(
             job, nodes, plan['places'], len(plan['rails']), plan['rounds'], seconds=plan['seconds'],
             tolerance=plan['tolerance'], sustain=plan['sustain'], tell=say,

@@ -18,7 +18,7 @@ FILES = ('File', ('creation', 'stat', 'read', 'removal'))
 DIRECTORIES = ('Directory', ('creation', 'stat', 'removal'))
 
 
-class Kind(NamedTuple):
+class Workload(NamedTuple):
     """A workload of mdtest. `rows`: the items, and the operations for each of which mdtest prints a row."""
 
     options: str
@@ -27,12 +27,12 @@ class Kind(NamedTuple):
 
 
 WORKLOADS = {
-    'easy_unique': Kind('-F -u', FILES),  # mdtest-easy of IO500: empty files, a directory for each rank
-    'easy_shared': Kind('-F', FILES),
-    'hard_unique': Kind('-F -u -w 3901 -e 3901', FILES, 3901),
-    'hard_shared': Kind('-F -w 3901 -e 3901', FILES, 3901),  # mdtest-hard of IO500
-    'directories_unique': Kind('-D -u', DIRECTORIES),
-    'directories_shared': Kind('-D', DIRECTORIES),
+    'easy_unique': Workload('-F -u', FILES),  # mdtest-easy of IO500: empty files, a directory for each rank
+    'easy_shared': Workload('-F', FILES),
+    'hard_unique': Workload('-F -u -w 3901 -e 3901', FILES, 3901),
+    'hard_shared': Workload('-F -w 3901 -e 3901', FILES, 3901),  # mdtest-hard of IO500
+    'directories_unique': Workload('-D -u', DIRECTORIES),
+    'directories_shared': Workload('-D', DIRECTORIES),
 }
 QUICK = ('easy_unique', 'hard_shared')
 ITEMS_OF_RANK = {'quick': 200, 'nightly': 1000, 'full': 10000}

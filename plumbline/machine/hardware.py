@@ -23,7 +23,7 @@ _NO_MODEL = re.compile(
 )
 
 
-class Gpu(NamedTuple):
+class GpuRates(NamedTuple):
     """The highest rates of one device: bytes/s of its memory, Flop/s in double precision and in any precision."""
 
     memory: float
@@ -42,10 +42,10 @@ def memory_of_socket(arch: str) -> float | None:
     return in_base_unit(str(stated)) if stated else None
 
 
-def gpu(arch: str) -> Gpu | None:
+def gpu(arch: str) -> GpuRates | None:
     """Return the highest rates of the fastest GPU of an architecture; None if unknown."""
     stated = _table()['gpus'].get(arch)
-    return Gpu(**{name: in_base_unit(text) for name, text in stated.items()}) if isinstance(stated, dict) else None
+    return GpuRates(**{name: in_base_unit(text) for name, text in stated.items()}) if isinstance(stated, dict) else None
 
 
 def words_of_model(name: str) -> tuple[str, ...]:

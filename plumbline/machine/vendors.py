@@ -13,7 +13,7 @@ from plumbline.machine.gpu_tables import Link, Pair, amd_links, kfd_device, nvid
 Command = tuple[str, ...]
 
 
-class Meter(NamedTuple):
+class GpuMeter(NamedTuple):
     """How to read the energy counters of a vendor's GPUs. `name`: as in site.yaml.
 
     `statements`: Python statements that print ``gpu0 JOULE`` for each GPU. `needs`: the package that they import.
@@ -54,7 +54,7 @@ class Vendor:
     packages: tuple[str, ...] = ()
     variant: tuple[str, str] = ('', '')
     collectives: str = ''
-    meter: Meter | None = None
+    meter: GpuMeter | None = None
 
     @property
     def visibility(self) -> str:
@@ -80,7 +80,7 @@ NVIDIA = Vendor(
     variant=('cuda_arch', 'sm_'),
     collectives='NCCL',
     # nvmlDeviceGetTotalEnergyConsumption: mJ, of Volta and later
-    meter=Meter(
+    meter=GpuMeter(
         'nvml',
         'import pynvml as n; n.nvmlInit(); '
         'all_of = map(n.nvmlDeviceGetHandleByIndex, range(n.nvmlDeviceGetCount())); '
@@ -105,7 +105,7 @@ AMD = Vendor(
     variant=('amdgpu_target', ''),
     collectives='RCCL',
     # amdsmi_get_energy_count: its resolution is in uJ; read once in a process (ROCm/rocm_smi_lib issue 180)
-    meter=Meter(
+    meter=GpuMeter(
         'amdsmi',
         'import amdsmi as n; n.amdsmi_init(); '
         'all_of = map(n.amdsmi_get_energy_count, n.amdsmi_get_processor_handles()); '

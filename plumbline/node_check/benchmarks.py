@@ -29,7 +29,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class NodeBenchmark:
     """A program that measures one metric. `rate`: pattern of its number, in `unit` after `scale`.
 
     `repeat`: pattern of the repetitions that it chose, and the option that asks for as many: all looks do equal work,
@@ -42,12 +42,12 @@ class Benchmark:
     work: str  # which kernel it runs: only numbers of the same work are compared
     rate: str
     scale: float
-    places: Callable[[Node], Iterator[Place]]
+    places: Callable[[NodeShape], Iterator[Place]]
     repeat: tuple[str, str, str] = ('', '', '')  # pattern, option, options of the first look
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeShape:
     """What benchmarks need to know of a node. `step`: hardware threads of a core; 0 if cores differ.
 
     `domains`: of each NUMA domain with CPUs its number, one CPU of each core, and the bytes of its last-level cache.
@@ -58,7 +58,7 @@ class Node:
     gpus: int
 
 
-def node_of(processor: Mapping[str, Any], gpus: int) -> Node:
+def node_of(processor: Mapping[str, Any], gpus: int) -> NodeShape:
     """Return what benchmarks need of a processor as `plumbline.machine.node.processor_of` describes it."""
     topology = processor['topology']
     masks = [int(mask, 16) for mask in topology['numa_nodes']]
@@ -72,7 +72,7 @@ def node_of(processor: Mapping[str, Any], gpus: int) -> Node:
         ]  # fmt: skip
         domains.append((number, cores, sum(sizes)))
     threads = {int(mask, 16).bit_count() for mask in topology['cores']}
-    return Node(domains, max(threads) if len(threads) == 1 else 0, gpus)
+    return NodeShape(domains, max(threads) if len(threads) == 1 else 0, gpus)
 
 
 def _lowest(mask: int) -> int:
@@ -83,8 +83,8 @@ def _bits(mask: int) -> set[int]:
     return {number for number in range(mask.bit_length()) if mask >> number & 1}
 
 
-def _likwid(bytes_of: Callable[[int, int], int]) -> Callable[[Node], Iterator[Place]]:
-    def places(node: Node) -> Iterator[Place]:
+def _likwid(bytes_of: Callable[[int, int], int]) -> Callable[[NodeShape], Iterator[Place]]:
+    def places(node: NodeShape) -> Iterator[Place]:
         for number, cores, cache in node.domains if node.step else ():  # it chooses cores by a stride in threads
             group = f'M{number}:{bytes_of(cache, len(cores)) // 1000}kB:{len(cores)}:1:{node.step}'
             yield Place({'numa_domain': str(number)}, [['-w', group]])
@@ -96,7 +96,7 @@ def _beyond(cache: int) -> int:
     return max(_CACHES * cache, _LEAST)
 
 
-def _omp_stream(node: Node) -> Iterator[Place]:
+def _omp_stream(node: NodeShape) -> Iterator[Place]:
     for number, cores, cache in node.domains:
         bound = [
             'env',
@@ -110,13 +110,13 @@ def _omp_stream(node: Node) -> Iterator[Place]:
         yield Place({'numa_domain': str(number)}, [[*bound, 'omp-stream', *sizes]])
 
 
-def _openssl(node: Node) -> Iterator[Place]:
+def _openssl(node: NodeShape) -> Iterator[Place]:
     for number, cores, _ in node.domains:
         words = ['openssl', 'speed', '-seconds', '1', '-bytes', '16384', '-evp', 'sha256']
         yield Place({'numa_domain': str(number)}, [['taskset', '-c', str(core), *words] for core in cores])
 
 
-def _gpu_stream(node: Node) -> Iterator[Place]:
+def _gpu_stream(node: NodeShape) -> Iterator[Place]:
     for gpu in range(node.gpus):
         yield Place({'gpu': str(gpu)}, [['--device', str(gpu), '--arraysize', str(2**27), '--numtimes', '100']])
 
@@ -127,20 +127,20 @@ _REPEAT = (r'^Iterations per thread:\s+(\d+)$', '-i', '-s 1')
 #: so that other processes disturb it least, and runs on each core by itself; in likwid-bench one slow core holds up its
 #: domain.
 BENCHMARKS = (
-    Benchmark('memory_bandwidth', 'GB/s', 'likwid-bench', 'load', r'^MByte/s:\s+(\S+)$', 1e-3,
+    NodeBenchmark('memory_bandwidth', 'GB/s', 'likwid-bench', 'load', r'^MByte/s:\s+(\S+)$', 1e-3,
               _likwid(lambda cache, cores: _beyond(cache)), _REPEAT),
-    Benchmark('memory_bandwidth', 'GB/s', 'omp-stream', 'triad', _TRIAD, 1e-3, _omp_stream),
-    Benchmark('core_rate', 'MB/s', 'openssl', 'sha256', r'^sha256 +(\S+)k$', 1e-3, _openssl),
-    Benchmark('core_rate', 'GFlop/s', 'likwid-bench', 'peakflops', r'^MFlops/s:\s+(\S+)$', 1e-3,
+    NodeBenchmark('memory_bandwidth', 'GB/s', 'omp-stream', 'triad', _TRIAD, 1e-3, _omp_stream),
+    NodeBenchmark('core_rate', 'MB/s', 'openssl', 'sha256', r'^sha256 +(\S+)k$', 1e-3, _openssl),
+    NodeBenchmark('core_rate', 'GFlop/s', 'likwid-bench', 'peakflops', r'^MFlops/s:\s+(\S+)$', 1e-3,
               _likwid(lambda cache, cores: 20_000 * cores), _REPEAT),
-    Benchmark('gpu_memory_bandwidth', 'GB/s', 'cuda-stream', 'triad', _TRIAD, 1e-3, _gpu_stream),
-    Benchmark('gpu_memory_bandwidth', 'GB/s', 'hip-stream', 'triad', _TRIAD, 1e-3, _gpu_stream),
+    NodeBenchmark('gpu_memory_bandwidth', 'GB/s', 'cuda-stream', 'triad', _TRIAD, 1e-3, _gpu_stream),
+    NodeBenchmark('gpu_memory_bandwidth', 'GB/s', 'hip-stream', 'triad', _TRIAD, 1e-3, _gpu_stream),
 )  # fmt: skip
 
 
-def installed(node: Node) -> tuple[list[Benchmark], list[str]]:
+def installed(node: NodeShape) -> tuple[list[NodeBenchmark], list[str]]:
     """Return the benchmarks that can run, and a sentence for each metric that none can measure."""
-    by_metric: dict[str, Benchmark] = {}
+    by_metric: dict[str, NodeBenchmark] = {}
     for benchmark in BENCHMARKS:
         if benchmark.metric not in by_metric and shutil.which(benchmark.program) and any(benchmark.places(node)):
             by_metric[benchmark.metric] = benchmark
@@ -151,7 +151,7 @@ def installed(node: Node) -> tuple[list[Benchmark], list[str]]:
     return [*by_metric.values()], [f'{name} (no {" or ".join(programs)} on PATH)' for name, programs in lacking.items()]
 
 
-def look(benchmark: Benchmark, places: Sequence[Place], repeats: dict[str, str]) -> tuple[list[float], float]:
+def look(benchmark: NodeBenchmark, places: Sequence[Place], repeats: dict[str, str]) -> tuple[list[float], float]:
     """Return the rate at each place, all measured at once, and how many CPUs other processes kept busy.
 
     `repeats`: repetitions by metric and place, which the first look fills in. Raises ValueError if a program fails.

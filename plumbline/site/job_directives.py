@@ -52,13 +52,13 @@ def _ignored(lines: list[str], prefix: str, fate: str = 'ignored') -> Iterator[F
             yield number, text, f'{fate}: it stands after the first command, in line {first}'
 
 
-class _Parser(argparse.ArgumentParser):
+class _OptionParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
 
 
 def _read(
-    lines: list[str], prefix: str, parser: _Parser, command: str, options: Iterable[str] = ()
+    lines: list[str], prefix: str, parser: _OptionParser, command: str, options: Iterable[str] = ()
 ) -> tuple[list[tuple[int, argparse.Namespace]], list[Fault]]:
     """Return line and options of each directive, and all faults. `options`: all options of `command`, if known."""
     directives, faults = [], [*_ignored(lines, prefix, 'rejected' if prefix.endswith(':') else 'ignored')]
@@ -115,8 +115,8 @@ _SLURM = {  # sbatch(1): long name, short name, whether it takes a value
 
 
 @functools.cache
-def _slurm_parser() -> _Parser:
-    parser = _Parser(add_help=False, allow_abbrev=False)
+def _slurm_parser() -> _OptionParser:
+    parser = _OptionParser(add_help=False, allow_abbrev=False)
     for name, (short, takes) in _SLURM.items():
         flags = [f'--{name}'] + ([f'-{short}'] if short else [])
         how = {'action': 'store_true'} if takes is False else {'nargs': '?', 'const': ''} if takes is None else {}
@@ -214,7 +214,7 @@ def _misspelt(name: str, known: Sequence[str]) -> str:
 def _pbs(lines: list[str], asked: Asked) -> Iterator[Fault]:
     places: list[str] = []
     stated: dict[str, int] = {}
-    parser = _Parser(add_help=False)
+    parser = _OptionParser(add_help=False)
     for flag in 'lNoeAPqWjkmMrSVv':
         parser.add_argument(f'-{flag}', action='append', default=[]) if flag != 'V' else parser.add_argument('-V')
     read, faults = _read(lines, '#PBS', parser, 'qsub')
@@ -315,7 +315,7 @@ def _flux(lines: list[str], asked: Asked) -> Iterator[Fault]:
     for number, sentinel in sentinels.items():
         if sentinel != first:
             yield number, sentinel, f'rejected: the first directive begins with {first!r}'
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = _OptionParser(add_help=False, allow_abbrev=False)
     for name, short in _FLUX.items():
         parser.add_argument(f'--{name}', *([f'-{short}'] if short else []), dest=name)
     parser.add_argument('--exclusive', '-x', action='store_true')

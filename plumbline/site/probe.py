@@ -28,7 +28,7 @@ from plumbline.machine.vendors import asked
 from plumbline.paths import site_folders
 from plumbline.programs import output_of
 from plumbline.site.file import read_site_file
-from plumbline.site.schedulers import SINFO, Nodes, count, must_state, nodes_of_cluster, of_slurm
+from plumbline.site.schedulers import SINFO, EqualNodes, count, must_state, nodes_of_cluster, of_slurm
 from plumbline.site.sites import named
 from plumbline.units import in_base_unit
 
@@ -125,7 +125,7 @@ def _check(text: str) -> None:
             raise InputError(f'what was detected here is not a valid site: {wrong}') from None
 
 
-def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
+def _open_partitions(listed: list[EqualNodes]) -> tuple[list[EqualNodes], dict[str, str]]:
     """Return the nodes with the options that a job of this user needs, and why other partitions are left out."""
     partitions, closed, stated = [], {}, {}
     for nodes in listed:
@@ -142,7 +142,7 @@ def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
     return partitions, closed
 
 
-def _nodes_like(node: Node, slurm: list[Nodes]) -> Nodes | None:
+def _nodes_like(node: Node, slurm: list[EqualNodes]) -> EqualNodes | None:
     """Return the kind of nodes that the `node` of this Slurm job is of; None outside a job. Raises InputError."""
     if not node.partition or not node.name:
         return None
@@ -157,19 +157,19 @@ def _nodes_like(node: Node, slurm: list[Nodes]) -> Nodes | None:
     return equal[0]
 
 
-def _one_kind_each(slurm: list[Nodes], here: Nodes | None) -> list[Nodes]:
+def _one_kind_each(slurm: list[EqualNodes], here: EqualNodes | None) -> list[EqualNodes]:
     """Return one kind of nodes for each partition: the kind of this job, else the most frequent one."""
-    kinds: dict[str, Nodes] = {}
+    kinds: dict[str, EqualNodes] = {}
     for nodes in sorted(slurm, key=lambda nodes: (nodes == here, nodes.number)):
         kinds[nodes.partition] = nodes
     return [nodes for nodes in slurm if kinds[nodes.partition] == nodes]
 
 
-def _others(nodes: Nodes, slurm: list[Nodes]) -> list[Nodes]:
+def _others(nodes: EqualNodes, slurm: list[EqualNodes]) -> list[EqualNodes]:
     return [other for other in slurm if other.partition == nodes.partition and other != nodes]
 
 
-def _from_job(nodes: Nodes, others: list[Nodes], tell: Callable[[str], None]) -> list[str]:
+def _from_job(nodes: EqualNodes, others: list[EqualNodes], tell: Callable[[str], None]) -> list[str]:
     """Return the lines of a partition, completed by a job on one of its nodes; empty if no job ran."""
     command = [*_srun(nodes).split(), f'--immediate={_WAIT}', *command_of_node()]
     tell(f'partition {nodes.partition}: a job looks at one of its nodes')
@@ -182,19 +182,19 @@ def _from_job(nodes: Nodes, others: list[Nodes], tell: Callable[[str], None]) ->
         return []
 
 
-def _srun(nodes: Nodes) -> str:
+def _srun(nodes: EqualNodes) -> str:
     gpus = sum(number for _, number in nodes.gpus)
     requested = f' --gpus-per-node={gpus}' if gpus else ''
     return f'srun {" ".join(nodes.access)} -N 1 -n 1 --exclusive{requested}'
 
 
-def _look_at(nodes: Nodes) -> str:
+def _look_at(nodes: EqualNodes) -> str:
     """Return the shell command that prints the description of one of `nodes`, without Python on the node."""
     look = f'bash {SCRIPT} "$(cat {PARTS}/gpu_*.sh {SETTINGS[1]})" {shlex.join(asked())}'
     return f'{_srun(nodes)} {look}' if nodes.scheduler == 'slurm' else look
 
 
-def _partition(nodes: Nodes, others: list[Nodes], node: Node | None) -> list[str]:
+def _partition(nodes: EqualNodes, others: list[EqualNodes], node: Node | None) -> list[str]:
     name = re.sub('[^a-zA-Z0-9_-]', '_', nodes.partition)
     shape = {'num_cpus_per_core': nodes.threads_per_core, 'num_sockets': nodes.sockets or 1}
     machine: dict[str, Any] = {
@@ -228,7 +228,7 @@ def _partition(nodes: Nodes, others: list[Nodes], node: Node | None) -> list[str
     ]
 
 
-def _geometry(nodes: Nodes, kernels: dict[str, Any] | None) -> list[str]:
+def _geometry(nodes: EqualNodes, kernels: dict[str, Any] | None) -> list[str]:
     """Return a comment where the sockets and threads that the scheduler states are unknown, or not the kernel's."""
     if not kernels:
         wrong = '    # its scheduler counts CPUs only: correct num_cpus_per_core and num_sockets'

@@ -68,7 +68,7 @@ def launched_by(launcher: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Nodes:
+class EqualNodes:
     """Equal nodes of a partition or queue; memory in MiB. `sockets`: 0 where the scheduler counts CPUs only.
 
     `access`: the options of a job that get these nodes; `to_add`: further options that it may need.
@@ -105,7 +105,7 @@ def count(number: int, name: str) -> str:
     return f'{number} {name}{"s" if number != 1 else ""}'
 
 
-def nodes_of_cluster() -> tuple[list[Nodes], str | None]:
+def nodes_of_cluster() -> tuple[list[EqualNodes], str | None]:
     """Return the nodes of all partitions of the scheduler on PATH, and why there are none."""
     for command, read in _READERS:
         if shutil.which(command[0]) is None:
@@ -119,7 +119,7 @@ def nodes_of_cluster() -> tuple[list[Nodes], str | None]:
     return [], None
 
 
-def of_slurm(printed: str) -> list[Nodes]:
+def of_slurm(printed: str) -> list[EqualNodes]:
     """Parse lines such as ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-00:00:00``. Raises InputError.
 
     Where slurm.conf states CPUs alone, Slurm takes each for a socket of one core.
@@ -141,11 +141,11 @@ def of_slurm(printed: str) -> list[Nodes]:
         max_time = ''.join(f'{int(n)}{unit}' for n, unit in parts if int(n or 0))
         models = tuple((model, int(n)) for model, n in gpus)
         access = (f'-p {name}',)
-        listed.append(Nodes(name, number, sockets, cores, threads, memory, models, max_time, access=access))
+        listed.append(EqualNodes(name, number, sockets, cores, threads, memory, models, max_time, access=access))
     return listed
 
 
-def of_pbs(printed: str) -> list[Nodes]:
+def of_pbs(printed: str) -> list[EqualNodes]:
     """Parse ``pbsnodes -a``: a line with the name of a vnode, then indented lines ``key = value``.
 
     The vnodes of a host are one node. Its partition is the queue that it names, else ``nodes``.
@@ -163,7 +163,7 @@ def of_pbs(printed: str) -> list[Nodes]:
         kinds.append((vnodes[0]['queue'], total['ncpus'], memory, vnodes[0].get('gputype', ''), total['ngpus']))
     launcher = 'pals' if 'pals' in os.path.realpath(shutil.which('mpiexec') or '') else 'mpiexec'
     return [
-        Nodes(
+        EqualNodes(
             queue or 'nodes', number, 0, cpus, 1, memory, ((model, gpus),) if gpus else (), '', 'pbs', launcher,
             ('-l place=scatter:excl', *([f'-q {queue}'] if queue else [])), '-A PROJECT' + ', -q QUEUE' * (not queue),
         )
@@ -171,7 +171,7 @@ def of_pbs(printed: str) -> list[Nodes]:
     ]  # fmt: skip
 
 
-def of_lsf(printed: str) -> list[Nodes]:
+def of_lsf(printed: str) -> list[EqualNodes]:
     """Parse ``lshosts -w``: HOST_NAME, type, model, cpuf, ncpus, maxmem, maxswp, server, RESOURCES in a line.
 
     Hosts with the resource ``mg`` manage the cluster; they count only if there are no other hosts.
@@ -182,12 +182,12 @@ def of_lsf(printed: str) -> list[Nodes]:
     kinds = Counter((row[2], int(row[4]), _mebibytes(row[5])) for row in workers)
     launcher = 'jsrun' if shutil.which('jsrun') else 'mpirun'
     return [
-        Nodes(model, number, 0, cpus, 1, memory, (), '', 'lsf', launcher, (), '-q QUEUE, -P PROJECT')
+        EqualNodes(model, number, 0, cpus, 1, memory, (), '', 'lsf', launcher, (), '-q QUEUE, -P PROJECT')
         for (model, cpus, memory), number in kinds.items()
     ]
 
 
-def of_flux(printed: str) -> list[Nodes]:
+def of_flux(printed: str) -> list[EqualNodes]:
     """Parse ``flux resource R``: RFC 20's JSON. Each property of nodes, such as the name of a queue, is a partition."""
     resources = json.loads(printed)['execution']
     kinds: dict[int, tuple[int, int]] = {}
@@ -198,7 +198,7 @@ def of_flux(printed: str) -> list[Nodes]:
     for name, ranks in (resources.get('properties') or {'': ','.join(map(str, kinds))}).items():
         for (cores, gpus), number in Counter(kinds[rank] for rank in _ids(ranks) if rank in kinds).items():
             listed.append(
-                Nodes(
+                EqualNodes(
                     name or 'nodes', number, 0, cores, 1, 1, (('', gpus),) if gpus else (), '', 'squeue', 'srun',
                     (f'-p {name}',) if name else (), '-A BANK; load flux_wrappers, the commands of Slurm',
                 )
@@ -206,7 +206,7 @@ def of_flux(printed: str) -> list[Nodes]:
     return listed
 
 
-_READERS: tuple[tuple[list[str], Callable[[str], list[Nodes]]], ...] = (
+_READERS: tuple[tuple[list[str], Callable[[str], list[EqualNodes]]], ...] = (
     (SINFO, of_slurm),
     (['flux', 'resource', 'R'], of_flux),
     (['pbsnodes', '-a'], of_pbs),

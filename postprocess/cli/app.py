@@ -35,7 +35,7 @@ _STYLES = {
 OF_CI = ('nightly', 'node-sweep', 'sweep-idle', 'compare-change', 'why', 'provision', 'test', 'style', 'release')
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands, in whose list each has its first sentence in full."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -47,7 +47,7 @@ class Group(TyperGroup):
             formatter.write_dl(rows)
 
 
-class _Group(Group):
+class _Group(CommandGroup):
     """The group of all commands; it reports an input or file system error as one sentence, with exit code 2.
 
     `debug`: print the traceback before the sentence.

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from postprocess.cli.app import DEFAULT, Format, Group, References, Results, SiteName, app, show
+from postprocess.cli.app import DEFAULT, CommandGroup, Format, References, Results, SiteName, app, show
 
 record = typer.Typer(
-    cls=Group,
+    cls=CommandGroup,
     rich_markup_mode=None, no_args_is_help=True,
     help='Record sessions as the baseline of their site, in two steps with a review between them.',
 )  # fmt: skip

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from postprocess.cli.app import DEFAULT, Format, Group, Results, SiteName, app, show
+from postprocess.cli.app import DEFAULT, CommandGroup, Format, Results, SiteName, app, show
 
 incidents = typer.Typer(
-    cls=Group,
+    cls=CommandGroup,
     rich_markup_mode=None,
     help='List what is wrong at a site, by cause; show, acknowledge and correct them. Exit code 1 while one is open.',
 )

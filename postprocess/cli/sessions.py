@@ -13,8 +13,8 @@ import typer
 from plumbline.errors import InputError
 from postprocess.cli.app import (
     DEFAULT,
+    CommandGroup,
     Format,
-    Group,
     NewResults,
     References,
     Reruns,
@@ -318,7 +318,7 @@ def report(
     raise typer.Exit(2 if digest.faults else digest.exit_code)
 
 
-store = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, help='Look after the results store.')
+store = typer.Typer(cls=CommandGroup, rich_markup_mode=None, no_args_is_help=True, help='Look after the results store.')
 app.add_typer(store, name='store')
 
 

@@ -22,7 +22,7 @@ from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
 from postprocess.incidents.draft import JudgedSession
 from postprocess.incidents.failures import failures
-from postprocess.incidents.fold import Compared, Facts, Folded, Look, Night, after, fold, told_as
+from postprocess.incidents.fold import Compared, Folded, Look, Night, NightFacts, after, fold, told_as
 from postprocess.incidents.healing import is_recorded, seen_again
 from postprocess.incidents.incident import Incident
 from postprocess.incidents.known import Known, in_names
@@ -109,14 +109,14 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
     incidents.sort(key=lambda one: (-one.severity, one.where.partition, one.checks))
     # an incident that was split or merged after this session had its form of today and another one
     leaves = {leaf.key: leaf for state in (before, ledger.before(session, noted_later=False)) for leaf in state.leaves}
-    looks, was = _looks(leaves.values(), comparison, cases, incidents), ledger.facts_of(session) or Facts()
+    looks, was = _looks(leaves.values(), comparison, cases, incidents), ledger.facts_of(session) or NightFacts()
     compared = None
     if of_nodes:
         compared = Compared(
             of_nodes.nodes, of_nodes.sessions, len(of_nodes.events), tuple(of_nodes.left_out), tuple(of_nodes.absent),
             of_nodes.drain,
         )  # fmt: skip
-    found = Night(session, incidents, Facts(session.runs, looks, was.ids, compared, fault))
+    found = Night(session, incidents, NightFacts(session.runs, looks, was.ids, compared, fault))
     ids = told_as(ledger.before(session, noted_later=False), found)
     return replace(found, facts=replace(found.facts, ids=ids))
 

@@ -58,7 +58,7 @@ class NothingKnown(InputError):
     """Nothing was measured yet, or no measured series has a reference: only whole nights help."""
 
 
-class Place(NamedTuple):
+class CaseName(NamedTuple):
     """A case, as ReFrame names it."""
 
     partition: str
@@ -66,7 +66,7 @@ class Place(NamedTuple):
     name: str
 
 
-class Found(NamedTuple):
+class Chance(NamedTuple):
     """The chance that one look finds a class of faults.
 
     `series`: the series that shows it, None for the check itself.
@@ -77,19 +77,19 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
+class PossibleCase:
     """A case that may run on `nodes` nodes for `seconds`; `age`: days since it last ran.
 
     `found`: class of faults -> chance to find it. For a case that never ran, `age` is infinite and only `place` and
     `seconds` are known.
     """
 
-    place: Place
+    place: CaseName
     seconds: float
     nodes: int = 1
     age: float = math.inf
     case: CaseId | None = None
-    found: Mapping[str, Found] = field(default_factory=dict)
+    found: Mapping[str, Chance] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:
@@ -111,7 +111,7 @@ class Coverage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class NightPlan:
     """The cases of tonight: `chosen`, of which the first `rotation` are due by rotation.
 
     `budget`: in node-seconds. `share`: what they find / the best possible within the budget, at least. `late`: cases
@@ -123,16 +123,16 @@ class Plan:
     minutes: float
     budget: float
     longest: int
-    looks: Sequence[Look]
-    chosen: Sequence[Look]
+    looks: Sequence[PossibleCase]
+    chosen: Sequence[PossibleCase]
     rotation: int
     coverage: Sequence[Coverage]
     share: float
-    late: Sequence[Look]
-    too_long: Sequence[Look]
+    late: Sequence[PossibleCase]
+    too_long: Sequence[PossibleCase]
     unguarded: int
 
-    def reason(self, look: Look) -> str:
+    def reason(self, look: PossibleCase) -> str:
         """Return in words why a chosen case runs tonight."""
         if self.chosen.index(look) >= self.rotation:
             return f'finds {look_finds(look)}'
@@ -140,7 +140,7 @@ class Plan:
         return f'rotation: {waited}'
 
 
-def look_finds(look: Look) -> str:
+def look_finds(look: PossibleCase) -> str:
     """Return the classes of faults that a look finds, each with its chance and series, the surest first."""
     finds = sorted(look.found.items(), key=lambda item: -item[1].chance)
     words = [
@@ -151,8 +151,8 @@ def look_finds(look: Look) -> str:
 
 def plan(
     store: Store, site: str | None, minutes: float, nodes: int | None = None, longest: int = LONGEST,
-    places: Mapping[Place, float] | None = None, root: Path | None = None,
-) -> Plan:  # fmt: skip
+    places: Mapping[CaseName, float] | None = None, root: Path | None = None,
+) -> NightPlan:  # fmt: skip
     """Return what to run tonight in `minutes` on `nodes` nodes; None: as many as the largest case has.
 
     `places`: cases that ReFrame would run -> seconds to assume for a case that never ran; None: the cases of the store.
@@ -164,7 +164,7 @@ def plan(
     looks, unguarded = _looks(store, store.history(last, DAYS), root)
     if places is not None:
         known = {look.place: look for look in looks}
-        looks = [known.get(place) or Look(place, seconds) for place, seconds in places.items()]
+        looks = [known.get(place) or PossibleCase(place, seconds) for place, seconds in places.items()]
     if not any(look.found for look in looks):
         propose = store.command('record propose', last.site, root)
         raise NothingKnown(
@@ -175,9 +175,9 @@ def plan(
 
 
 def choose(
-    looks: Sequence[Look], site: str, minutes: float, nodes: int | None = None, longest: int = LONGEST,
+    looks: Sequence[PossibleCase], site: str, minutes: float, nodes: int | None = None, longest: int = LONGEST,
     unguarded: int = 0,
-) -> Plan:  # fmt: skip
+) -> NightPlan:  # fmt: skip
     """Return the plan of a night that chooses among `looks`. Raises InputError if none fits into the time."""
     nodes = nodes or max(look.nodes for look in looks)
     limit, budget = 60 * minutes, 60 * minutes * nodes
@@ -212,20 +212,20 @@ def choose(
         chances = (float(chance[own].mean()) for chance in (tonight, whole, weekly))
         coverage.append(Coverage(fault, fault.name in reached, *chances))
     best = min(at_most(finds, weight, cost, budget, of) for of in ([], chosen))
-    return Plan(
+    return NightPlan(
         site, minutes, budget, longest, looks, [fits[place] for place in chosen], rotation[0], coverage,
         float(weight @ tonight) / best if best else 1.0, [fits[place] for place in numpy.flatnonzero(late)],
         [look for look in looks if look not in fits], unguarded,
     )  # fmt: skip
 
 
-def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tuple[list[Look], int]:
+def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tuple[list[PossibleCase], int]:
     """Return what each case of the sessions can find, and the number of series that no reference judges."""
     site, today = sessions[-1].site, now()
     lookup, policy = load_references(site, root), site_policy(sessions[-1], root)
     parts = {row['partition']: row['n'] for row in store.select(_NODES, sessions)}
     cases = {_place_of(row): row for row in store.select(_CASES, sessions)}
-    finds: dict[Place, dict[str, Found]] = {place: {} for place in cases}
+    finds: dict[CaseName, dict[str, Chance]] = {place: {} for place in cases}
     unguarded = 0
     for row in store.select(_SERIES, sessions):
         series, place, quantity = SeriesId.from_row(row), _place_of(row), Quantity(row['unit'], row['better'])
@@ -242,14 +242,14 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
             finds[place][name] = max(find, finds[place].get(name, find), key=lambda each: each.chance)
     ages = [(today - session.started).total_seconds() / 86400 for session in sessions]
     return [
-        Look(
+        PossibleCase(
             place, row['seconds'] or _BESIDES, row['nodes'] or 1, ages[row['last']], CaseId.from_row(row), finds[place]
         )
         for place, row in cases.items()
     ], unguarded
 
 
-def chances(series: SeriesId, bounds: Sequence[Limits], nodes: int, of_nodes: int) -> dict[str, Found]:
+def chances(series: SeriesId, bounds: Sequence[Limits], nodes: int, of_nodes: int) -> dict[str, Chance]:
     """Return the classes of faults that a series shows, measured on `nodes` of the `of_nodes` nodes of its partition.
 
     `bounds`: the limits that judge the series. A check may also show a fault by failing because of it (`shown_by`).
@@ -260,15 +260,15 @@ def chances(series: SeriesId, bounds: Sequence[Limits], nodes: int, of_nodes: in
         loss = fault.of(series, nodes > 1)
         chance = share * max((bound.chance(loss) for bound in bounds), default=0.0) if loss else 0.0
         if series.check in fault.shown_by:
-            finds[fault.name] = Found(share)
+            finds[fault.name] = Chance(share)
         elif chance > _SMALLEST:
-            finds[fault.name] = Found(chance, series)
+            finds[fault.name] = Chance(chance, series)
     return finds
 
 
-def _place_of(row: Mapping[str, Any]) -> Place:
+def _place_of(row: Mapping[str, Any]) -> CaseName:
     """Return the case of a row."""
-    return Place(row['partition'], row['environ'], row['name'])
+    return CaseName(row['partition'], row['environ'], row['name'])
 
 
 def _with_later(reference: Reference, logs: Sequence[float]) -> Reference:
@@ -283,7 +283,7 @@ def _with_later(reference: Reference, logs: Sequence[float]) -> Reference:
     return replace(reference, spread=spread, df=len(values) - 1.0, spread_n=len(values))
 
 
-def _columns(looks: Collection[Look]) -> list[tuple[Fault, str]]:
+def _columns(looks: Collection[PossibleCase]) -> list[tuple[Fault, str]]:
     """Return (class of faults, device): one for each class.
 
     For a class on devices one for each device that cases name.
@@ -299,12 +299,12 @@ def _columns(looks: Collection[Look]) -> list[tuple[Fault, str]]:
     ]
 
 
-def _device_of(look: Look) -> str:
+def _device_of(look: PossibleCase) -> str:
     """Return the device that a case measures; empty without one."""
     return dict(look.case.params).get('device', '') if look.case else ''
 
 
-def _matrix(looks: Sequence[Look], columns: Sequence[tuple[Fault, str]]) -> ndarray:
+def _matrix(looks: Sequence[PossibleCase], columns: Sequence[tuple[Fault, str]]) -> ndarray:
     """Return the chance that each look finds the faults of each of `columns`, looks x columns."""
     rows = [
         [

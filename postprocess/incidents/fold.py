@@ -49,7 +49,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Facts:
+class NightFacts:
     """What a session shows beside its incidents: a look at known incidents and their parts, by their keys.
 
     `runs`: the number of its reports then. `ids`: of its incidents, by the id that each had if no session told it
@@ -70,7 +70,7 @@ class Night:
 
     session: Session
     incidents: Sequence[Incident]
-    facts: Facts = Facts()
+    facts: NightFacts = NightFacts()
 
     @property
     def key(self) -> str:

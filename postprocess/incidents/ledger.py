@@ -20,7 +20,7 @@ import msgspec
 from plumbline.errors import InputError, did_you_mean
 from plumbline.files import write_text, write_whole
 from postprocess.incidents import notes
-from postprocess.incidents.fold import Facts, Folded, Night, fold, in_turn
+from postprocess.incidents.fold import Folded, Night, NightFacts, fold, in_turn
 from postprocess.incidents.known import Known
 from postprocess.incidents.notes import Note
 from postprocess.incidents.old_ledger import take_over
@@ -149,7 +149,7 @@ class Ledger:
         by_persons = self.notes if noted_later else self._noted_before(session)
         return self._after([night for night in self.nights if night.key < session.key], by_persons)
 
-    def facts_of(self, session: Session) -> Facts | None:
+    def facts_of(self, session: Session) -> NightFacts | None:
         """Return the facts of a session; None if it was never judged."""
         if self._is_early(session):
             self.whole()

@@ -17,7 +17,7 @@ from typing import Any
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from postprocess.incidents import notes
-from postprocess.incidents.fold import Facts, Look, id_of
+from postprocess.incidents.fold import Look, NightFacts, id_of
 from postprocess.incidents.incident import Incident, from_dict, frozen, together
 from postprocess.incidents.notes import Began, Note, Selection, What
 from postprocess.incidents.rows import TABLE, facts_to_json, to_row
@@ -40,7 +40,7 @@ def take_over(store: Store, site: str) -> None:
     for values in [*files.values()]:
         _put_together(values, files)
     shown: dict[str, list[Incident]] = defaultdict(list)
-    facts = {uuid: Facts(session.runs) for uuid, session in sessions.items()}
+    facts = {uuid: NightFacts(session.runs) for uuid, session in sessions.items()}
     leaves = [leaf for values in files.values() for leaf in values.get('parts') or [values]]
     for leaf in leaves:
         incident = from_dict(leaf['incident'])

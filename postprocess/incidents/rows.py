@@ -10,7 +10,7 @@ import msgspec
 
 from plumbline.causes import Code
 from plumbline.identity import SeriesId
-from postprocess.incidents.fold import Facts
+from postprocess.incidents.fold import NightFacts
 from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value, frozen
 from postprocess.results.store import Session
 
@@ -20,14 +20,14 @@ _PLAIN = ('kind', 'sort', 'cause', 'loss', 'since', 'day', 'sessions', 'certain'
 _LISTS = ('nodes', 'changed', 'evidence', 'next_steps', 'archives')
 
 
-def facts_to_json(facts: Facts) -> bytes:
+def facts_to_json(facts: NightFacts) -> bytes:
     """Return facts as JSON."""
     return msgspec.json.encode(facts)
 
 
-def facts_from_json(text: bytes) -> Facts:
+def facts_from_json(text: bytes) -> NightFacts:
     """Return the facts that `facts_to_json` wrote. Raises ValueError."""
-    return msgspec.json.decode(text, type=Facts)
+    return msgspec.json.decode(text, type=NightFacts)
 
 
 def to_row(incident: Incident, code: Code | None) -> dict[str, Any]:

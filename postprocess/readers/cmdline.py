@@ -36,7 +36,7 @@ class Chosen:
     is_dry_run: bool = False
 
 
-class _Parser(argparse.ArgumentParser):
+class _ReframeOptions(argparse.ArgumentParser):
     """A parser that raises ValueError where argparse would end the program."""
 
     def error(self, message: str) -> NoReturn:
@@ -45,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     """Return a parser for ReFrame's options that choose cases, and for the flags that may share a word with them."""
-    parser = _Parser(add_help=False)  # with abbreviated options, as ReFrame's
+    parser = _ReframeOptions(add_help=False)  # with abbreviated options, as ReFrame's
     for long in ('--mode', '--system'):
         parser.add_argument(long, dest=long)
     for long, short in _LISTS.items():
@@ -85,7 +85,7 @@ def read_cmdline(text: str, mode: str | None = None) -> Chosen:
 
 def without_names(text: str) -> list[str]:
     """Return the words of a command line without its option ``--name``; no words if it cannot be read."""
-    parser = _Parser(add_help=False)
+    parser = _ReframeOptions(add_help=False)
     parser.add_argument('-n', '--name', action='append')
     try:
         program, *words = shlex.split(text)

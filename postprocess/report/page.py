@@ -101,7 +101,7 @@ def write_page(path: Path, store: Store, digest: Digest, root: Path | None = Non
     write_text(path, to_html(page_of(digest, store, root, path.parent)))
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """A table of the page, without columns that are empty."""
 
     id: str
@@ -123,7 +123,7 @@ class Page:
     series: list[SeriesRow]
     nodes: list[str]
     cards: list[Card]
-    tables: dict[str, Table]
+    tables: dict[str, PageTable]
     overview: list[OverviewRow]
     checks: list[Check]
     changes: list[Alike]
@@ -197,10 +197,10 @@ def to_html(page: Page) -> str:
     return template('report.html.j2').render(page=page)
 
 
-def table(id: str, columns: Sequence[Column], rows: Sequence[TableRow]) -> Table:
+def table(id: str, columns: Sequence[Column], rows: Sequence[TableRow]) -> PageTable:
     """Return a table of the `columns` that the page shows."""
     wanted = (column for column in columns if column.title is not None and column.on_page)
-    return Table(id, [column for column in wanted if any(map(column.text, rows))], rows)
+    return PageTable(id, [column for column in wanted if any(map(column.text, rows))], rows)
 
 
 def uplot() -> dict[str, str]:

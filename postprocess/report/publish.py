@@ -35,7 +35,7 @@ from postprocess.incidents.words import commands, corrected, since
 from postprocess.report.details import of_report
 from postprocess.report.page import page_of, template, to_html, uplot
 from postprocess.report.site_data import SCHEMA, Content, short, site_content, write
-from postprocess.report.site_nodes import Nodes
+from postprocess.report.site_nodes import PublishedNodes
 from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, one_line
@@ -73,7 +73,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
     new = [one for one in store.sessions(site) if one == last or one.runs > runs.get(one.session, -1)]
     paged = {one.session for one in (*new[-pages:], last)}
-    nodes, known = Nodes(place), {}
+    nodes, known = PublishedNodes(place), {}
     for month, sessions in groupby(new, key=lambda session: session.month):
         data = place / f'data/{month}.js'
         part = site_content(data, place) or {'schema': SCHEMA, 'name': month, 'rows': {}}

@@ -21,7 +21,7 @@ from postprocess.report.site_data import SCHEMA, Content, short, site_content
 from postprocess.results.store import Session, Store
 
 
-class Nodes:
+class PublishedNodes:
     """The nodes of a site as they are published in `place`. Raises InputError if a file cannot be read."""
 
     def __init__(self, place: Path):

@@ -46,7 +46,7 @@ _Files = Iterator[tuple[str, Callable[[], bytes]]]  # (name below the folder of 
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Shown:
     """A metric with its dims whose lines are shown, in a `trial`; None: in any trial.
 
     `lost`: True if it has no number there.
@@ -58,7 +58,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Part:
+class Passage:
     """Numbered `lines` of a file, and a description of them.
 
     `marks`: metric -> numbers of the lines with its numbers.
@@ -76,13 +76,13 @@ class Excerpt:
     `problem`: a sentence if something is missing. `read`: unpacked bytes.
     """
 
-    parts: list[Part]
+    parts: list[Passage]
     problem: str = ''
     read: int = 0
 
 
 def excerpt(
-    results: Path, evidence: str, wanted: Sequence[Wanted], nodes: Iterable[str] = (), failed: bool = False
+    results: Path, evidence: str, wanted: Sequence[Shown], nodes: Iterable[str] = (), failed: bool = False
 ) -> Excerpt:
     """Return the parts of what a case printed; `evidence`: its archive below `results`.
 
@@ -168,7 +168,7 @@ class _Run(NamedTuple):
 class _Search:
     """The search for the runs with the wanted metrics."""
 
-    def __init__(self, wanted: Sequence[Wanted], failed: bool):
+    def __init__(self, wanted: Sequence[Shown], failed: bool):
         self.wanted, self.failed = wanted, failed
         self.lines: Lines = {}  # the lines of which the check noted that it read them
         self.noted: dict[str, set[str]] = {}  # run, trial or '' for all -> metrics that were read there
@@ -216,7 +216,7 @@ class _Search:
         self.last = [run]
         self.left = [metric for metric in self.left if metric not in hits or metric.name not in here]
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Passage]:
         """Return the lines of the outputs and the ends of standard error.
 
         If no program printed, the errors of the job.
@@ -232,11 +232,11 @@ class _Search:
             parts = [_end(name, self.job.get(name, b''), LAST_ERRORS) for name in _OF_JOB]
         return [part for part in parts if part.lines]
 
-    def _rank(self, output: _Output) -> int:
+    def _rank(self, output: _MarkedFile) -> int:
         """Return the index of the first wanted metric that an output has."""
         return next((i for i, metric in enumerate(self.wanted) if metric.name in output.marks), len(self.wanted))
 
-    def _output(self, run: _Run) -> _Output:
+    def _output(self, run: _Run) -> _MarkedFile:
         """Return the output of a run with its marked lines."""
         read = {file: of for file, of in self.lines.items() if file.startswith(f'{run.folder}/')}
         file, noted = next(iter(read.items()), (f'{run.folder}/stdout', {}))
@@ -248,10 +248,10 @@ class _Search:
             marks, how = {metric.name: every for metric in own}, 'computed'
         if not marks:
             how = 'none' if file in read and all(metric.lost for metric in own) else 'unknown'
-        return _Output(file, lines, marks, how)
+        return _MarkedFile(file, lines, marks, how)
 
 
-class _Output(NamedTuple):
+class _MarkedFile(NamedTuple):
     """The `lines` of a file; `marks`: metric -> its lines.
 
     `how`: key of `_SAID`, which says how these lines are known.
@@ -262,7 +262,7 @@ class _Output(NamedTuple):
     marks: dict[str, list[int]]
     how: str
 
-    def part(self, room: int) -> Part:
+    def part(self, room: int) -> Passage:
         """Return at most `room` lines: the marked lines with their context, else the last lines."""
         marked = list(dict.fromkeys(line for of in self.marks.values() for line in of if 0 < line <= len(self.lines)))
         near = [line + step for far in range(1, CONTEXT + 1) for line in marked for step in (-far, far)]
@@ -273,15 +273,15 @@ class _Output(NamedTuple):
         more = f', {count(len(hidden), "marked line")} more' if hidden else ''
         shown = {name: [line for line in of if line in chosen] for name, of in self.marks.items()}
         caption = f'{self.file}, {len(chosen)} of {count(len(self.lines), "line")}{more}; {_SAID[self.how]}'
-        return Part(caption, [(line, _shown(self.lines[line - 1])) for line in chosen], shown)
+        return Passage(caption, [(line, _shown(self.lines[line - 1])) for line in chosen], shown)
 
 
-def _end(name: str, content: bytes, most: int) -> Part:
+def _end(name: str, content: bytes, most: int) -> Passage:
     """Return the last `most` lines of a file."""
     lines = _lines(content)
     last = range(max(1, len(lines) - most + 1), len(lines) + 1)
     caption = f'{name}, {f"the last {most} of " if len(lines) > most else ""}{count(len(lines), "line")}'
-    return Part(caption, [(line, _shown(lines[line - 1])) for line in last])
+    return Passage(caption, [(line, _shown(lines[line - 1])) for line in last])
 
 
 def _lines(content: bytes) -> list[str]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from plumbline.clock import now
 from plumbline.errors import InputError
 from plumbline.files import open_own
-from plumbline.node_check.benchmarks import Benchmark, name_of
+from plumbline.node_check.benchmarks import NodeBenchmark, name_of
 
 BASELINE = 50  # number of first checks of a node that are its baseline: a slow decline does not move them
 PEERS = 64  # most other nodes whose checks are read
@@ -46,7 +46,7 @@ Row = tuple[Key, str, Sequence[float]]  # (what was measured, unit, rate of each
 Checks = dict[Key, list[float]]  # what was measured -> best rate of each check
 
 
-def key_of(model: str, benchmark: Benchmark, dims: Mapping[str, str]) -> Key:
+def key_of(model: str, benchmark: NodeBenchmark, dims: Mapping[str, str]) -> Key:
     """Return the key of a benchmark in a part (`dims`) of a node with the processor `model`."""
     params = f'program={benchmark.program},work={benchmark.work}'
     return Key(re.sub(r'[^\w.-]+', '_', model).strip('_'), params, benchmark.metric, name_of(dims))

@@ -46,7 +46,7 @@ _MOST = 0.75  # loss at which a comparison warns at the latest
 
 
 @dataclass(frozen=True)
-class Level:
+class HardwareLevel:
     """What machines with some hardware reach: `row` holds their median, the spread between them, and their number.
 
     `part`: one of `PARTS`; `model`: of the processor or GPU; `number`: how many a node has, None for any number.
@@ -59,7 +59,7 @@ class Level:
     share_of: str
     row: Reference
 
-    def fits(self, machine: Machine) -> bool:
+    def fits(self, machine: NodeHardware) -> bool:
         """Return True if a machine has the hardware of this level."""
         if self.part == 'any':
             return machine.is_whole or self.share_of not in ('memory_bandwidth', 'flops_dp')
@@ -85,7 +85,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Machine:
+class NodeHardware:
     """The hardware of the node of a case: name of the processor, number of sockets, and (model, number) of its GPUs.
 
     `is_whole`: False for a virtual machine, and for a job that may use less than half of the CPUs of its node.
@@ -97,7 +97,7 @@ class Machine:
     is_whole: bool = True
 
     @classmethod
-    def of(cls, facts: Mapping[str, str]) -> Machine:
+    def of(cls, facts: Mapping[str, str]) -> NodeHardware:
         """Return the machine that the provenance of a case describes."""
         own = re.fullmatch(r'(\d+) of (\d+)', facts.get('cpus', ''))
         few = own and 2 * int(own[1]) < int(own[2])
@@ -116,13 +116,13 @@ class Machine:
 class Elsewhere:
     """The levels of other machines, for look-up."""
 
-    def __init__(self, levels: Iterable[Level]):
-        self._levels: dict[tuple[str, str], list[Level]] = {}  # by check and metric, the best first
+    def __init__(self, levels: Iterable[HardwareLevel]):
+        self._levels: dict[tuple[str, str], list[HardwareLevel]] = {}  # by check and metric, the best first
         for level in levels:
             self._levels.setdefault((level.row.id.check, level.row.id.metric), []).append(level)
         for of_metric in self._levels.values():
             of_metric.sort(key=lambda level: level.rank, reverse=True)
-        self._found: dict[tuple[SeriesId, Machine], list[Level]] = {}
+        self._found: dict[tuple[SeriesId, NodeHardware], list[HardwareLevel]] = {}
 
     @classmethod
     def of(cls, site: str, root: Path | None = None) -> Elsewhere:
@@ -145,7 +145,7 @@ class Elsewhere:
                 return [_scaled(level, row, factor)]
         return []
 
-    def _candidates(self, id: SeriesId, machine: Machine) -> list[Level]:
+    def _candidates(self, id: SeriesId, machine: NodeHardware) -> list[HardwareLevel]:
         """Return the levels of this series for this hardware, the best first; kept, as nodes of a site are alike."""
         if (id, machine) not in self._found:
             of_metric = self._levels.get((id.check, id.metric), ())
@@ -154,11 +154,11 @@ class Elsewhere:
 
 
 @lru_cache(2**10)
-def _machine_of(provenance: str) -> Machine:
-    return Machine.of(decoded(provenance))
+def _machine_of(provenance: str) -> NodeHardware:
+    return NodeHardware.of(decoded(provenance))
 
 
-def _scaled(level: Level, row: Measured, factor: float) -> tuple[Reference, Limits]:
+def _scaled(level: HardwareLevel, row: Measured, factor: float) -> tuple[Reference, Limits]:
     """Return a level as the reference of a series, in its unit, with the limits."""
     known = level.row
     of = f'{100 * known.mean:.0f} % of the peak; ' if level.share_of else ''
@@ -198,7 +198,7 @@ def limits(known: Reference, mean: float, sign: int) -> Limits:
     return Limits(bad, good, loss, 'one such machine of 100 is beyond it; only warns', 'elsewhere', sd, PRIOR_DF + df)
 
 
-def read(path: Path) -> list[Level]:
+def read(path: Path) -> list[HardwareLevel]:
     """Return the levels of a file. Raises SiteError naming file, line, column and what was expected."""
     try:
         text = path.read_text(encoding='utf-8')
@@ -210,11 +210,11 @@ def read(path: Path) -> list[Level]:
 
 
 @cache
-def _carried() -> list[Level]:
+def _carried() -> list[HardwareLevel]:
     return read(CARRIED)
 
 
-def parse(text: str, path: Path) -> list[Level]:
+def parse(text: str, path: Path) -> list[HardwareLevel]:
     """Return the levels in the `text` of a file that `path` names. Raises SiteError."""
     reader = csv.DictReader(io.StringIO(text), strict=True)
     try:
@@ -225,7 +225,7 @@ def parse(text: str, path: Path) -> list[Level]:
         raise SiteError(f'{path}: not a valid CSV file: {error}') from None
 
 
-def _level(entry: Mapping[str, str], where: str) -> Level:
+def _level(entry: Mapping[str, str], where: str) -> HardwareLevel:
     for fault in _faults_of(entry):
         raise SiteError(f'{where}: {fault}')
     n, spread = int(entry['n']), number_in(entry['spread'])
@@ -235,7 +235,7 @@ def _level(entry: Mapping[str, str], where: str) -> Level:
         entry['source'], spread=spread,
     )  # fmt: skip
     number = int(entry['number']) if entry['number'] else None
-    return Level(entry['part'], entry['model'], number, entry['share_of'], row)
+    return HardwareLevel(entry['part'], entry['model'], number, entry['share_of'], row)
 
 
 def _faults_of(entry: Mapping[str, str]) -> Iterator[str]:

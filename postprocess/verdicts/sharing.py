@@ -18,7 +18,7 @@ from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import to_csv
 from postprocess.verdicts.baseline_files import read_baseline
-from postprocess.verdicts.elsewhere import COLUMNS, Level, Machine, parse, read
+from postprocess.verdicts.elsewhere import COLUMNS, HardwareLevel, NodeHardware, parse, read
 
 #: Params and dims that number the parts of a node, on each of which a machine should reach the same.
 _PLACES = frozenset(('device', 'pair', 'pairs', 'domain', 'socket', 'core', 'cores', 'rank', 'node'))
@@ -50,7 +50,7 @@ def of_gpus(id: SeriesId) -> bool:
     return named or not _OF_GPUS.isdisjoint(params) or params.get('implementation') in _ON_GPUS
 
 
-def of_series(id: SeriesId, quantity: Quantity, machine: Machine) -> Of | None:
+def of_series(id: SeriesId, quantity: Quantity, machine: NodeHardware) -> Of | None:
     """Return what a series is of on a machine; None if its hardware has no name, or if several nodes measure it.
 
     A series of one GPU or of a pair of GPUs is of nodes with any number of such GPUs.
@@ -78,7 +78,7 @@ def _is_place(name: str, value: str) -> bool:
     return name in _PLACES and (value == '*' or any(map(str.isdigit, value)))
 
 
-def summarize(values: Iterable[tuple[Of, str, float, str]]) -> list[Level]:
+def summarize(values: Iterable[tuple[Of, str, float, str]]) -> list[HardwareLevel]:
     """Return a level for all values of the same thing: (what it is of, name of the machine, value, source).
 
     Several values of one machine count as their median; the spread is that of the logarithms between machines.
@@ -95,11 +95,11 @@ def summarize(values: Iterable[tuple[Of, str, float, str]]) -> list[Level]:
             SeriesId('*', '*', of.check, of.params, of.metric, of.dims), of.quantity, median(each), None, len(each),
             'elsewhere', '; '.join(sources[of]), spread=stdev(map(math.log, each)) if len(each) > 1 else None,
         )  # fmt: skip
-        levels.append(Level(of.part, of.model, of.number, of.share_of, row))
+        levels.append(HardwareLevel(of.part, of.model, of.number, of.share_of, row))
     return levels
 
 
-def shared(store: Store, session: Session, source: str, root: Path | None = None) -> list[Level]:
+def shared(store: Store, session: Session, source: str, root: Path | None = None) -> list[HardwareLevel]:
     """Return the levels of the baseline of a site, with the hardware of the cases of its `session`.
 
     The value of a level is the median over the nodes and parts of the site. The site is one machine, so there is no
@@ -111,7 +111,7 @@ def shared(store: Store, session: Session, source: str, root: Path | None = None
         propose = store.command('record propose', session.site, root)
         raise InputError(f'site {session.site} has no baseline to share: {propose} makes one')
     machines = {
-        case.id: Machine.of(decoded(case.provenance))
+        case.id: NodeHardware.of(decoded(case.provenance))
         for case in store.cases(session)
         if not case.fixture and _OF_STORAGE not in case.tags
     }
@@ -128,7 +128,7 @@ def shared(store: Store, session: Session, source: str, root: Path | None = None
     return summarize(values)
 
 
-def to_text(levels: Iterable[Level]) -> str:
+def to_text(levels: Iterable[HardwareLevel]) -> str:
     """Return the text of an ``elsewhere.csv``, sorted by hardware and series."""
     rows = sorted((level.to_row() for level in levels), key=lambda row: [row[name] for name in COLUMNS[:8]])
     return to_csv(rows, COLUMNS)

@@ -11,7 +11,7 @@ from postprocess.text import count
 from postprocess.views.table import Column, View, to_table
 
 if TYPE_CHECKING:
-    from postprocess.history.plan import Look, Plan
+    from postprocess.history.plan import NightPlan, PossibleCase
 
 _WELL = 0.5  # smallest chance with which a class of faults counts as covered
 
@@ -32,7 +32,7 @@ _FAULTS = (
 )
 
 
-def plan(found: Plan, why: bool) -> View:
+def plan(found: NightPlan, why: bool) -> View:
     """Return the chosen cases, with `why` also the reason for each, and the chances to find the classes of faults."""
     spent = sum(look.cost for look in found.chosen)
     whole = sum(look.cost for look in found.looks)
@@ -88,7 +88,7 @@ def plan(found: Plan, why: bool) -> View:
     )  # fmt: skip
 
 
-def _verdict(found: Plan, answer: str) -> str:
+def _verdict(found: NightPlan, answer: str) -> str:
     """Return the last line: whether the time is enough, and the command that runs the plan."""
     if found.late:
         return f'TOO SHORT: {answer}; give more minutes, or run `ci/nightly` without --minutes tonight'
@@ -97,7 +97,7 @@ def _verdict(found: Plan, answer: str) -> str:
     return f'OK: {answer}; `ci/nightly --minutes {found.minutes:g}{more}` runs it'
 
 
-def _named(looks: Sequence[Look]) -> str:
+def _named(looks: Sequence[PossibleCase]) -> str:
     """Return the names of the first three cases with their costs, and the number of the others."""
     names = [f'{look.place.name} ({in_words(look.cost)})' for look in looks]
     return ', '.join(names[:3]) + f' and {len(names) - 3} more' * (len(names) > 3)

@@ -19,7 +19,7 @@ from scratch import ROOT
 
 from checks.core.job import node_sweep
 from checks.core.meters.energy import Meter, Metering, metering_of
-from checks.core.meters.energy_sources import SOURCES, Count, Look, counted, doubt_of, of_command, sampled
+from checks.core.meters.energy_sources import SOURCES, Count, MeterReading, counted, doubt_of, of_command, sampled
 from checks.core.reading.trials import Metric, read_trials
 
 RANGE = 262_143.328_85  # J, of a Xeon
@@ -133,10 +133,10 @@ def test_the_nodes_of_a_case_are_added_and_their_power_is_a_mean(tmp_path):
     parts=st.lists(st.tuples(st.floats(0.1, 100), st.floats(1, 450)), min_size=1, max_size=30),
 )
 def test_wraps_of_a_counter_change_nothing_however_often_it_is_looked_at(start, parts):
-    time, total, looks = 0.0, 0.0, [Look(BEGAN, {'0': Count(start, RANGE)})]
+    time, total, looks = 0.0, 0.0, [MeterReading(BEGAN, {'0': Count(start, RANGE)})]
     for seconds, watts in parts:
         time, total = time + seconds, total + seconds * watts
-        looks.append(Look(BEGAN + time, {'0': Count((start + total) % RANGE, RANGE)}))
+        looks.append(MeterReading(BEGAN + time, {'0': Count((start + total) % RANGE, RANGE)}))
     spent = counted(looks, BEGAN, BEGAN + time, 0.001)
     assert spent.joules == pytest.approx(total, abs=1e-3) and not spent.doubt
 
@@ -149,14 +149,14 @@ def test_wraps_of_a_counter_change_nothing_however_often_it_is_looked_at(start, 
 def test_the_integral_of_power_does_not_depend_on_when_the_samples_come(pauses, watts, slope):
     total = sum(pauses)
     times = [sum(pauses[:index]) for index in range(len(pauses) + 1)]
-    looks = [Look(BEGAN + at, {'node': Count(watts * (1 + slope * at / total))}) for at in times]
+    looks = [MeterReading(BEGAN + at, {'node': Count(watts * (1 + slope * at / total))}) for at in times]
     spent = sampled(looks, BEGAN, BEGAN + total, 1.0, 0.02)
     assert spent.joules == pytest.approx(watts * total * (1 + slope / 2), rel=1e-6) and not spent.doubt
     assert spent.samples == len(looks)
 
 
 def trace(times, watts=lambda at: 300.0):
-    return [Look(BEGAN + at, {'node': Count(watts(at))}) for at in times]
+    return [MeterReading(BEGAN + at, {'node': Count(watts(at))}) for at in times]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,10 @@ def test_an_energy_that_cannot_be_trusted_is_invalid(tmp_path, seconds, uptime, 
 def test_a_counter_that_was_reset_is_no_wrap(tmp_path):
     found, _ = measured(tmp_path, zones((1e5, 0)), zones((1, 0)))
     assert 'reset' in found['energy', None].invalid
-    looks = [Look(BEGAN, {'node': Count(5e6)}), Look(BEGAN + 60, {'node': Count(100.0)})]  # of 64 bits: no wrap at all
+    looks = [
+        MeterReading(BEGAN, {'node': Count(5e6)}),
+        MeterReading(BEGAN + 60, {'node': Count(100.0)}),
+    ]  # of 64 bits: no wrap at all
     assert 'reset' in doubt_of(counted(looks, BEGAN, BEGAN + 60, 0.1), 60, 0.03)
 
 

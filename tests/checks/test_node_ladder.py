@@ -303,7 +303,7 @@ def test_the_resources_of_a_step_of_jsrun():
     ],
 )
 def test_the_last_row_counts_or_it_is_said_why_there_is_none(capsys, answer, row, said):
-    assert on_node.Job.last_row(('n1', 'n2'), answer) == row
+    assert on_node.LadderJob.last_row(('n1', 'n2'), answer) == row
     assert capsys.readouterr().out == said
 
 
@@ -319,7 +319,7 @@ def test_the_last_row_counts_or_it_is_said_why_there_is_none(capsys, answer, row
     ],
 )
 def test_what_a_step_printed_or_why_it_has_no_result(tmp_path, script, answer):
-    job = on_node.Job({'limit': 20}, tmp_path)
+    job = on_node.LadderJob({'limit': 20}, tmp_path)
     out, err = tmp_path / 'out', tmp_path / 'err'
     with out.open('w') as stdout, err.open('w') as stderr:
         started = subprocess.Popen(['bash', '-c', f'exec 2>&2; {script}'], stdout=stdout, stderr=stderr)
@@ -328,7 +328,7 @@ def test_what_a_step_printed_or_why_it_has_no_result(tmp_path, script, answer):
 
 def test_the_bus_bandwidth_of_a_group(tmp_path, monkeypatch):
     """Of 4 nodes 2 x 3 / 4 of the bytes in the time of the allreduce."""
-    job = on_node.Job({'group': ['x'], 'rails': [{}]}, tmp_path)
+    job = on_node.LadderJob({'group': ['x'], 'rails': [{}]}, tmp_path)
     monkeypatch.setattr(job, 'run', lambda commands, variables, folder: [('16777216 4000.00\n', '')])
     assert job.together(('n1', 'n2', 'n3', 'n4')) == 1.5 * 16777216 / 4000
     monkeypatch.setattr(job, 'run', lambda commands, variables, folder: [('', 'no')])

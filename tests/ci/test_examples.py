@@ -107,8 +107,8 @@ expects: {gpus: 2}
 power_cap: {command: /bin/true, caps: [100 W], normal: 200 W}
 """
 FEATURES = (
-    'babelstream-omp babelstream-cuda clpeak comm-scope-cuda coralgemm-cuda heffte-fftw hpcc hpcg hpl hpl-mxp-nvidia '
-    'ior likwid mdtest multichase nccl-tests osu osu-cuda osu-xccl transferbench-cuda'
+    'babelstream-omp babelstream-cuda clpeak comm-scope-cuda coralgemm-cuda fio heffte-fftw hpcc hpcg hpl '
+    'hpl-mxp-nvidia ior likwid mdtest multichase nccl-tests osu osu-cuda osu-xccl stress-ng transferbench-cuda'
 )
 
 

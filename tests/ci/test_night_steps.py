@@ -16,10 +16,10 @@ from test_session import case, names
 
 from ci import nightly as module
 from ci import session as of_session
-from ci.nightly import Night, parse
+from ci.nightly import NightlyRun, parse
 from ci.process import Ended
 from ci.progress import Seconds
-from ci.session import UNFINISHED, Lack, PlannedSession, Selection
+from ci.session import UNFINISHED, CaseSelection, Lack, PlannedSession
 from ci.slurm_nodes import NodeOut, Nodes
 from plumbline import settings
 from plumbline.signals import Signalled
@@ -74,7 +74,7 @@ class Called:
             night.outcome = SimpleNamespace(hints=['record a baseline']) if judged else None
             return code
 
-        monkeypatch.setattr(Night, 'run', run)
+        monkeypatch.setattr(NightlyRun, 'run', run)
         monkeypatch.setattr(module.command, 'run', lambda _, work: work(SITE, Path('results')))
         self.before = time.time()
         self.code = module.main()
@@ -107,12 +107,12 @@ def test_a_night_that_is_ok_tells_nobody_and_a_quiet_one_prints_only_hints(
 
 def test_artifacts_of_an_earlier_run_go_and_other_files_stay(tmp_path):
     folder = tmp_path / 'new/artifacts'
-    Night(parse([f'--artifacts={folder}'])).clear_artifacts()
+    NightlyRun(parse([f'--artifacts={folder}'])).clear_artifacts()
     for name in ('report.html', 'verdicts.md', 'verdicts.xml', 'other'):
         (folder / name).touch()
-    Night(parse([f'--artifacts={folder}'])).clear_artifacts()
+    NightlyRun(parse([f'--artifacts={folder}'])).clear_artifacts()
     assert [path.name for path in folder.iterdir()] == ['other']
-    Night(parse([])).clear_artifacts()
+    NightlyRun(parse([])).clear_artifacts()
 
 
 @each_row(
@@ -126,7 +126,7 @@ def test_artifacts_of_an_earlier_run_go_and_other_files_stay(tmp_path):
 )  # fmt: skip
 def test_the_mode_and_the_time_of_a_night(site, words, mode, seconds, selected, tmp_path, monkeypatch):
     measured, tidied = [], []
-    night = Night(parse(['--no-provision', '--keep-days=3', '--evidence=0.5', *words]))
+    night = NightlyRun(parse(['--no-provision', '--keep-days=3', '--evidence=0.5', *words]))
     monkeypatch.setattr(night, '_measure', lambda selection: measured.append(selection) or 4)
     monkeypatch.setattr(module.cleanup, 'tidy', lambda *given: tidied.append(given))
     assert night.run(SimpleNamespace(name=site), tmp_path) == 4
@@ -142,7 +142,7 @@ def test_no_stack_is_built_behind_a_night_that_was_told_to_end(told, steps, tmp_
     monkeypatch.setattr(module, 'provision', lambda _, *options: done.append(''.join(options)))
     monkeypatch.setattr(module, 'load_site', lambda _: HERE)
     monkeypatch.setattr(module.cleanup, 'tidy', lambda *_: None)
-    night = Night(parse(['--provision=after']))
+    night = NightlyRun(parse(['--provision=after']))
 
     def measure(_):
         night._told_to_end = told
@@ -176,8 +176,8 @@ def world(monkeypatch, tmp_path):
     )  # fmt: skip
     stamps = iter(f'stamp{number}' for number in range(99))
     monkeypatch.setattr(of_session, '_stamp_now', lambda: next(stamps))
-    monkeypatch.setattr(Selection, '_checks', ([], []))
-    monkeypatch.setattr(Selection, 'list_cases', lambda _: (found.cases, found.problems))
+    monkeypatch.setattr(CaseSelection, '_checks', ([], []))
+    monkeypatch.setattr(CaseSelection, 'list_cases', lambda _: (found.cases, found.problems))
 
     def run(session, deadline, cases=None, part=''):
         found.ran.append(cases and list(cases))
@@ -192,7 +192,7 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setattr(Nodes, 'now', lambda _: found.nodes.pop(0))
     monkeypatch.setattr(module.planned, 'choose', lambda *given: found.then.append(given) or found.chosen)
     monkeypatch.setattr(module, 'kind_of', lambda: found.kind)
-    monkeypatch.setattr(Night, '_retry', lambda *_: found.then.append('retry'))
+    monkeypatch.setattr(NightlyRun, '_retry', lambda *_: found.then.append('retry'))
     monkeypatch.setattr(module, 'complete', lambda *_: found.then.append('complete') or ['trials left'])
     monkeypatch.setattr(module, 'look_again', lambda *_: found.then.append('look'))
 
@@ -201,18 +201,18 @@ def world(monkeypatch, tmp_path):
         found.judged.append((session, kept, may_go_on))
         return 5
 
-    monkeypatch.setattr(Night, '_judge', judge)
+    monkeypatch.setattr(NightlyRun, '_judge', judge)
     monkeypatch.setattr(module.outcome, 'store', lambda *given: found.stored.append(given) or ['stored'])
     return found
 
 
-def night_of(world, *words: str, site: Site = SITE, seconds: float = 60.0) -> Night:
-    night = Night(parse(list(words)))
+def night_of(world, *words: str, site: Site = SITE, seconds: float = 60.0) -> NightlyRun:
+    night = NightlyRun(parse(list(words)))
     night.site, night.results, night.deadline = site, world.results, time.monotonic() + seconds
     return night
 
 
-WHOLE = Selection('s', 'nightly')
+WHOLE = CaseSelection('s', 'nightly')
 
 
 def test_a_night_runs_all_cases_and_what_follows_them(world, capsys):
@@ -285,7 +285,7 @@ def test_a_warning_is_told_once_though_the_listing_told_it(world):
 @each_row('site, kind, told', [(HERE, 'a laptop', True), (HERE, '', False), (SITE, 'a laptop', False)])
 def test_the_kind_of_an_undescribed_machine_is_told_and_kept(site, kind, told, world, capsys):
     world.nodes, world.kind = [Nodes([], {})] * 2, kind
-    night_of(world, site=site)._measure(Selection(site.name, 'quick'))
+    night_of(world, site=site)._measure(CaseSelection(site.name, 'quick'))
     kept = world.judged[-1][1]['session_info']
     assert kept.get('plumbline_machine') == (kind if told else None)
     assert ('this machine: a laptop' in capsys.readouterr().out) == told
@@ -357,7 +357,7 @@ def test_where_all_had_ended_nothing_runs(world):
 def test_a_killed_night_that_is_not_resumed_is_stored(words, mode, done, stored, world, capsys):
     world.stored.clear()
     session = killed(world, *[case('a')] * done)
-    found = night_of(world, *words)._resumed(Selection('s', mode))
+    found = night_of(world, *words)._resumed(CaseSelection('s', mode))
     assert found == ((session, {A}) if stored is None else (None, set()))
     assert len(world.stored) == (stored or 0) and session.journal.exists() == (stored is None)
     if stored:
@@ -391,6 +391,15 @@ def test_what_a_person_ended_is_no_fault_and_goes_on(world, capsys):
     assert json.loads(content['session_info']['plumbline_narrowed_by']) == ['ended by a person']
 
 
+@each_row('result, is_kept', [('abort', False), ('fail', True)])
+def test_what_was_ended_before_its_first_case_did_leaves_no_report(result, is_kept, world):
+    session = killed(world)
+    session.report.write_text(json.dumps({'session_info': {}, 'runs': [{'testcases': [case('a', result)]}]}))
+    assert night_of(world)._resumed(WHOLE) == (None, set()) and world.stored == []
+    assert session.report.exists() is is_kept
+    session.report.unlink(missing_ok=True)
+
+
 @each_row('number, by_a_person', [(signal.SIGINT, True), (signal.SIGTERM, False)])
 def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, world, monkeypatch):
     night, session = night_of(world, '--no-provision'), killed(world, case('a'))
@@ -409,7 +418,7 @@ def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, worl
 def test_a_night_that_is_ended_in_its_further_jobs_runs_no_others(number, judged, code, world, monkeypatch, capsys):
     """Of a time limit, what was measured is judged; after Ctrl-C the next night goes on from there."""
     world.nodes, world.then, world.judged = [Nodes([], {})] * 2, [], []
-    monkeypatch.setattr(Night, '_retry', lambda _, session, *given: setattr(session, 'ended_by', number))
+    monkeypatch.setattr(NightlyRun, '_retry', lambda _, session, *given: setattr(session, 'ended_by', number))
     night = night_of(world)
     assert night._measure(WHOLE) == code and world.then == ['complete'] and night._told_to_end
     assert [may_go_on for *_, may_go_on in world.judged] == [False] * judged
@@ -428,7 +437,7 @@ def test_no_night_was_killed(world):
 def lacking(monkeypatch):
     lacks = {Lack('the feature hpl', 'hpl'): ['HPL', 'HPLMxP'], Lack('another mode than nightly'): ['OSU']}
     asked = []
-    monkeypatch.setattr(Selection, 'lacking', lambda _, features: asked.append(features) or lacks)
+    monkeypatch.setattr(CaseSelection, 'lacking', lambda _, features: asked.append(features) or lacks)
     return asked
 
 
@@ -469,7 +478,7 @@ def test_a_partition_without_a_processor_is_named_and_no_other_cause(world, lack
 def test_a_benchmark_that_was_not_found_is_named_with_the_reason(world, lacking, monkeypatch, capsys):
     monkeypatch.setattr(module, 'checks_of', lambda _: frozenset())
     world.cases, world.entries = {}, []
-    night_of(world, '-n', 'HPL', site=HERE)._measure(Selection('localhost', 'quick', ('-n', 'HPL')))
+    night_of(world, '-n', 'HPL', site=HERE)._measure(CaseSelection('localhost', 'quick', ('-n', 'HPL')))
     said = capsys.readouterr()
     assert 'the feature hpl: no xhpl on PATH' in said.err and 'not run' not in said.out
     assert lacking == [set()]
@@ -498,7 +507,7 @@ def test_a_case_that_failed_or_did_not_run_runs_once_more(entries, after, wanted
         asked.append((list(cases), deadline, part))
         content['runs'].append({'testcases': after})
 
-    night = Night(parse([]))
+    night = NightlyRun(parse([]))
     night.deadline = 7.0
     content = {'runs': [{'testcases': entries}]}
     night._retry(SimpleNamespace(run_again=run_again), content, [A, B])
@@ -538,13 +547,13 @@ def judge(world, monkeypatch):
     monkeypatch.setattr(module.outcome, 'publish', publish)
     monkeypatch.setattr(module.notify, 'write_prometheus', lambda *given: found.done.append(('prometheus', *given)))
     monkeypatch.setattr(module, 'rerun', lambda *given: given[-1]() and found.done.append('rerun'))
-    monkeypatch.setattr(Selection, '_checks', ([], []))
+    monkeypatch.setattr(CaseSelection, '_checks', ([], []))
     session = PlannedSession.new(results, WHOLE, 2, 'stamp')
 
     def run(*words, may_go_on=True):
         found.done.clear()
         session.journal.touch()
-        night = Night(parse(list(words)))
+        night = NightlyRun(parse(list(words)))
         night.site, night.results, night.deadline, night.problems = SITE, results, 0.0, ['a problem']
         found.exit = night._judge(session, {'session_info': {'uuid': 'u'}}, may_go_on)
         return night

@@ -17,9 +17,9 @@ from ci import node_sweep as module
 from ci import session
 from ci.node_sweep import NODES, NodeSweep, parse, partition_of
 from ci.process import Ended
-from ci.session import PlannedSession, Selection, case_of
+from ci.session import CaseSelection, PlannedSession, case_of
 from ci.slurm_nodes import NodeOut
-from ci.sweep import PART, STATE, Part, Sweep
+from ci.sweep import PART, STATE, Allocation, Sweep
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.signals import Signalled
@@ -59,7 +59,7 @@ def test_the_defaults_of_the_command_line():
 def slurm(monkeypatch):
     """Slurm and ReFrame as the sweep meets them: `free` nodes, all `nodes`, those `out`, and the `cases` of ReFrame."""
     found = SimpleNamespace(free=['n1', 'n2', 'n3'], nodes=[], out=[], cases={ONE: 'one'}, single={}, problems=[])
-    monkeypatch.setattr(Selection, '_checks', ([], []))
+    monkeypatch.setattr(CaseSelection, '_checks', ([], []))
     stamps = (f'stamp{number}' for number in itertools.count())  # those of a second would wait for each other
     monkeypatch.setattr(session, '_stamp_now', lambda: next(stamps))
     monkeypatch.setattr(module, 'free_nodes', lambda _: list(found.free))
@@ -70,7 +70,7 @@ def slurm(monkeypatch):
         of_one_node = variables.get(settings.NODE_SWEEP_ROUNDS.name) == '0'
         return dict(found.single if of_one_node else found.cases), found.problems
 
-    monkeypatch.setattr(Selection, 'list_cases', list_cases)
+    monkeypatch.setattr(CaseSelection, 'list_cases', list_cases)
     for name in ('SLURM_JOB_ID', settings.NODE_SWEEP_ROUNDS.name):
         monkeypatch.delenv(name, raising=False)
     return found
@@ -111,9 +111,9 @@ def test_a_sweep_that_was_killed_is_resumed_or_stored(words, resumed, slurm, tmp
     monkeypatch.setattr(
         NodeSweep, '_store', lambda _, sweep, content: stored.append((sweep.uuid, content['session_info']['uuid']))
     )
-    left = Sweep.new(Selection('s:p', 'quick', (), ('node_sweep',)))
+    left = Sweep.new(CaseSelection('s:p', 'quick', (), ('node_sweep',)))
     left.cases, left.nodes = {ONE: 'one'}, ['n1']
-    left.parts.append(Part(PlannedSession.new(tmp_path, Selection('s:p', 'quick'), 0, 'stamp'), ['n1']))
+    left.parts.append(Allocation(PlannedSession.new(tmp_path, CaseSelection('s:p', 'quick'), 0, 'stamp'), ['n1']))
     left.remember(tmp_path)
     found = sweep_of(tmp_path, *words).sweep
     assert (found.uuid == left.uuid) == (tmp_path / STATE).exists() == resumed
@@ -223,7 +223,7 @@ def test_no_allocation_follows_one_that_a_signal_ended(slurm, monkeypatch, tmp_p
 def test_a_resumed_sweep_runs_what_is_missing_and_nodes_that_are_new(slurm, measured, tmp_path, capsys):
     """n1 has both cases, n2 lacks the second, n3 is new."""
     sweep = sweep_of(tmp_path)
-    part = Part(PlannedSession.new(tmp_path, sweep.selection, 0, 'stamp'), ['n1', 'n2'], why='interrupted')
+    part = Allocation(PlannedSession.new(tmp_path, sweep.selection, 0, 'stamp'), ['n1', 'n2'], why='interrupted')
     late = record('n2', code=None, state='CANCELLED')
     info = {'uuid': 'theirs', 'time_start_unix': 1, 'time_end_unix': 2}
     cases = [swept('one', record('n1'), record('n2')), swept('two', record('n1'), late)]
@@ -331,7 +331,7 @@ def judged(monkeypatch):
 
 
 def measured_on(sweep: NodeSweep, *places: dict, nodes: list[str]):
-    part = Part(PlannedSession.new(sweep.results, sweep.selection, 0, 'stamp'), nodes, why='')
+    part = Allocation(PlannedSession.new(sweep.results, sweep.selection, 0, 'stamp'), nodes, why='')
     info = {'uuid': 'theirs', 'time_start_unix': 1, 'time_end_unix': 2}
     entry = swept('one', *places)
     part.session.part(PART).write_text(json.dumps({'session_info': info, 'runs': [{'testcases': [entry]}]}))

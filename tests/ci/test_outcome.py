@@ -74,14 +74,14 @@ def test_an_interrupt_at_the_terminal_is_left_to_the_command():
     assert interrupted() == 'went on'
 
 
-def test_an_interrupt_while_the_server_loads_libraries_is_one_line():
+def test_an_interrupt_while_a_step_loads_libraries_is_one_line():
     steps = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from ci import command, outcome
 
 def interrupt():
-    while not any(b'forkserver' in path.read_bytes() for path in Path('/proc').glob('[0-9]*/cmdline')
+    while not any(b'spawn_main' in path.read_bytes() for path in Path('/proc').glob('[0-9]*/cmdline')
                   if os.access(path, os.R_OK) and f'PPid:\\t{os.getpid()}\\n' in (path.parent / 'status').read_text()):
         time.sleep(0.01)
     time.sleep(0.1)
@@ -262,7 +262,7 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
     monkeypatch.setattr(pairs, 'compare_pairs', compare_pairs)
     monkeypatch.setattr(verdicts, 'comparison', lambda found: SimpleNamespace(render=lambda form: f'a {form}'))
     found = outcome.compare_pairs.__wrapped__('r', [('a', 'b'), ('c', 'd')], 0.05)
-    assert found == outcome.Change(
+    assert found == outcome.PairsOutcome(
         'a table',
         1,
         frozenset({('p', 'e', 'b')}),

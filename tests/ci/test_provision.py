@@ -32,9 +32,9 @@ def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(
     named = SimpleNamespace(name=site)
     monkeypatch.setattr(nightly, 'provision', lambda _, *only: done.append('packages' if only else 'stacks'))
     monkeypatch.setattr(nightly, 'load_site', lambda _: named)
-    monkeypatch.setattr(nightly, 'Selection', lambda *_: None)
+    monkeypatch.setattr(nightly, 'CaseSelection', lambda *_: None)
     monkeypatch.setattr(cleanup, 'tidy', lambda *_: None)
-    night = nightly.Night(nightly.parse(words))
+    night = nightly.NightlyRun(nightly.parse(words))
 
     def measure(_):
         done.append('measure')

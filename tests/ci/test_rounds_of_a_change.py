@@ -12,9 +12,9 @@ from test_session import case
 
 from ci import compare_change as module
 from ci.compare_change import compare_change, loss, parse
-from ci.outcome import Change
+from ci.outcome import PairsOutcome
 from ci.process import Ended
-from ci.session import PlannedSession, Selection
+from ci.session import CaseSelection, PlannedSession
 from plumbline.errors import InputError
 from plumbline.site.sites import Partition, Site
 
@@ -53,7 +53,7 @@ def test_a_state_is_measured_twice_until_each_metric_is_decided(monkeypatch, tmp
     with pytest.raises(SystemExit):
         parse(['--same', '--after=new'])
     assert 'no --after' in capsys.readouterr().err
-    answers = [Change('', 1, frozenset({NAMES[B]})), Change('', 1, frozenset(), wrong='1 of 9')]
+    answers = [PairsOutcome('', 1, frozenset({NAMES[B]})), PairsOutcome('', 1, frozenset(), wrong='1 of 9')]
     world = World(monkeypatch, tmp_path, *answers)
     assert compare_change(site_of('slurm'), parse(['--same', '--before=old']), tmp_path) == 1
     assert [state for _, _, state, *_ in world.ran] == ['old'] * 4
@@ -67,13 +67,13 @@ def ran(name: str, nodes: list[str], **facts: str) -> dict:
 class World:
     """ReFrame that runs a and b in `took` seconds a session, and answers of the comparison, one for each round."""
 
-    def __init__(self, monkeypatch, results, *answers: Change, took=0.0, entries=None, ended=None):
+    def __init__(self, monkeypatch, results, *answers: PairsOutcome, took=0.0, entries=None, ended=None):
         self.answers, self.took, self.ended = list(answers), took, ended
         self.ran, self.stored, self.compared = [], [], []
         self.entries = [ran('a', ['n1', 'n2']), ran('b', [])] if entries is None else entries
         self.results, self.now, self.cases, self.problems = results, time.monotonic(), {A: 'a', B: 'b'}, []
-        monkeypatch.setattr(Selection, '_checks', ([], []))
-        monkeypatch.setattr(Selection, 'list_cases', lambda _: (self.cases, self.problems))
+        monkeypatch.setattr(CaseSelection, '_checks', ([], []))
+        monkeypatch.setattr(CaseSelection, 'list_cases', lambda _: (self.cases, self.problems))
         monkeypatch.setattr(PlannedSession, 'run', lambda session, *given, **more: self.run(session, *given, **more))
         monkeypatch.setattr(
             module.outcome,
@@ -101,8 +101,8 @@ class World:
         return compare_change(site_of(scheduler), parse(['--before=old', '--after=new', *words]), self.results)
 
 
-def answer(code: int, *undecided) -> Change:
-    return Change(f'a table of {code}\n', code, frozenset(NAMES[one] for one in undecided))
+def answer(code: int, *undecided) -> PairsOutcome:
+    return PairsOutcome(f'a table of {code}\n', code, frozenset(NAMES[one] for one in undecided))
 
 
 def test_states_alternate_and_only_undecided_cases_go_on_on_their_nodes(monkeypatch, tmp_path, capsys):

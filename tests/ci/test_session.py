@@ -18,7 +18,7 @@ from ci import process as of_process
 from ci import session as module
 from ci.process import Ended, Process, end_processes, owner_of
 from ci.progress import Seconds
-from ci.session import PlannedSession, Selection, add_runs, case_of, failed
+from ci.session import CaseSelection, PlannedSession, add_runs, case_of, failed
 from plumbline import settings
 from plumbline.errors import InputError
 from postprocess.history.unfinished import unfinished
@@ -40,7 +40,7 @@ def case(name: str, result: str = 'pass', **more) -> dict:
 def session(tmp_path):
     for folder in ('logs', 'reports'):
         (tmp_path / folder).mkdir()
-    return PlannedSession.new(tmp_path, Selection('s', 'quick', WORDS, ('node_sweep',)), 2)
+    return PlannedSession.new(tmp_path, CaseSelection('s', 'quick', WORDS, ('node_sweep',)), 2)
 
 
 def write_journal(session, *cases: dict, cut: str = ''):
@@ -59,8 +59,8 @@ def test_a_journal_is_read_up_to_the_line_that_a_full_disk_cut(session):
 
 
 def test_a_planned_session_is_resumed_with_its_own_cases_and_by_no_whole_night(session, tmp_path):
-    whole = Selection('s', 'quick', WORDS)
-    narrowed = Selection('s', 'quick', WORDS, ('minutes=5',))
+    whole = CaseSelection('s', 'quick', WORDS)
+    narrowed = CaseSelection('s', 'quick', WORDS, ('minutes=5',))
     killed = PlannedSession.new(tmp_path, narrowed, 1)
     chosen = {('hash-a', 's:p+e'): 'finds switch degraded 1.00 (bandwidth)'}
     planned.record(killed, {('hash-a', 's:p+e'): 'a', ('hash-b', 's:p+e'): 'b'}, chosen)
@@ -107,7 +107,7 @@ def test_no_session_takes_the_files_of_another(session, tmp_path, monkeypatch):
     other.with_name('20260102T030404Z-part.json').touch()
     stamps = [session.stamp, '20260102T030404Z', '20260102T030405Z']
     monkeypatch.setattr(module, '_stamp_now', lambda: stamps.pop(0))
-    assert PlannedSession.new(tmp_path, Selection('s', 'quick'), 0).stamp == '20260102T030405Z'
+    assert PlannedSession.new(tmp_path, CaseSelection('s', 'quick'), 0).stamp == '20260102T030405Z'
 
 
 def run(session, monkeypatch, *args, **kwargs) -> tuple[list[str], dict[str, str]]:
@@ -132,7 +132,7 @@ def test_the_run_report_says_what_was_selected(session):
     assert found['cmdline'] == 'reframe -n/1a', 'the recorded command line was edited'
     assert json.loads(found['plumbline_selection']) == ['mode=quick', 'system=s', 'name=two words']
     assert json.loads(found['plumbline_narrowed_by']) == ['--name', 'node_sweep']
-    assert json.loads(Selection('s', 'quick').recorded['plumbline_narrowed_by']) == []
+    assert json.loads(CaseSelection('s', 'quick').recorded['plumbline_narrowed_by']) == []
 
 
 def test_the_command_line(session, monkeypatch):
@@ -151,7 +151,7 @@ def test_the_command_line(session, monkeypatch):
 @each_row('words, generated', [([], 0), (['--distribute=idle'], 1), (['--repeat=2', '--dist', '-Pa=1', '-Pb=2'], 3)])
 def test_the_cases_that_run_again(words, generated, tmp_path, monkeypatch):
     (tmp_path / 'logs').mkdir(exist_ok=True)
-    session = PlannedSession.new(tmp_path, Selection('s', 'quick', tuple(words)), 0)
+    session = PlannedSession.new(tmp_path, CaseSelection('s', 'quick', tuple(words)), 0)
     cases = {('1a', 's:p+e'): ['--nodelist=n1'], ('1a', 's:q+f'): [], ('2b', 's:p+e'): ()}
     command, variables = run(session, monkeypatch, cases, trials={('2b', 's:p+e'): 40})
     assert command.count('--distribute=all') == session.distributes
@@ -170,9 +170,9 @@ def test_a_session_that_got_a_signal_starts_no_further_reframe(session, monkeypa
 
 
 def test_a_session_is_resumed_only_for_the_same_selection(session):
-    same = Selection('s', 'quick', WORDS, ('node_sweep',))
+    same = CaseSelection('s', 'quick', WORDS, ('node_sweep',))
     assert session.can_resume(same)
-    assert not session.can_resume(Selection('s', 'nightly', WORDS))
+    assert not session.can_resume(CaseSelection('s', 'nightly', WORDS))
     session.started -= module.RESUMABLE + 1
     assert not session.can_resume(same)
 
@@ -277,7 +277,7 @@ def reframe(monkeypatch):
             Path(env[settings.BUDGETS.name]).write_text(found.budgets)
         return subprocess.CompletedProcess(words, 1, found.out, found.err)
 
-    monkeypatch.setattr(Selection, '_checks', ([Path('checks/a.py')], ['b.py: is not valid Python']))
+    monkeypatch.setattr(CaseSelection, '_checks', ([Path('checks/a.py')], ['b.py: is not valid Python']))
     monkeypatch.setattr(module.subprocess, 'run', run)
     return found
 
@@ -289,7 +289,7 @@ def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(reframe):
         'Concretized 2 test case(s)\n'
     )
     reframe.err, reframe.budgets = 'WARNING: skipping test file c.py: no module\n', '1a2b 57 checks/a.py\n'
-    selection = Selection('s', 'quick', WORDS)
+    selection = CaseSelection('s', 'quick', WORDS)
     cases, problems = selection.list_cases({'A': 'b'})
     assert cases == {('1a2b', 's:p+e'): 'STREAM %x=1', ('3c', 's:q+e'): 'Needed'}
     assert problems == ['b.py: is not valid Python', 'ReFrame: skipping test file c.py: no module']
@@ -309,7 +309,7 @@ def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(reframe):
 def test_a_reframe_that_cannot_list_is_quoted(out, err, said, reframe):
     reframe.out, reframe.err = out, err
     with pytest.raises(InputError, match=f'{said}$'):
-        Selection('s', 'quick').list_cases()
+        CaseSelection('s', 'quick').list_cases()
 
 
 def test_why_checks_cannot_run_is_told_by_feature_or_mode(reframe):
@@ -322,18 +322,18 @@ def test_why_checks_cannot_run_is_told_by_feature_or_mode(reframe):
         {'name': 'Own', 'valid_prog_environs': ['system'], 'tags': ['quick']},
     ]  # fmt: skip
     reframe.out = f'a banner\n{json.dumps(checks, indent=2)}'.replace('[\n  {', '[\n{')
-    found = Selection('s', 'quick', WORDS).lacking({'cpu'})
+    found = CaseSelection('s', 'quick', WORDS).lacking({'cpu'})
     assert list(found.values()) == [['OSU'], ['GEMM'], ['GEMM', 'HPL']]
     assert [lack.feature for lack in found] == ['', 'gemm', 'hpl']
     assert 'acceptance, nightly' in next(iter(found)).what
     assert not [word for word in reframe.called[0][0] if word.startswith('--mode')]
     reframe.out = 'no list'
-    assert Selection('s', 'quick').lacking(()) == {}
+    assert CaseSelection('s', 'quick').lacking(()) == {}
 
 
 @each_row('words, distributes', [((), False), (('--distribute',), True), (('--dist=all',), True), (('-n', 'a'), False)])
 def test_a_selection_that_makes_a_case_for_each_node(words, distributes):
-    assert Selection('s', 'quick', words).distributes == distributes
+    assert CaseSelection('s', 'quick', words).distributes == distributes
 
 
 def test_checks_of_nodes_run_first_then_short_ones_and_files_without_checks_are_left_out(monkeypatch, tmp_path):
@@ -345,7 +345,7 @@ def test_checks_of_nodes_run_first_then_short_ones_and_files_without_checks_are_
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setattr(module, 'ROOT', tmp_path)
-    selection = Selection('s', 'quick')
+    selection = CaseSelection('s', 'quick')
     _, (problem,) = selection._checks
 
     def order():
@@ -361,7 +361,7 @@ def test_checks_of_nodes_run_first_then_short_ones_and_files_without_checks_are_
 
 
 def test_a_session_is_resumed_within_20_hours_and_not_before_it_began(session, monkeypatch):
-    same = Selection('s', 'quick', WORDS, ('node_sweep',))
+    same = CaseSelection('s', 'quick', WORDS, ('node_sweep',))
     for later, can in ((0, True), (-1, False), (71999, True), (72000, False)):
         monkeypatch.setattr(module.time, 'time', lambda seconds=later: session.started + seconds)
         assert session.can_resume(same) == can

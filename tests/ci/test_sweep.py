@@ -10,11 +10,11 @@ from rows import each_row
 from test_session import case
 
 from ci import sweep as module
-from ci.session import RESUMABLE, PlannedSession, Selection
-from ci.sweep import PART, STATE, Part, Sweep
+from ci.session import RESUMABLE, CaseSelection, PlannedSession
+from ci.sweep import PART, STATE, Allocation, Sweep
 from plumbline.record import MetricRecord, Record, Series
 
-SELECTION = Selection('s', 'quick')
+SELECTION = CaseSelection('s', 'quick')
 ONE, TWO = ('hash-one', 's:p+e'), ('hash-two', 's:p+e')
 
 
@@ -39,7 +39,7 @@ def sweep(tmp_path):
 def add(sweep, results, nodes: list[str], *entries: dict, why: str = '', cases=None, round: int = 0):
     """An allocation; ReFrame wrote no report of it where there are no entries."""
     session = PlannedSession.new(results, SELECTION, 0, f'part{len(sweep.parts)}')
-    sweep.parts.append(Part(session, nodes, cases, why, round))
+    sweep.parts.append(Allocation(session, nodes, cases, why, round))
     if entries:
         path = session.part(PART)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def test_a_node_sweep_is_kept_for_resumption(sweep, tmp_path):
     add(sweep, tmp_path, ['n1'], cases=[ONE])
     sweep.remember(tmp_path)
     assert Sweep.unfinished(tmp_path) == sweep
-    assert sweep.can_resume(SELECTION, tmp_path) and not sweep.can_resume(Selection('s', 'nightly'), tmp_path)
+    assert sweep.can_resume(SELECTION, tmp_path) and not sweep.can_resume(CaseSelection('s', 'nightly'), tmp_path)
     old = time.time() - RESUMABLE - 1
     os.utime(tmp_path / STATE, (old, old))
     assert not sweep.can_resume(SELECTION, tmp_path)

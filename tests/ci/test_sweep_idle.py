@@ -11,8 +11,8 @@ from rows import each_row
 from test_sweep import ONE, TWO, entry, record
 
 from ci import node_sweep, sweep_idle
-from ci.session import PlannedSession, Selection
-from ci.sweep import PART, STATE, Part, Sweep
+from ci.session import CaseSelection, PlannedSession
+from ci.sweep import PART, STATE, Allocation, Sweep
 from ci.sweep_idle import IdleSweep, parse
 from plumbline import settings
 from plumbline.errors import InputError
@@ -88,7 +88,7 @@ class Idle:
         for folder in ('logs', 'reports/parts'):
             (results / folder).mkdir(parents=True, exist_ok=True)
         self.cases, self.chosen = {ONE: 'one', TWO: 'two'}, dict(chosen)
-        monkeypatch.setattr(Selection, '_checks', ([], []))
+        monkeypatch.setattr(CaseSelection, '_checks', ([], []))
         monkeypatch.setattr(IdleSweep, '_require_preemption', lambda _: None)
         monkeypatch.setattr(IdleSweep, '_cases_on', lambda _, nodes: self.cases)
         monkeypatch.setattr(sweep_idle, 'free_nodes', lambda _: list(free))
@@ -181,7 +181,7 @@ def test_what_a_killed_idle_sweep_measured_is_stored_and_a_node_sweep_is_left_to
     idle = Idle(monkeypatch, tmp_path)
     left = Sweep.new(idle.sweep.selection)
     left.cases, left.nodes = {ONE: 'one'}, ['n1']
-    left.parts.append(Part(PlannedSession.new(tmp_path, idle.sweep.selection, 0, 'killed'), ['n1']))
+    left.parts.append(Allocation(PlannedSession.new(tmp_path, idle.sweep.selection, 0, 'killed'), ['n1']))
     info = {'uuid': 'theirs', 'time_start_unix': 1, 'time_end_unix': 2}
     content = {'session_info': info, 'runs': [{'testcases': [entry('one', record('n1'))]}]}
     left.parts[0].session.part(PART).write_text(json.dumps(content))
@@ -189,7 +189,7 @@ def test_what_a_killed_idle_sweep_measured_is_stored_and_a_node_sweep_is_left_to
     following = Idle(monkeypatch, tmp_path)
     assert following.stored == [(1, [])] and following.sweep.sweep.uuid != left.uuid
     assert not (tmp_path / STATE).exists()
-    left.recorded = Selection('s:p', 'quick', (), ('node_sweep',)).recorded
+    left.recorded = CaseSelection('s:p', 'quick', (), ('node_sweep',)).recorded
     left.remember(tmp_path)
     with pytest.raises(InputError, match='a node sweep is incomplete'):
         Idle(monkeypatch, tmp_path)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci import why
-from ci.outcome import Change
+from ci.outcome import PairsOutcome
 from ci.suspects import Suspects, loaded_by, undone
 from ci.why import parse, search
 from plumbline.errors import InputError
@@ -155,7 +155,7 @@ def test_a_comparison_is_of_the_one_case_with_the_libraries_of_before_against_th
     def measure(site, given, results, only):
         assert only == {RATE}
         seen.append(given)
-        return Change('', 1, frozenset(), 'rate: lost 29 %', LOADED)
+        return PairsOutcome('', 1, frozenset(), 'rate: lost 29 %', LOADED)
 
     monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
     monkeypatch.setattr(why.compare_change, 'measure', measure)
@@ -173,10 +173,10 @@ def test_a_comparison_is_of_the_one_case_with_the_libraries_of_before_against_th
     ('libraries', 'change', 'code', 'says'),
     [
         ({}, None, 3, 'is still on this machine'),
-        ({'liba': ['/a.so']}, Change('', 0, frozenset(), '', LOADED), 3, 'CANNOT TELL: it is'),
-        ({'liba': ['/a.so']}, Change('', 3, frozenset(), '', LOADED), 3, 'is not decided'),
+        ({'liba': ['/a.so']}, PairsOutcome('', 0, frozenset(), '', LOADED), 3, 'CANNOT TELL: it is'),
+        ({'liba': ['/a.so']}, PairsOutcome('', 3, frozenset(), '', LOADED), 3, 'is not decided'),
         (
-            {'liba': ['/a.so']}, Change('', 1, frozenset(), 'rate: lost 29 %', LOADED), 0,
+            {'liba': ['/a.so']}, PairsOutcome('', 1, frozenset(), 'rate: lost 29 %', LOADED), 0,
             'EXPLAINED: liba: rate: lost 29 %',
         ),
     ],
@@ -194,7 +194,9 @@ def test_a_comparison_in_which_a_session_failed_decides_nothing_and_is_printed(m
     of = Suspects('4dcbf0 loss', 'box', RATE, 'HPL', 'quick', 0.3, {'liba': ['/a.so']})
     monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
     monkeypatch.setattr(
-        why.compare_change, 'measure', lambda site, given, results, only: Change('lost\n', 1, frozenset(), '', LOADED)
+        why.compare_change,
+        'measure',
+        lambda site, given, results, only: PairsOutcome('lost\n', 1, frozenset(), '', LOADED),
     )
     assert why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path) == 3
     assert capsys.readouterr().out.splitlines()[-2:] == [
@@ -205,7 +207,7 @@ def test_a_comparison_in_which_a_session_failed_decides_nothing_and_is_printed(m
 def test_a_library_that_the_jobs_did_not_load_ends_the_search(monkeypatch, tmp_path):
     of = Suspects('4dcbf0 loss', 'box', RATE, 'HPL', 'quick', 0.3, {'liba': ['/a.so'], 'libc': ['/c.so']})
     monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
-    change = Change('', 0, frozenset(), '', LOADED)
+    change = PairsOutcome('', 0, frozenset(), '', LOADED)
     monkeypatch.setattr(why.compare_change, 'measure', lambda site, given, results, only: change)
     with pytest.raises(InputError, match=r'/c\.so: not every job of HPL loaded it'):
         why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path)

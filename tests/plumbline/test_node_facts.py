@@ -111,7 +111,7 @@ def test_the_settings_of_a_node_as_a_site_states_them():
 
 def test_what_each_benchmark_runs_at_its_places():
     """Arrays of four times the cache of their domain, at least 256 MiB; openssl on each core by itself."""
-    node = benchmarks.Node([(0, [0, 1], 2**27), (1, [4], 1000)], 2, 1)
+    node = benchmarks.NodeShape([(0, [0, 1], 2**27), (1, [4], 1000)], 2, 1)
     of = {(one.program, one.work): [place.commands for place in one.places(node)] for one in benchmarks.BENCHMARKS}
     assert of == {
         ('likwid-bench', 'load'): [[['-w', 'M0:536870kB:2:1:2']], [['-w', 'M1:268435kB:1:1:2']]],
@@ -151,7 +151,7 @@ def test_what_each_benchmark_runs_at_its_places():
 def test_of_each_metric_the_first_program_on_path_measures(programs, gpus, found, lacking):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr('shutil.which', lambda name: name if name in programs.split() else None)
-        installed, missing = benchmarks.installed(benchmarks.Node([(0, [0], 0)], 1, gpus))
+        installed, missing = benchmarks.installed(benchmarks.NodeShape([(0, [0], 0)], 1, gpus))
     assert ([f'{one.program} {one.work}' for one in installed], missing) == (found, lacking)
 
 
@@ -162,7 +162,7 @@ def test_the_slowest_command_of_a_place_counts_and_all_looks_do_equal_work(tmp_p
 
     monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
     monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: 0.25)
-    one = benchmarks.Benchmark(
+    one = benchmarks.NodeBenchmark(
         'rate', 'GB/s', 'bench', 'load', r'^rate (\S+)$', 1e-3, lambda node: iter(()), (r'^chose (\d+)$', '-i', '-s 1')
     )
     places = [benchmarks.Place({'gpu': '0'}, [['-c', '1'], ['-c', '2']]), benchmarks.Place({'gpu': '1'}, [['-c', '3']])]

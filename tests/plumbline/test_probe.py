@@ -362,7 +362,7 @@ def test_cpus_that_slurm_takes_for_sockets_are_not_written_as_sockets(slurm, tmp
 )
 def test_a_job_compares_the_sockets_of_slurm_with_those_of_the_kernel(sockets, cores, named):
     kernels = {'num_cpus': 16, 'num_sockets': 2, 'num_cpus_per_core': 1}
-    lines = probe._geometry(schedulers.Nodes('p', 4, sockets, cores, 1, 1000), kernels)
+    lines = probe._geometry(schedulers.EqualNodes('p', 4, sockets, cores, 1, 1000), kernels)
     assert bool(lines) == named
     assert not named or ('kernel' in lines[0] and 'Slurm states 4 nodes' in lines[0])
 

@@ -9,7 +9,7 @@ from run_reports import case, metric, only, reference, report
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId
 from plumbline.references import Reference
-from postprocess.verdicts.elsewhere import CARRIED, COLUMNS, SPREAD, Machine, limits, parse, read
+from postprocess.verdicts.elsewhere import CARRIED, COLUMNS, SPREAD, NodeHardware, limits, parse, read
 from postprocess.verdicts.sharing import of_series, summarize
 
 A100 = {'cpu_model': 'AMD EPYC 7543 32-Core Processor', 'sockets': '2', 'gpus': '4 x NVIDIA A100-SXM4-40GB'}
@@ -135,7 +135,7 @@ def test_the_carried_file_is_what_was_published():
 
 
 def test_parts_of_a_node_are_one_level_and_machines_are_its_spread():
-    rate, machine = Quantity('GB/s', 'higher'), Machine('AMD EPYC 7763', 2, (('A100', 4),))
+    rate, machine = Quantity('GB/s', 'higher'), NodeHardware('AMD EPYC 7763', 2, (('A100', 4),))
     values = []
     for site, factor in (('a', 1.0), ('b', 1.1)):
         for device in range(3):
@@ -149,7 +149,7 @@ def test_parts_of_a_node_are_one_level_and_machines_are_its_spread():
 
 @each(
     params=((('pair', 'same_numa'),), (('num_nodes', '2'),), ()),
-    machine=(Machine('POWER9', 2, ()), Machine('POWER9', 2, ()), Machine('POWER9', 2, (), False)),
+    machine=(NodeHardware('POWER9', 2, ()), NodeHardware('POWER9', 2, ()), NodeHardware('POWER9', 2, (), False)),
     params_of=((('pair', 'same_numa'),), None, None),
 )
 def test_only_single_real_nodes_are_shared(params, machine, params_of):
@@ -316,8 +316,8 @@ def test_a_mistake_in_the_file_of_a_site_is_found_by_its_check(work):
 
 
 def test_facts_of_another_form_describe_no_machine():
-    assert Machine.of({'gpus': 'none; 64 GB', 'sockets': 'two'}) == Machine('', 0, ())
-    assert Machine.of({'gpus': '4 x H100; 64 GB; 2 x A30'}).gpus == (('H100; 64 GB', 4), ('A30', 2))
+    assert NodeHardware.of({'gpus': 'none; 64 GB', 'sockets': 'two'}) == NodeHardware('', 0, ())
+    assert NodeHardware.of({'gpus': '4 x H100; 64 GB; 2 x A30'}).gpus == (('H100; 64 GB', 4), ('A30', 2))
 
 
 def test_storage_is_not_shared_as_it_names_file_systems_and_is_not_of_the_node(work):
@@ -329,9 +329,8 @@ def test_storage_is_not_shared_as_it_names_file_systems_and_is_not_of_the_node(w
 
 
 def test_the_provenance_names_the_machine():
-    assert Machine.of(A100) == Machine('AMD EPYC 7543 32-Core Processor', 2, (('NVIDIA A100-SXM4-40GB', 4),))
-    two = Machine.of({'gpus': '1 x A; 2 x B x C', 'virtual': 'yes'})
+    assert NodeHardware.of(A100) == NodeHardware('AMD EPYC 7543 32-Core Processor', 2, (('NVIDIA A100-SXM4-40GB', 4),))
+    two = NodeHardware.of({'gpus': '1 x A; 2 x B x C', 'virtual': 'yes'})
     assert (two.gpus, two.is_whole, two.sockets, two.processor) == ((('A', 1), ('B x C', 2)), False, 0, '')
-    assert [Machine.of({'cpus': cpus}).is_whole for cpus in ('2 of 64', '31 of 64', '32 of 64', '62 of 64', '')] == [
-        False, False, True, True, True
-    ]  # fmt: skip
+    shares = ('2 of 64', '31 of 64', '32 of 64', '62 of 64', '')
+    assert [NodeHardware.of({'cpus': cpus}).is_whole for cpus in shares] == [False, False, True, True, True]

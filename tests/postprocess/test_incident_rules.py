@@ -832,7 +832,7 @@ def night(number, *incidents, **facts):
     """A session that shows these incidents."""
     at = f'2026-11-{number:02}T02:00:00'
     session = stub(session=f's{number}', time=at, day=at[:10], key=f'{at} s{number}')
-    return fold.Night(session, incidents, fold.Facts(**facts))
+    return fold.Night(session, incidents, fold.NightFacts(**facts))
 
 
 def folded(*events):
@@ -858,7 +858,7 @@ def test_a_session_that_comes_late_or_is_gone_changes_what_follows_from_all():
     assert list(whole.seen) == ['s1', 's2', 's3'] and whole.incident.day == '2026-11-01'
     (later,) = folded(*nights[1:])
     assert list(later.seen) == ['s2', 's3'] and later.incident.day == '2026-11-02' and later.id != whole.id
-    (same,) = folded(replace(nights[0], facts=fold.Facts(ids={whole.id: later.id})), *nights[1:])
+    (same,) = folded(replace(nights[0], facts=fold.NightFacts(ids={whole.id: later.id})), *nights[1:])
     assert replace(same, id=whole.id) == whole and same.id == later.id
 
 

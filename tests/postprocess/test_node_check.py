@@ -20,7 +20,7 @@ from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
 from postprocess import node_check
 from postprocess.cli import app
-from postprocess.node_check import Outcome, take_looks
+from postprocess.node_check import CheckedNode, take_looks
 from postprocess.results import node_checks
 from postprocess.statistics.lowest import lowest
 
@@ -346,7 +346,7 @@ def test_others_may_use_two_percent_of_the_cpus_or_a_quarter_of_one(monkeypatch,
     monkeypatch.setattr(benchmarks, 'installed', lambda node: ([], ['likwid']))
     monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: beside)
     monkeypatch.setattr(node_check.time, 'sleep', lambda seconds: None)
-    found = Outcome('n1')
+    found = CheckedNode('n1')
     node_check._measure(found, tmp_path, {'devices': {}, 'repeats': {}}, 'cpu')
     assert (bool(found.done), bool(found.undecided)) == (runs, not runs) and found.lacking[0] == 'likwid'
 
@@ -358,7 +358,7 @@ def test_a_look_keeps_the_most_devices_that_were_ever_seen(monkeypatch, tmp_path
     monkeypatch.setattr(looks, 'settings_faults', lambda expects: ['smt'])
     monkeypatch.setattr(looks, 'counters', lambda path, gpus: (asked.append(gpus), ('a 1\nb 2\n', []))[1])
     monkeypatch.setattr(looks, 'growth', lambda facts: (['ecc'], ['warm']))
-    found = Outcome('n1')
+    found = CheckedNode('n1')
     node_check._look(found, [('smt', 'off')], before, counts)
     assert before == {'gpus': 4, 'dimms': 4, 'ports': 1} and counts.read_text() == 'a 1\nb 2\n' and asked == [True]
     assert [what for what, _ in found.faults] == ['settings', 'devices', 'counters'] and len(found.notes) == 1
@@ -369,7 +369,7 @@ def test_a_look_keeps_the_most_devices_that_were_ever_seen(monkeypatch, tmp_path
 
     for name in ('devices', 'settings_faults', 'counters'):
         monkeypatch.setattr(looks, name, unreadable)
-    found = Outcome('n1')
+    found = CheckedNode('n1')
     node_check._look(found, [], {'gpus': 0}, counts)
     assert len(found.undecided) == 3 and not found.faults
     node_check._look(found, 'no site', {}, counts)
@@ -382,6 +382,6 @@ def test_a_look_keeps_the_most_devices_that_were_ever_seen(monkeypatch, tmp_path
     ({'notes': ['warm'], 'lacking': ['a', 'b']}, 0, 'OK:', 'warning: warm; not measured: a, b'),
 ])  # fmt: skip
 def test_the_outcome_of_a_check_is_one_line_and_a_code(fields, code, begin, has):
-    found = Outcome('n1', **fields)
+    found = CheckedNode('n1', **fields)
     assert found.exit_code == code and found.line.startswith(begin) and has in found.line
     assert bool(found.reason) == (code == 1)

@@ -17,7 +17,7 @@ from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Tolerance, limits
 from plumbline.references import Reference
 from postprocess.history import faults, plan
-from postprocess.history.plan import Place
+from postprocess.history.plan import CaseName
 from postprocess.results.store import Store
 from postprocess.statistics.coverage import at_most, covered, due, most_found
 from postprocess.views.plan import plan as shown
@@ -193,7 +193,7 @@ def test_a_plan_of_a_site(planned):
 
 def test_a_case_that_never_ran_and_one_not_looked_at_for_long_come_first(planned):
     places = {look.place: look.seconds for look in choose(planned, 2).looks}
-    new = Place('cpu', 'system', 'Mdtest')
+    new = CaseName('cpu', 'system', 'Mdtest')
     found = choose(planned, 2, places={**places, new: 100.0})
     assert found.chosen[0].place == new and found.reason(found.chosen[0]) == 'rotation: it never ran here'
     only = [key for key in NIGHTS if key[0] != 'IOR']

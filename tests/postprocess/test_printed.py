@@ -22,12 +22,12 @@ from checks.core.reading.trials import Metric, read_trials
 from plumbline import evidence
 from postprocess.report import printed
 from postprocess.results import excerpts
-from postprocess.results.excerpts import Wanted, excerpt
+from postprocess.results.excerpts import Shown, excerpt
 
 OUTPUT = 'babelstream-5.0-omp.txt'
 KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')
 METRICS = [Metric(name, 'MB/s', 'higher', rf'^{name.title()} +(\S+)') for name in KERNELS]
-TRIAD = [Wanted('triad', 1, lost=False)]
+TRIAD = [Shown('triad', 1, lost=False)]
 
 
 @pytest.fixture
@@ -76,10 +76,10 @@ def test_the_trial_that_is_asked_for_is_shown_with_its_standard_error(tmp_path, 
         run_of(tmp_path / 'stage', trial, stream, f'line 1\nwords of {trial}' if trial == 2 else '')
     noted(tmp_path / 'stage', 3)
     archive = packed(tmp_path / 'stage', tmp_path)
-    output, errors = excerpt(tmp_path, archive, [Wanted('add', 2)]).parts
+    output, errors = excerpt(tmp_path, archive, [Shown('add', 2)]).parts
     assert output.caption.startswith('trial_2/run/stdout') and output.marks == {'add': [13]}
     assert errors.caption == 'trial_2/run/stderr, 2 lines' and errors.lines == [(1, 'line 1'), (2, 'words of 2')]
-    assert len(excerpt(tmp_path, archive, [Wanted('add', 1)]).parts) == 1
+    assert len(excerpt(tmp_path, archive, [Shown('add', 1)]).parts) == 1
 
 
 def test_a_line_of_161_characters_is_cut_behind_160(tmp_path):
@@ -91,7 +91,7 @@ def test_a_line_of_161_characters_is_cut_behind_160(tmp_path):
 def test_a_computed_metric_has_the_lines_of_which_it_is_computed(tmp_path, stream):
     run_of(tmp_path / 'stage', output=stream)
     noted(tmp_path / 'stage')
-    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('mean', 1, lost=False)]).parts
+    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Shown('mean', 1, lost=False)]).parts
     assert marked(part) == [11, 12, 13, 14, 15] and 'of which it computes the metric' in part.caption
 
 
@@ -102,7 +102,7 @@ def test_of_what_failed_the_run_that_did_is_first_with_its_last_words(tmp_path, 
         stage, 2, ''.join(f'step {i}\n' for i in range(1, 101)), ''.join(f'error {i}\n' for i in range(1, 31)), '139'
     )
     noted(stage, 2)
-    output, errors = excerpt(tmp_path, packed(stage, tmp_path), [Wanted('triad', 2)], failed=True).parts
+    output, errors = excerpt(tmp_path, packed(stage, tmp_path), [Shown('triad', 2)], failed=True).parts
     assert output.caption == 'trial_2/run/stdout, 15 of 100 lines; the check found no number of the metric in it'
     assert output.lines[0] == (86, 'step 86') and output.lines[-1] == (100, 'step 100')
     assert errors.caption == 'trial_2/run/stderr, the last 10 of 30 lines' and errors.lines[-1] == (30, 'error 30')
@@ -114,7 +114,7 @@ def test_the_run_that_failed_is_first_where_the_case_failed_and_nowhere_else(tmp
     run_of(stage, 1, stream)
     run_of(stage, 2, 'Triad\n', '', '139')
     noted(stage, 2)
-    parts = excerpt(tmp_path, packed(stage, tmp_path), [Wanted('copy', 1), Wanted('triad', 2)], failed=failed).parts
+    parts = excerpt(tmp_path, packed(stage, tmp_path), [Shown('copy', 1), Shown('triad', 2)], failed=failed).parts
     assert [part.caption.partition('/')[0] for part in parts] == [f'trial_{first}', f'trial_{3 - first}']
     assert {part.caption.partition('/')[0]: part.marks for part in parts} == {'trial_1': {'copy': [11]}, 'trial_2': {}}
 
@@ -122,10 +122,10 @@ def test_the_run_that_failed_is_first_where_the_case_failed_and_nowhere_else(tmp
 def test_a_job_without_a_trial_shows_its_own_errors(tmp_path):
     (tmp_path / 'stage').mkdir()
     (tmp_path / 'stage/rfm_job.err').write_text('module: not found\n')
-    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('*')], failed=True).parts
+    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Shown('*')], failed=True).parts
     assert part.caption == 'rfm_job.err, 1 line' and part.lines == [(1, 'module: not found')]
     (tmp_path / 'stage/rfm_job.err').write_text('')
-    shown = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('*')], failed=True)
+    shown = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Shown('*')], failed=True)
     assert (shown.parts, shown.problem) == ([], 'Its programs printed nothing.')
 
 
@@ -152,7 +152,7 @@ def test_hostile_output_is_bounded_and_harmless(tmp_path):
     text = '\x1b[31m</script><b>x</b>\x00\x07\u202e\r\n' + 'a' * 5000 + '\n' + 'rate 1.25\n' * 500
     run_of(tmp_path / 'stage', output=text, errors='\x9b\u2066' + 'e' * 10**6)
     noted(tmp_path / 'stage', metrics=[Metric('rate', 'GB/s', 'higher', r'^rate (\S+)$')])
-    output, errors = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('rate')]).parts
+    output, errors = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Shown('rate')]).parts
     assert len(output.lines) == 40 and '460 marked lines more' in output.caption
     assert output.lines[0] == (3, 'rate 1.25')
     assert all(len(line) <= 164 and line.isprintable() for part in (output, errors) for _, line in part.lines)
@@ -160,7 +160,7 @@ def test_hostile_output_is_bounded_and_harmless(tmp_path):
 
 def test_controls_are_replaced(tmp_path):
     run_of(tmp_path / 'stage', output='\x1b[31m</script>\x00\x07\u202ex\r\nrate: 1\tGB/s\n')
-    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('rate')]).parts
+    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Shown('rate')]).parts
     assert part.lines == [(1, '</script>\ufffd\ufffd\ufffdx'), (2, 'rate: 1 GB/s')]
 
 

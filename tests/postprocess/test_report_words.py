@@ -18,7 +18,7 @@ from plumbline.references import Reference
 from postprocess.incidents.incident import Incident, Scope, Value
 from postprocess.incidents.known import Known, Seen
 from postprocess.report import cards, charts, details, junit, page, pictures, plots, printed, site_data, site_nodes
-from postprocess.results.excerpts import Wanted
+from postprocess.results.excerpts import Shown
 from postprocess.verdicts.verdict import Verdict
 from postprocess.views import history, nodes, session
 from postprocess.views.series import SeriesRow, drawable
@@ -246,10 +246,10 @@ def test_the_lines_of_bad_verdicts_of_jobs_with_an_archive_are_shown(monkeypatch
 
 
 @each_row(('values', 'trials', 'sign', 'invalid', 'wanted'), [
-    ({}, 2, 1, False, Wanted('triad')), ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2, lost=False)),
-    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, -1, False, Wanted('triad', 1, lost=False)),
-    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, True, Wanted('triad', 1, lost=False)),
-    ({1: 5.0, 3: 4.0}, 3, 1, False, Wanted('triad', 2)), ({1: 5.0}, None, 1, False, Wanted('triad', 1, lost=False)),
+    ({}, 2, 1, False, Shown('triad')), ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, False, Shown('triad', 2, lost=False)),
+    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, -1, False, Shown('triad', 1, lost=False)),
+    ({1: 5.0, 2: 3.0, 3: 4.0}, 3, 1, True, Shown('triad', 1, lost=False)),
+    ({1: 5.0, 3: 4.0}, 3, 1, False, Shown('triad', 2)), ({1: 5.0}, None, 1, False, Shown('triad', 1, lost=False)),
 ])  # fmt: skip
 def test_the_trial_that_lacks_its_number_or_is_the_worst_is_shown(values, trials, sign, invalid, wanted):
     samples = {(7, 'triad', '-'): values} if values else {}
@@ -465,7 +465,7 @@ def test_nodes_that_incidents_named_get_a_file_each(tmp_path):
         where = Scope('site', nodes=nodes)
         return Known(id, Incident('NODE', where, 'loss', (), (), nodes, day=day), shown)
 
-    nodes = site_nodes.Nodes(tmp_path)
+    nodes = site_nodes.PublishedNodes(tmp_path)
     bad, well = (('n2',), ()), ((), ('n2',))
     assert nodes._name([known_on('a', (3, bad), (4, well), (5, bad))]) == {'n2'}
     assert nodes._nodes == {'n2': {'incidents': {'a': ['2026-11-03', '2026-11-05', 2]}, 'file': 0}}

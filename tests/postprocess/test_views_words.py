@@ -237,7 +237,7 @@ def test_of_many_sentences_of_a_proposal_the_first_20_are_told():
 
 
 def look(name, nodes=1, seconds=60.0):
-    return plans.Look(plans.Place('cpu', 'system', name), seconds, nodes, 1.0, None, {})
+    return plans.PossibleCase(plans.CaseName('cpu', 'system', name), seconds, nodes, 1.0, None, {})
 
 
 def a_plan(**fields):

@@ -3,9 +3,12 @@
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
+import pytest
 from scratch import ROOT
 
 LOAD = """
@@ -58,6 +61,20 @@ import importlib.util
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == 'polars' else find(name, *more)
 """
+
+
+@pytest.mark.parametrize('made', ['', 'CREATE TABLE sessions(uuid TEXT)'])
+def test_a_database_that_was_half_made_is_made_anew(clone, made):
+    pytest.importorskip('polars')
+    clone.results.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(clone.results / 'reframe.db')) as database:
+        database.executescript(made)
+    command = ['reframe', '-C', 'reframe_settings/settings.py', '-c', 'checks/demo.py', '-r', '-S', 'trials=1']
+    for number in (1, 2):
+        ran = clone.run(*command)
+        assert ran.returncode == 0 and 'session stored' in ran.stdout, ran.stdout + ran.stderr
+        with closing(sqlite3.connect(clone.results / 'reframe.db')) as database:
+            assert database.execute('SELECT count(*) FROM sessions').fetchone() == (number,)
 
 
 def test_reframe_keeps_a_database_only_where_it_can_read_it(clone, tmp_path):

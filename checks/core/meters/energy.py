@@ -20,7 +20,7 @@ from checks.core.meters.energy_sources import (
     EAR_INTERVAL,
     LEAST_SAMPLES,
     SOURCES,
-    Look,
+    MeterReading,
     Source,
     Spent,
     counted,
@@ -67,19 +67,19 @@ class Meter:
         needed = max(1.0, 1.25 * LEAST_SAMPLES * self.interval)
         return needed if self.source and needed <= _MOST_REST else 0.0
 
-    def read(self, folder: Path) -> Seen:
+    def read(self, folder: Path) -> MeterReadings:
         """Return the readings of the meter below the `folder` of a job. Raises ValueError if they cannot be read."""
         if not self.source:
-            return Seen(self, [], text_of(folder / 'energy/ear'))
+            return MeterReadings(self, [], text_of(folder / 'energy/ear'))
         paths = sorted(folder.glob(f'energy/{self.name}.*'))[: 1 if self.source.of_job else None]
-        return Seen(self, [looks_at(path, self.source, self.boundary) for path in paths])
+        return MeterReadings(self, [looks_at(path, self.source, self.boundary) for path in paths])
 
 
-class Seen(NamedTuple):
+class MeterReadings(NamedTuple):
     """The readings of a meter: those of each node, or EAR's table of all nodes."""
 
     meter: Meter
-    looks: list[list[Look]]
+    looks: list[list[MeterReading]]
     table: str = ''
 
     def spent(self, start: float, end: float) -> list[Spent]:
@@ -236,7 +236,7 @@ class Metering:
             record.provenance[f'energy_{meter.name}_sampler'] = seen.cost
 
     def _add(
-        self, seen: Seen, of_phase: Path, at: str, sample: tuple[int, str], into: Sequence[tuple[Series, str]]
+        self, seen: MeterReadings, of_phase: Path, at: str, sample: tuple[int, str], into: Sequence[tuple[Series, str]]
     ) -> None:
         """Add the figures of a phase to the series `into`, or the reason why there are none."""
         try:
@@ -249,7 +249,7 @@ class Metering:
             series.samples.append((*sample, getattr(phase, figure)))
             series.invalid = series.invalid or (f'{at}: {doubt}' if doubt else None)
 
-    def _phase(self, seen: Seen, folder: Path) -> tuple[Phase, str]:
+    def _phase(self, seen: MeterReadings, folder: Path) -> tuple[Phase, str]:
         """Return the figures of a phase, and why they are invalid. Raises ValueError."""
         times = [[float(word) for word in text_of(folder / mark).split()[:2]] for mark in ('started', 'ended')]
         if [len(words) for words in times] != [2, 2]:

@@ -39,7 +39,7 @@ class Count(NamedTuple):
     top: float | None = None
 
 
-class Look(NamedTuple):
+class MeterReading(NamedTuple):
     """A reading at `time` (seconds since 1970). `counts`: by part of the node. `own`: CPU seconds of the sampler."""
 
     time: float
@@ -168,7 +168,7 @@ def of_command(command: str, unit: str) -> Source:
     return Source(command, _number, 1.0, unit)
 
 
-def looks_at(path: Path, source: Source, boundary: str) -> list[Look]:
+def looks_at(path: Path, source: Source, boundary: str) -> list[MeterReading]:
     """Return all readings of a meter on a node. Raises ValueError if one is unreadable."""
     looks, unread = [], []
     for line in text_of(path).splitlines():
@@ -181,13 +181,13 @@ def looks_at(path: Path, source: Source, boundary: str) -> list[Look]:
         except ValueError as error:
             failed = f' (exit code {match[2]} of `{source.command}`)' if match[2] != '0' else ''
             raise ValueError(f'{error}{failed}') from None
-        looks.append(Look(float(match[1]), counts, int(match[3]) / 1000))
+        looks.append(MeterReading(float(match[1]), counts, int(match[3]) / 1000))
     if not looks:
         raise ValueError(f'expected what the meter said in {path.name}, found nothing')
     return looks
 
 
-def counted(looks: Sequence[Look], start: float, end: float, interval: float) -> Spent:
+def counted(looks: Sequence[MeterReading], start: float, end: float, interval: float) -> Spent:
     """Return the energy between the readings nearest to `start` and `end`, in seconds since 1970.
 
     Accounts for counters that wrapped. Raises ValueError if the counters do not change.
@@ -220,7 +220,7 @@ def counted(looks: Sequence[Look], start: float, end: float, interval: float) ->
     return Spent(joules, seconds, seconds / interval, joules / seconds, doubt)
 
 
-def sampled(looks: Sequence[Look], start: float, end: float, interval: float, accuracy: float) -> Spent:
+def sampled(looks: Sequence[MeterReading], start: float, end: float, interval: float, accuracy: float) -> Spent:
     """Return the integral of the power samples from `start` to `end`, by the trapezoid rule.
 
     The first and last sample are extended to the marks. Raises ValueError where no sample lies between.

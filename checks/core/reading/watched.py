@@ -62,7 +62,7 @@ class Thread(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
+class ThreadLook:
     """All threads of a rank, `at` seconds after its start. `environs`: process -> its variables of visible GPUs.
 
     `spent`: process -> CPU seconds, including threads and children that have ended. `classes`: policy and nice value of
@@ -85,7 +85,7 @@ class Watched:
     kHz of the CPU of the first thread at each look.
     """
 
-    looks: tuple[Look, ...] = ()
+    looks: tuple[ThreadLook, ...] = ()
     ended: float | None = None
     own: float | None = None
     only_itself: bool = False
@@ -122,7 +122,7 @@ class Watched:
         `after`: seconds from the last line about the rank to the end of its run, used if its own end is unknown. Pauses
         between looks double, and are longer with many threads.
         """
-        last = self.looks[-1] if self.looks else Look(0.0)
+        last = self.looks[-1] if self.looks else ThreadLook(0.0)
         ended = last.at + after if self.ended is None else self.ended
         if ended < _LOOKED_BY:
             return ''
@@ -145,7 +145,7 @@ class Watched:
                 )
                 return
 
-    def _spent(self, look: Look) -> float:
+    def _spent(self, look: ThreadLook) -> float:
         return sum(look.spent.values()) - sum(self.looks[0].spent.values())
 
     def _gone(self) -> Iterator[str]:
@@ -177,7 +177,7 @@ class Watched:
         if self.asked > 1 and self.looks and self.looks[-1].at >= _STARTED and most < _PART * self.asked:
             yield f'no more than {most} of the {self.asked} threads that it was asked for (OMP_NUM_THREADS) were busy'
 
-    def _intervals(self) -> Iterator[tuple[float, dict[tuple[str, int], Thread], Look]]:
+    def _intervals(self) -> Iterator[tuple[float, dict[tuple[str, int], Thread], ThreadLook]]:
         """Yield for each look the seconds since the look before, the threads of the look before, and the look."""
         for before, look in pairwise(self.looks):
             if look.at > before.at:  # not where the clock was set back
@@ -188,7 +188,7 @@ class Watched:
 
         While an MPI library starts, hwloc moves its thread to each CPU of the node and back.
         """
-        seen: dict[Cpus, list[tuple[float, Look, set[Thread]]]] = defaultdict(list)
+        seen: dict[Cpus, list[tuple[float, ThreadLook, set[Thread]]]] = defaultdict(list)
         spent: dict[Cpus, float] = defaultdict(float)
         in_all: dict[tuple[str, int], float] = defaultdict(float)
         for seconds, before, look in self._intervals():
@@ -282,7 +282,7 @@ def _ran(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
     return one.ran - (last.ran if last else 0)
 
 
-def _who(look: Look, threads: set[Thread]) -> str:
+def _who(look: ThreadLook, threads: set[Thread]) -> str:
     """Return words for threads of a look, such as ``thread 2 of 4 (xhpl)``."""
     names = ', '.join(sorted({thread.name for thread in threads})[:3])
     child = ', a child process' if all(thread.process != '.' for thread in threads) else ''
@@ -294,7 +294,7 @@ def _who(look: Look, threads: set[Thread]) -> str:
 
 def parse(lines: list[str]) -> Watched:
     """Parse the output of ``parts/watch.sh``; a line that was cut off is left out."""
-    looks: list[Look] = []
+    looks: list[ThreadLook] = []
     clocks: list[int] = []
     variables: dict[str, str] = {}
     ended, own, only_itself, asked = None, None, False, 1
@@ -302,7 +302,7 @@ def parse(lines: list[str]) -> Watched:
         key, _, rest = line.partition(' ')
         try:
             if key == 'look':
-                looks.append(Look(int(rest) / 1e6))
+                looks.append(ThreadLook(int(rest) / 1e6))
             elif key == 'clock':
                 clocks.append(int(rest))
             elif key == 'end':

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -121,6 +122,7 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
 
 def _start(process: BaseProcess) -> None:
     """Start a process with signals blocked: while it loads what `_answer` needs, it does not ignore them yet."""
+    resource_tracker.ensure_running()  # `start` would start it, and it unblocks signals
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         process.start()

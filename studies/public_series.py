@@ -33,7 +33,8 @@ from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, DEFAULT_SPREAD  # noqa:
 from postprocess.statistics.baseline import Baseline  # noqa: E402
 from postprocess.statistics.changepoints import changes  # noqa: E402
 from postprocess.statistics.levels import Values, estimate  # noqa: E402
-from postprocess.statistics.night import FURTHER, Budget, judge  # noqa: E402
+from postprocess.statistics.night import judge  # noqa: E402
+from postprocess.statistics.nights import FURTHER  # noqa: E402
 from postprocess.statistics.nodes import Pool  # noqa: E402
 
 try:
@@ -95,8 +96,8 @@ def plumbline(baselines: Series, jobs: ndarray) -> tuple[ndarray, ndarray]:
         sessions=sessions, second=numpy.full(sessions.shape, numpy.nan),
     )  # fmt: skip
     cases = numpy.arange(len(sessions))  # each series is a case of its own, on one node
-    pool = Pool(cases, len(cases), numpy.zeros((0, 4), int), cases, cases)
-    answer = judge(baseline, jobs, pool, None, Budget(math.inf, math.inf))
+    pool = Pool(cases, len(cases), numpy.full(len(cases), -1), numpy.full((len(cases), 0), -1), cases)
+    answer = judge(baseline, jobs, pool, None, float(len(cases)))
     recorded = numpy.array([not level.levels for level in levels])
     return (answer.red | answer.improved) & recorded, (answer.waits > 0) & recorded
 
@@ -132,45 +133,17 @@ def with_reruns(baselines: Series, since: Series) -> ndarray:
     return answer
 
 
-def deviations(k: float, baselines: Series, since: Series) -> ndarray:
-    """Return for which series the last value is more than `k` standard deviations from the mean of the baseline."""
-    base = numpy.stack(list(baselines))
-    return abs(numpy.array([logs[-1] for logs in since]) - base.mean(axis=1)) > k * base.std(axis=1, ddof=1)
-
-
-def mean_of_reruns(baselines: Series, reruns: ndarray) -> ndarray:
-    """Return which series lost or gained by their reruns: 2 %, and 3 standard errors of both means."""
-    base = numpy.stack(list(baselines))
-    loss = base.mean(axis=1) - reruns.mean(axis=1)
-    error = base.std(axis=1, ddof=1) * math.sqrt(1 / RERUNS + 1 / BASE)
-    return numpy.where((abs(loss) > 3 * error) & (abs(loss) > DEFAULT_FLOOR), numpy.sign(loss), 0)
+def three_deviations(baselines: Series, since: Series) -> ndarray:
+    """Return for which series the last value is more than 3 standard deviations from the mean of the baseline."""
+    base = numpy.exp(numpy.stack(list(baselines)))
+    last = numpy.exp([logs[-1] for logs in since])
+    return abs(last - base.mean(axis=1)) > 3 * base.std(axis=1, ddof=1)
 
 
 def five_percent(baselines: Series, since: Series) -> ndarray:
     """Return for which series the last value is more than 5 % from the mean of the baseline."""
-    return abs(_five_percent(baselines, numpy.array([logs[-1:] for logs in since]))) > 0
-
-
-def _five_percent(baselines: Series, values: ndarray) -> ndarray:
-    """Return 1 for series whose `values` are 5 % below the baseline, -1 for those 5 % above, else 0."""
-    ratio = numpy.exp(values.mean(axis=1) - numpy.stack(list(baselines)).mean(axis=1))
-    return numpy.where(abs(ratio - 1) > 0.05, -numpy.sign(ratio - 1), 0)
-
-
-def asked_again(asks: Rule, lost: Callable[[Series, ndarray], ndarray], baselines: Series, since: Series) -> ndarray:
-    """Return which series a rule reports if the `RERUNS` values after one that it reports decide.
-
-    These are the values that Plumbline has as further jobs. Both must be on the same side of the baseline.
-    """
-    answer = numpy.zeros(len(since), bool)
-    enough = [i for i, logs in enumerate(since) if len(logs) > RERUNS]
-    if enough:
-        known = [baselines[i] for i in enough]
-        first = [since[i][:-RERUNS] for i in enough]
-        side = numpy.sign([base.mean() - logs[-1] for base, logs in zip(known, first, strict=True)])
-        shown = lost(known, numpy.array([since[i][-RERUNS:] for i in enough]))
-        answer[enough] = asks(known, first) & (shown == side)
-    return answer
+    base = numpy.exp(numpy.stack(list(baselines))).mean(axis=1)
+    return abs(numpy.exp([logs[-1] for logs in since]) / base - 1) > 0.05
 
 
 def plumbline_trend(site: Series) -> list[list[int]]:
@@ -208,20 +181,13 @@ def nothing(site: Series) -> list[list[int]]:
     return [[] for _ in site]
 
 
-#: Rules that ask again: the values after the one that they ask about decide
-RERUN: dict[str, Rule] = {
-    'Plumbline, compare, with reruns': with_reruns,
-    'mean ± 2 s, with reruns': partial(asked_again, partial(deviations, 2.0), mean_of_reruns),
-    'mean ± 3 s, with reruns': partial(asked_again, partial(deviations, 3.0), mean_of_reruns),
-    'reference ± 5 %, with reruns': partial(asked_again, five_percent, _five_percent),
-}
 RULES: dict[str, Rule] = {
-    **RERUN,
+    'Plumbline, compare, with reruns': with_reruns,
     'Plumbline, compare, no reruns': without_reruns,
-    'mean ± 3 s': partial(deviations, 3.0),
+    'mean ± 3 s': three_deviations,
     'reference ± 5 %': five_percent,
 }
-LATE = dict.fromkeys(RERUN, RERUNS)
+LATE = {'Plumbline, compare, with reruns': RERUNS}
 DATED: dict[str, Detector] = {'Plumbline, trend': plumbline_trend}
 if compute_change_points is not None:
     DATED |= {'Otava': partial(otava, 0.0), 'Otava, from 2 %': partial(otava, 0.02)}

@@ -45,11 +45,13 @@ def judge_together(
     jobs = gather.with_tonight(earlier.since, rows)
     curves = gather.curves_of(rows, gather.sizes_of(cases))
     groups, names = gather.groups_of(rows, curves)
-    where = gather.cases_of(store, session, rows, earlier.sessions, earlier.behind)
+    where = gather.cases_of(store, session, rows, earlier.sessions)
     baseline = gather.baseline_of(rows, earlier.recorded, gather.weights_of(rows, curves))
     if share is None:
         share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
-    budget = night.Budget.of(share, len(where.ids), where.further)
+    # rounded at random, so that small sites have this share in the mean; one case can be decided on any night
+    budget = share * len(where.ids) + 2 * night.A_CASE * (_draw(session.session) - 0.5)
+    budget = max(budget, night.ONE_CASE) if share else 0.0
     answer = night.judge(baseline, jobs, where.pool, groups, budget)
     common = _in_common(answer, groups, names, rows) + _slow_nodes(answer, where, rows)
     found, health = list(facts), Health(cases)

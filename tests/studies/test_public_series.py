@@ -128,10 +128,10 @@ def test_a_rule_that_records_anew_reports_a_lasting_loss_once(name):
 
 
 def test_the_simple_rules_are_theirs():
-    base = numpy.log([[9.0, 11.0] * 10])  # of the logarithms the mean is that of 9.950, the standard deviation 0.10295
-    for value, beyond in ((7.30, True), (7.31, False), (13.54, False), (13.56, True)):
-        assert study.deviations(3.0, base, numpy.log([[value]])).tolist() == [beyond]
-    for value, beyond in ((9.45, True), (9.46, False), (10.44, False), (10.45, True)):
+    base = numpy.log([[9.0, 11.0] * 10])  # mean 10, standard deviation 1.026
+    for value, beyond in ((6.9, True), (7.0, False), (13.0, False), (13.1, True)):
+        assert study.three_deviations(base, numpy.log([[value]])).tolist() == [beyond]
+    for value, beyond in ((9.49, True), (9.51, False), (10.49, False), (10.51, True)):
         assert study.five_percent(base, numpy.log([[value]])).tolist() == [beyond]
 
 

@@ -28,13 +28,13 @@ def values_of(metrics, output):
 
 
 def test_the_rate_of_a_stressor(case_on, recorded, stress_ng):
-    output = recorded('stress-ng-0.15.06-fork.txt')
+    output = recorded('stress-ng-0.15.06-get.txt')
     case = case_on('KernelServices', TWO, 'choose_runs')
-    (metric,) = (metric for metric in case.metrics if metric.run == 'fork')
-    assert recorded('stress-ng-0.15.06-fork.header').startswith(
-        f'command: stress-ng {" ".join(case.runs["fork"].options)}'
+    (metric,) = (metric for metric in case.metrics if metric.run == 'get')
+    assert recorded('stress-ng-0.15.06-get.header').startswith(
+        f'command: stress-ng {" ".join(case.runs["get"].options)}'
     )
-    assert values_of([metric], output) == {'rate': 47.13} and case.sanity_faults(run_of(output)) == []
+    assert values_of([metric], output) == {'rate': 2443.77} and case.sanity_faults(run_of(output)) == []
     cut = output[: output.index('successful')]
     assert case.sanity_faults(run_of(cut)) == ['stress-ng does not say "successful run completed"']
     (other,) = (metric for metric in case.metrics if metric.run == 'null')

@@ -15,7 +15,7 @@ def test_rates_of_kernel_services(clone, program, tmp_path):
     case = clone.run_case('KernelServices', '-S', 'trials=2', checks='checks/compute')
     assert case['result'] == 'pass', case['fail_reason']
     found = {name: len(metric['samples']) for name, metric in case['record']['metrics'].items()}
-    assert found == {f'rate service={name}': 2 for name in ('fault', 'fork', 'get', 'null')}
+    assert found == {f'rate service={name}': 2 for name in ('fault', 'get', 'null')}
 
 
 def test_a_disk_is_measured_and_left_as_it_was(clone, program, tmp_path):

@@ -46,5 +46,5 @@ class KernelServices(Benchmark):
         ]
 
     def sanity_faults(self, run):
-        found = re.search(r'successful run completed', run.output)
+        found = re.search(r'\bsuccessful run completed', run.output)  # the other one is "unsuccessful run completed"
         return [] if found else ['stress-ng does not say "successful run completed"']

@@ -36,7 +36,8 @@ def test_the_rate_of_a_stressor(case_on, recorded, stress_ng):
     )
     assert values_of([metric], output) == {'rate': 2443.77} and case.sanity_faults(run_of(output)) == []
     cut = output[: output.index('successful')]
-    assert case.sanity_faults(run_of(cut)) == ['stress-ng does not say "successful run completed"']
+    for wrong in (cut, output.replace('successful', 'unsuccessful')):
+        assert case.sanity_faults(run_of(wrong)) == ['stress-ng does not say "successful run completed"']
     (other,) = (metric for metric in case.metrics if metric.run == 'null')
     assert values_of([other], output) == {}
 
@@ -64,3 +65,14 @@ def test_no_json_of_fio_is_no_measurement(output, fio):
         fio.job_of(output)
     (metric,) = fio.metrics_of('write')
     assert not metric.reading_of(output).values
+    assert fio.LocalDisk.sanity_faults(None, run_of(output)) == []
+
+
+def test_a_number_that_fio_lacks_and_an_error_of_it_are_named(recorded, fio):
+    output = recorded('fio-3.33-write.txt')
+    (metric,) = fio.metrics_of('write')
+    lost = metric.reading_of(output.replace('bw_bytes', 'bw')).missing
+    assert [*lost.values()] == ["fio's JSON has no number bw_bytes"]
+    failed = output.replace('"error" : 0', '"error" : 28')
+    assert fio.LocalDisk.sanity_faults(None, run_of(failed)) == ['fio ended with error 28']
+    assert fio.LocalDisk.sanity_faults(None, run_of(output)) == []

@@ -171,9 +171,13 @@ def judge(
         book, keep = ledger.Unreadable(store, session.site), False
     try:
         found = findings_of(store, book, outcome.comparison, root, newest, keep, anew=bool(reruns))
-    except InputError as error:
+    except (InputError, SiteError) as error:
+        try:
+            found = findings_of(store, book, outcome.comparison, root, newest, keep=False, anew=True)
+        except (InputError, SiteError):  # what it follows from cannot be read; the verdict is known all the same
+            faults.append(f'the incidents were not followed: {error}')
+            return outcome
         faults.append(f'the incidents were not kept: {error}')
-        found = findings_of(store, book, outcome.comparison, root, newest, keep=False, anew=True)
     faults += [found.facts.fault] * bool(found.facts.fault)
     if keep and newest:
         book.keep(session)

@@ -165,6 +165,18 @@ def test_where_nothing_can_be_written_it_is_judged_all_the_same(red):
     assert '1 incident open' in told.output
 
 
+def test_a_verdict_is_told_where_incidents_cannot_be_followed(red):
+    red.run('compare')
+    file_of(red, 'findings').unlink()
+    path = file_of(red, 'cases', 'night00')
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 3] ^= 1
+    path.write_bytes(damaged)
+    told = red.run('compare')
+    assert told.exit_code == 2 and f'the incidents were not followed: {path}' in told.stderr
+    assert 'regressed' in told.stdout and '40 ' in told.stdout
+
+
 @pytest.mark.parametrize('table', JUDGED)
 @pytest.mark.parametrize('place', ['data', 'metadata', 'end'])
 def test_a_damaged_file_is_named_and_its_session_judged_anew(red, table, place):

@@ -83,13 +83,17 @@ def _database() -> bool:
 
 def _remove_half_made(database: Path) -> None:
     """Remove a database that a ReFrame was ended in making: it has no tables, and each later one would fail."""
-    if not database.exists():
-        return
-    with suppress(OSError, sqlite3.Error), ReadWriteFileLock(str(database.with_name('.db.lock'))).write_lock():
-        with closing(sqlite3.connect(f'{database.resolve().as_uri()}?mode=ro', uri=True)) as opened:
-            made = opened.execute("SELECT 1 FROM sqlite_master WHERE name = 'testcases'").fetchone()
-        if not made:
-            database.unlink()
+    with suppress(OSError, sqlite3.Error):
+        if database.exists() and not _has_tables(database):
+            with ReadWriteFileLock(str(database.with_name('.db.lock'))).write_lock():  # nobody is making it just now
+                if not _has_tables(database):
+                    database.unlink()
+
+
+def _has_tables(database: Path) -> bool:
+    """Return True if a database has the table of cases. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(f'{database.resolve().as_uri()}?mode=ro', uri=True)) as opened:
+        return bool(opened.execute("SELECT 1 FROM sqlite_master WHERE name = 'testcases'").fetchone())
 
 
 def _sites() -> list[Site]:

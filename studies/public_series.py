@@ -33,8 +33,7 @@ from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, DEFAULT_SPREAD  # noqa:
 from postprocess.statistics.baseline import Baseline  # noqa: E402
 from postprocess.statistics.changepoints import changes  # noqa: E402
 from postprocess.statistics.levels import Values, estimate  # noqa: E402
-from postprocess.statistics.night import judge  # noqa: E402
-from postprocess.statistics.nights import FURTHER  # noqa: E402
+from postprocess.statistics.night import FURTHER, Budget, judge  # noqa: E402
 from postprocess.statistics.nodes import Pool  # noqa: E402
 
 try:
@@ -54,7 +53,8 @@ YEAR = 365
 
 Series = Sequence[ndarray]  # of one site: logarithms of performance
 Detector = Callable[[Series], list[list[int]]]  # -> the places that it reports in each series
-Rule = Callable[[Series, Series], ndarray]  # baselines, later values -> for which series it reports the last value
+#: (baselines, later values) -> for each series 1 if it reports the last value as a loss, -1 as a gain, else 0
+Rule = Callable[[Series, Series], ndarray]
 
 
 # Detectors
@@ -63,8 +63,8 @@ Rule = Callable[[Series, Series], ndarray]  # baselines, later values -> for whi
 def online(rule: Rule, anew: bool, late: int, site: Series) -> list[list[int]]:
     """Return the alarms that `rule` raises value by value; the first `BASE` values of a series are its baseline.
 
-    `anew`: after an alarm, the next `BASE` values become the baseline. `late`: by how many values the answer of the
-    rule comes after the value that it is about.
+    `anew`: gains are alarms, too, and after an alarm the next `BASE` values become the baseline. `late`: by how many
+    values the answer of the rule comes after the value that it is about.
     """
     alarms: list[list[int]] = [[] for _ in site]
     begin = [0] * len(site)
@@ -74,14 +74,16 @@ def online(rule: Rule, anew: bool, late: int, site: Series) -> list[list[int]]:
             continue
         baselines = [site[i][begin[i] : begin[i] + BASE] for i in judged]
         reported = rule(baselines, [site[i][begin[i] + BASE : now + 1] for i in judged])
-        for i in [i for i, red in zip(judged, reported, strict=True) if red]:
+        for i in [i for i, side in zip(judged, reported, strict=True) if side > 0 or (side and anew)]:
             alarms[i].append(now - late)
             begin[i] = now if anew else begin[i]
     return alarms
 
 
 def plumbline(baselines: Series, jobs: ndarray) -> tuple[ndarray, ndarray]:
-    """Return which series `plumbline compare` reports tonight, and which it runs again; `jobs`: as in `night.judge`.
+    """Return the sides that `plumbline compare` reports tonight, and which series it runs again.
+
+    `jobs`: as in `night.judge`.
 
     Series whose baseline has two levels are never reported, as `plumbline record` withholds them.
     """
@@ -96,10 +98,10 @@ def plumbline(baselines: Series, jobs: ndarray) -> tuple[ndarray, ndarray]:
         sessions=sessions, second=numpy.full(sessions.shape, numpy.nan),
     )  # fmt: skip
     cases = numpy.arange(len(sessions))  # each series is a case of its own, on one node
-    pool = Pool(cases, len(cases), numpy.full(len(cases), -1), numpy.full((len(cases), 0), -1), cases)
-    answer = judge(baseline, jobs, pool, None, float(len(cases)))
+    pool = Pool(cases, len(cases), numpy.zeros((0, 4), int), cases, cases)
+    answer = judge(baseline, jobs, pool, None, Budget(math.inf, math.inf))
     recorded = numpy.array([not level.levels for level in levels])
-    return (answer.red | answer.improved) & recorded, (answer.waits > 0) & recorded
+    return numpy.where(recorded, answer.red * 1 - answer.improved, 0), (answer.waits > 0) & recorded
 
 
 def as_nights(since: Series) -> ndarray:
@@ -111,17 +113,17 @@ def as_nights(since: Series) -> ndarray:
 
 
 def without_reruns(baselines: Series, since: Series) -> ndarray:
-    """Return for which series `plumbline compare` reports the last value, with one job a night and no further jobs."""
+    """Return the sides on which `plumbline compare` reports the last values, with one job a night."""
     return plumbline(baselines, as_nights(since))[0]
 
 
 def with_reruns(baselines: Series, since: Series) -> ndarray:
-    """Return which series `plumbline compare` reports, with the last `RERUNS` values as further jobs.
+    """Return the sides on which `plumbline compare` reports series, with the last `RERUNS` values as further jobs.
 
     The value before them is that of the night. The further jobs count only if this value was reported, or would have
     made the case run again.
     """
-    answer = numpy.zeros(len(since), bool)
+    answer = numpy.zeros(len(since), int)
     enough = numpy.flatnonzero([len(logs) > RERUNS for logs in since])
     if not len(enough):
         return answer
@@ -129,21 +131,49 @@ def with_reruns(baselines: Series, since: Series) -> ndarray:
     known = [baselines[i] for i in enough]
     reported, again = plumbline(known, jobs)
     jobs[:, -1, 1:] = [since[i][-RERUNS:] for i in enough]
-    answer[enough] = (reported | again) & plumbline(known, jobs)[0]
+    answer[enough] = numpy.where((reported != 0) | again, plumbline(known, jobs)[0], 0)
     return answer
 
 
-def three_deviations(baselines: Series, since: Series) -> ndarray:
-    """Return for which series the last value is more than 3 standard deviations from the mean of the baseline."""
-    base = numpy.exp(numpy.stack(list(baselines)))
-    last = numpy.exp([logs[-1] for logs in since])
-    return abs(last - base.mean(axis=1)) > 3 * base.std(axis=1, ddof=1)
+def deviations(k: float, baselines: Series, since: Series) -> ndarray:
+    """Return the sides of last values more than `k` standard deviations from the mean of the baseline."""
+    base = numpy.stack(list(baselines))
+    loss = base.mean(axis=1) - [logs[-1] for logs in since]
+    return numpy.where(abs(loss) > k * base.std(axis=1, ddof=1), numpy.sign(loss), 0)
+
+
+def mean_of_reruns(baselines: Series, reruns: ndarray) -> ndarray:
+    """Return the sides of reruns whose mean is off by 2 %, and by 3 standard errors of both means."""
+    base = numpy.stack(list(baselines))
+    loss = base.mean(axis=1) - reruns.mean(axis=1)
+    error = base.std(axis=1, ddof=1) * math.sqrt(1 / RERUNS + 1 / BASE)
+    return numpy.where((abs(loss) > 3 * error) & (abs(loss) > DEFAULT_FLOOR), numpy.sign(loss), 0)
 
 
 def five_percent(baselines: Series, since: Series) -> ndarray:
-    """Return for which series the last value is more than 5 % from the mean of the baseline."""
-    base = numpy.exp(numpy.stack(list(baselines))).mean(axis=1)
-    return abs(numpy.exp([logs[-1] for logs in since]) / base - 1) > 0.05
+    """Return the sides of last values more than 5 % from the mean of the baseline."""
+    return _five_percent(baselines, numpy.array([logs[-1:] for logs in since]))
+
+
+def _five_percent(baselines: Series, values: ndarray) -> ndarray:
+    """Return the sides of `values` whose mean is more than 5 % from the mean of the baseline."""
+    ratio = numpy.exp(values.mean(axis=1) - numpy.stack(list(baselines)).mean(axis=1))
+    return numpy.where(abs(ratio - 1) > 0.05, -numpy.sign(ratio - 1), 0)
+
+
+def asked_again(asks: Rule, lost: Callable[[Series, ndarray], ndarray], baselines: Series, since: Series) -> ndarray:
+    """Return the sides that a rule reports if the `RERUNS` values after one that it reports are on the same side.
+
+    These are the values that Plumbline has as further jobs.
+    """
+    answer = numpy.zeros(len(since), int)
+    enough = [i for i, logs in enumerate(since) if len(logs) > RERUNS]
+    if enough:
+        known = [baselines[i] for i in enough]
+        side = asks(known, [since[i][:-RERUNS] for i in enough])
+        shown = lost(known, numpy.array([since[i][-RERUNS:] for i in enough]))
+        answer[enough] = numpy.where(side == shown, shown, 0)
+    return answer
 
 
 def plumbline_trend(site: Series) -> list[list[int]]:
@@ -181,13 +211,20 @@ def nothing(site: Series) -> list[list[int]]:
     return [[] for _ in site]
 
 
-RULES: dict[str, Rule] = {
+#: Rules that ask again: the values after the one that they ask about decide
+RERUN: dict[str, Rule] = {
     'Plumbline, compare, with reruns': with_reruns,
+    'mean ± 2 s, with reruns': partial(asked_again, partial(deviations, 2.0), mean_of_reruns),
+    'mean ± 3 s, with reruns': partial(asked_again, partial(deviations, 3.0), mean_of_reruns),
+    'reference ± 5 %, with reruns': partial(asked_again, five_percent, _five_percent),
+}
+RULES: dict[str, Rule] = {
+    **RERUN,
     'Plumbline, compare, no reruns': without_reruns,
-    'mean ± 3 s': three_deviations,
+    'mean ± 3 s': partial(deviations, 3.0),
     'reference ± 5 %': five_percent,
 }
-LATE = {'Plumbline, compare, with reruns': RERUNS}
+LATE = dict.fromkeys(RERUN, RERUNS)
 DATED: dict[str, Detector] = {'Plumbline, trend': plumbline_trend}
 if compute_change_points is not None:
     DATED |= {'Otava': partial(otava, 0.0), 'Otava, from 2 %': partial(otava, 0.02)}

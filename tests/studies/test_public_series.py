@@ -128,11 +128,18 @@ def test_a_rule_that_records_anew_reports_a_lasting_loss_once(name):
 
 
 def test_the_simple_rules_are_theirs():
-    base = numpy.log([[9.0, 11.0] * 10])  # mean 10, standard deviation 1.026
-    for value, beyond in ((6.9, True), (7.0, False), (13.0, False), (13.1, True)):
-        assert study.three_deviations(base, numpy.log([[value]])).tolist() == [beyond]
-    for value, beyond in ((9.49, True), (9.51, False), (10.49, False), (10.51, True)):
-        assert study.five_percent(base, numpy.log([[value]])).tolist() == [beyond]
+    base = numpy.log([[9.0, 11.0] * 10])  # of the logarithms the mean is that of 9.950, the standard deviation 0.10295
+    for value, side in ((7.30, 1), (7.31, 0), (13.54, 0), (13.56, -1)):
+        assert study.deviations(3.0, base, numpy.log([[value]])).tolist() == [side]
+    for value, side in ((9.45, 1), (9.46, 0), (10.44, 0), (10.45, -1)):
+        assert study.five_percent(base, numpy.log([[value]])).tolist() == [side]
+
+
+@pytest.mark.parametrize('name', study.RULES)
+def test_a_gain_is_no_alarm_beside_planted_losses_and_a_change_of_a_whole_history(name):
+    gained = [-lost(slice(40, None), 0.3)]
+    assert study.ARRIVING[name](gained) == [[]]
+    assert study.WHOLE[name](gained) == [[40]]
 
 
 def test_further_values_clear_a_single_slow_one():

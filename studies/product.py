@@ -23,17 +23,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
 from worlds import Cause, Layout, Night, Run  # noqa: E402
 
 from plumbline.identity import Quantity, SeriesId  # noqa: E402
-from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, PRIOR_DF, Tolerance, limits  # noqa: E402
+from plumbline.limits import DEFAULT_CAP, PRIOR_DF, Tolerance, limits  # noqa: E402
 from plumbline.references import Reference  # noqa: E402
 from postprocess.statistics.baseline import Baseline  # noqa: E402
 from postprocess.statistics.groups import Groups  # noqa: E402
 from postprocess.statistics.levels import Values, estimate  # noqa: E402
 from postprocess.statistics.method import METHOD  # noqa: E402
-from postprocess.statistics.night import A_CASE, ONE_CASE, highest, judge  # noqa: E402
-from postprocess.statistics.nights import FURTHER  # noqa: E402
+from postprocess.statistics.night import FURTHER, Budget, highest, judge  # noqa: E402
 from postprocess.statistics.nodes import NodeJob, Pool  # noqa: E402
 
-FLOOR, CAP = (-math.log1p(-share) for share in (DEFAULT_FLOOR, DEFAULT_CAP))
+CAP = -math.log1p(-DEFAULT_CAP)
 
 
 class Product:
@@ -53,6 +52,9 @@ class Product:
         self.history = numpy.full((len(layout.case), 0, FURTHER + 1), math.nan)
         self.begins = numpy.zeros(len(layout.case), int)
         self.rng = numpy.random.default_rng(1)
+        self.ran = numpy.zeros((0, 4), int)
+        self.ran_before: list[int] = []
+        self.recorded = numpy.zeros((0, 3), int)
 
     def share(self, n: float) -> float:
         """Return the budget of a night, as a share of the cases, for a baseline of `n` sessions."""
@@ -65,10 +67,12 @@ class Product:
     def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
         """Keep the baseline that `record propose` computes from these sessions."""
         of = self.layout
+        case, place, session = numpy.nonzero(nodes >= 0)
+        self.recorded = numpy.stack([session, case, nodes[case, place, session]], axis=1)
         there = numpy.isfinite(first)
         looks = [{}] * len(first) if self.looks is None else [{0: numpy.exp(row)} for row in self.looks]
         levels = estimate([
-            Values(numpy.exp(row[known]), numpy.flatnonzero(known), 1, usual, FLOOR, look)
+            Values(numpy.exp(row[known]), numpy.flatnonzero(known), 1, usual, of.floor, look)
             if known.any() else Values(numpy.ones(1), numpy.zeros(1, int))
             for row, known, usual, look in zip(first, there, of.usual, looks, strict=True)
         ])  # fmt: skip
@@ -85,11 +89,10 @@ class Product:
             mean=mean,
             variance=numpy.array([level.variance or usual for level, usual in zip(levels, prior, strict=True)]),
             df=numpy.array([level.df or PRIOR_DF for level in levels]), n=used.sum(axis=1).astype(float), prior=prior,
-            assumed=numpy.array([level.variance is None for level in levels]), floor=numpy.full(m, FLOOR),
+            assumed=numpy.array([level.variance is None for level in levels]), floor=numpy.full(m, of.floor),
             cap=numpy.full(m, CAP), weight=numpy.ones(m), sessions=first, second=again,
         )  # fmt: skip
         self.noticed = float(numpy.median([self._detectable(row) for row in range(m)]))
-        self.before = nodes
         self.begins[renewed] = self.history.shape[1]
 
     def _detectable(self, row: int) -> float:
@@ -127,35 +130,50 @@ class Product:
         parts = [(kind, part) for kind, part in parts if len(part) > 2]
         groups = Groups(*map(list, zip(*parts, strict=True))) if parts else Groups()
         order = self.rng.permutation(of.cases)
+        share = self.share(float(numpy.median(baseline.n)))
         cases = len(numpy.unique(of.case[judged]))
-        budget = self.share(float(numpy.median(baseline.n))) * cases + 2 * A_CASE * (self.rng.random() - 0.5)
-        budget = max(budget, ONE_CASE)
-        checks: list[NodeJob] = []
-        pool_nodes = nodes if of.nodes > 1 else numpy.full(of.cases, -1)
+        before = self.ran_before[1 - METHOD.nights :]
+        budget = Budget.of(share, cases, before)
+        tonight_is, checks, further = self.history.shape[1] - 1, [], 0
+
+        def note(case: int, job: int, on: ndarray) -> None:
+            """Note the nodes of a job of tonight."""
+            rows = [(tonight_is, case, job, node) for node in on.tolist() if node >= 0]
+            self.ran = numpy.concatenate([self.ran, numpy.array(rows, int).reshape(-1, 4)])
+
+        for case in range(of.cases):
+            note(case, 0, nodes[case])
         while True:
             jobs = numpy.where(known[judged][..., None], self.history[judged], math.nan)
-            pool = Pool(of.case[judged], of.cases, pool_nodes, self.before, order, checks)
+            pool = Pool(of.case[judged], of.cases, self.ran, order, numpy.arange(of.cases), checks, self.recorded)
             answer = judge(baseline, jobs, pool, groups, budget)
             if not answer.more:
                 break
             for case, count, on, avoid in answer.more:
                 part = of.series(case)
+                further += count
                 for _ in range(count):
-                    values, _ = run(case, on) if on >= 0 else run(case, avoid=avoid if of.nodes > len(avoid) else ())
+                    values, ran_on = (
+                        run(case, on) if on >= 0 else run(case, avoid=avoid if of.nodes > len(avoid) + 4 else ())
+                    )
                     if on >= 0:
                         whole = numpy.full(m, math.nan)
                         whole[part] = values
-                        checks.append(NodeJob(on, case, whole[judged]))
+                        checks.append(
+                            NodeJob(tuple(node for node in ran_on.tolist() if node >= 0), case, whole[judged])
+                        )
                     else:
                         row = self.history[part, -1]
                         k = int(numpy.isfinite(row).any(axis=0).sum())
                         self.history[part, -1, k] = values
+                        note(case, k, ran_on)
+        self.ran_before.append(further)
         red, loss, low, high = (numpy.full(m, math.nan) for _ in range(4))
         loss[judged], low[judged], high[judged] = (
             numpy.where(answer.red, of, math.nan) for of in (answer.loss, answer.low, answer.high)
         )
         red = numpy.zeros(m, bool)
-        red[judged] = answer.red
+        red[judged] = answer.red & ~answer.slow.explained  # what a slow node explains is told as the node
         chosen = highest(answer, groups)
         common = [Cause(groups.kinds[index], frozenset(judged[groups.members[index]].tolist())) for index in chosen]
         slow = [Cause('node', node=node) for node in answer.slow.loss]

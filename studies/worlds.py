@@ -43,9 +43,9 @@ ANEW = 3  # sessions after an upgrade that become the new baseline
 LOW = math.log(0.85)  # the lower level of a series with two levels
 NOISES = (
     'normal', 'gamma', 'heavy', 'slow jobs', 'slow nights, half', 'slow nights, all', 'AR(1)', 'common', 'weekly',
-    'spread',
-    'steps', 'alike', 'levels 0.1', 'levels 0.5', 'recorded', 'recorded, a tenth',
+    'spread', 'steps', 'alike', 'levels 0.1', 'levels 0.5', 'recorded', 'recorded, a tenth',
 )  # fmt: skip
+MADE = tuple(noise for noise in NOISES if not noise.startswith('recorded'))  # of any number of series
 RECORDED = HERE.parent / 'tests/outputs/virtual-machine-series.txt'
 #: The usual spreads that checks state for the recorded metrics: part of the name -> spread; the first that fits counts.
 STATED = {
@@ -83,7 +83,8 @@ class Layout:
     """What a rule knows about a site: arrays with an element for each of its M series, and the number of `nodes`.
 
     `case`, `environ`, `partition`: their numbers, from 0; a case lies in one environ, an environ in one partition.
-    `usual`: stated standard deviation of the logarithm of a session's value.
+    `usual`: stated standard deviation of the logarithm of a session's value. `floor`: logarithm of the smallest loss
+    that matters.
     """
 
     case: ndarray
@@ -91,6 +92,7 @@ class Layout:
     partition: ndarray
     usual: ndarray
     nodes: int
+    floor: float = -math.log1p(-0.02)
 
     @property
     def cases(self) -> int:
@@ -121,9 +123,9 @@ class Cause:
         return self.kind == planted.kind and self.node == planted.node and alike
 
 
-#: A function that runs a further job of a case tonight, on a given node or on any node except those to avoid, and
-#: returns the values of its series and the node. Raises ValueError if no node is left.
-Run = Callable[..., tuple[ndarray, int]]
+#: A function that runs a further job of a case tonight, on a given node or on any nodes except those to avoid, and
+#: returns the values of its series and its nodes. Raises ValueError if too few nodes are left.
+Run = Callable[..., tuple[ndarray, ndarray]]
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class Night:
 
 
 class Rule(Protocol):
-    """A rule for verdicts on one site. Values are logarithms, NaN where there is none; nodes -1.
+    """A rule for verdicts on one site. Values are logarithms, NaN where there is none; nodes C x S, -1 likewise.
 
     `looks`: values of the further jobs of the first session, M x `World.looks`; None without such jobs.
     """
@@ -161,13 +163,13 @@ class Rule(Protocol):
         """Return the cases that run twice in a session of the baseline."""
 
     def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
-        """Take n sessions as the baseline: M x n values of the first jobs on C x n nodes; second jobs likewise.
+        """Take n sessions as the baseline: M x n values of the first jobs on C x S x n nodes; second jobs likewise.
 
         `renewed`: which of the M series get a new baseline here; their earlier sessions no longer count.
         """
 
     def night(self, first: ndarray, nodes: ndarray, run: Run) -> Night:
-        """Judge a night by its first jobs, M values on C nodes, and by further jobs."""
+        """Judge a night by its first jobs, M values on C x S nodes, and by further jobs."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +177,9 @@ class Loss:
     """A planted loss: what `of` names loses the share `size` of its performance. `cv`: new CV of the series, if given.
 
     `of`: ``series`` (4, in 4 cases), ``steady`` (the one that varies least), ``unrelated`` (12), ``case``, ``first
-    case``, ``environ``, ``most`` (three quarters of the site, up to `worst`), ``node``, ``series on a node``. The loss
-    is there from night `start` until `stop`, on the first `on` of every `every` nights; with `drift` it grows by `size`
-    each night.
+    case``, ``environ``, ``most`` (three quarters of the site, up to `worst`), ``all``, ``node``, ``other node``,
+    ``series on a node``. The loss is there from night `start` until `stop`, on the first `on` of every `every` nights;
+    with `drift` it grows by `size` each night.
     """
 
     of: str
@@ -204,7 +206,9 @@ class World:
     each equal part of the series. `effects`: sd of the lasting effects of nodes on each series; `offsets`: sd of their
     effects on all series alike; both in units of the CV. `missing`: share of cases without a value. `closed`: share of
     nights without a session. `upgrade`: logarithmic step of an environ, which is then recorded anew. `skipped`: first
-    nights that do not count. `looks`: further jobs of each case in the first session.
+    nights that do not count. `looks`: further jobs of each case in the first session. `span`: fewest and most
+    nodes of a case; the slowest decides. `season`: amplitude of a wave of 60 nights that all series share. `floor`: the
+    smallest loss that matters.
     """
 
     noise: str = 'normal'
@@ -228,6 +232,9 @@ class World:
     away: bool = False
     skipped: int = 0
     looks: int = 0
+    span: tuple[int, int] = (1, 1)
+    season: float = 0.0
+    floor: float = 0.02
 
     def __post_init__(self) -> None:
         if self.noise not in NOISES:
@@ -245,12 +252,13 @@ class Site:
         environ = numpy.arange(cases).repeat(numpy.resize(world.environ, cases))[case]
         partition = (environ >= environ[-1] + 1 - max((environ[-1] + 1) // PARTITIONS, 1)).astype(int)
         kinds = numpy.array(world.kinds or ((world.cv, world.usual),))[numpy.arange(m) * max(len(world.kinds), 1) // m]
-        self.layout = Layout(case, environ, partition, kinds[:, 1], world.nodes)
+        self.layout = Layout(case, environ, partition, kinds[:, 1], world.nodes, -math.log1p(-world.floor))
         self.cv = kinds[:, 0] * world.factor ** rng.standard_normal(m)
         self.level = rng.uniform(0, 3, m)
         self.effects = world.effects * rng.standard_normal((m, world.nodes))
         self.effects = self.effects + world.offsets * rng.standard_normal(world.nodes)
         self.phase = rng.uniform(0, 2 * math.pi, cases)[case]
+        self.spans = self._stream(4).integers(world.span[0], world.span[1] + 1, size=cases)
         self.lost = [self._lost(loss, number) for loss in world.losses]
         if world.noise.startswith('recorded'):
             self.layout = replace(self.layout, usual=recorded()[1])
@@ -277,10 +285,10 @@ class Site:
             several = {'series': 4, 'unrelated': 12, 'series on a node': 1}[loss.of]
             where = node if loss.of == 'series on a node' else -1
             return [Cause('series', frozenset({place * (m // several) + 1}), where) for place in range(several)]
-        if loss.of == 'node':
-            return [Cause('node', node=node)]
-        if loss.of == 'most':
-            return [Cause('site', frozenset(range(3 * m // 4)))]
+        if loss.of in ('node', 'other node'):
+            return [Cause('node', node=(node + 5 * (loss.of == 'other node')) % self.world.nodes)]
+        if loss.of in ('most', 'all'):
+            return [Cause('site', frozenset(range(3 * m // 4 if loss.of == 'most' else m)))]
         of = {'case': layout.case == 3, 'first case': layout.case == 0, 'environ': layout.environ == 1}[loss.of]
         return [Cause(loss.of, frozenset(numpy.flatnonzero(of).tolist()))]
 
@@ -290,8 +298,8 @@ class Site:
         return [cause for loss, causes in losses if loss.on_night(night) for cause in causes]
 
     def change(self, night: int, nodes: ndarray) -> ndarray:
-        """Return what planted losses and the upgrade add on a night to the log performance of M series on `nodes`."""
-        total = numpy.zeros(self.world.m)
+        """Return what planted losses and the upgrade add on a night to the values of M series on M x S `nodes`."""
+        total = numpy.full(self.world.m, self.world.season * math.sin(2 * math.pi * night / 60))
         for loss, causes in zip(self.world.losses, self.lost, strict=True):
             if not loss.on_night(night):
                 continue
@@ -299,7 +307,7 @@ class Site:
                 members = sorted(cause.members) or range(self.world.m)
                 sizes = numpy.linspace(loss.size, loss.worst or loss.size, len(members))
                 sizes = sizes * (night - loss.start + 1) if loss.drift else sizes
-                there = (cause.node == -1) | (nodes[members] == cause.node)
+                there = (cause.node == -1) | (nodes[members] == cause.node).any(axis=1)
                 total[members] += numpy.log1p(-sizes) * there
         if night >= CHANGES:
             total[self.upgraded] += self.step
@@ -327,28 +335,37 @@ class Site:
         if world.renamed:
             absent[self.renamed + (night < CHANGES)] = True
         self._absent = absent
-        nodes = rng.integers(world.nodes, size=layout.cases)
+        nodes = numpy.full((layout.cases, world.span[1]), -1)
+        nodes[:, 0] = rng.integers(world.nodes, size=layout.cases)
+        others = self._stream(5, night + world.n)
+        for case in numpy.flatnonzero(self.spans > 1):
+            rest = numpy.setdiff1d(numpy.arange(world.nodes), nodes[case, :1])
+            nodes[case, 1 : self.spans[case]] = others.choice(rest, self.spans[case] - 1, replace=False)
         values = self._values(rng, slice(0, m), nodes[layout.case], first=True)
         self._before = self._last
         there = numpy.bincount(layout.case, ~absent) > 0
-        return values, numpy.where(there, nodes, -1)
+        return values, numpy.where(there[:, None], nodes, -1)
 
-    def job(self, case: int, node: int | None = None, avoid: Collection[int] = ()) -> tuple[ndarray, int]:
+    def job(self, case: int, node: int | None = None, avoid: Collection[int] = ()) -> tuple[ndarray, ndarray]:
         """Run a case again tonight; see `Run`."""
         number = self._jobs[case] = self._jobs.get(case, 0) + 1
         rng = self._stream(2, self.night + self.world.n, case, number)
-        if node is None:
-            nodes_left = numpy.setdiff1d(numpy.arange(self.world.nodes), list(avoid))
-            if not len(nodes_left):
-                raise ValueError(f'case {case}: no node is left of {self.world.nodes} without {sorted(avoid)}')
-            node = int(nodes_left[rng.integers(len(nodes_left))])
+        own = [] if node is None else [node]
+        while len(own) < self.spans[case]:
+            left = numpy.setdiff1d(numpy.arange(self.world.nodes), [*avoid, *own])
+            if not len(left):
+                raise ValueError(f'case {case}: too few of {self.world.nodes} nodes without {sorted(avoid)}')
+            own.append(int(left[rng.integers(len(left))]))
+        nodes = numpy.full(self.world.span[1], -1)
+        nodes[: len(own)] = own
         part = self.layout.series(case)
-        return self._values(rng, part, numpy.full(part.stop - part.start, node), first=False), node
+        return self._values(rng, part, numpy.tile(nodes, (part.stop - part.start, 1)), first=False), nodes
 
     def _values(self, rng: Generator, part: slice, nodes: ndarray, first: bool) -> ndarray:
         rows = numpy.arange(part.start, part.stop)
-        noise = self._noise(rng, part, first) + self.effects[rows, nodes]
-        where = numpy.full(self.world.m, -2)
+        effects = numpy.where(nodes < 0, math.inf, self.effects[rows[:, None], nodes]).min(axis=1)
+        noise = self._noise(rng, part, first) + effects
+        where = numpy.full((self.world.m, nodes.shape[1]), -2)
         where[part] = nodes
         values = self.level[part] + self.cv[part] * noise + self._low[part] + self.change(self.night, where)[part]
         return numpy.where(self._absent[part], numpy.nan, values)
@@ -427,9 +444,9 @@ def play(world: World, name: str, number: int, make: Callable[[Layout], Rule]) -
     columns: list[tuple[ndarray, ...]] = []
     for night in range(-world.n, 0):
         first, nodes = site.first(night)
-        again, elsewhere = numpy.full(world.m, numpy.nan), numpy.full(layout.cases, -1)
+        again, elsewhere = numpy.full(world.m, numpy.nan), numpy.full((layout.cases, world.span[1]), -1)
         for case in rule.pairs(numpy.random.default_rng([SEED, number, -night])):
-            avoid = [nodes[case]] if world.nodes > 1 else []
+            avoid = nodes[case].tolist() if world.nodes > world.span[1] else []
             again[layout.series(case)], elsewhere[case] = site.job(case, avoid=avoid)
         columns.append((first, nodes, again, elsewhere))
         if night == -world.n and world.looks:
@@ -446,7 +463,7 @@ def play(world: World, name: str, number: int, make: Callable[[Layout], Rule]) -
         first, nodes = site.first(night)
         jobs = 0
 
-        def run(case: int, node: int | None = None, avoid: Collection[int] = ()) -> tuple[ndarray, int]:
+        def run(case: int, node: int | None = None, avoid: Collection[int] = ()) -> tuple[ndarray, ndarray]:
             nonlocal jobs
             jobs += 1
             return site.job(case, node, avoid)
@@ -457,7 +474,7 @@ def play(world: World, name: str, number: int, make: Callable[[Layout], Rule]) -
         if night >= world.skipped:
             played.nights.append(Tonight(night, answer, jobs, bool(new)))
         if world.upgrade and night >= CHANGES:
-            nothing = numpy.full(world.m, numpy.nan), numpy.full(layout.cases, -1)
+            nothing = numpy.full(world.m, numpy.nan), numpy.full((layout.cases, world.span[1]), -1)
             columns.append((numpy.where(renewed, first, numpy.nan), nodes, *nothing))
             if night == CHANGES + ANEW - 1:
                 columns[: world.n] = [
@@ -468,7 +485,7 @@ def play(world: World, name: str, number: int, make: Callable[[Layout], Rule]) -
 
 
 def _stacked(columns: Sequence[tuple[ndarray, ...]]) -> list[ndarray]:
-    return [numpy.stack(part, axis=1) for part in zip(*columns, strict=True)]
+    return [numpy.stack(part, axis=-1) for part in zip(*columns, strict=True)]
 
 
 def _keys(cause: Cause) -> set[object]:
@@ -532,7 +549,7 @@ def losses(sites: Sequence[Played]) -> list[str]:
                 continue
             tonight = site.nights[int(night) - 1]
             if math.isfinite(tonight.said.loss[place]):
-                true = -site.site.change(tonight.number, numpy.full(site.site.world.m, cause.node))[place]
+                true = -site.site.change(tonight.number, numpy.full((site.site.world.m, 1), cause.node))[place]
                 told.append(tonight.said.low[place] <= true <= tonight.said.high[place])
                 biases.append(tonight.said.loss[place] / true - 1)
     bias = f'{100 * numpy.median(biases):+.1f}' if biases else '-'
@@ -608,7 +625,7 @@ def courses(sites: Sequence[Played]) -> list[str]:
         )
         good += [night.said.is_red for night in site.nights if not site.site.planted(night.number)]
         for night in bad:
-            true = -site.site.change(night.number, numpy.zeros(site.site.world.m))[members]
+            true = -site.site.change(night.number, numpy.zeros((site.site.world.m, 1)))[members]
             told += (night.said.loss[members] / true - 1)[night.said.red[members]].tolist()
         first += [site.night_of(lambda said, place=place: bool(said.red[place])) for place in members]
     bias = f'{100 * numpy.median(told):+.1f}' if told else '-'
@@ -616,6 +633,24 @@ def courses(sites: Sequence[Played]) -> list[str]:
         f'{numpy.mean(ids):.2f}', _share(numpy.concatenate(red)), _share(numpy.concatenate(late)), bias, _share(good),
         f'{numpy.median(first):g}',
     ]  # fmt: skip
+
+
+def stories(sites: Sequence[Played]) -> list[str]:
+    """Return the cells of sites with lasting or passing losses of nodes, of all series, or of none."""
+    named, wrong, count, whole, good = [], 0, 0, [], []
+    for site in sites:
+        for node in {cause.node for causes in site.site.lost for cause in causes if cause.kind == 'node'}:
+            named.append(site.night_of(lambda said, node=node: node in said.nodes))
+        for night in site.nights:
+            planted = site.site.planted(night.number)
+            nodes = {cause.node for cause in planted if cause.kind == 'node'}
+            wrong, count = wrong + len(set(night.said.nodes) - nodes), count + 1
+            if any(cause.kind == 'site' for cause in planted):
+                told = [group for group in night.said.groups if 2 * len(group.members) > len(night.said.red)]
+                whole.append(bool(told))
+            if not planted:
+                good.append(night.said.is_red)
+    return [_by(named, 1), _by(named, 3), f'{wrong} of {count}', _share(whole), _share(good), _jobs(sites)]
 
 
 @dataclass(frozen=True)
@@ -649,7 +684,7 @@ def _fault(loss: float) -> World:
 FAULT = (Loss('case', 0.1, cv=0.01, stop=1),)
 MIXED = World(kinds=((0.01, 0.01), (0.1, 0.1)), factor=1.3)
 HEALTHY = {
-    **{f'noise {noise}': World(noise) for noise in NOISES},
+    **{f'noise {noise}': World(noise) for noise in MADE},
     'half CV 1 %, half 10 %': MIXED,
     'noise levels 0.1, n = 30': World('levels 0.1', n=30),
     'noise slow nights, half, n = 30': World('slow nights, half', n=30),
@@ -689,7 +724,7 @@ def _loss(size: float, cv: float, nights: int, **more: object) -> tuple[str, Wor
 
 
 LOSSES = dict([
-    *(_loss(0.05, 0.01, 7, noise=noise) for noise in NOISES),
+    *(_loss(0.05, 0.01, 7, noise=noise) for noise in MADE),
     *(_loss(0.05, 0.01, 7, n=n) for n in (20, 30)), *(_loss(0.03, 0.01, 7, n=n) for n in (10, 20)),
     *(_loss(0.1, 0.03, 7, n=n) for n in (10, 20)), *(_loss(0.05, 0.03, 14, n=n) for n in (10, 20, 30)),
     _loss(0.3, 0.01, 2), _loss(0.05, 0.01, 7, missing=1 / 3),
@@ -736,6 +771,32 @@ COURSES = {
     'four series, 0.2 % more a night, CV 1 %': World(losses=(Loss('series', 0.002, 0.01, drift=True),), nights=40),
     'four series, 0.2 % more a night, CV 3 %': World(losses=(Loss('series', 0.002, 0.03, drift=True),), nights=40),
 }
+_SITE = {'m': 160, 'environ': (5,), 'factor': 1.5, 'nodes': 16, 'effects': 1.0}
+_SPREAD = {**_SITE, 'm': 240, 'nodes': 32, 'span': (2, 4)}
+STORIES = {
+    name: World(**{**_SITE, **more})  # type: ignore[arg-type]
+    for name, more in {
+        'healthy': {'nights': 20},
+        'healthy, n = 20': {'nights': 20, 'n': 20},
+        'healthy, 64 nodes': {'nights': 20, 'nodes': 64},
+        'healthy, slow jobs': {'nights': 20, 'noise': 'slow jobs'},
+        'healthy, slow jobs, n = 20': {'nights': 20, 'noise': 'slow jobs', 'n': 20},
+        'healthy, cases on 2 to 4 of 32 nodes': {**_SPREAD, 'nights': 20},
+        'season of 1.5 %, floor 2 %': {'nights': 60, 'season': 0.015},
+        'season of 1 %, floor 2 %': {'nights': 60, 'season': 0.01},
+        'all -2 % in each 14th night': {'nights': 28, 'losses': (Loss('all', 0.02, start=2, every=14),)},
+        'all -3 % in one night': {'losses': (Loss('all', 0.03, start=2, stop=3),)},
+        'all -4 % from the first night on': {'nights': 20, 'losses': (Loss('all', 0.04),)},
+        'all -8 % for three nights, floor 15 %': {'floor': 0.15, 'losses': (Loss('all', 0.08, stop=3),)},
+        'a case -8 %, floor 15 %': {'floor': 0.15, 'losses': (Loss('case', 0.08, stop=14),)},
+        'a quarter of the cases -6 %': {'losses': (Loss('environ', 0.06),)},
+        'a node -10 % for four nights, repaired': {'losses': (Loss('node', 0.1, stop=4),)},
+        'a node of 64 -10 % for four nights, repaired': {'nodes': 64, 'losses': (Loss('node', 0.1, stop=4),)},
+        'two nodes -10 and -6 %': {'losses': (Loss('node', 0.1), Loss('other node', 0.06))},
+        'a node of 32 -10 % in cases on 2 to 4 nodes': {**_SPREAD, 'losses': (Loss('node', 0.1),)},
+        'a node of 32 -30 % in cases on 2 to 4 nodes': {**_SPREAD, 'losses': (Loss('node', 0.3),)},
+    }.items()
+}
 UNDESCRIBED = {
     f'{what}, n = {n}, {"without further jobs" if not looks else f"{looks} further jobs"}': World(
         noise, m=38, size=13, environ=(3,), n=n, nights=8, looks=looks)
@@ -767,6 +828,9 @@ TABLES = (
     Table('Causes of one night', causes, (
         'incidents', 'causes told as planted %', 'nights told exactly %', 'lost series red %',
         'healthy series red'), CAUSES),
+    Table('Nights of sites of 20 to 30 cases', stories, (
+        'nodes named same night %', 'within 3 %', 'others named, of site-nights', 'told as of the site %',
+        'red nights without a loss %', 'further jobs %'), STORIES),
     Table('Losses that come and go, or grow', courses, (
         'incidents', 'series red on bad nights %', 'on the last quarter of them %', 'median bias of told %',
         'red nights without a loss %', 'first red on night (median)'), COURSES),

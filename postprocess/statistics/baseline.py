@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy
 from numpy import ndarray
 
-from postprocess.statistics.distributions import deviate, fit_prior, inliers, scatter, upper
+from postprocess.statistics.distributions import deviate, fit_prior, inliers, scatter
 from postprocess.statistics.method import METHOD
 
 _ENOUGH_SERIES = 20  # fewest series for an estimate over a site
@@ -70,8 +70,8 @@ class Expected:
 
     `phi`: correlation of neighbouring sessions. `rho`: correlation of the jobs of one night. `g`: variance of the mean
     of each series, in units of the variance of one session. `tail`: how far each session of all baselines is below its
-    mean, in standard deviations, ascending. `lasting`: the share of slow sessions times the share of slow sessions that
-    are still slow in a further job, if both are too large for further jobs to confirm a loss; else 0.
+    mean, in standard deviations, ascending. `usually_slow`: a loss up to this many standard deviations is usual for a
+    night, as slow sessions of the baselines lasted into further jobs; 0 if they did not.
     """
 
     baseline: Baseline
@@ -79,7 +79,7 @@ class Expected:
     rho: float
     g: ndarray
     tail: ndarray
-    lasting: float
+    usually_slow: float = 0.0
 
     def deviate(
         self, loss: ndarray, v: ndarray | float, squares: ndarray | float = 0.0, more: ndarray | float = 0.0
@@ -99,38 +99,6 @@ class Expected:
         baseline = self.baseline
         return numpy.sqrt((baseline.df * baseline.variance + squares) / (baseline.df + more) * (v + self.g))
 
-    @cached_property
-    def worst(self) -> float:
-        """How far the worst session of all baselines is below its mean, in standard deviations.
-
-        0 if few sessions are known.
-        """
-        return float(self.tail[-1]) if len(self.tail) >= _ENOUGH_VALUES else 0.0
-
-    @cached_property
-    def skew(self) -> float:
-        """The skewness of the sessions of all baselines towards low performance, at least 0.
-
-        Deviations are cut as in a window. 0 if few sessions are known, or if the skewness is below three standard
-        errors.
-        """
-        if len(self.tail) < _ENOUGH_VALUES:
-            return 0.0
-        below = numpy.clip(self.tail, -METHOD.cut[0], METHOD.cut[0])
-        below = below - below.mean()
-        skew = (below**3).mean() / (below**2).mean() ** 1.5
-        return float(skew) if skew > 3 * math.sqrt(6 / len(below)) else 0.0
-
-    def usual(self, z: ndarray) -> ndarray:
-        """Return the deviates `z` of single jobs, reduced to what the share of such values in all baselines allows."""
-        n = len(self.tail)
-        if n < _ENOUGH_VALUES:
-            return z
-        beyond = n - numpy.searchsorted(self.tail, z)
-        ranks, places = numpy.unique(beyond, return_inverse=True)
-        shares = numpy.array([upper((rank + 0.5) / (n + 1)) if rank else upper(0.3 / n) for rank in ranks.tolist()])
-        return numpy.minimum(z, shares[places].reshape(z.shape))
-
     def is_at_level(self, values: ndarray) -> ndarray:
         """Return True for each of M x W values at a low level that already occurs in the baseline of its series.
 
@@ -139,17 +107,21 @@ class Expected:
         """
         baseline, (far, less_far, near) = self.baseline, METHOD.level
         z = baseline.deviations(baseline.sessions)
-        there = numpy.isfinite(z)
-        low = there & (z < -less_far)
+        low = z < -less_far
         low &= (low.sum(axis=1, keepdims=True) > 1) | (z < -far)
-        sessions = numpy.where(low, baseline.sessions, numpy.nan)
-        known = low.any(axis=1)
-        if not known.any():
-            return numpy.zeros(values.shape, bool)
-        bounds = numpy.full((2, len(known)), numpy.nan)
-        bounds[:, known] = numpy.nanmin(sessions[known], axis=1), numpy.nanmax(sessions[known], axis=1)
-        margin = near * baseline.sd
-        return (values >= (bounds[0] - margin)[:, None]) & (values <= (bounds[1] + margin)[:, None])
+        # where most sessions are low, a person has set the level above them
+        low &= 2 * low.sum(axis=1, keepdims=True) < numpy.isfinite(z).sum(axis=1, keepdims=True)
+        least = numpy.where(low, baseline.sessions, math.inf).min(axis=1, initial=math.inf) - near * baseline.sd
+        most = numpy.where(low, baseline.sessions, -math.inf).max(axis=1, initial=-math.inf) + near * baseline.sd
+        return (values >= least[:, None]) & (values <= most[:, None])
+
+    @cached_property
+    def worst(self) -> float:
+        """How far the worst session of all baselines is below its mean, in standard deviations.
+
+        0 if few sessions are known.
+        """
+        return float(self.tail[-1]) if len(self.tail) >= _ENOUGH_VALUES else 0.0
 
 
 def expect(baseline: Baseline, first: ndarray) -> Expected:
@@ -162,8 +134,8 @@ def expect(baseline: Baseline, first: ndarray) -> Expected:
     baseline = replace(baseline, variance=numpy.where(baseline.assumed, 1, 1 / shown) * baseline.variance)
     z = baseline.deviations(baseline.sessions)
     known = (baseline.n >= METHOD.short)[:, None] & numpy.isfinite(z)
-    rho, lasting = _alike(baseline, z, known)
-    expected = Expected(baseline, phi, max(rho, phi), g, numpy.sort(-z[known]), lasting)
+    rho = _alike(baseline, z, known)
+    expected = Expected(baseline, phi, max(rho, phi), g, numpy.sort(-z[known]), _usually_slow(baseline, z, known))
     scale = _scale_of_tonight(expected, first[:, -1])
     return replace(expected, baseline=replace(baseline, variance=baseline.variance * scale**2))
 
@@ -205,7 +177,7 @@ def _with_accepted_sessions(baseline: Baseline, first: ndarray) -> Baseline:
     accepted mean: the level must follow neither a drift nor an intermittent fault.
     """
     there = numpy.isfinite(first)
-    older = there & (there[:, ::-1].cumsum(axis=1)[:, ::-1] > METHOD.windows[-1])
+    older = there & (there[:, ::-1].cumsum(axis=1)[:, ::-1] > METHOD.nights)
     older &= older.cumsum(axis=1) <= (METHOD.long - baseline.n)[:, None]
     enough = older.sum(axis=1) >= METHOD.short
     if not enough.any():
@@ -252,7 +224,7 @@ def _likeness_of_sessions(baseline: Baseline, first: ndarray) -> float:
     sessions = baseline.sessions[:, numpy.isfinite(baseline.sessions).any(axis=0)]
     if sessions.shape[1] < 4:
         in_order = numpy.take_along_axis(first, numpy.argsort(numpy.isfinite(first), axis=1, kind='stable'), axis=1)
-        sessions = in_order[:, -METHOD.windows[-1] :]
+        sessions = in_order[:, -METHOD.nights :]
     n = numpy.isfinite(sessions).sum(axis=1)
     sessions = sessions[n > 3]
     if len(sessions) < _ENOUGH_SERIES:
@@ -276,8 +248,8 @@ def _lag_ratio(n: int, phi: float) -> float:
     return numpy.trace(centred, 1) / numpy.trace(centred)
 
 
-def _alike(baseline: Baseline, z: ndarray, known: ndarray) -> tuple[float, float]:
-    """Return rho and `Expected.lasting` from the pairs of jobs of the baselines' sessions.
+def _alike(baseline: Baseline, z: ndarray, known: ndarray) -> float:
+    """Return rho, the correlation of the jobs of a night, from the pairs of jobs of the baselines' sessions.
 
     `z`: deviations of the first jobs, M x N; `known`: True where they count. rho is the regression slope of the second
     job on the first. Whether a case ran twice depends on the first job alone, so it does not bias the slope. Some pairs
@@ -288,13 +260,21 @@ def _alike(baseline: Baseline, z: ndarray, known: ndarray) -> tuple[float, float
     pairs = known & numpy.isfinite(other)
     firsts, seconds = (numpy.clip(deviations[pairs], -METHOD.cut[0], METHOD.cut[0]) for deviations in (z, other))
     rho = ((firsts * seconds).sum() + assumed * weight) / ((firsts**2).sum() + weight)
-    least, share, lasting = METHOD.slow
+    return float(min(max(rho, 0.0), 0.9))
+
+
+def _usually_slow(baseline: Baseline, z: ndarray, known: ndarray) -> float:
+    """Return `Expected.usually_slow`, from the pairs of jobs of the baselines' sessions; parameters as in `_alike`."""
+    least, share, lasting, factor = METHOD.slow
+    # where most sessions are low, a person has set the level above them
+    known = known & (2 * (z < -least).sum(axis=1, keepdims=True) < numpy.isfinite(z).sum(axis=1, keepdims=True))
     values = z[known]
-    slow_share = ((values < -least).mean() - (values > least).mean()) if len(values) else 0.0
-    slow = pairs & (z < -least)
-    lasts = ((slow & (other < -least / 2)).sum() + 0.5) / (slow.sum() + 1)
-    too_many = slow_share > share and lasts > lasting
-    return float(min(max(rho, 0.0), 0.9)), slow_share * max(lasts, 0.5) if too_many else 0.0
+    if not len(values) or (values < -least).mean() - (values > least).mean() <= share:
+        return 0.0
+    second = baseline.deviations(baseline.second)
+    slow = known & (z < -least) & numpy.isfinite(second)
+    lasts = ((slow & (second < -least / 2)).sum() + 0.5) / (slow.sum() + 1)
+    return factor * float(-values.min()) if lasts > lasting else 0.0
 
 
 def _mean_of(values: ndarray) -> ndarray:

@@ -9,7 +9,8 @@ is wrong. All values here are arrays over M series, in logarithms of performance
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy
@@ -27,18 +28,40 @@ from postprocess.statistics.distributions import (
 )
 from postprocess.statistics.groups import Groups, InCommon, judge_groups
 from postprocess.statistics.method import METHOD
-from postprocess.statistics.nights import Looks, Nights, Stretch, Stretches, looks
 from postprocess.statistics.nodes import Pool, Slow, judge_nodes
 
 _TONIGHT, _LASTING, _ = (METHOD.false * share for share in METHOD.shares)
+FURTHER = METHOD.looks[-1]  # most further jobs of a case in a session
+_MANY_CASES = 8  # fewest cases whose median is that of the site
+_CREDIT = 6  # sessions whose further jobs a first session may use: so 20 sessions hold the budget
 _HERE = 2  # further jobs that decide whether a series lost on one node only
-#: Mean number of further jobs of a case that turns out to be healthy.
-A_CASE = 2.0
-_AT_MOST = 1.4  # most further jobs of a night / budget, on a night when many cases are not cleared soon
-#: The smallest budget of a site, however few its cases: one case can run the four further jobs that decide.
-ONE_CASE = 4 / _AT_MOST
-_SURE = 3.0  # normal deviate of the further jobs of a case above which more of them run regardless of the budget
+_DECIDE = METHOD.looks[-2:]  # further jobs that decide
+_LEVEL = 3  # nights in a row at a low level of the baseline that are a loss
+_SLOW = 3  # nights in a row that are a loss where single nights are often slow
+_SURE = 4  # jobs of a session of which the mean has no tail of single slow jobs
+_SERIOUS = 3.0  # normal deviate of a doubt that is rarely noise
 _LARGE = -math.log1p(-METHOD.large[0])
+_A_CASE = 2  # mean number of further jobs of a healthy case in doubt
+#: Number k of normal values -> variance of the mean of their middle half / variance of one value (simulated).
+_MIDDLE = {1: 1.0, 2: 0.5, 4: 0.298, 8: 0.149}
+
+
+class Budget(NamedTuple):
+    """How many further jobs may run tonight: `usual` for doubts that are mostly noise, `most` in all."""
+
+    usual: float
+    most: float
+
+    @classmethod
+    def of(cls, share: float, cases: int, before: Sequence[int]) -> Budget:
+        """Return the budget of a night: a `share` of the `cases`, in the mean of the last sessions.
+
+        `before`: the number of further jobs in each of the sessions before, at most `METHOD.nights` - 1. Small doubts
+        use half of it, so that losses find enough left; at least one of them may be asked.
+        """
+        nights = max(len(before) + 1, _CREDIT)
+        most = max(share * cases * nights, FURTHER) - sum(before) if share else 0.0
+        return cls(max(share * cases / 2, _A_CASE) if share else 0.0, most)
 
 
 class More(NamedTuple):
@@ -75,147 +98,234 @@ class Answer:
     left_out: dict[int, float]
 
 
-def judge(baseline: Baseline, jobs: ndarray, pool: Pool, groups: Groups | None = None, budget: float = 0.0) -> Answer:
+def judge(
+    baseline: Baseline, jobs: ndarray, pool: Pool, groups: Groups | None = None, budget: Budget | None = None
+) -> Answer:
     """Judge the last session of `jobs`, M x W x J values, NaN where a job did not run.
 
-    All series have the last session. `groups`: sets of series that are also judged together. `budget`: number of
-    further jobs that may run tonight for cases that turn out to be healthy.
+    All series have the last session. `groups`: sets of series that are also judged together. `budget`: of
+    further jobs, those of tonight that ran already included; None: none may run.
     """
     groups = groups or Groups()
     expected = expect(baseline, jobs[..., 0])
-    nights = Nights.of(jobs)
-    kinds = len(set(groups.kinds)) + (pool.nodes > 1)
-    # on a healthy night, groups and nodes ask on average for at most half of the budget
-    of_groups, of_nodes = (math.prod(asking) for asking in (METHOD.group, METHOD.node))
-    usual = 2 * of_groups * len(set(groups.kinds)) + of_nodes * (pool.nodes > 1)
-    asks = min(budget / 2 / max(usual, 1e-9), 1.0)
-    slow = judge_nodes(expected, nights.first[:, -1], pool, kinds, asks)
-    night = _Night(expected, nights, pool, slow)
-    common = judge_groups(
-        expected, groups, jobs[:, -METHOD.windows[-1] :], pool.case, night.red, pool.order, kinds, asks
-    )
-    more, left_out = _more(night, common, budget)
+    slow = judge_nodes(expected, jobs[:, -METHOD.nights :], _since(pool, jobs.shape[1] - METHOD.nights))
+    tonight = numpy.where(slow.explained[:, None], math.nan, jobs[:, -1])
+    weather = _weather(expected, jobs, pool)
+    common = judge_groups(expected, groups, tonight, pool, len(set(groups.kinds)), float(weather[-1]))
+    night = _Night(expected, jobs, pool, common, slow, weather)
+    more, left_out = _more(night, jobs[:, -1], budget or Budget(0.0, 0.0))
     p, window, loss, below, above = night.told()
     q = numpy.minimum(p / expected.baseline.shares, 1.0)
     return Answer(
-        red=night.red, improved=night.improved(), waits=night.waits > 0, p=p, q=q, window=window, loss=loss,
+        red=night.red, improved=night.improved, waits=night.waits > 0, p=p, q=q, window=window, loss=loss,
         low=loss - below, high=loss + above, common=common, slow=slow, more=more, left_out=left_out,
     )  # fmt: skip
+
+
+def _since(pool: Pool, begin: int) -> Pool:
+    """Return the pool without the sessions before `begin`, which becomes the first one."""
+    if begin <= 0:
+        return pool
+    ran = pool.ran[pool.ran[:, 0] >= begin] - [begin, 0, 0, 0]
+    return replace(pool, ran=ran)
+
+
+class _Looks(NamedTuple):
+    """What the first k further jobs of tonight show, for each k of `METHOD.looks`: arrays of looks x M.
+
+    `there`: True where k further jobs ran. `asked`: normal deviate of the loss against a reference that includes the
+    first jobs, to be compared among the series that were asked. `z`: against the baseline, to be compared among all.
+    `loss`: mean loss of the middle half of them, with its standard `error` and `df`.
+    """
+
+    there: ndarray
+    asked: ndarray
+    z: ndarray
+    loss: ndarray
+    error: ndarray
+    df: ndarray
+
+
+def _looks(expected: Expected, jobs: ndarray) -> _Looks:
+    """Return what the further jobs of tonight show; `jobs`: M x W x J, with the first job of each session in column 0.
+
+    Of `asked` the reference includes the jobs that may have raised the doubt: the first jobs of the last sessions. Mean
+    and variance are sufficient, and the choice of series is ancillary to them, so it is independent of this test
+    (Basu's theorem): the test is corrected only for the number of series asked. A loss that lasts becomes part of that
+    reference, so it is found against the baseline.
+    """
+    baseline, rho = expected.baseline, expected.rho
+    further = numpy.full((len(jobs), FURTHER), numpy.nan)
+    further[:, : jobs.shape[2] - 1] = _packed(jobs[:, -1, 1:])
+    recent = jobs[:, -METHOD.nights :, 0]
+    most = METHOD.cut[0] * baseline.sd
+    recent = numpy.clip(recent, (baseline.mean - most)[:, None], (baseline.mean + most)[:, None])
+    n, more = 1 / expected.g, numpy.isfinite(recent).sum(axis=1)
+    mean = (n * baseline.mean + numpy.nansum(recent, axis=1)) / (n + more)
+    squares_of_first = numpy.nansum((recent - mean[:, None]) ** 2, axis=1) + n * (baseline.mean - mean) ** 2
+    # a night shifts all its jobs alike: the expected shift is rho times the deviation of the first job
+    usual = mean + rho * (jobs[:, -1, 0] - mean)
+    rows = []
+    for k in METHOD.looks:
+        some = further[:, :k]
+        there = numpy.isfinite(some[:, -1])
+        some = numpy.where(there[:, None], some, 0.0)
+        middle = numpy.sort(some, axis=1)[:, k // 4 : max(k - k // 4, 1)].mean(axis=1)
+        squares = ((some - some.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) / (1 - rho)
+        df = baseline.df + more + k - 1
+        v = rho * (1 - rho) + (1 - rho) * _MIDDLE[k] + 1 / (n + more)
+        error = numpy.sqrt((baseline.df * baseline.variance + squares_of_first + squares) / df * v)
+        asked = numpy.where(there, deviate((usual - middle) / error, df), 0.0)
+        told, loss, df = expected.error(rho + (1 - rho) * _MIDDLE[k], squares, k - 1), baseline.mean - middle, df - more
+        rows.append((there, asked, numpy.where(there, deviate(loss / told, df), 0.0), loss, told, df))
+    return _Looks(*map(numpy.array, zip(*rows, strict=True)))
+
+
+def _packed(values: ndarray) -> ndarray:
+    """Return M x J values with each row's NaN moved to the end."""
+    return numpy.take_along_axis(values, numpy.argsort(~numpy.isfinite(values), axis=1, kind='stable'), axis=1)
+
+
+def _weather(expected: Expected, jobs: ndarray, pool: Pool) -> ndarray:
+    """Return the loss of most series in each of W sessions, at most the floor; 0 with few cases.
+
+    A common change below the floor, such as a season, accuses no series.
+    """
+    losses = expected.baseline.mean[:, None] - jobs[..., 0]
+    known = numpy.isfinite(losses).any(axis=0) & (len(numpy.unique(pool.case)) >= _MANY_CASES)
+    weather = numpy.zeros(losses.shape[1])
+    weather[known] = numpy.nanmedian(losses[:, known], axis=0)
+    return numpy.clip(weather, 0.0, METHOD.near * float(numpy.median(expected.baseline.floor)))
+
+
+class _Window(NamedTuple):
+    """The mean loss over the last `length` sessions, with its standard `error` and `df`: arrays of M.
+
+    `z`: normal deviate, each session cut at 3 standard deviations; -inf where the window shows no lasting loss.
+    """
+
+    length: int | ndarray
+    z: ndarray
+    loss: ndarray
+    error: ndarray
+    df: ndarray
+
+
+def _windows(expected: Expected, jobs: ndarray, weather: ndarray) -> Iterator[_Window]:
+    """Yield the windows that end tonight; `jobs`: M x W x J; `weather`: W.
+
+    Sessions in which a series has no value do not count for it. A loss lasts if tonight shows half of the mean loss, so
+    a window does not reach back over a loss that is over.
+    """
+    baseline, rho = expected.baseline, expected.rho
+    # where further jobs ran, the first one, which asked for them, is no evidence
+    further = numpy.isfinite(jobs[..., 1:]).sum(axis=2)
+    k = numpy.where(further > 0, further, numpy.isfinite(jobs[..., 0]))
+    mean = numpy.where(further > 0, numpy.nansum(jobs[..., 1:], axis=2) / numpy.maximum(k, 1), jobs[..., 0])
+    last = numpy.argsort(k > 0, axis=1, kind='stable')[:, -METHOD.windows[-1] :]
+    k, mean = numpy.take_along_axis(k, last, axis=1), numpy.take_along_axis(mean, last, axis=1)
+    losses = baseline.mean[:, None] - mean
+    above = losses - weather[last]
+    # what several jobs show is no tail
+    most = METHOD.cut[0] * baseline.sd[:, None] * numpy.where(k > _SURE, 2, 1)
+    tonight = numpy.minimum(losses[:, -1], baseline.mean - jobs[:, -1, 0])
+    # a session of k jobs has the variance rho + (1 - rho) / k, in units of that of one job
+    precision = 1 / (rho + (1 - rho) / numpy.maximum(k, 1))
+    for length in (length for length in METHOD.windows if length <= losses.shape[1]):
+        own, part = precision[:, -length:], losses[:, -length:]
+        total = own.sum(axis=1)
+        bound = most[:, -length:]
+        cut = (own * numpy.clip(above[:, -length:], -bound, bound)).sum(axis=1) / total
+        v = 1 / total
+        for d in range(1, min(length, 6)) if expected.phi else ():  # sessions d apart have the covariance phi^d
+            v = v + 2 * expected.phi**d * (own[:, d:] * own[:, :-d]).sum(axis=1) / total**2
+        loss = (own * part).sum(axis=1) / total
+        squares = (own * (part - loss[:, None]) ** 2).sum(axis=1)
+        lasts = (
+            (k[:, -length] > 0)
+            & ((own * above[:, -length:]).sum(axis=1) / total > METHOD.near * baseline.floor)
+            & (tonight > loss / 2)
+        )
+        z = numpy.where(lasts, expected.deviate(cut, v, squares, length - 1), -math.inf)
+        yield _Window(length, z, loss, expected.error(v, squares, length - 1), baseline.df + length - 1)
 
 
 class _Night:
     """The tests of single series: arrays of M.
 
-    `asked`: in doubt. `waits`: number of further jobs that are still wanted. `last`: index in `METHOD.looks` of the
-    last test, or -1. `tonight`, `lasting`, `there`: lost by tonight's further jobs, over a window, or only on the node
-    of the first job. `red`: any of these three.
+    `z1`: normal deviate of the first job. `asked`: in doubt. `waits`: number of further jobs that are still wanted.
+    `last`: index in `METHOD.looks` of the last test, or -1. `tonight`: lost by tonight's further jobs. `lasting`: lost
+    over `window`; `over`: also if it is explained. `of_group`: lost together with others, or on a slow node. `there`:
+    lost on the node of its first job only. `red`: any of these four.
     """
 
-    def __init__(self, expected: Expected, nights: Nights, pool: Pool, slow: Slow):
-        self.expected, self.nights, self.pool, self.slow = expected, nights, pool, slow
+    def __init__(self, expected: Expected, jobs: ndarray, pool: Pool, common: InCommon, slow: Slow, weather: ndarray):
+        self.expected, self.pool, self.slow = expected, pool, slow
         of = self.of = expected.baseline
-        self.first_loss = of.mean - nights.first[:, -1]
+        self.least = METHOD.near * of.floor
+        self.first_loss = of.mean - jobs[:, -1, 0]
         self.z1 = expected.deviate(self.first_loss, 1.0)
+        few = of.n < METHOD.short
+        self.large = numpy.where(few, numpy.maximum(_LARGE, METHOD.large[1] * of.sd), math.inf)
+        self.certain = numpy.minimum(self.large, of.cap)
+        self.explained = slow.explained | common.explained
+        self.weather = float(weather[-1])
+        first_only = jobs.copy()
+        first_only[:, -1, 1:] = numpy.nan
         self.red_at = uppers(_TONIGHT / 4 * of.shares)
         self.lasting_at = uppers(_LASTING / len(METHOD.windows) * of.shares)
-        at_level = expected.is_at_level(nights.first[:, -3:])
-        self.at_level = at_level[:, -1] & ~(at_level.all(axis=1) & (at_level.shape[1] == 3))
-        self.is_large = (of.n < METHOD.short) & (self.first_loss > numpy.maximum(_LARGE, METHOD.large[1] * of.sd))
-        before = Stretches(expected, nights.only_first)
-        self.begun = before.begun(self.red_at)
-        self.early = list(before.windows(self.begun))
-        self.suspicion, self.doubt = self._doubt(self.z1), self._doubt(expected.usual(self.z1))
-        node = pool.node[pool.case]
-        on_slow = numpy.isin(node, list(slow.loss)) & (node >= 0)  # the slow node explains the loss of the series
-        #: cases whose node is in doubt wait until other cases have run on that node
-        self.on_hold = numpy.isin(pool.node, list(slow.wanted)) & (pool.node >= 0)
-        lasts = self._lasting(self.early)[0]
-        self.asked = (self.suspicion > upper(METHOD.doubt)) & ~on_slow & ~lasts & ~self.at_level
-        self.looks = looks(expected, nights.jobs[:, -1])
-        sure, self.waits, self.last = self._decide(self.looks, self.asked)
-        sure |= self._alone()
-        full = Stretches(expected, nights)
-        self.tonight = sure & ~self.at_level & self._agreed(sure)
-        self.lasting, window, self.stretch = self._lasting(list(full.windows(self.begun)))
-        self.lasting &= ~on_slow & ~self.at_level
-        self.window, width = full.since(window), full.loss.shape[1]
-        for sessions in set(self.window[self.window < window].tolist()):
-            shorter = full.of(width - sessions, width)
-            is_it = (self.window == sessions) & (sessions < window)
-            self.stretch = Stretch(*(numpy.where(is_it, a, b) for a, b in zip(shorter, self.stretch, strict=True)))
-        self.there, self.loss_there, self.wants_there = self._on_its_node(node)
-        self.red = self.tonight | self.lasting | self.there
+        recent = expected.is_at_level(jobs[:, -_LEVEL:, 0])
+        # a level of the baseline is no loss, unless it lasts
+        at_level = recent[:, -1] & ~(recent.all(axis=1) & (recent.shape[1] == _LEVEL))
+        early = list(_windows(expected, first_only, weather))
+        self.doubt = self._doubt(early)
+        known, _ = self._lasting(early)
+        self.asked = (common.asks | (self.doubt > upper(METHOD.doubt))) & ~self.explained & ~known & ~at_level
+        self.looks = _looks(expected, jobs)
+        self.tonight, self.waits, self.last = self._decide()
+        self.tonight = (self.tonight | self._alone()) & (self.first_loss > expected.usually_slow * of.sd)
+        self.over, self.window = self._lasting(list(_windows(expected, jobs, weather)))
+        self.waits = numpy.where(self.over, 0, self.waits)
+        self.lasting = self.over & ~self.explained & ~at_level
+        # a group or node that lost confirms the loss of each of its series that is in doubt
+        self.of_group = self.explained & (self.doubt > upper(METHOD.doubt))
+        self.there, self.loss_there, self.wants_there = self._on_its_node(pool.nodes_of(jobs.shape[1] - 1))
+        self.red = self.tonight | self.lasting | self.of_group | self.there
+        mirrored = replace(expected, baseline=replace(of, mean=-of.mean))
+        better = (-self.z1 > self.red_at) & (-self.first_loss > of.floor)
+        for window in _windows(mirrored, -jobs, numpy.zeros(jobs.shape[1])):
+            better |= window.z > self.lasting_at
+        self.improved = better & ~self.red
 
-    def _doubt(self, z1: ndarray) -> ndarray:
-        """Return the doubt about each series as a normal deviate: the larger of `z1` and that of the windows."""
-        least = METHOD.near * self.of.floor
-        doubt = numpy.where(self.first_loss > least, z1, -math.inf)
-        for _, stretch in self.early:
-            doubt = numpy.maximum(doubt, numpy.where(self.z1 > 0.5, stretch.z, -math.inf) - 0.3)
-        doubt = numpy.where(self.is_large | (self.first_loss > self.of.cap), numpy.maximum(doubt, 3.0), doubt)
+    def _doubt(self, windows: list[_Window]) -> ndarray:
+        """Return the doubt about each series as a normal deviate: the larger of the first job's and the windows'."""
+        z1 = self.expected.deviate(self.first_loss - self.weather, 1.0)
+        doubt = numpy.where(self.first_loss > self.least, z1, -math.inf)
+        for window in windows:
+            doubt = numpy.maximum(doubt, window.z)
+        doubt = numpy.where(self.first_loss > self.certain, numpy.maximum(doubt, _SERIOUS), doubt)
         # a curve of k points is in doubt k times as often, so z^2 falls by 2 ln k
         return numpy.where(doubt > 0, numpy.sqrt(numpy.maximum(doubt**2 + 2 * numpy.log(self.of.weight), 0)), doubt)
 
-    @property
-    def surest(self) -> ndarray:
-        """The largest normal deviate of a loss in the further jobs of each case; -inf if no further job ran."""
-        rows = numpy.arange(len(self.last))
-        z = numpy.where(self.asked & (self.last >= 0), self.looks.z[numpy.maximum(self.last, 0), rows], -math.inf)
-        largest = numpy.full(self.pool.cases, -math.inf)
-        numpy.maximum.at(largest, self.pool.case, z)
-        return largest
-
-    @property
-    def strong(self) -> ndarray:
-        """True for each series that needs no budget: it is worse than any value of the baselines of the site."""
-        factor = METHOD.worst if self.expected.lasting else 1.0  # further jobs of one night are then weaker evidence
-        beyond = self.z1 > max(factor * self.expected.worst + 1, METHOD.slow[0])
-        return beyond | self.is_large | (self.first_loss > self.of.cap)
-
-    def _decide(self, shown: Looks, asked: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-        """Return which series of `asked` lost, the further jobs that each needs, and the place of its last test."""
-        baseline, least = self.of, METHOD.near * self.of.floor
+    def _decide(self) -> tuple[ndarray, ndarray, ndarray]:
+        """Return which series lost, the further jobs that each one still needs, and the place of its last test."""
+        shown, asked, of = self.looks, self.asked, self.of
+        ran = float((of.weight * (asked & shown.there[0])).sum())  # what the budget left out is not tested
+        among = {FURTHER: upper(_TONIGHT / 2 / max(ran, 1.0))}
         alive, sure = asked.copy(), numpy.zeros(len(asked), bool)
         waits, last = numpy.zeros(len(asked), int), numpy.full(len(asked), -1)
-        together = self._with_what_asked(shown, asked)
         for place, k in enumerate(METHOD.looks):
             there, z, loss = shown.there[place], shown.z[place], shown.loss[place]
             waits[alive & ~there & (waits == 0)] = k
             looked = alive & there
             last[looked] = place
-            if k >= 4:
-                lost = (z > self.red_at) & (loss > least)
-                if k == METHOD.looks[-1]:
-                    lost |= together & (loss > least)
-                size = numpy.maximum(_LARGE, METHOD.large[1] * baseline.sd)
-                lost |= (baseline.n < METHOD.short) & (loss > size) & (z > upper(METHOD.large[2]))
-                sure |= looked & lost
-            sure |= looked & (loss > baseline.cap)
-            alive = looked & ~sure & (z > upper(METHOD.go_on)) & (loss > 0.4 * baseline.floor)
+            lost = (z > self.red_at) | ((loss > self.large) & (z > upper(METHOD.large[2])))
+            lost = lost & (k in _DECIDE) | (shown.asked[place] > among.get(k, math.inf))
+            lost &= loss - self.weather > self.least
+            sure |= looked & (lost | (loss > of.cap))
+            goes_on = (shown.asked[place] > upper(METHOD.go_on)) | ((z > upper(METHOD.go_on)) & (self.doubt > _SERIOUS))
+            alive = looked & ~sure & goes_on & (loss > 0.4 * of.floor)
         return sure, waits, last
-
-    def _with_what_asked(self, shown: Looks, asked: ndarray) -> ndarray:
-        """Return which series lost by eight further jobs, against a reference that includes the first jobs.
-
-        Mean and variance are sufficient, and the choice of series is ancillary to them. So the choice is independent of
-        this test (Basu's theorem), and the test is corrected only for the number of series asked.
-        """
-        baseline, first = self.of, self.nights.first
-        width = first.shape[1]
-        recent = (numpy.arange(width) >= width - self.begun[:, None]) & numpy.isfinite(first)
-        n, more = 1 / self.expected.g, recent.sum(axis=1)
-        values = numpy.where(recent, first, 0.0)
-        mean = (n * baseline.mean + values.sum(axis=1)) / (n + more)
-        squares = numpy.where(recent, (first - mean[:, None]) ** 2, 0.0).sum(axis=1)
-        df = baseline.df + more
-        variance = (baseline.df * baseline.variance + n * (baseline.mean - mean) ** 2 + squares) / df
-        k, rho = METHOD.looks[-1], self.expected.rho
-        # a night shifts all its jobs alike: the expected shift is rho times the deviation of the first job
-        usual = mean + rho * (first[:, -1] - mean)
-        v = rho * (1 - rho) + (1 - rho) * 0.149 + 1 / (n + more)
-        error = numpy.sqrt((df * variance + shown.squares[-1]) / (df + k - 1) * v)
-        z = deviate((usual - baseline.mean + shown.loss[-1]) / error, df + k - 1)
-        return shown.there[-1] & (z > upper(_TONIGHT / 2 / max(float((baseline.weight * asked).sum()), 1.0)))
 
     def _alone(self) -> ndarray:
         """Return which series lost although too few further jobs ran: they are far worse than any single job here."""
@@ -226,65 +336,44 @@ class _Night:
         # no further job contradicts the loss, so decide over all series by Benjamini and Hochberg's method
         p = tail(self.z1) / self.of.shares / len(self.z1)
         beyond = (false_discovery_rates(p) < _TONIGHT / 4) & (self.z1 > self.expected.worst + 1)
-        beyond &= self.first_loss > METHOD.near * self.of.floor
-        return undecided & (beyond | (self.first_loss > self.of.cap))
+        # else nobody knows how far single jobs are
+        beyond &= (self.of.n >= METHOD.short) | (self.expected.worst > 0) | (self.first_loss > self.large)
+        return undecided & (beyond & (self.first_loss > self.least) | (self.first_loss > self.of.cap))
 
-    def _on_its_node(self, node: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    def _on_its_node(self, nodes: dict[int, tuple[int, ...]]) -> tuple[ndarray, ndarray, ndarray]:
         """Return which series lost only on the node of their first job, how much, and the jobs wanted on that node.
 
-        Applies to series that are red by their first job and cleared by jobs on other nodes. Two further jobs on the
-        first node decide; each must be red by itself. Usual differences between nodes are smaller, and three slow jobs
-        in a row are unlikely by chance.
+        Applies to series that are red by their first job and cleared by jobs on other nodes: `judge_nodes` needs
+        several cases. Two further jobs on the first node decide; each must be red by itself.
         """
-        by_chance = uppers(numpy.cbrt(_TONIGHT / 4 * self.of.shares))
-        far = self.asked & (self.z1 > self.red_at) & (self.expected.usual(self.z1) > by_chance) & (node >= 0)
+        own = numpy.array([nodes[case][0] if len(nodes.get(case, ())) == 1 else -1 for case in self.pool.case.tolist()])
+        far = self.asked & (self.z1 > numpy.maximum(self.red_at, self.expected.worst)) & (own >= 0)
         far &= (self.last >= 0) & (self.waits == 0) & ~self.tonight
-        ran = [job.values for job in self.pool.jobs if job.node == self.pool.node[job.case]]
-        values = numpy.array([numpy.full(len(far), numpy.nan), *ran])
+        ran = [numpy.where(own == job.nodes[0], job.values, math.nan) for job in self.pool.jobs if len(job.nodes) == 1]
+        values = numpy.array([numpy.full(len(far), math.nan), *ran])
         count = numpy.isfinite(values).sum(axis=0)
         least = numpy.nan_to_num(self.of.mean - numpy.fmax.reduce(values, axis=0))
         lost = far & (count >= _HERE) & (self.expected.deviate(least, 1.0) > self.red_at)
-        # the reported loss is the mean of the two jobs, as for other further jobs
         loss = self.of.mean - numpy.nansum(values, axis=0) / numpy.maximum(count, 1)
         return lost, loss, numpy.where(far & (count < _HERE), _HERE - count, 0)
 
-    def _agreed(self, sure: ndarray) -> ndarray:
-        """Return which losses are confirmed by enough sessions in a row.
-
-        One session is enough, unless slow sessions of this site last into further jobs and the loss is as small as
-        theirs.
-        """
-        if not self.expected.lasting:
-            return numpy.ones(len(sure), bool)
-        chance = min(1.4 * self.expected.lasting, 0.2)
-        needed = math.ceil(math.log(_TONIGHT / len(sure)) / math.log(chance))
-        agreed, place = sure.copy(), self.nights.jobs.shape[1] - 1
-        for _ in range(needed - 1):
-            place -= 1
-            if place < 0:
-                agreed[:] = False
-                break
-            shown = looks(self.expected, self.nights.jobs[:, place])
-            agreed &= self._decide(shown, numpy.ones(len(sure), bool))[0]
-        return agreed | (self.first_loss > METHOD.worst * self.expected.worst * self.of.sd)
-
-    def _lasting(self, windows: list[tuple[int, Stretch]]) -> tuple[ndarray, ndarray, Stretch]:
-        """Return which series lost over a window of sessions and in tonight's first job.
-
-        Return also the length in sessions of the shortest such window of each series, and the loss in that window.
-        """
-        m = len(self.red_at)
-        length, lost = numpy.zeros(m, int), numpy.zeros(m, bool)
-        best = Stretch(numpy.full(m, -math.inf), numpy.zeros(m), numpy.ones(m), numpy.ones(m))
-        for sessions, stretch in windows:
-            if self.expected.lasting and sessions < 4:
+    def _lasting(self, windows: list[_Window]) -> tuple[ndarray, _Window]:
+        """Return which series lost over a window, and for each series the shortest such window."""
+        m = len(self.of.mean)
+        lost, best = numpy.zeros(m, bool), [numpy.ones(m, int), *numpy.zeros((4, m))]
+        for window in windows:
+            if self.expected.usually_slow and window.length < _SLOW:
                 continue
-            is_red = (stretch.z > self.lasting_at) & (self.z1 > upper(METHOD.shown))
-            first = is_red & ~lost
-            lost |= is_red
-            length[first] = sessions
-            best = Stretch(*(numpy.where(first, new, old) for new, old in zip(stretch, best, strict=True)))
-        return lost, length, best
+            first = (window.z > self.lasting_at) & ~lost
+            lost |= first
+            best = [numpy.where(first, new, old) for new, old in zip(window, best, strict=True)]
+        return lost, _Window(*best)
+
+    @property
+    def strong(self) -> ndarray:
+        """True for each series that is worse than any value of the baselines of the site: it needs no budget."""
+        beyond = self.z1 > max(self.expected.worst + 1, 5.0)
+        return self.asked & (beyond | (self.first_loss > self.certain))
 
     def told(self) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray]:
         """Return p, number of sessions, loss, and how far its 95 % interval reaches below and above the loss.
@@ -293,97 +382,75 @@ class _Night:
         red window; else from the first job. The interval of a red loss takes into account that only large losses are
         reported.
         """
-        baseline, rows = self.of, numpy.arange(len(self.red))
+        of, rows = self.of, numpy.arange(len(self.red))
         z, loss = self.z1, self.first_loss
-        window: ndarray = numpy.ones(len(rows), int)
-        error, df = self.expected.error(1.0), baseline.df
-        ran = (self.last >= 0) & (self.tonight | ~self.lasting)
-        by_window = self.lasting & ~ran
+        error, df = self.expected.error(1.0), of.df
+        # further jobs of a case avoid the slow node of its first one
+        ran = self.looks.there.any(axis=0) & (self.tonight | ~self.over) & ~self.slow.explained
+        by_window = self.over & ~ran
         place = numpy.maximum(self.looks.there.sum(axis=0) - 1, 0)  # all jobs that ran, not only those that decided
-        for chosen, source, length in (
-            (ran, (self.looks.z[place, rows], self.looks.loss[place, rows], self.looks.error[place, rows],
-                   self.looks.df[place, rows]), 1),
-            (by_window, self.stretch, self.window),
-        ):  # fmt: skip
+        jobs = (column[place, rows] for column in self.looks[2:])
+        for chosen, source in (ran, jobs), (by_window, self.window[1:]):
             z, loss, error, df = (
                 numpy.where(chosen, new, old) for new, old in zip(source, (z, loss, error, df), strict=True)
             )
-            window = numpy.where(chosen, length, window)
         v = self.expected.rho + (1 - self.expected.rho) / _HERE
-        there = self.expected.deviate(self.loss_there, v), self.loss_there, self.expected.error(v), baseline.df
+        there = self.expected.deviate(self.loss_there, v), self.loss_there, self.expected.error(v), of.df
         z, loss, error, df = (
             numpy.where(self.there, new, old) for new, old in zip(there, (z, loss, error, df), strict=True)
         )
-        bar = numpy.where(by_window, self.lasting_at, self.red_at)
-        is_told = by_window | (ran & self.tonight)
+        window = numpy.where(by_window & ~self.there, self.window.length, 1)
+        bar = numpy.where(by_window, self.lasting_at, numpy.where(self.of_group, upper(METHOD.doubt), self.red_at))
+        is_told = by_window | (ran & self.tonight) | self.of_group
         below = below_selected(deviate(loss / error, df), numpy.where(is_told, bar, -math.inf))
-        least = METHOD.near * baseline.floor  # a smaller loss never counts
         half = student(1.96, df) * error
-        lower = numpy.maximum(numpy.minimum(loss - half, least), loss - student(below, df) * error)
+        # a loss below the floor never counts
+        lower = numpy.maximum(numpy.minimum(loss - half, self.least), loss - student(below, df) * error)
         return tail(z), window, loss, loss - lower, half
 
-    def improved(self) -> ndarray:
-        """Return which series are better than the baseline, tonight or over a window."""
-        better = (-self.z1 > self.red_at) & (-self.first_loss > self.of.floor)
-        full = Stretches(self.expected, self.nights)
-        width = self.nights.jobs.shape[1]
-        for length in (length for length in METHOD.windows if length <= width):
-            stretch = full.of(width - length, width)
-            better |= (-stretch.z > self.lasting_at) & (-stretch.loss > self.of.floor) & numpy.isfinite(stretch.z)
-        return better & ~self.red
 
-
-def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], dict[int, float]]:
+def _more(night: _Night, jobs: ndarray, budget: Budget) -> tuple[list[More], dict[int, float]]:
     """Return the jobs that should run now, and the cases in doubt that the budget leaves out, each with its loss.
 
-    Nodes and groups in doubt come first, then cases, the largest doubt first. Jobs of healthy and of undecided cases
-    use the budget; jobs of confirmed losses do not.
+    `jobs`: M x J, of tonight. Nodes in doubt come first, then cases that have further jobs already, then the largest
+    doubt.
     """
     pool, cases = night.pool, night.pool.cases
     ran = numpy.zeros(cases, int)
-    numpy.maximum.at(ran, pool.case, night.nights.k[:, -1] - 1)
+    numpy.maximum.at(ran, pool.case, numpy.isfinite(jobs[:, 1:]).sum(axis=1))
     worst, wanted = numpy.full(cases, -math.inf), numpy.zeros(cases, int)
     numpy.maximum.at(worst, pool.case, numpy.where(night.asked, night.doubt, -math.inf))
     numpy.maximum.at(wanted, pool.case, numpy.where(night.asked, night.waits, 0))
-    confirmed, strong = numpy.zeros(cases, bool), numpy.zeros(cases, bool)
-    numpy.logical_or.at(confirmed, pool.case, night.tonight)
-    numpy.logical_or.at(strong, pool.case, night.asked & night.strong)
-    avoid = tuple(sorted({*night.slow.wanted, *night.slow.loss}))
-
-    def elsewhere(case: int, jobs: int) -> More:
-        own = int(pool.node[case])
-        return More(case, jobs, avoid=tuple(sorted({*avoid, own} - {-1})))
-
-    more = [More(case, 1, node) for node, wants in night.slow.wanted.items() for case in wants]
-    there = numpy.zeros(cases, int)
-    numpy.maximum.at(there, pool.case, night.wants_there)
-    more += [More(case, int(there[case]), int(pool.node[case])) for case in numpy.flatnonzero(there).tolist()]
-    spent = night.slow.healthy + len(more) + sum(common.healthy.values())
-    for case, jobs in common.wanted.items():
-        if jobs > ran[case]:
-            more.append(elsewhere(case, int(jobs - ran[case])))
-            wanted[case] = 0
-        spent += jobs
-    sure, goes_on = night.surest, wanted > ran
-    left_out: dict[int, float] = {}
     lost = numpy.full(cases, -math.inf)
     numpy.maximum.at(lost, pool.case, numpy.where(night.asked, night.first_loss, -math.inf))
-    of_common = common.wanted.keys() | common.healthy.keys()
-    healthy = [case for case in numpy.flatnonzero(ran).tolist() if not confirmed[case] and case not in of_common]
-    spent += sum(int(ran[case]) for case in healthy)
-    # a case that its further jobs have not cleared yet will mostly run all of them
-    planned: float = spent + sum(METHOD.looks[-1] - int(ran[case]) for case in healthy if goes_on[case])
-    most = math.inf if night.expected.lasting else _SURE
-    # first the cases that already have further jobs, the surest loss first; then the others, the largest doubt first
-    for case in numpy.lexsort((-worst, -sure, ran == 0)).tolist():
-        if not goes_on[case] or night.on_hold[case]:
+    strong = numpy.zeros(cases, bool)
+    numpy.logical_or.at(strong, pool.case, night.strong)
+    in_doubt, nodes = {*night.slow.wanted, *night.slow.loss}, pool.nodes_of(int(pool.ran[:, 0].max(initial=-1)))
+    spent = int(ran.sum()) + len(pool.jobs)
+    more = []
+    for node, own in night.slow.wanted.items():
+        if spent + len(own) <= budget.most:
+            more += [More(case, 1, node) for case in own]
+            spent += len(own)
+    there = numpy.zeros(cases, int)
+    numpy.maximum.at(there, pool.case, night.wants_there)
+    for case in numpy.flatnonzero(there).tolist():
+        if spent + there[case] <= budget.most:
+            more.append(More(case, int(there[case]), nodes[case][0]))
+            spent += int(there[case])
+    left_out: dict[int, float] = {}
+    planned = small = 0  # jobs that all cases, and those with small doubts, may still need
+    for case in numpy.lexsort((-worst, ran == 0)).tolist():
+        count = int(wanted[case] - ran[case])
+        if count <= 0:
             continue
-        jobs = int(wanted[case] - ran[case])
-        fits = spent + jobs <= _AT_MOST * budget if ran[case] else planned + A_CASE <= budget
-        if strong[case] or confirmed[case] or sure[case] > most or fits:
-            more.append(elsewhere(case, jobs))
-            spent += 0 if confirmed[case] else jobs
-            planned += 0 if confirmed[case] or ran[case] else A_CASE
+        is_small = worst[case] < _SERIOUS and not ran[case]
+        needs = _A_CASE if is_small else FURTHER - ran[case]
+        fits = spent + planned + needs <= budget.most and not (is_small and spent + small + needs > budget.usual)
+        if fits or (budget.most and strong[case]) or (ran[case] and spent + count <= budget.most):
+            more.append(More(case, count, avoid=tuple(sorted({*in_doubt, *nodes.get(case, ())}))))
+            planned += needs
+            small += needs * is_small
         else:
             left_out[case] = float(lost[case])
     return more, left_out
@@ -392,11 +459,12 @@ def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], d
 def highest(answer: Answer, groups: Groups) -> list[int]:
     """Return the indices of the groups that show causes: they lost as a group, or most of their series lost alone.
 
-    The largest group comes first. Another group counts if less than half of its series are in groups already chosen.
+    What a slow node explains shows no other cause. The largest group comes first. Another group counts if less than
+    half of its series are in groups already chosen.
     """
-    red = set(answer.common.red)
+    red, alone = set(answer.common.red), answer.red & ~answer.slow.explained
     for index, part in enumerate(groups.members):
-        if index not in red and 4 * answer.red[part].sum() > 3 * len(part):
+        if index not in red and 4 * alone[part].sum() > 3 * len(part):
             red.add(index)
     chosen: list[int] = []
     taken = numpy.zeros(len(answer.red), bool)

@@ -113,8 +113,7 @@ RULINGS = (
            lambda it: it.lost and it.lost.status == 'invalid', of_lost=True),
     Ruling('missing', 'another of its jobs came to its end without a number',
            lambda it: it.lost, of_lost=True),
-    Ruling('warning', 'it is in doubt, not confirmed by further jobs, at a known lower level, or worse than a number '
-           'of another machine',
+    Ruling('warning', 'it is in doubt, not confirmed by further jobs, or worse than a number of another machine',
            lambda it: it.loss.shows == 'warning', _loss),
     Ruling('improved', 'it is better than its reference by more than chance',
            lambda it: it.loss.shows == 'improved'),

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from plumbline.identity import CaseId, SeriesId, to_text
 from plumbline.limits import MOST_JOBS, Limits, Tolerance, expected_spread, limits
-from plumbline.record import OF_NODE
+from plumbline.record import LOOK, OF_NODE
 from plumbline.references import Reference
 from plumbline.units import number_in
 from postprocess.results.rows import CaseRow, decoded
@@ -30,7 +30,7 @@ from postprocess.text import named
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.measured import Measured
 
-_SESSIONS = 2 * METHOD.windows[-1]  # last sessions that are read: not every session has every series
+_SESSIONS = 2 * METHOD.nights  # last sessions that are read: not every session has every series
 _EXACT = 10**6  # assumed sessions behind a published number without an error: the number is taken as exact
 _FEWEST = 3  # fewest series of a group, and fewest points of a range of a curve
 
@@ -149,13 +149,14 @@ def with_tonight(since: ndarray, rows: Sequence[ReferencedSeries]) -> ndarray:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The jobs of earlier sessions.
+    """The jobs of earlier sessions: of the baselines, `behind` them, and later ones.
 
-    `recorded`: jobs of the N `sessions` of the baselines, rows x N x jobs. `since`: jobs of the sessions after them,
+    `recorded`: jobs of the sessions of the baselines, rows x N x jobs. `since`: jobs of the W `sessions` after them,
     rows x W x jobs.
     """
 
     sessions: Sequence[Session]
+    behind: Sequence[Session]
     recorded: ndarray
     since: ndarray
 
@@ -181,12 +182,13 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSerie
     chosen[-_SESSIONS:] = True
     if not chosen.any():
         nothing = numpy.full((len(rows), 0, 2), numpy.nan)
-        return Earlier([], nothing, nothing)
+        return Earlier([], [], nothing, nothing)
     which = which[:, chosen]
     sessions = [session for session, wanted in zip(earlier, chosen, strict=True) if wanted]
     values = _read(store, sessions, rows)
     behind, later = (which == 1).any(axis=0), (which == 2).any(axis=0)
     return Earlier(
+        [session for session, is_later in zip(sessions, later, strict=True) if is_later],
         [session for session, is_behind in zip(sessions, behind, strict=True) if is_behind],
         numpy.where((which == 1)[..., None], values, numpy.nan)[:, behind],
         numpy.where((which == 2)[..., None], values, numpy.nan)[:, later],
@@ -197,59 +199,83 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSerie
 class Cases:
     """The cases of some rows: `ids`, the `case_id` of the first job of each case, and the `pool` of nodes.
 
-    `names`: the node names that the numbers in `pool` stand for.
+    `names`: the node names that the numbers in `pool` stand for. `further`: number of further jobs in each of the last
+    sessions before.
     """
 
     ids: list[int]
     names: list[str]
     pool: Pool
+    further: list[int]
 
 
-def cases_of(store: Store, session: Session, rows: Sequence[ReferencedSeries], sessions: Sequence[Session]) -> Cases:
-    """Return where the jobs of `rows` ran; `sessions`: the sessions of the baselines.
+def cases_of(
+    store: Store, session: Session, rows: Sequence[ReferencedSeries], before: Sequence[Session],
+    behind: Sequence[Session] = (),
+) -> Cases:  # fmt: skip
+    """Return where the jobs of `rows` ran, tonight and in the sessions `before`, of which the last ones count.
 
-    Cases of a node sweep, and cases on several nodes, stay on their nodes; the comparison of nodes judges these.
+    Of cases that ran on several nodes, as in a node sweep, only the jobs of tonight count. `behind`: the sessions of
+    the baselines.
     """
     ids = list(dict.fromkeys(row.measured.case_id for row in rows))
     number_of = {case_id: number for number, case_id in enumerate(ids)}
-    case = numpy.array([number_of[row.measured.case_id] for row in rows])
     of_case: dict[CaseId, set[int]] = {}
     for row in rows:
-        of_case.setdefault(row.measured.id.case, set()).add(row.measured.case_id)
+        of_case.setdefault(row.measured.id.case, set()).add(number_of[row.measured.case_id])
+    alike = numpy.arange(len(ids))
+    for numbers in of_case.values():
+        alike[list(numbers)] = min(numbers)
     names: dict[str, int] = {}
-    node = numpy.full(len(ids), -1)
-    jobs: dict[tuple[int, int, int], ndarray] = {}
+    ran: set[tuple[int, int, int, int]] = set()
+    jobs: dict[tuple[tuple[int, ...], int, int], ndarray] = {}
     for index, row in enumerate(rows):
-        if len(of_case[row.measured.id.case]) > 1 or len(row.measured.nodes) != 1:
-            continue
-        own = number_of[row.measured.case_id]
-        node[own] = names.setdefault(row.measured.nodes[0], len(names))
+        own, place = number_of[row.measured.case_id], 0
         for job in row.measured.measuring:
-            if job.purpose == OF_NODE and len(job.nodes) == 1:
-                key = names.setdefault(job.nodes[0], len(names)), own, job.case_id
+            nodes = tuple(names.setdefault(node, len(names)) for node in job.nodes)
+            if job.purpose == OF_NODE:
+                key = nodes, own, job.case_id
                 jobs.setdefault(key, numpy.full(len(rows), numpy.nan))[index] = row.performance(job.value)
+            else:
+                ran |= {(len(before), own, place, node) for node in nodes if place < MOST_JOBS}
+                place += 1
+    last = list(before[1 - METHOD.nights :])
+    known = {str(case): min(numbers) for case, numbers in of_case.items() if len(numbers) == 1}
+    skipped = len(before) - len(last)
+    ran |= {(night + skipped, case, job, node) for night, case, job, node in _ran_in(store, last, known, names)}
+    recorded = _ran_in(store, behind, known, names) if len(names) > 1 else set()
+    further = {row['night']: row['further'] for row in store.select(_FURTHER, last)} if last else {}
     draw = numpy.random.default_rng(int(hashlib.sha256(session.session.encode()).hexdigest()[:12], 16))
-    before = numpy.full((len(ids), len(sessions)), -1)
-    if len(names) > 1 and sessions:
-        known = {str(row.measured.id.case): number_of[row.measured.case_id] for row in rows}
-        for row_of_node in store.select(_NODES, sessions):
-            place = known.get(str(CaseId.from_row(row_of_node)))
-            if place is not None:
-                before[place, row_of_node['night']] = names.get(row_of_node['node'], -1)
     pool = Pool(
-        case,
-        len(ids),
-        node,
-        before,
-        draw.permutation(len(ids)),
-        [NodeJob(on, own, values) for (on, own, _), values in jobs.items()],
-    )
-    return Cases(ids, list(names), pool)
+        numpy.array([number_of[row.measured.case_id] for row in rows]), len(ids),
+        numpy.array(sorted(ran), int).reshape(-1, 4), draw.permutation(len(ids)), alike,
+        [NodeJob(nodes, own, values) for (nodes, own, _), values in jobs.items()],
+        numpy.array(sorted((night, case, node) for night, case, job, node in recorded if not job), int).reshape(-1, 3),
+    )  # fmt: skip
+    return Cases(ids, list(names), pool, [further.get(night, 0) for night in range(len(last))])
+
+
+def _ran_in(
+    store: Store, sessions: Sequence[Session], known: dict[str, int], names: dict[str, int]
+) -> set[tuple[int, int, int, int]]:
+    """Return (night, case, job, node) of the jobs of some sessions; `known`: cases that count; adds to `names`."""
+    return {
+        (job['night'], known[case], job['job'], names.setdefault(node, len(names)))
+        for job in (store.select(_NODES, sessions) if sessions else ())
+        if (case := str(CaseId.from_row(job))) in known and job['job'] < MOST_JOBS
+        for node in job['nodes']
+    }
 
 
 _NODES = """
-    SELECT night, "partition", environ, "check", params, nodes[1] AS node FROM cases
-    WHERE NOT fixture AND round = 0 AND len(nodes) = 1
+    SELECT night, "partition", environ, "check", params, nodes, row_number() OVER (
+        PARTITION BY night, "partition", environ, "check", params ORDER BY round, case_id
+    ) - 1 AS job
+    FROM cases SEMI JOIN (SELECT night, case_id FROM metrics WHERE status = 'measured') USING (night, case_id)
+    WHERE NOT fixture AND purpose != 'node'
+"""
+_FURTHER = f"""
+    SELECT night, count(*) AS further FROM cases WHERE NOT fixture AND round > 0 AND purpose != '{LOOK}' GROUP BY ALL
 """
 
 

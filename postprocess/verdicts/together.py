@@ -45,13 +45,11 @@ def judge_together(
     jobs = gather.with_tonight(earlier.since, rows)
     curves = gather.curves_of(rows, gather.sizes_of(cases))
     groups, names = gather.groups_of(rows, curves)
-    where = gather.cases_of(store, session, rows, earlier.sessions)
+    where = gather.cases_of(store, session, rows, earlier.sessions, earlier.behind)
     baseline = gather.baseline_of(rows, earlier.recorded, gather.weights_of(rows, curves))
     if share is None:
         share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
-    # rounded at random, so that small sites have this share in the mean; one case can be decided on any night
-    budget = share * len(where.ids) + 2 * night.A_CASE * (_draw(session.session) - 0.5)
-    budget = max(budget, night.ONE_CASE) if share else 0.0
+    budget = night.Budget.of(share, len(where.ids), where.further)
     answer = night.judge(baseline, jobs, where.pool, groups, budget)
     common = _in_common(answer, groups, names, rows) + _slow_nodes(answer, where, rows)
     found, health = list(facts), Health(cases)
@@ -119,7 +117,12 @@ def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[gather.Ref
     common = []
     for node, (*sizes, p) in found.slow.loss.items():
         loss, low, high = (-math.expm1(-size) for size in sizes)
-        there = [row.measured.id for row in rows if of.names[node] in row.measured.nodes]
+        apart = set(found.slow.apart[node].tolist())
+        there = [
+            row.measured.id
+            for place, row in enumerate(rows)
+            if of.names[node] in row.measured.nodes and place not in apart
+        ]
         common.append(Common('node', of.names[node], tuple(dict.fromkeys(there)), loss, (low, high), p))
     return common
 

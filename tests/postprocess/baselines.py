@@ -21,4 +21,4 @@ def baseline(m=2, **fields):
 
 def expected(of=None, phi=0.0, rho=0.0, g=0.0, tail=()):
     of = of or baseline()
-    return Expected(of, phi, rho, numpy.full(len(of.mean), g), numpy.array(tail), 0.0)
+    return Expected(of, phi, rho, numpy.full(len(of.mean), g), numpy.array(tail))

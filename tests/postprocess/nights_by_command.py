@@ -20,11 +20,11 @@ class Nights:
         self.layout = self.site.layout
         self.world = world
 
-    def entry(self, number: int, values, node: int):
+    def entry(self, number: int, values, nodes):
         own = values if len(values) < len(self.layout.case) else values[self.layout.series(number)]
         means = (100 * numpy.exp(own)).tolist()
         metrics = {f'm{place}': metric([0.999 * mean, 1.001 * mean]) for place, mean in enumerate(means)}
-        return case(f'Check{number:02}', '-', metrics, nodes=(f'n{node}',))
+        return case(f'Check{number:02}', '-', metrics, nodes=tuple(f'n{node}' for node in nodes if node >= 0))
 
     def first(self, night: int):
         """Return the run report of the first jobs of a night."""
@@ -53,8 +53,8 @@ class Nights:
                 number, on = int(wanted['name'][5:7]), wanted['on'] and int(wanted['on'][1:])
                 avoid = [int(name[1:]) for name in wanted['not_on']] if self.world.nodes > 1 else []
                 for _ in range(wanted['jobs']):
-                    values, node = self.site.job(number, *([on] if wanted['on'] else [None, avoid]))
-                    again = self.entry(number, values, node) | {'plumbline_purpose': 'node' if wanted['on'] else ''}
+                    values, nodes = self.site.job(number, *([on] if wanted['on'] else [None, avoid]))
+                    again = self.entry(number, values, nodes) | {'plumbline_purpose': 'node' if wanted['on'] else ''}
                     content['runs'].append({'run_index': len(content['runs']), 'testcases': [again]})
                     ran += 1
             self.work.ingest(content)

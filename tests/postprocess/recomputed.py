@@ -103,6 +103,19 @@ class Recomputed:
                 if on & set(named) if named else not any((node, series) in taken for node in on):
                     yield job
 
+    def elsewhere(self, job, incident):
+        """How much a series lost on the other nodes tonight, if a node is told beside them; 0 where it lost nothing."""
+        if not is_beside_others(incident):
+            return 0.0
+        (same,) = (jobs for jobs in self.jobs.values() if any(of is job for of in jobs))
+        lost = [performance(of) for of in same if of['tonight'] and not set(of['nodes']) & set(incident['nodes'])]
+        return min(median(lost), 0.0) if lost else 0.0
+
+
+def is_beside_others(incident):
+    """Whether an incident tells the loss of a node beside the other nodes, not beside the references of its series."""
+    return any(line.startswith(f'node {incident["where"]}: ') for line in incident['evidence'])
+
 
 def series_of(incident):
     """The series of an incident, named as the keys of `jobs`."""
@@ -177,7 +190,7 @@ def check_cards(of):
         (size,) = numbers(words)
         low, high = numbers(text_of(card.find_class('size')[0].getnext()))[:2]
         assert low <= size <= high and one['loss_low'] <= one['loss'] <= one['loss_high']
-        lost = fmean(map(performance, tonight))
+        lost = fmean(performance(job) - of.elsewhere(job, one) for job in tonight)
         change = 100 * (math.exp(-lost) - 1 if lower else 1 - math.exp(lost))
         assert ('slower' in words) is lower
         assert size == pytest.approx(change, rel=0.02, abs=0.7), 'of the last sessions, the surest series weigh most'

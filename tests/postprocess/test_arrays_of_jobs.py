@@ -36,41 +36,61 @@ def row(case_id, check, nodes, *jobs):
     return SimpleNamespace(measured=measured, performance=lambda value: 10 * value)
 
 
-def store(*rows):
-    """A store whose earlier cases ran where `rows` say: (session, check, node)."""
-    found = [
-        {'night': night, 'partition': 'cpu', 'environ': 'system', 'check': check, 'params': '-', 'node': node}
-        for night, check, node in rows
+def store(nodes=(), further=()):
+    """A store whose earlier cases ran where `nodes` say, (session, check, job, nodes); `further`: (session, jobs)."""
+    ran = [
+        {
+            'night': night,
+            'partition': 'cpu',
+            'environ': 'system',
+            'check': check,
+            'params': '-',
+            'job': job,
+            'nodes': of,
+        }
+        for night, check, job, of in nodes
     ]
-    return SimpleNamespace(select=lambda sql, sessions: found)
+    jobs = [{'night': night, 'further': count} for night, count in further]
+    return SimpleNamespace(select=lambda sql, sessions: jobs if 'AS further' in sql else ran)
 
 
 SESSION = SimpleNamespace(session='night09')
 TWO = [SimpleNamespace(session='night07'), SimpleNamespace(session='night08')]
 
 
-def test_each_case_stands_with_its_node_of_tonight_and_of_the_nights_before():
+def test_each_job_stands_with_its_nodes_of_tonight_and_of_the_nights_before():
     rows = [
-        row(7, 'A', ['n1'], (1.0, '', ['n1'], 7)), row(7, 'A', ['n1'], (2.0, 'node', ['n3'], 12)),
-        row(8, 'B', ['n2'], (3.0, 'node', ['n1'], 13), (4.0, 'node', ['n1', 'n2'], 14)),
-        row(9, 'C', ['n1', 'n2']),  # on several nodes
-        row(10, 'D', ['n4']), row(11, 'D', ['n5']),  # of a node sweep
+        row(7, 'A', ['n1'], (1.0, '', ['n1'], 7), (2.0, 'node', ['n3'], 12), (1.5, '', ['n4'], 15)),
+        row(8, 'B', ['n2'], (3.0, 'node', ['n1'], 13)),
+        row(9, 'C', ['n1', 'n2'], (5.0, '', ['n1', 'n2'], 9)),
+        row(10, 'D', ['n4'], (1.0, '', ['n4'], 10)), row(11, 'D', ['n5'], (1.0, '', ['n5'], 11)),  # of a node sweep
     ]  # fmt: skip
-    known = store((0, 'A', 'n2'), (1, 'A', 'n9'), (1, 'B', 'n1'), (0, 'gone', 'n1'))
+    known = store([(0, 'A', 0, ['n2']), (1, 'A', 2, ['n9']), (0, 'gone', 0, ['n1']), (0, 'D', 0, ['n1'])], [(1, 6)])
     found = cases_of(known, SESSION, rows, TWO)
-    assert (found.ids, found.names) == ([7, 8, 9, 10, 11], ['n1', 'n3', 'n2'])
+    assert (found.ids, found.further) == ([7, 8, 9, 10, 11], [0, 6])
     pool = found.pool
-    assert (pool.case.tolist(), pool.cases, pool.node.tolist()) == ([0, 0, 1, 2, 3, 4], 5, [0, 2, -1, -1, -1])
-    assert pool.before.tolist() == [[2, -1], [-1, 0], [-1, -1], [-1, -1], [-1, -1]]
-    assert [(job.node, job.case) for job in pool.jobs] == [(1, 0), (0, 1)]
+    assert (pool.case.tolist(), pool.cases, pool.alike.tolist()) == ([0, 1, 2, 3, 4], 5, [0, 1, 2, 3, 3])
+    assert [(night, case, job, found.names[node]) for night, case, job, node in pool.ran.tolist()] == [
+        (0, 0, 0, 'n2'), (1, 0, 2, 'n9'), (2, 0, 0, 'n1'), (2, 0, 1, 'n4'), (2, 2, 0, 'n1'), (2, 2, 0, 'n2'),
+        (2, 3, 0, 'n4'), (2, 4, 0, 'n5'),
+    ]  # fmt: skip
+    assert [([found.names[node] for node in job.nodes], job.case) for job in pool.jobs] == [(['n3'], 0), (['n1'], 1)]
     assert all(isinstance(job, NodeJob) for job in pool.jobs)
     first, second = (job.values.tolist() for job in pool.jobs)
-    assert str(first) == str([NAN, 20.0, NAN, NAN, NAN, NAN]) and str(second) == str([NAN, NAN, 30.0, NAN, NAN, NAN])
+    assert str(first) == str([20.0, *[NAN] * 4]) and str(second) == str([NAN, 30.0, *[NAN] * 3])
 
 
-def test_of_one_node_no_past_is_read_and_the_order_of_a_session_is_always_the_same():
+def test_the_nodes_of_the_first_jobs_of_the_baseline_stand_in_the_order_of_its_sessions():
+    rows = [row(7, 'A', ['n1'], (1.0, '', ['n1'], 7)), row(8, 'B', ['n2'], (3.0, '', ['n2'], 8))]
+    known = store([(0, 'A', 0, ['n2']), (1, 'B', 0, ['n1', 'n3']), (1, 'B', 1, ['n4']), (0, 'gone', 0, ['n1'])])
+    found = cases_of(known, SESSION, rows, [], TWO)
+    assert sorted((night, case, found.names[node]) for night, case, node in found.pool.recorded.tolist()) == [
+        (0, 0, 'n2'), (1, 1, 'n1'), (1, 1, 'n3'),
+    ]  # fmt: skip
+    assert not cases_of(known, SESSION, rows, []).pool.recorded.size
+
+
+def test_the_order_of_a_session_is_always_the_same():
     """SHA-256 of ``night09`` begins with 455022e35668: the seed of numpy's PCG64, by which the order is drawn."""
-    pool = cases_of(store((0, 'A', 'n1')), SESSION, [row(7, 'A', ['n1'])], TWO).pool
-    assert (pool.node.tolist(), pool.before.tolist(), pool.nodes) == ([0], [[-1, -1]], 1)
     rows = [row(case, f'C{case}', ['n1', 'n2']) for case in range(8)]
     assert cases_of(store(), SESSION, rows, []).pool.order.tolist() == [3, 1, 0, 2, 6, 7, 5, 4]

@@ -155,7 +155,7 @@ def test_an_epoch_moves_the_mean_and_keeps_the_spread(work):
     assert (after.spread, after.df, after.spread_n) == (before.spread, before.df, 8)
     nights(work, [79.5], first=11)
     assert work.compare()['counts'] == {'ok': 1}
-    nights(work, [70], first=12)
+    nights(work, [50], first=12)
     (row,) = work.compare()['verdicts']
     assert (row['verdict'], row['gate'], row['epoch']) == ('regressed', 'gated', 'OFED 24.10, "new"')
     # What comes next is of the new level, and keeps the spread until as many sessions show another one

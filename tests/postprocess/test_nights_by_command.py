@@ -57,6 +57,27 @@ def test_a_slow_node_is_named_by_the_cases_that_ran_there_and_nothing_else_is(pl
     assert one['loss'] == pytest.approx(5, abs=1.5)
 
 
+def test_the_slow_node_of_cases_on_several_is_named_within_three_nights_and_nothing_else_is(play):
+    """Node 0 of 16 takes part in one or two of the ten cases of a night, which wait for it."""
+    nights, _ = play(nodes=16, span=(2, 4), effects=1.0, losses=(Loss('node', 0.1),)).play(3)
+    assert nights[2]['exit_code'] == 1
+    (one,) = told(nights[2])
+    assert (one['kind'], one['where']) == ('NODE', 'n0') and one['loss'] == pytest.approx(10, abs=2)
+
+
+def test_a_loss_of_the_whole_site_in_one_night_is_one_incident_and_accuses_no_node(play):
+    nights, _ = play(nodes=8, effects=1.0, losses=(Loss('all', 0.03, start=1, stop=2),)).play(3)
+    assert [document['exit_code'] for document in nights] == [0, 1, 0]
+    (one,) = told(nights[1])
+    assert one['kind'] == 'SYSTEM' and one['loss'] == pytest.approx(3, abs=0.5)
+
+
+def test_a_loss_below_the_floor_is_none_however_many_share_it(play):
+    nights, _ = play(losses=(Loss('all', 0.014),)).play(4)
+    assert [document['exit_code'] for document in nights] == [0] * 4
+    assert not any(document['incidents'] for document in nights)
+
+
 def test_a_node_that_was_repaired_is_one_incident_green_the_next_night_and_closed_within_a_week(play):
     nights, _ = play(m=160, nodes=8, effects=1.0, losses=(Loss('node', 0.1, stop=4),)).play(10)
     assert [document['exit_code'] for document in nights] == [1] * 4 + [0] * 6
@@ -67,7 +88,7 @@ def test_a_node_that_was_repaired_is_one_incident_green_the_next_night_and_close
 def test_the_only_case_of_a_site_is_red_where_one_node_is_slow_and_names_it(play):
     """No other case could judge the node: two more jobs of this one there do."""
     site = play(m=8, nodes=4, losses=(Loss('node', 0.39),))
-    night = next(night for night in range(50) if site.site.first(night)[1][0] == 0)
+    night = next(night for night in range(50) if site.site.first(night)[1][0, 0] == 0)
     document, _ = site.judged(night)
     (one,) = told(document)
     assert document['exit_code'] == 1 and document['counts'] == {'regressed': 8}

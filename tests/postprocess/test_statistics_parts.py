@@ -17,6 +17,7 @@ from postprocess.statistics.groups import Groups, InCommon
 from postprocess.statistics.levels import Level, Values
 from postprocess.statistics.lowest import lowest
 from postprocess.statistics.night import highest
+from postprocess.statistics.nodes import Slow
 
 NAN = math.nan
 
@@ -276,71 +277,33 @@ def test_the_mean_of_a_group_needs_more_than_half_of_it():
     assert of.sizes.tolist() == [2, 3, 1] and of.alike.tolist() == [2.0, 1.0, 2.0]
 
 
-def test_a_group_is_told_by_the_median_of_its_losses():
-    found = InCommon()
-    found.tell(3, 0.01, numpy.array([0.1, NAN, 0.5, 0.2]), 2.0, numpy.array([0.01, 0.05, 0.02]))
-    assert (found.red, found.p) == ([3], {3: 0.01}) and found.loss[3] == approx((0.2, 0.16, 0.24))
-
-
 def test_the_loss_of_a_series_comes_from_its_first_four_further_jobs():
-    of = expected(baseline(4, mean=numpy.array([9.0, 1.0, 1.0, 2.0])))
+    of = expected(baseline(3, mean=numpy.array([9.0, 1.0, 1.0])))
     jobs = numpy.array([[0.9, *[NAN] * 5], [0.5, 0.8, 0.6, NAN, NAN, NAN], [0.9, 0.1, 0.2, 0.3, 0.8, -9.0]])
-    assert groups._losses(of, jobs, numpy.array([1, 2, 3])) == approx([0.1, 0.3, 1.75])
+    assert groups._losses_of(of, jobs) == approx([8.1, 0.3, 0.75])
 
 
-@each_row(('losses', 'far', 'kept'), [
-    # three times the median of the others, 0.1
-    ([0.1, 0.1, 0.1, 0.3, 0.31], [3, 4], [0, 1, 2, 3]), ([0.1, 0.1, 0.1, 0.9, 0.31], [3], [0, 1, 2, 4]),
-    ([0.1, 0.1, 0.9, 0.9], [2, 3], [0, 1, 2, 3]), ([0.1, 0.1, 0.1, 0.9], [], [0, 1, 2, 3]),
+@each_row(('losses', 'case', 'loss'), [
+    ([0.1, 0.1, 0.1, 0.1], [0, 0, 1, 1], 0.1), ([0.1, 0.2, 0.3], [0, 1, 2], 0.2), ([0.1, NAN], [0, 1], 0.1),
+    ([0.01, 0.03, 0.2, 0.2], [0, 0, 1, 1], 0.02),  # the median is that of the better half
+    # each case counts once, however many nodes it ran on
+    ([0.01, 0.01, 0.2, 0.2, 0.2, 0.2], [0, 1, 2, 2, 2, 2], 0.01),
+    ([0.1, 0.1, 0.31], [0, 1, 2], 0.1), ([0.1, 0.1, 0.3], [0, 1, 2], 0.5 / 3), ([-0.1, 0.2, 0.2], [0, 0, 0], 0.3 / 3),
+    ([-0.1, -0.2, 0.2], [0, 0, 0], 0.0),
 ])  # fmt: skip
-def test_series_with_a_cause_of_their_own_leave_a_group(losses, far, kept):
+def test_the_size_of_a_group_is_the_mean_of_those_that_share_it(losses, case, loss):
+    of = expected(baseline(len(losses)))
     part = numpy.arange(len(losses))
-    assert groups._without_own_causes(part, numpy.array(losses), numpy.isin(part, far)).tolist() == kept
+    assert groups._size(of, numpy.array(losses), part, numpy.array(case)) == approx(loss)
 
 
-@each_row(('losses', 'red', 'shared'), [
-    # half of the floor is 0.01
-    ([0.011] * 4, [], True), ([0.009] * 4, [], False),
-    # the others lost more than half of the median, or are fewer than a quarter
-    ([0.1, 0.1, 0.1, 0.06], [0, 1, 2], True), ([0.1, 0.1, 0.1, 0.04], [0, 1, 2], False),
-    ([0.1, 0.1, 0.1, 0.1, 0.04], [0, 1, 2, 3], True), ([0.1, 0.1, 0.1], [0, 1, 2], True),
-])  # fmt: skip
-def test_a_loss_is_shared_by_more_than_a_few(losses, red, shared):
-    own = numpy.arange(len(losses))
-    jobs = -numpy.array(losses)[:, None]
-    assert groups._shared(expected(baseline(len(own))), jobs, own, own, numpy.isin(own, red)) is shared
-
-
-def test_the_spread_of_a_group_is_drawn_to_that_of_series_half_alike():
-    """0.5 + 0.5 / 2 for two series, with four degrees of freedom; three sessions at -0.1, 0, 0.1 add 0.02 of two."""
+def test_the_spread_of_a_group_is_drawn_to_that_of_series_somewhat_alike():
+    """0.3 + 0.7 / 2 for two series, with two degrees of freedom; three sessions at -0.1, 0, 0.1 add 0.02 of two."""
     of = Groups(('a', 'a', 'b'), [numpy.array([0, 1])] * 3)
     recorded = numpy.array([[-0.1, 0.0, 0.1], [0.3, NAN, NAN], [0.0, 0.0, NAN]])
     centre = numpy.array([0.0, 0.3, 0.0])
     variance, df = groups._spread(of, recorded, centre, numpy.array([3, 1, 2]))
-    assert variance == approx([(4 * 0.75 + 0.02) / 6, 0.75, 4 * 0.75 / 5]) and df == approx([6, 4, 5])
-
-
-def test_the_largest_window_of_a_group_is_reduced_for_their_number():
-    """Variance 0.01: two sessions at 0.4 are 0.4 / sqrt(0.01 (1/2 + 0.5)) = 4 deviations, less 2 ln 5."""
-    of = expected(baseline(1))
-    variance, df, g = numpy.full(3, 0.01), numpy.full(3, 8.0), numpy.full(3, 0.5)
-    losses = numpy.array([[0.4, 0.4], [0.1, 0.1], [0.9, 0.1]])
-    z = normal_of(4, 8)
-    # the third one is 0.5 on average, but tonight not beyond 0.842 x sqrt(0.01 x 1.5) = 0.103
-    found = groups._lasting(of, losses, variance, df, g)
-    assert found == approx([math.sqrt(z**2 - 2 * math.log(5)), 0.0, 0.0])
-    shown = numpy.array([[0.9, 0.105]] * 3)
-    assert (groups._lasting(of, shown, variance, df, g) > 0).all()
-    # a correlation of 0.2 widens the mean of two: (1 + 0.2) / 2
-    z = normal_of(0.4 / math.sqrt(0.01 * 1.1), 8)
-    of = expected(baseline(1), phi=0.2)
-    assert groups._lasting(of, losses, variance, df, g)[0] == approx(math.sqrt(z**2 - 2 * math.log(5)))
-    # three sessions of which only the mean of all is large: (0.9 + 0.2 + 0.2) / 3 / sqrt(0.01 (1/3 + 0.5))
-    longer = numpy.array([[0.9, 0.2, 0.2]] * 3)
-    z = normal_of(1.3 / 3 / math.sqrt(0.01 * (1 / 3 + 0.5)), 8)
-    assert groups._lasting(expected(baseline(1)), longer, variance, df, g)[0] == approx(
-        math.sqrt(z**2 - 2 * math.log(5))
-    )
+    assert variance == approx([(2 * 0.65 + 0.02) / 4, 0.65, 2 * 0.65 / 3]) and df == approx([4, 2, 3])
 
 
 @each_row(('red', 'common', 'members', 'chosen'), [
@@ -350,7 +313,8 @@ def test_the_largest_window_of_a_group_is_reduced_for_their_number():
     ([], [0, 1, 2], [[0, 1], [1, 2, 3, 4], [4, 5, 6]], [1, 2]),
 ])  # fmt: skip
 def test_groups_that_lost_show_causes_the_widest_first(red, common, members, chosen):
-    answer = SimpleNamespace(common=InCommon(red=common), red=numpy.isin(numpy.arange(7), red))
+    slow = Slow(numpy.zeros(7, bool))
+    answer = SimpleNamespace(common=InCommon(red=common), red=numpy.isin(numpy.arange(7), red), slow=slow)
     assert highest(answer, Groups(['x'] * len(members), [numpy.array(part) for part in members])) == chosen
 
 

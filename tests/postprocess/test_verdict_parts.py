@@ -24,6 +24,7 @@ from plumbline.references import Reference, read_references
 from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.statistics.groups import Groups, InCommon
 from postprocess.statistics.levels import Level
+from postprocess.statistics.nodes import Slow
 from postprocess.verdicts import baseline as rows_of_baseline
 from postprocess.verdicts import compare, gather, health, measured, together
 from postprocess.verdicts.baseline import Proposal, Replacement, Wanted
@@ -478,7 +479,7 @@ def test_a_test_of_another_suite_fails_by_its_own_references():
 def test_a_loss_in_common_is_told_unless_most_of_it_regressed(red, told):
     rows = [SimpleNamespace(measured=series(of=STREAM.series(f'm{i}', ()))) for i in range(4)]
     common = InCommon(red=[0], loss={0: (0.1, 0.05, 0.2)}, p={0: 0.01})
-    answer = SimpleNamespace(common=common, red=numpy.isin(numpy.arange(4), red))
+    answer = SimpleNamespace(common=common, red=numpy.isin(numpy.arange(4), red), slow=Slow(numpy.zeros(4, bool)))
     found = together._in_common(answer, Groups(['check'], [numpy.arange(4)]), ['STREAM'], rows)
     assert [(one.kind, one.where, len(one.series), one.p) for one in found] == (
         [('check', 'STREAM', 4, 0.01)] if told else []
@@ -489,8 +490,9 @@ def test_a_loss_in_common_is_told_unless_most_of_it_regressed(red, told):
 
 def test_a_slow_node_is_a_loss_of_what_ran_on_it():
     rows = [SimpleNamespace(measured=series(job(nodes=nodes), of=STREAM.series(f'm{i}', ())))
-            for i, nodes in enumerate((('n1',), ('n2',), ('n1', 'n2')))]  # fmt: skip
-    answer = SimpleNamespace(slow=SimpleNamespace(loss={1: (0.1, 0.05, 0.2, 0.01)}))
+            for i, nodes in enumerate((('n1',), ('n2',), ('n1', 'n2'), ('n2', 'n3')))]  # fmt: skip
+    apart = {1: numpy.array([3])}  # a job on two nodes that lost less
+    answer = SimpleNamespace(slow=Slow(numpy.zeros(4, bool), {1: (0.1, 0.05, 0.2, 0.01)}, apart))
     (found,) = together._slow_nodes(answer, SimpleNamespace(names=['n1', 'n2']), rows)
     assert (found.kind, found.where, [of.metric for of in found.series]) == ('node', 'n2', ['m1', 'm2'])
     assert found.loss == pytest.approx(1 - math.exp(-0.1)) and found.p == 0.01

@@ -94,7 +94,7 @@ def test_a_slow_node_slows_what_runs_on_it_and_nothing_else():
     first = [site.first(1) for site in sites]
     assert (first[0][1] == first[1][1]).all(), 'the same nodes'
     change = (first[1][0] - first[0][0]).reshape(50, 8)
-    assert change == pytest.approx(numpy.where(first[0][1] == 2, math.log(0.95), 0.0)[:, None].repeat(8, 1))
+    assert change == pytest.approx(numpy.where(first[0][1][:, 0] == 2, math.log(0.95), 0.0)[:, None].repeat(8, 1))
     assert sites[1].planted(1) == [Cause('node', node=2)]
     jobs = [site.job(0, 2)[0] for site in sites]
     assert jobs[1] - jobs[0] == pytest.approx(math.log(0.95))
@@ -103,11 +103,22 @@ def test_a_slow_node_slows_what_runs_on_it_and_nothing_else():
 def test_a_further_job_never_runs_on_a_node_to_avoid_and_runs_on_the_one_it_is_told():
     site = Site(World(nodes=3), 'x', 1)
     site.first(-10)
-    assert {site.job(0, avoid=[1])[1] for _ in range(50)} == {0, 2}
-    assert {site.job(0)[1] for _ in range(50)} == {0, 1, 2}
-    assert site.job(0, 1)[1] == 1
-    with pytest.raises(ValueError, match=r'case 0: no node is left of 3 without \[0, 1, 2\]'):
+    assert {int(site.job(0, avoid=[1])[1][0]) for _ in range(50)} == {0, 2}
+    assert {int(site.job(0)[1][0]) for _ in range(50)} == {0, 1, 2}
+    assert site.job(0, 1)[1].tolist() == [1]
+    with pytest.raises(ValueError, match=r'case 0: too few of 3 nodes without \[0, 1, 2\]'):
         site.job(0, avoid=[2, 0, 1])
+
+
+def test_a_job_on_several_nodes_waits_for_the_slowest():
+    plain, slowed = (Site(World(nodes=8, span=(2, 4), losses=losses), 'x', 2) for losses in ((), (Loss('node', 0.1),)))
+    values, nodes = plain.first(0)
+    assert set((nodes >= 0).sum(axis=1).tolist()) == {2, 3, 4}
+    assert all(len(set(own[own >= 0].tolist())) == (own >= 0).sum() for own in nodes)
+    change = (slowed.first(0)[0] - values).reshape(50, 8)[:, 0]
+    assert change == pytest.approx(numpy.where((nodes == 2).any(axis=1), math.log(0.9), 0.0))
+    own = plain.job(3, 5, avoid=[1])[1]
+    assert own[0] == 5 and 1 not in own and (own >= 0).sum() == (nodes[3] >= 0).sum()
 
 
 def test_first_jobs_are_the_same_whatever_further_jobs_run():
@@ -132,7 +143,7 @@ def test_the_past_of_a_site_takes_its_values_away_or_moves_their_level():
         values, nodes = away.first(night)
         absent = numpy.isnan(values)
         assert (absent == (last & (CHANGES <= night < CHANGES + 5))).all()
-        assert ((nodes == -1) == absent.reshape(50, 8).all(axis=1)).all()
+        assert ((nodes[:, 0] == -1) == absent.reshape(50, 8).all(axis=1)).all()
         ended, began = numpy.isnan(renamed.first(night)[0])[[0, 1]]
         assert (ended, began) == ((False, True) if night < CHANGES else (True, False))
         step = upgraded.first(night)[0] - expected

@@ -8,12 +8,15 @@ of the cycles it used.
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 from checks.compute.hpl_input import Configuration
+from checks.core.reading import saved
 from checks.core.reading.trials import Metric, NotMeasured, OutputRow
+from plumbline.measurement import Measurement
 
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
 RESULT = re.compile(
@@ -21,6 +24,8 @@ RESULT = re.compile(
     re.ASCII,
 )
 RESIDUAL = re.compile(r'^\|\|Ax-b\|\|_oo/\(eps.*\)\*N\)= +(\S+) \.+ (PASSED|FAILED)\s*$', re.MULTILINE)
+# Where runs of a saved output begin and end
+_LINES = re.compile(r'^(?:(?P<banner>HPL\S* [\d.]+ +--)|(?P<table>T/V|W[RC]\d)|(?P<end>End of Tests))', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -123,3 +128,36 @@ def miscounts(output: str, requested: tuple[Configuration, ...], passed: int) ->
 
 def in_words(configurations: Counter[Configuration]) -> str:
     return ', '.join('N={} NB={} P={} Q={}'.format(*which) for which in configurations) or 'nothing'
+
+
+def read_saved(path: Path) -> Iterator[Measurement | str]:
+    """Yield rate and time of each solved system; those of a run fail if a residual FAILED or a test is missing."""
+    yield from saved.results_of(path, _begins, 'WR11C2R4  2000  192  1  2  0.44  1.2001e+01', _run)
+
+
+def _begins(text: str) -> list[int]:
+    """Return where runs begin: with their banners, which a vendor may precede with its own, else with a table."""
+    begins, before = [], 'end'
+    for match in _LINES.finditer(text):
+        kind = match.lastgroup or ''
+        if kind != 'end' and (before == 'end' or (kind == 'banner' and before == 'table')):
+            begins.append(match.start())
+        before = kind
+    return begins
+
+
+def _run(part: saved.Part) -> Iterator[saved.Result]:
+    output, lines = part.output, part.output.split('\n')
+    results = results_of(output)
+    faults = errors_of(output) or faults_of(output, tuple(result.configuration for result in results))
+    dates = re.findall(r'^HPL_pdgesv\(\) start time +(.*\S)', output, re.MULTILINE)
+    for result in results:
+        solved = dict(zip(('n', 'nb', 'p', 'q'), result.configuration, strict=True))
+        row = lines[result.line - 1]
+        metrics = metrics_of((result.configuration,), 1, None)
+        of_row = solved | {'variant': row.split()[0]}
+        yield saved.Result('HPL', of_row, metrics, output, faults, dates=dates, numbers=f'{row}\n')
+    if not results:
+        asked = dict(re.findall(r'^(N|NB|P|Q) +: +([0-9]+) *$', output, re.MULTILINE))
+        params = {name.lower(): number for name, number in asked.items()}
+        yield saved.Result('HPL', params, metrics_of(((0, 0, 0, 0),), 1, None), output, faults, dates=dates)

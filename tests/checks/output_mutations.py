@@ -26,7 +26,7 @@ from checks.core.reading.trials import Metric
 from checks.gpu import comm_scope_output as scope
 from checks.gpu import xccl_output as xccl
 from checks.mpi import osu_output as osu
-from checks.storage import storage_output as storage
+from checks.storage import ior_output, mdtest_output
 
 MIB = 2**20
 WORDS = (
@@ -111,15 +111,17 @@ def targets() -> Iterator[Target]:
     )
     rate = Metric('bandwidth', 'GB/s', 'higher', copies.rates_of, {}, {'transfer': ['d0-g0']})
     yield target('transferbench-host-to-gpu', [rate], lambda text: copies.faults_of(text, 1, 1024))
-    write = storage.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
+    write = ior_output.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
     for version in ('3.3.0', '4.0.0'):
         for operation, asked in (('write', write), ('read', write._replace(operation='read', repetitions=1))):
-            faults = lambda text, asked=asked: storage.ior_faults(text, asked)  # noqa: E731
+            faults = lambda text, asked=asked: ior_output.faults_of(text, asked)  # noqa: E731
             yield target(f'ior-{version}-json-{operation}', [PATTERNS['easy_1m'].metric('run', {})], faults)
         operations = ('creation', 'stat', 'read', 'removal')
-        rows = Metric('rate', 'ops/s', 'higher', storage.mdtest_rows('File', operations), {}, {'operation': operations})
-        yield target(f'mdtest-{version}-files-unique', [rows], lambda text: storage.mdtest_faults(text, 2, 1, 400, 3))
-    yield target('mdtest-4.1.0-nfs', [rows], lambda text: storage.mdtest_faults(text, 128, 1, 16384, 10))
+        rows = Metric(
+            'rate', 'ops/s', 'higher', mdtest_output.rows_of('File', operations), {}, {'operation': operations}
+        )
+        yield target(f'mdtest-{version}-files-unique', [rows], lambda text: mdtest_output.faults_of(text, 2, 1, 400, 3))
+    yield target('mdtest-4.1.0-nfs', [rows], lambda text: mdtest_output.faults_of(text, 128, 1, 16384, 10))
     for model in ('cuda', 'hip'):
         where = model, 0, 0, 1
         metrics_of_model = [

@@ -12,7 +12,7 @@ from checks.compute import hpcg_output as hpcg
 from checks.core.reading.trials import Metric
 from checks.gpu import xccl_output as xccl
 from checks.mpi import osu_output as osu
-from checks.storage import storage_output as storage
+from checks.storage import ior_output, mdtest_output
 
 DEVICES = ('D', 'D')
 OPERATIONS = ('creation', 'stat', 'read', 'removal')
@@ -148,12 +148,12 @@ MDTEST = [
 def test_mdtest_4_1_names_the_unit_above_its_table(recorded, name, item, ranks, items, iterations, rates):
     output = recorded(f'mdtest-4.1.0-{name}.txt')
     operations = [one for one in OPERATIONS if item == 'File' or one != 'read']
-    rows = storage.mdtest_rows(item, operations)
+    rows = mdtest_output.rows_of(item, operations)
     metric = Metric('rate', 'ops/s', 'higher', rows, {}, {'operation': operations})
     assert list(values_of(metric, output).values()) == rates
-    assert storage.mdtest_faults(output, ranks, 1, items, iterations) == []
-    assert storage.complaint_of(output) == []
-    assert storage.mdtest_faults(output, ranks, 1, items, 1) == [f'iterations: 1 requested, mdtest says {iterations}']
+    assert mdtest_output.faults_of(output, ranks, 1, items, iterations) == []
+    assert ior_output.complaint_of(output) == []
+    assert mdtest_output.faults_of(output, ranks, 1, items, 1) == [f'iterations: 1 requested, mdtest says {iterations}']
 
 
 def test_likwid_bench_of_two_machines(checks, recorded):

@@ -72,17 +72,14 @@ def test_newer_versions_of_nccl_tests_and_rccl_tests(recorded, name, run):
     output = recorded(f'{name}.txt')
     assert xccl.faults_of(output, 'all_reduce', sizes, ranks) == []
     rows = xccl.rows_of(output)
-    found = [(row.seconds * 1e6, row.algorithm, row.bus) for row in (rows[0], rows[-1])]
-    assert found == [pytest.approx(first), pytest.approx(last)]
+    assert [row.seconds * 1e6 for row in (rows[0], rows[-1])] == [pytest.approx(first[0]), pytest.approx(last[0])]
     bandwidth = values_of(xccl.metrics_of('all_reduce', sizes, ranks)[1], output)
     assert bandwidth[f'all_reduce {sizes[-1]}'] == pytest.approx(last[2], rel=1e-3)
 
 
 def test_algorithm_protocol_and_channels_of_rccl_tests_are_no_fault_of_a_row(recorded):
     output = recorded('rccl-tests-rocm-7.0-algorithms.txt')
-    assert [(row.size, row.bus) for row in xccl.rows_of(output)] == [
-        (1048576, 25.78), (2097152, 45.18), (268435456, 365.33),
-    ]  # fmt: skip
+    assert [row.size for row in xccl.rows_of(output)] == [1048576, 2097152, 268435456]
     # the page keeps the lines of two of 16 ranks
     assert xccl.faults_of(output, 'all_reduce', [2**20, 2**21, 2**28], 16) == ['expected 16 ranks, found 2']
     for broken in (

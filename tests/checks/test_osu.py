@@ -31,7 +31,6 @@ from checks.mpi.osu_output import (
     time_of,
     version_of,
 )
-from checks.mpi.osu_staging import is_staged
 
 FILES = {program: f'{program}-7.4.txt' for program in PROGRAMS} | {'osu_latency': 'osu_latency-7.4-all-sizes.txt'}
 TEXTS = {program: (OUTPUTS / name).read_text(encoding='utf-8') for program, name in FILES.items()}
@@ -244,6 +243,8 @@ def test_the_pairs_are_those_of_the_ranks():
     (7.0, 5.5, None, False), (21.0, 5.5, None, True), (12.0, 5.5, None, False), (130.0, 110.0, None, False),
 ])  # fmt: skip
 def test_buffers_that_mpi_stages_through_the_host_are_recognized_by_their_times(device, host, direct, staged):
+    from checks.mpi.osu_devices import is_staged  # here, after ReFrame's runtime is up
+
     assert is_staged(device, host, direct) is staged
 
 

@@ -198,17 +198,6 @@ def test_a_broken_result_line_is_no_measurement(recorded_one, broken):
     assert outcome(recorded_one.replace(line, broken(line)), ASKED) is None
 
 
-@given(data=st.data())
-def test_repeated_lines_are_never_counted_twice(data, recorded_one):
-    lines = recorded_one.splitlines(keepends=True)
-    first = data.draw(st.integers(0, len(lines) - 1))
-    last = data.draw(st.integers(first + 1, len(lines)))
-    measured = outcome(''.join(lines[:last] + lines[first:]), ASKED)
-    assert measured in (None, {'gflops': 12.001, 'time': 0.44})
-    if any(line.startswith('WR') for line in lines[first:last]):
-        assert measured is None
-
-
 @given(
     st.lists(
         st.tuples(st.integers(1000, 10**7), st.integers(1, 2048), st.integers(1, 500), st.integers(1, 500),

@@ -66,7 +66,6 @@ def test_clpeak_ran_on_the_device_that_it_sees(case_on, recorded, node, device, 
     assert ('opencl_device' in run.provenance, 'opencl_driver_version' in run.provenance) == (bool(named),) * 2
 
 
-NEAR = {'near': SimpleNamespace(peak=50e9)}
 ON_DEVICES = 'choose_modes choose_budget know_devices place'
 
 

@@ -17,9 +17,9 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
-from checks.core.meters.health import state_of
-from checks.core.nodes import ByModel
-from checks.core.placement import Models, Placement, cpus_of_devices, models_of_this_system, one_process
+from checks.core.nodes import ByModel, Models, models_of_this_system
+from checks.core.placement import Placement, cpus_of_devices, one_process
+from checks.core.reading.health import state_of
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import Metric, NotMeasured, OutputRow, by_trial, series_of
 from plumbline.machine.vendors import AMD, INTEL, NVIDIA

@@ -13,8 +13,8 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
-from checks.core.nodes import OnNodes
-from checks.core.placement import OSU_MODELS, Placement, cpus_of_devices, models_for
+from checks.core.nodes import OSU_MODELS, OnNodes, models_for
+from checks.core.placement import Placement, cpus_of_devices
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import Metric, Run, by_trial, series_of
 from checks.core.topology import gpu_pairs, node_counts, on_this_system

@@ -13,7 +13,8 @@ from cheats import compiled
 from reading import faults_of_ranks
 from scratch import ROOT
 
-from checks.core.placement import UNBOUND, Placement, granted
+from checks.core.placement import UNBOUND, Placement
+from checks.core.reading.binding import granted
 from checks.core.reading.watched import parse_cpu_list
 
 RANK = ROOT / 'checks/core/job/parts/rank.sh'

@@ -12,7 +12,7 @@ from reading import values_of
 from rows import each_row
 from scratch import OUTPUTS, ROOT
 
-from checks.core.meters.health import state_of
+from checks.core.reading.health import state_of
 
 CORAL = (OUTPUTS / 'coralgemm-2025.11-two-devices.txt').read_text()
 # as Argonne's gemm.cpp prints it, with the figures of a node that its page publishes

@@ -10,7 +10,8 @@ from reading import faults_of_ranks
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.placement import Granted, Placement, add_actual
+from checks.core.placement import Placement
+from checks.core.reading.binding import Granted, add_actual
 from checks.core.reading.watched import cpu_list, parse, parse_cpu_list
 
 SECOND = 1_000_000_000  # of the times in nanoseconds

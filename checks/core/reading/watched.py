@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from checks.core.placement import Cpus, cpu_list, parse_cpu_list
+
 # Thresholds, as parts of the time between two looks in which a thread ran or waited for a CPU
 _RAN = 0.1  # below it a thread is ignored: helper threads of MPI that mostly sleep may be anywhere
 _BUSY = 0.5  # from here a thread needs a CPU of its own
@@ -26,23 +28,6 @@ _PART = 0.75  # the least part of the requested threads that must work
 _SHOWN = 3  # faults listed for a rank; further ones are counted
 _OFF = ('none', '0', 'off', 'no', 'false', 'disable', 'disabled', 'quiet,none', 'quiet', '')  # values that bind nothing
 _MARK = 'PLUMBLINE_SEES'  # in the environment of the program, but not of its wrapper
-Cpus = frozenset[int]
-
-
-def parse_cpu_list(text: str) -> Cpus:
-    """Parse the kernel's list format: ``0-3,8`` is 0, 1, 2, 3, 8; an empty text is no CPU."""
-    cpus: set[int] = set()
-    for part in filter(None, text.strip().split(',')):
-        first, _, last = part.partition('-')
-        cpus.update(range(int(first), int(last or first) + 1))
-    return frozenset(cpus)
-
-
-def cpu_list(cpus: Cpus) -> str:
-    """Return CPUs in the kernel's list format."""
-    starts = [cpu for cpu in sorted(cpus) if cpu - 1 not in cpus]
-    ends = [cpu for cpu in sorted(cpus) if cpu + 1 not in cpus]
-    return ','.join(f'{a}' if a == b else f'{a}-{b}' for a, b in zip(starts, ends, strict=True))
 
 
 class Thread(NamedTuple):

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from reading import run_of
 from scratch import OUTPUTS
 
 from checks.compute import hpcg_output as hpcg
@@ -61,6 +62,7 @@ def targets() -> Iterator[Target]:
     from checks.gpu import clpeak, copies
     from checks.memory import babelstream_output, likwid, likwid_base
     from checks.memory.multichase_output import LATENCY
+    from checks.storage import fio
     from checks.storage.ior import PATTERNS
 
     def target(file: str, metrics: list[Metric], faults: Callable[[str], list[str]] = lambda text: []) -> Target:
@@ -122,6 +124,9 @@ def targets() -> Iterator[Target]:
         )
         yield target(f'mdtest-{version}-files-unique', [rows], lambda text: mdtest_output.faults_of(text, 2, 1, 400, 3))
     yield target('mdtest-4.1.0-nfs', [rows], lambda text: mdtest_output.faults_of(text, 128, 1, 16384, 10))
+    for pattern in ('write', 'randread'):
+        faults = lambda text: fio.LocalDisk.sanity_faults(None, run_of(text))  # noqa: E731
+        yield target(f'fio-3.33-{pattern}', fio.metrics_of(pattern), faults)
     for model in ('cuda', 'hip'):
         where = model, 0, 0, 1
         metrics_of_model = [

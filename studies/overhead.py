@@ -47,7 +47,7 @@ import yaml  # noqa: E402
 from scratch import ScratchClone  # noqa: E402
 
 from checks.core.job.script import activation  # noqa: E402
-from checks.core.placement import granted  # noqa: E402
+from checks.core.reading.binding import granted  # noqa: E402
 from checks.memory.babelstream_base import BINDINGS  # noqa: E402
 from plumbline.machine.detect import detect_machine  # noqa: E402
 from plumbline.site.sites import Environ  # noqa: E402

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the tests of checks need to read outputs without a job."""
 
-from checks.core.placement import Placement, Request, binding_faults
+from checks.core.placement import Placement
+from checks.core.reading.binding import Request, binding_faults
 from checks.core.reading.trials import Hooks, Metric, NotMeasured, Plan, Planned, Run, add_metrics
 from plumbline.record import Record, Series
 

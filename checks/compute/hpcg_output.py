@@ -7,8 +7,12 @@ it ``  key: value``. Patterns include the end of the line, so that a number cut 
 
 import math
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
+from checks.core.reading import saved
 from checks.core.reading.trials import Metric
+from plumbline.measurement import Measurement
 
 NUMBER = r'([0-9.eE+-]+)'
 FINAL = '(?:_+ )?Final Summary(?: _+)?'
@@ -120,3 +124,24 @@ def faults_of(output: str, grid: tuple[int, int, int], ranks: int, threads: int)
     if not number(*iterations) >= least > 0:
         faults.append(f'{iterations[1]} is {found(*iterations)}, expected at least the {least} of the reference')
     return faults
+
+
+def read_saved(path: Path) -> Iterator[Measurement | str]:
+    """Yield the rating and the modelled bandwidths of a saved file; one that HPCG calls invalid has failed."""
+    begin = saved.begins(r'^Machine Summary(?:::Distributed Processes=|: *\n)')
+    yield from saved.results_of(path, begin, 'Machine Summary::Distributed Processes=2', _run)
+
+
+def _run(part: saved.Part) -> Iterator[saved.Result]:
+    def stated(section: str, key: str) -> int:
+        return int(part.stated(f'{key} of {section}', figure(section, key, '([0-9]{1,18})')))
+
+    ranks, threads = (stated('Machine Summary', key) for key in ('Distributed Processes', 'Threads per processes'))
+    x, y = (stated('Local Domain Dimensions', f'n{axis}') for axis in 'xy')
+    z = stated('Linear System Information', 'Number of Equations') // max(1, ranks * x * y)  # NVIDIA's prints no nz
+    params = {'grid': f'{x}x{y}x{z}', 'ranks': ranks, 'threads': threads}
+    if is_quick(part.output):
+        params['path'] = 'quick'
+    faults = faults_of(part.output, (x, y, z), ranks, threads)
+    dates = re.findall(r'\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d', part.file)  # as 3.1 names it
+    yield saved.Result('HPCG', params, metrics_of(1, None), part.output, faults, dates=dates)

@@ -8,12 +8,14 @@ of the cycles it used.
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import fmean
+from pathlib import Path
 
 from checks.compute.hpl_input import Configuration
+from checks.core.reading import saved
 from checks.core.reading.trials import Metric, NotMeasured, OutputRow
+from plumbline.measurement import Measurement
 
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
 RESULT = re.compile(
@@ -21,6 +23,8 @@ RESULT = re.compile(
     re.ASCII,
 )
 RESIDUAL = re.compile(r'^\|\|Ax-b\|\|_oo/\(eps.*\)\*N\)= +(\S+) \.+ (PASSED|FAILED)\s*$', re.MULTILINE)
+# Where runs of a saved output begin and end
+_LINES = re.compile(r'^(?:(?P<banner>HPL\S* [\d.]+ +--)|(?P<table>T/V|W[RC]\d)|(?P<end>End of Tests))', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -33,39 +37,22 @@ class HplResult:
     line: int
 
 
-def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | None) -> list[Metric]:
-    """Return the metrics of a run on `nodes` nodes of `peak` Flop/s each, where that is known.
+def metrics_of(requested: Configuration, nodes: int, peak: float | None) -> list[Metric]:
+    """Return the metrics of a run on `nodes` nodes of `peak` Flop/s each, where that is known."""
 
-    With several configurations, all metrics but the mean are of the fastest one.
-    """
-
-    def fastest(results: list[HplResult]) -> HplResult:
-        return max(results, key=lambda result: result.gflops)
-
-    def best(results: list[HplResult]) -> float:
-        return fastest(results).gflops
-
-    def mean(results: list[HplResult]) -> float:
-        return fmean(result.gflops for result in results)
-
-    def read(of: Callable[[list[HplResult]], float], output: str) -> list[OutputRow]:
+    def read(field: str, output: str) -> list[OutputRow]:
         results = results_of(output)
-        times, rest = divmod(len(results), len(requested))
-        if not times or rest or Counter(result.configuration for result in results) != Counter(requested * times):
-            raise NotMeasured('the results are not those of the configurations in HPL.dat')
-        return [OutputRow({}, of(results), tuple(result.line for result in results))] * times
+        if not results or {result.configuration for result in results} != {requested}:
+            raise NotMeasured('the results are not those of the configuration in HPL.dat')
+        return [OutputRow({}, getattr(result, field), (result.line,)) for result in results]
 
-    def metric(name: str, unit: str, better: str, of: Callable[[list[HplResult]], float], **more) -> Metric:
-        return Metric(name, unit, better, functools.partial(read, of), **more)
-
-    bounded = 'flops_dp' if peak else None
-    rates = {'gflops': best} if len(requested) == 1 else {'gflops_best': best, 'gflops_mean': mean}
-    metrics = [metric(name, 'GFlop/s', 'higher', of, peak=bounded) for name, of in rates.items()]
+    rate, time = functools.partial(read, 'gflops'), functools.partial(read, 'seconds')
+    metrics = [Metric('gflops', 'GFlop/s', 'higher', rate, peak='flops_dp' if peak else None)]
     if nodes > 1:
-        metrics.append(metric('gflops_per_node', 'GFlop/s', 'higher', best, scale=1 / nodes, draw={'ideal': 'none'}))
-    metrics.append(metric('time', 's', 'lower', lambda results: fastest(results).seconds))
+        metrics.append(Metric('gflops_per_node', 'GFlop/s', 'higher', rate, scale=1 / nodes, draw={'ideal': 'none'}))
+    metrics.append(Metric('time', 's', 'lower', time))
     if peak:
-        metrics.append(metric('peak_fraction', '1', 'higher', best, scale=1e9 / (peak * nodes)))
+        metrics.append(Metric('peak_fraction', '1', 'higher', rate, scale=1e9 / (peak * nodes)))
     return metrics
 
 
@@ -123,3 +110,36 @@ def miscounts(output: str, requested: tuple[Configuration, ...], passed: int) ->
 
 def in_words(configurations: Counter[Configuration]) -> str:
     return ', '.join('N={} NB={} P={} Q={}'.format(*which) for which in configurations) or 'nothing'
+
+
+def read_saved(path: Path) -> Iterator[Measurement | str]:
+    """Yield rate and time of each solved system; those of a run fail if a residual FAILED or a test is missing."""
+    yield from saved.results_of(path, _begins, 'WR11C2R4  2000  192  1  2  0.44  1.2001e+01', _run)
+
+
+def _begins(text: str) -> list[int]:
+    """Return where runs begin: with their banners, which a vendor may precede with its own, else with a table."""
+    begins, before = [], 'end'
+    for match in _LINES.finditer(text):
+        kind = match.lastgroup or ''
+        if kind != 'end' and (before == 'end' or (kind == 'banner' and before == 'table')):
+            begins.append(match.start())
+        before = kind
+    return begins
+
+
+def _run(part: saved.Part) -> Iterator[saved.Result]:
+    output, lines = part.output, part.output.split('\n')
+    results = results_of(output)
+    faults = errors_of(output) or faults_of(output, tuple(result.configuration for result in results))
+    dates = re.findall(r'^HPL_pdgesv\(\) start time +(.*\S)', output, re.MULTILINE)
+    for result in results:
+        solved = dict(zip(('n', 'nb', 'p', 'q'), result.configuration, strict=True))
+        row = lines[result.line - 1]
+        metrics = metrics_of(result.configuration, 1, None)
+        of_row = solved | {'variant': row.split()[0]}
+        yield saved.Result('HPL', of_row, metrics, output, faults, dates=dates, numbers=f'{row}\n')
+    if not results:
+        asked = dict(re.findall(r'^(N|NB|P|Q) +: +([0-9]+) *$', output, re.MULTILINE))
+        params = {name.lower(): number for name, number in asked.items()}
+        yield saved.Result('HPL', params, metrics_of((0, 0, 0, 0), 1, None), output, faults, dates=dates)

@@ -23,8 +23,9 @@ from checks.core.job import again, node_sweep
 from checks.core.job.assembly import Assembled
 from checks.core.job.spec import Execution
 from checks.core.meters.energy import Metering, metering_of
-from checks.core.placement import Placement, Request, nodes_of
+from checks.core.placement import Placement
 from checks.core.reading import causes
+from checks.core.reading.binding import Request, nodes_of
 from checks.core.reading.causes import Ending
 from checks.core.reading.trials import Hooks, Metric, Plan, Planned, add_metrics, read_trials
 from checks.core.report import RecordOf

@@ -1,11 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the checks on 1, 2, 4, ... nodes share, and those of several programming models."""
 
+from collections.abc import Mapping
+
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from checks.core.placement import Models, models_for
-from checks.core.topology import Topology
+from checks.core.topology import Topology, features_of_this_system, on_this_system
+from plumbline.machine.vendors import AMD, NVIDIA
+
+# Programming model -> (feature of the stack, program, beginning of the architectures that it is for: `Vendor.arch`,
+# ``opencl`` or nothing)
+Models = Mapping[str, tuple[str, str, str]]
+# Builds of OSU Micro-Benchmarks for buffers of GPUs, by the names of its option -d
+OSU_MODELS: Models = {'cuda': ('osu-cuda', '', NVIDIA.arch), 'rocm': ('osu-rocm', '', AMD.arch)}
+
+
+def models_for(topology: Topology, models: Models) -> list[str]:
+    """Return those of `models` that the devices of a node can run; any OpenCL device has the architecture opencl."""
+    archs = {arch for arch in topology.gpus if arch} | ({'opencl'} if topology.opencl_devices else set())
+    return [model for model, (*_, prefix) in models.items() if any(arch.startswith(prefix) for arch in archs)]
+
+
+def models_of_this_system(models: Models) -> list[str | None]:
+    """Return those of `models` that a partition can run and a stack offers, as values of a parameter."""
+    offered = {model: row for model, row in models.items() if row[0] in features_of_this_system()}
+    return on_this_system(lambda topology: models_for(topology, offered))
+
+
+def devices_of_this_system() -> list[int | None]:
+    """Return the numbers of the GPUs, or of other OpenCL devices, of a node, as values of a parameter."""
+    return on_this_system(lambda topology: range(max(len(topology.gpus), topology.opencl_devices)))
 
 
 class OnNodes(rfm.RegressionTestPlugin):

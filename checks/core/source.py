@@ -19,11 +19,11 @@ def digest(check: type) -> str:
     """
     files = sorted({Path(inspect.getfile(base)).resolve() for base in check.__mro__ if base is not object})
     own = [path for path in files if _CORE.parent in path.parents and _CORE not in path.parents]
-    return hashlib.sha256('\n'.join(map(_code, own)).encode()).hexdigest()[:12]
+    return hashlib.sha256('\n'.join(map(code_of, own)).encode()).hexdigest()[:12]
 
 
 @functools.cache
-def _code(path: Path) -> str:
+def code_of(path: Path) -> str:
     # lines, not ast.dump: its text differs between versions of Python
     source = path.read_text(encoding='utf-8')
     prose = {

@@ -218,13 +218,13 @@ def topology_of(site: str, partition: str) -> Topology:
         nic_numa_ids=tuple(described.entry.get('nic_numa_domains', ())),
         file_systems=described.file_systems,
         expects=described.expects,
-        power_caps=_caps_of(described.power_cap),
+        power_caps=caps_of(described.power_cap),
         from_reframe=load_site(site).from_reframe,
         **fields,
     )
 
 
-def _caps_of(stated: Mapping[str, Any]) -> tuple[int, ...]:
+def caps_of(stated: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the power caps to measure, in W: those of site.yaml and the usual one, with which 002 compares."""
     watts = [round(in_base_unit(cap)) for cap in stated.get('caps', ())]
     return tuple(dict.fromkeys([*watts, round(in_base_unit(stated['normal']))])) if watts else ()

@@ -16,8 +16,8 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import SanityError
 
 from checks.core.benchmark import Benchmark
-from checks.core.nodes import ByModel
-from checks.core.placement import Models, devices_of_this_system, models_of_this_system, one_process
+from checks.core.nodes import ByModel, Models, devices_of_this_system, models_of_this_system
+from checks.core.placement import one_process
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
 from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.gpu import comm_scope_output as scope
@@ -58,8 +58,6 @@ class CommScope(ByModel, Benchmark):
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     #: Seconds of all iterations of a benchmark. Google Benchmark's default, which 003 used, is 0.5.
     min_time = variable(float, value=0.05)
-    #: Repetitions of each benchmark in a trial, whose mean is the value.
-    repetitions = variable(int, value=1, loggable=True)
     #: Whether it may run as root: upstream's program then turns the CPUs' turbo off, and leaves it off if killed.
     as_root = variable(typ.Bool, value=False)
     output = 'benchmarks.json'
@@ -80,10 +78,10 @@ class CommScope(ByModel, Benchmark):
         Copies reset their devices before each round, which takes about a second.
         """
         self.placement = one_process(self.topology, range(len(self.topology.gpus)))
-        self.metrics = [scope.reading(metric, name, self.repetitions) for name, metric in metrics.items()] + [*derived]
+        self.metrics = [scope.reading(metric, name) for name, metric in metrics.items()] + [*derived]
         self.names = [*metrics]
-        self.executable_opts = scope.options_of(self.names, self.min_time, self.repetitions)
-        self.trial_time_limit = 60 + 15 * len(self.names) * self.repetitions
+        self.executable_opts = scope.options_of(self.names, self.min_time)
+        self.trial_time_limit = 60 + 15 * len(self.names)
 
     def sanity_faults(self, run):
         return scope.faults_of(run.output, self.names)
@@ -182,16 +180,13 @@ class CommScopeDevicePair(CommScope):
     """Copies from one device to another, each pair a series; `latency` and `bandwidth` are the mean of the pairs.
 
     As in 003, CUDA copies without peer access and hence through the host (CUDA C++ Programming Guide, Peer-to-Peer
-    Memory Copy): that bandwidth is not the link's. `peer_access` also measures the link; it is off because it fails
-    for devices that cannot reach each other, which no site states. HIP has one benchmark for both.
+    Memory Copy): that bandwidth is not the link's, which `DeviceCopies` measures.
     """
 
     descr = 'Copies between two devices'
     dims = {'pair': Dim('pair')}
     link_class = parameter(on_this_system(lambda topology: topology.link_classes), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
-    #: Whether to measure CUDA's copies with peer access as well.
-    peer_access = variable(typ.Bool, value=False)
 
     def supports(self, topology):
         return super().supports(topology) and bool(gpu_pairs(topology, self.link_class, self.pairs))
@@ -202,20 +197,14 @@ class CommScopeDevicePair(CommScope):
 
     @run_after('setup')
     def choose_benchmarks(self):
-        metrics, derived, ways = {}, [], {'': self.copy}
-        if self.peer_access and self.model == 'cuda':
-            ways['peer_'] = scope.device_to_peer
-        for way, benchmark in ways.items():
-            means = [(replace(metric, name=f'{way}{metric.name}'), size) for metric, size in COPIES]
-            derived += [mean_of_pairs for mean_of_pairs, _ in means]
-            for pair in gpu_pairs(self.topology, self.link_class, self.pairs):
-                for mean_of_pairs, size in means:
-                    metrics[benchmark(*pair, size)] = replace(mean_of_pairs, dims={'pair': '{}-{}'.format(*pair)})
-        self.run_benchmarks(metrics, derived)
-
-    def copy(self, source: int, target: int, size: int) -> str:
-        numa = numa_ids(self.topology, source)[0]
-        return scope.device_to_device(self.model, numa, source, target, size)
+        metrics = {
+            scope.device_to_device(self.model, numa_ids(self.topology, a)[0], a, b, size): replace(
+                metric, dims={'pair': f'{a}-{b}'}
+            )
+            for a, b in gpu_pairs(self.topology, self.link_class, self.pairs)
+            for metric, size in COPIES
+        }
+        self.run_benchmarks(metrics, [metric for metric, _ in COPIES])
 
     def peak_of(self, metric):
         return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from statistics import fmean
 from typing import Any
 
 from checks.core.reading.trials import Metric, NotMeasured, OutputRow
@@ -53,36 +52,31 @@ def device_to_device(model: str, numa: int, source: int, target: int, size: int)
     return f'Comm_{model}MemcpyAsync_GPUToGPU/{ids}/{_size(size)}'
 
 
-def device_to_peer(source: int, target: int, size: int) -> str:
-    """Return the name of CUDA's copy with peer access, for devices that reach each other's memory."""
-    return f'Comm_cudaMemcpyAsync_GPUToGPUPeer/{source}/{target}/{_size(size)}'
-
-
 def _size(size: int) -> str:
     return f'log2(N):{size.bit_length() - 1}/manual_time'
 
 
-def options_of(names: list[str], seconds: float, repetitions: int = 1) -> list[str]:
-    """Return the options that run exactly these benchmarks, each `repetitions` times for `seconds`."""
+def options_of(names: list[str], seconds: float) -> list[str]:
+    """Return the options that run exactly these benchmarks, each for `seconds`."""
     families: dict[str, list[str]] = {}
     for name in names:
         family, _, rest = name.partition('/')
         families.setdefault(family, []).append(re.escape(rest))
     filters = '|'.join(f'^{family}/({"|".join(rests)})$' for family, rests in families.items())
     return [
-        f'--benchmark_filter={filters}', f'--benchmark_min_time={seconds}', f'--benchmark_repetitions={repetitions}',
-        '--benchmark_out=benchmarks.json', '--benchmark_out_format=json',
+        f'--benchmark_filter={filters}', f'--benchmark_min_time={seconds}', '--benchmark_out=benchmarks.json',
+        '--benchmark_out_format=json',
     ]  # fmt: skip
 
 
 # The numbers
 
 
-def reading(metric: Metric, name: str, repetitions: int = 1) -> Metric:
+def reading(metric: Metric, name: str) -> Metric:
     """Return the metric with a reader of the benchmark `name`: its mean time or, in a unit of rate, bytes by time."""
 
     def read(output: str) -> Iterator[OutputRow]:
-        seconds = fmean(seconds_of(output, name, repetitions))
+        seconds = seconds_of(output, name)
         rate = metric.unit.endswith('/s')
         yield OutputRow({}, (bytes_of(name) / seconds if rate else seconds) / UNITS[metric.unit])
 
@@ -95,19 +89,12 @@ def bytes_of(name: str) -> int:
     return 2 ** int(size[1]) if size else 0
 
 
-def seconds_of(output: str, name: str, repetitions: int = 1) -> list[float]:
-    """Return the seconds of an iteration in each repetition. Raises NotMeasured."""
-    # repetitions, and their mean, median and deviation, have the same run_name
+def seconds_of(output: str, name: str) -> float:
+    """Return the seconds of an iteration of a benchmark. Raises NotMeasured."""
     entries = [entry for entry in _entries(output) if entry.get('run_name') == name]
-    if repetitions > 1:
-        entries = [entry for entry in entries if entry.get('run_type') != 'aggregate']
-    if len(entries) != repetitions:
-        raise NotMeasured(f'{name} is there {len(entries)} times, expected {repetitions}')
-    return [_seconds(name, entry) for entry in entries]
-
-
-def _seconds(name: str, entry: dict[str, Any]) -> float:
-    """Return the seconds of an iteration. Raises NotMeasured."""
+    if len(entries) != 1:
+        raise NotMeasured(f'{name} is there {len(entries)} times, expected 1')
+    (entry,) = entries
     for sign, words in (('error_occurred', 'error_message'), ('skipped', 'skip_message')):
         if entry.get(sign):
             raise NotMeasured(f'{name} did not run: {entry.get(words) or "no reason given"}')

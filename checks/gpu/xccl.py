@@ -6,8 +6,8 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
-from checks.core.nodes import OnNodes
-from checks.core.placement import Models, Placement, cpus_of_devices, models_for
+from checks.core.nodes import Models, OnNodes, models_for
+from checks.core.placement import Placement, cpus_of_devices
 from checks.core.reading.outputs import text_of
 from checks.core.reading.transport import sent_of
 from checks.core.topology import node_counts

@@ -54,15 +54,13 @@ _PROTOCOLS = ('LL', 'LL128', 'SIMPLE')
 
 
 class SizeRow(NamedTuple):
-    """The row of one size: bytes as printed, seconds, printed rates in GB/s, wrong elements both ways, line number.
+    """The row of one size: bytes as printed, seconds, wrong elements both ways, line number.
 
     `asked`: the size that was asked for: if the ranks do not divide it, a test takes less. `kind`: type and operation.
     """
 
     size: int
     seconds: float
-    algorithm: float
-    bus: float
     wrong: tuple[str, str]
     line: int
     asked: int
@@ -87,12 +85,10 @@ def rows_of(output: str, sizes: Sequence[int] = ()) -> list[SizeRow]:
         return next((each for each in sizes if each >= size), size)
 
     def row_of(line: int, fields: re.Match[str]) -> SizeRow:
-        size, (time, algorithm, bus) = int(fields[1]), map(float, fields.group(4, 5, 6))
+        size, time, algorithm = int(fields[1]), float(fields[4]), float(fields[5])
         if 'e' in fields[4]:  # two digits are left of a long time: the rate has more
             time = size / algorithm / 1e3 if algorithm else 0.0
-        return SizeRow(
-            size, time / 1e6, algorithm, bus, (fields[7], fields[11]), line, asked(size), (fields[2], fields[3])
-        )
+        return SizeRow(size, time / 1e6, (fields[7], fields[11]), line, asked(size), (fields[2], fields[3]))
 
     lines = enumerate(output.split('\n')[:-1], start=1)
     return [row_of(line, fields) for line, text in lines if (fields := _ROW.fullmatch(text))]

@@ -148,13 +148,13 @@ def suspects(meetings: Sequence[Meeting], places: Places, tolerance: float, rail
     return named
 
 
-def _level(values: Sequence[float]) -> float:
+def level_of(values: Sequence[float]) -> float:
     """Return the median of the healthy values, which are those near the upper fifth; a fifth must be healthy."""
     upper = sorted(values)[-1 - len(values) // 5] if values else 0.0
     return median([value for value in values if value >= 0.9 * upper] or [0.0])
 
 
-def _least(values: Sequence[float], level: float, tolerance: float) -> float:
+def least_of(values: Sequence[float], level: float, tolerance: float) -> float:
     """Return the least value that is not slow; the noise is taken from the values above the level."""
     above = [math.log(value / level) for value in values if level and value >= level]
     noise = 1.4826 * median(above) if above else 0.0
@@ -173,8 +173,8 @@ def _expected(
         values[kinds[meeting.pair]].append(meeting.value)
     every = [meeting.value for meeting in meetings]
     alike = {kind: of_kind if len(of_kind) >= _FEW else every for kind, of_kind in values.items()}
-    levels = {kind: _level(of_kind) for kind, of_kind in alike.items()}
-    least = {kind: _least(of_kind, levels[kind], tolerance) for kind, of_kind in alike.items()}
+    levels = {kind: level_of(of_kind) for kind, of_kind in alike.items()}
+    least = {kind: least_of(of_kind, levels[kind], tolerance) for kind, of_kind in alike.items()}
     return {meeting: levels[kinds[meeting.pair]] for meeting in meetings}, {
         meeting: least[kinds[meeting.pair]] for meeting in meetings
     }
@@ -241,10 +241,10 @@ def confirmed(meetings: Sequence[Meeting], places: Places, tolerance: float, rai
     return [one for one in suspects(meetings, places, tolerance, rails) if one.kind != 'pair' or met[one.nodes] > 1]
 
 
-def _low(values: Mapping[str, float], tolerance: float) -> list[Named]:
+def low_within(values: Mapping[str, float], tolerance: float) -> list[Named]:
     """Return the nodes whose loopback is below that of the others by more than `tolerance` and more than noise."""
-    level = _level(list(values.values()))
-    least = _least(list(values.values()), level, tolerance)
+    level = level_of(list(values.values()))
+    least = least_of(list(values.values()), level, tolerance)
     named = []
     for node, value in values.items():
         if value < least or not value:
@@ -317,13 +317,13 @@ def climb(
     loopback: dict[str, float] = {}
     for _ in range(1 + AGAIN):
         for node, value in machine.loopback(
-            [suspect.nodes[0] for suspect in _low(loopback, tolerance)] or remaining
+            [suspect.nodes[0] for suspect in low_within(loopback, tolerance)] or remaining
         ).items():
             loopback[node] = max(value, loopback.get(node, 0.0))
             tell('loopback', node, f'{value:.2f}')
-        if not _low(loopback, tolerance):
+        if not low_within(loopback, tolerance):
             break
-    named += _low(loopback, tolerance)
+    named += low_within(loopback, tolerance)
     remaining = _without(remaining, named)
     meetings: list[Meeting] = []
 

@@ -7,15 +7,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.job.spec import Execution
-from checks.core.nodes import ByModel
-from checks.core.placement import (
-    Models,
-    Placement,
-    devices_of_this_system,
-    models_for,
-    models_of_this_system,
-    one_process,
-)
+from checks.core.nodes import ByModel, Models, devices_of_this_system, models_for, models_of_this_system
+from checks.core.placement import Placement, one_process
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
 from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth

@@ -7,8 +7,12 @@ names: twice the array for copy, mul and dot, three times for add and triad, no 
 """
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
+from checks.core.reading import saved
 from checks.core.reading.trials import Metric
+from plumbline.measurement import Measurement
 
 KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')
 _NAME = rf'^(?P<kernel>{"|".join(map(str.title, KERNELS))})'
@@ -41,3 +45,24 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
     )
     faults = [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
     return faults or broken_rows(output)
+
+
+def read_saved(path: Path) -> Iterator[Measurement | str]:
+    """Yield the rate of each kernel; all count as failed if the program says that its validation failed."""
+    begin = saved.begins(r'^(?:BabelStream *\n(?:Version: .*\n)?)?Implementation: ')
+    yield from saved.results_of(path, begin, 'Implementation: OpenMP', _run)
+
+
+def _run(part: saved.Part) -> Iterator[saved.Result]:
+    megabytes = part.stated('the size of an array', r'^Array size: ([0-9]{1,12}\.[0-9]) MB')
+    part.stated('its repetitions', r'^Running .*\b([0-9]{1,9}) times')
+    params = {
+        'implementation': part.stated('the implementation', r'^Implementation: (.*\S) *$'),
+        'precision': part.stated('the precision', r'^Precision: (double|float) *$'), 'array_mb': megabytes,
+    }  # fmt: skip
+    faults = [f'the program says: {line}' for line in re.findall(r'^Validation failed.*', part.output, re.MULTILINE)]
+    pattern, fault = HEADER
+    faults += [fault] * (len(re.findall(pattern, part.output, re.MULTILINE)) != 1)
+    faults += broken_rows(part.output)
+    header = part.output.partition('\nFunction')[0]
+    yield saved.Result('BabelStream', params, [bandwidth()], part.output, faults, header)

@@ -13,20 +13,35 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
-from checks.core.nodes import OnNodes
-from checks.core.placement import OSU_MODELS, Placement, cpus_of_devices, models_for
+from checks.core.nodes import OSU_MODELS, OnNodes, models_for
+from checks.core.placement import Placement, cpus_of_devices
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import Metric, Run, by_trial, series_of
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
 from checks.mpi import osu_output as osu
-from checks.mpi.osu_staging import WORDS, fault_of, staging_of
 from plumbline.record import Dim
+from plumbline.site.mpi import FAMILIES
 
 # Memory of the two ranks, by OSU's letters. Host: near the cores of the first device. Managed: CUDA's unified memory,
 # at first on the device.
 BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
 HOST = 'host_buffers'  # the run whose times show whether MPI stages the buffers of GPUs
 BETWEEN_NODES = {'device-device': ('D', 'D'), 'host-host': ('H', 'H')}
+TWO_COPIES = 8.0  # us: of a short message from a GPU to its host, and from a host to its GPU (003, Table 7)
+STAGING = {True: 'staged through the host', False: 'direct', None: 'not decided: the path has no peak, or a low one'}
+
+
+def is_staged(device: float, host: float, direct: float | None = None) -> bool | None:
+    """Return whether MPI staged a message between two GPUs through the host; None if the times do not show it.
+
+    Of one message, in us: `device` between the GPUs; `host` between the memories of their hosts, by the same ranks;
+    `direct` at the peak of the path of two GPUs of a node, inf where it has none; None for two nodes. A staged message
+    includes the message between the hosts, so it is not faster. Within a node this is conclusive if the path is at
+    least twice as fast as the host's. Between nodes both cross the network, and staging adds two copies.
+    """
+    if direct is None:
+        return device > 2 * host and device - host > TWO_COPIES
+    return device >= host if host > 2 * direct else None
 
 
 class OsuOnDevices(Benchmark):
@@ -39,7 +54,7 @@ class OsuOnDevices(Benchmark):
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
     memory_of_ranks: tuple[str, ...] = ()  # by OSU's letters
-    #: (run, message in bytes, direct time) that is compared with the run of host buffers; see `osu_staging`.
+    #: (run, message in bytes, direct time) that is compared with the run of host buffers; see `is_staged`.
     staging: tuple[str, int, float | None]
 
     @run_after('setup')
@@ -58,7 +73,7 @@ class OsuOnDevices(Benchmark):
         self.trial_time_limit = 60 * len(self.runs)
 
     def compare_with_host(self, size: int, direct: float | None = None):
-        """Add a short run of the first pair with buffers of the host. `direct`: see :func:`osu_staging.is_staged`."""
+        """Add a short run of the first pair with buffers of the host. `direct`: see :func:`is_staged`."""
         first = next(iter(self.runs))
         self.staging = first, size, direct
         options = ['-m', f'{size}:{size}', '-d', self.gpu, 'H', 'H']
@@ -68,11 +83,17 @@ class OsuOnDevices(Benchmark):
     def staged(self, run: Run) -> list[str]:
         """Return a sentence if GPU buffers were staged through the host; `run`: the run with host buffers."""
         run_name, size, direct = self.staging
-        on_devices = text_of(run.folder.with_name(run_name) / 'stdout')
-        staged, times = staging_of(self.programs[0], on_devices, run.output, size, direct)
-        if times:  # a missing row is reported elsewhere
-            run.provenance['gpu_buffers'] = f'{WORDS[staged]}: {times}'
-        return [fault_of(run_name, times, self.stack.mpi)] * bool(staged)
+        outputs = text_of(run.folder.with_name(run_name) / 'stdout'), run.output
+        device, host = (osu.time_of(self.programs[0], output, size) for output in outputs)
+        if device is None or host is None:
+            return []  # a missing row is reported elsewhere
+        staged = is_staged(device, host, direct)
+        times = f'{size} bytes take {device:.1f} us between the GPUs and {host:.1f} us between the hosts'
+        run.provenance['gpu_buffers'] = f'{STAGING[staged]}: {times}'
+        family = self.stack.mpi
+        needs = (family and FAMILIES[family].needs) or 'state mpi of the environment in site.yaml'
+        where = f'in {run_name} {times}; {family or "this MPI"} needs {needs}'
+        return [f'MPI stages buffers of GPUs through the host: {where}'] * bool(staged)
 
     def sanity_faults(self, run):
         run.provenance['osu_version'] = osu.version_of(run.output)

@@ -10,6 +10,14 @@ from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Metric
 from checks.core.topology import features_of_this_system, on_this_system
+from checks.storage.ior_output import (
+    BANDWIDTH,
+    OPERATIONS,
+    Requested,
+    answered_by_a_cache,
+    faults_of,
+    spread_of,
+)  # fmt: skip
 from checks.storage.storage import (
     CLIENT_COUNTS,
     FILE_SYSTEMS,
@@ -20,14 +28,6 @@ from checks.storage.storage import (
     mapped,
     rank_counts,
 )
-from checks.storage.storage_output import (
-    BANDWIDTH,
-    OPERATIONS,
-    Requested,
-    answered_by_a_cache,
-    ior_faults,
-    ior_spread,
-)  # fmt: skip
 from plumbline.record import Dim
 
 
@@ -122,9 +122,9 @@ class IORBenchmark(StorageBenchmark):
         self.estimate(moved / (self.num_nodes * SLOW_NODE))
 
     def sanity_faults(self, run):
-        faults = ior_faults(run.output, self.requested[run.name])
+        faults = faults_of(run.output, self.requested[run.name])
         if not faults:
-            spreads = (run.provenance.get(run.name), ior_spread(run.output))
+            spreads = (run.provenance.get(run.name), spread_of(run.output))
             run.provenance[run.name] = '; '.join(filter(None, spreads))
         return faults
 

@@ -10,8 +10,8 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Metric
+from checks.storage import mdtest_output as output_of
 from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
-from checks.storage.storage_output import mdtest_faults, mdtest_rows
 from plumbline.record import Dim
 
 FILES = ('File', ('creation', 'stat', 'read', 'removal'))
@@ -63,7 +63,7 @@ class MdtestBenchmark(StorageBenchmark):
             words = f'{WORKLOADS[name].options} -n {items_of_rank} -i {self.iterations} -N {stride} -d'
             self.runs[name] = Execution([*words.split(), in_job_directory(name)])
             item, operations = WORKLOADS[name].rows
-            rows, dims, expected = mdtest_rows(item, operations), {'place': name}, {'operation': operations}
+            rows, dims, expected = output_of.rows_of(item, operations), {'place': name}, {'operation': operations}
             self.metrics += [
                 Metric(metric, 'ops/s', 'higher', rows, dims, expected, per=per, run=name, draw=draw)
                 for metric, per, draw in (
@@ -76,7 +76,7 @@ class MdtestBenchmark(StorageBenchmark):
         self.estimate(operations / (SLOW * self.ranks))
 
     def sanity_faults(self, run):
-        return mdtest_faults(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
+        return output_of.faults_of(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
 
 
 @rfm.simple_test

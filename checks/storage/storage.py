@@ -17,7 +17,7 @@ from checks.core.job.script import ShellText
 from checks.core.placement import Placement, ranks_with_threads
 from checks.core.reading.outputs import text_of
 from checks.core.topology import Topology, node_counts, on_this_system
-from checks.storage.storage_output import complaint_of
+from checks.storage.ior_output import complaint_of
 from plumbline.paths import results_directory
 from plumbline.site.sites import FileSystem
 

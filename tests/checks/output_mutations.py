@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from reading import run_of
 from scratch import OUTPUTS
 
 from checks.compute import hpcg_output as hpcg
@@ -26,7 +27,7 @@ from checks.core.reading.trials import Metric
 from checks.gpu import comm_scope_output as scope
 from checks.gpu import xccl_output as xccl
 from checks.mpi import osu_output as osu
-from checks.storage import storage_output as storage
+from checks.storage import ior_output, mdtest_output
 
 MIB = 2**20
 WORDS = (
@@ -61,6 +62,7 @@ def targets() -> Iterator[Target]:
     from checks.gpu import clpeak, copies
     from checks.memory import babelstream_output, likwid, likwid_base
     from checks.memory.multichase_output import LATENCY
+    from checks.storage import fio
     from checks.storage.ior import PATTERNS
 
     def target(file: str, metrics: list[Metric], faults: Callable[[str], list[str]] = lambda text: []) -> Target:
@@ -68,13 +70,9 @@ def targets() -> Iterator[Target]:
         return Target(file, text, metrics, faults)
 
     yield target('hpcc-1.5.0', hpcc.METRICS, lambda text: hpcc.faults_of(text, 10176))
-    eight = tuple((n, nb, 1, 2) for n in (2304, 4608) for nb in (96, 192) for _ in range(2))
-    for file, solved in (
-        ('hpl-2.3', ((2000, 192, 1, 2),)),
-        ('hpl-2.3-eight-configurations', eight),
-        ('hpl-intel-2019', ((204288, 384, 2, 2),)),
-    ):
-        yield target(file, hpl.metrics_of(solved, 1, None), lambda text, solved=solved: hpl.faults_of(text, solved))
+    for file, solved in (('hpl-2.3', (2000, 192, 1, 2)), ('hpl-intel-2019', (204288, 384, 2, 2))):
+        faults = lambda text, solved=solved: hpl.faults_of(text, (solved,))  # noqa: E731
+        yield target(file, hpl.metrics_of(solved, 1, None), faults)
     for file, asked in (('3.1', (2, 1)), ('3.1-threads', (1, 2)), ('3.0', (2, 1))):
         faults = lambda text, asked=asked: hpcg.faults_of(text, (32, 32, 32), *asked)  # noqa: E731
         yield target(f'hpcg-{file}', hpcg.metrics_of(1, None), faults)
@@ -111,15 +109,20 @@ def targets() -> Iterator[Target]:
     )
     rate = Metric('bandwidth', 'GB/s', 'higher', copies.rates_of, {}, {'transfer': ['d0-g0']})
     yield target('transferbench-host-to-gpu', [rate], lambda text: copies.faults_of(text, 1, 1024))
-    write = storage.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
+    write = ior_output.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
     for version in ('3.3.0', '4.0.0'):
         for operation, asked in (('write', write), ('read', write._replace(operation='read', repetitions=1))):
-            faults = lambda text, asked=asked: storage.ior_faults(text, asked)  # noqa: E731
+            faults = lambda text, asked=asked: ior_output.faults_of(text, asked)  # noqa: E731
             yield target(f'ior-{version}-json-{operation}', [PATTERNS['easy_1m'].metric('run', {})], faults)
         operations = ('creation', 'stat', 'read', 'removal')
-        rows = Metric('rate', 'ops/s', 'higher', storage.mdtest_rows('File', operations), {}, {'operation': operations})
-        yield target(f'mdtest-{version}-files-unique', [rows], lambda text: storage.mdtest_faults(text, 2, 1, 400, 3))
-    yield target('mdtest-4.1.0-nfs', [rows], lambda text: storage.mdtest_faults(text, 128, 1, 16384, 10))
+        rows = Metric(
+            'rate', 'ops/s', 'higher', mdtest_output.rows_of('File', operations), {}, {'operation': operations}
+        )
+        yield target(f'mdtest-{version}-files-unique', [rows], lambda text: mdtest_output.faults_of(text, 2, 1, 400, 3))
+    yield target('mdtest-4.1.0-nfs', [rows], lambda text: mdtest_output.faults_of(text, 128, 1, 16384, 10))
+    for pattern in ('write', 'randread'):
+        faults = lambda text: fio.LocalDisk.sanity_faults(None, run_of(text))  # noqa: E731
+        yield target(f'fio-3.33-{pattern}', fio.metrics_of(pattern), faults)
     for model in ('cuda', 'hip'):
         where = model, 0, 0, 1
         metrics_of_model = [

@@ -5,8 +5,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reading import run_of, values_of
 from scratch import OUTPUTS
 
@@ -103,29 +101,6 @@ def test_a_failed_validation_on_stderr_is_a_fault(stream, recorded):
 def test_without_any_one_line_it_is_no_measurement(stream, line):
     with pytest.raises(NotMeasured):
         rates(stream, WHOLE.replace(line, ''))
-
-
-@given(st.integers(0, len(WHOLE) - 1))
-def test_a_truncated_output_gives_the_right_rates_or_none(stream, end):
-    cut = WHOLE[:end]
-    try:
-        found = rates(stream, cut)
-    except NotMeasured:
-        return
-    # only what follows the last line may be missing
-    assert found == pytest.approx(RATES) or stream.faults_of(cut, ELEMENTS, 100)
-
-
-@given(st.sampled_from(WHOLE.splitlines()[-5:]), st.data())
-def test_a_garbled_line_gives_no_wrong_rate(stream, line, data):
-    """A character of a table's line replaced by one that no number has: locale commas, torn writes, other ranks."""
-    position = data.draw(st.integers(0, len(line.rstrip()) - 1))
-    garbled = line[:position] + data.draw(st.sampled_from(',#x')) + line[position + 1 :]
-    try:
-        found = rates(stream, WHOLE.replace(line, garbled))
-    except NotMeasured:
-        return
-    assert found == pytest.approx(RATES)  # a blank between two columns was hit, or a time
 
 
 def test_two_outputs_in_one_are_no_measurement(stream):

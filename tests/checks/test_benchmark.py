@@ -13,7 +13,6 @@ from reading import measured, plan_of
 from reframe.core.exceptions import PerformanceError, SanityError
 from scratch import ROOT
 
-from checks.core.meters.energy import Metering
 from checks.core.reading.trials import Metric
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId
@@ -362,20 +361,20 @@ def test_what_other_nodes_and_the_settings_of_a_node_need(placed, tmp_path):
     expecting = replace(TWO, expects=(('governor', 'performance'), ('gpus', '4')))
     case = placed('HPCC', node=expecting, num_nodes=2, num_tasks=4, num_tasks_per_node=2)
     case.job.launcher.run_command = lambda job: f'launch {job.num_tasks} {job.num_tasks_per_node}'
-    case.write_tables(Metering())
+    case.write_tables('')
     assert (tmp_path / 'required.tsv').read_text() == 'governor\tperformance\ngpus\t4\n'
     assert (tmp_path / 'on_all_nodes').read_text() == (
         'srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=none --mpi=none \n'
     )
     case.partition.entry['scheduler'] = 'pbs'
-    case.write_tables(Metering())
+    case.write_tables('')
     assert (tmp_path / 'on_all_nodes').read_text() == 'launch 4 2\n'
     assert sorted(path.name for path in tmp_path.iterdir()) == ['on_all_nodes', 'required.tsv']
     for alone in ({'num_nodes': 2, 'mpi': False}, {'num_nodes': 1}):
         case = placed('HPCC', **alone)
         case._stagedir = str(tmp_path / f'{case.mpi}')
         Path(case.stagedir).mkdir()
-        case.write_tables(Metering())
+        case.write_tables('')
         assert not [*Path(case.stagedir).iterdir()]
 
 
@@ -403,7 +402,7 @@ def test_what_a_case_varies_is_in_the_report(classes):
         assert all(of.is_loggable() for of in cls.param_space.params.values()), name
     for name, logged in {
         'HPCC': {'last_run', 'num_nodes', 'trials', 'trial_seconds', 'size', 'record', 'peaks', 'time_limits'},
-        'CommScope': {'repetitions', 'model'}, 'BabelStreamHost': {'binding'}, 'IOR': {'api', 'file_system'},
+        'CommScope': {'model'}, 'BabelStreamHost': {'binding'}, 'IOR': {'api', 'file_system'},
     }.items():  # fmt: skip
         assert logged <= {one for one, _ in classes[name].loggable_attrs()}
     assert not any(one == 'variables' for cls in classes.values() for one, _ in cls.loggable_attrs())

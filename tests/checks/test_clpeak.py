@@ -2,8 +2,6 @@
 """What clpeak wrote of PoCL's devices: recorded, cut, and of a device that is not there."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reading import plan_of, values_of
 from rows import each_row
 from scratch import OUTPUTS
@@ -54,12 +52,6 @@ def test_two_platforms_with_such_a_device_are_named(clpeak):
     both = WHOLE['launch'].replace('</platform>', f'</platform>{WHOLE["launch"].replace("Portable", "Other")}')
     (fault,) = clpeak.faults_of(both, 0)
     assert 'Portable Computing Language, Other Computing Language' in fault and 'OCL_ICD_VENDORS' in fault
-
-
-@given(st.sampled_from(TESTS), st.data())
-def test_a_file_that_was_cut_anywhere_fails(clpeak, test, data):
-    text = WHOLE[test]
-    assert outcome(clpeak, test, text[: data.draw(st.integers(0, len(text) - 1))]) is None
 
 
 def test_a_number_without_a_vector_is_the_best_of_its_trial(clpeak):

@@ -2,8 +2,6 @@
 """heFFTe's outputs: recorded, cut, and of another transform than was asked for."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reading import value_of
 from rows import each_row
 from scratch import OUTPUTS
@@ -34,12 +32,6 @@ def test_a_recorded_run_has_its_rate_and_no_fault(fft):
 def test_a_wrong_output_says_why(fft, old, new, says):
     assert TEXT.count(old) == 1
     assert any(says in fault for fault in fft.faults_of(TEXT.replace(old, new), 'stock', SIZE, 2))
-
-
-@given(st.data())
-def test_an_output_that_was_cut_before_its_last_line_fails(fft, data):
-    end = TEXT.index('Max error') + len('Max error:    ')
-    assert fft.faults_of(TEXT[: data.draw(st.integers(0, end))], 'stock', SIZE, 2)
 
 
 @each_row(('ranks', 'points', 'size'), [

@@ -12,31 +12,37 @@ from reading import values_of
 from rows import each_row
 from scratch import OUTPUTS, ROOT
 
-from checks.core.meters.health import state_of
-from checks.gpu import gemm_output as gemm
+from checks.core.reading.health import state_of
 
 CORAL = (OUTPUTS / 'coralgemm-2025.11-two-devices.txt').read_text()
-(FLOPS, *_) = gemm.metrics_of('double', range(2), False)
 # as Argonne's gemm.cpp prints it, with the figures of a node that its page publishes
 ONEMKL = ''.join(
     f'{name}: {flops} GFlop/s\n'
     for name, flops in zip(
-        (*gemm.ONEMKL.values(), 'I8GEMM'),
+        ('DGEMM', 'SGEMM', 'HGEMM', 'BF16GEMM', 'TF32GEMM', 'I8GEMM'),
         (125020, 247113, '2.469e+06', '2.487e+06', '1.254e+06', '5.128e+06'),
         strict=True,
     )
 )
 
 
-def test_the_rate_of_a_device_is_the_median_of_its_second_half():
+@pytest.fixture(scope='module')
+def gemm(reframe_runtime):
+    from checks.gpu import gemm
+
+    return gemm
+
+
+def test_the_rate_of_a_device_is_the_median_of_its_second_half(gemm):
     rows = gemm.rows_of(CORAL)
     late = sorted(row[1] for row in rows[len(rows) // 2 :])
-    found = values_of(FLOPS, CORAL)
+    (flops, *_) = gemm.metrics_of('double', range(2), False)
+    found = values_of(flops, CORAL)
     assert late[0] < found['1 double'] * 1e3 < late[-1] and set(found) == {'0 double', '1 double'}
     assert gemm.coral_faults(CORAL, 2, 3) == []
 
 
-def test_of_an_odd_number_of_rows_the_one_in_the_middle_counts():
+def test_of_an_odd_number_of_rows_the_one_in_the_middle_counts(gemm):
     rows = [(100, 1), (20, 2), (40, 3)]
     output = 'devices\n' + ''.join(f' {rate}.00 {rate}.00 {seconds}.00\n' for rate, seconds in rows)
     assert [row.number for row in gemm.rates_of_devices(output)] == [30, 30]
@@ -50,7 +56,7 @@ def test_of_an_odd_number_of_rows_the_one_in_the_middle_counts():
         (' 1.00 2.00 0.50\n warming up\n 3.00 nan 0.60\n', []),
     ],
 )
-def test_the_rows_of_an_output_are_those_that_are_whole(output, rows):
+def test_the_rows_of_an_output_are_those_that_are_whole(gemm, output, rows):
     assert gemm.rows_of(output) == rows
 
 
@@ -58,24 +64,24 @@ def test_the_rows_of_an_output_are_those_that_are_whole(output, rows):
     (4, 3, 'expected the rates of 4 devices, found those of 2'),
     (2, 4, 'expected at least 4'),
 ])  # fmt: skip
-def test_another_number_of_devices_or_a_shorter_run_is_named(devices, seconds, says):
+def test_another_number_of_devices_or_a_shorter_run_is_named(gemm, devices, seconds, says):
     (fault,) = gemm.coral_faults(CORAL, devices, seconds)
     assert says in fault
 
 
 @given(st.data())
-def test_an_output_that_was_cut_anywhere_fails(data):
+def test_an_output_that_was_cut_anywhere_fails(gemm, data):
     assert gemm.coral_faults(CORAL[: data.draw(st.integers(0, len(CORAL) - 1))], 2, 3)
     assert gemm.onemkl_faults(ONEMKL[: data.draw(st.integers(0, len(ONEMKL) - 1))])
 
 
 @pytest.mark.parametrize('word', ['nan', '-1.00', '1.2.3', '1' * 5000, '\u0663.00', ''])
-def test_a_rate_that_is_none_fails(word):
+def test_a_rate_that_is_none_fails(gemm, word):
     first = CORAL.splitlines()[1].split()[0]
     assert gemm.coral_faults(CORAL.replace(first, word, 1), 2, 3)
 
 
-def test_oneMKL_prints_the_sum_of_all_ranks():
+def test_oneMKL_prints_the_sum_of_all_ranks(gemm):
     metrics = [gemm.of_onemkl(one) for one in gemm.ONEMKL]
     assert [list(values_of(metric, ONEMKL).values()) for metric in metrics] == [
         [125.02], [247.113], [2469.0], [2487.0], [1254.0],
@@ -90,12 +96,12 @@ def test_oneMKL_prints_the_sum_of_all_ranks():
     ('gfx942', False, ['double', 'single', 'half', 'bf16', 'fp8']),
     ('intel_gpu_pvc', True, ['double', 'single', 'tf32', 'half', 'bf16']),
 ])  # fmt: skip
-def test_precisions_are_those_of_the_architecture(arch, onemkl, is_):
+def test_precisions_are_those_of_the_architecture(gemm, arch, onemkl, is_):
     assert gemm.known(list(gemm.CORAL), arch, onemkl) == is_
     assert 'tf32' not in gemm.known(list(gemm.CORAL), arch, onemkl, {'tf32'})
 
 
-def test_an_option_for_each_of_the_programs_words():
+def test_an_option_for_each_of_the_programs_words(gemm):
     options = gemm.options_of('bf16', 5)
     assert options[:6] == ['R_16B', 'R_16B', 'R_32F', 'R_32F', 'OP_N', 'OP_T'] and options[13:] == ['5', 'ex']
     assert len(gemm.options_of('double', 5)) == 14  # what it asks for

@@ -12,8 +12,8 @@ from health_stand_in import CGROUP, COUNTERS, CPU, CXI, EDAC, IB, NET, OST, PCI,
 from reading import plan_of
 from rows import each_row
 
-from checks.core.meters.health import clock_steps, state_of
 from checks.core.placement import one_rank_on
+from checks.core.reading.health import clock_steps, state_of
 from checks.core.reading.outputs import CLOCKS, other_clock
 from checks.core.reading.trials import Metric, read_trials
 from plumbline.paths import ROOT

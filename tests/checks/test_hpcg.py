@@ -154,15 +154,6 @@ def test_no_line_that_says_something_can_be_lost(name):
 
 @given(names, st.data())
 @settings(max_examples=150)
-def test_a_file_that_was_cut_gives_right_numbers_or_none(name, data):
-    text = TEXTS[name]
-    cut = text[: data.draw(st.integers(0, len(text) - 1))]
-    assert values_of(cut).items() <= values_of(text).items()
-    assert not is_sound(cut, name) or cut[cut.index(' rating of') :].count('\n') >= 1
-
-
-@given(names, st.data())
-@settings(max_examples=150)
 def test_a_garbled_number_is_none(name, data):
     """One character of a figure becomes a comma, a letter, a blank or a digit of another script."""
     whole = values_of(TEXTS[name])
@@ -177,17 +168,6 @@ def test_a_garbled_number_is_none(name, data):
 @each_row('name', RUNS)
 def test_a_comma_for_the_decimal_point_is_no_number(name):
     assert values_of(re.sub(r'(\d)\.(\d)', r'\1,\2', TEXTS[name])) == {}
-
-
-@given(names, names)
-def test_two_results_in_one_file_are_none(first, second):
-    output = TEXTS[first] + TEXTS[second]
-    assert values_of(output) == {} and not is_sound(output, first)
-
-
-@given(st.text(max_size=200), names)
-def test_any_text_is_no_result(text, name):
-    assert values_of(text) == {} and faults_of(text, *RUNS[name][0])
 
 
 @given(st.floats(1, 1e9), st.integers(1, 512))

@@ -204,7 +204,7 @@ def test_a_ladder_of_so_many_nodes_ends_in_a_quarter_of_an_hour(nodes, least):
     ],
 )
 def test_the_level_of_meetings_is_the_middle_of_those_that_are_well(values, level):
-    assert judge._level(values) == level
+    assert judge.level_of(values) == level
 
 
 @each_row(
@@ -219,7 +219,7 @@ def test_the_level_of_meetings_is_the_middle_of_those_that_are_well(values, leve
 )
 def test_what_is_slow_is_below_the_tolerance_and_below_noise(values, tolerance, least):
     level = 100.0 if max(values) else 0.0
-    assert judge._least(values, level, tolerance) == pytest.approx(least, rel=1e-4)
+    assert judge.least_of(values, level, tolerance) == pytest.approx(least, rel=1e-4)
 
 
 @each_row(
@@ -383,7 +383,7 @@ def test_suspects_are_measured_again_with_partners_that_are_well():
     ],
 )
 def test_a_node_whose_loopback_is_low_is_named(values, named):
-    assert judge._low(values, 0.1) == [
+    assert judge.low_within(values, 0.1) == [
         Named('loopback', f'node {node}', (node,), f'node {node}: {said} within the node')
         for node, said in named.items()
     ]

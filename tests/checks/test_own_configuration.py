@@ -8,14 +8,12 @@ from types import SimpleNamespace
 import pytest
 from reframe.core.exceptions import SkipTestError
 from reframe.core.runtime import temp_runtime
-from scratch import ROOT
 
 from checks.core import own_configuration
 from checks.core.topology import environs_with, topology_of
 from plumbline.errors import SiteError
 from plumbline.site import sites
 
-CONFIGURATIONS = ROOT / 'tests/data/own-configurations'
 PARTITION = {'scheduler': 'slurm', 'launcher': 'srun', 'environs': ['gnu', 'other']}
 COUNTS = {'num_cpus': 8, 'num_cpus_per_core': 2, 'num_cpus_per_socket': 4, 'num_sockets': 2}
 

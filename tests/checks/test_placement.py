@@ -15,18 +15,14 @@ from rows import each_row
 from scratch import ROOT
 
 from checks.core.placement import (
-    Gpu,
-    Granted,
     Placement,
     cpus_of_devices,
-    granted,
-    nodes_of,
     one_rank_each,
     one_rank_per_core,
     parse_cpu_list,
     ranks_with_threads,
-    unlike,
 )
+from checks.core.reading.binding import Gpu, Granted, granted, nodes_of, unlike
 from checks.core.topology import Topology
 
 RANK = ROOT / 'checks/core/job/parts/rank.sh'

@@ -149,11 +149,11 @@ def test_a_cap_has_a_case_where_the_partition_has_both_the_cap_and_the_case(case
 
 def test_the_usual_cap_is_measured_too():
     """So that the energy saved is against it, as in 002, section IV-I."""
-    from checks.core.topology import _caps_of
+    from checks.core.topology import caps_of
 
-    assert _caps_of({'caps': ['60 W', '0.22 kW'], 'normal': '246 W', 'command': 'cap'}) == (60, 220, 246)
-    assert _caps_of({'caps': ['246 W'], 'normal': '246 W', 'command': 'cap'}) == (246,)
-    assert _caps_of({}) == ()
+    assert caps_of({'caps': ['60 W', '0.22 kW'], 'normal': '246 W', 'command': 'cap'}) == (60, 220, 246)
+    assert caps_of({'caps': ['246 W'], 'normal': '246 W', 'command': 'cap'}) == (246,)
+    assert caps_of({}) == ()
 
 
 def test_a_case_sets_its_cap_before_the_trials_and_restores_the_usual_one(case_on):

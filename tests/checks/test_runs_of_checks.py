@@ -9,7 +9,7 @@ from reading import run_of
 
 from checks.core.placement import Placement, one_rank_on
 
-HPL, HPCG = ((2000, 192, 1, 2),), (32, 32, 32)
+HPL, HPCG = (2000, 192, 1, 2), (32, 32, 32)
 OSU_SIZES = {'osu_latency': [2**power for power in range(23)]}
 NOTHING = 'clpeak measured nothing: no OpenCL device'
 POCL = {'opencl_platform': 'Portable Computing Language'}
@@ -21,7 +21,7 @@ POCL = {'opencl_platform': 'Portable Computing Language'}
         ('HPCC', {'n': 10176}, 'run', 'hpcc-1.5.0', [], {}),
         ('HPCC', {'n': 10177}, 'run', 'hpcc-1.5.0', ['HPL did not solve N=10177'], {}),
         ('HPL', {'requested': HPL}, 'run', 'hpl-2.3', [], {}),
-        ('HPL', {'requested': ((2000, 192, 2, 1),)}, 'run', 'hpl-2.3',
+        ('HPL', {'requested': (2000, 192, 2, 1)}, 'run', 'hpl-2.3',
          ['HPL was to solve N=2000 NB=192 P=2 Q=1 and solved N=2000 NB=192 P=1 Q=2'], {}),
         ('HPCG', {'grid': HPCG, 'placement': Placement(2, None)}, 'run', 'hpcg-3.1', [], {}),
         ('HPCG', {'grid': HPCG, 'placement': Placement(1, None), 'num_nodes': 2}, 'run', 'hpcg-3.1', [], {}),
@@ -66,7 +66,6 @@ def test_clpeak_ran_on_the_device_that_it_sees(case_on, recorded, node, device, 
     assert ('opencl_device' in run.provenance, 'opencl_driver_version' in run.provenance) == (bool(named),) * 2
 
 
-NEAR = {'near': SimpleNamespace(peak=50e9)}
 ON_DEVICES = 'choose_modes choose_budget know_devices place'
 
 

@@ -23,7 +23,7 @@ def write(folder, code):
     """A file of a check."""
     path = folder / 'one.py'
     path.write_text(code)
-    source._code.cache_clear()
+    source.code_of.cache_clear()
     return path
 
 
@@ -31,7 +31,7 @@ def write(folder, code):
     ('Words', 'Better words', True), ('    size', '    # why\n\n    size', True), ('= 1', '= 2', False),
 ])  # fmt: skip
 def test_only_code_counts(tmp_path, old, new, same):
-    before, after = (source._code(write(tmp_path, code)) for code in (CODE, CODE.replace(old, new)))
+    before, after = (source.code_of(write(tmp_path, code)) for code in (CODE, CODE.replace(old, new)))
     assert (before == after) is same
 
 

@@ -40,7 +40,8 @@ esac
 """
 ASK = """
 import json
-from checks.core.placement import Granted, Placement, Request, binding_faults
+from checks.core.placement import Placement
+from checks.core.reading.binding import Granted, Request, binding_faults
 from checks.core.reading.watched import parse
 from plumbline.machine import detect, node
 from plumbline.machine.gpu_links import find_link_classes

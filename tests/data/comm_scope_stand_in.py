@@ -69,18 +69,9 @@ def entry(name: str, index: int) -> dict:
     }  # fmt: skip
 
 
-def document(names: list[str], fault: str = '', repetitions: int = 1) -> str:
-    """The JSON file; without any benchmark it is empty. Each repetition takes 10 % longer than the one before."""
-    entries = []
-    for index, name in enumerate(names):
-        for repetition in range(repetitions):
-            more = entry(name, index) | {'repetitions': repetitions, 'repetition_index': repetition}
-            more['real_time'] *= 1 + repetition / 10
-            for rate in {'bytes_per_second', 'items_per_second'} & set(more):
-                more[rate] /= 1 + repetition / 10
-            entries.append(more)
-        if repetitions > 1:
-            entries.append(entry(name, index) | {'name': f'{name}_mean', 'run_type': 'aggregate'})
+def document(names: list[str], fault: str = '') -> str:
+    """The JSON file; without any benchmark it is empty."""
+    entries = [entry(name, index) for index, name in enumerate(names)]
     state = {'entries': entries, 'entry': entry, 'text': None}
     exec(fault, state)
     if state['text'] is not None:
@@ -95,7 +86,7 @@ def main(model: str, gpus: str, fault: str, *options: str) -> None:
     if not names:
         print(f'Failed to match any benchmarks against regex: {wanted}', file=sys.stderr)
     with open(asked['--benchmark_out'], 'w', encoding='utf-8') as file:
-        file.write(document(names, fault, int(asked['--benchmark_repetitions'])))
+        file.write(document(names, fault))
 
 
 if __name__ == '__main__':

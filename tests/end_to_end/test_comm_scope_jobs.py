@@ -156,15 +156,6 @@ def test_stand_in_nearest_domain_is_the_one_that_the_site_names(node):
 
 
 @needs_two_cpus
-def test_stand_in_repetitions_of_a_trial_are_one_value_their_mean(node):
-    """The second of two takes 10 % longer."""
-    node.stand_in()
-    case = run(node, 'CommScopeKernel.*device=0', '-S', 'CommScopeKernel.repetitions=2')
-    assert values(case)['launch'] == pytest.approx(2.1)
-    assert all(len(metric['samples']) == 2 for metric in case['record']['metrics'].values())  # one a trial
-
-
-@needs_two_cpus
 def test_stand_in_pairs_of_a_class_and_their_mean(node):
     node.stand_in()
     case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
@@ -186,14 +177,6 @@ def test_stand_in_pairs_in_both_directions(node):
         'latency pair=1-2', 'latency pair=2-1', 'latency pair=1-3', 'latency pair=3-1'
     }  # fmt: skip
     assert found['latency pair=1-3'] == pytest.approx(11.3) and found['latency pair=3-1'] == pytest.approx(13.1)
-
-
-@needs_two_cpus
-def test_stand_in_pairs_with_peer_access_on_request(node):
-    node.stand_in()
-    found = values(run(node, 'CommScopeDevicePair.*link_class=B', '-S', 'CommScopeDevicePair.peer_access=yes'))
-    assert found['peer_bandwidth'] == found['peer_bandwidth pair=0-3'] == pytest.approx(203)
-    assert found['bandwidth'] == pytest.approx(20.3) and len(found) == 8
 
 
 @needs_two_cpus

@@ -112,6 +112,21 @@ def test_it_concretizes(machine, spack_root, tmp_path, monkeypatch, path):
     assert json.loads((tmp_path / 'spack.lock').read_text())['roots']
 
 
+def test_babelstream_of_sierra_has_no_option_that_its_nvcc_does_not_know(machine, spack_root, tmp_path, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(machine.software))
+    monkeypatch.setenv('SPACK_ROOT', spack_root)
+    text = (SPACK_ENVS / 'sierra/cuda/spack.yaml').read_text().replace('../../common', str(SPACK_ENVS / 'common'))
+    text = re.sub('- \\$doe2023_cuda\n *- .*', '- babelstream@4.0 +cuda', MODULES.sub('', text))
+    (tmp_path / 'spack.yaml').write_text(OTHER.sub(f'target={platform.machine()}', text))
+    words = ['-c', 'concretizer:targets:host_compatible:false', '-e', str(tmp_path)]
+    for command in (['concretize'], ['patch', 'babelstream']):
+        run_spack(*words, *command, log=tmp_path / 'log', show=False)
+    said = run_spack(*words, 'location', '--source-dir', 'babelstream', log=tmp_path / 'log', show=False)
+    source = Path(said.splitlines()[-1])
+    assert '-march=native' not in (source / 'CMakeLists.txt').read_text()
+    assert '-forward-unknown' not in (source / 'src/cuda/model.cmake').read_text().partition('set(CMAKE_CUDA_FLAGS')[2]
+
+
 ASK = """
 import inspect, spack.repo
 theirs, *_ = [one for one in spack.repo.PATH.repos if one.namespace == 'builtin']

@@ -4,6 +4,7 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -151,3 +152,39 @@ def test_remote_and_optional_includes_are_left_to_spack(tmp_path):
     path = tmp_path / 'spack.yaml'
     path.write_text('spack: {include: [https://a.org/x.yaml, {path: no.yaml, optional: true}], specs: [hpl@2.3]}')
     assert read_manifest(path).specs == ['hpl@2.3']
+
+
+# The lines of BabelStream 4.0 with options that nvcc does not know before CUDA 10.2
+OF_BABELSTREAM = {
+    'CMakeLists.txt': 'set(DEFAULT_RELEASE_FLAGS -O3 -march=native)\n',
+    'src/cuda/model.cmake': 'set(CMAKE_CUDA_FLAGS "-forward-unknown-to-host-compiler -arch=${CUDA_ARCH}")\n',
+}
+
+
+@pytest.mark.parametrize(('cuda', 'drops'), [('10.1.243', True), ('11.4.2', False)])
+def test_babelstream_is_patched_where_nvcc_does_not_know_its_options(tmp_path, cuda, drops):
+    """As on Sierra and Lassen, see appendix A of the US DOE study; `satisfies` stands in for Spack's."""
+    recipe = SPACK_ENVS / 'repo/spack_repo/plumbline/packages/babelstream/package.py'
+    lines = [line for line in recipe.read_text().splitlines() if not line.startswith('from ')]
+
+    def filter_file(pattern, replacement, name, string):
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(text.replace(pattern, replacement))
+
+    def satisfies(wanted):
+        model, limit = wanted.split(' ^cuda@:')
+        return model == '+cuda' and tuple(map(int, cuda.split('.')))[:2] <= tuple(map(int, limit.split('.')))
+
+    (tmp_path / 'src/cuda').mkdir(parents=True)
+    for name, line in OF_BABELSTREAM.items():
+        (tmp_path / name).write_text(line)
+    names = {'BuiltinBabelstream': object, 'filter_file': filter_file}
+    exec('\n'.join(lines), names)
+    package = names['Babelstream']()
+    package.spec = SimpleNamespace(satisfies=satisfies)
+    package.patch()
+    left = {name: (tmp_path / name).read_text() for name in OF_BABELSTREAM}
+    assert (left == OF_BABELSTREAM) is not drops
+    for option in ('-march=native', '-forward-unknown-to-host-compiler'):
+        assert any(option in text for text in left.values()) is not drops
+    assert '-O3' in left['CMakeLists.txt'] and '-arch=${CUDA_ARCH}' in left['src/cuda/model.cmake']

@@ -17,7 +17,6 @@ from checks.core.budget import seconds_of_job
 from checks.core.job import node_sweep
 from checks.core.job import script as jobscript
 from checks.core.job.spec import Execution, JobSpec
-from checks.core.meters.energy import Metering
 from plumbline.machine.vendors import numbering
 from plumbline.site.schedulers import ON_LAUNCH_NODES, scheduler
 
@@ -55,7 +54,7 @@ class Assembled(rfm.RegressionTestPlugin):
             self.pass_gpu_buffers()
         spec = self.job_spec()
         self.started = spec.programs
-        self.write_tables(spec.metering)
+        self.write_tables(self.metering.table)
         self.prerun_cmds, self.postrun_cmds = jobscript.prerun(spec), jobscript.postrun(spec)
         self.executable, self.executable_opts = jobscript.command(spec)
         if not spec.mpi or not spec.through_rank or node_sweep.swept_nodes():
@@ -86,7 +85,7 @@ class Assembled(rfm.RegressionTestPlugin):
             trial_limit=self.trial_time_limit, activation=jobscript.activation(self.stack, self.installed),
             unset=self.placement.unset, mpi=self.mpi, wrapper=self.wrapper, concurrent=self.concurrent,
             inputs=self.inputs, output=self.output, before=self.prerun_cmds, after=self.postrun_cmds,
-            metering=metering, late_after=int(self.time_limit) if is_late else None,
+            meters=metering.lines, late_after=int(self.time_limit) if is_late else None,
             restart=f'{self.launch()} bash ./rfm_job.sh' if elsewhere else '',
         )  # fmt: skip
 
@@ -95,7 +94,7 @@ class Assembled(rfm.RegressionTestPlugin):
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         return self.job.launcher.run_command(self.job)
 
-    def write_tables(self, metering: Metering):
+    def write_tables(self, meters: str):
         """Write the inputs of settings.sh (expected settings), energy.sh (meters) and load.sh (how to reach nodes).
 
         rank.sh refuses a node that differs from the settings in required.tsv.
@@ -105,7 +104,7 @@ class Assembled(rfm.RegressionTestPlugin):
             by_slurm = scheduler(self.partition.entry['scheduler']).is_slurm
             everywhere = f'{node_sweep.on_each_node(self.num_nodes) if by_slurm else self.launch()}\n'
         settings = ''.join(f'{key}\t{wanted}\n' for key, wanted in self.topology.expects)
-        tables = {'required.tsv': settings, 'on_all_nodes': everywhere, 'energy.meters': metering.table}
+        tables = {'required.tsv': settings, 'on_all_nodes': everywhere, 'energy.meters': meters}
         for name, text in tables.items():
             if text:
                 Path(self.stagedir, name).write_text(text, encoding='utf-8')

@@ -61,13 +61,13 @@ def prerun(spec: JobSpec) -> list[str]:
         COMPARE_AT_EXIT,
         *spec.before,
         '(. ./load.sh before) > load.txt',
-        *spec.metering.before,
+        *spec.meters.before,
         *['declare -A started'] * spec.concurrent,
         f'for trial in {" ".join(str(i + 1) for i in range(spec.trials))}; do',
         *[late] * (spec.late_after is not None),
         f'until=$((SECONDS + {spec.trial_limit}))',
         f'mkdir trial_$trial trial_$trial/{next(iter(spec.runs))}',
-        *spec.metering.look('started'),
+        *spec.meters.started,
         f'{CLOCKS} > trial_$trial/started',
         f'for run in {" ".join(spec.runs)}; do',
         *['[ -d trial_$trial/$run ] || mkdir trial_$trial/$run'] * (len(spec.runs) > 1),
@@ -122,10 +122,10 @@ def postrun(spec: JobSpec) -> list[str]:
         lines += [f'! {ended} || break'] * (len(spec.runs) > 1) + ['done']
     lines += [
         f'{CLOCKS} > trial_$trial/ended',
-        *spec.metering.look('ended'),
+        *spec.meters.ended,
         show % 0,
         'done',
-        *spec.metering.after,
+        *spec.meters.after,
         '(. ./load.sh after load.txt) >> provenance.txt',
     ]
     return [*lines, *spec.after]

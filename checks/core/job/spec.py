@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from checks.core.meters.energy import Metering
-
 
 class Execution(NamedTuple):
     """One execution of a program in each trial.
@@ -21,6 +19,15 @@ class Execution(NamedTuple):
     env_vars: Mapping[str, str] = {}
     before: str = ''
     program: str = ''
+
+
+class MeterLines(NamedTuple):
+    """The lines of a job that read its meters: around all trials, and at the marks of each trial."""
+
+    before: Sequence[str] = ()
+    started: Sequence[str] = ()
+    ended: Sequence[str] = ()
+    after: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class JobSpec:
     output: str = 'stdout'
     before: Sequence[str] = ()
     after: Sequence[str] = ()
-    metering: Metering = field(default_factory=Metering)
+    meters: MeterLines = field(default_factory=MeterLines)
     late_after: int | None = None
     restart: str = ''
 

@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from checks.core.job import node_sweep
+from checks.core.job.spec import MeterLines
 from checks.core.meters.energy_sources import (
     EAR,
     EAR_INTERVAL,
@@ -136,6 +137,11 @@ class Metering:
     def seconds(self) -> int:
         """Seconds that metering adds to the job."""
         return math.ceil(2 * self._rest) + 60 * len(self._ear)
+
+    @property
+    def lines(self) -> MeterLines:
+        """The lines of the job that read the meters."""
+        return MeterLines(self.before, self.look('started'), self.look('ended'), self.after)
 
     def look(self, mark: str) -> list[str]:
         """Return the line that reads all counters; `mark`: ``started`` or ``ended``, for the phase."""

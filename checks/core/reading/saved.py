@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A saved output of a program that no check ran: its numbers as measurements. Imports no ReFrame.
 
-The reader of each program is beside its parser, in a module that ends with ``_saved``, and registered in
-pyproject.toml under ``plumbline.readers``.
+The reader of each program is beside its parser, in a module that imports no ReFrame, and registered in pyproject.toml
+under ``plumbline.readers``.
 """
 
 import math

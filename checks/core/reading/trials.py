@@ -16,10 +16,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from checks.core.meters.health import add_health, clock_steps, facts_in
-from checks.core.placement import Request, add_actual, binding_faults, granted, unlike
 from checks.core.reading import causes, signatures, transport
+from checks.core.reading.binding import Request, add_actual, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Started
+from checks.core.reading.health import add_health, clock_steps, facts_in
 from checks.core.reading.outputs import cut_of, first_words, text_of
 from plumbline import units
 from plumbline.causes import Cause, Code

@@ -1,41 +1,127 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Saved outputs of IOR, its JSON or its text, and of mdtest, also of several runs."""
+"""The output of IOR: the faults of its JSON, and saved outputs, JSON or text, also of several runs."""
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
-from checks.core.reading.saved import Part, Result, begins, measured, results_of, saved
+from checks.core.reading import saved
+from checks.core.reading.outputs import errors_of
 from checks.core.reading.trials import Metric
-from checks.storage import storage_output as storage
 from plumbline.measurement import Measurement
 
-# Option of mdtest -> the only phase that it runs
-_ONLY = {'-C': 'creation', '-T': 'stat', '-E': 'read', '-r': 'removal'}
-# Options of mdtest that say what a number is of, beside ranks, nodes and items
-_PARAMS = {'-d': 'path', '-a': 'api', '-w': 'write_bytes', '-e': 'read_bytes', '-z': 'depth', '-b': 'branches'}
-# The table that -P adds: the seconds behind each rate
-_TIMES = re.compile(r'^SUMMARY time.*\n(?: .*\n)*', re.MULTILINE)
+# A warning of IOR or mdtest, even if they continue and exit with 0. Harmless: for empty files, reading means opening
+# and closing; a time limit leaves bytes out; the size of the file system is not known; a sync that an API lacks.
+_WARNING = re.compile(
+    r'(?:ior )?WARNING: (?!Read bytes is 0|.* statfs|unable to use realpath'
+    r'|(?:Expected|Stat\(\) of|Using actual) aggregate|[Mm]aybe caused by deadline|fsync\(\) not supported'
+    r'|The file .* exists already)'
+)
+MIB = 2**20
+BANDWIDTH = 'bandwidth', 'MiB/s', 'bwMeanMIB'  # metric, unit, key of IOR's summary
+OPERATIONS = 'operations', 'ops/s', 'OPsMean'  # of random offsets
+SPREAD = {'mean': 'bwMeanMIB', 'std': 'bwStdMIB', 'max': 'bwMaxMIB', 'min': 'bwMinMIB'}  # MiB/s in its summary
+KEPT = 0.01  # part of a file in the reader's cache, above which the rate is invalid
 _SUMMARY = re.compile(r'^Summary of all tests: *\n(Operation .*)\n((?:(?:write|read) .*\n)*)', re.MULTILINE)
 
 
-def ior(path: Path) -> Iterator[Measurement | str]:
+def complaint_of(printed: str) -> list[str]:
+    """Return the first error on standard output, else the first warning, as a list of one or none."""
+    warnings = errors_of(printed, _WARNING)
+    return (errors_of(printed) or sorted(warnings, key=lambda line: 'failed' not in line))[:1]
+
+
+def answered_by_a_cache(cached: Path, file_system: str | None) -> str | None:
+    """Return why a cache may have answered a read; None if none has.
+
+    `cached`: the file that ``storage_drop`` wrote, with the bytes in the cache and the bytes of the files.
+    """
+    if not cached.exists() or file_system == 'tmpfs':  # tmpfs is the cache
+        return None
+    if file_system in ('zfs', 'gpfs'):
+        return 'this file system has a cache of its own, which cannot be emptied'
+    kept, _, whole = cached.read_text().partition(' ')
+    if kept == 'unknown':
+        return (
+            'cannot tell whether a cache answered: this node has neither fincore (util-linux; of Debian: '
+            'util-linux-extra) nor a python3 that can count cached pages'
+        )
+    if int(kept) > KEPT * int(whole):
+        return f'{int(kept)} of {int(whole)} bytes were in the cache of the node that read them'
+    return None
+
+
+class Requested(NamedTuple):
+    """One requested run of IOR."""
+
+    operation: str  # write or read
+    api: str
+    transfer: int  # bytes
+    block: int  # bytes of a rank and segment
+    segments: int
+    ranks: int
+    nodes: int
+    repetitions: int
+    file_per_process: bool
+    reorder: bool = True  # each rank reads what another one wrote
+
+    @property
+    def bytes_of_file(self) -> int:
+        """The bytes of all files of the run."""
+        return self.block * self.segments * self.ranks
+
+
+def faults_of(output: str, requested: Requested) -> list[str]:
+    """Return a sentence for each fault in IOR's summary: incomplete, or other than requested."""
+    expected = {
+        'operation': requested.operation, 'API': requested.api, 'transferSize': requested.transfer,
+        'blockSize': requested.block, 'segmentCount': requested.segments, 'numTasks': requested.ranks,
+        'nodes': requested.nodes, 'repetitions': requested.repetitions, 'filePerProc': requested.file_per_process,
+        'reorderTasks': requested.reorder,
+    }  # fmt: skip
+    try:
+        report = json.loads(output)
+        (test,), (summary,) = report['tests'], report['summary']
+        repetitions = [each for each in _flat(test['Results']) if each['access'] == requested.operation]
+        actual = {key: (summary | {'nodes': test['Parameters']['nodes']})[key] for key in expected}
+        moved, *_ = [float(summary[key]) for key in ('xsizeMiB', *SPREAD.values())]
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        return [f"IOR's summary is no complete JSON of one test: {type(error).__name__}: {str(error)[:80]}"]
+    differ = [key for key, value in expected.items() if actual[key] != value]
+    faults = [f'{key}: {expected[key]} was requested, IOR did {actual[key]}' for key in differ]
+    size = requested.bytes_of_file / MIB
+    if abs(moved - size) > 1e-4 + 1e-6 * size:
+        faults.append(f'{size:.4f} MiB were to move, {moved:.4f} did')
+    if len(repetitions) != requested.repetitions:
+        faults.append(f'{requested.repetitions} repetitions were requested, {len(repetitions)} are listed')
+    return faults
+
+
+def spread_of(output: str) -> str:
+    """Return ``3 repetitions: mean 1549.9, std 70.0, max 1599.8, min 1450.9 MiB/s`` of a summary without faults."""
+    (summary,) = json.loads(output)['summary']
+    spread = ', '.join(f'{name} {summary[key]:.1f}' for name, key in SPREAD.items())
+    return f'{summary["repetitions"]} repetitions: {spread} MiB/s'
+
+
+# Saved outputs
+
+
+def read_saved(path: Path) -> Iterator[Measurement | str]:
     """Yield the mean rate of each test and access: bandwidth, or operations where the offsets are random."""
-    text = saved(path)
+    text = saved.saved(path)
     if text.lstrip().startswith('{'):
         for result in _of_json(text):
-            yield from measured(result)
+            yield from saved.measured(result)
         return
-    begin = begins(r'^IOR-\S+: MPI Coordinated Test of Parallel I/O')
-    yield from results_of(path, begin, 'IOR-4.0.0: MPI Coordinated Test of Parallel I/O', _of_text)
+    begin = saved.begins(r'^IOR-\S+: MPI Coordinated Test of Parallel I/O')
+    yield from saved.results_of(path, begin, 'IOR-4.0.0: MPI Coordinated Test of Parallel I/O', _of_text)
 
 
-def _of_json(text: str) -> Iterator[Result]:
+def _of_json(text: str) -> Iterator[saved.Result]:
     try:
         report = json.loads(text)
     except json.JSONDecodeError as error:
@@ -46,7 +132,7 @@ def _of_json(text: str) -> Iterator[Result]:
     for summary in report['summary']:
         test, access = tests[summary['TestID']], summary['operation']
         asked = test['Parameters']
-        wanted = storage.Requested(
+        wanted = Requested(
             access, asked['api'], asked['transferSize'], asked['blockSize'], asked['segmentCount'], summary['numTasks'],
             asked['nodes'], asked['repetitions'], bool(asked['filePerProc']), bool(asked['reorderTasks']),
         )  # fmt: skip
@@ -54,11 +140,11 @@ def _of_json(text: str) -> Iterator[Result]:
         done += len(results)
         output = json.dumps({'tests': [test | {'Results': results}], 'summary': [summary]}, indent=1)
         random = bool(asked.get('randomOffset'))
-        name, unit, key = storage.OPERATIONS if random else storage.BANDWIDTH
+        name, unit, key = OPERATIONS if random else BANDWIDTH
         metric = Metric(name, unit, 'higher', rf'"{key}": (\S+?),', {'access': access})
-        yield Result(
+        yield saved.Result(
             'IOR', _params(wanted, random, asked.get('testFileName', '')), [metric], output,
-            storage.ior_faults(output, wanted), dates=[report['Began']],
+            faults_of(output, wanted), dates=[report['Began']],
             node=''.join(host) if wanted.nodes == 1 else '',
         )  # fmt: skip
     measured_at_all = [each for test in tests.values() for each in _flat(test['Results']) if each['access'] != 'remove']
@@ -66,7 +152,7 @@ def _of_json(text: str) -> Iterator[Result]:
         raise ValueError(f'expected a summary of each of {len(measured_at_all)} results, found those of {done}')
 
 
-def _params(of: storage.Requested, random: bool, path: str) -> dict[str, object]:
+def _params(of: Requested, random: bool, path: str) -> dict[str, object]:
     return {
         'api': of.api, 'transfer': of.transfer, 'block': of.block, 'segments': of.segments, 'ranks': of.ranks,
         'nodes': of.nodes, 'files': 'process' if of.file_per_process else 'shared',
@@ -75,17 +161,18 @@ def _params(of: storage.Requested, random: bool, path: str) -> dict[str, object]
 
 
 def _flat(results: list[Any]) -> list[dict[str, Any]]:
+    """Flatten IOR 3.3's list for each repetition, with its removals; 4.0 has one list."""
     return [each for entry in results for each in (entry if isinstance(entry, list) else [entry])]
 
 
-def _of_text(part: Part) -> Iterator[Result]:
+def _of_text(part: saved.Part) -> Iterator[saved.Result]:
     """Yield the rows of the summary of a run, or of its table, as the IO500 prints it; without one, a failed result."""
     output = part.output
     options = dict(re.findall(r'^(\w[\w ]*?) *[:=] +(.*\S)', output, re.MULTILINE))
     path, host = options.get('test filename', ''), options.get('Machine', '').split()[1:2]
     dates = [options[name] for name in ('Began', 'Run began') if name in options]
     random = options.get('ordering in a file', '').startswith('random')
-    name, unit, _ = storage.OPERATIONS if random else storage.BANDWIDTH
+    name, unit, _ = OPERATIONS if random else BANDWIDTH
     column = 'Mean(OPs)' if random else 'Mean(MiB)'
     rows = [_columns(names, row) for names, of_table in _SUMMARY.findall(output) for row in of_table.splitlines()]
     faults = [] if {'Finished', 'Run finished'} & options.keys() else ['IOR did not finish']
@@ -93,22 +180,22 @@ def _of_text(part: Part) -> Iterator[Result]:
         rows, faults = _of_table(output, options), []
     if not rows:
         metric = Metric(name, unit, 'higher', '(?!)()', {'access': 'write'})
-        yield Result('IOR', {'path': path}, [metric], output, ['it has no whole table of results'], dates=dates)
+        yield saved.Result('IOR', {'path': path}, [metric], output, ['it has no whole table of results'], dates=dates)
     for of in rows:
         numbers = ('blksiz', 'xsize', 'segcnt', '#Tasks', 'tPN', 'reps')
         if column not in of or not all(of.get(each, '').isdecimal() for each in numbers):
             raise ValueError(f'its summary has other columns: expected {column}, {", ".join(numbers)}')
         block, transfer, segments, ranks, of_node, repetitions = (int(of[each]) for each in numbers)
         nodes = options.get('nodes', '')
-        wanted = storage.Requested(
+        wanted = Requested(
             of['Operation'], of.get('API') or options.get('api', ''), transfer, block, segments, ranks,
             int(nodes) if nodes.isdecimal() else -(-ranks // max(1, of_node)), repetitions, of.get('fPP') == '1',
         )  # fmt: skip
         metric = Metric(name, unit, 'higher', r'^(\S+)\n', {'access': of['Operation']})
         node = ''.join(host) if wanted.nodes == 1 else ''
-        yield Result(
+        yield saved.Result(
             'IOR', _params(wanted, random, path), [metric], output, faults,
-            part.command('ior'), dates, node, f'{of[column]}\n', storage.complaint_of,
+            part.command('ior'), dates, node, f'{of[column]}\n', complaint_of,
         )  # fmt: skip
 
 
@@ -146,39 +233,3 @@ def _bytes(text: str) -> str:
     number, _, unit = text.partition(' ')
     factor = {'bytes': 1, 'KiB': 2**10, 'MiB': 2**20, 'GiB': 2**30, 'TiB': 2**40}.get(unit)
     return str(round(float(number) * factor)) if factor and re.fullmatch(r'[0-9]+(\.[0-9]+)?', number) else ''
-
-
-def mdtest(path: Path) -> Iterator[Measurement | str]:
-    """Yield the mean rates of each operation; the dim `place` follows from the options of the run, as in the check."""
-    begin = begins(r'^(?:-- started at .* --\n\s*)?mdtest-\S+ was launched with')
-    yield from results_of(path, begin, 'mdtest-4.0.0 was launched with 2 total task(s) on 1 node(s)', _of_mdtest)
-
-
-def _of_mdtest(part: Part) -> Iterator[Result]:
-    output = _TIMES.sub('', part.output)
-    words = shlex.split(part.stated('its command', r'^Command line used: (.*)$'))
-    ranks = int(part.stated('its tasks', r'was launched with ([0-9]{1,9}) total task'))
-    nodes = int(part.stated('its nodes', r'total task\(s\) on ([0-9]{1,9}) node'))
-    items = int(part.stated('its items', r'^[0-9]{1,9} tasks, ([0-9]{1,15}) (?:files|directories)'))
-    of_iterations = r'^SUMMARY(?: rate)?(?: \(in ops/sec\))?: \(of ([0-9]{1,9}) iterations\)'
-    iterations = re.findall(of_iterations, output, re.MULTILINE)
-    only = [_ONLY[word] for word in words if word in _ONLY]
-    sharing = 'unique' if '-u' in words else 'shared'
-    metrics = []
-    for item, option, kind in (('File', '-F', 'hard' if '-w' in words else 'easy'), ('Directory', '-D', 'directories')):
-        if option not in words and {'-F', '-D'} & {*words}:
-            continue
-        known = ('creation', 'stat', 'read', 'removal') if item == 'File' else ('creation', 'stat', 'removal')
-        operations = [name for name in known if not only or name in only]
-        rows, dims = storage.mdtest_rows(item, operations), {'place': f'{kind}_{sharing}'}
-        metrics += [
-            Metric(name, 'ops/s', 'higher', rows, dims, {'operation': operations}, per=per)
-            for name, per in (('operations', ()), ('operations_per_process', (r'was launched with (\d+) total',)))
-        ]
-    faults = storage.mdtest_faults(output, ranks, nodes, items, int(iterations[0]) if iterations else 1)
-    params: dict[str, object] = {'ranks': ranks, 'nodes': nodes, 'items': items}
-    params |= {_PARAMS[word]: value for word, value in pairwise(words) if word in _PARAMS}
-    dates = re.findall(r'^-- started at (.*) --$', output, re.MULTILINE)
-    yield Result(
-        'mdtest', params, metrics, output, faults, ' '.join(words[1:]), dates, complaints=storage.complaint_of,
-    )  # fmt: skip

@@ -2,7 +2,9 @@
  *   honest, start, middle   the whole process: never, at once, after half of the time
  *   thread, child           one thread of three, whose first one sleeps; a child process
  *   crowd                   nothing moves: CPU threads run
- *   closed                  the whole process, after all files are closed
+ *   daemon, brief, closed   a child that init adopts; threads of 5 ms, one after the other, for so much CPU time; after
+ *                           all files are closed
+ *   lowered                 nothing moves: it runs with SCHED_BATCH, so long by its CPU time
  * It ends with exit code CODE (7), or 9 if it has a child that it did not start. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -73,6 +75,33 @@ int main(int count, char **words) {
             return 0;
         }
         wait(NULL);
+        return code;
+    }
+    if (!strcmp(how, "daemon")) {
+        if (!fork()) {
+            setsid();
+            if (!fork())
+                moved(&seconds);
+            _exit(0);
+        }
+        wait(NULL);
+        usleep(seconds * 1e6);
+        return code;
+    }
+    if (!strcmp(how, "brief")) {
+        double moment = 0.005;
+        while (clock() < seconds * CLOCKS_PER_SEC) {
+            pthread_create(threads, NULL, moved, &moment);
+            pthread_join(threads[0], NULL);
+        }
+        return code;
+    }
+    if (!strcmp(how, "lowered")) {
+        struct sched_param none = {0};
+        if (sched_setscheduler(0, SCHED_BATCH, &none)) /* SCHED_IDLE would starve beside other tests */
+            exit(1);
+        while (clock() < seconds * CLOCKS_PER_SEC) /* beside others it may have to wait for as long as they run */
+            ;
         return code;
     }
     if (!strcmp(how, "closed"))

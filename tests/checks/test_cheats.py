@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,7 @@ def test_programs_that_move_are_found_and_named(tmp_path, cheat, subtests):
         (ONE, ('bash', '-c', wrapped), ['thread 2 of 2 (cheat, a child process) may run', f'CPU {SECOND} ']),
         (ONE, (cheat, 'crowd', 3), [f' busy threads share CPU {FIRST}']),
         (ALL, (cheat, 'crowd', many), [f' busy threads share CPU {FIRST}']),
+        (ONE, (cheat, 'daemon', SECOND), ['(cheat, a child process) may run on CPU', f'bound to CPU {FIRST}']),
         (ONE, (cheat, 'closed', SECOND), ['thread 1 of 1 (cheat) may run on CPU', f'bound to CPU {FIRST}']),
         (ONE, (cheat, 'honest', 0), []),
         (ALL, (cheat, 'crowd', len(CPUS)), []),
@@ -184,6 +186,44 @@ def test_a_program_that_ends_the_process_that_looks_is_named(tmp_path, cheat):
     (fault,) = faults_of_ranks(ONE, granted(tmp_path), 1)
     assert ran.code == 0 and '.0: nobody looked at it in the ' in fault, fault
     assert faults_of_ranks(ONE, granted(tmp_path), 1, looks_required=False) == []
+
+
+@pytest.fixture
+def control_group():
+    """A control group as Slurm makes it for a task."""
+    for root in ('/sys/fs/cgroup/pids', '/sys/fs/cgroup/unified', '/sys/fs/cgroup'):
+        step = Path(root, f'plumbline_test_{os.getpid()}')
+        if Path(root, 'cgroup.procs').exists():
+            with suppress(OSError):
+                (step / 'task_0').mkdir(parents=True)
+        if os.access(step / 'task_0/cgroup.procs', os.W_OK):
+            break
+    else:
+        pytest.skip('cannot make a control group here')
+    yield step / 'task_0/cgroup.procs'
+    while (step / 'task_0/cgroup.procs').read_text():
+        time.sleep(0.1)
+    (step / 'task_0').rmdir()
+    step.rmdir()
+
+
+def test_a_process_without_a_parent_or_an_environment_is_found_by_the_control_group(tmp_path, cheat, control_group):
+    launcher = ('bash', '-c', f'echo $$ > {control_group} && exec "$@"', 'in_group')
+    moved = Rank(tmp_path / 'a', 'env', '-i', cheat, 'daemon', str(SECOND), SECONDS, launcher=launcher).end()
+    (fault,) = moved.faults
+    assert '(cheat, a child process) may run on CPU' in fault and f'bound to CPU {FIRST}' in fault
+    honest = Rank(tmp_path / 'b', cheat, 'child', str(FIRST), '2', launcher=launcher).end()
+    assert honest.faults == [] and len(honest.watched.looks[-1].threads) == 2
+
+
+def test_a_lower_priority_and_threads_that_no_look_meets_are_named(tmp_path, cheat):
+    """Not beside the others, as they need CPU time."""
+    lowered = Rank(tmp_path / 'a', cheat, 'lowered', '0', '1')
+    brief = Rank(tmp_path / 'b', cheat, 'brief', str(SECOND), '2')
+    (fault,) = lowered.end().faults
+    assert f'thread 1 of 1 (cheat) has the scheduling SCHED_BATCH, nice {os.nice(0)}' in fault  # as this process
+    (fault,) = brief.end().faults
+    assert 'on which CPUs they ran is not known' in fault or f'may run on CPU {SECOND} ' in fault
 
 
 def test_fewer_busy_threads_than_were_asked_for_are_named(tmp_path, cheat):

@@ -121,6 +121,34 @@ def at(seconds, *lines):
 
 
 @each_row(
+    ('lines', 'said'),
+    [  # bound to CPUs 4 and 5; in hundredths of a second, as the kernel has it
+        (at(4, busy(MAIN, 4, '4'), 'spent . 400'), None),
+        (at(4, busy(MAIN, 4, '4'), busy(HELPER, 4, '5'), 'spent . 870'), None),  # 8.7 s of 8 s: a look takes time
+        (
+            at(4, busy(MAIN, 4, '4'), 'spent . 500', 'spent 7 400'),
+            'it used 9.0 s of CPU time in 4.0 s, more than CPU 4-5',
+        ),
+        (at(4, busy(MAIN, 2, '4'), 'spent . 390'), None),  # half of it at most was of others
+        (
+            at(4, busy(MAIN, 1, '4'), 'spent . 400'),
+            '3.0 of 4.0 s of its CPU time were of threads or processes that ended',
+        ),
+        (at(4, busy(MAIN, 0.1, '4'), 'spent . 50'), None),  # a program that starts by a script
+        (
+            at(4, busy(MAIN, 4, '4'), 'sched . 100 5 0'),
+            'thread 1 of 1 (xhpl) has the scheduling SCHED_IDLE, nice 0 since 4',
+        ),
+        (at(4, busy(MAIN, 4, '4'), 'sched . 100 0 19'), 'has the scheduling SCHED_OTHER, nice 19'),
+        (at(4, busy(MAIN, 0.1, '4'), 'sched . 100 0 19'), None),  # a thread that sleeps may have any
+    ],
+)
+def test_cpu_time_and_scheduling_that_a_rank_should_not_have_are_named(lines, said):
+    faults = parse(['look 0', 'spent . 0', *lines]).faults(BOUND, {})
+    assert len(faults) == (said is not None) and all(said in fault for fault in faults), faults
+
+
+@each_row(
     ('lines', 'after', 'said'),
     [
         (['look 0'], 1.9, ''),

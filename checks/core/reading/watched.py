@@ -20,6 +20,9 @@ _ALIKE_UNDER_LOAD = 0.5  # the same where other programs have a part of these CP
 _OWN = 0.75  # part of the CPUs that the busy threads of a rank have; below it, other programs have the rest
 _MOMENT = 0.25  # s; a thread may be elsewhere for so long
 _LONG_ENOUGH = 0.1  # s; sharing for less is no fault: threads are created with all CPUs, then bound
+_BEYOND = 1.1  # times the CPU time of the rank's CPUs: more than that was used elsewhere
+_GONE = 0.5  # part of the CPU time; if more of it was in threads that no look saw, it is a fault
+_ENOUGH = 0.5  # s of CPU time; less is not judged, as a program may be started by scripts
 _LOOKED_BY = 2.0  # s; within this time there must be a look; the time grows with each thread by:
 _FOR_A_THREAD = 0.25  # s
 _STARTED = 3.0  # s; within it all requested threads must have been busy once
@@ -28,6 +31,8 @@ _PART = 0.75  # the least part of the requested threads that must work
 _SHOWN = 3  # faults listed for a rank; further ones are counted
 _OFF = ('none', '0', 'off', 'no', 'false', 'disable', 'disabled', 'quiet,none', 'quiet', '')  # values that bind nothing
 _MARK = 'PLUMBLINE_SEES'  # in the environment of the program, but not of its wrapper
+_TICKS = 100.0  # of user space in a second: USER_HZ on all machines that Linux still has but Alpha
+_POLICIES = {'0': 'SCHED_OTHER', '1': 'SCHED_FIFO', '2': 'SCHED_RR', '3': 'SCHED_BATCH', '5': 'SCHED_IDLE'}  # sched(7)
 
 
 class Thread(NamedTuple):
@@ -43,11 +48,17 @@ class Thread(NamedTuple):
 
 @dataclass(frozen=True)
 class ThreadLook:
-    """All threads of a rank, `at` seconds after its start. `environs`: process -> its variables of visible GPUs."""
+    """All threads of a rank, `at` seconds after its start. `environs`: process -> its variables of visible GPUs.
+
+    `spent`: process -> CPU seconds, including threads and children that have ended. `classes`: policy and nice value of
+    threads that are scheduled differently from the start of the rank.
+    """
 
     at: float
     threads: list[Thread] = field(default_factory=list)
     environs: dict[str, dict[str, str]] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+    classes: dict[tuple[str, int], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,8 @@ class Watched:
         """Return a sentence for each fault of the rank; `ours`: the variables that the job set."""
         found = [f'{fault}{self._cause(ours)}' for fault in self._moved(bound)]
         found += self._shared(bound, ours)
-        found += self._lazy()
+        found = found or [*self._beyond(bound)] or [*self._gone()]
+        found += [*self._reclassed(), *self._lazy()]
         more = [f'and {len(found) - _SHOWN} more'] if len(found) > _SHOWN else []
         return found[:_SHOWN] + more
 
@@ -106,6 +118,40 @@ class Watched:
         if ended - last.at > _LOOKED_BY + 2 * last.at + _FOR_A_THREAD * len(last.threads):
             return f'nobody looked at it in the last {ended - last.at:.1f} of the {ended:.1f} s that it ran'
         return ''
+
+    def _beyond(self, bound: Cpus) -> Iterator[str]:
+        """Yield a sentence if the rank used more CPU time in total than its CPUs can provide."""
+        for look in reversed(self.looks[1:]):
+            seconds, spent = look.at - self.looks[0].at, self._spent(look)
+            if spent > _ENOUGH and spent > _BEYOND * seconds * len(bound):
+                yield (
+                    f'it used {spent:.1f} s of CPU time in {seconds:.1f} s, more than CPU {cpu_list(bound)} has, to '
+                    f'which the rank was bound'
+                )
+                return
+
+    def _spent(self, look: ThreadLook) -> float:
+        return sum(look.spent.values()) - sum(self.looks[0].spent.values())
+
+    def _gone(self) -> Iterator[str]:
+        """Yield a sentence if much CPU time belongs to threads that ended between two looks."""
+        last: dict[tuple[str, int], float] = {}
+        for look in self.looks:
+            last |= {(thread.process, thread.number): thread.ran for thread in look.threads}
+        spent = self._spent(self.looks[-1]) if self.looks else 0.0
+        if spent > _ENOUGH and (gone := spent - sum(last.values())) > _GONE * spent:
+            yield (
+                f'{gone:.1f} of {spent:.1f} s of its CPU time were of threads or processes that ended between two '
+                f'looks: on which CPUs they ran is not known'
+            )
+
+    def _reclassed(self) -> Iterator[str]:
+        """Yield a sentence on a thread that ran with another scheduling policy or priority than the rank had first."""
+        for seconds, before, look in self._intervals():
+            for seen in look.threads:
+                if (had := look.classes.get((seen.process, seen.number))) and _wanted(seen, before) > _RAN * seconds:
+                    yield f'{_who(look, {seen})} has the scheduling {had} since {look.at:.2f} s, which the rank had not'
+                    return
 
     def _lazy(self) -> Iterator[str]:
         """Yield a sentence if a program never had as many threads at work as were requested of OpenMP."""
@@ -249,6 +295,12 @@ def parse(lines: list[str]) -> Watched:
                 ended, own = int(at) / 1e6, int(took) / 1e9
             elif key == 'threads':
                 asked = int(rest)
+            elif key == 'spent' and looks:
+                process, _, ticks = rest.partition(' ')
+                looks[-1].spent[process] = int(ticks) / _TICKS
+            elif key == 'sched' and looks:
+                process, of, policy, nice = rest.split()
+                looks[-1].classes[process, int(of)] = f'{_POLICIES.get(policy, policy)}, nice {nice}'
             elif key == 'set':
                 name, _, variables[name] = rest.partition('=')
             elif key == 'children':

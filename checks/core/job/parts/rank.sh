@@ -146,4 +146,5 @@ watch "$binding" "$free"
 for variable in "${!PLUMBLINE_@}" SLURM_JWT; do # all but those by which watch.sh knows the program; and Slurm's token
     [[ $variable = PLUMBLINE_SEES || $variable = PLUMBLINE_OWNER ]] || unset "$variable"
 done
+export PLUMBLINE_RANK=$$ # by which watch.sh finds processes that the program leaves to init
 exec "$@"

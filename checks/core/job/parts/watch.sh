@@ -6,6 +6,9 @@
 #   threads NUMBER             that OpenMP was asked for
 #   look MICROSECONDS          since the start; then a line for each thread of the program and of its children:
 #   PID TID RAN WAITED CPUS NAME   RAN and WAITED for a CPU in nanoseconds, CPUS where it may run
+#   sched PID TID POLICY NICE  of a thread whose scheduling is not that of this shell: of the first eight at
+#                              each look, of each other one at one look of 16
+#   spent PID TICKS            CPU time of a process with all threads and children that have ended, in 1/100 s
 #   clock KHZ                  of the CPU that its first thread ran on last, where the kernel tells it
 #   sees PID [VARIABLE=GPUS]   what the environment of a process says, of a rank whose GPUs were chosen
 #   end MICROSECONDS OWN       the program has ended, and this took OWN nanoseconds of CPU time
@@ -14,6 +17,8 @@
 # all looks together 0.1 % of the time of one CPU, whatever the number of threads.
 # It looks from any of CPUS, those of the rank before it was bound: on the rank's own, a look would take 0.5 ms from it,
 # which is 5 % of the time for which OSU measures the latency of one size.
+# Processes that the program started and left to init are found by the control group of the rank, where Slurm has made
+# one, at each look; else by PLUMBLINE_RANK of their environment, after 0.2 s and then at times that grow tenfold.
 # Only the pipe shows the program that it is watched: it has no further child, and keeps its pid, signals and exit code.
 # A program that closes the pipe is watched all the same.
 watch() {
@@ -24,6 +29,7 @@ watch() {
 
 _watch() {
     local LC_ALL=C name state clock began=${EPOCHREALTIME/./} pause=20000 wait=20000 own=0 before at=0 closed='' fd
+    local usual group strays=() scan=200000 scans=0 turn=0
     exec 2> /dev/null >> "$1"
     for fd in /proc/$BASHPID/fd/*; do # if these stayed open, a launcher would wait for the end of this process
         fd=${fd##*/}
@@ -37,6 +43,8 @@ _watch() {
     done
     [ -e task/$$/children ] || echo 'children unknown'
     [ -z "$OMP_NUM_THREADS" ] || echo "threads $OMP_NUM_THREADS"
+    _find_group_of_the_rank
+    read -r state < /proc/$BASHPID/stat && state=(${state##*) }) && usual="${state[38]} ${state[16]}" # the same as the rank's
     _look
     while _pause; do
         read -r before _ < /proc/$BASHPID/schedstat
@@ -45,10 +53,10 @@ _watch() {
             read -r clock < "/sys/devices/system/cpu/cpu${state[36]}/cpufreq/scaling_cur_freq" && echo "clock $clock"
         read -r own _ < /proc/$BASHPID/schedstat # in nanoseconds
         ((pause < 10000000 && (pause *= 2)))
-        _wait $(((3 * own - 2 * before) / 1000)) $((${EPOCHREALTIME/./} - began)) # the next look may cost twice as much
+        _wait $(((3 * own - 2 * before) / 1000 + scans)) $((${EPOCHREALTIME/./} - began)) # the next look may cost twice as much
     done
     read -r own _ < /proc/$BASHPID/schedstat
-    echo "end $((${EPOCHREALTIME/./} - began)) $own"
+    echo "end $((${EPOCHREALTIME/./} - began)) $((own + 1000 * scans))"
 }
 
 # _pause: wait until the next look; false if the program has ended
@@ -82,9 +90,12 @@ _wait() {
 }
 
 _look() {
-    local process processes=(.) out task ran waited status children entry
-    printf -v out 'look %d\n' $((${EPOCHREALTIME/./} - began))
+    local process processes=(. "${strays[@]}") out task ran waited status children entry now threads=0
+    now=$((${EPOCHREALTIME/./} - began))
+    printf -v out 'look %d\n' $now
     for ((process = 0; process < ${#processes[@]}; process++)); do
+        read -r status < "${processes[process]}/stat" && status=(${status##*) }) &&
+            out+="spent ${processes[process]#../} $((status[11] + status[12] + status[13] + status[14]))"$'\n'
         for task in "${processes[process]}"/task/*; do
             read -r ran waited _ < "$task/schedstat" && mapfile -t status < "$task/status" || continue
             if [[ ${status[at]} != Cpus_allowed_list:* ]]; then # the same line of all processes
@@ -94,6 +105,9 @@ _look() {
             children=()
             read -r -a children < "$task/children" # no newline ends it
             processes+=("${children[@]/#/../}")
+            ((threads++ < 8 || (threads + turn) % 16 == 0)) || continue
+            read -r status < "$task/stat" && status=(${status##*) }) && [[ "${status[38]} ${status[16]}" = "$usual" ]] ||
+                out+="sched ${processes[process]#../} ${task##*/} ${status[38]} ${status[16]}"$'\n'
         done
         [ -n "$PLUMBLINE_SEES" ] && mapfile -d '' -t status < "${processes[process]}/environ" || continue
         for entry in "${status[@]}"; do
@@ -101,4 +115,36 @@ _look() {
         done
     done
     printf %s "$out"
+    ((turn++))
+    if [ -n "$group" ]; then
+        mapfile -t children < "$group" && _add_strays
+    elif ((now >= scan)); then
+        # one process reads all environments
+        mapfile -t children < <(grep --files-with-matches --no-messages --null-data --line-regexp --fixed-strings \
+            "PLUMBLINE_RANK=$$" /proc/[0-9]*/environ) && _add_strays
+        read -r status < /proc/$BASHPID/stat && status=(${status##*) }) # grep's CPU time counts as that of ended children
+        scan=$((10 * now)) scans=$((10000 * (status[13] + status[14])))
+    fi
+}
+
+# _add_strays: adds to `strays` those of `children` that are no children of the program any more
+_add_strays() {
+    local path
+    for path in "${children[@]}"; do
+        path=../${path//[!0-9]/}
+        [[ " ../$$ ../$BASHPID ${processes[*]} " = *" $path "* ]] || strays+=("$path")
+    done
+}
+
+# _find_group_of_the_rank: `group` becomes the file with the processes of the control group that Slurm has made for this
+# rank, if it has
+_find_group_of_the_rank() {
+    local of path
+    while IFS=: read -r _ of path; do
+        for of in "/$of" '' /unified; do
+            [[ $path =~ /task_[0-9]+$ && -r /sys/fs/cgroup$of$path/cgroup.procs ]] || continue
+            group=/sys/fs/cgroup$of$path/cgroup.procs
+            return
+        done
+    done < /proc/$$/cgroup
 }

@@ -14,8 +14,8 @@ LINES: dict[str, str | None] = {
     'PFACTs': '2', 'NBMINs': '4', 'NDIVs': '2', 'RFACTs': '1', 'BCASTs': '1', 'DEPTHs': '1',
     'SWAP': '2', 'swapping threshold': '64', 'L1': '0', 'U': '0', 'Equilibration': '1', 'memory alignment': '8',
 }  # fmt: skip
-# A line before these has the number of values, which is one; Qs has as many as Ps
-COUNTED = ('Ns', 'NBs', 'Ps', 'PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs')
+ALGORITHMS = ('PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs')
+COUNTED = ('Ns', 'NBs', 'Ps', *ALGORITHMS)  # a line before these has the number of values; Qs has as many values as Ps
 
 Configuration = tuple[int, int, int, int]  # N, NB, P, Q
 
@@ -40,21 +40,24 @@ def lines_of(n: int, block_size: int, ranks: int, site: dict[str, object]) -> di
     """Return all lines of HPL.dat by name: each as the site states it, else computed, else the default."""
     p, q = nearly_square(ranks)
     computed = {'Ns': n, 'NBs': block_size, 'Ps': p, 'Qs': q}
-    return {name: str(value) for name, value in (LINES | computed | site).items()}
+    return {name: ' '.join(str(value).split()) for name, value in (LINES | computed | site).items()}
 
 
 def text_of(lines: dict[str, str]) -> str:
     """Return HPL.dat with these lines; results go to standard output."""
     text = ['HPL.dat', 'written by Plumbline', 'HPL.out', '6 device out']
     for name in LINES:
-        text += [f'1 # of {name}'] * (name in COUNTED)
+        text += [f'{len(lines[name].split())} # of {name}'] if name in COUNTED else []
         text.append(f'{lines[name]} {name}')
     return '\n'.join(text) + '\n'
 
 
-def configuration(lines: dict[str, str], ranks: int) -> Configuration:
-    """Return the system that HPL will solve. Raises SiteError if its grid does not use all `ranks`."""
-    n, nb, p, q = (int(lines[name]) for name in ('Ns', 'NBs', 'Ps', 'Qs'))
-    if p * q != ranks:
-        raise SiteError(f'benchmarks.hpl.lines: expected a grid Ps x Qs of {ranks} ranks, found {p} x {q}')
-    return n, nb, p, q
+def configurations(lines: dict[str, str], ranks: int) -> tuple[Configuration, ...]:
+    """Return the systems that HPL will solve, one for each test. Raises SiteError if a grid uses not all `ranks`."""
+    ns, nbs, ps, qs = ([int(value) for value in lines[name].split()] for name in ('Ns', 'NBs', 'Ps', 'Qs'))
+    if len(ps) != len(qs) or any(p * q != ranks for p, q in zip(ps, qs, strict=True)):
+        raise SiteError(f'benchmarks.hpl.lines: expected grids Ps x Qs of {ranks} ranks, found {ps} x {qs}')
+    algorithms = math.prod(len(lines[name].split()) for name in ALGORITHMS)
+    return tuple(
+        (n, nb, p, q) for p, q in zip(ps, qs, strict=True) for n in ns for nb in nbs for _ in range(algorithms)
+    )

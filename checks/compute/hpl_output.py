@@ -8,9 +8,10 @@ of the cycles it used.
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from checks.compute.hpl_input import Configuration
 from checks.core.reading import saved
@@ -37,22 +38,39 @@ class HplResult:
     line: int
 
 
-def metrics_of(requested: Configuration, nodes: int, peak: float | None) -> list[Metric]:
-    """Return the metrics of a run on `nodes` nodes of `peak` Flop/s each, where that is known."""
+def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | None) -> list[Metric]:
+    """Return the metrics of a run on `nodes` nodes of `peak` Flop/s each, where that is known.
 
-    def read(field: str, output: str) -> list[OutputRow]:
+    With several configurations, all metrics but the mean are of the fastest one.
+    """
+
+    def fastest(results: list[HplResult]) -> HplResult:
+        return max(results, key=lambda result: result.gflops)
+
+    def best(results: list[HplResult]) -> float:
+        return fastest(results).gflops
+
+    def mean(results: list[HplResult]) -> float:
+        return fmean(result.gflops for result in results)
+
+    def read(of: Callable[[list[HplResult]], float], output: str) -> list[OutputRow]:
         results = results_of(output)
-        if not results or {result.configuration for result in results} != {requested}:
-            raise NotMeasured('the results are not those of the configuration in HPL.dat')
-        return [OutputRow({}, getattr(result, field), (result.line,)) for result in results]
+        times, rest = divmod(len(results), len(requested))
+        if not times or rest or Counter(result.configuration for result in results) != Counter(requested * times):
+            raise NotMeasured('the results are not those of the configurations in HPL.dat')
+        return [OutputRow({}, of(results), tuple(result.line for result in results))] * times
 
-    rate, time = functools.partial(read, 'gflops'), functools.partial(read, 'seconds')
-    metrics = [Metric('gflops', 'GFlop/s', 'higher', rate, peak='flops_dp' if peak else None)]
+    def metric(name: str, unit: str, better: str, of: Callable[[list[HplResult]], float], **more) -> Metric:
+        return Metric(name, unit, better, functools.partial(read, of), **more)
+
+    bounded = 'flops_dp' if peak else None
+    rates = {'gflops': best} if len(requested) == 1 else {'gflops_best': best, 'gflops_mean': mean}
+    metrics = [metric(name, 'GFlop/s', 'higher', of, peak=bounded) for name, of in rates.items()]
     if nodes > 1:
-        metrics.append(Metric('gflops_per_node', 'GFlop/s', 'higher', rate, scale=1 / nodes, draw={'ideal': 'none'}))
-    metrics.append(Metric('time', 's', 'lower', time))
+        metrics.append(metric('gflops_per_node', 'GFlop/s', 'higher', best, scale=1 / nodes, draw={'ideal': 'none'}))
+    metrics.append(metric('time', 's', 'lower', lambda results: fastest(results).seconds))
     if peak:
-        metrics.append(Metric('peak_fraction', '1', 'higher', rate, scale=1e9 / (peak * nodes)))
+        metrics.append(metric('peak_fraction', '1', 'higher', best, scale=1e9 / (peak * nodes)))
     return metrics
 
 
@@ -136,10 +154,10 @@ def _run(part: saved.Part) -> Iterator[saved.Result]:
     for result in results:
         solved = dict(zip(('n', 'nb', 'p', 'q'), result.configuration, strict=True))
         row = lines[result.line - 1]
-        metrics = metrics_of(result.configuration, 1, None)
+        metrics = metrics_of((result.configuration,), 1, None)
         of_row = solved | {'variant': row.split()[0]}
         yield saved.Result('HPL', of_row, metrics, output, faults, dates=dates, numbers=f'{row}\n')
     if not results:
         asked = dict(re.findall(r'^(N|NB|P|Q) +: +([0-9]+) *$', output, re.MULTILINE))
         params = {name.lower(): number for name, number in asked.items()}
-        yield saved.Result('HPL', params, metrics_of((0, 0, 0, 0), 1, None), output, faults, dates=dates)
+        yield saved.Result('HPL', params, metrics_of(((0, 0, 0, 0),), 1, None), output, faults, dates=dates)

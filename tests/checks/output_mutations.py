@@ -70,9 +70,13 @@ def targets() -> Iterator[Target]:
         return Target(file, text, metrics, faults)
 
     yield target('hpcc-1.5.0', hpcc.METRICS, lambda text: hpcc.faults_of(text, 10176))
-    for file, solved in (('hpl-2.3', (2000, 192, 1, 2)), ('hpl-intel-2019', (204288, 384, 2, 2))):
-        faults = lambda text, solved=solved: hpl.faults_of(text, (solved,))  # noqa: E731
-        yield target(file, hpl.metrics_of(solved, 1, None), faults)
+    eight = tuple((n, nb, 1, 2) for n in (2304, 4608) for nb in (96, 192) for _ in range(2))
+    for file, solved in (
+        ('hpl-2.3', ((2000, 192, 1, 2),)),
+        ('hpl-2.3-eight-configurations', eight),
+        ('hpl-intel-2019', ((204288, 384, 2, 2),)),
+    ):
+        yield target(file, hpl.metrics_of(solved, 1, None), lambda text, solved=solved: hpl.faults_of(text, solved))
     for file, asked in (('3.1', (2, 1)), ('3.1-threads', (1, 2)), ('3.0', (2, 1))):
         faults = lambda text, asked=asked: hpcg.faults_of(text, (32, 32, 32), *asked)  # noqa: E731
         yield target(f'hpcg-{file}', hpcg.metrics_of(1, None), faults)

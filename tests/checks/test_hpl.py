@@ -2,7 +2,9 @@
 """HPL.dat, and the numbers and faults of outputs that HPL 2.3 really printed."""
 
 import json
+import math
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from reading import value_of
 from rows import each_row
 from scratch import ROOT
 
-from checks.compute.hpl_input import LINES, configuration, lines_of, matrix_order, nearly_square, operations, text_of
+from checks.compute.hpl_input import LINES, configurations, lines_of, matrix_order, nearly_square, operations, text_of
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of, results_of
 from checks.core.reading.trials import NotMeasured
 from checks.core.topology import Topology
@@ -19,11 +21,11 @@ from plumbline.errors import SiteError
 from plumbline.site.file import read_site_file
 
 ONE = 'hpl-2.3.txt'
-ASKED = (2000, 192, 1, 2)  # of ONE
+ASKED = ((2000, 192, 1, 2),)  # of ONE
 SEVERAL = 'hpl-2.3-eight-configurations.txt'
 EIGHT = tuple((n, nb, 1, 2) for n in (2304, 4608) for nb in (96, 192) for _ in range(2))
 RATES = [6.7987, 6.1826, 3.4183, 4.8668, 8.9736, 10.430, 11.203, 14.720]
-SMALL = (2304, 192, 1, 2)
+SMALL = ((2304, 192, 1, 2),)
 
 
 def values(output, asked, nodes=1, peak=None):
@@ -36,7 +38,7 @@ def outcome(output, asked):
         measured = values(output, asked)
     except NotMeasured:
         return None
-    return None if faults_of(output, (asked,)) else measured
+    return None if faults_of(output, asked) else measured
 
 
 def hpl_output(solved, verdict='PASSED'):
@@ -56,7 +58,7 @@ def test_the_numbers_of_one_configuration_and_not_those_of_its_progress(recorded
     output = recorded(ONE)
     assert len(re.findall('Gflops=', output)) == 10
     assert values(output, ASKED) == {'gflops': 12.001, 'time': 0.44}
-    assert faults_of(output, (ASKED,)) == []
+    assert faults_of(output, ASKED) == []
 
 
 def test_per_node_and_peak_fraction(recorded):
@@ -67,11 +69,11 @@ def test_per_node_and_peak_fraction(recorded):
     assert not any(metric.peak for metric in metrics_of(ASKED, 1, None))
 
 
-def test_eight_configurations_are_read_and_are_not_the_one_of_a_case(recorded):
+def test_best_and_mean_of_eight_configurations_stand_apart(recorded):
     output = recorded(SEVERAL)
-    assert [result.gflops for result in results_of(output)] == RATES and faults_of(output, EIGHT) == []
-    with pytest.raises(NotMeasured, match='not those of the configuration'):
-        values(output, EIGHT[0])
+    assert [result.gflops for result in results_of(output)] == RATES
+    assert values(output, EIGHT) == {'gflops_best': 14.720, 'gflops_mean': pytest.approx(sum(RATES) / 8), 'time': 4.43}
+    assert faults_of(output, EIGHT) == []
 
 
 @each_row(
@@ -85,7 +87,7 @@ def test_eight_configurations_are_read_and_are_not_the_one_of_a_case(recorded):
 )  # fmt: skip
 def test_what_went_wrong_is_one_sentence(recorded, name, asked, fault):
     output = recorded(name)
-    assert faults_of(output, (asked,)) == [fault]
+    assert faults_of(output, asked) == [fault]
 
 
 def test_too_little_memory_and_too_few_processes_in_hpls_own_words(recorded):
@@ -100,6 +102,8 @@ def test_too_little_memory_and_too_few_processes_in_hpls_own_words(recorded):
 def test_fewer_tests_than_asked(recorded):
     output = recorded(SEVERAL)
     assert '9 tests were requested, HPL finished 8' in faults_of(output, (*EIGHT, EIGHT[0]))
+    with pytest.raises(NotMeasured, match='not those of the configurations'):
+        values(output, (*EIGHT, EIGHT[0]))
 
 
 def test_one_wrong_residual_among_eight(recorded):
@@ -109,12 +113,13 @@ def test_one_wrong_residual_among_eight(recorded):
     assert faults_of(lost, EIGHT) == ['8 residuals should have PASSED, 7 did']
 
 
-def test_no_line_that_counts_can_be_lost(recorded):
-    lines = recorded(ONE).splitlines(keepends=True)
+@each_row(('name', 'asked'), [(ONE, ASKED), (SEVERAL, EIGHT)])
+def test_no_line_that_counts_can_be_lost(recorded, name, asked):
+    lines = recorded(name).splitlines(keepends=True)
     counting = [i for i, line in enumerate(lines) if re.match(r'W[RC]\d|\|\|Ax-b\|\|_oo/\(|Finished|End of', line)]
-    assert len(counting) == 4
+    assert len(counting) == 2 * len(asked) + 2
     for lost in counting:
-        assert outcome(''.join(lines[:lost] + lines[lost + 1 :]), ASKED) is None
+        assert outcome(''.join(lines[:lost] + lines[lost + 1 :]), asked) is None
 
 
 def test_a_tail_is_lost_at_any_character(recorded):
@@ -150,7 +155,7 @@ CUT_BY_THE_PAGE = {
 def test_intels_rates_have_five_decimals(recorded, name, found):
     configuration, seconds, rate = found
     output = recorded(name)
-    assert values(output, configuration) == {'gflops': rate, 'time': seconds}
+    assert values(output, (configuration,)) == {'gflops': rate, 'time': seconds}
     ended = [] if name in INTEL else ['HPL did not end: no line "End of Tests."']
     assert faults_of(output, (configuration,)) == ended
 
@@ -159,7 +164,7 @@ def test_intels_rates_have_five_decimals(recorded, name, found):
 def test_an_output_of_intels_that_was_cut_before_its_end_fails(recorded, name, found):
     output = recorded(name)
     for end in range(0, output.index('End of Tests.') + len('End of Tests'), 7):
-        assert outcome(output[:end], found[0]) is None
+        assert outcome(output[:end], (found[0],)) is None
 
 
 # Broken outputs
@@ -205,9 +210,8 @@ def test_whatever_hpl_solves_is_read_as_printed(solved):
     asked = tuple(tuple(configuration) for *configuration, _ in solved)
     rates = [float(f'{operations(n) / 1e9 / s:.4e}') for n, *_, s in solved]
     assert faults_of(output, asked) == []
-    assert [result.gflops for result in results_of(output)] == rates
-    if len(solved) == 1:
-        assert values(output, asked[0])['gflops'] == rates[0]
+    measured = values(output, asked)
+    assert measured['gflops' if len(solved) == 1 else 'gflops_best'] == max(rates)
     assert faults_of(hpl_output(solved, 'FAILED'), asked)
 
 
@@ -255,26 +259,32 @@ def test_the_matrix_fits_and_the_grid_has_all_ranks(memory, block_size, ranks):
     assert n % block_size == 0
     assert 8 * n**2 <= memory < 8 * (n + block_size) ** 2 + 8
     lines = lines_of(n, block_size, ranks, {})
-    n_asked, nb, p, q = configuration(lines, ranks)
+    ((n_asked, nb, p, q),) = configurations(lines, ranks)
     assert (n_asked, nb) == (n, block_size)
     assert p * q == ranks and p <= q and (p, q) == nearly_square(ranks)
     assert parsed(text_of(lines)) == {name: value.split() for name, value in lines.items()}
 
 
 @given(st.fixed_dictionaries({}, optional={
-    name: st.integers(1, 9) for name in ('NBs', 'PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs')
-} | {'PMAP': st.sampled_from([0, 1]), 'threshold': st.just(-1.0), 'Ns': st.just(100)}))  # fmt: skip
+    name: st.lists(st.integers(1, 9), min_size=1, max_size=4).map(lambda values: '  '.join(map(str, values)))
+    for name in ('NBs', 'PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs')
+} | {'PMAP': st.sampled_from([0, 1]), 'threshold': st.just(-1.0), 'Ns': st.just('100 200')}))  # fmt: skip
 def test_any_line_is_the_sites_to_change(site):
     lines = lines_of(1000, 8, 6, site)
     found = parsed(text_of(lines))
-    assert all(found[name] == [str(value)] for name, value in site.items())
-    assert configuration(lines, 6) == (site.get('Ns', 1000), site.get('NBs', 8), 2, 3)
+    assert all(found[name] == str(value).split() for name, value in site.items())
+    asked = configurations(lines, 6)
+    algorithms = ('PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs')
+    assert len(asked) == math.prod(len(found[name]) for name in ('Ns', 'NBs', *algorithms))
+    assert {(p, q) for _, _, p, q in asked} == {(2, 3)}
 
 
-def test_a_grid_that_leaves_ranks_idle_is_refused():
-    assert configuration(lines_of(1000, 8, 6, {'Ps': 6, 'Qs': 1}), 6) == (1000, 8, 6, 1)
-    with pytest.raises(SiteError, match='expected a grid Ps x Qs of 6 ranks, found 1 x 2'):
-        configuration(lines_of(1000, 8, 6, {'Ps': 1, 'Qs': 2}), 6)
+def test_several_grids_and_one_that_leaves_ranks_idle():
+    lines = lines_of(1000, 8, 6, {'Ps': '1 6', 'Qs': '6 1', 'NBs': '8 16'})
+    assert Counter(configurations(lines, 6)) == Counter((1000, nb, p, 6 // p) for p in (1, 6) for nb in (8, 16))
+    for ps, qs in (('1', '2'), ('1 2', '6'), ('1 2', '6 2')):
+        with pytest.raises(SiteError, match='expected grids Ps x Qs of 6 ranks'):
+            configurations(lines_of(1000, 8, 6, {'Ps': ps, 'Qs': qs}), 6)
 
 
 SITE = """\
@@ -296,7 +306,7 @@ environments: [{name: system, provider: system}]
     [
         ('{lines: {BCAST: 1}}', r'9: .*hpl.lines.BCAST: unknown key: did you mean BCASTs'),
         ('{blocksize: 1}', r'hpl.blocksize: unknown key: did you mean block_size'),
-        ('{lines: {NBs: "192 256"}}', 'hpl.lines.NBs'),
+        ('{lines: {NBs: "192,256"}}', 'hpl.lines.NBs'),
         ('{memory_fraction: 1.5}', 'hpl.memory_fraction'),
         ('{threads_per_rank: 4}', 'ranks_per_node'),
         ('{block_size: 232, memory_fraction: 0.9, ranks_per_node: 2, threads_per_rank: 56, lines: {BCASTs: 1}}', None),

@@ -44,7 +44,7 @@ def test_the_line_is_that_of_the_value_not_of_the_match():
 
 
 def test_results_of_hpl(recorded):
-    for metric in metrics_of((2000, 192, 1, 2), 1, None):
+    for metric in metrics_of(((2000, 192, 1, 2),), 1, None):
         assert lines_of(metric, recorded('hpl-2.3.txt')) == {'-': [57]}
 
 

@@ -106,7 +106,7 @@ def test_a_wrong_process_grid_of_the_site_is_named(replay):
     clone = replay()
     clone.site_file.write_text(clone.site_file.read_text().replace('BCASTs: 3', 'Ps: 2'))
     code, case = run(clone, '-t', 'quick')
-    assert code == 1 and 'expected a grid Ps x Qs of 1 ranks, found 2 x 1' in case['fail_reason']
+    assert code == 1 and 'expected grids Ps x Qs of 1 ranks, found [2] x [1]' in case['fail_reason']
 
 
 def test_replay_of_a_vendors_program_on_a_gpu(replay):

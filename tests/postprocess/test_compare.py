@@ -404,8 +404,8 @@ def test_an_output_of_intels_hpl_is_judged_by_the_row_of_marenostrum_5(work, row
     """The row of 000, Table 4, is 6.61 TFlop/s and 92.19 % of 7.17: the recorded output with a result of this size."""
     recorded = (OUTPUTS / 'hpl-intel-2024.0-run-1.txt').read_text()
     (line,) = [line for line in recorded.splitlines() if line.startswith('WC00C2R2')]
-    output, asked = recorded.replace(line, row), (168960, 384, 1, 2)
-    assert faults_of(output, (asked,)) == []
+    output, asked = recorded.replace(line, row), ((168960, 384, 1, 2),)
+    assert faults_of(output, asked) == []
     found = {one.name: (one.unit, value_of(one, output)) for one in metrics_of(asked, 1, 7.17e12)}
     (work.sites / 'marenostrum5').symlink_to(SUITE_SITES / 'marenostrum5')
     metrics = {name: metric([found[name][1]], found[name][0]) for name in ('gflops', 'peak_fraction')}

@@ -359,11 +359,12 @@ def test_a_killed_night_that_is_not_resumed_is_stored(words, done, stored, world
     world.judged.pop()[0].forget()
 
 
-def test_what_a_person_ended_is_no_fault_and_goes_on(world, capsys):
+def test_what_a_person_ended_is_no_fault_and_goes_on(world, monkeypatch, capsys):
+    monkeypatch.setattr(module, 'load_site', lambda _: SITE)
     world.ended = Ended(why='interrupted by Ctrl-C', told_to_end=True, by_signal=signal.SIGINT)
     world.entries = [case('a'), case('b', 'abort')]
     killed(world, case('a'))
-    assert measured(world).code == 130
+    assert measured(world, '--provision=after').code == 130 and world.provisioned == ['--only-packages']
     assert capsys.readouterr().out.splitlines()[-2:] == [
         'plumbline: not run to the end: b', 'plumbline: ended by you after 1 of 2 cases; `ci/nightly` goes on',
     ]  # fmt: skip

@@ -440,8 +440,8 @@ def test_why_a_case_was_ended_is_told_by_its_session(fields, problems, why):
     assert draft.cause == why if why else draft.cause not in ('part', 'killed')
 
 
-def failed_on(*nodes, check='STREAM', case_id=1):
-    return case(check, nodes, 'fail', case_id=case_id, fail_reason='x')
+def failed_on(*nodes, check='STREAM', **fields):
+    return case(check, nodes, 'fail', fail_reason='x', **fields)
 
 
 @each_row(('failed', 'healthy', 'kind'), [
@@ -451,6 +451,10 @@ def failed_on(*nodes, check='STREAM', case_id=1):
     ([failed_on('n1')], [case('Osu', nodes=('n2', 'n3'))], 'CASE'),
     # several cases on one node, while another node works
     ([failed_on('n1'), failed_on('n1', check='Osu')], [case('Hpl', nodes=('n2',))], 'NODE'),
+    ([failed_on('n1'), failed_on('n1', check='Osu')], [case('Hpl', nodes=('n1',))], 'CASE'),
+    # Slurm says so
+    *(([failed_on('n1', job_state=state)], [], 'NODE') for state in ('NODE_FAIL', 'BOOT_FAIL')),
+    ([failed_on('n1', job_state='TIMEOUT')], [], 'CASE'),
 ])  # fmt: skip
 def test_jobs_fail_on_a_node_only_where_others_work(failed, healthy, kind):
     ran = [one._replace(case_id=number, name=f'{number}') for number, one in enumerate([*failed, *healthy])]
@@ -495,6 +499,16 @@ def test_what_has_no_number_is_grouped_by_check_unless_no_case_measured_it():
     gone[1] = verdict('missing', OSU, case_id=None, nodes=(), cause='lost')
     of_hardware = a_night(*gone, problems=[problem('hardware', 'gone')])
     assert [one.rows for one in failures.failures(of_hardware)] == [gone[1:]], 'that is an incident of the hardware'
+
+
+def test_what_a_job_named_is_no_part_of_what_failed_there():
+    """Only another such job clears it."""
+    lost = [failed_on('n1', job_state='NODE_FAIL', name='1'), failed_on('n1', check='Osu', job_state='NODE_FAIL')]
+    told = [failed_on('n1', check=check, name=check, provenance=names(['node', 'n1', ['n1'], why]))
+            for check, why in (('A', 'slow'), ('B', 'cold'))]  # fmt: skip
+    named, failed = sorted(failures.failures(a_night(cases=[*lost, *told])), key=lambda draft: not draft.named)
+    assert named.cause == 'slow' and 'cold' in named.evidence and named.cases == {one.id for one in told}
+    assert not failed.named and len(failed.failed) == 2 and failed.where == named.where
 
 
 def test_a_session_that_was_cut_short_includes_what_no_case_measured():
@@ -602,6 +616,36 @@ def test_nodes_that_lost_alike_are_one_incident_of_a_place_or_of_half_of_all():
     assert len(found(1, 2, night=session(4, 3))) == 2, 'two are too few'
     known = in_ledger(incident(nodes=('n4',)))
     assert len(found(1, 2, 3, 4, before=[known])) == 4, 'a node that is known to be slow stays by itself'
+
+
+def test_losses_of_a_rack_are_alike_within_a_factor_of_one_and_a_half_in_a_check_of_most():
+    def places(*losses, last=TRIAD):
+        drafts = [of_node(f'n{i}', loss, (TRIAD if i < 4 else last,)) for i, loss in enumerate(losses, 1)]
+        return [one.where.place for one in alike.joined(drafts, (), session(4))]
+
+    # the usual one is 0.2: from 0.2 / 1.5 = 0.133 to 0.3
+    assert places(0.14, 0.2, 0.2, 0.29) == ['rack r0']
+    assert places(0.13, 0.2, 0.2, 0.29) == places(0.14, 0.2, 0.2, 0.31) == [''] * 4
+    assert places(0.2, 0.2, 0.2, 0.2, last=OSU) == [''] * 4
+
+
+def test_what_became_one_has_all_of_its_nodes():
+    def of(certain, **fields):
+        parts = [
+            of_node(f'n{i}', loss, certain=certain and i == 10, evidence=['a', f'b{i}'], levels=[level(node=f'n{i}')],
+                    **fields)
+            for i, loss in ((9, 0.25), (10, 0.2), (11, 0.2), (12, 0.15))
+        ]  # fmt: skip
+        (one,) = alike.joined(parts, (), session(4))
+        return one
+
+    one = of(True)
+    assert one.where == Scope('site', 'cpu', nodes=('n9', 'n10', 'n11', 'n12'), place='rack r2')
+    assert one.nodes == set(one.where.nodes) and one.certain and not of(False).certain
+    assert one.evidence == ['a', 'b9', 'b10', 'b11', 'b12'] and [of.node for of in one.levels] == [*one.where.nodes]
+    assert one.loss == pytest.approx(0.2)
+    with_rows = of(True, rows=[verdict(loss=0.2, interval=(0.1, 0.3))])
+    assert (with_rows.loss, with_rows.interval, len(with_rows.rows)) == (None, None, 4)
 
 
 # Open, healing, closed

@@ -164,6 +164,7 @@ def world(monkeypatch, tmp_path):
 
     def run(session, deadline, cases=None, part=''):
         found.ran.append(cases and list(cases))
+        found.provisioned.append('measured')
         if found.entries is not None:
             info = {'uuid': 'u', 'time_start_unix': 1, 'cmdline': ''}
             runs = [{'run_index': 0, 'testcases': found.entries}]
@@ -190,9 +191,9 @@ def world(monkeypatch, tmp_path):
     return found
 
 
-def measured(world, *words: str, site: Site = SITE) -> NightlyRun:
+def measured(world, *words: str, site: Site = SITE, install: str = '--no-provision') -> NightlyRun:
     """A night whose end is written down in `world`, with its exit code in `code`."""
-    night = NightlyRun(parse(['--no-provision', *words]))
+    night = NightlyRun(parse([*install.split(), *words]))
     night.code = night.run(site, world.results)
     return night
 
@@ -255,10 +256,28 @@ def test_what_follows_a_run_that_was_ended(words, ended, steps, may_go_on, world
     world.entries = [case('a'), case('b', 'abort')]
     Seconds().write(world.results)
     night = measured(world, '--provision=after', *words, site=HERE)
-    assert night.code == 5 and world.provisioned == ['--only-packages', ''][: 1 if ended.told_to_end else 2]
+    assert night.code == 5
+    assert world.provisioned == ['--only-packages', 'measured', *[''] * (not ended.told_to_end)]
     assert world.then == steps and world.judged[0][2] == may_go_on
     assert any(ended.why in problem and '1 of 2' in problem for problem in map(str, night.problems)) == bool(ended.why)
     assert ('the cases took' in capsys.readouterr().out) != bool(ended.why)
+
+
+@each_row(
+    'site, install, steps',
+    [
+        (HERE, '', ['--only-packages', 'measured', '']),  # a verdict within minutes, whatever Spack takes
+        (HERE, '--provision=before', ['', 'measured']), (HERE, '--no-provision', ['measured']),
+        (SITE, '', ['', 'measured']), (SITE, '--provision=after', ['--only-packages', 'measured', '']),
+    ],
+)  # fmt: skip
+def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(
+    site, install, steps, world, monkeypatch
+):
+    monkeypatch.setattr(module, 'load_site', lambda _: site)
+    world.provisioned.clear()
+    measured(world, site=site, install=install)
+    assert world.provisioned == steps
 
 
 def test_a_night_whose_time_is_used_up_runs_no_failed_case_again(world, monkeypatch):
@@ -364,7 +383,7 @@ def test_what_a_person_ended_is_no_fault_and_goes_on(world, monkeypatch, capsys)
     world.ended = Ended(why='interrupted by Ctrl-C', told_to_end=True, by_signal=signal.SIGINT)
     world.entries = [case('a'), case('b', 'abort')]
     killed(world, case('a'))
-    assert measured(world, '--provision=after').code == 130 and world.provisioned == ['--only-packages']
+    assert measured(world, '--provision=after').code == 130 and world.provisioned == ['--only-packages', 'measured']
     assert capsys.readouterr().out.splitlines()[-2:] == [
         'plumbline: not run to the end: b', 'plumbline: ended by you after 1 of 2 cases; `ci/nightly` goes on',
     ]  # fmt: skip

@@ -902,6 +902,29 @@ def test_each_case_that_ran_somewhere_is_read_once_up_to_20():
     assert len(of._ran([verdict(nodes=(f'n{i}',)) for i in range(21)], [])) == 20
 
 
+def test_values_on_other_nodes_stand_beside_a_loss():
+    there = [verdict('ok', nodes=('n2',), value=80.0), verdict('improved', nodes=('n3', 'n4'), value=120.0)]
+    no = [
+        verdict('ok', nodes=('n1',), value=1.0), verdict(nodes=('n5',), value=2.0),
+        verdict('ok', COPY, nodes=('n6',), value=3.0), verdict('ok', nodes=('n7',), value=None),
+    ]  # fmt: skip
+    said = a_background(*there, *no)._siblings(verdict(), {'n1'})
+    assert '3 other nodes' in said and '80' in said and '120 GB/s' in said
+    assert a_background(*no)._siblings(verdict(), {'n1'}) == ''
+
+
+def test_a_few_cases_are_named_for_reframe_and_many_by_their_checks():
+    def named(check, param):
+        return case(check, params=f'size={param}', name=f'{check} %size={param} %build.variant=x')
+
+    ran = [named('STREAM', param) for param in 'abcd'] + [named('Osu', 'a')]
+    of = a_background(cases=ran)
+    assert of._names(draft(cases={one.id for one in ran[:3]})) == [f'STREAM%size={param}' for param in 'abc']
+    assert of._names(draft(cases={one.id for one in ran})) == ['Osu', 'STREAM']
+    assert of._names(draft(cases={replace(ran[0].id, params=()), OSU.case})) == ['Osu', 'STREAM']
+    assert background.name_of(ran[0]) == 'STREAM%size=a'
+
+
 def test_next_steps_look_at_the_nodes_run_again_compare_and_retire():
     def steps(of=None, begin=2, of_stack=False, sort='loss', slurm=('cpu',), retire='', rows=(), failed=(), **fields):
         of = of or incident(sort, **fields)

@@ -645,6 +645,42 @@ def test_nodes_whose_loss_is_not_sure_are_not_healthy(loss, wanted):
     assert {(draft.kind, draft.where.nodes) for draft in causes(rows)} == wanted
 
 
+def test_checks_of_one_family_that_lost_are_one_cause():
+    families = [f'{family}{kind}' for family in ('Numa', 'Gpu', 'Osu', 'Hpl') for kind in ('Read', 'Write', 'Copy')]
+    series = [SeriesId('cpu', 'system', check, (), f'm{i}') for check in families for i in range(4)]
+    rows = [judged(of, of.check.startswith('Numa'), number) for number, of in enumerate(series)]
+    assert [sorted({of.check for of in draft.series}) for draft in causes(rows)] == [sorted(families[:3])]
+
+
+def test_a_class_of_links_that_lost_in_several_checks_is_one_cause():
+    checks = [f'{check}{kind}' for check in ('Osu', 'Comm', 'Copy') for kind in ('Read', 'Write')]
+    series = [SeriesId('cpu', 'system', check, (('link_class', of),), f'm{i}')
+              for check in checks for of in 'ABCD' for i in range(3)]  # fmt: skip
+    (draft,) = causes([judged(of, dict(of.params)['link_class'] == 'B', 0) for of in series])
+    assert (draft.kind, draft.where.link_class) == ('FABRIC', 'B')
+
+
+def test_a_device_whose_pairs_are_slow_is_named():
+    series = [SeriesId('cpu', 'system', 'Comm', (), 'latency', (('pair', f'{a}-{b}'),))
+              for a in range(5) for b in range(a + 1, 5)]  # fmt: skip
+    (draft,) = causes([judged(of, '3' in dict(of.dims)['pair'], 1) for of in series])
+    assert (draft.kind, draft.where.nodes, draft.where.device) == ('DEVICE', ('n1',), 'device 3')
+
+
+def test_a_node_whose_pairs_are_slow_is_named_though_it_is_fast_alone():
+    """Three pairs of n1 are slow, those of the others are not; five metrics of n1 itself are as they were."""
+    pairs = [(a, b) for a in range(1, 7) for b in range(a + 1, 7)]
+    osu = SeriesId('cpu', 'system', 'Osu', (), 'latency')
+    rows = [
+        replace(judged(osu, pair[0] == 1, number), nodes=tuple(f'n{node}' for node in pair))
+        for number, pair in enumerate(pairs)
+    ]
+    alone = [SeriesId('cpu', 'system', 'STREAM', (), f'm{i}') for i in range(30)]
+    rows += [replace(judged(of, False, 50), nodes=('n1',)) for of in alone]
+    (draft,) = causes(rows)
+    assert (draft.kind, draft.where.nodes) == ('NODE', ('n1',))
+
+
 def test_one_curve_is_one_incident_though_only_a_part_of_it_lost_in_common():
     sizes = [SeriesId('cpu', 'system', 'Osu', (), 'latency', (('bytes', str(2**i)),)) for i in range(23)]
     rows = [replace(judged(of, True, 0), loss=0.01 * i) for i, of in enumerate(sizes, 1)]

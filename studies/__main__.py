@@ -25,7 +25,7 @@ STUDIES = {
     'worlds': 'worlds --sites 1 --only "Healthy nights: noise normal"',
     'public_series {0}': None,  # needs clones of public repositories
     'store_speed night': 'store_speed night --scale 0.01',
-    'store_speed year': 'store_speed year --scale 0.03',
+    'store_speed year': 'store_speed year --scale 0.01',
     'store_speed fleet': 'store_speed fleet --scale 0.01',
     'input_mutations': 'input_mutations --each 1',
     'mutations': 'mutations --changes 1 --room checks/storage',

@@ -69,7 +69,7 @@ class Called:
 
         def run(night, site, results):
             print('what a night prints')
-            assert night.arguments.selection == [] and not night.needs_attention and not night._told_to_end
+            assert night.arguments.selection == [] and not night.needs_attention
             night.needs_attention, night.summary = attention, results
             night.outcome = SimpleNamespace(hints=['record a baseline']) if judged else None
             return code
@@ -136,23 +136,6 @@ def test_the_mode_and_the_time_of_a_night(site, words, mode, seconds, selected, 
     assert tidied == [(tmp_path, 3, 2**29)] and night.summary == tmp_path / 'summary.txt'
 
 
-@each_row('told, steps', [(False, ['--only-packages', '']), (True, ['--only-packages'])])
-def test_no_stack_is_built_behind_a_night_that_was_told_to_end(told, steps, tmp_path, monkeypatch):
-    done = []
-    monkeypatch.setattr(module, 'provision', lambda _, *options: done.append(''.join(options)))
-    monkeypatch.setattr(module, 'load_site', lambda _: HERE)
-    monkeypatch.setattr(module.cleanup, 'tidy', lambda *_: None)
-    night = NightlyRun(parse(['--provision=after']))
-
-    def measure(_):
-        night._told_to_end = told
-        return 0
-
-    monkeypatch.setattr(night, '_measure', measure)
-    night.run(HERE, tmp_path)
-    assert done == steps
-
-
 def test_stacks_are_installed_by_a_process_that_can_be_found(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(module.subprocess, 'run', lambda words, **options: started.append((words, options)))
@@ -172,7 +155,7 @@ def world(monkeypatch, tmp_path):
         (tmp_path / folder).mkdir()
     found = SimpleNamespace(
         cases={A: 'a', B: 'b'}, entries=[case('a'), case('b')], ended=Ended(), ran=[], then=[], judged=[], problems=[],
-        nodes=[Nodes([], {}), Nodes([], {})], results=tmp_path, chosen={}, kind='a virtual machine', stored=[],
+        nodes=[], results=tmp_path, chosen={}, kind='a virtual machine', stored=[], provisioned=[],
     )  # fmt: skip
     stamps = iter(f'stamp{number}' for number in range(99))
     monkeypatch.setattr(of_session, '_stamp_now', lambda: next(stamps))
@@ -181,6 +164,7 @@ def world(monkeypatch, tmp_path):
 
     def run(session, deadline, cases=None, part=''):
         found.ran.append(cases and list(cases))
+        found.provisioned.append('measured')
         if found.entries is not None:
             info = {'uuid': 'u', 'time_start_unix': 1, 'cmdline': ''}
             runs = [{'run_index': 0, 'testcases': found.entries}]
@@ -189,7 +173,8 @@ def world(monkeypatch, tmp_path):
         return found.ended
 
     monkeypatch.setattr(PlannedSession, 'run', run)
-    monkeypatch.setattr(Nodes, 'now', lambda _: found.nodes.pop(0))
+    monkeypatch.setattr(Nodes, 'now', lambda _: found.nodes.pop(0) if found.nodes else Nodes([], {}))
+    monkeypatch.setattr(module, 'provision', lambda _, *options: found.provisioned.append(''.join(options)))
     monkeypatch.setattr(module.planned, 'choose', lambda *given: found.then.append(given) or found.chosen)
     monkeypatch.setattr(module, 'kind_of', lambda: found.kind)
     monkeypatch.setattr(NightlyRun, '_retry', lambda *_: found.then.append('retry'))
@@ -206,9 +191,10 @@ def world(monkeypatch, tmp_path):
     return found
 
 
-def night_of(world, *words: str, site: Site = SITE, seconds: float = 60.0) -> NightlyRun:
-    night = NightlyRun(parse(list(words)))
-    night.site, night.results, night.deadline = site, world.results, time.monotonic() + seconds
+def measured(world, *words: str, site: Site = SITE, install: str = '--no-provision') -> NightlyRun:
+    """A night whose end is written down in `world`, with its exit code in `code`."""
+    night = NightlyRun(parse([*install.split(), *words]))
+    night.code = night.run(site, world.results)
     return night
 
 
@@ -220,8 +206,8 @@ def test_a_night_runs_all_cases_and_what_follows_them(world, capsys):
     out = [NodeOut('n1', 'p', 'down', ''), NodeOut('n2', 'p', 'maint', '')]
     lost = NodeOut('n3', 'p', 'down', 'no power')
     world.nodes = [Nodes(out, {}), Nodes([*out, lost], {})]
-    night = night_of(world)
-    assert night._measure(WHOLE) == 5
+    night = measured(world)
+    assert night.code == 5
     assert world.ran == [None] and world.then == ['retry', 'complete', 'look']
     ((session, kept, may_go_on),) = world.judged
     assert may_go_on and session.expected == 2 and 'plumbline_machine' not in kept['session_info']
@@ -241,7 +227,7 @@ def test_the_time_that_is_expected_is_told_and_what_it_took_is_learned(world, ca
     known = Seconds({'hash-a s:p+e': 100.0, 'hash-b s:p+e': 20.0})
     known.write(world.results)
     world.entries = [case('a', time_run=7.0), case('b', 'fail', time_run=9.0)]
-    night_of(world)._measure(WHOLE)
+    measured(world)
     said = capsys.readouterr().out
     assert 'nightly: 2 cases, about 2 min by' in said and 'took 0 s, expected about 2 min by' in said
     assert Seconds.read(world.results).took == {'hash-a s:p+e': 7.0, 'hash-b s:p+e': 20.0}
@@ -250,42 +236,72 @@ def test_the_time_that_is_expected_is_told_and_what_it_took_is_learned(world, ca
 def test_the_first_verdict_is_on_what_is_stored_before_further_jobs_run(world, monkeypatch, capsys):
     monkeypatch.setattr(module, 'look_again', lambda *given: given[-1]())
     monkeypatch.setattr(module.outcome, 'verdict_so_far', lambda results, uuid: f'OK: session {uuid}')
-    night_of(world)._measure(WHOLE)
+    measured(world)
     ((results, report, expected, problems, site),) = world.stored
     assert (results, expected, [*map(str, problems)], site) == (world.results, 2, ['trials left'], 's')
     assert report.exists() and 'plumbline: first verdict: OK: session u\n' in capsys.readouterr().out
 
 
 @each_row(
-    'words, ended, seconds, steps, may_go_on',
+    'words, ended, steps, may_go_on',
     [
-        ([], Ended(why='no time', told_to_end=True), 60, [], False), (['--no-retry'], Ended(), 60, ['complete'], False),
-        ([], Ended(why='ended by SIGSEGV'), 60, ['retry', 'complete', 'look'], True),
-        ([], Ended(), -1, ['complete', 'look'], True),
+        ([], Ended(why='no time', told_to_end=True), [], False), (['--no-retry'], Ended(), ['complete'], False),
+        ([], Ended(why='ended by SIGSEGV'), ['retry', 'complete', 'look'], True),
     ],
 )  # fmt: skip
-def test_what_follows_a_run_that_was_ended_or_used_up_its_time(words, ended, seconds, steps, may_go_on, world, capsys):
-    world.nodes, world.then, world.judged, world.ended = [Nodes([], {})] * 2, [], [], ended
+def test_what_follows_a_run_that_was_ended(words, ended, steps, may_go_on, world, monkeypatch, capsys):
+    """No stack is built behind a night that was told to end."""
+    monkeypatch.setattr(module, 'load_site', lambda _: HERE)
+    world.then, world.judged, world.provisioned, world.ended = [], [], [], ended
     world.entries = [case('a'), case('b', 'abort')]
     Seconds().write(world.results)
-    night = night_of(world, *words, seconds=seconds)
-    assert night._measure(WHOLE) == 5
-    assert world.then == steps and world.judged[0][2] == may_go_on and night._told_to_end == ended.told_to_end
+    night = measured(world, '--provision=after', *words, site=HERE)
+    assert night.code == 5
+    assert world.provisioned == ['--only-packages', 'measured', *[''] * (not ended.told_to_end)]
+    assert world.then == steps and world.judged[0][2] == may_go_on
     assert any(ended.why in problem and '1 of 2' in problem for problem in map(str, night.problems)) == bool(ended.why)
     assert ('the cases took' in capsys.readouterr().out) != bool(ended.why)
 
 
+@each_row(
+    'site, install, steps',
+    [
+        (HERE, '', ['--only-packages', 'measured', '']),  # a verdict within minutes, whatever Spack takes
+        (HERE, '--provision=before', ['', 'measured']), (HERE, '--no-provision', ['measured']),
+        (SITE, '', ['', 'measured']), (SITE, '--provision=after', ['--only-packages', 'measured', '']),
+    ],
+)  # fmt: skip
+def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(
+    site, install, steps, world, monkeypatch
+):
+    monkeypatch.setattr(module, 'load_site', lambda _: site)
+    world.provisioned.clear()
+    measured(world, site=site, install=install)
+    assert world.provisioned == steps
+
+
+def test_a_night_whose_time_is_used_up_runs_no_failed_case_again(world, monkeypatch):
+    monkeypatch.setattr(PlannedSession, 'run', lambda session, deadline, *_: time.sleep(1.01) or write(session))
+
+    def write(session):
+        info = {'uuid': 'u', 'time_start_unix': 1, 'cmdline': ''}
+        content = {'session_info': info, 'runs': [{'run_index': 0, 'testcases': [case('a', 'fail')]}]}
+        session.report.write_text(json.dumps(content))
+        return Ended()
+
+    assert measured(world, '--duration=1s').code == 5 and world.then == ['complete', 'look']
+
+
 def test_a_warning_is_told_once_though_the_listing_told_it(world):
     world.problems, world.ended = ['twice'], Ended(warnings=['twice', 'once'])
-    night = night_of(world, '--no-retry')
-    night._measure(WHOLE)
+    night = measured(world, '--no-retry')
     assert [*map(str, night.problems)] == ['twice', 'once', 'trials left']
 
 
 @each_row('site, kind, told', [(HERE, 'a laptop', True), (HERE, '', False), (SITE, 'a laptop', False)])
 def test_the_kind_of_an_undescribed_machine_is_told_and_kept(site, kind, told, world, capsys):
-    world.nodes, world.kind = [Nodes([], {})] * 2, kind
-    night_of(world, site=site)._measure(CaseSelection(site.name, 'quick'))
+    world.kind = kind
+    measured(world, site=site)
     kept = world.judged[-1][1]['session_info']
     assert kept.get('plumbline_machine') == (kind if told else None)
     assert ('this machine: a laptop' in capsys.readouterr().out) == told
@@ -293,7 +309,7 @@ def test_the_kind_of_an_undescribed_machine_is_told_and_kept(site, kind, told, w
 
 def test_a_night_of_minutes_runs_what_is_chosen(world, capsys):
     world.chosen = {B: 'never measured'}
-    night_of(world, '--minutes=7', '--nodes=3')._measure(WHOLE)
+    measured(world, '--minutes=7', '--nodes=3')
     assert world.ran == [[B]]
     session = world.judged[0][0]
     assert session.expected == 1 and json.loads(session.recorded['plumbline_narrowed_by']) == ['minutes=7']
@@ -306,8 +322,8 @@ def test_a_night_of_minutes_runs_what_is_chosen(world, capsys):
     'words, cases, asked', [(['--minutes=7'], {A: 'a'}, True), (['--minutes=7'], {}, False), ([], {A: 'a'}, False)]
 )
 def test_where_nothing_is_chosen_all_cases_run(words, cases, asked, world):
-    world.nodes, world.cases, world.then, world.judged = [Nodes([], {})] * 2, cases, [], []
-    night_of(world, *words)._measure(WHOLE)
+    world.cases, world.then, world.judged = cases, [], []
+    measured(world, *words)
     assert world.ran[-1] is None and isinstance(world.then[0], tuple) == asked
     assert json.loads(world.judged[0][0].recorded['plumbline_narrowed_by']) == []
 
@@ -324,7 +340,7 @@ def killed(world, *done: dict) -> PlannedSession:
 
 def test_a_killed_night_is_resumed_with_the_cases_that_are_left(world, capsys):
     session, world.entries = killed(world, case('a')), [case('b')]
-    assert night_of(world)._measure(WHOLE) == 5
+    assert measured(world).code == 5
     assert world.ran == [[B]] and world.judged[0][0] == session and world.stored == []
     assert [one['display_name'] for one in world.judged[0][1]['runs'][0]['testcases']] == ['a', 'b']
     assert 'resumes the session of killed: 1 of them are done' in capsys.readouterr().out
@@ -338,53 +354,43 @@ def test_a_killed_night_of_minutes_goes_on_with_what_was_chosen_then(world, caps
     session.journal.write_text(json.dumps(case('b')) + '\n')
     session.remember()
     world.chosen, world.entries = {A: 'another plan'}, [case('b')]
-    night_of(world, '--minutes=7')._measure(WHOLE)
+    measured(world, '--minutes=7')
     assert world.ran == [] and 'nightly: 1 case of 2 in 7 minutes' in capsys.readouterr().out
     assert 'as it was planned' in world.judged[0][0].recorded['plumbline_plan']
 
 
 def test_where_all_had_ended_nothing_runs(world):
     killed(world, case('a'), case('b'))
-    assert night_of(world)._measure(WHOLE) == 5 and world.ran == []
+    assert measured(world).code == 5 and world.ran == []
 
 
-@each_row(
-    'words, mode, done, stored',
-    [
-        (['--no-resume'], 'nightly', 1, 1), ([], 'quick', 1, 1), ([], 'nightly', 0, 0), ([], 'nightly', 1, None)
-    ],
-)  # fmt: skip
-def test_a_killed_night_that_is_not_resumed_is_stored(words, mode, done, stored, world, capsys):
-    world.stored.clear()
+@each_row('words, done, stored', [(['--no-resume'], 1, True), (['--mode=quick'], 1, True), ([], 0, False)])
+def test_a_killed_night_that_is_not_resumed_is_stored(words, done, stored, world, capsys):
+    world.stored.clear(), world.ran.clear()
     session = killed(world, *[case('a')] * done)
-    found = night_of(world, *words)._resumed(CaseSelection('s', mode))
-    assert found == ((session, {A}) if stored is None else (None, set()))
-    assert len(world.stored) == (stored or 0) and session.journal.exists() == (stored is None)
+    measured(world, *words)
+    assert world.ran == [None] and len(world.stored) == stored and not session.journal.exists()
     if stored:
         ((results, report, expected, (why,), site),) = world.stored
         assert (results, report, expected, site) == (world.results, session.report, 2, 's')
         assert 'killed after 1 of 2 cases' in why.text and 'plumbline: stored' in capsys.readouterr().out
         session.report.unlink()
-    session.forget()
+    world.judged.pop()[0].forget()
 
 
-def test_what_a_person_ended_is_no_fault_and_goes_on(world, capsys):
+def test_what_a_person_ended_is_no_fault_and_goes_on(world, monkeypatch, capsys):
+    monkeypatch.setattr(module, 'load_site', lambda _: SITE)
     world.ended = Ended(why='interrupted by Ctrl-C', told_to_end=True, by_signal=signal.SIGINT)
     world.entries = [case('a'), case('b', 'abort')]
-    night = night_of(world)
-    session = killed(world)
-    session.journal.write_text(json.dumps(case('a')) + '\n')
-    assert night._ended_by_a_person(session, world.cases, [A, B]) == 130 and night._told_to_end
-    assert capsys.readouterr().out.splitlines() == [
+    killed(world, case('a'))
+    assert measured(world, '--provision=after').code == 130 and world.provisioned == ['--only-packages', 'measured']
+    assert capsys.readouterr().out.splitlines()[-2:] == [
         'plumbline: not run to the end: b', 'plumbline: ended by you after 1 of 2 cases; `ci/nightly` goes on',
     ]  # fmt: skip
-    session.forget()
-    assert night_of(world)._measure(WHOLE) == 130
     assert (world.then, world.judged, world.stored) == ([], [], []), 'a session that a person ended was judged'
-    found = PlannedSession.unfinished(world.results)
-    assert found.ended_by == signal.SIGINT
-    found.journal.write_text(json.dumps(case('a')) + '\n')
-    assert night_of(world, '--no-resume')._resumed(WHOLE) == (None, set())
+    assert PlannedSession.unfinished(world.results).ended_by == signal.SIGINT
+    world.ended, world.entries = Ended(), [case('a'), case('b')]
+    measured(world, '--no-resume')
     ((_, report, expected, problems, _),) = world.stored
     content = json.loads(report.read_text())
     assert (expected, problems) == (1, []) and names(content) == ['a']
@@ -395,21 +401,22 @@ def test_what_a_person_ended_is_no_fault_and_goes_on(world, capsys):
 def test_what_was_ended_before_its_first_case_did_leaves_no_report(result, is_kept, world):
     session = killed(world)
     session.report.write_text(json.dumps({'session_info': {}, 'runs': [{'testcases': [case('a', result)]}]}))
-    assert night_of(world)._resumed(WHOLE) == (None, set()) and world.stored == []
-    assert session.report.exists() is is_kept
+    measured(world)
+    assert world.stored == [] and session.report.exists() is is_kept
     session.report.unlink(missing_ok=True)
+    world.judged.pop()[0].forget()
 
 
 @each_row('number, by_a_person', [(signal.SIGINT, True), (signal.SIGTERM, False)])
 def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, world, monkeypatch):
-    night, session = night_of(world, '--no-provision'), killed(world, case('a'))
+    session = killed(world, case('a'))
 
-    def measure(_):
+    def told(*_):
         raise Signalled(number)
 
-    monkeypatch.setattr(night, '_measure', measure)
+    monkeypatch.setattr(PlannedSession, 'run', told)
     with pytest.raises(Signalled):
-        night.run(SITE, world.results)
+        measured(world)
     assert (PlannedSession.unfinished(world.results).ended_by == signal.SIGINT) is by_a_person
     session.forget()
 
@@ -417,17 +424,12 @@ def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, worl
 @each_row('number, judged, code', [(signal.SIGINT, 0, 130), (signal.SIGTERM, 1, 5)])
 def test_a_night_that_is_ended_in_its_further_jobs_runs_no_others(number, judged, code, world, monkeypatch, capsys):
     """Of a time limit, what was measured is judged; after Ctrl-C the next night goes on from there."""
-    world.nodes, world.then, world.judged = [Nodes([], {})] * 2, [], []
+    world.then, world.judged = [], []
     monkeypatch.setattr(NightlyRun, '_retry', lambda _, session, *given: setattr(session, 'ended_by', number))
-    night = night_of(world)
-    assert night._measure(WHOLE) == code and world.then == ['complete'] and night._told_to_end
+    assert measured(world).code == code and world.then == ['complete']
     assert [may_go_on for *_, may_go_on in world.judged] == [False] * judged
     session = PlannedSession.unfinished(world.results)
     session.forget()
-
-
-def test_no_night_was_killed(world):
-    assert night_of(world)._resumed(WHOLE) == (None, set())
 
 
 # Where nothing ran
@@ -454,9 +456,9 @@ def lacking(monkeypatch):
 )  # fmt: skip
 def test_why_nothing_ran(cases, words, code, names, absent, world, lacking, monkeypatch, capsys):
     monkeypatch.setattr(module, 'checks_of', lambda _: frozenset({'STREAM', 'HPL'}))
-    world.nodes, world.cases, world.entries, world.ended = [Nodes([], {})] * 2, cases, [], Ended(code)
+    world.cases, world.entries, world.ended = cases, [], Ended(code)
     world.problems = ['a file is not valid']
-    assert night_of(world, *words)._measure(WHOLE) == 1
+    assert measured(world, *words).code == 1
     said = capsys.readouterr()
     for name in names:
         assert name in said.err
@@ -469,7 +471,7 @@ def test_a_partition_without_a_processor_is_named_and_no_other_cause(world, lack
     monkeypatch.setattr(module, 'checks_of', lambda _: frozenset({'HPL'}))
     world.cases, world.entries = {}, []
     site = Site('s', '', (), {'node': Partition('node', {}, ())}, {})
-    assert night_of(world, '-n', 'HPL', site=site)._measure(WHOLE) == 1
+    assert measured(world, '-n', 'HPL', site=site).code == 1
     said = capsys.readouterr().err
     assert 's: site.yaml describes no processor of node: no case exists there' in said
     assert 'requires' not in said and lacking == []
@@ -478,12 +480,12 @@ def test_a_partition_without_a_processor_is_named_and_no_other_cause(world, lack
 def test_a_benchmark_that_was_not_found_is_named_with_the_reason(world, lacking, monkeypatch, capsys):
     monkeypatch.setattr(module, 'checks_of', lambda _: frozenset())
     world.cases, world.entries = {}, []
-    night_of(world, '-n', 'HPL', site=HERE)._measure(CaseSelection('localhost', 'quick', ('-n', 'HPL')))
+    measured(world, '-n', 'HPL', site=HERE)
     said = capsys.readouterr()
     assert 'the feature hpl: no xhpl on PATH' in said.err and 'not run' not in said.out
     assert lacking == [set()]
-    night_of(world, site=replace(HERE, not_found={'hpl': 'no stack', 'hpcg': 'no stack'}))._name_absent_benchmarks()
-    assert capsys.readouterr().out.splitlines() == ['plumbline: not run: hpl, hpcg: no stack']
+    measured(world, site=replace(HERE, not_found={'hpl': 'no stack', 'hpcg': 'no stack'}))
+    assert 'plumbline: not run: hpl, hpcg: no stack' in capsys.readouterr().out.splitlines()
 
 
 # What runs again

@@ -55,6 +55,13 @@ def test_the_defaults_of_the_command_line():
     assert (found.max_nodes, found.time_limit, found.rounds, found.anew) == (4, 5400, 2, True)
 
 
+@each_row('option', ['--max-nodes=0', '--rounds=0', '--time-limit=soon'])
+def test_a_number_that_cannot_be_is_refused(option, capsys):
+    with pytest.raises(SystemExit, match='2'):
+        parse([option])
+    assert f'argument {option.partition("=")[0]}: expected ' in capsys.readouterr().err
+
+
 @pytest.fixture
 def slurm(monkeypatch):
     """Slurm and ReFrame as the sweep meets them: `free` nodes, all `nodes`, those `out`, and the `cases` of ReFrame."""

@@ -171,66 +171,6 @@ def test_neither_the_page_nor_the_publication_loses_the_verdict(error, monkeypat
     assert outcome.look_back('results', 'uuid') == ('results', 'uuid')
 
 
-def test_what_a_part_of_the_night_is_given_and_returns(monkeypatch):
-    """Functions of the steps themselves, without a process of their own."""
-    from postprocess.readers import ingest
-    from postprocess.report import publish
-    from postprocess.results import store
-
-    given = []
-    monkeypatch.setattr(store, 'Store', lambda results: f'store of {results}')
-    monkeypatch.setattr(ingest, 'ingest', lambda *words: given.append(words) or iter(['one', 'two']))
-    assert outcome.store.__wrapped__('r', 'report', 7, ['a problem'], 's') == ['one', 'two']
-    assert given == [('store of r', ['report'], 's', 7, ['a problem'])]
-    monkeypatch.setattr(ingest, 'ingest', lambda *words: iter(['one', InputError('a file is cut')]))
-    with pytest.raises(InputError, match='a file is cut'):
-        outcome.store.__wrapped__('r', 'report', 7, [])
-    monkeypatch.setattr(publish, 'publish', lambda *words: [f'{words}'])
-    assert outcome._publish.__wrapped__('r', 's', 'pages') == ["published: ('store of r', 's', 'pages')"]
-
-
-def test_a_night_is_planned_for_the_places_that_may_run(monkeypatch):
-    from postprocess.history import plan
-    from postprocess.results import store
-
-    chosen, given = SimpleNamespace(place=('p', 'e', 'a')), []
-    monkeypatch.setattr(store, 'Store', lambda results: results)
-
-    def planned(*words, places):
-        given.append((words, {tuple(place): seconds for place, seconds in places.items()}))
-        return SimpleNamespace(chosen=[chosen], reason=lambda look: 'never measured')
-
-    monkeypatch.setattr(plan, 'plan', planned)
-    places = {('p', 'e', 'a'): 3.0, ('p', 'e', 'b'): 4.0}
-    assert outcome.plan.__wrapped__('r', 's', 5.0, 2, places) == {('p', 'e', 'a'): 'never measured'}
-    assert given == [(('r', 's', 5.0, 2), places)]
-
-    def unknown(*words, places):
-        raise plan.NothingKnown('no night yet')
-
-    monkeypatch.setattr(plan, 'plan', unknown)
-    assert outcome.plan.__wrapped__('r', 's', 5.0, 2, places) == 'no night yet'
-
-
-def test_cases_in_doubt_are_those_of_the_judged_session_and_of_open_incidents(monkeypatch):
-    from postprocess.incidents import ledger, recheck
-    from postprocess.results import store
-    from postprocess.verdicts import stored
-
-    found = SimpleNamespace(find=lambda uuid: SimpleNamespace(site=f'site of {uuid}'))
-    monkeypatch.setattr(store, 'Store', lambda results: found)
-    monkeypatch.setattr(stored, 'verdicts_of', lambda store, session: SimpleNamespace(again=(session.site,)))
-    monkeypatch.setattr(ledger, 'read_ledger', lambda results, site: [results, site])
-    monkeypatch.setattr(recheck, 'rechecks', lambda store, known, comparison: known)
-    assert outcome.in_doubt.__wrapped__('r', 'u') == ('site of u', 'r', 'site of u')
-
-    def damaged(results, site):
-        raise InputError('damaged')
-
-    monkeypatch.setattr(ledger, 'read_ledger', damaged)
-    assert outcome.in_doubt.__wrapped__('r', 'u') == ('site of u',)
-
-
 def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch):
     from postprocess.results import store
     from postprocess.verdicts import pairs
@@ -271,20 +211,6 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
         'the same state twice: told as worse or lost, 1 of 4, 25 % (95 % interval 0.6 to 80.6 %) of the metrics',
     )  # by the tables of Clopper and Pearson
     assert given == [([('A', 'B'), ('C', 'D')], 0.05, ())] and asked == ['B', 'A', 'C']
-
-
-def test_when_each_node_was_measured_last(monkeypatch):
-    from postprocess.results import store
-
-    sessions = [SimpleNamespace(started=f'night {number}') for number in range(3)]
-    rows = [{'node': 'n1', 'night': 2}, {'node': 'n2', 'night': 0}]
-    found = SimpleNamespace(
-        sites=lambda: ['s'], find=lambda *words: words, history=lambda session, days: sessions * (days == 60),
-        select=lambda sql, given: rows * (given == sessions),
-    )  # fmt: skip
-    monkeypatch.setattr(store, 'Store', lambda results: found)
-    assert outcome.last_looks.__wrapped__('r', 's') == {'n1': 'night 2', 'n2': 'night 0'}
-    assert outcome.last_looks.__wrapped__('r', 'another') == {}
 
 
 @pytest.mark.parametrize(('is_new', 'absent', 'told'), [(False, [], False), (True, [], True), (False, ['n1'], True)])

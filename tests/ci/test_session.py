@@ -243,7 +243,7 @@ def test_the_cpu_time_of_what_these_results_started_is_not_that_of_others(tmp_pa
             )  # fmt: skip
             started[-1].stdout.readline()
             now = of_process.cpu_seconds(tmp_path)
-            assert (now - before >= 0.29) is grew, now - before
+            assert (now - before > 0.25) is grew, now - before  # the kernel counts ticks of 10 ms
             before = now
     finally:
         for process in started:

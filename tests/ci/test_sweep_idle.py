@@ -194,13 +194,3 @@ def test_what_a_killed_idle_sweep_measured_is_stored_and_a_node_sweep_is_left_to
     with pytest.raises(InputError, match='a node sweep is incomplete'):
         Idle(monkeypatch, tmp_path)
     assert (tmp_path / STATE).exists()
-
-
-@each_row('command, name', [(sweep_idle, 'IdleSweep'), (node_sweep, 'NodeSweep')])
-def test_the_exit_code_of_a_command_is_that_of_its_sweep(command, name, monkeypatch, tmp_path):
-    made = []
-    monkeypatch.setattr(command.sys, 'argv', ['x', '--site=s'])
-    monkeypatch.setattr(command, name, lambda *given: made.append(given) or SimpleNamespace(run=lambda: 3))
-    monkeypatch.setattr(command.command, 'run', lambda arguments, work: work(arguments.site, tmp_path))
-    assert command.main() == 3
-    assert (made[0][0], made[0][1].selection, made[0][2]) == ('s', [], tmp_path)

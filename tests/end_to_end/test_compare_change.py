@@ -29,15 +29,6 @@ def test_a_change_that_costs_a_tenth(clone):
     assert not (clone.results / 'store').exists(), 'a comparison is no night'
 
 
-def test_it_ends_when_one_metric_is_worse_though_another_is_too_noisy_to_decide(clone):
-    clone.program('[ "$OUR_SIDE" = new ] && rate=25 || rate=50; echo "rate: $rate.1$RANDOM"; echo "delay: $RANDOM.5"')
-    answer = compare_change(clone, '--before=export OUR_SIDE=old', '--after=export OUR_SIDE=new', '--rounds=9')
-    assert answer.returncode == 1, answer.stdout + answer.stderr
-    assert '1 regressed' in answer.stdout and '--to-the-end' in answer.stdout
-    rounds = [int(number) for number in re.findall(r'^plumbline: before, (\d) of 9', answer.stdout, re.MULTILINE)]
-    assert rounds == list(range(1, len(rounds) + 1)) and len(rounds) < 9
-
-
 def test_too_few_rounds_are_no_verdict(clone):
     clone.program('echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"')
     answer = compare_change(clone, '--before=export OUR_SIDE=old', '--after=export OUR_SIDE=new', '--rounds=1')
@@ -45,16 +36,8 @@ def test_too_few_rounds_are_no_verdict(clone):
     assert answer.stdout.splitlines()[-1].startswith('INCONCLUSIVE') and 'cannot tell' in answer.stdout
 
 
-@pytest.mark.parametrize(
-    ('options', 'words'),
-    [
-        (['--before=true', '--after=false'], 'after: the command or ReFrame ended with exit code 1'),
-        ([], 'expected two commands that differ'),
-        (['--after=true', '--before=false', '--rounds=0'], 'expected 1 or more, found 0'),
-        (['--after=true', '--before=false', '--smallest=5'], 'expected a loss such as 5%, found 5'),
-    ],
-)
-def test_what_cannot_be_compared(clone, options, words):
-    answer = compare_change(clone, *options)
+def test_a_state_that_cannot_be_made_is_named(clone):
+    answer = compare_change(clone, '--before=true', '--after=false')
     assert answer.returncode == 2, answer.stdout + answer.stderr
-    assert words in answer.stderr and 'Traceback' not in answer.stderr
+    assert 'after: the command or ReFrame ended with exit code 1' in answer.stderr
+    assert 'Traceback' not in answer.stderr

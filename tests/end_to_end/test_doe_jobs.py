@@ -158,7 +158,7 @@ def test_ranks_are_started_by_the_launcher_of_the_site(doe, site, cpus, launch):
 
 @pytest.mark.parametrize(
     ('options', 'environment'),
-    [(['--system=frontier:gpu'], {}), (['--system', 'frontier'], {}), ([], {'RFM_SYSTEM': 'frontier'})],
+    [(['--system=frontier:gpu'], {}), ([], {'RFM_SYSTEM': 'frontier'})],
 )
 def test_another_site_than_that_of_this_host_can_be_asked_for(doe, options, environment):
     answer = doe.reframe('-l', *options, checks='checks/memory', PLUMBLINE_SITE='', **environment)

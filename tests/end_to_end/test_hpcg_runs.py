@@ -82,12 +82,6 @@ def test_one_rank_a_core_on_a_grid_beyond_the_caches(hpcg):
     assert (provenance['hpcg_grid'], provenance['hpcg_seconds']) == ('32x32x32', '10')
 
 
-def test_the_yaml_of_version_3_0(hpcg):
-    hpcg.replay('hpcg-3.0.txt', V30)
-    case = hpcg.run()
-    assert samples(case, 'gflops') == [0.559133, 0.559133], case['fail_reason']
-
-
 def test_settings_of_the_site_and_the_part_of_its_peak(hpcg):
     settings = 'benchmarks: {hpcg: {ranks_per_node: 1, threads_per_rank: 2, grid: [32, 32, 32], run_seconds: 90}}'
     hpcg.describe(NODE, 'peaks: {flops_dp: 2 GFlop/s}', settings)
@@ -109,9 +103,7 @@ def test_more_than_the_peak_is_void(hpcg):
         ('hpcg-3.1-invalid.txt', V31, '', ['its result is INVALID', 'test of departure from symmetry is FAILED']),
         ('hpcg-3.1-grid-8.txt', V31, '', ['nx is 24, expected 32']),
         ('hpcg-3.0-quick-path.txt', V30, '', ['quick path']),
-        ('hpcg-3.1.txt', 'elsewhere', '', ['expected one file HPCG-Benchmark*, found 0']),
         ('hpcg-3.1.txt', V31, f'cp {V31} HPCG-Benchmark_3.1_2026-11-21_12-00-02.txt', ['found 2']),
-        ('hpcg-3.1-grid-20.txt', 'said', 'cat said >&2; rm said; exit 134', ['was killed by SIGABRT (exit code 134)']),
     ],
 )
 def test_a_bad_run_fails_with_its_cause(hpcg, output, file, more, words):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A benchmark that runaway processes slow to a fifth: from the first night to the incident that is closed again."""
+"""A benchmark that runaway processes slow to a fifth: from the first night to the incident that heals."""
 
 import json
 import os
@@ -137,10 +137,9 @@ def test_a_baseline_of_one_night_a_loss_of_more_than_half_that_is_acknowledged_a
     assert not shown.startswith('FAILED') and '1 acknowledged' in listed, 'it is still slow, and the page says so'
     assert 'the process is known' in listed and f'{one["loss"]:.1f} % less' in listed
 
-    for healthy in (1, 2, 3, 4):  # the fifth one closes what was bad in one session
-        measure(demo)
-        assert [(one['state'], one['healthy_for']) for one in incidents(demo, 0)] == [('healing', healthy)]
+    measure(demo)
+    assert [(one['state'], one['healthy_for']) for one in incidents(demo, 0)] == [('healing', 1)]
     last = demo.nightly('--quiet', *ONE_TRIAL)
     assert (last.returncode, last.stdout) == (0, ''), last.stdout + last.stderr
-    assert [(known['id'], known['state']) for known in incidents(demo, 0)] == [(one['id'], 'closed')]
+    assert [(known['id'], known['healthy_for']) for known in incidents(demo, 0)] == [(one['id'], 2)]
     assert not banner(demo)[0].startswith('FAILED')  # other work on this machine needs a look

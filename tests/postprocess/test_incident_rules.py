@@ -84,6 +84,13 @@ def in_ledger(of=None, days=(), **fields):
 BAD, WELL = (('n1',), ()), ((), ('n1',))
 
 
+def shown_by(of, rows=(), cases=()):
+    """What a session shows of an incident of one node or of none: True if it is over, False if not, else None."""
+    bad, healthy = healing.seen_again(in_ledger(of), stub(verdicts=list(rows)), list(cases))
+    assert bad | healthy <= {'n1', ''} and not bad & healthy
+    return True if healthy else False if bad else None
+
+
 # Over, or still bad
 
 
@@ -104,9 +111,9 @@ def level(value=100.0, better='higher', ratio=None, of=TRIAD, node='n1'):
     (level(), {'n2': 100.0}, None), (level(), {'n1': None}, None), (level(), {'n1': 0.0}, None),
 ])  # fmt: skip
 def test_a_node_is_back_at_its_level_and_at_that_beside_others_where_it_regained_half(of, measured, back):
-    rows = [verdict(nodes=(node,), value=value) for node, value in measured.items()]
-    others = [verdict(of=COPY, value=1.0), verdict(nodes=('n1', 'n2'), value=1.0)]
-    assert healing._is_back(of, rows + others, 0.5) is back
+    rows = [verdict('warning', nodes=(node,), value=value) for node, value in measured.items()]
+    others = [verdict('warning', COPY, value=1.0), verdict('warning', nodes=('n1', 'n2'), value=1.0)]
+    assert shown_by(incident(levels=(of,), loss=0.5), rows + others) is back
 
 
 #: As a series told its loss tonight that has none
@@ -126,9 +133,7 @@ NONE_LOST = {'loss': 0.01, 'interval': (-0.03, 0.05)}
     ((TRIAD,), [verdict('ok', COPY, **NONE_LOST)], None),
 ])  # fmt: skip
 def test_a_loss_of_a_node_is_over_where_one_of_its_series_shows_it_there_and_none_is_bad(series, rows, healthy):
-    assert healing._of_loss(incident(series=series, loss=0.2), 'n1', rows, rows) is healthy
-    state = {True: (set(), {'n1'}), False: ({'n1'}, set()), None: (set(), set())}[healthy]
-    assert healing.seen_again(in_ledger(incident(series=series, loss=0.2)), stub(verdicts=rows), []) == state
+    assert shown_by(incident(series=series, loss=0.2), rows) is healthy
 
 
 @each_row(('values', 'better', 'sd', 'back'), [
@@ -141,9 +146,10 @@ def test_a_loss_of_a_node_is_over_where_one_of_its_series_shows_it_there_and_non
 def test_a_further_job_on_the_node_tells_that_a_loss_is_over(values, better, sd, back):
     jobs = [stub(value=value, purpose='node', nodes=('n1',)) for value in values]
     others = [stub(value=98.0, purpose='node', nodes=('n2',)), stub(value=98.0, purpose='', nodes=('n1',))]
-    row = stub(jobs=[*jobs, *others], expected=100.0, limits=stub(sd=sd), quantity=Quantity('GB/s', better))
-    assert healing._regained(row, 'n1', 0.1) is back
-    assert not healing._regained(stub(**vars(row) | {'expected': None}), 'n1', 0.1)
+    row = stub(id=TRIAD, verdict='warning', nodes=('n2',), value=None, reference=None, jobs=[*jobs, *others],
+               expected=100.0, limits=stub(sd=sd), quantity=Quantity('GB/s', better))  # fmt: skip
+    assert shown_by(incident(loss=0.1), [row]) is (back or None)
+    assert shown_by(incident(loss=0.1), [stub(**vars(row) | {'expected': None})]) is None
 
 
 @each_row(('share', 'asked'), [(None, ['n1']), (0.1, ['n1']), (0, [])])
@@ -160,17 +166,14 @@ def test_a_node_that_no_case_reached_gets_a_job_unless_the_site_allows_none(shar
 def test_a_loss_is_not_over_before_its_node_is_back_at_its_own_level():
     of = incident(levels=(level(), level(of=COPY, node='n2')), loss=0.5)
     for value, healthy in ((60.0, False), (90.0, True)):
-        rows = [verdict('ok', value=value)]
-        assert healing._of_loss(of, 'n1', rows, rows) is healthy
-        assert healing._of_loss(of, 'n1', [], rows) is healthy
+        assert shown_by(of, [verdict('ok', value=value)]) is healthy
     # without a known loss the whole level must be regained
-    assert healing._of_loss(replace(of, loss=None), 'n1', [], [verdict('ok', value=99.0)]) is False
+    assert shown_by(replace(of, loss=None), [verdict('ok', value=99.0)]) is False
     anywhere = incident(nodes=(), where=Scope('site', 'cpu'))
-    assert healing._of_loss(anywhere, '', [verdict('ok', nodes=('n7',))], []) is True
+    assert shown_by(anywhere, [verdict('ok', nodes=('n7',))]) is True
     more = replace(anywhere, series=(TRIAD, COPY, ADD))  # without a node, all of it is measured: half must be well
-    assert healing._of_loss(more, '', [verdict('ok', nodes=('n7',))], []) is None
-    assert healing._of_loss(more, '', [verdict('ok'), verdict('ok', COPY)], []) is True
-    assert healing.seen_again(in_ledger(anywhere), stub(verdicts=[verdict('ok')]), []) == (set(), {''})
+    assert shown_by(more, [verdict('ok', nodes=('n7',))]) is None
+    assert shown_by(more, [verdict('ok'), verdict('ok', COPY)]) is True
 
 
 def test_what_was_split_off_heals_no_incident_and_a_session_that_ran_is_healthy():
@@ -198,15 +201,15 @@ def test_what_was_split_off_heals_no_incident_and_a_session_that_ran_is_healthy(
 def test_a_failure_on_a_node_is_over_where_a_job_passed_there_or_half_of_its_series_have_numbers(
     of, cases, rows, healthy
 ):
-    assert healing._of_failure(incident('failure', of), 'n1', rows, cases) is healthy
+    assert shown_by(incident('failure', of), rows, cases) is healthy
 
 
 def test_a_failure_of_no_node_is_over_where_half_of_its_series_have_numbers():
     of = incident('failure', (TRIAD, COPY, ADD), (), Scope('site', 'cpu'))
     rows = [verdict('ok', nodes=('n7',)), verdict('warning', COPY, nodes=('n8',))]
-    assert healing._of_failure(of, '', rows[:1], [case()]) is None
-    assert healing._of_failure(of, '', rows, [case(result='fail')]) is True
-    assert healing._of_failure(of, '', [*rows, verdict('invalid', ADD)], []) is False
+    assert shown_by(of, rows[:1], [case()]) is None
+    assert shown_by(of, rows, [case(result='fail')]) is True
+    assert shown_by(of, [*rows, verdict('invalid', ADD)]) is False
 
 
 BAD_NODE, BAD_OTHER = ({'result': 'fail', 'provenance': names(['node', 'n1', [node], 'slow'])} for node in ('n1', 'n2'))
@@ -219,15 +222,15 @@ BAD_NODE, BAD_OTHER = ({'result': 'fail', 'provenance': names(['node', 'n1', [no
     ([case(nodes=('n2',), **BAD_OTHER)], None),
 ])  # fmt: skip
 def test_what_a_job_named_is_over_where_such_a_job_passed_or_names_others(cases, healthy):
-    assert healing._of_failure(incident('failure', named=True), 'n1', [], cases) is healthy
+    assert shown_by(incident('failure', named=True), [], cases) is healthy
 
 
 def test_a_named_place_is_over_where_a_job_passed_on_two_of_its_nodes():
     of = incident('failure', nodes=('n1', 'n2', 'n3'), where=Scope('site', 'cpu', place='n1 to n2'), named=True)
-    assert healing._of_named(of, '', [case(nodes=('n1', 'n2', 'n9'))]) is True
-    assert healing._of_named(of, '', [case(nodes=('n1', 'n9'))]) is None
+    assert shown_by(of, [], [case(nodes=('n1', 'n2', 'n9'))]) is True
+    assert shown_by(of, [], [case(nodes=('n1', 'n9'))]) is None
     named = case(nodes=('n1', 'n2'), provenance=names(['pair', 'n1 to n2', ['n1', 'n2'], 'slow']))
-    assert healing._of_named(of, '', [named]) is False
+    assert shown_by(of, [], [named]) is False
 
 
 def test_the_level_of_an_incident_is_recorded_where_a_baseline_was_taken_from_its_bad_sessions():
@@ -394,7 +397,7 @@ def of(*codes, what='x'):
 ])  # fmt: skip
 def test_causes_are_alike_by_their_code(one, other, same):
     jobs = [case(check, causes=of(code, what=what)) for code, what, check in (one, other)]
-    assert (failures._alike(jobs[0]) == failures._alike(jobs[1])) == same
+    assert ('1 other causes' not in failures.summary_of(jobs)) == same
 
 
 def test_failed_jobs_are_summed_up_by_their_most_frequent_cause():
@@ -405,18 +408,17 @@ def test_failed_jobs_are_summed_up_by_their_most_frequent_cause():
     assert failures.summary_of([jobs[1], jobs[0]]) == 'failed: gone; and 1 other causes'
 
 
-@each_row(('fields', 'of_limit', 'of_node'), [
-    ({}, False, True), ({'nodes': ()}, False, False), ({'result': 'abort'}, False, False),
-    *(({'job_state': state}, False, False) for state in ('PREEMPTED', 'CANCELLED', 'REQUEUED')),
-    ({'job_state': 'NODE_FAIL'}, False, True), ({'job_state': 'FAILED'}, False, True),
-    ({'job_state': 'OUT_OF_MEMORY'}, True, False),
-    ({'causes': of('oom-limit')}, True, False), ({'causes': of('crash', 'oom-limit')}, True, False),
-    ({'job_state': 'OUT_OF_MEMORY', 'causes': of('oom-node')}, False, True),
-    ({'causes': of('oom-limit', 'oom-node')}, False, True),
+@each_row(('fields', 'kind'), [
+    ({}, 'NODE'), ({'nodes': ()}, None), ({'result': 'abort'}, None),
+    *(({'job_state': state}, None) for state in ('PREEMPTED', 'CANCELLED', 'REQUEUED')),
+    ({'job_state': 'NODE_FAIL'}, 'NODE'), ({'job_state': 'FAILED'}, 'NODE'), ({'job_state': 'OUT_OF_MEMORY'}, 'CASE'),
+    ({'causes': of('oom-limit')}, 'CASE'), ({'causes': of('crash', 'oom-limit')}, 'CASE'),
+    ({'job_state': 'OUT_OF_MEMORY', 'causes': of('oom-node')}, 'NODE'),
+    ({'causes': of('oom-limit', 'oom-node')}, 'NODE'),
 ])  # fmt: skip
-def test_a_job_that_then_passed_failed_of_its_node_its_memory_limit_or_the_scheduler(fields, of_limit, of_node):
-    job = case(**{'result': 'fail'} | fields)
-    assert (failures._of_its_limit(job), failures._of_its_node(job)) == (of_limit, of_node)
+def test_a_job_that_then_passed_failed_of_its_node_its_memory_limit_or_the_scheduler(fields, kind):
+    runs = [case(**{'result': 'fail'} | fields), case(nodes=('n2',), round=2, case_id=2)]
+    assert [draft.kind for draft in failures.failures(a_night(cases=runs))] == ([kind] if kind else [])
 
 
 def problem(kind, text, why=''):
@@ -434,61 +436,35 @@ def problem(kind, text, why=''):
     ({'result': 'fail', 'fail_reason': 'late'}, [problem('part ended', 'part', 'late')], ''),
 ])  # fmt: skip
 def test_why_a_case_was_ended_is_told_by_its_session(fields, problems, why):
-    assert failures._ended_with(case(**fields), stub(comparison=stub(problems=problems))) == why
+    (draft,) = failures.failures(a_night(problems=problems, cases=[case(**fields)]))
+    assert draft.cause == why if why else draft.cause not in ('part', 'killed')
 
 
-def failed_on(*nodes, check='STREAM', also=None, passed=(), **fields):
-    """Return a failed job; `also`: where all further jobs of its case failed, by default where it did."""
-    job = case(check, nodes, 'fail', **fields)
-    return failures._Failed(job, frozenset(nodes if also is None else also), passed)
+def failed_on(*nodes, check='STREAM', **fields):
+    return case(check, nodes, 'fail', fail_reason='x', **fields)
 
 
-def test_the_node_of_a_job_is_the_cause_where_it_then_passed_or_slurm_says_so():
-    assert failed_on('n1', passed=(case(),)).of_node and not failed_on('n1').of_node
-    assert failed_on('n1', job_state='NODE_FAIL').of_node and failed_on('n1', job_state='BOOT_FAIL').of_node
-    assert not failed_on('n1', job_state='TIMEOUT').of_node
-
-
-def test_the_scopes_of_a_failed_job_are_named_from_its_cause_to_its_places():
-    night = stub(several=lambda partition: True, places_of=lambda nodes: {'switch s1', 'rack r1'} if nodes else set())
-    places = [('place', 'rack r1'), ('place', 'switch s1')]
-    wide = [
-        ('cause', 'cpu', 'system', 'said', '# lost # s'), ('case', str(CASE)),
-        ('check', 'cpu', 'system', 'STREAM'),
-        ('environ', 'cpu', 'system'), ('partition', 'cpu'),
-    ]  # fmt: skip
-    plain = failed_on('n2', 'n1', fail_reason='n2 lost 3 s')
-    nodes = [('node', 'n1'), ('node', 'n2')]
-    assert failures._failure_keys(plain, night) == wide + nodes + places
-    alone = stub(several=lambda partition: False, places_of=night.places_of)
-    assert failures._failure_keys(plain, alone) == wide + places
-    crash = failed_on('n1', fail_reason='n1 lost 3 s', job_state='NODE_FAIL')
-    assert failures._failure_keys(crash, alone) == [('crash', 'cpu', 'said', '# lost # s'), nodes[0], *places]
-
-
-@each_row(('group', 'healthy', 'only'), [
-    ([failed_on('n1')], [case(nodes=('n2',)), case(nodes=('n3',))], True),
-    # a case that passes on as many others as it fails on, or that passes there too
-    ([failed_on('n1')], [case(nodes=('n2',))], False), ([failed_on('n1')], [], False),
-    ([failed_on('n1')], [case(nodes=('n1', 'n2', 'n3'))], False),
-    ([failed_on('n1'), failed_on('n2')], [case(nodes=('n3', 'n4'))], False),
-    ([failed_on('n1'), failed_on('n2')], [case(nodes=('n3', 'n4', 'n5'))], True),
-    ([failed_on('n1')], [case('Osu', nodes=('n2', 'n3'))], False),
+@each_row(('failed', 'healthy', 'kind'), [
+    ([failed_on('n1')], [case(nodes=('n2',)), case(nodes=('n3',))], 'NODE'),
+    # a case that passes on as many others as it fails on
+    ([failed_on('n1')], [case(nodes=('n2',))], 'CASE'), ([failed_on('n1')], [], 'CASE'),
+    ([failed_on('n1')], [case('Osu', nodes=('n2', 'n3'))], 'CASE'),
     # several cases on one node, while another node works
-    ([failed_on('n1'), failed_on('n1', check='Osu')], [case('Hpl', nodes=('n2',))], True),
-    ([failed_on('n1'), failed_on('n1', check='Osu')], [case('Hpl', nodes=('n1',))], False),
-    ([failed_on('n1'), failed_on('n2', check='Osu')], [case('Hpl', nodes=('n3',))], False),
-    # one of its jobs failed on another node
-    ([failed_on('n1', also=())], [case(nodes=('n2',)), case(nodes=('n3',))], False),
+    ([failed_on('n1'), failed_on('n1', check='Osu')], [case('Hpl', nodes=('n2',))], 'NODE'),
+    ([failed_on('n1'), failed_on('n1', check='Osu')], [case('Hpl', nodes=('n1',))], 'CASE'),
+    # Slurm says so
+    *(([failed_on('n1', job_state=state)], [], 'NODE') for state in ('NODE_FAIL', 'BOOT_FAIL')),
+    ([failed_on('n1', job_state='TIMEOUT')], [], 'CASE'),
 ])  # fmt: skip
-def test_jobs_fail_on_a_node_only_where_others_work(group, healthy, only):
-    cases = {one.case.id for one in group}
-    nodes = {node for one in group for node in one.case.nodes}
-    assert failures._only_there(group, cases, nodes, healthy) is only
+def test_jobs_fail_on_a_node_only_where_others_work(failed, healthy, kind):
+    ran = [one._replace(case_id=number, name=f'{number}') for number, one in enumerate([*failed, *healthy])]
+    (draft,) = failures.failures(a_night(cases=ran))
+    assert draft.kind == kind
 
 
 def a_night(*verdicts, nodes=8, problems=(), cases=()):
     return stub(
+        several=lambda partition: True, places_of=lambda nodes: set(),
         session=stub(site='site'), comparison=stub(verdicts=verdicts, problems=problems), cases=cases,
         nodes={'cpu': {f'n{i}' for i in range(nodes)}},
     )  # fmt: skip
@@ -502,67 +478,58 @@ def a_night(*verdicts, nodes=8, problems=(), cases=()):
 def test_what_has_no_number_on_less_than_half_of_the_nodes_is_of_these(rows, nodes, where):
     for word in ('ok', 'improved', 'warning'):
         well = verdict(word, nodes=('n7',))
-        (found,) = failures._without_numbers(a_night(*rows, well, nodes=nodes), set())
+        (found,) = failures.failures(a_night(*rows, well, nodes=nodes))
         own = where if word != 'warning' else ()
         assert (found.kind, found.where.nodes) == ('NODE' if own else 'CASE', own)
         assert found.where.environ == ('' if own else 'system') and found.rows == rows
-    (found,) = failures._without_numbers(a_night(*rows, verdict('ok', COPY, nodes=('n7',)), nodes=nodes), set())
+    (found,) = failures.failures(a_night(*rows, verdict('ok', COPY, nodes=('n7',)), nodes=nodes))
     assert found.kind == 'CASE', 'another series is healthy'
 
 
 def test_what_has_no_number_is_grouped_by_check_unless_no_case_measured_it():
     measured = [verdict('invalid', of, cause=f'{i} lines') for i, of in enumerate((TRIAD, COPY, OSU))]
-    assert [draft.rows for draft in failures._without_numbers(a_night(*measured), set())] == [
+    assert [draft.rows for draft in failures.failures(a_night(*measured))] == [
         measured[:2],
         measured[2:],
     ]
     gone = [verdict('missing', of, case_id=None, nodes=(), cause='gone') for of in (TRIAD, OSU)]
-    (found,) = failures._without_numbers(a_night(*gone, verdict('ok'), verdict()), set())
+    (found,) = failures.failures(a_night(*gone, verdict('ok'), verdict()))
     assert (found.rows, found.cause, found.sort) == (gone, 'missing: gone', 'failure')
     assert (found.cases, found.series) == ({CASE, OSU.case}, {TRIAD, OSU})
-    assert [one.rows for one in failures._without_numbers(a_night(*gone), {id(gone[0])})] == [gone[1:]]
+    gone[1] = verdict('missing', OSU, case_id=None, nodes=(), cause='lost')
+    of_hardware = a_night(*gone, problems=[problem('hardware', 'gone')])
+    assert [one.rows for one in failures.failures(of_hardware)] == [gone[1:]], 'that is an incident of the hardware'
+
+
+def test_what_a_job_named_is_no_part_of_what_failed_there():
+    """Only another such job clears it."""
+    lost = [failed_on('n1', job_state='NODE_FAIL', name='1'), failed_on('n1', check='Osu', job_state='NODE_FAIL')]
+    told = [failed_on('n1', check=check, name=check, provenance=names(['node', 'n1', ['n1'], why]))
+            for check, why in (('A', 'slow'), ('B', 'cold'))]  # fmt: skip
+    named, failed = sorted(failures.failures(a_night(cases=[*lost, *told])), key=lambda draft: not draft.named)
+    assert named.cause == 'slow' and 'cold' in named.evidence and named.cases == {one.id for one in told}
+    assert not failed.named and len(failed.failed) == 2 and failed.where == named.where
 
 
 def test_a_session_that_was_cut_short_includes_what_no_case_measured():
-    ended, began = case(result='abort'), case('Osu', params='')
+    ended, began = case(result='abort', name='a'), case('Osu', params='', name='b')
     rows = {(CASE, 1): [verdict('failed')], (CASE, None): [verdict('missing', COPY, case_id=None)]}
     never = CaseId('gpu', 'system', 'Hpl', ())
     rows[never, None] = [verdict('missing', never.series('rate'), case_id=None)]
     rows[OSU.case, None] = [verdict('missing', OSU, case_id=None)]
-    cut = a_night(problems=[problem('cut short', 'killed')], cases=[ended, began])
-    (found,) = failures._ended_drafts({'killed': [ended]}, rows, cut)
-    assert found.rows == rows[CASE, 1] + rows[CASE, None] + rows[never, None]
+    every = [row for of in rows.values() for row in of]
+    cut = a_night(*every, problems=[problem('cut short', 'killed')], cases=[ended, began])
+    found, other = failures.failures(cut)
+    assert found.rows == rows[CASE, 1] + rows[CASE, None] + rows[never, None] and other.series == {OSU}
     assert (found.kind, found.where, found.nodes, found.cause) == (
         'CASE', Scope('site', environ='system'), {'n1'}, 'killed'
     )  # fmt: skip
     assert found.cases == {CASE, never} and found.series == {TRIAD, COPY, never.series('rate')}
-    (found,) = failures._ended_drafts({}, rows, cut)
+    cut = a_night(*rows[never, None], problems=[problem('cut short', 'killed')], cases=[began])
+    (found,) = failures.failures(cut)
     assert (found.rows, found.where.partition, found.failed) == (rows[never, None], 'gpu', [])
-    whole = a_night(cases=[ended, began])
-    (found,) = failures._ended_drafts({'late': [ended]}, {}, whole)
+    (found,) = failures.failures(a_night(cases=[case(result='abort', fail_reason='late', name='a'), began]))
     assert (found.rows, found.series, found.where) == ([], {ALL}, Scope('site', 'cpu', 'system'))
-    assert not list(failures._ended_drafts({}, rows, whole))
-
-
-def test_drafts_of_the_same_nodes_are_one_unless_a_job_named_one_of_them():
-    def draft(nodes=('n1',), of=TRIAD, reason='lost', **fields):
-        job = case(nodes=nodes, result='fail', fail_reason=reason)
-        where = fields.pop('where', Scope('site', 'cpu', nodes=nodes))
-        return Draft('NODE', where, 'failure', [verdict('failed', of)], [job], {of.case}, {of}, set(nodes), reason,
-                     **fields)  # fmt: skip
-
-    one, other = draft(), draft(of=OSU, reason='gone', evidence=['x'])
-    assert failures._merged([one, other, draft(('n2',))]) == [one, draft(('n2',))]
-    assert (len(one.rows), len(one.failed), one.series, one.evidence) == (2, 2, {TRIAD, OSU}, ['x'])
-    assert one.cause == 'failed: lost; and 1 other causes' and one.cases == {CASE, OSU.case}
-    named = [draft(named=True, reason='slow'), draft(named=True, reason='cold', of=COPY)]
-    assert failures._merged([draft(), *named]) == [draft(), named[0]]
-    assert (named[0].cause, named[0].evidence) == ('slow', ['cold'])
-    anywhere = [draft(where=Scope('site', 'cpu')) for _ in range(2)]
-    assert failures._merged(anywhere) == anywhere and len(anywhere[0].rows) == 1
-    for part in ({'device': 'rail 2'}, {'place': 'rack r1'}):
-        there = [draft(where=Scope('site', 'cpu', **part)), draft(where=Scope('site', 'cpu', **part), of=COPY)]
-        assert len(failures._merged(there)) == 1
 
 
 # Since when
@@ -617,25 +584,9 @@ def test_of_many_series_50_are_read_spread_evenly():
 # Nodes with one cause
 
 
-def test_the_chance_that_slow_nodes_lie_together_is_that_of_a_draw():
-    # of 10 nodes 4 are there; 3 are slow, of 120 choices: all there in 4, at least two in 4 + 6 * 6
-    assert alike._chance(3, 4, 3, 10) == pytest.approx(4 / 120)
-    assert alike._chance(2, 4, 3, 10) == pytest.approx(40 / 120) and alike._chance(0, 4, 3, 10) == pytest.approx(1)
-    assert alike._chance(2, 2, 3, 10) == pytest.approx(8 / 120)
-
-
 def of_node(node, loss=0.1, series=(TRIAD,), partition='cpu', **fields):
     return Draft('NODE', Scope('site', partition, nodes=(node,)), 'loss', series=set(series), nodes={node}, loss=loss,
                  **fields)  # fmt: skip
-
-
-def test_losses_are_alike_within_a_factor_of_one_and_a_half_in_a_check_of_most():
-    # the usual one is 0.2: from 0.2 / 1.5 = 0.1333 to 0.3
-    drafts = [of_node(f'n{i}', loss) for i, loss in enumerate((0.13, 0.14, 0.2, 0.29, 0.31))]
-    assert alike._alike(drafts) == drafts[1:4] and alike._alike([]) == []
-    checks = [of_node('n1'), of_node('n2', series=(TRIAD, OSU)), of_node('n3', series=(OSU,))]
-    assert alike._alike(checks) == checks, 'each shares a check with two of three'
-    assert alike._alike([of_node('n1'), of_node('n2', series=(OSU,))]) == []
 
 
 def session(racks, measured=12):
@@ -667,18 +618,34 @@ def test_nodes_that_lost_alike_are_one_incident_of_a_place_or_of_half_of_all():
     assert len(found(1, 2, 3, 4, before=[known])) == 4, 'a node that is known to be slow stays by itself'
 
 
+def test_losses_of_a_rack_are_alike_within_a_factor_of_one_and_a_half_in_a_check_of_most():
+    def places(*losses, last=TRIAD):
+        drafts = [of_node(f'n{i}', loss, (TRIAD if i < 4 else last,)) for i, loss in enumerate(losses, 1)]
+        return [one.where.place for one in alike.joined(drafts, (), session(4))]
+
+    # the usual one is 0.2: from 0.2 / 1.5 = 0.133 to 0.3
+    assert places(0.14, 0.2, 0.2, 0.29) == ['rack r0']
+    assert places(0.13, 0.2, 0.2, 0.29) == places(0.14, 0.2, 0.2, 0.31) == [''] * 4
+    assert places(0.2, 0.2, 0.2, 0.2, last=OSU) == [''] * 4
+
+
 def test_what_became_one_has_all_of_its_nodes():
-    parts = [
-        of_node('n10', 0.3, certain=False, evidence=['a', 'b'], levels=[level(node='n10')], cases={CASE}),
-        of_node('n9', 0.1, (COPY,), evidence=['b', 'c'], values={COPY: Value('GB/s', 'higher')}),
-    ]
-    one = alike._one(parts, 'rack r1')
-    assert one.where == Scope('site', 'cpu', nodes=('n9', 'n10'), place='rack r1') and one.nodes == {'n9', 'n10'}
-    assert (one.series, one.evidence, one.certain, one.cases) == ({TRIAD, COPY}, ['a', 'b', 'c'], True, {CASE})
-    assert one.levels == [level(node='n10')] and one.values == {COPY: Value('GB/s', 'higher')}
-    assert one.loss == pytest.approx(0.2) and not alike._one(parts[:1], '').certain
-    with_rows = alike._one([replace(one, rows=[verdict()]) for one in parts], '')
-    assert (with_rows.loss, with_rows.interval, len(with_rows.rows)) == (None, None, 2)
+    def of(certain, **fields):
+        parts = [
+            of_node(f'n{i}', loss, certain=certain and i == 10, evidence=['a', f'b{i}'], levels=[level(node=f'n{i}')],
+                    **fields)
+            for i, loss in ((9, 0.25), (10, 0.2), (11, 0.2), (12, 0.15))
+        ]  # fmt: skip
+        (one,) = alike.joined(parts, (), session(4))
+        return one
+
+    one = of(True)
+    assert one.where == Scope('site', 'cpu', nodes=('n9', 'n10', 'n11', 'n12'), place='rack r2')
+    assert one.nodes == set(one.where.nodes) and one.certain and not of(False).certain
+    assert one.evidence == ['a', 'b9', 'b10', 'b11', 'b12'] and [of.node for of in one.levels] == [*one.where.nodes]
+    assert one.loss == pytest.approx(0.2)
+    with_rows = of(True, rows=[verdict(loss=0.2, interval=(0.1, 0.3))])
+    assert (with_rows.loss, with_rows.interval, len(with_rows.rows)) == (None, None, 4)
 
 
 # Open, healing, closed
@@ -905,34 +872,6 @@ def draft(*rows, failed=(), sort='loss', **fields):
                  **{'series': {TRIAD}, 'nodes': {'n1'}, 'cases': {CASE}} | fields)  # fmt: skip
 
 
-def test_values_on_other_nodes_stand_beside_a_loss():
-    there = [verdict('ok', nodes=('n2',), value=80.0), verdict('improved', nodes=('n3', 'n4'), value=120.0)]
-    no = [
-        verdict('ok', nodes=('n1',), value=1.0), verdict(nodes=('n5',), value=2.0),
-        verdict('ok', COPY, nodes=('n6',), value=3.0), verdict('ok', nodes=('n7',), value=None),
-    ]  # fmt: skip
-    said = a_background(*there, *no)._siblings(verdict(), {'n1'})
-    assert '3 other nodes' in said and '80' in said and '120 GB/s' in said
-    assert a_background(*no)._siblings(verdict(), {'n1'}) == ''
-
-
-def test_what_is_healthy_at_the_same_place_is_counted():
-    checks = [CaseId('cpu', 'system', f'C{i}', ()) for i in range(7)]
-    well = [verdict('ok', of.series('rate')) for of in checks]
-    assert (
-        '5 other metrics of C0, C1, C2, C3, C4' in (said := a_background(*well[:5])._healthy(draft()))
-        and 'check' not in said
-    )
-    assert '7 other metrics' in (said := a_background(*well)._healthy(draft())) and '2 other checks' in said
-    no = [
-        verdict('ok', COPY), verdict('ok', OSU, nodes=('n2',)), verdict('ok', replace(OSU, partition='gpu')),
-        verdict('ok', well[0].id), verdict('warning', well[0].id),
-    ]  # fmt: skip
-    assert a_background(*no)._healthy(draft()) == ''
-    elsewhere = draft(where=Scope('site', environ='other'))
-    assert a_background(*well)._healthy(elsewhere) == '' and a_background(*well)._healthy(draft(where=Scope('site')))
-
-
 def test_three_slowed_nodes_and_the_number_of_others_are_told():
     told = {f'n{i}': f'{i} throttled' for i in range(1, 6)}
     said = a_background(health=told)._health(draft(), incident(loss=0.1))
@@ -961,6 +900,29 @@ def test_each_case_that_ran_somewhere_is_read_once_up_to_20():
     rows = [verdict(nodes=('n2', 'n1')), verdict(of=COPY, nodes=('n1', 'n2')), verdict(nodes=())]
     assert of._ran(rows, [case('Osu', ('n3',), params=''), case('Hpl', ())]) == [(CASE, 'n1,n2'), (OSU.case, 'n3')]
     assert len(of._ran([verdict(nodes=(f'n{i}',)) for i in range(21)], [])) == 20
+
+
+def test_values_on_other_nodes_stand_beside_a_loss():
+    there = [verdict('ok', nodes=('n2',), value=80.0), verdict('improved', nodes=('n3', 'n4'), value=120.0)]
+    no = [
+        verdict('ok', nodes=('n1',), value=1.0), verdict(nodes=('n5',), value=2.0),
+        verdict('ok', COPY, nodes=('n6',), value=3.0), verdict('ok', nodes=('n7',), value=None),
+    ]  # fmt: skip
+    said = a_background(*there, *no)._siblings(verdict(), {'n1'})
+    assert '3 other nodes' in said and '80' in said and '120 GB/s' in said
+    assert a_background(*no)._siblings(verdict(), {'n1'}) == ''
+
+
+def test_a_few_cases_are_named_for_reframe_and_many_by_their_checks():
+    def named(check, param):
+        return case(check, params=f'size={param}', name=f'{check} %size={param} %build.variant=x')
+
+    ran = [named('STREAM', param) for param in 'abcd'] + [named('Osu', 'a')]
+    of = a_background(cases=ran)
+    assert of._names(draft(cases={one.id for one in ran[:3]})) == [f'STREAM%size={param}' for param in 'abc']
+    assert of._names(draft(cases={one.id for one in ran})) == ['Osu', 'STREAM']
+    assert of._names(draft(cases={replace(ran[0].id, params=()), OSU.case})) == ['Osu', 'STREAM']
+    assert background.name_of(ran[0]) == 'STREAM%size=a'
 
 
 def test_next_steps_look_at_the_nodes_run_again_compare_and_retire():
@@ -1001,26 +963,6 @@ def test_each_job_is_told_beside_what_was_expected():
     assert '77 GB/s' in told() and 'run again' not in told() and '(' not in told()
     of = told(job(80.0, 'n1'), job(0.0, 'n9', 'invalid'), job(81.0, 'n2'), job(82.0, 'n2'), reference=reference)
     assert ': 80 GB/s on n1, run again: 81, 82 GB/s on n2; expected 100 ± 2 GB/s (baseline)' in of and 'n9' not in of
-
-
-def test_a_failed_job_is_told_with_its_state_and_a_cause_that_is_not_told_yet():
-    one = case(result='fail', job_id='7', job_state='TIMEOUT', fail_reason='late')
-    said = a_background()._job(one, 'other')
-    assert all(words in said for words in ('STREAM size=big', 'job 7 on n1', 'state TIMEOUT', ': late'))
-    assert ': late' not in a_background()._job(one, 'failed: late')
-    assert 'state' not in a_background()._job(one._replace(job_state=None), '')
-
-
-def test_a_few_cases_are_named_for_reframe_and_many_by_their_checks():
-    def named(check, param):
-        return case(check, params=f'size={param}', name=f'{check} %size={param} %build.variant=x')
-
-    ran = [named('STREAM', param) for param in 'abcd'] + [named('Osu', 'a')]
-    of = a_background(cases=ran)
-    assert of._names(draft(cases={one.id for one in ran[:3]})) == [f'STREAM%size={param}' for param in 'abc']
-    assert of._names(draft(cases={one.id for one in ran})) == ['Osu', 'STREAM']
-    assert of._names(draft(cases={replace(ran[0].id, params=()), OSU.case})) == ['Osu', 'STREAM']
-    assert background.name_of(ran[0]) == 'STREAM%size=a'
 
 
 def test_cases_run_again_by_the_nightly_or_by_the_command_of_their_suite():
@@ -1136,12 +1078,6 @@ def test_of_a_series_of_many_nodes_a_node_is_guilty_where_at_most_half_are_slow(
     assert losses._guilty(verdict(nodes=()), 4, 1) == ((), False)
 
 
-def test_rows_within_limits_are_in_doubt_above_half_of_the_loss_elsewhere():
-    bad = [verdict(loss=0.1), verdict(loss=0.3), verdict(loss=0.2)]
-    half = [verdict('ok', loss=loss) for loss in (0.1, 0.11, None)] + [verdict('ok', COPY, loss=0.5)]
-    assert losses._doubtful([*bad, *half], bad) == [half[1]] and losses._doubtful(half, [verdict(loss=-0.1)]) == []
-
-
 def test_what_lost_much_more_than_its_group_has_a_further_cause_unless_it_is_a_node():
     bad = [verdict(loss=loss, interval=(low, 0.99)) for loss, low in ((0.1, 0.05), (0.1, 0.05), (0.6, 0.5), (0.2, 0.1))]
     group = Group(('partition', 'cpu'), (0, 1, 2, 3))
@@ -1170,36 +1106,6 @@ def a_place(several=True, places=()):
     )  # fmt: skip
 
 
-def test_the_scopes_of_a_loss_are_named_the_narrowest_first():
-    no = stub(changes=lambda case, nodes: ['x'] if case == CASE else [])
-    wide = [
-        ('case', CASE), ('check', 'cpu', 'system', 'STREAM'), ('family', 'cpu', 'system', 'STREAM'),
-        ('environ', 'cpu', 'system'), ('partition', 'cpu'), ('software', 'x'),
-    ]  # fmt: skip
-    places = [('place', 'rack r1', 'cpu', 'system', 'STREAM'), ('place', 'rack r1')]
-    night = a_place(places=['rack r1'])
-    row = verdict()
-    assert losses._loss_keys(row, night, no, ('n1',), False) == [*wide, ('node', 'n1'), *places]
-    assert losses._loss_keys(row, night, no, ('n1',), True) == [('job', 'n1'), ('node', 'n1'), *places]
-    assert losses._loss_keys(row, a_place(False), no, ('n1',), False) == wide
-    assert losses._loss_keys(row, a_place(False), no, ('n1',), True) == []
-    assert losses._loss_keys(row, night, no, (), False) == [*wide, *places]
-    fabric = [('fabric', *key[1:]) for key in places]
-    pair = verdict(nodes=('n1', 'n2'))
-    assert losses._loss_keys(pair, night, no, ('n1', 'n2'), False) == [
-        *wide, ('connection', 'n1'), ('connection', 'n2'), *fabric,
-    ]  # fmt: skip
-    part = verdict(of=replace(TRIAD, dims=(('domain', '2'), ('link_class', 'A'), ('pair', '0-3'))))
-    found = losses._loss_keys(part, a_place(False), stub(changes=lambda case, nodes: []), ('n1',), False)
-    assert found[5:] == [
-        ('link', 'cpu', 'A'), ('device', 'cpu', 'n1', 'domain 2'), ('device', 'cpu', 'n1', 'device 0'),
-        ('device', 'cpu', 'n1', 'device 3'),
-    ]  # fmt: skip
-    assert not [key for key in losses._loss_keys(part, night, no, ('n1', 'n2'), False) if key[0] == 'device']
-    named = losses._loss_keys(part, night, no, (), True)
-    assert named[:2] == [('job',), ('device', 'cpu', '', 'domain 2')]
-
-
 @each_row(('key', 'kind', 'where', 'nodes'), [
     (('node', 'n1'), 'NODE', {'nodes': ('n1',)}, {'n1'}), (('connection', 'n2'), 'NODE', {'nodes': ('n2',)}, {'n2'}),
     (('job', 'n10', 'n9'), 'FABRIC', {'nodes': ('n9', 'n10')}, {'n9', 'n10'}),
@@ -1220,13 +1126,6 @@ def test_the_scope_of_a_group_becomes_that_of_its_draft(key, kind, where, nodes)
     made = losses._loss_draft(Group(key, (0, 1)), rows, {'n2'}, a_place(places=['rack r1']))
     assert (made.kind, made.where, made.nodes) == (kind, Scope('site', 'cpu', **where), nodes)
     assert (made.sort, made.series, made.cases, made.rows) == ('loss', {TRIAD, COPY}, {CASE}, rows)
-
-
-def test_a_case_that_several_jobs_show_is_of_the_system():
-    rows, key = [verdict(), verdict(case_id=2)], Group(('case', CASE), (0, 1))
-    assert losses._loss_draft(key, rows, set(), a_place()).kind == 'SYSTEM'
-    assert losses._loss_draft(key, rows[:1], set(), a_place(several=False)).kind == 'SYSTEM'
-    assert losses._loss_draft(Group(('place', 'rack r1'), (0,)), rows, set(), a_place()).where.nodes == ('n1',)
 
 
 def common(kind, where='x', loss=0.1, holds=lambda row: True):

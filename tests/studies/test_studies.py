@@ -13,9 +13,17 @@ from studies.__main__ import STUDIES
 # `overhead case` and `overhead wide` start the same programs again as `overhead list`.
 # test_mutations.py runs all of `mutations` on a room that takes a second.
 LEFT_OUT = ('overhead wide', 'overhead case', 'mutations')
+SLOW = ('store_speed year',)  # fourteen commands, each a process of its own
 
 
-@pytest.mark.parametrize('name', [name for name, small in STUDIES.items() if small and name not in LEFT_OUT])
+@pytest.mark.parametrize(
+    'name',
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW))
+        for name, small in STUDIES.items()
+        if small and name not in LEFT_OUT
+    ],
+)
 def test_a_study_runs(name, tmp_path):
     command = [sys.executable, '-m', 'studies', '--brief', *name.split()]
     home = os.environ | {'HOME': str(tmp_path)}  # where plain ReFrame keeps what it detects of this machine

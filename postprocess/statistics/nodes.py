@@ -114,7 +114,7 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
     explained_by = numpy.full(len(table.case), _NO_NODE)
     while len(in_doubt := table.in_doubt(nodes, doubt, explained_by == _NO_NODE)):
         left = explained_by == _NO_NODE
-        found = _Beside.of(table, numpy.sort(in_doubt), left[table.job], left).slow(expected, pool, bar, slow)
+        found = _Controlled.of(table, numpy.sort(in_doubt), left[table.job], left).slow(expected, pool, bar, slow)
         # without slow nodes among their controls the others are asked again
         judged = list(found) or in_doubt.tolist()
         for node in judged:
@@ -127,7 +127,7 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
             explained_by[own[left[own]]] = node
         nodes = numpy.setdiff1d(nodes, judged)
     # the sizes, beside the nodes that are not slow
-    last = _Beside.of(
+    last = _Controlled.of(
         table, numpy.array(sorted(slow.loss), int), explained_by[table.job] == table.node, explained_by == _NO_NODE
     )
     last.slow(expected, pool, bar, slow)
@@ -227,7 +227,7 @@ class _Jobs:
 
         Only jobs with a control count as far below their level: a case that lost may have lost on all nodes.
         """
-        beside = _Beside.of(self, nodes, left[self.job], left)
+        beside = _Controlled.of(self, nodes, left[self.job], left)
         z = beside.raised()
         far_tonight = beside.mean_of(beside.night == self.last, self.level[beside.job] < -_FAR[0]) > 0
         for window in self.windows:
@@ -259,7 +259,7 @@ class _Jobs:
 
 
 @dataclass(frozen=True)
-class _Beside:
+class _Controlled:
     """Jobs of some nodes, each beside its controls.
 
     A control is a job of the same case without the node, on the first night from that of the job on that has one.
@@ -279,7 +279,7 @@ class _Beside:
     counts: ndarray
 
     @classmethod
-    def of(cls, table: _Jobs, nodes: ndarray, pairs: ndarray, others: ndarray) -> _Beside:
+    def of(cls, table: _Jobs, nodes: ndarray, pairs: ndarray, others: ndarray) -> _Controlled:
         """Return the jobs of `nodes` where `pairs` of the table is True; `others`: True for jobs that are controls."""
         place, known = _places(nodes, table.node)
         kept = known & pairs
@@ -310,7 +310,8 @@ class _Beside:
 
         0 and 1 where no window shows a loss.
         """
-        best, chosen = numpy.zeros(len(self.nodes)), numpy.ones(len(self.nodes), int)
+        best: ndarray = numpy.zeros(len(self.nodes))
+        chosen: ndarray = numpy.ones(len(self.nodes), int)
         loss = self.table.loss[self.job] - self.control
         tonight = self.mean_of(self.night == self.table.last, loss)
         cut = numpy.clip(self.level, -METHOD.cut[1], METHOD.cut[1])

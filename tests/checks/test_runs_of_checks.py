@@ -20,8 +20,8 @@ POCL = {'opencl_platform': 'Portable Computing Language'}
     [
         ('HPCC', {'n': 10176}, 'run', 'hpcc-1.5.0', [], {}),
         ('HPCC', {'n': 10177}, 'run', 'hpcc-1.5.0', ['HPL did not solve N=10177'], {}),
-        ('HPL', {'requested': HPL}, 'run', 'hpl-2.3', [], {}),
-        ('HPL', {'requested': (2000, 192, 2, 1)}, 'run', 'hpl-2.3',
+        ('HPL', {'requested': [HPL]}, 'run', 'hpl-2.3', [], {}),
+        ('HPL', {'requested': [(2000, 192, 2, 1)]}, 'run', 'hpl-2.3',
          ['HPL was to solve N=2000 NB=192 P=2 Q=1 and solved N=2000 NB=192 P=1 Q=2'], {}),
         ('HPCG', {'grid': HPCG, 'placement': Placement(2, None)}, 'run', 'hpcg-3.1', [], {}),
         ('HPCG', {'grid': HPCG, 'placement': Placement(1, None), 'num_nodes': 2}, 'run', 'hpcg-3.1', [], {}),

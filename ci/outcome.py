@@ -282,7 +282,7 @@ def compare_pairs(
     """
     from postprocess.results.rows import decoded
     from postprocess.results.store import Store
-    from postprocess.verdicts.pairs import compare_pairs
+    from postprocess.verdicts.before_after import compare_pairs
     from postprocess.verdicts.same import worse_in_words
     from postprocess.views.verdicts import comparison
 

@@ -58,8 +58,8 @@ def propose(
     from postprocess.results.store import Store
     from postprocess.verdicts import baseline as module
     from postprocess.verdicts.advice import in_doubt, more_sessions
+    from postprocess.verdicts.before_after import sessions_named
     from postprocess.verdicts.proposals import save
-    from postprocess.verdicts.windows import sessions_named
     from postprocess.views import baseline as views
 
     store = Store(results)

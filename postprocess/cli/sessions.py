@@ -231,8 +231,8 @@ def compare(
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
     store = Store(results)
     if same is not None:
+        from postprocess.verdicts.before_after import sessions_named
         from postprocess.verdicts.same import compare_same
-        from postprocess.verdicts.windows import sessions_named
         from postprocess.views import same as pairs
 
         if session != 'latest' or after or rerun or coverage or summary or junit:
@@ -248,7 +248,7 @@ def compare(
     elif rerun:
         raise InputError('SESSION and AFTER are judged by each other: give no --rerun')
     else:
-        from postprocess.verdicts.windows import compare_windows, sessions_named
+        from postprocess.verdicts.before_after import compare_windows, sessions_named
 
         before, later = (sessions_named(store, name, site) for name in (session, after))
         comparison = compare_windows(store, before, later, references)

@@ -11,8 +11,8 @@ from plumbline.errors import InputError
 from postprocess.results.store import Session, Store
 from postprocess.statistics.distributions import proportion
 from postprocess.text import number
+from postprocess.verdicts.before_after import compare_windows
 from postprocess.verdicts.verdict import BAD, Comparison, VerdictName
-from postprocess.verdicts.windows import compare_windows
 
 _NOT_JUDGED = ('no_reference', 'informational')
 

@@ -173,7 +173,7 @@ def test_neither_the_page_nor_the_publication_loses_the_verdict(error, monkeypat
 
 def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch):
     from postprocess.results import store
-    from postprocess.verdicts import pairs
+    from postprocess.verdicts import before_after
     from postprocess.views import verdicts
 
     cases = [
@@ -199,7 +199,7 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning(monkeypatch
         return SimpleNamespace(verdicts=rows, exit_code=1, counts={'regressed': 1, 'no_reference': 5, 'ok': 3})
 
     monkeypatch.setattr(store, 'Store', lambda results: SimpleNamespace(find=str.upper, cases=cases_of))
-    monkeypatch.setattr(pairs, 'compare_pairs', compare_pairs)
+    monkeypatch.setattr(before_after, 'compare_pairs', compare_pairs)
     monkeypatch.setattr(verdicts, 'comparison', lambda found: SimpleNamespace(render=lambda form: f'a {form}'))
     found = outcome.compare_pairs.__wrapped__('r', [('a', 'b'), ('c', 'd')], 0.05)
     assert found == outcome.PairsOutcome(

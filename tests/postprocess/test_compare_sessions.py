@@ -38,6 +38,13 @@ def test_zero_is_no_reference(work):
     assert only(work.compare('latest', 'latest'))['verdict'] == 'no_reference'
 
 
+def test_a_number_that_became_zero_is_not_ok(work):
+    work.ingest(report(case(metrics={'rate': metric([9.0])}), uuid='aaaa'))
+    work.ingest(report(case(metrics={'rate': metric([0.0])}), uuid='bbbb', began=BEGAN + 60))
+    found = work.run('compare', 'aaaa', 'bbbb', '--summary')
+    assert found.exit_code == 3 and 'cannot tell: 1 job against 0' in found.stdout
+
+
 def night(value, uuid, day, nodes=('n1',), mode='quick', **metrics):
     """A session of the metric triad about `value`, or of `metrics`, on that day of January 2026."""
     metrics = {name: metric([0.999 * v, 1.001 * v]) for name, v in ({'triad': value} | metrics).items()}

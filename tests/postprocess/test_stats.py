@@ -11,6 +11,7 @@ from rows import each_row
 from scipy import stats
 
 from plumbline.record import Summary, summarize
+from postprocess.statistics.change import estimate
 from postprocess.statistics.distributions import (
     _inverse_trigamma,
     below_selected,
@@ -27,7 +28,6 @@ from postprocess.statistics.distributions import (
     upper,
 )
 from postprocess.verdicts.measured import pool
-from postprocess.verdicts.windows import shift_between
 
 values = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=30)
 
@@ -154,45 +154,50 @@ def test_chance_is_students_t():
     )
 
 
-def jobs(*means, std=None, n=1):
-    return [Summary(n, mean, std, mean, mean) for mean in means]
+def change(before, after, paired=False, likeness=0.0):
+    """Return the estimate for one series."""
+    sides = numpy.log([numpy.pad(side, (0, 4 - len(side)), constant_values=math.nan) for side in (before, after)])
+    return estimate(sides[:1], sides[1:], paired, likeness)
 
 
 def test_the_jobs_of_two_sides_are_compared():
     old, new = [100.0, 101, 99, 100.5], [97.0, 95, 96]
-    change = shift_between({'n1': jobs(*old)}, {'n1': jobs(*new)})
-    expected = stats.ttest_ind(numpy.log(new), numpy.log(old))
-    error = math.sqrt(change.variance * change.factor)
-    assert math.log(change.ratio) / error == pytest.approx(expected.statistic)
-    assert (change.df, change.how) == (expected.df, '4 jobs against 3')
+    found = change(old, new)
+    expected = stats.ttest_ind(numpy.log(old), numpy.log(new))
+    assert (found.loss / found.error, found.df) == (pytest.approx(expected.statistic), expected.df)
 
 
 def test_jobs_of_one_day_are_less_than_independent():
-    old, new = {'n1': jobs(100.0, 101)}, {'n1': jobs(97.0, 95)}
-    apart, together = shift_between(old, new), shift_between(old, new, rho=0.3)
+    old, new = [100.0, 101], [97.0, 95]
+    apart, together = change(old, new), change(old, new, likeness=0.3)
     assert together.factor == pytest.approx(2 * (0.3 + 0.7 / 2)) and apart.factor == 1
     assert together.variance == pytest.approx(apart.variance / 0.7)
 
 
-def test_nodes_that_ran_on_both_sides_are_paired():
-    old = {'n1': jobs(100.0), 'n2': jobs(50.0, 52.0), 'n3': jobs(200.0), 'n4': jobs(1.0)}
-    new = {'n1': jobs(95.0), 'n2': jobs(48.0), 'n3': jobs(191.0), 'n5': jobs(9.0)}
-    change = shift_between(old, new)
-    pairs = numpy.log([95 / 100, 48 / math.sqrt(50 * 52), 191 / 200])
-    assert math.log(change.ratio) == pytest.approx(pairs.mean())
-    assert math.sqrt(change.variance * change.factor) == pytest.approx(stats.sem(pairs))
-    assert (change.df, change.how) == (2, 'paired over 3 nodes')
+def test_what_ran_on_both_sides_is_paired():
+    found = change([100.0, math.sqrt(50 * 52), 200.0], [95.0, 48.0, 191.0], paired=True)
+    pairs = numpy.log([100 / 95, math.sqrt(50 * 52) / 48, 200 / 191])
+    assert found.loss == pytest.approx(pairs.mean())
+    assert (found.error, found.df) == (pytest.approx(stats.sem(pairs)), 2)
+
+
+def test_series_of_both_kinds_are_estimated_side_by_side():
+    """Four equal jobs before: paired the losses 0 and 0.2 vary by 0.02 / 2 a job, unpaired the sides by 0.02 / 2."""
+    before, after = numpy.full((2, 2), 1.0), numpy.array([[1.0, 0.8]] * 2)
+    found = estimate(before, after, numpy.array([True, False]))
+    assert found.loss == pytest.approx(0.1)
+    assert found.variance == pytest.approx([0.01, 0.01]) and found.df.tolist() == [1, 2]
 
 
 def test_one_job_beside_several_moves_as_they_do():
-    change = shift_between({'n1': jobs(100.0, 102.0, 98.0)}, {'n1': jobs(90.0)})
-    assert change.variance == pytest.approx(numpy.log([100, 102, 98]).var(ddof=1))
-    assert (change.df, change.factor) == (2, pytest.approx(1 / 3 + 1))
+    found = change([100.0, 102.0, 98.0], [90.0])
+    assert found.variance == pytest.approx(numpy.log([100, 102, 98]).var(ddof=1))
+    assert (found.df, found.factor) == (2, pytest.approx(1 / 3 + 1))
 
 
-def test_the_trials_of_one_job_a_side_do_not_show_how_jobs_differ():
-    change = shift_between({'n1': jobs(100.0, std=1.0, n=4)}, {'n2': jobs(90.0, std=0.9, n=4)})
-    assert (change.variance, change.df, change.factor) == (0, 0, 2)
+def test_one_job_a_side_does_not_show_how_jobs_differ():
+    found = change([100.0], [90.0])
+    assert (found.variance, found.df, found.factor) == (0, 0, 2)
 
 
 def test_the_scatter_of_a_night_shows_though_half_of_the_series_lost():

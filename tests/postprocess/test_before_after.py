@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two states measured in turn: decided by their pairs, by hand and on noise whose truth is known."""
+"""Before and after a change: decided once or in turn, by hand and on noise whose truth is known."""
 
 import math
 import random
@@ -10,52 +10,59 @@ from run_reports import BEGAN, case, metric, report
 
 from plumbline.errors import InputError
 from postprocess.results.store import Store
-from postprocess.statistics.paired import Pairs, decide
-from postprocess.verdicts.pairs import compare_pairs
+from postprocess.statistics.change import Estimate, decide_in_turn, decide_once
+from postprocess.verdicts.before_after import compare_pairs
 
 
-def pairs(*losses, busy=(), smallest=0.05):
-    quiet = numpy.array([place not in busy for place in range(len(losses))], bool)
-    return Pairs(numpy.array(losses), quiet, -math.log1p(-smallest), 0.0035)
+def decide(*series, busy=(), smallest=0.05):
+    """Return the decision on series, each given by the losses of its pairs; `busy`: places of pairs on busy CPUs."""
+    after = numpy.full((len(series), max(map(len, series))), math.nan)
+    for place, losses in enumerate(series):
+        after[place, : len(losses)] = numpy.negative(losses)
+    quiet = numpy.isfinite(after)
+    quiet[:, list(busy)] = False
+    before, usual = numpy.where(numpy.isfinite(after), 0.0, math.nan), numpy.full(len(series), 0.01**2)
+    return decide_in_turn(before, after, quiet, numpy.full(len(series), -math.log1p(-smallest)), usual)
 
 
-def word(*series):
-    return [decision.word for decision in decide(series)]
+def word(*series, busy=()):
+    return decide(*series, busy=busy).word.tolist()
 
 
 def test_four_pairs_by_hand():
     # mean 0.10, standard error sqrt(0.0002 / 3 / 4) = 0.00408: t = 24.49 with 3 degrees of freedom
-    lost = decide([pairs(0.10, 0.11, 0.09, 0.10)])[0]
-    assert (lost.word, lost.pairs, lost.df) == ('regressed', 4, 3)
+    lost = decide((0.10, 0.11, 0.09, 0.10))
+    assert (lost.word, lost.jobs, lost.df) == ('regressed', 4, 3)
     x = 24.4949 / math.sqrt(3)  # the distribution of t with 3 degrees of freedom in closed form
     assert lost.p == pytest.approx(0.5 - (x / (1 + x * x) + math.atan(x)) / math.pi, rel=1e-3)
     # of t, 97.5 % are below 3.1824
-    assert (lost.loss, lost.low, lost.high) == pytest.approx((0.1, 0.1 - 0.01299, 0.1 + 0.01299), abs=1e-5)
-    assert word(pairs(-0.10, -0.11, -0.09)) == ['improved']
-    assert word(pairs(0.10, 0.11, 0.09)) == ['open'], 'two levels of a metric are so by chance once in 32'
+    numbers = [of.item() for of in (lost.loss, lost.low, lost.high)]
+    assert numbers == pytest.approx([0.1, 0.1 - 0.01299, 0.1 + 0.01299], abs=1e-5)
+    assert word((-0.10, -0.11, -0.09)) == ['improved']
+    assert word((0.10, 0.11, 0.09)) == ['warning'], 'two levels of a metric are so by chance once in 32'
     # with five series 2 * 5 / 4^4 is more than 0.01, and 2 * 5 / 4^5 is not
-    others = [pairs(0.3, -0.3, 0.1, 0.2, -0.1)] * 4
-    assert word(pairs(0.10, 0.11, 0.09, 0.10), *others)[0] == 'open'
-    assert word(pairs(0.10, 0.11, 0.09, 0.10, 0.10), *others)[0] == 'regressed'
+    others = [(0.3, -0.3, 0.1, 0.2, -0.1)] * 4
+    assert word((0.10, 0.11, 0.09, 0.10), *others)[0] == 'warning'
+    assert word((0.10, 0.11, 0.09, 0.10, 0.10), *others)[0] == 'regressed'
 
 
 @pytest.mark.parametrize(
     ('losses', 'busy', 'expected'),
     [
         ((0.001, -0.002, 0.001), (), 'ok'),
-        ((0.001, -0.002, 0.001), (1,), 'open'),  # two quiet pairs tell nothing
+        ((0.001, -0.002, 0.001), (1,), 'warning'),  # two quiet pairs tell nothing
         ((0.001, -0.002, 0.001, 0.0), (1,), 'ok'),
         ((0.03, 0.03, 0.03), (), 'ok'),  # lost for certain, and less than matters
-        ((0.04, -0.05, 0.03), (), 'open'),
+        ((0.04, -0.05, 0.03), (), 'warning'),
         ((0.10, 0.11, 0.09, 0.10), (0, 1, 2, 3), 'regressed'),  # what takes CPUs from both states in turn makes no loss
     ],
 )
 def test_what_is_decided(losses, busy, expected):
-    assert word(pairs(*losses, busy=busy)) == [expected]
+    assert word(losses, busy=busy) == [expected]
 
 
 def test_a_decision_stays():
-    assert decide([pairs(0.10, 0.11, 0.09, 0.10, -0.5, -0.5)])[0].pairs == 4
+    assert decide((0.10, 0.11, 0.09, 0.10, -0.5, -0.5)).jobs == 4
 
 
 @pytest.mark.parametrize('levels', [False, True])
@@ -66,7 +73,7 @@ def test_noise_alone_is_not_told_as_a_loss(levels):
         values = rng.normal(0, 0.03, (16, 2))
         if levels:  # a job is at one of two levels 30 % apart
             values += rng.choice([0.0, 0.3], (16, 2))
-        return pairs(*(values[:, 0] - values[:, 1]))
+        return values[:, 0] - values[:, 1]
 
     found = [word(*(of_noise() for _ in range(5))) for _ in range(150)]
     changed = sum('regressed' in words or 'improved' in words for words in found)
@@ -77,10 +84,22 @@ def test_noise_alone_is_not_told_as_a_loss(levels):
 
 def test_a_loss_that_matters_is_rarely_told_as_ok():
     rng = numpy.random.default_rng(3)
-    found = [word(pairs(*rng.normal(0.0513, 0.03, 16)))[0] for _ in range(300)]  # just 5 %
+    found = [word(rng.normal(0.0513, 0.03, 16))[0] for _ in range(300)]  # just 5 %
     assert found.count('ok') <= 45
-    found = [word(pairs(*rng.normal(0.105, 0.03, 16)))[0] for _ in range(300)]  # 10 %
+    found = [word(rng.normal(0.105, 0.03, 16))[0] for _ in range(300)]  # 10 %
     assert found.count('ok') <= 3 and found.count('regressed') > 290
+
+
+def test_one_decision_by_hand():
+    """With 3 degrees of freedom t is 5.841 at 99.5 % and 3.182 at 97.5 %; 0.2231 is the logarithm of a loss of 20 %."""
+    error = numpy.array([0.01, 0.01, 0.01, 0.01, 0.1, 0.001])
+    loss = numpy.array([0.05, 0.06, -0.06, -0.05, 0.0, 0.02])
+    three, one = numpy.full(6, 3.0), numpy.ones(6)
+    found = decide_once(Estimate(loss, error**2, three, one), numpy.full(6, 0.03), one)
+    assert found.word.tolist() == ['ok', 'regressed', 'improved', 'ok', 'warning', 'ok']
+    assert found.limit == pytest.approx([0.05841] * 4 + [0.5841, 0.03], rel=1e-3)
+    assert found.noticed == pytest.approx([0.06683] * 4 + [0.6683, 0.03], rel=1e-3)
+    assert found.high - loss == pytest.approx(3.182 * error, rel=1e-3)
 
 
 def sessions(work, before, after, **load):
@@ -102,6 +121,10 @@ def test_a_loss_in_pairs_that_drift_together(work):
     # the fourth root of the ratios of four pairs; the fifth came when it was decided
     assert row.loss == pytest.approx(1 - (0.9 * 0.9025 * 53.9 / 60 * 0.9) ** 0.25)
     assert 'lost 10.0 %' in row.cause
+    # the geometric means of the four pairs, and the value that lost 5 %
+    before = (100 * 80 * 60 * 90) ** 0.25
+    assert (row.expected, row.value) == pytest.approx((before, (90 * 72.2 * 53.9 * 81) ** 0.25))
+    assert (row.limit, row.limits.why) == (pytest.approx(0.95 * before), 'floor, 4 pairs of jobs')
 
 
 def test_what_cannot_be_told_is_inconclusive(work):

@@ -18,10 +18,8 @@ def test_rates_of_kernel_services(clone, program, tmp_path):
     assert found == {f'rate service={name}': 1 for name in ('fault', 'get', 'null')}
 
 
-def test_a_disk_is_measured_and_left_as_it_was(clone, program, tmp_path):
+def test_a_disk_is_measured_and_left_as_it_was(clone, program, disk):
     """With a smaller file, and for a shorter time."""
-    disk = tmp_path / 'disk'
-    disk.mkdir()
     clone.program(f'set -- "${{@/--size=*/--size=32M}}"; exec {program("fio")} "${{@/--runtime=*/--runtime=1}}"', 'fio')
     clone.describe(NODE.replace('FOLDER', str(disk)), 'fio')
     case = clone.run_case('LocalDisk', '-S', 'trials=1', checks='checks/storage')

@@ -70,9 +70,16 @@ def _say_no_more():
 
 
 def pytest_collection_modifyitems(config, items):
-    """With several processes: the largest files first, so that at the end no process has a long one left."""
+    """With several processes: the largest files first, so that at the end no process has a long one left.
+
+    Tests of end_to_end take ten times as long for their size, and wait for jobs: in turn one of their files and one of
+    the others, which compute.
+    """
     if hasattr(config, 'workerinput'):
-        items.sort(key=lambda item: item.path.stat().st_size, reverse=True)
+        files = sorted({item.path for item in items}, key=lambda path: path.stat().st_size, reverse=True)
+        waiting, others = ([path for path in files if ('end_to_end' in path.parts) is waits] for waits in (True, False))
+        turn = {path: number for some in (waiting, others) for number, path in enumerate(some)}
+        items.sort(key=lambda item: (turn[item.path], item.path in others, item.path))
 
 
 @pytest.fixture

@@ -45,6 +45,13 @@ def slurm():
         assert cluster('down').returncode == 0
 
 
+@pytest.fixture
+def disk():
+    """A folder on a disk: that of a test may be in memory, where a cache is no fault and old kernels lack O_DIRECT."""
+    with tempfile.TemporaryDirectory(prefix='plumbline-tests-', dir='/var/tmp') as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(scope='module')
 def free_port():
     """Return the first of 41 consecutive free ports for the daemons of one test file."""

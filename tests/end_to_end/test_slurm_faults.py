@@ -224,7 +224,7 @@ def test_a_node_that_slurm_drains_while_the_night_runs_is_an_incident_tonight(ni
 
 def test_why_a_job_waited_until_the_time_was_used_up_stands_in_the_incident(night):
     night.prepare('none', 'held')
-    answer = night.nightly('--duration=25s', selection=('-n', 'Fault'), PLUMBLINE_GRACE='20')
+    answer = night.nightly('--duration=16s', selection=('-n', 'Fault'), PLUMBLINE_GRACE='20')
     assert answer.returncode == 1, answer.stdout + answer.stderr
     said = ' '.join(answer.stdout.split())  # without the ends of lines
     assert 'the time budget is used up; jobs waited in the queue: JobHeldUser of ' in said

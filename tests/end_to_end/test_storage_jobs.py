@@ -14,10 +14,9 @@ from storage_stand_in import DISK, FULL, NODE, cases, install, mounted, why
 
 
 @pytest.fixture
-def storage(clone, tmp_path):
+def storage(clone, disk):
     """A clone whose site has the folder `clone.disk`, and stand-ins that execute `before` first."""
-    clone.disk = tmp_path / 'disk'
-    clone.disk.mkdir()
+    clone.disk = disk
     clone.prepare = partial(install, clone, clone.disk)
     return clone
 

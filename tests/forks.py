@@ -8,13 +8,10 @@ clone. What a test is to signal, or to find by the environment of its process, m
 from __future__ import annotations
 
 import atexit
-import fcntl
 import functools
 import gc
 import importlib
 import json
-import multiprocessing.popen_spawn_posix
-import multiprocessing.util
 import os
 import runpy
 import select
@@ -27,7 +24,6 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-import fork_client
 from fork_client import Fork
 
 LIBRARIES = (
@@ -56,7 +52,7 @@ class Forks:
     def run(self, words: list[str], cwd: Path, env: dict[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
         """Run ``reframe OPTIONS`` or ``MODULE OPTIONS`` as :func:`subprocess.run` does."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            fork = Fork(self.address, words, str(cwd), env, {1: out.fileno(), 2: err.fileno()})
+            fork = Fork(self.address, words, str(cwd), env, [out.fileno(), err.fileno()])
             try:
                 code = fork.wait(timeout)
             except TimeoutError:
@@ -78,7 +74,6 @@ def serve(address: str) -> None:
     for name in LIBRARIES:
         importlib.import_module(name)
     sys.path.pop(0)  # the folder of the tests
-    multiprocessing.util.spawnv_passfds = start_process
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the processes of `keep`
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -99,17 +94,13 @@ def serve(address: str) -> None:
 
 def keep(connection: socket.socket) -> None:
     """Run the requested program to its end; kill it if the client ends before."""
-    message, streams, *_ = socket.recv_fds(connection, 2**20, 16)
+    message, streams, *_ = socket.recv_fds(connection, 2**20, 2)
     if (pid := os.fork()) == 0:
         connection.close()
-        request = json.loads(message)
-        high = [fcntl.fcntl(stream, fcntl.F_DUPFD, 500) for stream in streams]  # above all that are asked for
-        for stream in streams:
-            os.close(stream)
-        for number, stream in zip(request.pop('numbers'), high, strict=True):
+        for number, stream in enumerate(streams, start=1):
             os.dup2(stream, number)
             os.close(stream)
-        end(**request)
+        end(**json.loads(message))
     for stream in streams:
         os.close(stream)
     connection.send(str(pid).encode())
@@ -121,26 +112,8 @@ def keep(connection: socket.socket) -> None:
         connection.send(str(code).encode())
 
 
-_start = multiprocessing.util.spawnv_passfds
-
-
-def start_process(path: bytes, words: list[str], passed: list[int]) -> int:
-    """In place of what multiprocessing starts a new Python with: that of a step of a night, in half a second, is a
-    fork, too, with nothing of the process that asks for it. Return the process, a child that ends as the fork does."""
-    *_, code, word = words
-    if 'spawn_main' not in code:
-        return _start(path, words, passed)
-    if (pid := os.fork()) == 0:
-        try:
-            fork_client.become(['-c', code, word], passed)
-        finally:
-            os._exit(1)
-    return pid
-
-
-def end(words: list[str], cwd: str, env: dict[str, str], umask: int) -> None:
+def end(words: list[str], cwd: str, env: dict[str, str]) -> None:
     """Become the program, and end as it does."""
-    os.umask(umask)
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
@@ -160,8 +133,6 @@ def end(words: list[str], cwd: str, env: dict[str, str], umask: int) -> None:
 
 def become(words: list[str], cwd: str) -> object:
     program, *_ = sys.argv[:] = words
-    if program == '-c':
-        return exec(sys.argv.pop(1), {})
     if program == 'reframe':
         from reframe.core.logging import shutdown
         from reframe.frontend.cli import main

@@ -148,7 +148,7 @@ say_no_python() {
 # install_python_packages PYTHON EXTRA   with uv, which takes seconds; with pip if uv cannot be installed, or if pip is
 # configured with another index, which uv does not read. Versions and hashes are those of requirements.txt; packages
 # that only EXTRA asks for have any version.
-install_python_packages() {
+install_python_packages() ( # whose own `pip` and `uv` are not those of the caller
     locked='--no-deps --require-hashes --requirement requirements.txt' clone='--no-deps --no-build-isolation --editable .'
     pip() { "$environment" -m pip install --quiet --disable-pip-version-check --no-compile "$@"; }
     uv() { UV_SYSTEM_CERTS=1 "$folder/bin/uv" pip install --quiet --python="$environment" "$@"; }
@@ -168,7 +168,7 @@ install_python_packages() {
     [ -n "$own_index" ] || return 1
     echo "plumbline: $own_index: has not all versions of requirements.txt; takes others that pyproject.toml allows" >&2
     pip --editable ".${extra:+[$extra]}"
-}
+)
 
 # compile_python_packages VENV   compiles them once, as a command that cannot write there would compile them at each
 # start. Some packages hold files of another Python, which do not compile.

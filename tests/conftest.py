@@ -76,10 +76,10 @@ def pytest_collection_modifyitems(config, items):
     the others, which compute.
     """
     if hasattr(config, 'workerinput'):
-        files = sorted({item.path for item in items}, key=lambda path: path.stat().st_size, reverse=True)
+        files = sorted({item.path for item in items}, key=lambda path: (-path.stat().st_size, path))
         waiting, others = ([path for path in files if ('end_to_end' in path.parts) is waits] for waits in (True, False))
         turn = {path: number for some in (waiting, others) for number, path in enumerate(some)}
-        items.sort(key=lambda item: (turn[item.path], item.path in others, item.path))
+        items.sort(key=lambda item: (turn[item.path], item.path))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from plumbline.errors import InputError
 from plumbline.identity import name_pattern
 from plumbline.site.sites import Site
 
-_HALF = 0.5  # share of the incident's loss that a library must explain
+_EXPLAINED = 0.6  # share of the incident's loss that a library must explain: of two that cost the same, none does
 #: Returns how much performance the case lost, in words, compared with the same case with these old libraries;
 #: empty if it did not, None if that cannot be told.
 Explains = Callable[[Sequence[str]], str | None]
@@ -100,7 +100,7 @@ def search(names: Sequence[str], explains: Explains) -> tuple[str, str]:
 def _comparison(arguments: argparse.Namespace, of: Suspects, files: str, left: int) -> argparse.Namespace:
     """Return the arguments of a comparison of the case with the libraries `files`, and as it is now."""
     preload = f'export LD_PRELOAD={shlex.quote(files)}${{LD_PRELOAD:+:$LD_PRELOAD}}'
-    smallest, where = max(_HALF * of.loss, 0.01), f'--system={of.site}:{of.series.partition}'
+    smallest, where = max(_EXPLAINED * of.loss, 0.01), f'--system={of.site}:{of.series.partition}'
     return compare_change.parse([
         f'--before={preload}', '--after=true', f'--mode={of.mode}', f'--rounds={arguments.rounds}',
         f'--smallest={smallest}', f'--duration={left}s', '--', where, '-n', f'{name_pattern(of.case)}$',

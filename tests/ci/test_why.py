@@ -164,7 +164,7 @@ def test_a_comparison_is_of_the_one_case_with_the_libraries_of_before_against_th
     first, second = seen
     assert first.before == "export LD_PRELOAD='/old/a b.so:/b.so'${LD_PRELOAD:+:$LD_PRELOAD}"
     assert second.before == "export LD_PRELOAD='/old/a b.so'${LD_PRELOAD:+:$LD_PRELOAD}"
-    assert (first.after, first.mode, first.smallest, first.to_the_end) == ('true', 'quick', 0.15, False)
+    assert (first.after, first.mode, first.smallest, first.to_the_end) == ('true', 'quick', 0.18, False)
     assert first.selection == ['--system=box:cpu', '-n', '^HPL%size=quick$', '-S', 'trials=1']
     assert 3500 < second.duration <= first.duration <= 3600
 

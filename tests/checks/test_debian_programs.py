@@ -5,6 +5,8 @@ import pytest
 from described_nodes import TWO
 from reading import run_of
 
+from checks.core.reading.trials import NotMeasured
+
 
 @pytest.fixture(scope='module')
 def stress_ng():
@@ -59,18 +61,18 @@ def test_what_a_pattern_of_fio_measured(pattern, found, case_on, recorded, fio):
 
 @pytest.mark.parametrize('output', ['', 'fio: file not found', '{', '{"jobs": []}', '[1]', '{"jobs": [1, 2]}'])
 def test_no_json_of_fio_is_no_measurement(output, fio):
+    with pytest.raises(NotMeasured, match='no JSON of fio'):
+        fio.job_of(output)
     (metric,) = fio.metrics_of('write')
     assert not metric.reading_of(output).values
-    assert fio.LocalDisk.sanity_faults(None, run_of(output)) == ['expected whole JSON of fio with error 0, found none']
+    assert fio.LocalDisk.sanity_faults(None, run_of(output)) == []
 
 
 def test_a_number_that_fio_lacks_and_an_error_of_it_are_named(recorded, fio):
     output = recorded('fio-3.33-write.txt')
     (metric,) = fio.metrics_of('write')
     lost = metric.reading_of(output.replace('bw_bytes', 'bw')).missing
-    assert [*lost.values()] == ['its line is not in the output, expected once']
+    assert [*lost.values()] == ["fio's JSON has no number bw_bytes"]
     failed = output.replace('"error" : 0', '"error" : 28')
-    assert fio.LocalDisk.sanity_faults(None, run_of(failed))[0].endswith('with error 0, found 28')
-    assert fio.LocalDisk.sanity_faults(None, run_of(output[:-2])) and not fio.LocalDisk.sanity_faults(
-        None, run_of(output)
-    )
+    assert fio.LocalDisk.sanity_faults(None, run_of(failed)) == ['fio ended with error 28']
+    assert fio.LocalDisk.sanity_faults(None, run_of(output)) == []

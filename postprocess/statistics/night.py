@@ -256,7 +256,8 @@ class _Night:
     `z1`: normal deviate of the first job. `asked`: in doubt. `waits`: number of further jobs that are still wanted.
     `last`: index in `METHOD.looks` of the last test, or -1. `tonight`: lost by tonight's further jobs. `lasting`: lost
     over `window`; `over`: also if it is explained. `of_group`: lost together with others, or on a slow node. `there`:
-    lost on the node of its first job only. `red`: any of these four.
+    lost on the node of its first job only. `red`: any of these four. `large`: a loss that counts where the baseline is
+    short, infinite elsewhere. `urgent`: loss from which on further jobs wait for no budget.
     """
 
     def __init__(self, expected: Expected, jobs: ndarray, pool: Pool, common: InCommon, slow: Slow, weather: ndarray):
@@ -267,7 +268,7 @@ class _Night:
         self.z1 = expected.deviate(self.first_loss, 1.0)
         few = of.n < METHOD.short
         self.large = numpy.where(few, numpy.maximum(_LARGE, METHOD.large[1] * of.sd), math.inf)
-        self.certain = numpy.minimum(self.large, of.cap)
+        self.urgent = numpy.minimum(self.large, of.cap)
         self.explained = slow.explained | common.explained
         self.weather = float(weather[-1])
         first_only = jobs.copy()
@@ -303,7 +304,7 @@ class _Night:
         doubt = numpy.where(self.first_loss > self.least, z1, -math.inf)
         for window in windows:
             doubt = numpy.maximum(doubt, window.z)
-        doubt = numpy.where(self.first_loss > self.certain, numpy.maximum(doubt, _SERIOUS), doubt)
+        doubt = numpy.where(self.first_loss > self.urgent, numpy.maximum(doubt, _SERIOUS), doubt)
         # a curve of k points is in doubt k times as often, so z^2 falls by 2 ln k
         return numpy.where(doubt > 0, numpy.sqrt(numpy.maximum(doubt**2 + 2 * numpy.log(self.of.weight), 0)), doubt)
 
@@ -371,9 +372,9 @@ class _Night:
 
     @property
     def strong(self) -> ndarray:
-        """True for each series that is worse than any value of the baselines of the site: it needs no budget."""
+        """True for each series whose further jobs wait for no budget: it is worse than all baselines, or urgent."""
         beyond = self.z1 > max(self.expected.worst + 1, 5.0)
-        return self.asked & (beyond | (self.first_loss > self.certain))
+        return self.asked & (beyond | (self.first_loss > self.urgent))
 
     def told(self) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray]:
         """Return p, number of sessions, loss, and how far its 95 % interval reaches below and above the loss.

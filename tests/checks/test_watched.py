@@ -38,6 +38,18 @@ def test_cpus_are_written_as_they_are_read(cpus):
     assert parse_cpu_list(cpu_list(cpus)) == cpus
 
 
+def test_threads_that_run_one_after_the_other_share_no_cpu():
+    """Of likwid-bench 5.2.2: its main thread finds the number of repetitions, then waits for those that measure."""
+    first = ['. 8118 1547291537 277562 0 likwid-bench']
+    then = ['. 8118 2829639057 1992530 0 likwid-bench', '. 8126 1285454324 142503 0 likwid-bench',
+            '. 8127 1275713905 9809592 1 likwid-bench']  # fmt: skip
+    bound = frozenset({0, 1})
+    assert watched((2.551659, first), (5.117584, then)).faults(bound, {}) == []
+    waited = ['. 8118 2829639057 1282000000 0 likwid-bench', '. 8126 1285454324 1280000000 0 likwid-bench']
+    (said,) = watched((2.551659, first), (5.117584, waited)).faults(bound, {})
+    assert said.startswith('2 busy threads share CPU 0 since 5.12 s')
+
+
 @each_row(
     ('looks', 'said'),
     [

@@ -19,6 +19,7 @@ _ALIKE = 0.1  # part of the time of the busiest thread: threads that share a CPU
 _ALIKE_UNDER_LOAD = 0.5  # the same where other programs have a part of these CPUs: threads that work get equal times
 _OWN = 0.75  # part of the CPUs that the busy threads of a rank have; below it, other programs have the rest
 _MOMENT = 0.25  # s; a thread may be elsewhere for so long
+_MORE = 0.1  # CPUs; threads that share want as many more than there are: one after the other, they want no more
 _LONG_ENOUGH = 0.1  # s; sharing for less is no fault: threads are created with all CPUs, then bound
 _BEYOND = 1.1  # times the CPU time of the rank's CPUs: more than that was used elsewhere
 _GONE = 0.5  # part of the CPU time; if more of it was in threads that no look saw, it is a fault
@@ -205,10 +206,14 @@ class Watched:
         worst: dict[Cpus, tuple[float, int, float]] = {}
         for seconds, before, look in self._intervals():
             busy: dict[Cpus, list[float]] = defaultdict(list)
+            wanted: dict[Cpus, float] = defaultdict(float)
             for thread in look.threads:
-                if _wanted(thread, before) >= _BUSY * seconds:
+                if (wants := _wanted(thread, before)) >= _BUSY * seconds:
                     busy[thread.cpus].append(_ran(thread, before))
+                    wanted[thread.cpus] += wants
             for cpus, ran in busy.items():
+                if wanted[cpus] <= (len(cpus) + _MORE) * seconds:
+                    continue
                 had = sum(ran) / (seconds * len(cpus))
                 alike = _ALIKE if had >= _OWN else _ALIKE_UNDER_LOAD
                 number = sum(thread >= alike * max(ran) for thread in ran)

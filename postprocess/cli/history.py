@@ -60,43 +60,33 @@ def fleet(
     days: Annotated[int, days_before('How many days up to the session to compare its nodes over.')] = 30,
     nodes: Annotated[
         bool,
-        typer.Option('--nodes', help='Print every node beside those that measured the same, as the page does.'),
+        typer.Option('--nodes', help='List every node, as the page does.'),
     ] = False,
     site: SiteName = None,
     format: Format = 'table',
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
-    """Find nodes that stand out in a session, and whether node, fabric, software or the whole system is the cause.
+    """List the nodes of a session that have an incident, the worst first, beside those that measured the same.
 
-    Proposes to drain nodes that stand out again, as commands for a person to run. Exit code 1 if anything stands out.
+    Proposes to drain nodes that are slow again, as commands for a person to run. Exit code 1 if any node has an
+    incident.
     """
-    from postprocess.history import fleet as module
-    from postprocess.incidents.ledger import entries
+    from postprocess.history.digest import add_history, judge
     from postprocess.results.store import Store
-    from postprocess.views import history as views
+    from postprocess.views.nodes import listing, node_rows
+    from postprocess.views.series import series_rows
 
     store = Store(results)
-    if nodes:
-        from postprocess.history.digest import add_history, judge
-        from postprocess.views.nodes import listing, node_rows
-        from postprocess.views.series import series_rows
-
-        digest = judge(store, session, site, references, late=False)
-        add_history(digest, store, references, days)
-        found = digest.comparison
-        cases = {case.case_id: case for case in store.cases(found.session)}
-        rows = node_rows(series_rows(found), cases, digest, store, references)
-        show(listing(rows, found.session.session), format)
-        for fault in digest.faults:
-            complain(fault)
-        if digest.faults:
-            raise typer.Exit(2)
-    last = store.find(session, site)
-    events = module.fleet(store, last, days, entries(results, last.site), references)
-    if not nodes:
-        show(views.fleet(events, module.write_drain(last, events.drain, results)), format)
-    raise typer.Exit(int(bool(events.events)))
+    digest = judge(store, session, site, references, late=False)
+    add_history(digest, store, references, days)
+    found = digest.comparison
+    cases = {case.case_id: case for case in store.cases(found.session)}
+    rows = node_rows(series_rows(found), cases, digest, store, references)
+    show(listing(rows if nodes else [row for row in rows if row.incidents], len(rows), digest), format)
+    for fault in digest.faults:
+        complain(fault)
+    raise typer.Exit(2 if digest.faults else int(any(row.incidents for row in rows)))
 
 
 @app.command()

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from plumbline.identity import SeriesId
-from postprocess.history.nodes import FEWEST_NODES
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.health import counted, facts_by_node
+from postprocess.verdicts.stand_in import FEWEST_NODES
 
 # Difference in % of each node's value from the median of the nodes that each measured the same series alone
 _LEVELS = f"""

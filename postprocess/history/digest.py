@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,12 +13,11 @@ from typing import Literal
 
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Quantity, SeriesId
+from postprocess.history.drain import to_drain, write_drain
 from postprocess.history.findings import findings_of
-from postprocess.history.fleet import write_drain
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.incidents import FAILING, State, ledger
-from postprocess.incidents.fold import Compared
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.recheck import rechecks
 from postprocess.results.store import Session, Store
@@ -31,7 +30,6 @@ from postprocess.verdicts.verdict import Comparison
 
 _NEW_FOR = 3 * SHORTEST  # sessions after a step during which its first detection still counts as new
 _LINES = 5  # most lines on new changes
-_MOST_DRAINED = 2  # most nodes with one cause that are proposed for draining: with more, the cause is not in the nodes
 _UNJUDGED = {'no_reference', 'informational'}
 
 
@@ -39,8 +37,9 @@ _UNJUDGED = {'no_reference', 'informational'}
 class Digest:
     """The outcome of a session.
 
-    `known`: the open incidents of the ledger and those that the session closed, the most urgent first. `fleet`: None if
-    the nodes could not be compared. `to_drain`: node -> why it might be drained; `drain`: the file that proposes it.
+    `known`: the open incidents of the ledger and those that the session closed, the most urgent first. `absent`: nodes
+    that were measured in recent sessions, but not in this one, though others were. `to_drain`: node -> why it might be
+    drained; `drain`: the file that proposes it.
     `faults`: why a part could not be made, one sentence each.
     `add_history` fills the other fields, over `sessions`: `before`, node -> earlier days on which it stood out;
     `trend`: None if it could not be made; `new`: changes for the worse that were not yet known after the session
@@ -49,7 +48,7 @@ class Digest:
 
     comparison: Comparison
     known: list[Known] = field(default_factory=list)
-    fleet: Compared | None = None
+    absent: Sequence[str] = ()
     to_drain: dict[str, str] = field(default_factory=dict)
     drain: Path | None = None
     faults: list[str] = field(default_factory=list)
@@ -67,11 +66,6 @@ class Digest:
     def of_state(self, *states: State) -> list[Known]:
         """Return the incidents that have one of the `states` on the day of the session."""
         return [incident for incident in self.known if incident.state(self.day) in states]
-
-    @property
-    def absent(self) -> Sequence[str]:
-        """The nodes that were measured in recent sessions, but not in this one, though others were."""
-        return self.fleet.absent if self.fleet else ()
 
     @property
     def exit_code(self) -> int:
@@ -191,26 +185,13 @@ def judge(
         more = rechecks(store, known, outcome.comparison, root)
         outcome.comparison = replace(outcome.comparison, again=(*outcome.comparison.again, *more))
     shown = [one for one in known if not one.closed or session.session in one.seen]
-    outcome.known, outcome.fleet = in_order(shown, outcome.day), found.facts.fleet
-    if outcome.fleet:
-        outcome.to_drain = _without_places(outcome.fleet.drain, outcome.of_state(*FAILING))
+    outcome.known, outcome.absent = in_order(shown, outcome.day), found.facts.absent
+    outcome.to_drain = to_drain(outcome.known, session, store.history(session)[:-1])
     try:
         outcome.drain = write_drain(session, outcome.to_drain, results) if newest else None
     except InputError as error:
         outcome.faults.append(f'the proposal to drain nodes was not written: {error}')
     return outcome
-
-
-def _without_places(drain: Mapping[str, str], known: Sequence[Known]) -> dict[str, str]:
-    """Return the nodes to drain, without those whose whole rack or switch, or half of all nodes, is slow with them."""
-    shared = [
-        incident.incident
-        for incident in known
-        if incident.incident.where.place or len(incident.incident.where.nodes) > _MOST_DRAINED
-    ]
-    of_place = {node for incident in shared for node in incident.own_nodes}
-    of_own = {node for incident in known if incident.incident not in shared for node in incident.incident.where.nodes}
-    return {node: why for node, why in drain.items() if node in of_own or node not in of_place}
 
 
 def add_history(digest: Digest, store: Store, root: Path | None = None, days: int = 90) -> None:

@@ -15,29 +15,42 @@ from pathlib import Path
 
 from plumbline.causes import Code
 from plumbline.errors import InputError, SiteError
+from plumbline.identity import natural
 from plumbline.site.locations import locations
-from postprocess.history.fleet import Fleet, fleet
-from postprocess.history.fleet_events import add_events, add_problems
 from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
 from postprocess.incidents.draft import JudgedSession
 from postprocess.incidents.failures import failures
-from postprocess.incidents.fold import Compared, Folded, Look, Night, NightFacts, after, fold, told_as
+from postprocess.incidents.fold import Folded, Look, Night, NightFacts, after, fold, told_as
 from postprocess.incidents.healing import is_recorded, seen_again
 from postprocess.incidents.incident import Incident
 from postprocess.incidents.known import Known, in_names
-from postprocess.incidents.ledger import Ledger, entries_of, note_judged
+from postprocess.incidents.ledger import Ledger, accused_by, note_judged
 from postprocess.incidents.losses import losses
+from postprocess.incidents.problems import add_problems
 from postprocess.incidents.rows import TABLE, facts_from_json, facts_to_json, from_row, to_row
 from postprocess.results import judged
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.verdicts import stored
 from postprocess.verdicts.rows import code_of, code_of_case
+from postprocess.verdicts.stand_in import FEWEST_NODES, with_stand_ins
 from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
 
-FLEET_DAYS = 30  # days before the session that show a node's own level
+_LATELY = 3  # sessions before: a node that most of them measured is missed
+_MEASURED = f"""
+    SELECT count(DISTINCT night) AS nights, node
+    FROM (SELECT night, nodes[1] AS node, "partition", environ, "check", params FROM cases
+        WHERE NOT fixture AND len(nodes) = 1)
+    SEMI JOIN (
+        SELECT "partition", environ, "check", params FROM cases
+        WHERE night = (SELECT max(night) FROM nights) AND NOT fixture AND len(nodes) = 1
+        GROUP BY ALL HAVING count(DISTINCT nodes) >= {FEWEST_NODES}
+    ) USING ("partition", environ, "check", params)
+    WHERE night < (SELECT max(night) FROM nights)
+    GROUP BY node HAVING 2 * nights > {_LATELY}
+"""
 
 
 def findings_of(
@@ -90,18 +103,20 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
     """Look for what a session shows."""
     session, fault, before = comparison.session, '', ledger.before(comparison.session)
     sessions, cases = store.history(session), store.cases(session)
-    of_nodes: Fleet | None = None
+    places: dict[str, set[str]] = {}
     try:
-        of_nodes = fleet(store, session, FLEET_DAYS, entries_of(before.known), root)
+        places = locations(session.site, root)
+        comparison = with_stand_ins(store, comparison, sessions[:-1], partial(accused_by, before.known), root)
     except (InputError, SiteError) as error:
         fault = f'the nodes were not compared: {error}'
-    places = {} if of_nodes is None else locations(session.site, root)
     night = JudgedSession(store, comparison, sessions[:-1], places)
     drafts = [*failures(night), *losses(night)]
-    if of_nodes is not None:
-        add_events(drafts, of_nodes, night)
     add_problems(drafts, comparison.problems, night)
     drafts = joined(drafts, before.leaves, night)
+    for draft in drafts:
+        if draft.rows and all(row.reference and row.reference.kind == 'session' for row in draft.rows):
+            # without further jobs, which only a baseline asks for, a single job proves nothing
+            draft.certain = len({row.case_id for row in draft.rows}) > 1 or any(row.window > 1 for row in draft.rows)
     for draft in drafts:
         if draft.where.place:
             draft.where = replace(draft.where, same_nodes=night.same_nodes(draft.where.place, draft.where.partition))
@@ -110,15 +125,16 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
     # an incident that was split or merged after this session had its form of today and another one
     leaves = {leaf.key: leaf for state in (before, ledger.before(session, noted_later=False)) for leaf in state.leaves}
     looks, was = _looks(leaves.values(), comparison, cases, incidents), ledger.facts_of(session) or NightFacts()
-    compared = None
-    if of_nodes:
-        compared = Compared(
-            of_nodes.nodes, of_nodes.sessions, len(of_nodes.events), tuple(of_nodes.left_out), tuple(of_nodes.absent),
-            of_nodes.drain,
-        )  # fmt: skip
-    found = Night(session, incidents, NightFacts(session.runs, looks, was.ids, compared, fault))
+    found = Night(session, incidents, NightFacts(session.runs, looks, was.ids, _absent(store, sessions, cases), fault))
     ids = told_as(ledger.before(session, noted_later=False), found)
     return replace(found, facts=replace(found.facts, ids=ids))
+
+
+def _absent(store: Store, sessions: Sequence[Session], cases: Sequence[CaseRow]) -> tuple[str, ...]:
+    """Return the nodes that did not run in the last session, and measured its cases in most of those just before."""
+    ran = {node for case in cases for node in case.nodes}
+    lately = {row['node'] for row in store.select(_MEASURED, sessions[-1 - _LATELY :])}
+    return tuple(sorted(lately - ran, key=natural))
 
 
 def _begun(dated: Sequence[tuple[Known, str]], incident: Incident) -> str:

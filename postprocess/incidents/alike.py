@@ -91,7 +91,7 @@ def _one(drafts: Sequence[Draft], place: str) -> Draft:
         first, where=replace(first.where, place=place, nodes=tuple(sorted(nodes, key=natural))), rows=rows, nodes=nodes,
         cases={of for draft in drafts for of in draft.cases}, series={of for draft in drafts for of in draft.series},
         evidence=list(dict.fromkeys(line for draft in drafts for line in draft.evidence)),
-        levels=[level for draft in drafts for level in draft.levels], certain=any(draft.certain for draft in drafts),
+        certain=any(draft.certain for draft in drafts),
         values={of: value for draft in drafts for of, value in draft.values.items()},
         loss=loss, interval=interval,
     )  # fmt: skip

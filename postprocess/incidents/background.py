@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from plumbline.identity import CaseId, name_pattern, natural, to_text
+from plumbline.references import Reference
 from plumbline.site.schedulers import scheduler
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Incident
@@ -212,8 +213,7 @@ class Background:
         if again:
             text += ', run again: ' + '; '.join(f'{", ".join(values)} {unit}{nodes}' for nodes, values in again.items())
         expected = quantity(row.expected, row.reference.std if row.reference else None, unit)
-        source = f' ({row.reference.kind})' if row.reference else ''
-        return f'{_of_case(row.id.case)} {row.id.name}: {text}; expected {expected}{source}'
+        return f'{_of_case(row.id.case)} {row.id.name}: {text}; expected {expected}{_source(row.reference)}'
 
     def _job(self, case: CaseRow, cause: str) -> str:
         """Return which job failed, and why if the incident does not already say it in `cause`."""
@@ -319,6 +319,11 @@ def _failed_cases(number: int, draft: Draft) -> Iterator[dict[str, Any]]:
         names = {'partition': case.partition, 'environ': case.environ, 'check': case.check}
         known = names | {'number': number, 'params': to_text(case.params)}
         yield from (known | {'node': node} for node in draft.where.nodes[:_SERIES] or ('',))
+
+
+def _source(reference: Reference | None) -> str:
+    """Return where a number comes from: the kind of its row, or the sessions or nodes that stand in for one."""
+    return f' ({reference.source if reference.kind == "session" else reference.kind})' if reference else ''
 
 
 def _on(nodes: Sequence[str]) -> str:

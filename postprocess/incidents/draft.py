@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from plumbline.identity import CaseId, SeriesId, natural
-from postprocess.incidents.incident import Incident, IncidentKind, NodeLevel, Scope, Sort, Value
+from postprocess.incidents.incident import Incident, IncidentKind, Scope, Sort, Value
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.statistics.pooled import pooled
@@ -74,7 +74,6 @@ class Draft:
     loss: float | None = None
     interval: tuple[float, float] | None = None
     evidence: list[str] = field(default_factory=list)
-    levels: list[NodeLevel] = field(default_factory=list)
     certain: bool = True
     values: dict[SeriesId, Value] = field(default_factory=dict)
     named: bool = False
@@ -88,7 +87,7 @@ class Draft:
         return Incident(
             self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
             tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
-            levels=tuple(self.levels), certain=self.certain, named=self.named,
+            certain=self.certain, named=self.named,
             values=self.values | {id: value_of(row) for id, row in self._worst.items() if id in self.series},
             cost=self._cost(loss),
         )  # fmt: skip

@@ -33,34 +33,18 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compared:
-    """How many `nodes` were compared over how many `sessions`, and how many things stand out.
-
-    `left_out`: what was not compared, in sentences. `absent`: nodes that were measured lately, but not tonight.
-    `drain`: node -> why it might be drained.
-    """
-
-    nodes: int
-    sessions: int
-    events: int
-    left_out: tuple[str, ...]
-    absent: tuple[str, ...]
-    drain: dict[str, str]
-
-
-@dataclass(frozen=True)
 class NightFacts:
     """What a session shows beside its incidents: a look at known incidents and their parts, by their keys.
 
     `runs`: the number of its reports then. `ids`: of its incidents, by the id that each had if no session told it
-    before, so that ids stay when sessions come or go. `fleet`: None if the nodes could not be compared, which `fault`
-    says.
+    before, so that ids stay when sessions come or go. `absent`: nodes that were measured lately, but not tonight.
+    `fault`: why nodes and stand-ins could not be compared; empty if they were.
     """
 
     runs: int = 0
     looks: dict[str, Look] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
-    fleet: Compared | None = None
+    absent: tuple[str, ...] = ()
     fault: str = ''
 
 
@@ -197,11 +181,10 @@ def _leaf_after(known: Known, tonight: Sequence[Incident], night: Night) -> Know
 def _continued(known: Known, now: Incident) -> Incident:
     """Return what a session shows of a known incident, with what sessions before it showed."""
     old = known.incident
-    levels = {(level.series, level.node): level for level in (*now.levels, *old.levels)}  # earlier levels count
     is_part = bool(known.only or known.without)  # of something that may have begun earlier
     begin = old if is_part or old.day <= now.day else now
     return replace(
-        now, kind=old.kind if old.kind == 'SOFTWARE' else now.kind, levels=tuple(levels.values()),
+        now, kind=old.kind if old.kind == 'SOFTWARE' else now.kind,
         changed=old.changed or now.changed, certain=old.certain or now.certain, sessions=old.sessions,
         since=begin.since, day=begin.day,
         where=replace(now.where, nodes=in_names({*now.where.nodes, *filter(None, known.unhealed)})),
@@ -412,10 +395,9 @@ def restricted(incident: Incident, by: Selection, taken: bool) -> Incident | Non
     losses = [(value.loss, value.interval) for value in values.values() if value.loss is not None and value.loss < 1]
     loss, interval = pooled(losses) if losses and incident.sort == 'loss' else (None, None)
     share = len(series) / len(incident.series) * len(nodes) / max(len(incident.nodes), 1)
-    levels = tuple(level for level in incident.levels if level.series in series and level.node in nodes)
     return replace(
         incident, kind=kind, where=where, series=series, nodes=nodes, values=values, loss=loss, interval=interval,
-        checks=tuple(sorted({id.check for id in series})), cost=share * incident.cost, levels=levels,
+        checks=tuple(sorted({id.check for id in series})), cost=share * incident.cost,
         evidence=_evidence(series, incident),
     )  # fmt: skip
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from statistics import median
 
 from plumbline.identity import short_name
 from plumbline.record import OF_NODE
 from postprocess.incidents.accused import accuses
-from postprocess.incidents.incident import Incident, NodeLevel
+from postprocess.incidents.incident import Incident
 from postprocess.incidents.known import Known
 from postprocess.results.rows import CaseRow
 from postprocess.verdicts.measured import failure
@@ -31,8 +29,6 @@ def seen_again(
     incidents of the session; what one of nodes explains does not show that one of all nodes lasts.
     """
     incident = known.incident
-    if is_recorded(known, comparison):
-        incident = replace(incident, levels=())  # it was recorded anew: the level before is not the one to be back at
     of_nodes = [one for one in tonight if one.own_nodes and not incident.own_nodes]
     own = [
         row
@@ -44,10 +40,7 @@ def seen_again(
     bad: set[str] = set()
     healthy: set[str] = set()
     for node in incident.where.nodes or ('',):
-        if incident.sort == 'loss':
-            state = _of_loss(incident, node, own, comparison.verdicts)
-        else:
-            state = _of_failure(incident, node, own, cases)
+        state = _of_loss(incident, node, own) if incident.sort == 'loss' else _of_failure(incident, node, own, cases)
         if state is not None:
             (healthy if state else bad).add(node)
     return bad, healthy
@@ -64,21 +57,16 @@ def is_recorded(known: Known, comparison: Comparison) -> bool:
     return of_all and any(row.reference and bad & set(row.reference.sessions) for row in rows)
 
 
-def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Sequence[Verdict]) -> bool | None:
-    """Return True if healthy: within the limits of the references, and back at the earlier level of the node.
+def _of_loss(incident: Incident, node: str, own: Sequence[Verdict]) -> bool | None:
+    """Return True if healthy: within the limits of the references; False if still bad, None if too little was measured.
 
-    False if still bad, None if too little was measured. `own`: verdicts that may belong to the incident. `every`: the
-    verdicts of all nodes.
+    `own`: verdicts that may belong to the incident.
     """
     wanted = set(incident.series)
     rows = [row for row in own if incident.holds(row.id, row.nodes) and (not node or node in row.nodes)]
-    back = {
-        level.series: _is_back(level, every, incident.loss or 0.0) for level in incident.levels if level.node == node
-    }
-    if any(row.verdict == 'regressed' for row in rows) or False in back.values():
+    if any(row.verdict == 'regressed' for row in rows):
         return False
     well = {row.id for row in rows if row.verdict in ('ok', 'improved') and (not node or _excludes(row, incident))}
-    well |= {of for of, is_back in back.items() if is_back}
     well |= {row.id for row in own if row.id in wanted and _regained(row, node, incident.loss or 0.0)}
     # what ran on a node is by chance: each series that would show the loss there counts
     return True if well and (node or 2 * len(well) >= len(wanted)) else None
@@ -100,21 +88,6 @@ def _regained(row: Verdict, node: str, loss: float) -> bool:
     slow = math.log1p(-min(loss, 0.999))
     least = max(slow / 2, slow + _SURE * (row.limits.sd or 0.0))
     return all(value > 0 and sign * math.log(value / row.expected) > least for value in values)
-
-
-def _is_back(level: NodeLevel, verdicts: Sequence[Verdict], loss: float) -> bool | None:
-    """Return True if a node is back at its earlier level, absolute and relative to the others; None if not measured."""
-    values = {
-        row.nodes[0]: row.value for row in verdicts if row.id == level.series and len(row.nodes) == 1 and row.value
-    }
-    value = values.pop(level.node, None)
-    if value is None:
-        return None
-    sign = 1 if level.better == 'higher' else -1
-    ratios = [value / level.value]
-    if level.ratio is not None and values:
-        ratios.append(value / median(values.values()) / level.ratio)
-    return all(ratio > 0 and ratio**sign > 1 - loss / 2 for ratio in ratios)
 
 
 def _of_failure(incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[CaseRow]) -> bool | None:

@@ -59,17 +59,6 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class NodeLevel:
-    """The value that a node should have in a series, and its ratio to the median of the other nodes, or None."""
-
-    series: SeriesId
-    node: str
-    value: float
-    better: str
-    ratio: float | None
-
-
-@dataclass(frozen=True)
 class Value:
     """The value of a series when an incident was last seen: the mean of `n` samples, and the `expected` value.
 
@@ -93,9 +82,9 @@ class Incident:
     ones. `nodes`: all nodes that show it. `cause`: a sentence, for a failure. `loss`: share of the performance, pooled
     over the series, with its 95 % `interval`. `cost`: sum of the losses over series and nodes; each failed one counts
     1. `since` and `day`: the session in which it began; `sessions`: how many sessions show it. `changed`: what changed
-    then. `archives`: with the output of the benchmarks, relative to the results. `next_steps`: commands. `levels`: the
-    values that nodes should have. `certain`: False if only the comparison of nodes shows it; then it counts when it is
-    seen again. `named`: True if a job itself named it; only such a job clears it.
+    then. `archives`: with the output of the benchmarks, relative to the results. `next_steps`: commands.
+    `certain`: False if a single job without a baseline shows it, see `postprocess.verdicts.stand_in`; then it counts
+    when it is seen again. `named`: True if a job itself named it; only such a job clears it.
     """
 
     kind: IncidentKind
@@ -113,7 +102,6 @@ class Incident:
     changed: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
-    levels: tuple[NodeLevel, ...] = ()
     certain: bool = True
     values: Mapping[SeriesId, Value] = field(default_factory=dict)
     archives: tuple[str, ...] = ()
@@ -228,8 +216,7 @@ class Incident:
         """Return the incident as plain values for JSON; see :func:`from_dict`."""
         own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != 'values'}
         series = [of.to_row() | (vars(self.values[of]) if of in self.values else {}) for of in self.series]
-        levels = [vars(level) | {'series': level.series.to_row()} for level in self.levels]
-        return own | {'where': vars(self.where), 'series': series, 'levels': levels}
+        return own | {'where': vars(self.where), 'series': series}
 
 
 def together(incidents: Sequence[Incident]) -> Incident:
@@ -257,16 +244,15 @@ def from_dict(values: Mapping[str, Any]) -> Incident:
 
     Raises KeyError, TypeError or ValueError.
     """
-    own = {name: frozen(value) for name, value in values.items()}
+    own = {name: frozen(value) for name, value in values.items() if name in Incident.__dataclass_fields__}
     rows = {SeriesId.from_row(row): row for row in values['series']}
     numbers = {
         of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
         for of, row in rows.items()
         if 'unit' in row  # rows without a unit were not judged
     }
-    levels = tuple(NodeLevel(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels'])
     where = Scope(**{name: frozen(value) for name, value in values['where'].items()})
-    return Incident(**own | {'where': where, 'series': tuple(rows), 'levels': levels, 'values': numbers})
+    return Incident(**own | {'where': where, 'series': tuple(rows), 'values': numbers})
 
 
 def frozen(value: Any) -> Any:

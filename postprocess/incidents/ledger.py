@@ -308,20 +308,30 @@ def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str,
     machine, explains the incidents that `sessions` told first, and those of all nodes that began with the change of
     this name.
     """
-    doubts: dict[str, dict[str, str]] = defaultdict(dict)
     own = {session.session for session in sessions}
-    for site in {session.site for session in sessions}:
-        for incident in read_ledger(results, site):
-            of_change = incident.incident.is_of_a_change and epoch in incident.incident.changed
-            if epoch and (incident.first in own or of_change):
-                continue
-            what = f'incident {incident.id}: {incident.incident.kind}{"" if incident.closed else ", not healed"}'
-            cases = {str(of.case) for of in incident.incident.series} if incident.incident.sort == 'loss' else set()
-            began = min(seen.started for seen in incident.seen.values())
-            for session in sessions:
-                bad = set(incident.seen[session.session].bad) if session.session in incident.seen else set()
-                lasts = session.session == incident.incident.since or session.time >= began
-                bad |= set(incident.unhealed) if lasts and not incident.closed else set()
-                names = bad - {''} | (cases if '' in bad else set())
-                doubts[session.session] = dict.fromkeys(names, what) | doubts[session.session]
+    known = [incident for site in {session.site for session in sessions} for incident in read_ledger(results, site)]
+    return accused_by(
+        [
+            incident
+            for incident in known
+            if not epoch
+            or not (incident.first in own or (incident.incident.is_of_a_change and epoch in incident.incident.changed))
+        ],
+        sessions,
+    )
+
+
+def accused_by(known: Iterable[Known], sessions: Sequence[Session]) -> dict[str, dict[str, str]]:
+    """Return the same by the incidents that are `known`, without an epoch."""
+    doubts: dict[str, dict[str, str]] = defaultdict(dict)
+    for incident in known:
+        what = f'incident {incident.id}: {incident.incident.kind}{"" if incident.closed else ", not healed"}'
+        cases = {str(of.case) for of in incident.incident.series} if incident.incident.sort == 'loss' else set()
+        began = min(seen.started for seen in incident.seen.values())
+        for session in sessions:
+            bad = set(incident.seen[session.session].bad) if session.session in incident.seen else set()
+            lasts = session.session == incident.incident.since or session.time >= began
+            bad |= set(incident.unhealed) if lasts and not incident.closed else set()
+            names = bad - {''} | (cases if '' in bad else set())
+            doubts[session.session] = dict.fromkeys(names, what) | doubts[session.session]
     return doubts

@@ -12,8 +12,9 @@ from statistics import median
 
 from plumbline.grouping import Group, Key, explain
 from plumbline.identity import CaseId, SeriesId, natural
-from postprocess.incidents.draft import Draft, JudgedSession, only
+from postprocess.incidents.draft import Draft, JudgedSession, only, pooled_loss
 from postprocess.incidents.incident import IncidentKind, Scope
+from postprocess.incidents.known import WORSE
 from postprocess.incidents.provenance import Difference, Provenance
 from postprocess.statistics.groups import MORE
 from postprocess.verdicts.verdict import Common, Verdict
@@ -22,6 +23,7 @@ _BEFORE = 3  # sessions whose provenance is compared with tonight's
 _FEW = 0.25  # weight of a healthy series as evidence against changed software: it may use an unchanged part of it
 _OF_CASE = ('check', 'curve')  # kinds of losses in common whose series belong to one check
 _OF_NODE = ('job', 'node', 'connection', 'device')  # kinds of scopes that belong to nodes
+_OF_PLACE = ('place', 'fabric')  # kinds of scopes that belong to a place: a node of it may have left it
 _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
 _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
 
@@ -51,20 +53,35 @@ def losses(night: JudgedSession) -> Iterator[Draft]:
     groups = explain(scopes, well, {'software': _FEW})
     besides: dict[Key, set[str]] = {}  # group -> nodes that show its cause and also a cause of their own
     own = {node for group in groups if group.key[0] in ('job', 'node') for node in group.key[1:]}
-    if more := {place for group in groups for place in _lost_more(group, bad, own) if cases[bad[place].id] > 1}:
+    more: dict[int, float] = {}
+    for group in groups:
+        more |= _lost_more(group, bad, own)
+    if more:
         # it counts as slow on this node only, whatever others lost
         for place in more:
             guilty[place] = bad[place].nodes, True
             scopes[place] = _loss_keys(bad[place], night, software, *guilty[place])
         besides = {
-            group.key: {node for place in more & set(group.places) for node in bad[place].nodes} for group in groups
+            group.key: {node for place in more.keys() & set(group.places) for node in bad[place].nodes}
+            for group in groups
         }
-        groups = _apart(groups, more, scopes, well)
+        groups = _apart(groups, set(more), scopes, well)
     for group in groups:
         rows = [bad[place] for place in group.places]
         draft = _loss_draft(group, rows, {node for place in group.places for node in guilty[place][0]}, night)
         draft.nodes |= besides.get(group.key, set())
+        if set(group.places) <= more.keys():
+            _leave_out(draft, median(more[place] for place in group.places))
         yield draft
+
+
+def _leave_out(draft: Draft, usual: float) -> None:
+    """Let the loss of a draft be what it lost beside the `usual` loss, a share, that other nodes show, too."""
+    loss, interval = pooled_loss(draft.rows)
+    if loss is not None:
+        own = [1 - (1 - size) / (1 - usual) for size in (loss, *(interval or ()))]
+        draft.loss, draft.interval = own[0], (own[1], own[2]) if interval else None
+        draft.evidence.append(f'beside a loss of {100 * usual:.1f} % that the same metrics show on other nodes')
 
 
 def _doubtful(rows: Iterable[Verdict], bad: Iterable[Verdict]) -> list[Verdict]:
@@ -78,21 +95,27 @@ def _doubtful(rows: Iterable[Verdict], bad: Iterable[Verdict]) -> list[Verdict]:
     ]
 
 
-def _lost_more(group: Group, bad: Sequence[Verdict], slow: Collection[Hashable]) -> set[int]:
-    """Return the members of a group that lost significantly more than most: they have a further cause.
+def _lost_more(group: Group, bad: Sequence[Verdict], slow: Collection[Hashable]) -> dict[int, float]:
+    """Return the members of a group that lost more than the same series on most other nodes, each with the usual loss.
 
-    On nodes of `slow`, which have a cause of their own, an interval above the usual one is enough. A group of one node
-    has one cause, so the result is empty.
+    They have a further cause. Their interval lies above the usual one, and above `WORSE` times the usual loss, except
+    on nodes of `slow`, which have a cause of their own. A group of one node has one cause, so the result is empty.
     """
     if group.key[0] in _OF_NODE:
-        return set()
-    rows = [bad[place] for place in group.places]
-    most, usual = MORE * median(row.loss or 0.0 for row in rows), median((row.interval or (0.0,))[-1] for row in rows)
-    return {
-        place
-        for place, row in zip(group.places, rows, strict=True)
-        if (row.interval or (0.0,))[0] > (usual if row.nodes and all(node in slow for node in row.nodes) else most)
-    }
+        return {}
+    same: dict[SeriesId, list[int]] = defaultdict(list)
+    for place in group.places:
+        same[bad[place].id].append(place)
+    more = {}
+    for places in same.values():
+        usual = median(bad[place].loss or 0.0 for place in places)
+        near = median((bad[place].interval or (0.0,))[-1] for place in places)
+        for place in places:
+            row = bad[place]
+            is_slow = row.nodes and all(node in slow for node in row.nodes)
+            if (row.interval or (0.0,))[0] > max(near, 0.0 if is_slow else WORSE * usual):
+                more[place] = 0.0 if group.key[0] in _OF_PLACE else usual
+    return more
 
 
 def _apart(
@@ -223,6 +246,12 @@ def _loss_keys(
     series = row.id
     place, pairs = (series.partition, series.environ), dict((*series.params, *series.dims))
     keys: list[Key] = []
+    single = nodes[0] if len(nodes) == 1 else ''
+    if len(nodes) <= 1:
+        own = [f'{name} {pairs[name]}' for name in _DEVICES if name in pairs]
+        keys += [('device', series.partition, single, part) for part in own]
+    if only_there and night.several(series.partition):
+        keys.append(('job', *nodes))
     if not only_there:
         keys += [('case', series.case), ('check', *place, series.check)]
         if family := _FAMILY.match(series.check):
@@ -231,11 +260,9 @@ def _loss_keys(
         if link_class := _link_class(series):
             keys.append(('link', series.partition, link_class))
         keys += [('software', change) for change in software.changes(series.case, row.nodes)]
-    single = nodes[0] if len(nodes) == 1 else ''
-    if len(nodes) <= 1:
-        named = [(name, pairs[name]) for name in _DEVICES if name in pairs]
-        named += [('device', part) for part in pairs.get('pair', '').split('-') if part]
-        keys += [('device', series.partition, single, f'{name} {value}') for name, value in named]
+    if len(nodes) <= 1:  # one of the two of a pair
+        own = [f'device {part}' for part in pairs.get('pair', '').split('-') if part]
+        keys += [('device', series.partition, single, part) for part in own]
     if night.several(series.partition):
         # a single node is slow by itself, one of several nodes in its connection to others
         keys += [('node' if single else 'connection', node) for node in nodes]
@@ -245,8 +272,6 @@ def _loss_keys(
                 (kind, place_of_node, *place, series.check),
                 (kind, place_of_node),
             ]  # one check at this place, or all checks
-        if only_there:
-            keys.insert(0, ('job', *nodes))
     return keys
 
 

@@ -11,7 +11,7 @@ import msgspec
 from plumbline.causes import Code
 from plumbline.identity import SeriesId
 from postprocess.incidents.fold import NightFacts
-from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value, frozen
+from postprocess.incidents.incident import Incident, Scope, Value, frozen
 from postprocess.results.store import Session
 
 TABLE = 'findings'
@@ -37,7 +37,6 @@ def to_row(incident: Incident, code: Code | None) -> dict[str, Any]:
         **{name: getattr(incident, name) for name in (*_PLAIN, *_LISTS, 'checks')}, **_interval(incident.interval),
         **{name: getattr(where, name) for name in _PLACES}, 'scope_nodes': where.nodes, 'same_nodes': where.same_nodes,
         'series': [of.to_row() | _of_value(incident.values.get(of)) for of in incident.series], 'code': code,
-        'levels': [vars(level) | level.series.to_row() for level in incident.levels],
     }  # fmt: skip
 
 
@@ -66,11 +65,8 @@ def from_row(session: Session, row: Mapping[str, Any]) -> Incident:
         for of in row['series']
         if of['unit'] is not None  # else it was not judged
     }
-    levels = (
-        NodeLevel(SeriesId.from_row(of), of['node'], of['value'], of['better'], of['ratio']) for of in row['levels']
-    )
     return Incident(
-        where=where, series=tuple(map(series, row['series'])), values=values, levels=tuple(levels),
+        where=where, series=tuple(map(series, row['series'])), values=values,
         checks=tuple(row['checks']), interval=_ends(row),
         **{name: frozen(row[name]) for name in (*_PLAIN, *_LISTS)},
     )  # fmt: skip

@@ -16,7 +16,6 @@ from plumbline.identity import to_text
 from plumbline.record import EXPERIMENTAL
 from plumbline.site.schedulers import scheduler
 from postprocess.history.digest import Digest
-from postprocess.history.nodes import FEWEST_NODES
 from postprocess.incidents.background import again, name_of
 from postprocess.incidents.failures import UNPROVEN
 from postprocess.incidents.words import with_options
@@ -24,6 +23,7 @@ from postprocess.report.nodes import Band, bands, node_pages
 from postprocess.results.rows import CaseRow, decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
+from postprocess.verdicts.stand_in import FEWEST_NODES
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.nodes import NodeRow
 from postprocess.views.series import SeriesRow, drawable

@@ -12,13 +12,13 @@ from numpy import ndarray
 
 from plumbline.site.schedulers import scheduler
 from postprocess.history.digest import Digest
-from postprocess.history.fleet import drain
-from postprocess.history.nodes import FEWEST_NODES
+from postprocess.history.drain import drain
 from postprocess.incidents import FAILING
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.health import counted, facts_by_node
+from postprocess.verdicts.stand_in import FEWEST_NODES
 from postprocess.views.nodes import NodeRow
 from postprocess.views.series import SeriesRow
 

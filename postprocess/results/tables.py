@@ -76,7 +76,6 @@ _JOB = pa.struct(
     {'round': pa.int32(), 'case_id': pa.int32(), 'nodes': _WORDS} | _SUMMARY
     | {'status': pa.string(), 'cause': pa.string(), 'ended': pa.bool_(), 'purpose': pa.string()}
 )  # fmt: skip
-_LEVEL = pa.struct(_SERIES | {'node': pa.string(), 'value': pa.float64(), 'better': pa.string(), 'ratio': pa.float64()})
 _VALUE = pa.struct(_SERIES | _QUANTITY | {'value': pa.float64(), 'n': pa.int64(), 'expected': pa.float64()} | _LOSS)
 #: Table -> schema of the tables that follow from the others, and are written when a session is judged: what
 #: `postprocess.verdicts.verdict.Verdict` and `postprocess.incidents.incident.Incident` say. `code`: of the cause.
@@ -91,7 +90,7 @@ JUDGED = {
         device=pa.string(), link_class=pa.string(), place=pa.string(), same_nodes=_WORDS, checks=_WORDS,
         series=pa.list_(_VALUE), nodes=_WORDS, cause=pa.string(), code=pa.string(), **_LOSS, since=pa.string(),
         day=pa.string(), sessions=pa.int32(), changed=_WORDS, evidence=_WORDS, next_steps=_WORDS,
-        levels=pa.list_(_LEVEL), certain=pa.bool_(), archives=_WORDS, named=pa.bool_(), cost=pa.float64(),
+        certain=pa.bool_(), archives=_WORDS, named=pa.bool_(), cost=pa.float64(),
     ),
 }  # fmt: skip
 

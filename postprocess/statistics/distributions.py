@@ -95,6 +95,15 @@ def inliers(logs: ndarray) -> ndarray:
     return there & ~(far & (far.sum(axis=-1, keepdims=True) <= 0.2 * there.sum(axis=-1, keepdims=True)))
 
 
+def spread_around_median(values: ndarray) -> tuple[float, float]:
+    """Return the spread of values around their median, and its degrees of freedom, for Student's t.
+
+    The spread is the median absolute deviation, which is as uncertain as the standard deviation of 0.37 n values.
+    """
+    apart = abs(values - numpy.median(values))
+    return float(numpy.median(apart)) / MAD_OF_NORMAL, max(0.37 * len(values) - 1, 1.0)
+
+
 def moderate(variances: ndarray, df: ndarray, prior: ndarray | float | None = None) -> tuple[ndarray, ndarray]:
     """Return the variances of many series and their degrees of freedom, shrunk towards a common value.
 

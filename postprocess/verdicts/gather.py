@@ -22,7 +22,7 @@ from plumbline.units import number_in
 from postprocess.results.rows import CaseRow, decoded
 from postprocess.results.store import Session, Store
 from postprocess.statistics.baseline import Baseline
-from postprocess.statistics.distributions import inliers
+from postprocess.statistics.distributions import ENOUGH_METRICS, inliers, moderate
 from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.nodes import NodeJob, Pool
@@ -64,31 +64,38 @@ class ReferencedSeries:
         return [self.performance(job.value) for job in self.measured.measuring if job.purpose != OF_NODE]
 
 
-def on_own_nodes(rows: Sequence[ReferencedSeries], recorded: ndarray) -> list[ReferencedSeries]:
-    """Return the rows; a series measured on several nodes gets the recorded level and spread of its own node.
+def on_own_nodes(rows: Sequence[ReferencedSeries], recorded: ndarray) -> tuple[list[ReferencedSeries], ndarray]:
+    """Return the rows and what was recorded; a series measured on several nodes gets level and spread of its own node.
 
     A lasting difference between nodes is not a loss of tonight, so the reference is moved by it. It stays if the
-    difference is beyond the limit or known from fewer than three sessions. `recorded`: rows x N x jobs.
+    difference is beyond the limit or known from fewer than three sessions. `recorded`: rows x N x jobs; what a node
+    lost meanwhile is left out.
     """
-    several, moved_rows = _on_several_nodes(rows), list(rows)
+    several, moved_rows, recorded = _on_several_nodes(rows), list(rows), recorded.copy()
     recorded_on = numpy.isfinite(recorded[..., 0]).sum(axis=1)
     of_series: dict[tuple[SeriesId, float], list[int]] = {}
     for place, row in enumerate(rows):
-        if row.measured.id in several and row.reference.kind == 'baseline' and recorded_on[place] >= _FEWEST:
+        if row.measured.id in several and recorded_on[place] >= _FEWEST:
             of_series.setdefault((row.measured.id, row.reference.mean), []).append(place)
     for places in of_series.values():
         first = recorded[places, :, 0]
-        first = numpy.where(
-            inliers(first), first, numpy.nan
-        )  # a loss while the baseline was recorded is not part of the level
+        # a loss while the baseline was recorded is not part of the level
+        lost = numpy.isfinite(first) & ~inliers(first)
+        recorded[places] = numpy.where(lost[..., None], numpy.nan, recorded[places])
+        first = numpy.where(lost, numpy.nan, first)
         n = numpy.isfinite(first).sum(axis=1)
         level = numpy.nanmean(first, axis=1)
-        df = float((n - 1).sum())
-        sd = math.sqrt(float(numpy.nansum((first - level[:, None]) ** 2)) / df)
+        squares = numpy.nansum((first - level[:, None]) ** 2, axis=1)
+        if len(places) >= ENOUGH_METRICS:  # nodes differ in their spread, too
+            variance, df = moderate(squares / (n - 1), n - 1.0)
+        else:
+            df = numpy.full(len(places), (n - 1.0).sum())
+            variance = squares.sum() / df
         beside = level - numpy.average(level, weights=n)
-        for place, more, sessions in zip(places, beside.tolist(), n.tolist(), strict=True):
-            moved_rows[place] = _moved(rows[place], more, sd, df, sessions)
-    return moved_rows
+        of_nodes = zip(beside.tolist(), numpy.sqrt(variance).tolist(), df.tolist(), n.tolist(), strict=True)
+        for place, known in zip(places, of_nodes, strict=True):
+            moved_rows[place] = _moved(rows[place], *known)
+    return moved_rows, recorded
 
 
 def _moved(row: ReferencedSeries, more: float, sd: float, df: float, sessions: int) -> ReferencedSeries:

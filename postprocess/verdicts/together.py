@@ -41,12 +41,12 @@ def judge_together(
         return list(facts), [], alike, ''
     places, rows = [place for place, _ in candidates], [row for _, row in candidates]
     earlier = gather.earlier_sessions(store, session, rows)
-    rows = gather.on_own_nodes(rows, earlier.recorded)
+    rows, recorded = gather.on_own_nodes(rows, earlier.recorded)
     jobs = gather.with_tonight(earlier.since, rows)
     curves = gather.curves_of(rows, gather.sizes_of(cases))
     groups, names = gather.groups_of(rows, curves)
     where = gather.cases_of(store, session, rows, earlier.sessions, earlier.behind)
-    baseline = gather.baseline_of(rows, earlier.recorded, gather.weights_of(rows, curves))
+    baseline = gather.baseline_of(rows, recorded, gather.weights_of(rows, curves))
     if share is None:
         share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
     budget = night.Budget.of(share, len(where.ids), where.further)

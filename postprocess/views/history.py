@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables of the history of a site: steps and drift, and nodes that stand out."""
+"""The table of the history of a site: steps and drift."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from plumbline.identity import NONE
@@ -15,7 +14,6 @@ from postprocess.views.verdicts import with_others
 
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
-    from postprocess.history.fleet import Fleet
     from postprocess.history.trend import Change, Trend
 
 _PERFORMANCE = Column('change', 'performance', signed, '%', number=True, priority=1)
@@ -30,15 +28,6 @@ TREND = (
     _PERFORMANCE,
     Column('sessions', 'sessions', number=True, priority=3),
     Column('with_it', 'changed with it', '; '.join, width=16),
-)
-_FLEET = (
-    Column('kind', 'kind', width=8, priority=1),
-    Column('where', 'where', priority=1),
-    *QUANTITY,
-    _PERFORMANCE,
-    Column('count', 'metrics', number=True),
-    Column('how', 'compared with'),
-    Column('evidence', 'evidence', '; '.join),
 )
 
 
@@ -105,26 +94,3 @@ def alike(digest: Digest, ids: Mapping[tuple[object, ...], int]) -> list[Alike]:
         own.changes.append(change)
         own.ids.append(ids.get((change.series, change.quantity)))
     return [*groups.values()]
-
-
-def fleet(found: Fleet, drain: Path | None) -> View:
-    """Return what stands out in a session; `drain`: the file with the proposal to drain nodes, None without one."""
-    nodes, sessions = count(found.nodes, 'node'), count(found.sessions, 'session')
-    proposal = f'{drain}: a proposal to drain {count(len(found.drain), "node")}; no node was drained'
-    return View(
-        _FLEET,
-        [
-            of_series(event.series, event.quantity)
-            | {name: getattr(event, name) for name in ('kind', 'where', 'change', 'count', 'how')}
-            | {'evidence': [*event.evidence, *map(str, event.changes)]}
-            for event in found.events
-        ],
-        before=f'{found.session.site}: {nodes} in session {found.session.session}, compared over {sessions}',
-        after=count(len(found.events), 'event'),
-        name='events',
-        document={
-            'site': found.session.site, 'session': found.session.session, 'nodes': found.nodes,
-            'sessions': found.sessions, 'drain': found.drain, 'left_out': found.left_out,
-        },
-        notes=[f'not compared: {line}' for line in found.left_out] + ([proposal] if drain else []),
-    )  # fmt: skip

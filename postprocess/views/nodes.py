@@ -105,8 +105,11 @@ def node_rows(
     return sorted(rows, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))
 
 
-def listing(rows: Sequence[NodeRow], session: str) -> View:
-    """Return all nodes of a session, the worst first."""
-    bad = sum(bool(row.bad) for row in rows)
-    after = f'{count(len(rows), "node")} in session {session}; metrics of {bad} fell short'
-    return View(NODES, [row.to_row() for row in rows], after=after)
+def listing(rows: Sequence[NodeRow], nodes: int, digest: Digest) -> View:
+    """Return some of the `nodes` of a session, the worst first."""
+    drain = digest.drain
+    bad, guilty = sum(bool(row.bad) for row in rows), sum(bool(row.incidents) for row in rows)
+    after = f'{count(nodes, "node")} in session {digest.comparison.session.session}: {guilty} with an incident'
+    after += f', {bad} with metrics that fell short'
+    proposal = f'{drain}: a proposal to drain {count(len(digest.to_drain), "node")}; no node was drained'
+    return View(NODES, [row.to_row() for row in rows], after=after, notes=[proposal] if drain else [])

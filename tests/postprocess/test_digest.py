@@ -4,13 +4,11 @@
 import re
 from types import SimpleNamespace
 
-import pytest
 from lxml import html
 from run_reports import BEGAN, SITE, case, metric, report
 
 from plumbline.identity import Quantity, SeriesId
 from postprocess.history.digest import _of_changes
-from postprocess.history.fleet import Event
 from postprocess.history.trend import Change
 from postprocess.incidents import ledger
 
@@ -103,8 +101,6 @@ def test_a_change_of_a_time_is_told_as_the_time_changed():
     of, session = SeriesId('cpu', 'system', 'Osu', (), 'latency'), SimpleNamespace(day='2026-11-28')
     change = Change('step', of, Quantity('us', 'lower'), session, session, 1.7, 1.955, -13.04, 5)
     assert _of_changes([change]) == 'step since 2026-11-28: +15.0 % in Osu - latency: 1.7 to 1.955 us'
-    assert Event('NODE', 'n1', of, Quantity('us', 'lower'), -13.04, 1, '').of_value == pytest.approx(15, abs=0.01)
-    assert Event('NODE', 'n1', of, Quantity('GB/s', 'higher'), -13.04, 1, '').of_value == pytest.approx(-13.04)
 
 
 def test_a_gain_is_no_news(work):

@@ -83,8 +83,8 @@ def test_nodes_that_differ_in_their_spread_are_no_slow_nodes(work):
         ]
         work.ingest(report(*entries, uuid=f'{night:04}', began=BEGAN + night * DAY))
     found = [
-        event
+        incident
         for night in range(10, sessions)
-        for event in json.loads(work.run('fleet', f'{night:04}', '--format', 'json').stdout)['events']
+        for incident in json.loads(work.run('compare', f'{night:04}', '--format', 'json').stdout)['incidents']
     ]
     assert len(found) <= 1  # 0.1 a session are allowed

@@ -37,11 +37,10 @@ def test_a_site_that_the_store_does_not_hold_is_said(work, command):
     assert 'holds no session of site nowhere' in result.stderr
 
 
-@pytest.mark.parametrize('command', ['trend', 'fleet'])
 @pytest.mark.parametrize('format', FORMATS)
-def test_one_session_of_a_site_that_nobody_described(work, command, format):
+def test_one_session_of_a_site_that_nobody_described(work, format):
     work.ingest(night(0, triad(site='elsewhere')))
-    result = work.run(command, '--format', format)
+    result = work.run('trend', '--format', format)
     assert result.exit_code == 0, result.output
     if format == 'json':
         json.loads(result.stdout)

@@ -16,6 +16,7 @@ from plumbline.causes import Cause
 from plumbline.errors import InputError
 from plumbline.grouping import Group, Named
 from plumbline.identity import CaseId, Quantity, from_text
+from plumbline.problems import Problem
 from plumbline.record import NOTHING, Summary
 from postprocess.incidents import (
     accused,
@@ -29,10 +30,11 @@ from postprocess.incidents import (
     ledger,
     levels,
     losses,
+    problems,
     recheck,
 )  # fmt: skip
 from postprocess.incidents.draft import Draft
-from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value
+from postprocess.incidents.incident import Incident, Scope, Value
 from postprocess.incidents.known import Acknowledged, Known, Seen
 from postprocess.incidents.notes import Began, Note, Selection
 from postprocess.incidents.provenance import ALL as ALL_NODES
@@ -94,28 +96,6 @@ def shown_by(of, rows=(), cases=()):
 # Over, or still bad
 
 
-def level(value=100.0, better='higher', ratio=None, of=TRIAD, node='n1'):
-    return NodeLevel(of, node, value, better, ratio)
-
-
-@each_row(('of', 'measured', 'back'), [
-    # half of a loss of 50 % is regained above 75 of 100
-    (level(), {'n1': 75.0}, False), (level(), {'n1': 76.0}, True), (level(), {'n1': 200.0}, True),
-    (level(better='lower'), {'n1': 134.0}, False), (level(better='lower'), {'n1': 133.0}, True),
-    (level(better='lower'), {'n1': 50.0}, True),
-    # twice the median of the others, 50
-    (level(ratio=2.0), {'n1': 100.0, 'n2': 10.0, 'n3': 50.0, 'n4': 60.0}, True),
-    (level(ratio=2.0), {'n1': 100.0, 'n2': 10.0, 'n3': 100.0, 'n4': 120.0}, False),
-    (level(ratio=0.5), {'n1': 100.0, 'n2': 200.0}, True), (level(ratio=0.5), {'n1': 100.0, 'n2': 300.0}, False),
-    (level(ratio=2.0), {'n1': 100.0}, True), (level(), {'n1': 100.0, 'n2': 900.0}, True),
-    (level(), {'n2': 100.0}, None), (level(), {'n1': None}, None), (level(), {'n1': 0.0}, None),
-])  # fmt: skip
-def test_a_node_is_back_at_its_level_and_at_that_beside_others_where_it_regained_half(of, measured, back):
-    rows = [verdict('warning', nodes=(node,), value=value) for node, value in measured.items()]
-    others = [verdict('warning', COPY, value=1.0), verdict('warning', nodes=('n1', 'n2'), value=1.0)]
-    assert shown_by(incident(levels=(of,), loss=0.5), rows + others) is back
-
-
 #: As a series told its loss tonight that has none
 NONE_LOST = {'loss': 0.01, 'interval': (-0.03, 0.05)}
 
@@ -163,15 +143,10 @@ def test_a_node_that_no_case_reached_gets_a_job_unless_the_site_allows_none(shar
     assert recheck.rechecks(of_session, [lasting], there) == [], 'it was looked at'
 
 
-def test_a_loss_is_not_over_before_its_node_is_back_at_its_own_level():
-    of = incident(levels=(level(), level(of=COPY, node='n2')), loss=0.5)
-    for value, healthy in ((60.0, False), (90.0, True)):
-        assert shown_by(of, [verdict('ok', value=value)]) is healthy
-    # without a known loss the whole level must be regained
-    assert shown_by(replace(of, loss=None), [verdict('ok', value=99.0)]) is False
+def test_a_loss_of_no_node_is_over_where_half_of_its_series_are_well():
     anywhere = incident(nodes=(), where=Scope('site', 'cpu'))
     assert shown_by(anywhere, [verdict('ok', nodes=('n7',))]) is True
-    more = replace(anywhere, series=(TRIAD, COPY, ADD))  # without a node, all of it is measured: half must be well
+    more = replace(anywhere, series=(TRIAD, COPY, ADD))
     assert shown_by(more, [verdict('ok', nodes=('n7',))]) is None
     assert shown_by(more, [verdict('ok'), verdict('ok', COPY)]) is True
 
@@ -353,13 +328,12 @@ def test_a_part_of_a_known_incident_has_its_series_nodes_and_share_of_the_cost()
     }  # fmt: skip
     of = incident(
         series=(TRIAD, COPY, OSU), nodes=('n1', 'n2'), values=values, cost=6.0, loss=0.5, evidence=('e',),
-        levels=(level(), level(node='n2'), level(of=COPY)),
     )  # fmt: skip
     whole = in_ledger(of, [(('n1', 'n2'), ()), (('n2',), ('n1',)), ((), ('n1', 'n2'))])
     one = fold.part_of(whole, by := Selection(metric='triad'), True)
     assert (one.only, one.without, one.seen.keys()) == ((by,), (), {'s1', 's2', 's3'})
     assert one.incident.series == (TRIAD,) and one.incident.cost == 2.0 and one.incident.checks == ('STREAM',)
-    assert one.incident.loss == pytest.approx(0.2) and one.incident.levels == of.levels[:2]
+    assert one.incident.loss == pytest.approx(0.2)
     assert one.seen['s1'].loss is None and one.seen['s2'].loss == one.incident.loss
     assert one.seen['s2'].worst == one.incident.worst == (0.1, 0.2) and len(one.incident.evidence) == 1
     rest = fold.part_of(whole, by, False)
@@ -632,8 +606,7 @@ def test_losses_of_a_rack_are_alike_within_a_factor_of_one_and_a_half_in_a_check
 def test_what_became_one_has_all_of_its_nodes():
     def of(certain, **fields):
         parts = [
-            of_node(f'n{i}', loss, certain=certain and i == 10, evidence=['a', f'b{i}'], levels=[level(node=f'n{i}')],
-                    **fields)
+            of_node(f'n{i}', loss, certain=certain and i == 10, evidence=['a', f'b{i}'], **fields)
             for i, loss in ((9, 0.25), (10, 0.2), (11, 0.2), (12, 0.15))
         ]  # fmt: skip
         (one,) = alike.joined(parts, (), session(4))
@@ -642,7 +615,7 @@ def test_what_became_one_has_all_of_its_nodes():
     one = of(True)
     assert one.where == Scope('site', 'cpu', nodes=('n9', 'n10', 'n11', 'n12'), place='rack r2')
     assert one.nodes == set(one.where.nodes) and one.certain and not of(False).certain
-    assert one.evidence == ['a', 'b9', 'b10', 'b11', 'b12'] and [of.node for of in one.levels] == [*one.where.nodes]
+    assert one.evidence == ['a', 'b9', 'b10', 'b11', 'b12']
     assert one.loss == pytest.approx(0.2)
     with_rows = of(True, rows=[verdict(loss=0.2, interval=(0.1, 0.3))])
     assert (with_rows.loss, with_rows.interval, len(with_rows.rows)) == (None, None, 4)
@@ -1078,24 +1051,20 @@ def test_of_a_series_of_many_nodes_a_node_is_guilty_where_at_most_half_are_slow(
     assert losses._guilty(verdict(nodes=()), 4, 1) == ((), False)
 
 
-def test_what_lost_much_more_than_its_group_has_a_further_cause_unless_it_is_a_node():
-    bad = [verdict(loss=loss, interval=(low, 0.99)) for loss, low in ((0.1, 0.05), (0.1, 0.05), (0.6, 0.5), (0.2, 0.1))]
-    group = Group(('partition', 'cpu'), (0, 1, 2, 3))
-    assert losses._lost_more(group, bad, ()) == {2}
-    assert losses._lost_more(group, [replace(row, interval=None) for row in bad], ()) == set()
+def test_a_node_that_lost_more_than_others_in_the_same_series_has_a_further_cause():
+    def more(last, slow=(), key=('partition', 'cpu'), of=TRIAD):
+        ends = [(0.06, 0.08)] * 3 + [last]
+        bad = [verdict(of=TRIAD if i < 3 else of, loss=sum(own) / 2, interval=own, nodes=(f'n{i}',))
+               for i, own in enumerate(ends)]  # fmt: skip
+        return losses._lost_more(Group(key, (0, 1, 2, 3)), bad, slow)
+
+    assert more((0.11, 0.13)) == {3: pytest.approx(0.07)}
+    assert more((0.10, 0.14)) == {}, 'not 1.5 times as much'
+    assert more((0.09, 0.11), slow=('n3',)) == {3: pytest.approx(0.07)}, 'its node has a cause of its own'
+    assert more((0.079, 0.17), slow=('n3',)) == {}, 'the intervals overlap'
+    assert more((0.5, 0.6), of=COPY) == {}, 'another series may lose more'
     for kind in ('job', 'node', 'connection', 'device'):
-        assert losses._lost_more(Group((kind, 'n1'), (0, 1, 2, 3)), bad, ('n1',)) == set()
-    assert losses._lost_more(Group(('partition', 'cpu'), (2,)), bad, ()) == set()
-
-
-def test_what_a_slow_node_lost_more_than_its_group_is_of_the_node_even_if_it_is_less_than_a_multiple():
-    ends = {'n1': (0.06, 0.08), 'n2': (0.06, 0.08), 'n3': (0.06, 0.08), 'n4': (0.15, 0.17)}
-    bad = [verdict(loss=sum(of) / 2, interval=of, nodes=(node,)) for node, of in ends.items()]
-    group = Group(('partition', 'cpu'), (0, 1, 2, 3))
-    assert losses._lost_more(group, bad, ()) == losses._lost_more(group, bad, ('n1',)) == set()
-    assert losses._lost_more(group, bad, ('n4',)) == {3}
-    near = [*bad[:3], replace(bad[3], interval=(0.079, 0.17))]
-    assert losses._lost_more(group, near, ('n4',)) == set(), 'the intervals overlap'
+        assert more((0.5, 0.6), key=(kind, 'n1')) == {}
 
 
 def a_place(several=True, places=()):
@@ -1214,3 +1183,27 @@ def test_a_merged_incident_counts_the_sessions_of_its_parts():
     assert whole.unhealed == ['n1', 'n2'] and whole.closes_in == 4
     unseen = known.of_parts(in_ledger(), [replace(part, seen={}) for part in parts])
     assert unseen.seen == {} and len(unseen.parts) == 2
+
+
+# Problems outside the series
+
+
+def of_all(sort='loss', environ='', **more):
+    return Draft('SYSTEM', Scope('s', 'cpu', environ), sort, series={TRIAD}, **more)
+
+
+@each_row(('problem', 'drafts', 'evidence', 'new'), [
+    (Problem('x'), [], [], ('CASE', ())), (Problem('x', 'node lost', 'cpu', nodes=('n1',)), [], [], ('NODE', ('n1',))),
+    (Problem('x', 'not measured'), [of_all('failure')], ['x'], None),
+    (Problem('x', 'not measured'), [of_all()], [], ('CASE', ())),
+    (Problem('x', 'fixture', 'cpu', 'system'), [of_all('failure', 'system')], ['x'], None),
+    (Problem('x', 'fixture', 'cpu', 'system'), [of_all('failure', 'gcc')], [], ('CASE', ())),
+    (Problem('x', 'session', 'cpu', 'system'), [of_all('failure', 'system')], [], ('CASE', ())),
+    (Problem('x', 'not measured'), [of_all('failure', cause='x')], [], None),
+])  # fmt: skip
+def test_a_problem_is_told_of_what_it_broke_or_is_an_incident_of_its_own(problem, drafts, evidence, new):
+    found = [replace(one, evidence=[]) for one in drafts]
+    problems.add_problems(found, [problem], stub(session=stub(site='s')))
+    assert [line for one in found[: len(drafts)] for line in one.evidence] == evidence
+    assert [(one.kind, one.where.nodes) for one in found[len(drafts) :]] == ([new] if new else [])
+    assert all((one.sort, one.cause) == ('session', 'x') for one in found[len(drafts) :])

@@ -100,7 +100,7 @@ def test_text_of_others_is_no_markup_in_a_table():
 
 #: The columns of numbers of each table, which people compare from row to row.
 RIGHT = {
-    'baseline': 'old_mean old_limit mean limit difference n', 'history': 'was became change sessions change count',
+    'baseline': 'old_mean old_limit mean limit difference n', 'history': 'was became change sessions',
     'incidents': 'sessions value n expected loss loss_low', 'nodes': 'bad metrics typical furthest',
     'plan': 'tonight week whole', 'same': 'worse', 'session': 'value n expected limit deviation deviation value',
     'sites': 'published baseline retired',

@@ -289,7 +289,7 @@ def test_a_plan_that_is_too_short_or_leaves_something_out_says_so():
     assert 'TOO SHORT' in shown.after and 'OK' not in shown.after
 
 
-def test_a_trend_and_a_fleet_have_each_number_in_its_column():
+def test_a_trend_has_each_number_in_its_column():
     days = [stub(day=f'2026-11-0{day}', session=f's{day}') for day in range(1, 5)]
     change = stub(
         series=TRIAD, quantity=RATE, kind='step', since=days[2], before=days[1], session=days[2], was=100.0,
@@ -307,25 +307,17 @@ def test_a_trend_and_a_fleet_have_each_number_in_its_column():
     assert ' '.join(row.split()) == expected
     assert 'copy: two units' in shown.render('table') and '1 change' in shown.after and '3 sessions' in shown.after
     assert history.trend(found, 1).after == '0 changes for the worse in the last 1 session, 1 in all'
-    event = stub(
-        series=TRIAD, quantity=RATE, kind='slow', where='n1', change=-5.0, count=2, how='3 others', evidence=['a'],
-        changes=[],
-    )  # fmt: skip
-    fleet = stub(
-        nodes=4, sessions=1, drain={'n1': 'x'}, session=stub(site='demo', session='s4'), events=[event],
-        left_out=['copy'],
-    )  # fmt: skip
-    shown = history.fleet(fleet, Path('drain.txt'))
-    assert all(word in shown.before for word in ('demo', '4 nodes', 's4', '1 session'))
-    (row,) = [line for line in shown.render('table').splitlines() if line.startswith('slow')]
-    assert ' '.join(row.split()) == 'slow n1 cpu/system STREAM size=big triad -5.0 % 2 3 others a'
-    assert 'drain.txt' in shown.notes[1] and '1 node;' in shown.notes[1] and shown.after == '1 event'
-    assert history.fleet(fleet, None).notes == ['not compared: copy']
-    assert nodes.listing([], 's4').after == '0 nodes in session s4; metrics of 0 fell short'
-    assert (
-        nodes.listing([stub(bad=bad, to_row=dict) for bad in ([], [3])], 's').after
-        == '2 nodes in session s; metrics of 1 fell short'
-    )
+
+
+def test_a_list_of_nodes_counts_those_with_an_incident_and_names_the_proposal():
+    of = stub(comparison=stub(session=stub(session='s4')), drain=Path('drain.txt'), to_drain={'n1': 'x'})
+    rows = [stub(bad=bad, incidents=ids, to_row=dict) for bad, ids in (([], []), ([3], ['a']), ([], ['b']))]
+    shown = nodes.listing(rows, 4, of)
+    assert shown.after == '4 nodes in session s4: 2 with an incident, 1 with metrics that fell short'
+    (proposal,) = shown.notes
+    assert 'drain.txt' in proposal and '1 node;' in proposal
+    of.drain = None
+    assert nodes.listing([], 0, of).notes == []
 
 
 # Verdicts

@@ -84,7 +84,7 @@ def test_results_that_are_not_there_are_an_error(work, tmp_path, command):
     'command, begins',
     [
         ('compare', 'OK: '), ('compare --summary', 'OK: '), ('report', 'OK: '), ('trend', '0 changes for the worse'),
-        ('fleet', '0 events'), ('compare --coverage', '115 gated'),
+        ('fleet', '17 nodes in session'), ('compare --coverage', '115 gated'),
     ],
 )  # fmt: skip
 def test_the_last_line_is_the_verdict(site, command, begins):

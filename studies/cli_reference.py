@@ -10,9 +10,10 @@ import argparse
 import contextlib
 import importlib
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +31,17 @@ plumbline: results/store: holds no session whose uuid begins with 'nosuch'
 ```
 """
 
+_COMMON = 'The section of a command names those that it has. What has no meaning here is as in ReFrame.'
+_OFTEN = 5  # commands that have an option with the same meaning: then it is explained once
+
+
+class Section(NamedTuple):
+    """A command: its name, what its help says, and its arguments, each with its meaning."""
+
+    name: str
+    texts: list[str]
+    rows: list[tuple[str, str]]
+
 
 def page() -> str:
     """Return the text of docs/cli.md."""
@@ -38,11 +50,19 @@ def page() -> str:
 
     from postprocess.cli import app
 
-    parts = [_HEAD, *(_driver(name) for name in DRIVERS), *_commands(typer.main.get_command(app), 'plumbline')]
+    parts = [_HEAD]
+    for family, sections in (
+        ('ci', [*map(_driver, DRIVERS)]),
+        ('plumbline', [*_commands(typer.main.get_command(app), 'plumbline')]),
+    ):
+        times = Counter(row for section in sections for row in section.rows)
+        common = {row for row, n in times.items() if n >= _OFTEN}
+        shared = Section(f'Options of many commands of {family}', [_COMMON], [row for row in times if row in common])
+        parts += [_text(shared, set()), *(_text(section, common) for section in sections)]
     return '\n'.join(parts)
 
 
-def _driver(name: str) -> str:
+def _driver(name: str) -> Section:
     module, stop = importlib.import_module(f'ci.{name.replace("-", "_")}'), InterruptedError
     patch = mock.patch.object(argparse.ArgumentParser, 'parse_args', autospec=True, side_effect=stop)
     with patch as parse, contextlib.suppress(stop):
@@ -53,7 +73,7 @@ def _driver(name: str) -> str:
         words = ' '.join([', '.join(action.option_strings), _value(action)]).strip()
         if action.dest not in ('help', 'version'):
             rows.append((words, (action.help or '') % {'default': action.default}))
-    return _section(f'ci/{name}', [parser.description or '', parser.epilog or ''], rows)
+    return Section(f'ci/{name}', [parser.description or '', parser.epilog or ''], rows)
 
 
 def _value(action: argparse.Action) -> str:
@@ -63,11 +83,11 @@ def _value(action: argparse.Action) -> str:
     return str(action.metavar or choices or action.dest.upper())
 
 
-def _commands(command: Any, name: str) -> Iterator[str]:
+def _commands(command: Any, name: str) -> Iterator[Section]:
     """Yield the sections of a command of Typer and of the commands below it."""
     if not hasattr(command, 'commands') or command.invoke_without_command:
         options = [_row(one) for one in command.params if one.name != 'help']
-        yield _section(name, [*(command.help or '').replace('\f', '').split('\n\n'), command.epilog or ''], options)
+        yield Section(name, [*(command.help or '').replace('\f', '').split('\n\n'), command.epilog or ''], options)
     for below, one in getattr(command, 'commands', {}).items():
         yield from _commands(one, f'{name} {below}')
 
@@ -80,11 +100,16 @@ def _row(parameter: Any) -> tuple[str, str]:
     return f'{names} {value}'.strip(), parameter.help or ''
 
 
-def _section(name: str, texts: list[str], rows: list[tuple[str, str]]) -> str:
-    prose = '\n\n'.join(' '.join(text.split()).replace('<', '\\<') for text in texts if text.strip())
-    lines = [f'| `{words.replace("|", chr(92) + "|")}` | {_cell(meaning)} |' for words, meaning in rows]
+def _text(section: Section, common: set[tuple[str, str]]) -> str:
+    """Return a section of the page; the `common` arguments are only named."""
+    prose = [' '.join(text.split()).replace('<', '\\<') for text in section.texts if text.strip()]
+    rows = [row for row in section.rows if row not in common]
+    if also := [f'`{_cell(words.split()[-2 if words.startswith("-") and " " in words else -1])}`'
+                for words, meaning in section.rows if (words, meaning) in common]:  # fmt: skip
+        prose.append(f'Also {", ".join(also)}.')
+    lines = [f'| `{_cell(words)}` | {_cell(meaning)} |' for words, meaning in rows]
     table = '\n'.join(['| argument | meaning |', '|---|---|', *lines]) if lines else ''
-    return f'## {name}\n\n{prose}\n' + (f'\n{table}\n' if table else '')
+    return f'## {section.name}\n\n' + '\n\n'.join(prose) + '\n' + (f'\n{table}\n' if table else '')
 
 
 def _cell(text: str) -> str:

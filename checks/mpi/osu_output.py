@@ -29,8 +29,8 @@ STAGED_WITHIN, STAGED_BETWEEN = 4 * MIB, 64 * 1024
 _ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
 
 
-# Latency of 1 byte within 100 runs: at most 2.6 % on eleven machines, 13 % on Perlmutter, 21 % on Summit; on the last two
-# one digit counts for that much (003, Tables 4 and 5: +- 0.06, 0.07 us). Half a printed digit is 3 % of the
+# Latency of 1 byte within 100 runs: at most 2.6 % on eleven machines, 13 % on Perlmutter, 21 % on Summit; on the last
+# two one digit counts for that much (003, Tables 4 and 5: +- 0.06, 0.07 us). Half a printed digit is 3 % of the
 # shortest. Bandwidth on a virtual machine: 2 % between sessions (docs/verdicts.md). Collectives: no source.
 USUAL_SPREAD = {'*bandwidth': 0.015, '*latency': 0.04, '*': 0.05}
 

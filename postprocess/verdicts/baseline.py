@@ -160,6 +160,18 @@ def propose(
     return _Recorder(store, chosen, root, wanted, read_doubts(store, chosen, accused or {})).proposal()
 
 
+def stand_ins(
+    store: Store, sessions: Sequence[Session], wanted: Collection[SeriesId], accused: Accused, root: Path | None = None
+) -> dict[SeriesId, Reference]:
+    """Return the rows that a baseline of `sessions` would have for the `wanted` series, without doubtful ones.
+
+    Raises InputError, SiteError.
+    """
+    recorder = _Recorder(store, list(sessions), root, Wanted(), read_doubts(store, sessions, accused))
+    _, rows = recorder.rows([of for of in read_candidates(store, sessions) if of.id in wanted])
+    return {row.new.id: row.new for row in rows if not row.withheld}
+
+
 class _Recorder:
     """Turns measurements into rows; collects `refused` and `doubted` of the proposal on the way."""
 
@@ -199,11 +211,7 @@ class _Recorder:
         measured = read_candidates(self.store, self.sessions)
         ended = read_ended(self.store, of_site, {of.id for of in measured} | self.in_force.keys())
         measured = [of for of in measured if of.id not in ended]
-        groups = groupby(measured, key=lambda of: of.id)
-        chosen = [of for of in (self.choose(list(group)) for _, group in groups) if of is not None]
-        levels = estimate([self.values(of) for of in chosen])
-        facts = KeptFacts(self.store, self.sessions)
-        rows = [self.replacement(of, level, facts) for of, level in zip(chosen, levels, strict=True)]
+        chosen, rows = self.rows(measured)
         taken = sorted({night for of in chosen for night in of.nights.tolist()})
         left_out = self.left_out(measured, chosen, taken)
         strict = self.wanted.named or not rows
@@ -215,6 +223,14 @@ class _Recorder:
             self.doubted or any(row.withheld for row in rows), evidence_of(self.store, self.sessions, newest), ended,
             frozenset(self.in_force),
         )  # fmt: skip
+
+    def rows(self, measured: Sequence[Candidate]) -> tuple[list[Candidate], list[Replacement]]:
+        """Return the jobs that count of each series, and its proposed row."""
+        groups = groupby(measured, key=lambda of: of.id)
+        chosen = [of for of in (self.choose(list(group)) for _, group in groups) if of is not None]
+        levels = estimate([self.values(of) for of in chosen])
+        facts = KeptFacts(self.store, self.sessions)
+        return chosen, [self.replacement(of, level, facts) for of, level in zip(chosen, levels, strict=True)]
 
     def choose(self, group: list[Candidate]) -> Candidate | None:
         """Return the jobs of a series that count; if none counts, note a refusal and return None."""

@@ -23,7 +23,7 @@ from plumbline.references import Reference
 from postprocess.results.store import Session, Store
 from postprocess.statistics.distributions import spread_around_median
 from postprocess.text import count
-from postprocess.verdicts.baseline import propose
+from postprocess.verdicts.baseline import stand_ins
 from postprocess.verdicts.candidates import Accused
 from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.decide import Facts, decide
@@ -32,7 +32,7 @@ from postprocess.verdicts.measured import Measured, measured
 from postprocess.verdicts.together import judge_together
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict, worst_first
 
-FIRST = 20  # first sessions of a site that stand in for a baseline
+FIRST = 20  # first sessions of a site, of the mode of tonight, that stand in for a baseline
 FEWEST_SESSIONS = 4  # fewest of them for a series
 FEWEST_NODES = 4  # fewest nodes that are compared with each other
 #: Dims and params that name one of several equal parts of a node. Parts are comparable if only their numbers differ, as
@@ -66,7 +66,8 @@ def with_stand_ins(
     alone = [
         row for row in rows if len(nodes[row.id]) >= FEWEST_NODES and not _is_recorded(judged[row.id, row.case_id])
     ]
-    references = [*_of_sessions(store, alone, earlier[:FIRST], accused, root)]
+    first = [one for one in earlier if one.mode == session.mode][:FIRST]
+    references = [*_of_sessions(store, alone, first, accused, root)]
     known = {row.id for row, _ in references}
     references += _of_nodes([row for row in alone if row.id not in known])
     references += _of_parts(rows)
@@ -102,14 +103,14 @@ def _of_sessions(
     """Yield the rows that enough of some sessions measured, each with the baseline that these sessions would give."""
     if not rows or len(sessions) < FEWEST_SESSIONS:
         return
-    proposal = propose(store, sessions, root, accused=accused(sessions))
-    stand_ins = {
-        of.id: replace(of, kind='session', source=f'the first {count(of.n or 0, "session")}')
-        for of in (row.new for row in proposal.rows if not row.withheld)
+    known = stand_ins(store, sessions, {row.id for row in rows}, accused(sessions), root)
+    references = {
+        id: replace(of, kind='session', source=f'the first {count(of.n or 0, "session")}')
+        for id, of in known.items()
         if (of.n or 0) >= FEWEST_SESSIONS
     }
     for row in rows:
-        reference = stand_ins.get(row.id)
+        reference = references.get(row.id)
         if reference and not reference.mismatch(row.quantity):
             yield row, reference
 

@@ -3,8 +3,8 @@
 
 The baseline that the first sessions of the site would give stands in for one that nobody recorded, or of too few
 sessions to tell the levels of single nodes. Before there are enough sessions, the same series on the other nodes of
-tonight does. Equal parts of a node, such as its GPUs, are always compared with each other, too, since a part may be
-slow from its first day on. A series of fewer nodes is not judged: a single job proves nothing, and no further ones run.
+tonight does. Else equal parts of a node, such as its GPUs, are compared with each other, also where they have a
+baseline, since a part may be slow from its first day on. A series of fewer nodes is not judged: a single job proves nothing, and no further ones run.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def with_stand_ins(
     references = [*_of_sessions(store, alone, first, accused, root)]
     known = {row.id for row, _ in references}
     references += _of_nodes([row for row in alone if row.id not in known])
-    references += _of_parts(rows)
+    known = {row.id for row, _ in references}
+    references += _of_parts([row for row in rows if row.id not in known])
     if not references:
         return comparison
     policy = site_policy(session, root)

@@ -4,7 +4,8 @@
 The baseline that the first sessions of the site would give stands in for one that nobody recorded, or of too few
 sessions to tell the levels of single nodes. Before there are enough sessions, the same series on the other nodes of
 tonight does. Else equal parts of a node, such as its GPUs, are compared with each other, also where they have a
-baseline, since a part may be slow from its first day on. A series of fewer nodes is not judged: a single job proves nothing, and no further ones run.
+baseline, since a part may be slow from its first day on. A series of fewer nodes is not judged: a single job proves
+nothing, and no further ones run.
 """
 
 from __future__ import annotations

@@ -8,34 +8,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from plumbline.files import write_text
-from postprocess.incidents import FAILING
 from postprocess.incidents.known import Known
 from postprocess.results.store import Session
 
 LATELY = 2  # sessions before the last: a node that was also bad in one of them is proposed
-_MOST = 2  # most nodes with one cause that are proposed: with more, the cause is not in the nodes
 
 
 def to_drain(known: Sequence[Known], session: Session, before: Sequence[Session]) -> dict[str, str]:
     """Return node -> why it might be drained, for each node that the session shows to be slow, not for the first time.
 
-    `known`: the incidents after `session`; `before`: the sessions before it. Nodes are left out whose whole rack or
-    switch is slow with them, unless they have an incident of their own.
+    `known`: the incidents after `session`; `before`: the sessions before it. Nodes that are slow with others, such as
+    with their rack or switch, have no incident of their own and are not proposed.
     """
     lately = {one.session for one in before[-LATELY:]}
-    proposed, of_place = {}, set()
+    bad = {node for one in known for uuid, seen in one.seen.items() if uuid in lately for node in seen.bad}
+    proposed = {}
     for one in known:
         incident, tonight = one.incident, one.seen.get(session.session)
-        if not tonight or incident.kind not in ('NODE', 'SOFTWARE') or incident.sort != 'loss':
-            continue
-        nodes = incident.where.nodes
-        if one.state(session.day) in FAILING and (incident.where.place or len(nodes) > _MOST):
-            of_place |= set(incident.own_nodes)
-        elif incident.kind == 'NODE' and len(nodes) == 1 and nodes[0] in tonight.bad:
-            what = f'{incident.series[0].check} {incident.series[0].name} {incident.size}'
-            proposed[nodes[0]] = f'{session.day} {what}, not for the first time'
-    bad = {node for one in known for uuid, seen in one.seen.items() if uuid in lately for node in seen.bad}
-    return {node: why for node, why in proposed.items() if node in bad and node not in of_place}
+        if tonight and (incident.kind, incident.sort) == ('NODE', 'loss') and len(incident.where.nodes) == 1:
+            (node,) = incident.where.nodes
+            if node in tonight.bad and node in bad:
+                what = f'{incident.series[0].check} {incident.series[0].name} {incident.size}'
+                proposed[node] = f'{session.day} {what}, not for the first time'
+    return proposed
 
 
 def write_drain(session: Session, drained: Mapping[str, str], results: Path) -> Path | None:

@@ -70,8 +70,8 @@ def losses(night: JudgedSession) -> Iterator[Draft]:
         rows = [bad[place] for place in group.places]
         draft = _loss_draft(group, rows, {node for place in group.places for node in guilty[place][0]}, night)
         draft.nodes |= besides.get(group.key, set())
-        if set(group.places) <= more.keys():
-            _leave_out(draft, median(more[place] for place in group.places))
+        if set(group.places) <= more.keys() and (usual := median(more[place] for place in group.places)):
+            _leave_out(draft, usual)
         yield draft
 
 
@@ -99,7 +99,8 @@ def _lost_more(group: Group, bad: Sequence[Verdict], slow: Collection[Hashable])
     """Return the members of a group that lost more than the same series on most other nodes, each with the usual loss.
 
     They have a further cause. Their interval lies above the usual one, and above `WORSE` times the usual loss, except
-    on nodes of `slow`, which have a cause of their own. A group of one node has one cause, so the result is empty.
+    on nodes of `slow`, which have a cause of their own. Of a place, the usual loss counts as 0: the node need not share
+    its cause. A group of one node has one cause, so the result is empty.
     """
     if group.key[0] in _OF_NODE:
         return {}

@@ -1,108 +1,183 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The steps of a night one by one: what runs, what runs again, what is kept and said, and the exit code."""
+"""What a night runs, runs again, keeps and says, and its exit code: the command with a stand-in for ReFrame.
 
-import argparse
+`tests/end_to_end/test_nightly.py` has nights of a real ReFrame; here its answers are files, and the verdict is given.
+"""
+
 import json
+import re
 import signal
 import sys
 import time
-from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+import test_session
 from rows import each_row
-from test_session import case, names
+from test_session import names
 
 from ci import nightly as module
-from ci import session as of_session
 from ci.nightly import NightlyRun, parse
-from ci.process import Ended
+from ci.outcome import LookBack, Outcome
 from ci.progress import Seconds
-from ci.session import UNFINISHED, CaseSelection, Lack, PlannedSession
-from ci.slurm_nodes import NodeOut, Nodes
+from ci.session import UNFINISHED, CaseSelection, PlannedSession
 from plumbline import settings
+from plumbline.machine.kind import kind_of
 from plumbline.signals import Signalled
-from plumbline.site.sites import Environ, Partition, Site
 
-A, B = ('hash-a', 's:p+e'), ('hash-b', 's:p+e')
-SITE = Site('s', '', (), {}, {'e': Environ('e', 'path', ('cpu', 'stream'))})
-HERE = Site('localhost', '', (), {}, {}, not_found={'hpl': 'no xhpl on PATH'})
+#: Lists the cases of one file, runs as another one says, and leaves the report of a third
+REFRAME = """\
+#!/bin/sh
+cd "$(dirname "$0")"
+case " $* " in
+*' -lC '*) cat listed; exit ;;
+*' --describe '*) cat checks; exit ;;
+esac
+echo "$(cat "${PLUMBLINE_CASES:-/dev/null}") $*" >> calls
+for word; do case $word in --report-file=*) file=${word#*=} ;; esac; done
+mkdir -p "$(dirname "$file")" && cp report "$file"
+. ./ends
+"""
+SITE = """\
+descr: a site for tests
+hostnames: [nowhere]
+partitions:
+  - {name: p, scheduler: local, launcher: local, environs: [e], PROCESSOR}
+environments:
+  - {name: e, provider: system, prefix: /usr, features: []}
+"""
+PROCESSOR = 'processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1}'
+
+
+def case(name: str, result: str = 'pass', **more) -> dict:
+    record = {'provenance': {}, 'metrics': {}, 'job': {'nodes': ['n1']}}
+    return test_session.case(name, result, hashcode=name * 2, record=record, **more)
+
+
+class World:
+    """A site s and a ReFrame with two cases. What is stored is written down; a test sets the rest of the verdict."""
+
+    def __init__(self, monkeypatch, folder):
+        self.reframe, self.results = folder / 'bin', folder / 'results'
+        self.site_file = folder / 'sites/s/site.yaml'
+        for below in (self.reframe, self.site_file.parent, self.results / 'logs', self.results / 'reports'):
+            below.mkdir(parents=True)
+        (self.reframe / 'reframe').write_text(REFRAME)
+        (self.reframe / 'reframe').chmod(0o755)
+        self.site_file.write_text(SITE.replace('PROCESSOR', PROCESSOR))
+        self.lists('a', 'b')
+        self.reports(case('a'), case('b'))
+        self.ends('exit 0')
+        self.code, self.faults, self.is_new, self.hints, self.plan_of, self.fault = 0, [], False, [], {}, ''
+        self.stored, self.steps = [], []
+        monkeypatch.setenv('PATH', f'{self.reframe}:/usr/bin:/bin')
+        variables = {settings.SITES: self.site_file.parents[1], settings.SITE: 's', settings.BUSY: 0}
+        for setting, value in variables.items():
+            monkeypatch.setenv(setting.name, str(value))
+        monkeypatch.setattr(CaseSelection, '_checks', ([], []))
+        for name in ('store', 'outcome_of', 'look_back', 'publish', 'in_doubt', 'plan'):
+            monkeypatch.setattr(module.outcome, name, getattr(self, name))
+        monkeypatch.setattr(module, 'provision', lambda _, *options: self.steps.append(('provision', *options)))
+        self.monkeypatch = monkeypatch
+
+    def lists(self, *cases: str, warning: str = ''):
+        lines = [f'- {name} /{name * 2} @s:p+e' for name in cases]
+        text = '\n'.join([warning, *lines, f'Concretized {len(cases)} test case(s)', ''])
+        (self.reframe / 'listed').write_text(text)
+
+    def reports(self, *cases: dict):
+        info = {'uuid': 'u', 'time_start_unix': 1, 'time_end_unix': 2, 'cmdline': ''}
+        content = {'session_info': info, 'runs': [{'run_index': 0, 'testcases': cases}]}
+        (self.reframe / 'report').write_text(json.dumps(content))
+
+    def ends(self, script: str):
+        (self.reframe / 'ends').write_text(script)
+
+    def night(self, *words: str, provision: str = 'never') -> int:
+        """Run the command and return its exit code."""
+        options = [f'--results={self.results}', f'--provision={provision}']
+        self.monkeypatch.setattr(sys, 'argv', ['nightly', *options, *words])
+        return module.main()
+
+    @property
+    def ran(self) -> list[tuple[str, str]]:
+        """The cases that each run was told to run, all of them where it was not told any, and its command line."""
+        calls = self.reframe / 'calls'
+        lines = calls.read_text().splitlines() if calls.exists() else []
+        return [(''.join(re.findall(r'"(\w)\1"', line)) or 'all', line) for line in lines]
+
+    def store(self, results, report, expected, problems, site=None) -> list[str]:
+        self.steps.append(('store',))
+        self.stored.append((json.loads(report.read_text()), expected, [*map(str, problems)]))
+        return ['stored']
+
+    def in_doubt(self, results, uuid) -> tuple:
+        self.steps.append(('in doubt',))
+        return ()
+
+    def plan(self, results, site, minutes, nodes, places) -> dict:
+        assert (minutes, nodes) == (7, 3)
+        return {place: why for place, why in self.plan_of.items() if place in places}
+
+    def outcome_of(self, results, uuid, junit, markdown) -> Outcome:
+        junit.write_text('junit')
+        return Outcome('s', 'nightly', self.code, {'ok': 2}, [], 'a summary\n', [], self.hints, 'the next step')
+
+    def look_back(self, results, uuid) -> LookBack:
+        (results / 'report.html').write_text('page')
+        return LookBack(['a node'], self.faults, self.is_new)
+
+    def publish(self, results, site, folder) -> tuple[list[str], str]:
+        return ['published: u'], self.fault
+
+    def killed(self, *done: dict, **fields) -> PlannedSession:
+        """A session of both cases that was killed after some were done."""
+        session = PlannedSession.new(self.results, CaseSelection('s', 'nightly', **fields), 2, 'killed')
+        session.journal.write_text(''.join(json.dumps(one) + '\n' for one in done))
+        session.remember()
+        return session
+
+
+@pytest.fixture
+def world(monkeypatch, tmp_path):
+    return World(monkeypatch, tmp_path)
 
 
 @each_row(
     'words, wrong',
     [
-        ([], ''), (['--minutes=0.5', '--nodes=2'], ''), (['--minutes=0'], 'found 0'), (['--minutes=-1'], 'found -1'),
-        (['--minutes=inf'], 'found inf'), (['--minutes=nan'], 'found nan'), (['--nodes=2'], 'needs --minutes'),
+        (['--minutes=0'], 'found 0'), (['--minutes=-1'], 'found -1'), (['--minutes=inf'], 'found inf'),
+        (['--minutes=nan'], 'found nan'), (['--nodes=2'], 'needs --minutes'),
     ],
 )  # fmt: skip
 def test_minutes_are_a_number_above_nothing_and_nodes_go_with_them(words, wrong, capsys):
-    if not wrong:
-        assert isinstance(parse(words), argparse.Namespace)
-        return
     with pytest.raises(SystemExit):
         parse(words)
     assert wrong in capsys.readouterr().err
 
 
-def test_the_defaults_of_the_command_line():
-    found = parse([])
-    assert (found.keep_days, found.evidence) == (90, 20)
-    assert (found.quiet, found.no_retry, found.no_resume) == (False, False, False)
-    found = parse(['--quiet', '--no-retry', '--no-resume', '--max-wait=2m', '--duration=1h', '--no-provision'])
-    assert (found.quiet, found.no_retry, found.no_resume) == (True, True, True)
-    assert (found.max_wait, found.duration, found.provision) == (120, 3600, 'never')
-
-
 # The whole command
 
 
-class Called:
-    """The command with a night that ends with `code`."""
-
-    def __init__(self, monkeypatch, *words: str, code=0, attention=False, judged=True):
-        self.told, self.ran = [], []
-        monkeypatch.setattr(sys, 'argv', ['nightly', *words])
-        monkeypatch.setattr(module.notify, 'take_addresses', lambda: ['json://a'])
-        monkeypatch.setattr(module.notify, 'notify', lambda *given: self.told.append(given))
-
-        def run(night, site, results):
-            print('what a night prints')
-            assert night.arguments.selection == [] and not night.needs_attention
-            night.needs_attention, night.summary = attention, results
-            night.outcome = SimpleNamespace(hints=['record a baseline']) if judged else None
-            return code
-
-        monkeypatch.setattr(NightlyRun, 'run', run)
-        monkeypatch.setattr(module.command, 'run', lambda _, work: work(SITE, Path('results')))
-        self.before = time.time()
-        self.code = module.main()
-
-
-@each_row(
-    'words, code, attention, judged, told, printed, hint',
+@pytest.mark.parametrize(
+    'words, code, is_new, told, printed, hint',
     [
-        ([], 0, False, True, False, True, False), ([], 1, False, True, True, True, False),
-        ([], 130, False, True, False, True, False),
-        ([], 0, True, True, True, True, False), (['--quiet'], 0, False, True, False, False, True),
-        (['--quiet'], 1, False, True, True, True, False), (['--quiet'], 0, True, True, True, True, False),
-        (['--quiet'], 0, False, False, False, False, False),
+        ([], 0, False, False, True, False), ([], 1, False, True, True, False), ([], 0, True, True, True, False),
+        (['--quiet'], 0, False, False, False, True), (['--quiet'], 1, False, True, True, True),
+        (['--quiet'], 0, True, True, True, True),
     ],
 )  # fmt: skip
 def test_a_night_that_is_ok_tells_nobody_and_a_quiet_one_prints_only_hints(
-    words, code, attention, judged, told, printed, hint, monkeypatch, capfd
+    words, code, is_new, told, printed, hint, world, capfd
 ):
+    """Nothing answers at the address, so whoever is told of is named."""
+    world.code, world.is_new, world.hints = code, is_new, ['record a baseline']
+    world.monkeypatch.setenv(settings.NOTIFY.name, 'nosuch://address')
     with open(1, 'w', closefd=False) as stdout:
-        monkeypatch.setattr(sys, 'stdout', stdout)
-        called = Called(monkeypatch, *words, code=code, attention=attention, judged=judged)
-    said = capfd.readouterr().out
-    assert called.code == code
-    assert bool(called.told) == told and ('what a night prints' in said) == printed and ('a baseline' in said) == hint
-    if told:
-        ((addresses, summary, since, outcome),) = called.told
-        assert addresses == ['json://a'] and summary == Path('results') and outcome.hints
-        assert called.before <= since <= time.time()
+        world.monkeypatch.setattr(sys, 'stdout', stdout)
+        assert world.night(*words) == code
+    said = capfd.readouterr()
+    assert ('a summary' in said.out, f'{settings.NOTIFY.name}: number 1' in said.err) == (printed, told)
+    assert ('plumbline: record a baseline' in said.out) == (hint and not printed)
 
 
 def test_artifacts_of_an_earlier_run_go_and_other_files_stay(tmp_path):
@@ -112,490 +187,225 @@ def test_artifacts_of_an_earlier_run_go_and_other_files_stay(tmp_path):
         (folder / name).touch()
     NightlyRun(parse([f'--artifacts={folder}'])).clear_artifacts()
     assert [path.name for path in folder.iterdir()] == ['other']
-    NightlyRun(parse([])).clear_artifacts()
 
 
-@each_row(
-    'site, words, mode, seconds, selected',
+@pytest.mark.parametrize(
+    'site, words, mode, seconds',
     [
-        ('s', [], 'nightly', 43200, ()), ('localhost', [], 'quick', 7200, ()),
-        ('s', ['--mode=acceptance'], 'acceptance', 604800, ()), ('localhost', ['--mode=nightly'], 'nightly', 43200, ()),
-        ('s', ['--duration=10m', '--max-wait=2m', '-n', 'STREAM'], 'nightly', 600,
-         ('-n', 'STREAM', '-Smax_pending_time=120s')),
+        ('s', [], 'nightly', 43200), ('localhost', [], 'quick', 7200),
+        ('s', ['--mode=acceptance'], 'acceptance', 604800), ('localhost', ['--mode=nightly'], 'nightly', 43200),
+        ('s', ['--duration=10m', '--max-wait=2m', '-n', 'STREAM'], 'nightly', 600),
     ],
 )  # fmt: skip
-def test_the_mode_and_the_time_of_a_night(site, words, mode, seconds, selected, tmp_path, monkeypatch):
-    measured, tidied = [], []
-    night = NightlyRun(parse(['--no-provision', '--keep-days=3', '--evidence=0.5', *words]))
-    monkeypatch.setattr(night, '_measure', lambda selection: measured.append(selection) or 4)
-    monkeypatch.setattr(module.cleanup, 'tidy', lambda *given: tidied.append(given))
-    assert night.run(SimpleNamespace(name=site), tmp_path) == 4
-    (found,) = measured
-    assert (found.system, found.mode, found.words) == (site, mode, selected)
-    assert night.deadline - time.monotonic() == pytest.approx(seconds, abs=5)
-    assert tidied == [(tmp_path, 3, 2**29)] and night.summary == tmp_path / 'summary.txt'
-
-
-def test_stacks_are_installed_by_a_process_that_can_be_found(tmp_path, monkeypatch):
-    started = []
-    monkeypatch.setattr(module.subprocess, 'run', lambda words, **options: started.append((words, options)))
-    module.provision(tmp_path, '--only-packages')
-    ((words, options),) = started
-    assert words[1:] == ['-m', 'ci.provision', '--only-packages'] and options['check'] is False
-    assert options['env'][settings.OWNER.name] == module.owner_of(tmp_path)
+def test_the_mode_and_the_time_of_a_night(site, words, mode, seconds, world, capsys):
+    world.monkeypatch.setenv(settings.SITE.name, site)
+    night = NightlyRun(parse(['--no-provision', *words]))
+    night.run(module.load_site(site), world.results)
+    assert night.deadline - time.monotonic() == pytest.approx(seconds, abs=60)
+    command = world.ran[-1][1]
+    assert f'--system={site} --mode={mode}' in command
+    assert ('-n STREAM -Smax_pending_time=120s' in command) == ('-n' in words)
+    kind = kind_of() if site == 'localhost' else ''
+    assert ('this machine: ' in capsys.readouterr().out) == bool(kind)
+    assert world.stored[-1][0]['session_info'].get('plumbline_machine', '') == kind
 
 
 # What is measured
 
 
-@pytest.fixture
-def world(monkeypatch, tmp_path):
-    """ReFrame with the cases a and b, a site without Slurm, and what follows the measurement, which is written down."""
-    for folder in ('logs', 'reports'):
-        (tmp_path / folder).mkdir()
-    found = SimpleNamespace(
-        cases={A: 'a', B: 'b'}, entries=[case('a'), case('b')], ended=Ended(), ran=[], then=[], judged=[], problems=[],
-        nodes=[], results=tmp_path, chosen={}, kind='a virtual machine', stored=[], provisioned=[],
-    )  # fmt: skip
-    stamps = iter(f'stamp{number}' for number in range(99))
-    monkeypatch.setattr(of_session, '_stamp_now', lambda: next(stamps))
-    monkeypatch.setattr(CaseSelection, '_checks', ([], []))
-    monkeypatch.setattr(CaseSelection, 'list_cases', lambda _: (found.cases, found.problems))
-
-    def run(session, deadline, cases=None, part=''):
-        found.ran.append(cases and list(cases))
-        found.provisioned.append('measured')
-        if found.entries is not None:
-            info = {'uuid': 'u', 'time_start_unix': 1, 'cmdline': ''}
-            runs = [{'run_index': 0, 'testcases': found.entries}]
-            session.report.write_text(json.dumps({'session_info': info, 'runs': runs}))
-        session.ended_by = found.ended.by_signal
-        return found.ended
-
-    monkeypatch.setattr(PlannedSession, 'run', run)
-    monkeypatch.setattr(Nodes, 'now', lambda _: found.nodes.pop(0) if found.nodes else Nodes([], {}))
-    monkeypatch.setattr(module, 'provision', lambda _, *options: found.provisioned.append(''.join(options)))
-    monkeypatch.setattr(module.planned, 'choose', lambda *given: found.then.append(given) or found.chosen)
-    monkeypatch.setattr(module, 'kind_of', lambda: found.kind)
-    monkeypatch.setattr(NightlyRun, '_retry', lambda *_: found.then.append('retry'))
-    monkeypatch.setattr(module, 'complete', lambda *_: found.then.append('complete') or ['trials left'])
-    monkeypatch.setattr(module, 'look_again', lambda *_: found.then.append('look'))
-
-    def judge(night, session, content, may_go_on):
-        kept = json.loads(session.report.read_text())
-        found.judged.append((session, kept, may_go_on))
-        return 5
-
-    monkeypatch.setattr(NightlyRun, '_judge', judge)
-    monkeypatch.setattr(module.outcome, 'store', lambda *given: found.stored.append(given) or ['stored'])
-    return found
-
-
-def measured(world, *words: str, site: Site = SITE, install: str = '--no-provision') -> NightlyRun:
-    """A night whose end is written down in `world`, with its exit code in `code`."""
-    night = NightlyRun(parse([*install.split(), *words]))
-    night.code = night.run(site, world.results)
-    return night
-
-
-WHOLE = CaseSelection('s', 'nightly')
-
-
-def test_a_night_runs_all_cases_and_what_follows_them(world, capsys):
-    world.problems = ['a file is not valid']
-    out = [NodeOut('n1', 'p', 'down', ''), NodeOut('n2', 'p', 'maint', '')]
-    lost = NodeOut('n3', 'p', 'down', 'no power')
-    world.nodes = [Nodes(out, {}), Nodes([*out, lost], {})]
-    night = measured(world)
-    assert night.code == 5
-    assert world.ran == [None] and world.then == ['retry', 'complete', 'look']
-    ((session, kept, may_go_on),) = world.judged
-    assert may_go_on and session.expected == 2 and 'plumbline_machine' not in kept['session_info']
-    first, second, third, fourth = map(str, night.problems)
-    assert (first, third) == ('a file is not valid', 'trials left') and second.startswith('n1 of p is down')
-    assert fourth.startswith('n3 of p is down (no power)')
+def test_a_night_tells_how_long_it_should_take_and_learns_what_it_took(world, capsys):
+    Seconds({'aa s:p+e': 100.0, 'bb s:p+e': 20.0}).write(world.results)
+    world.lists('a', 'b', warning='WARNING: skipping test file c.py: no module')
+    world.ends('echo "WARNING: skipping test file c.py: no module"; echo "WARNING: skipping test file d.py: x"')
+    world.reports(case('a', time_run=7.0), case('b', 'fail', fail_phase='performance', time_run=9.0))
+    assert world.night() == 0
     said = capsys.readouterr().out
-    assert 'site s, mode nightly: 2 cases\n' in said and 'left out: n1' in said and 'left out: n2' in said
-    assert 'the cases took 0 s\n' in said and f'{session.log}' in said
-    for absent in ('resumes', 'this machine', 'minutes', 'expected'):
-        assert absent not in said
-    assert Seconds.read(world.results).took == {}
-    assert (world.results / UNFINISHED).exists(), 'it is forgotten once it is stored'
+    assert 'site s, mode nightly: 2 cases, about 2 min by' in said and 'took 0 s, expected about 2 min by' in said
+    assert Seconds.read(world.results).took == {'aa s:p+e': 7.0, 'bb s:p+e': 20.0}
+    assert world.steps == [('store',), ('in doubt',)] and [cases for cases, _ in world.ran] == ['all']
+    ((_, expected, problems),) = world.stored
+    assert expected == 2 and ['c.py' in problem for problem in problems] == [True, False], 'each is told once'
+    assert not (world.results / UNFINISHED).exists()
+    assert (world.results / 'summary.txt').read_text() == 'a summary\nplumbline: a node\n'
 
 
-def test_the_time_that_is_expected_is_told_and_what_it_took_is_learned(world, capsys):
-    known = Seconds({'hash-a s:p+e': 100.0, 'hash-b s:p+e': 20.0})
-    known.write(world.results)
-    world.entries = [case('a', time_run=7.0), case('b', 'fail', time_run=9.0)]
-    measured(world)
-    said = capsys.readouterr().out
-    assert 'nightly: 2 cases, about 2 min by' in said and 'took 0 s, expected about 2 min by' in said
-    assert Seconds.read(world.results).took == {'hash-a s:p+e': 7.0, 'hash-b s:p+e': 20.0}
-
-
-def test_the_first_verdict_is_on_what_is_stored_before_further_jobs_run(world, monkeypatch, capsys):
-    monkeypatch.setattr(module, 'look_again', lambda *given: given[-1]())
-    monkeypatch.setattr(module.outcome, 'verdict_so_far', lambda results, uuid: f'OK: session {uuid}')
-    measured(world)
-    ((results, report, expected, problems, site),) = world.stored
-    assert (results, expected, [*map(str, problems)], site) == (world.results, 2, ['trials left'], 's')
-    assert report.exists() and 'plumbline: first verdict: OK: session u\n' in capsys.readouterr().out
-
-
-@each_row(
-    'words, ended, steps, may_go_on',
+@pytest.mark.parametrize(
+    'site, when, steps',
     [
-        ([], Ended(why='no time', told_to_end=True), [], False), (['--no-retry'], Ended(), ['complete'], False),
-        ([], Ended(why='ended by SIGSEGV'), ['retry', 'complete', 'look'], True),
+        ('s', [], ['provision', 'store']), ('s', ['after'], ['provision --only-packages', 'store', 'provision']),
+        ('s', ['never'], ['store']),
+        ('localhost', [], ['provision --only-packages', 'store', 'provision']),  # a verdict within minutes
+        ('localhost', ['before'], ['provision', 'store']),
     ],
 )  # fmt: skip
-def test_what_follows_a_run_that_was_ended(words, ended, steps, may_go_on, world, monkeypatch, capsys):
-    """No stack is built behind a night that was told to end."""
-    monkeypatch.setattr(module, 'load_site', lambda _: HERE)
-    world.then, world.judged, world.provisioned, world.ended = [], [], [], ended
-    world.entries = [case('a'), case('b', 'abort')]
-    Seconds().write(world.results)
-    night = measured(world, '--provision=after', *words, site=HERE)
-    assert night.code == 5
-    assert world.provisioned == ['--only-packages', 'measured', *[''] * (not ended.told_to_end)]
-    assert world.then == steps and world.judged[0][2] == may_go_on
-    assert any(ended.why in problem and '1 of 2' in problem for problem in map(str, night.problems)) == bool(ended.why)
-    assert ('the cases took' in capsys.readouterr().out) != bool(ended.why)
+def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(site, when, steps, world):
+    world.monkeypatch.setenv(settings.SITE.name, site)
+    words = [f'--provision={one}' for one in when]
+    NightlyRun(parse(['--no-retry', *words])).run(module.load_site(site), world.results)
+    assert [' '.join(step) for step in world.steps] == steps
 
 
-@each_row(
-    'site, install, steps',
-    [
-        (HERE, '', ['--only-packages', 'measured', '']),  # a verdict within minutes, whatever Spack takes
-        (HERE, '--provision=before', ['', 'measured']), (HERE, '--no-provision', ['measured']),
-        (SITE, '', ['', 'measured']), (SITE, '--provision=after', ['--only-packages', 'measured', '']),
-    ],
-)  # fmt: skip
-def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(
-    site, install, steps, world, monkeypatch
-):
-    monkeypatch.setattr(module, 'load_site', lambda _: site)
-    world.provisioned.clear()
-    measured(world, site=site, install=install)
-    assert world.provisioned == steps
+@pytest.mark.parametrize(
+    'signal, steps', [
+    ('', ['store', 'in doubt', 'provision']), ('kill -SEGV $$', ['store', 'in doubt', 'provision']),
+    ('sleep 0.3; kill -TERM $PPID; exec sleep 60', ['store']),
+])  # fmt: skip
+def test_no_stack_is_built_and_nothing_runs_again_behind_a_night_that_was_told_to_end(signal, steps, world, capsys):
+    world.reports(case('a'), case('b', 'abort'))
+    world.ends(signal)
+    world.night(provision='after')
+    assert [' '.join(step) for step in world.steps][1:] == steps
+    reruns = [cases for cases, words in world.ran if '-retry' in words]
+    assert reruns == ['b'] * len(reruns) and ('provision' in steps) == bool(reruns)
+    (why,) = world.stored[-1][2] or ['']
+    assert ('1 of 2 cases' in why) == bool(signal) != ('the cases took' in capsys.readouterr().out)
 
 
-def test_a_night_whose_time_is_used_up_runs_no_failed_case_again(world, monkeypatch):
-    monkeypatch.setattr(PlannedSession, 'run', lambda session, deadline, *_: time.sleep(1.01) or write(session))
-
-    def write(session):
-        info = {'uuid': 'u', 'time_start_unix': 1, 'cmdline': ''}
-        content = {'session_info': info, 'runs': [{'run_index': 0, 'testcases': [case('a', 'fail')]}]}
-        session.report.write_text(json.dumps(content))
-        return Ended()
-
-    assert measured(world, '--duration=1s').code == 5 and world.then == ['complete', 'look']
-
-
-def test_a_warning_is_told_once_though_the_listing_told_it(world):
-    world.problems, world.ended = ['twice'], Ended(warnings=['twice', 'once'])
-    night = measured(world, '--no-retry')
-    assert [*map(str, night.problems)] == ['twice', 'once', 'trials left']
-
-
-@each_row('site, kind, told', [(HERE, 'a laptop', True), (HERE, '', False), (SITE, 'a laptop', False)])
-def test_the_kind_of_an_undescribed_machine_is_told_and_kept(site, kind, told, world, capsys):
-    world.kind = kind
-    measured(world, site=site)
-    kept = world.judged[-1][1]['session_info']
-    assert kept.get('plumbline_machine') == (kind if told else None)
-    assert ('this machine: a laptop' in capsys.readouterr().out) == told
+def test_a_night_whose_time_is_used_up_runs_no_failed_case_again(world):
+    world.reports(case('a', 'fail'), case('b'))
+    world.ends('trap "exit 1" INT; sleep 2')
+    world.night('--duration=1s')
+    assert len(world.ran) == 1
 
 
 def test_a_night_of_minutes_runs_what_is_chosen(world, capsys):
-    world.chosen = {B: 'never measured'}
-    measured(world, '--minutes=7', '--nodes=3')
-    assert world.ran == [[B]]
-    session = world.judged[0][0]
-    assert session.expected == 1 and json.loads(session.recorded['plumbline_narrowed_by']) == ['minutes=7']
-    assert world.then[0][0] == world.results and world.then[0][4:] == (7.0, 3)
-    assert '1 case of 2 in 7 minutes' in capsys.readouterr().out
-    assert 'never measured' in session.recorded['plumbline_plan']
-
-
-@each_row(
-    'words, cases, asked', [(['--minutes=7'], {A: 'a'}, True), (['--minutes=7'], {}, False), ([], {A: 'a'}, False)]
-)
-def test_where_nothing_is_chosen_all_cases_run(words, cases, asked, world):
-    world.cases, world.then, world.judged = cases, [], []
-    measured(world, *words)
-    assert world.ran[-1] is None and isinstance(world.then[0], tuple) == asked
-    assert json.loads(world.judged[0][0].recorded['plumbline_narrowed_by']) == []
+    world.plan_of = {('p', 'e', 'b'): 'never measured'}
+    world.night('--minutes=7', '--nodes=3', '--no-retry')
+    assert [cases for cases, _ in world.ran] == ['b'] and '1 case of 2 in 7 minutes' in capsys.readouterr().out
+    ((content, expected, _),) = world.stored
+    assert expected == 1 and json.loads(content['session_info']['plumbline_narrowed_by']) == ['minutes=7']
+    assert 'never measured' in content['session_info']['plumbline_plan']
 
 
 # A night that was killed
 
 
-def killed(world, *done: dict) -> PlannedSession:
-    session = PlannedSession.new(world.results, WHOLE, 2, 'killed')
-    session.journal.write_text(''.join(json.dumps(one) + '\n' for one in done))
-    session.remember()
-    return session
-
-
 def test_a_killed_night_is_resumed_with_the_cases_that_are_left(world, capsys):
-    session, world.entries = killed(world, case('a')), [case('b')]
-    assert measured(world).code == 5
-    assert world.ran == [[B]] and world.judged[0][0] == session and world.stored == []
-    assert [one['display_name'] for one in world.judged[0][1]['runs'][0]['testcases']] == ['a', 'b']
+    world.killed(case('a'))
+    world.reports(case('b'))
+    assert world.night() == 0
+    assert [cases for cases, _ in world.ran] == ['b'] and len(world.stored) == 1
+    assert names(world.stored[0][0]) == ['a', 'b']
     assert 'resumes the session of killed: 1 of them are done' in capsys.readouterr().out
 
 
 def test_a_killed_night_of_minutes_goes_on_with_what_was_chosen_then(world, capsys):
-    session = killed(world)
-    selection = module.replace(WHOLE, narrowed_by=('minutes=7',))
-    session.recorded = selection.recorded
-    module.planned.record(session, world.cases, {B: 'as it was planned'})
-    session.journal.write_text(json.dumps(case('b')) + '\n')
+    session = world.killed(case('b'), narrowed_by=('minutes=7',))
+    module.planned.record(session, {('bb', 's:p+e'): 'b'}, {('bb', 's:p+e'): 'as it was planned'})
     session.remember()
-    world.chosen, world.entries = {A: 'another plan'}, [case('b')]
-    measured(world, '--minutes=7')
+    world.plan_of = {('p', 'e', 'a'): 'another plan'}
+    world.night('--minutes=7', '--nodes=3')
     assert world.ran == [] and 'nightly: 1 case of 2 in 7 minutes' in capsys.readouterr().out
-    assert 'as it was planned' in world.judged[0][0].recorded['plumbline_plan']
+    assert 'as it was planned' in world.stored[0][0]['session_info']['plumbline_plan']
 
 
-def test_where_all_had_ended_nothing_runs(world):
-    killed(world, case('a'), case('b'))
-    assert measured(world).code == 5 and world.ran == []
-
-
-@each_row('words, done, stored', [(['--no-resume'], 1, True), (['--mode=quick'], 1, True), ([], 0, False)])
-def test_a_killed_night_that_is_not_resumed_is_stored(words, done, stored, world, capsys):
-    world.stored.clear(), world.ran.clear()
-    session = killed(world, *[case('a')] * done)
-    measured(world, *words)
-    assert world.ran == [None] and len(world.stored) == stored and not session.journal.exists()
+@pytest.mark.parametrize('words, done, stored', [(['--no-resume'], 1, 1), (['--mode=quick'], 1, 1), ([], 0, 0)])
+def test_a_killed_night_that_is_not_resumed_is_stored(words, done, stored, world):
+    session = world.killed(*[case('a')] * done)
+    world.night('--no-retry', *words)
+    assert world.ran[-1][0] == 'all' and not session.journal.exists() and len(world.stored) == 1 + stored
     if stored:
-        ((results, report, expected, (why,), site),) = world.stored
-        assert (results, report, expected, site) == (world.results, session.report, 2, 's')
-        assert 'killed after 1 of 2 cases' in why.text and 'plumbline: stored' in capsys.readouterr().out
-        session.report.unlink()
-    world.judged.pop()[0].forget()
+        content, expected, (why,) = world.stored[0]
+        assert names(content) == ['a'] and expected == 2 and 'killed after 1 of 2 cases' in why
 
 
-def test_what_a_person_ended_is_no_fault_and_goes_on(world, monkeypatch, capsys):
-    monkeypatch.setattr(module, 'load_site', lambda _: SITE)
-    world.ended = Ended(why='interrupted by Ctrl-C', told_to_end=True, by_signal=signal.SIGINT)
-    world.entries = [case('a'), case('b', 'abort')]
-    killed(world, case('a'))
-    assert measured(world, '--provision=after').code == 130 and world.provisioned == ['--only-packages', 'measured']
-    assert capsys.readouterr().out.splitlines()[-2:] == [
-        'plumbline: not run to the end: b', 'plumbline: ended by you after 1 of 2 cases; `ci/nightly` goes on',
-    ]  # fmt: skip
-    assert (world.then, world.judged, world.stored) == ([], [], []), 'a session that a person ended was judged'
-    assert PlannedSession.unfinished(world.results).ended_by == signal.SIGINT
-    world.ended, world.entries = Ended(), [case('a'), case('b')]
-    measured(world, '--no-resume')
-    ((_, report, expected, problems, _),) = world.stored
-    content = json.loads(report.read_text())
-    assert (expected, problems) == (1, []) and names(content) == ['a']
-    assert json.loads(content['session_info']['plumbline_narrowed_by']) == ['ended by a person']
+@pytest.mark.parametrize('results, is_kept', [(['abort'], False), (['abort', 'fail'], True)])
+def test_what_was_ended_before_its_first_case_did_leaves_no_report(results, is_kept, world):
+    session = world.killed()
+    cases = [case(name, result) for name, result in zip('ab', results, strict=False)]
+    session.report.write_text(json.dumps({'session_info': {}, 'runs': [{'testcases': cases}]}))
+    world.night('--no-retry')
+    assert len(world.stored) == 1 and session.report.exists() is is_kept
 
 
-@each_row('result, is_kept', [('abort', False), ('fail', True)])
-def test_what_was_ended_before_its_first_case_did_leaves_no_report(result, is_kept, world):
-    session = killed(world)
-    session.report.write_text(json.dumps({'session_info': {}, 'runs': [{'testcases': [case('a', result)]}]}))
-    measured(world)
-    assert world.stored == [] and session.report.exists() is is_kept
-    session.report.unlink(missing_ok=True)
-    world.judged.pop()[0].forget()
-
-
-@each_row('number, by_a_person', [(signal.SIGINT, True), (signal.SIGTERM, False)])
-def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, world, monkeypatch):
-    session = killed(world, case('a'))
-
+@pytest.mark.parametrize('number, by_a_person', [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, world):
     def told(*_):
         raise Signalled(number)
 
-    monkeypatch.setattr(PlannedSession, 'run', told)
-    with pytest.raises(Signalled):
-        measured(world)
+    world.killed(case('a'))
+    world.monkeypatch.setattr(module, 'complete', told)
+    assert world.night() == 128 + number
     assert (PlannedSession.unfinished(world.results).ended_by == signal.SIGINT) is by_a_person
-    session.forget()
 
 
-@each_row('number, judged, code', [(signal.SIGINT, 0, 130), (signal.SIGTERM, 1, 5)])
-def test_a_night_that_is_ended_in_its_further_jobs_runs_no_others(number, judged, code, world, monkeypatch, capsys):
+@pytest.mark.parametrize('number, judged, code', [('INT', 0, 130), ('TERM', 1, 0)])
+def test_a_night_that_is_ended_in_its_further_jobs_runs_no_others(number, judged, code, world):
     """Of a time limit, what was measured is judged; after Ctrl-C the next night goes on from there."""
-    world.then, world.judged = [], []
-    monkeypatch.setattr(NightlyRun, '_retry', lambda _, session, *given: setattr(session, 'ended_by', number))
-    assert measured(world).code == code and world.then == ['complete']
-    assert [may_go_on for *_, may_go_on in world.judged] == [False] * judged
-    session = PlannedSession.unfinished(world.results)
-    session.forget()
+    world.reports(case('a', 'fail'), case('b'))
+    world.ends(f'case "$*" in *-retry*) sleep 0.3; kill -{number} $PPID; exec sleep 60 ;; esac')
+    assert world.night('--no-resume') == code
+    assert '-retry' in world.ran[-1][1] and len(world.stored) == judged
+    assert (world.results / UNFINISHED).exists() is not bool(judged)
 
 
 # Where nothing ran
 
 
-@pytest.fixture
-def lacking(monkeypatch):
-    lacks = {Lack('the feature hpl', 'hpl'): ['HPL', 'HPLMxP'], Lack('another mode than nightly'): ['OSU']}
-    asked = []
-    monkeypatch.setattr(CaseSelection, 'lacking', lambda _, features: asked.append(features) or lacks)
-    return asked
+DESCRIBED = [
+    {'name': 'HPL %x=1', 'features': ['hpl'], 'tags': ['nightly']}, {'name': 'OSU', 'features': [], 'tags': ['quick']},
+]  # fmt: skip
 
 
-@each_row(
-    'cases, words, code, names, absent',
+@pytest.mark.parametrize(
+    'words, described, named, absent',
     [
-        ({}, [], 0, ['no case can run here in mode nightly;'], ['with the options', 'requires', 'did you mean']),
-        ({}, ['-n', '^STREM$', '-t', 'x'], 0,
-         ['options -n', 'did you mean', 'HPL, HPLMxP: requires the feature hpl: ', 'site s has it', 'OSU: requires'],
-         ['another mode than nightly:']),
-        ({}, ['-t', 'STREM'], 0, ['options -t STREM', 'requires'], ['did you mean']),
-        ({A: 'a'}, ['-n', 'STREM'], 3, ['exit code 3'], ['no case can run', 'requires']),
+        ([], True, ['no case can run here in mode nightly;'], ['with the options', 'requires', 'did you mean']),
+        (['-n', '^HPC$'], True,
+         ['options -n', 'did you mean', 'HPL: requires the feature hpl: ', 'site s has it', 'OSU: requires'], []),
+        (['-t', 'HPC'], True, ['options -t HPC', 'requires'], ['did you mean']),
+        (['-n', 'HPL'], False, ['s: site.yaml describes no processor of p: no case exists there'], ['requires']),
     ],
 )  # fmt: skip
-def test_why_nothing_ran(cases, words, code, names, absent, world, lacking, monkeypatch, capsys):
-    monkeypatch.setattr(module, 'checks_of', lambda _: frozenset({'STREAM', 'HPL'}))
-    world.cases, world.entries, world.ended = cases, [], Ended(code)
-    world.problems = ['a file is not valid']
-    assert measured(world, *words).code == 1
-    said = capsys.readouterr()
-    for name in names:
-        assert name in said.err
-    for name in absent:
-        assert name not in said.err
-    assert 'a file is not valid' in said.err and world.judged == [] and not (world.results / UNFINISHED).exists()
-
-
-def test_a_partition_without_a_processor_is_named_and_no_other_cause(world, lacking, monkeypatch, capsys):
-    monkeypatch.setattr(module, 'checks_of', lambda _: frozenset({'HPL'}))
-    world.cases, world.entries = {}, []
-    site = Site('s', '', (), {'node': Partition('node', {}, ())}, {})
-    assert measured(world, '-n', 'HPL', site=site).code == 1
+def test_why_nothing_ran(words, described, named, absent, world, capsys):
+    (world.reframe / 'checks').write_text(f'a banner\n{json.dumps(DESCRIBED)}'.replace('[{', '[\n{', 1))
+    world.site_file.write_text(SITE.replace('PROCESSOR', PROCESSOR if described else ''))
+    world.lists(warning='WARNING: skipping test file c.py: no module')
+    world.reports()
+    assert world.night(*words) == 1 and world.stored == [] and not (world.results / UNFINISHED).exists()
     said = capsys.readouterr().err
-    assert 's: site.yaml describes no processor of node: no case exists there' in said
-    assert 'requires' not in said and lacking == []
-
-
-def test_a_benchmark_that_was_not_found_is_named_with_the_reason(world, lacking, monkeypatch, capsys):
-    monkeypatch.setattr(module, 'checks_of', lambda _: frozenset())
-    world.cases, world.entries = {}, []
-    measured(world, '-n', 'HPL', site=HERE)
-    said = capsys.readouterr()
-    assert 'the feature hpl: no xhpl on PATH' in said.err and 'not run' not in said.out
-    assert lacking == [set()]
-    measured(world, site=replace(HERE, not_found={'hpl': 'no stack', 'hpcg': 'no stack'}))
-    assert 'plumbline: not run: hpl, hpcg: no stack' in capsys.readouterr().out.splitlines()
+    assert [name for name in (*named, 'c.py: no module') if name not in said] == [], said
+    assert [name for name in absent if name in said] == []
 
 
 # What runs again
 
 
-@each_row(
-    'entries, after, wanted, passed',
+@pytest.mark.parametrize(
+    'first, after, reason, said',
     [
-        ([case('a', 'fail'), case('b')], [case('a')], [A], 'a passed when it ran again; before: a reason\n'),
-        ([case('a', 'fail'), case('b')], [case('a', 'fail')], [A], ''),
-        ([case('a'), case('b', 'abort')], [], [B], ''), ([case('a')], [case('b')], [B], ''),
-        ([case('a'), case('b')], [], None, ''),
-        ([case('a', 'fail', fail_reason='x' * 300), case('b')], [case('a')], [A], f'before: {"x" * 200}\n'),
-        ([case('a', 'error', fail_reason=None), case('b')], [case('a')], [A], 'before: error\n'),
+        ('fail', 'pass', 'a reason', 'a passed when it ran again; before: a reason\n'),
+        ('fail', 'fail', 'a reason', ''),
+        ('fail', 'pass', 'x' * 300, f'before: {"x" * 200}\n'), ('error', 'pass', None, 'before: error\n'),
     ],
 )  # fmt: skip
-def test_a_case_that_failed_or_did_not_run_runs_once_more(entries, after, wanted, passed, tmp_path, capsys):
-    asked = []
-
-    def run_again(content, cases, deadline, part):
-        asked.append((list(cases), deadline, part))
-        content['runs'].append({'testcases': after})
-
-    night = NightlyRun(parse([]))
-    night.deadline = 7.0
-    content = {'runs': [{'testcases': entries}]}
-    night._retry(SimpleNamespace(run_again=run_again), content, [A, B])
-    assert asked == ([(wanted, 7.0, '-retry')] if wanted else [])
-    said = capsys.readouterr().out
-    assert said.endswith(passed) and ('passed when' in said) == bool(passed)
-    assert ('runs 1 failed case once more' in said) == bool(wanted)
+def test_a_case_that_failed_runs_once_more(first, after, reason, said, world, capsys):
+    world.reports(case('a', after))
+    (world.reframe / 'report').rename(world.reframe / 'after')
+    world.reports(case('a', first, fail_reason=reason), case('b'))
+    world.ends('cp after report')
+    world.night()
+    printed = capsys.readouterr().out
+    assert [cases for cases, _ in world.ran[-2:]] == ['all', 'a'] and 'runs 1 failed case once more' in printed
+    assert ('passed when' in printed) == bool(said) and said in printed
+    assert [one['result'] for run in world.stored[0][0]['runs'] for one in run['testcases']] == [first, 'pass', after]
 
 
 # The verdict
 
 
-@pytest.fixture
-def judge(world, monkeypatch):
-    """The night `run(words)`, which is judged with `code`; the page has `faults`, and what is published `fault`."""
-    monkeypatch.undo()
-    found = SimpleNamespace(code=0, faults=[], fault='', attention=False, done=[], junit=None)
-    results = world.results
-
-    def outcome_of(results, uuid, junit, markdown):
-        found.junit, found.markdown = junit, markdown
-        junit.write_text('junit')
-        return SimpleNamespace(exit_code=found.code, summary='a summary\n')
-
-    def look_back(results, uuid):
-        if not found.faults:
-            (results / 'report.html').write_text('page')
-        return SimpleNamespace(show=lambda: ['a node\n'], needs_attention=found.attention, faults=found.faults)
-
-    def publish(*given):
-        found.done.append(('publish', *given))
-        return ['published: u'], found.fault
-
-    monkeypatch.setattr(module.outcome, 'store', lambda *given: found.done.append(('store', *given)) or [])
-    monkeypatch.setattr(module.outcome, 'outcome_of', outcome_of)
-    monkeypatch.setattr(module.outcome, 'look_back', look_back)
-    monkeypatch.setattr(module.outcome, 'publish', publish)
-    monkeypatch.setattr(module.notify, 'write_prometheus', lambda *given: found.done.append(('prometheus', *given)))
-    monkeypatch.setattr(module, 'rerun', lambda *given: given[-1]() and found.done.append('rerun'))
-    monkeypatch.setattr(CaseSelection, '_checks', ([], []))
-    session = PlannedSession.new(results, WHOLE, 2, 'stamp')
-
-    def run(*words, may_go_on=True):
-        found.done.clear()
-        session.journal.touch()
-        night = NightlyRun(parse(list(words)))
-        night.site, night.results, night.deadline, night.problems = SITE, results, 0.0, ['a problem']
-        found.exit = night._judge(session, {'session_info': {'uuid': 'u'}}, may_go_on)
-        return night
-
-    found.run, found.results, found.session = run, results, session
-    return found
-
-
-@each_row(
+@pytest.mark.parametrize(
     'code, faults, fault, exit_code',
-    [(0, [], '', 0), (1, [], '', 1), (3, ['x'], '', 3), (0, ['x'], '', 1), (0, [], 'full disk', 1), (0, ['x'], 'y', 1)],
+    [(0, [], '', 0), (1, [], '', 1), (3, ['x'], '', 3), (0, ['x'], '', 1), (0, [], 'full disk', 1)],
 )
 def test_the_exit_code_is_that_of_the_verdict_or_of_what_was_not_written(
-    code, faults, fault, exit_code, judge, tmp_path, capsys
+    code, faults, fault, exit_code, world, tmp_path, capsys
 ):
-    judge.code, judge.faults, judge.fault = code, faults, fault
-    folder = tmp_path / f'artifacts{code}{faults}{fault}'
-    folder.mkdir()
-    night = judge.run(f'--artifacts={folder}', '--publish=pages', '--prometheus=node.prom')
-    assert judge.exit == exit_code
+    world.code, world.faults, world.fault = code, faults, fault
+    folder, metrics = tmp_path / 'artifacts', tmp_path / 'node.prom'
+    assert world.night(f'--artifacts={folder}', f'--publish={tmp_path}', f'--prometheus={metrics}') == exit_code
+    # the page of today may lack a part
     assert sorted(path.name for path in folder.iterdir()) == [*['report.html'] * (not faults), 'verdicts.xml']
-    assert judge.markdown == folder / 'verdicts.md'
-    assert [one[0] for one in judge.done] == ['store', 'store', 'publish', 'prometheus']
-    assert judge.done[0] == ('store', judge.results, judge.session.report, 2, ['a problem'], 's') == judge.done[1]
-    assert judge.done[2][1:] == (judge.results, 's', Path('pages'))
-    assert judge.done[3][1:] == (Path('node.prom'), night.outcome, exit_code)
+    assert f'plumbline_exit_code{{site="s",mode="nightly"}} {exit_code}\n' in metrics.read_text()
     said = capsys.readouterr()
-    assert (
-        'a summary\n' in said.out and 'published: u' in said.out and ('full disk' in said.err) == (fault == 'full disk')
-    )
-    assert ('was not published' in said.err) == bool(fault)
-    assert (judge.results / 'summary.txt').read_text() == 'a summary\na node\n'
-    assert not judge.session.journal.exists()
-
-
-@each_row('attention', [False, True])
-def test_without_options_nothing_is_published_and_one_may_be_told(attention, judge, capsys):
-    judge.attention = attention
-    night = judge.run(may_go_on=False)
-    assert [one[0] for one in judge.done] == ['store'] and judge.exit == 0
-    assert night.needs_attention == attention and judge.markdown is None
-    assert judge.junit == judge.session.report.with_suffix('.xml')
-    assert 'published' not in ''.join(capsys.readouterr())
+    assert 'published: u' in said.out and ('was not published: full disk' in said.err) == bool(fault)

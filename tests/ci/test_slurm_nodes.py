@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes that do not answer: for a moment, or for good."""
 
+import time
 from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace
@@ -15,25 +16,70 @@ SITE = SimpleNamespace(
 )
 
 
+class Slurm:
+    """Programs of Slurm that print what a test says; the words of each call stand in `asked`."""
+
+    def __init__(self, folder):
+        self.folder, self.calls = folder, folder / 'calls'
+
+    def says(self, program: str, *answers: str):
+        """Print one answer after the other; the last one again and again."""
+        for number, answer in enumerate(answers):
+            (self.folder / f'{program}{number}').write_text(answer)
+        self.runs(program, f'n=$(grep -c "^{program} " calls); [ -e {program}$((n - 1)) ] || n={len(answers)}\n'
+                           f'cat {program}$((n - 1))')  # fmt: skip
+
+    def runs(self, program: str, script: str):
+        path = self.folder / program
+        path.write_text(f'#!/bin/sh\ncd {self.folder}\necho "{program} $*" >> calls\n{script}\n')
+        path.chmod(0o755)
+
+    @property
+    def asked(self) -> list[list[str]]:
+        return [line.split() for line in self.calls.read_text().splitlines()] if self.calls.exists() else []
+
+
 @pytest.fixture
-def answers(monkeypatch):
-    """What sinfo says, one answer after the other; the last one again and again."""
-    given = []
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: given.pop(0) if len(given) > 1 else given[0])
-    monkeypatch.setattr(slurm_nodes.time, 'sleep', lambda seconds: None)
-    return given
+def slurm(tmp_path, monkeypatch):
+    (tmp_path / 'slurm').mkdir()
+    monkeypatch.setenv('PATH', f'{tmp_path / "slurm"}:/usr/bin:/bin')
+    return Slurm(tmp_path / 'slurm')
 
 
-def test_a_node_that_answers_in_a_moment_is_not_lost(answers):
-    answers += [
-        'n1|unknown|Unknown|none\nn2|idle*|Unknown|none\n', 'n1|idle|Unknown|none\nn2|idle*|Unknown|none\n',
+@pytest.fixture
+def clock(monkeypatch):
+    """The seconds that pass where the product sleeps; Python itself sleeps for less until a program ends."""
+    passed, sleep = [0.0], time.sleep
+
+    def wait(seconds):
+        if seconds < 0.5:
+            sleep(seconds)
+        else:
+            passed[0] += seconds
+
+    monkeypatch.setattr(slurm_nodes.time, 'monotonic', lambda: passed[0])
+    monkeypatch.setattr(slurm_nodes.time, 'sleep', wait)
+    return passed
+
+
+def test_a_node_that_answers_in_a_moment_is_not_lost(slurm, clock):
+    slurm.says(
+        'sinfo',
+        'n1|unknown|Unknown|none\nn2|idle*|Unknown|none\n',
+        'n1|idle|Unknown|none\nn2|idle*|Unknown|none\n',
         'n1|idle|Unknown|none\nn2|idle|Unknown|none\n',
-    ]  # fmt: skip
-    assert slurm_nodes.nodes_out(SITE) == []
+    )
+    assert slurm_nodes.nodes_out(SITE) == [] and clock[0] == 2
 
 
-def test_a_node_that_slurm_gave_up_is_not_waited_for(answers):
-    answers += ['n1|down*|slurm|Not responding\nn2|drained|root|disk | fan\n', 'n1|idle|none|\nn2|idle||none\n']
+def test_a_node_is_waited_for_half_a_minute(slurm, clock):
+    slurm.says('sinfo', 'n1|idle*|Unknown|none\n')
+    (node,) = slurm_nodes.nodes_out(SITE)
+    assert node.problem == 'n1 of p is idle*, but not drained' and clock[0] == 31
+
+
+def test_a_node_that_slurm_gave_up_is_not_waited_for(slurm):
+    slurm.says('sinfo', 'n1|down*|slurm|Not responding\nn2|drained|root|disk | fan\n', 'n1|idle|none|\n')
     assert [(node.name, node.problem, node.reason) for node in slurm_nodes.nodes_out(SITE)] == [
         ('n1', 'n1 of p is down* (Not responding), but not drained', 'Not responding'), ('n2', '', 'disk | fan'),
     ]  # fmt: skip
@@ -48,12 +94,13 @@ def test_a_node_that_slurm_gave_up_is_not_waited_for(answers):
         ('drained', 'root', 'gres/gpu count reported lower than configured (3 < 4)', True),
         ('drained*', 'root', 'Not responding', True), ('drained', 'root', 'GPU 3 is not responding', False),
         ('drained', 'ann', 'Kill task failed, new DIMM ordered', False), ('drained', 'Unknown', '', False),
+        ('drained', 'Unknown', 'gres/gpu count too low (3 < 4)', True), ('drained', 'root', 'gpu count is odd', False),
         ('maint', 'slurm', 'none', False), ('reserved', 'Unknown', 'none', False),
     ],
 )  # fmt: skip
-def test_a_drain_of_slurm_is_a_finding_and_one_of_a_person_is_planned(state, user, reason, by_slurm, monkeypatch):
-    said = {'sinfo': f'n1|{state}|{user}|{reason}\n', 'scontrol': 'SlurmdUser = root(0)\nSlurmUser  = slurm(64030)\n'}
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda program, *words: said[program])
+def test_a_drain_of_slurm_is_a_finding_and_one_of_a_person_is_planned(state, user, reason, by_slurm, slurm):
+    slurm.says('sinfo', f'n1|{state}|{user}|{reason}\n')
+    slurm.says('scontrol', 'SlurmdUser = root(0)\nSlurmUser  = slurm(64030)\n')
     (node,) = slurm_nodes.nodes_out(SITE)
     assert node.by_slurm == by_slurm
     assert bool(node.problem) == by_slurm, 'planned maintenance is no finding'
@@ -61,8 +108,8 @@ def test_a_drain_of_slurm_is_a_finding_and_one_of_a_person_is_planned(state, use
     assert found == [('node lost', ('n1',), 'p')] * by_slurm
 
 
-def test_a_node_whose_prolog_failed(recorded, monkeypatch):
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: recorded('sinfo-22.05.8-prolog-error.txt'))
+def test_a_node_whose_prolog_failed(recorded, slurm):
+    slurm.says('sinfo', recorded('sinfo-22.05.8-prolog-error.txt'))
     (node,) = slurm_nodes.nodes_out(SITE)
     assert node.problem == 'n1 of p is drained (Prolog error) by Slurm itself, not by a person'
 
@@ -108,35 +155,32 @@ def test_a_boot_time_that_jitters_is_no_boot(before, after, is_boot):
     assert bool(slurm_nodes.Nodes([], {'n1': 1e9 + after}, 1e9 + 600).problems_since(first)) == is_boot
 
 
-def test_boot_times_are_read_from_scontrol_for_nodes_of_the_site(answers, monkeypatch):
+def test_boot_times_are_read_from_scontrol_for_nodes_of_the_site(slurm):
     """Of nodes as Slurm 22.05 prints them: n2 never answered, n9 is in no partition of the site."""
     said = (
         'NodeName=n1 Arch=x86_64 CoresPerSocket=1 State=IDLE BootTime=1795833737 LastBusyTime=Unknown\n'
         'NodeName=n2 Arch=x86_64 State=DOWN BootTime=None LastBusyTime=Unknown\n'
         'NodeName=n9 Arch=x86_64 State=IDLE BootTime=1795833737 LastBusyTime=Unknown\n'
     )
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: said if command[0] == 'scontrol' else 'n1\nn2\n')
-    monkeypatch.setattr(slurm_nodes, 'nodes_out', lambda site: [])
+    slurm.says('scontrol', said)
+    slurm.says('sinfo', 'n1\nn2\n', 'n1|idle|Unknown|none\nn2|idle|Unknown|none\n')
     assert slurm_nodes.Nodes.now(SITE).booted == {'n1': 1795833737}
 
 
 @each_row('own', ['', 'n1 n2'])
-def test_nodes_of_the_own_reservation_are_free_and_not_left_out(own, monkeypatch):
+def test_nodes_of_the_own_reservation_are_free_and_not_left_out(own, slurm):
     """As real Slurm 22.05 prints them; n3 is reserved for others, n4 of the reservation is drained, n5 is at work."""
     states = 'n1|maint|Unknown|none\nn2|reserved|Unknown|none\nn3|reserved|Unknown|none\n'
     states += 'n4|drained|ann|disk\nn5|allocated$|Unknown|none\n'
-    answers = {
-        'sinfo': states, 'reservation': 'ReservationName=acc Nodes=n[1-2,4-5] NodeCnt=4\n',
-        'hostnames': 'n1\nn2\nn4\nn5\n',
-    }  # fmt: skip
-
-    def ask(program, *words):
-        if program == 'scontrol':
-            return answers.get(words[-2])
-        fields = words[2].removeprefix('--format=').count('|') + 1
-        return ''.join('|'.join(line.split('|')[:fields]) + '\n' for line in states.splitlines())
-
-    monkeypatch.setattr(slurm_nodes, 'ask', ask)
+    (slurm.folder / 'states').write_text(states)
+    slurm.runs('sinfo', 'case "$*" in *%E*) cat states ;; *) cut -d"|" -f1,2 states ;; esac')
+    slurm.runs(
+        'scontrol',
+        """case "$*" in
+*reservation*) echo 'ReservationName=acc Nodes=n[1-2,4-5] NodeCnt=4' ;;
+*hostnames*) printf 'n1\\nn2\\nn4\\nn5\\n' ;;
+esac""",
+    )
     access = ['-p compute', '--reservation=acc'] if own else ['-p compute']
     one = partition('slurm', *access)
     assert slurm_nodes.free_nodes(one) == own.split()
@@ -144,28 +188,25 @@ def test_nodes_of_the_own_reservation_are_free_and_not_left_out(own, monkeypatch
     assert [node.name for node in out] == (['n3', 'n4'] if own else ['n1', 'n2', 'n3', 'n4'])
 
 
-def test_a_program_that_hangs_is_named_once_and_the_nodes_are_not_known(monkeypatch, tmp_path, capsys):
-    """A real sinfo that hangs: asked once, although a session looks twice and asks more than once in each look."""
-    path = tmp_path / 'sinfo'
-    path.write_text(f'#!/bin/sh\necho asked >> {tmp_path}/times\nexec sleep 60\n')
-    path.chmod(0o755)
-    monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
+def test_a_program_that_hangs_is_named_once_and_the_nodes_are_not_known(monkeypatch, slurm, capsys):
+    """Asked once, although a session looks twice and asks more than once in each look."""
+    slurm.runs('sinfo', 'exec sleep 60')
     monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
     monkeypatch.setattr(slurm_nodes, '_hung', {})
     before = slurm_nodes.Nodes.now(SITE)
     (problem,) = slurm_nodes.Nodes.now(SITE).problems_since(before)
     assert problem.text.startswith('sinfo did not answer') and 'not known' in problem.text
-    assert (tmp_path / 'times').read_text() == 'asked\n'
+    assert len(slurm.asked) == 1
     assert capsys.readouterr().out.count('sinfo did not end within 0.2 s') == 1
 
 
-def test_jobs_that_wait_are_told_with_slurms_reason(monkeypatch, tmp_path):
+def test_jobs_that_wait_are_told_with_slurms_reason(monkeypatch, slurm, tmp_path):
     lines = [f'{job}|Licenses|{tmp_path}/stage/a' for job in range(10, 17)]
     lines += [f'20|JobHeldUser|{tmp_path}/stage/b', f'21|Priority|{tmp_path}/other']
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: '\n'.join(lines))
+    slurm.says('squeue', '\n'.join(lines))
     said = slurm_nodes.waiting_below(tmp_path / 'stage')
     assert said == 'Licenses of 10, 11, 12, 13, 14 and 2 more; JobHeldUser of 20'
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: None)  # where there is no Slurm
+    monkeypatch.setenv('PATH', str(tmp_path))  # where there is no Slurm
     assert slurm_nodes.waiting_below(tmp_path) == ''
 
 
@@ -180,29 +221,28 @@ def partition(scheduler='slurm', *access):
         (['--part c'], None), (['-C "a b" -p d'], 'd'),
     ],
 )  # fmt: skip
-def test_the_queue_is_read_from_the_options_of_the_partition(access, queue, monkeypatch):
-    asked = []
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: asked.append(words))
+def test_the_queue_is_read_from_the_options_of_the_partition(access, queue, slurm):
+    slurm.says('sinfo', '')
     assert slurm_nodes.slurm_queue(partition('slurm', *access)) == queue
     assert slurm_nodes.nodes_of(partition('slurm', *access), '%N') == []
-    assert asked[0][4:] == (('--partition', queue) if queue else ())
+    assert slurm.asked[-1][4:] == (['--partition', queue] if queue else [])
 
 
-def test_a_node_of_several_partitions_is_told_once_with_all_fields(monkeypatch):
-    said = 'n1|idle|a|b\nn1|idle|a|b\nn2|mixed||x|y\nn3|idle||\n'
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: said)
+def test_a_node_of_several_partitions_is_told_once_with_all_fields(slurm):
+    slurm.says('sinfo', 'n1|idle|a|b\nn1|idle|a|b\nn2|mixed||x|y\nn3|idle||\n')
     expected = [('n1', 'idle', 'a', 'b'), ('n2', 'mixed', '', 'x|y'), ('n3', 'idle', '', '')]
     assert slurm_nodes.nodes_of(partition('slurm', '-p p'), '%N|%T|%u|%E') == expected
     said = 'p*|n1|idle\np*|n2|mixed\np*|n3|idle*\np*|n4|idle\nq|n1|idle\nq|n5|idle\n'
+    slurm.says('sinfo', said)
     assert slurm_nodes.free_nodes(partition()) == ['n1', 'n4'], 'those of the default partition'
-    said = said.replace('*|', '|')
+    slurm.says('sinfo', said.replace('*|', '|'))
     assert slurm_nodes.free_nodes(partition()) == ['n1', 'n4', 'n5'], 'there is no default partition'
 
 
-def test_only_slurm_is_asked(monkeypatch):
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: pytest.fail('Slurm was asked'))
+def test_only_slurm_is_asked(slurm):
+    slurm.says('sinfo', '')
     site = SimpleNamespace(partitions={'p': partition('local'), 'q': partition('pbs')})
-    assert slurm_nodes.Nodes.now(site) == slurm_nodes.Nodes([], {})
+    assert slurm_nodes.Nodes.now(site) == slurm_nodes.Nodes([], {}) and slurm.asked == []
     site.partitions['r'] = partition('slurm')
     assert [one.entry['scheduler'] for one in slurm_nodes.slurm_partitions(site)] == ['slurm']
 
@@ -222,85 +262,41 @@ def test_the_states_of_nodes_that_take_no_jobs(state, undecided, planned):
     assert not node.problem or 'not drained' in node.problem
 
 
-def test_a_node_is_waited_for_half_a_minute(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: 'n1|idle*|Unknown|none\n')
-    monkeypatch.setattr(slurm_nodes.time, 'monotonic', lambda: now[0])
-    monkeypatch.setattr(slurm_nodes.time, 'sleep', lambda seconds: now.__setitem__(0, now[0] + seconds))
-    (node,) = slurm_nodes.nodes_out(SITE)
-    assert str(node) == 'n1 of p is idle*' and node.problem == 'n1 of p is idle*, but not drained' and now[0] == 31
+#: Jobs leave the queue a call after they were cancelled
+QUEUE = '[ -e late ] || ! grep -q scancel calls || [ "$(grep -c squeue calls)" -lt 4 ] || exit 0\ncat jobs'
 
 
-@each_row(
-    'user, reason, by_slurm',
-    [
-        ('slurm', 'whatever', True), ('bob', 'Not responding', False), ('root', 'Not responding', True),
-        ('root', 'new disk', False), ('Unknown', 'gres/gpu count too low (3 < 4)', True),
-        ('Unknown', 'gpu count is odd', False),
-    ],
-)  # fmt: skip
-def test_who_drained_a_node(user, reason, by_slurm, monkeypatch):
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: 'SlurmUser = slurm(64030)\n')
-    assert slurm_nodes.is_of_slurm(user, reason) == by_slurm
-    monkeypatch.setattr(slurm_nodes, 'ask', lambda *words: None)
-    assert not slurm_nodes.is_of_slurm('slurm', 'whatever'), 'its name is not known'
+@pytest.fixture
+def queue(slurm, tmp_path):
+    """Slurm's queue with three jobs, of which two are below the folder."""
+    (slurm.folder / 'jobs').write_text(f'7|{tmp_path}/a/b\n8|{tmp_path}\n9|{tmp_path}x/a\n')
+    slurm.runs('squeue', QUEUE)
+    slurm.runs('scancel', '')
+    return slurm
 
 
-class Queue:
-    """The jobs in Slurm's queue below folders; `scancel` empties it after `seconds`, unless Slurm does not answer."""
-
-    def __init__(self, monkeypatch, jobs, seconds=1.0, answers=True):
-        self.jobs, self.seconds, self.answers, self.now, self.end, self.cancelled = (
-            jobs,
-            seconds,
-            answers,
-            0.0,
-            None,
-            (),
-        )
-        monkeypatch.setattr(slurm_nodes, 'ask', self.ask)
-        monkeypatch.setattr(slurm_nodes.time, 'monotonic', lambda: self.now)
-        monkeypatch.setattr(slurm_nodes.time, 'sleep', lambda seconds: setattr(self, 'now', self.now + seconds))
-
-    def ask(self, program, *words):
-        if program == 'scancel':
-            self.cancelled, self.end = words, self.now + self.seconds
-            return '' if self.answers else None
-        left = {} if self.end is not None and self.now >= self.end else self.jobs
-        return ''.join(f'{job}|{where}\n' for job, where in left.items())
-
-
-@each_row('seconds, waited', [(0, 0.0), (1, 1.0), (59.7, 60.0), (999, 60.0)])
-def test_cancelled_jobs_are_waited_for_a_minute_at_most(seconds, waited, monkeypatch, tmp_path):
-    queue = Queue(monkeypatch, {'7': f'{tmp_path}/a/b', '8': f'{tmp_path}', '9': f'{tmp_path}x/a'}, seconds)
-    assert slurm_nodes.jobs_below(tmp_path) == ['7', '8']
+@pytest.mark.parametrize(('is_late', 'waited'), [(False, 1), (True, 60)])
+def test_cancelled_jobs_are_waited_for_a_minute_at_most(is_late, waited, queue, clock, tmp_path):
+    if is_late:
+        (queue.folder / 'late').touch()
     said = slurm_nodes.cancel_jobs_below(tmp_path)
     assert said.startswith('cancelled 2 jobs') and said.endswith(': 7 8')
-    assert queue.cancelled == ('7', '8') and queue.now == waited
+    assert ['scancel', '7', '8'] in queue.asked and clock[0] == waited
 
 
-def test_jobs_that_cannot_be_cancelled_are_told_and_twenty_are_named(monkeypatch, tmp_path):
-    jobs = {f'{number}': f'{tmp_path}/a' for number in range(10, 31)}
-    queue = Queue(monkeypatch, jobs, answers=False)
+def test_jobs_that_cannot_be_cancelled_are_told_and_twenty_are_named(queue, clock, tmp_path):
+    (queue.folder / 'jobs').write_text(''.join(f'{number}|{tmp_path}/a\n' for number in range(10, 31)))
+    queue.runs('scancel', 'exit 1')
     said = slurm_nodes.cancel_jobs_below(tmp_path)
-    assert said.startswith('could not cancel 21 jobs') and said.endswith(' 28 29') and queue.now == 0
-    assert len(queue.cancelled) == 21
+    assert said.startswith('could not cancel 21 jobs') and said.endswith(' 28 29') and clock[0] == 0
+    assert len(queue.asked[-1]) == 22
     assert slurm_nodes.cancel_jobs_below(tmp_path / 'b') == ''
 
 
-def test_slurm_is_asked_without_the_formats_of_a_user(monkeypatch):
-    given = []
-    monkeypatch.setenv('SINFO_FORMAT', 'x')
-    monkeypatch.setenv('SQUEUE_SORT', 'x')
-    monkeypatch.setenv('SLURM_CONF', 'x')
-    monkeypatch.setenv('SLURM_TIME_FORMAT', 'relative')
-    monkeypatch.setattr(slurm_nodes, 'output_of', lambda command, env: given.append(env) or 'said')
-    assert slurm_nodes.ask('sinfo') == 'said'
-    assert not {'SINFO_FORMAT', 'SQUEUE_SORT'} & {*given[0]} and given[0]['SLURM_CONF'] == 'x'
-    assert given[0]['SLURM_TIME_FORMAT'] == '%s', 'times are read as seconds since 1970'
-
-    def absent(command, env):
-        raise ValueError('not found')
-
-    monkeypatch.setattr(slurm_nodes, 'output_of', absent)
-    assert slurm_nodes.ask('sinfo') is None
+def test_slurm_is_asked_without_the_formats_of_a_user(monkeypatch, slurm):
+    slurm.runs('sinfo', 'env')
+    for name in ('SINFO_FORMAT', 'SQUEUE_SORT', 'SLURM_CONF', 'SLURM_TIME_FORMAT'):
+        monkeypatch.setenv(name, 'x')
+    given = dict(line.split('=', 1) for line in slurm_nodes.ask('sinfo').splitlines())
+    assert not {'SINFO_FORMAT', 'SQUEUE_SORT'} & {*given} and given['SLURM_CONF'] == 'x'
+    assert given['SLURM_TIME_FORMAT'] == '%s', 'times are read as seconds since 1970'

@@ -13,6 +13,7 @@ import time
 import pytest
 import test_session
 from rows import each_row
+from stand_ins import ReFrame
 from test_session import names
 
 from ci import nightly as module
@@ -24,19 +25,6 @@ from plumbline import settings
 from plumbline.machine.kind import kind_of
 from plumbline.signals import Signalled
 
-#: Lists the cases of one file, runs as another one says, and leaves the report of a third
-REFRAME = """\
-#!/bin/sh
-cd "$(dirname "$0")"
-case " $* " in
-*' -lC '*) cat listed; exit ;;
-*' --describe '*) cat checks; exit ;;
-esac
-echo "$(cat "${PLUMBLINE_CASES:-/dev/null}") $*" >> calls
-for word; do case $word in --report-file=*) file=${word#*=} ;; esac; done
-mkdir -p "$(dirname "$file")" && cp report "$file"
-. ./ends
-"""
 SITE = """\
 descr: a site for tests
 hostnames: [nowhere]
@@ -57,19 +45,16 @@ class World:
     """A site s and a ReFrame with two cases. What is stored is written down; a test sets the rest of the verdict."""
 
     def __init__(self, monkeypatch, folder):
-        self.reframe, self.results = folder / 'bin', folder / 'results'
-        self.site_file = folder / 'sites/s/site.yaml'
-        for below in (self.reframe, self.site_file.parent, self.results / 'logs', self.results / 'reports'):
+        self.results, self.site_file = folder / 'results', folder / 'sites/s/site.yaml'
+        for below in (folder / 'bin', self.site_file.parent, self.results / 'logs', self.results / 'reports'):
             below.mkdir(parents=True)
-        (self.reframe / 'reframe').write_text(REFRAME)
-        (self.reframe / 'reframe').chmod(0o755)
         self.site_file.write_text(SITE.replace('PROCESSOR', PROCESSOR))
-        self.lists('a', 'b')
-        self.reports(case('a'), case('b'))
-        self.ends('exit 0')
+        self.reframe = ReFrame(folder / 'bin')
+        self.reframe.lists('a', 'b')
+        self.reframe.reports(case('a'), case('b'))
         self.code, self.faults, self.is_new, self.hints, self.plan_of, self.fault = 0, [], False, [], {}, ''
         self.stored, self.steps = [], []
-        monkeypatch.setenv('PATH', f'{self.reframe}:/usr/bin:/bin')
+        monkeypatch.setenv('PATH', f'{self.reframe.folder}:/usr/bin:/bin')
         variables = {settings.SITES: self.site_file.parents[1], settings.SITE: 's', settings.BUSY: 0}
         for setting, value in variables.items():
             monkeypatch.setenv(setting.name, str(value))
@@ -78,19 +63,6 @@ class World:
             monkeypatch.setattr(module.outcome, name, getattr(self, name))
         monkeypatch.setattr(module, 'provision', lambda _, *options: self.steps.append(('provision', *options)))
         self.monkeypatch = monkeypatch
-
-    def lists(self, *cases: str, warning: str = ''):
-        lines = [f'- {name} /{name * 2} @s:p+e' for name in cases]
-        text = '\n'.join([warning, *lines, f'Concretized {len(cases)} test case(s)', ''])
-        (self.reframe / 'listed').write_text(text)
-
-    def reports(self, *cases: dict):
-        info = {'uuid': 'u', 'time_start_unix': 1, 'time_end_unix': 2, 'cmdline': ''}
-        content = {'session_info': info, 'runs': [{'run_index': 0, 'testcases': cases}]}
-        (self.reframe / 'report').write_text(json.dumps(content))
-
-    def ends(self, script: str):
-        (self.reframe / 'ends').write_text(script)
 
     def night(self, *words: str, provision: str = 'never') -> int:
         """Run the command and return its exit code."""
@@ -101,9 +73,7 @@ class World:
     @property
     def ran(self) -> list[tuple[str, str]]:
         """The cases that each run was told to run, all of them where it was not told any, and its command line."""
-        calls = self.reframe / 'calls'
-        lines = calls.read_text().splitlines() if calls.exists() else []
-        return [(''.join(re.findall(r'"(\w)\1"', line)) or 'all', line) for line in lines]
+        return [(''.join(re.findall(r'"(\w)\1"', line)) or 'all', line) for line in self.reframe.runs]
 
     def store(self, results, report, expected, problems, site=None) -> list[str]:
         self.steps.append(('store',))
@@ -215,9 +185,9 @@ def test_the_mode_and_the_time_of_a_night(site, words, mode, seconds, world, cap
 
 def test_a_night_tells_how_long_it_should_take_and_learns_what_it_took(world, capsys):
     Seconds({'aa s:p+e': 100.0, 'bb s:p+e': 20.0}).write(world.results)
-    world.lists('a', 'b', warning='WARNING: skipping test file c.py: no module')
-    world.ends('echo "WARNING: skipping test file c.py: no module"; echo "WARNING: skipping test file d.py: x"')
-    world.reports(case('a', time_run=7.0), case('b', 'fail', fail_phase='performance', time_run=9.0))
+    world.reframe.lists('a', 'b', warning='WARNING: skipping test file c.py: no module')
+    world.reframe.ends('echo "WARNING: skipping test file c.py: no module"; echo "WARNING: skipping test file d.py: x"')
+    world.reframe.reports(case('a', time_run=7.0), case('b', 'fail', fail_phase='performance', time_run=9.0))
     assert world.night() == 0
     said = capsys.readouterr().out
     assert 'site s, mode nightly: 2 cases, about 2 min by' in said and 'took 0 s, expected about 2 min by' in said
@@ -251,8 +221,8 @@ def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(s
     ('sleep 0.3; kill -TERM $PPID; exec sleep 60', ['store']),
 ])  # fmt: skip
 def test_no_stack_is_built_and_nothing_runs_again_behind_a_night_that_was_told_to_end(signal, steps, world, capsys):
-    world.reports(case('a'), case('b', 'abort'))
-    world.ends(signal)
+    world.reframe.reports(case('a'), case('b', 'abort'))
+    world.reframe.ends(signal)
     world.night(provision='after')
     assert [' '.join(step) for step in world.steps][1:] == steps
     reruns = [cases for cases, words in world.ran if '-retry' in words]
@@ -262,8 +232,8 @@ def test_no_stack_is_built_and_nothing_runs_again_behind_a_night_that_was_told_t
 
 
 def test_a_night_whose_time_is_used_up_runs_no_failed_case_again(world):
-    world.reports(case('a', 'fail'), case('b'))
-    world.ends('trap "exit 1" INT; sleep 2')
+    world.reframe.reports(case('a', 'fail'), case('b'))
+    world.reframe.ends('trap "exit 1" INT; sleep 2')
     world.night('--duration=1s')
     assert len(world.ran) == 1
 
@@ -282,7 +252,7 @@ def test_a_night_of_minutes_runs_what_is_chosen(world, capsys):
 
 def test_a_killed_night_is_resumed_with_the_cases_that_are_left(world, capsys):
     world.killed(case('a'))
-    world.reports(case('b'))
+    world.reframe.reports(case('b'))
     assert world.night() == 0
     assert [cases for cases, _ in world.ran] == ['b'] and len(world.stored) == 1
     assert names(world.stored[0][0]) == ['a', 'b']
@@ -332,8 +302,8 @@ def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, worl
 @pytest.mark.parametrize('number, judged, code', [('INT', 0, 130), ('TERM', 1, 0)])
 def test_a_night_that_is_ended_in_its_further_jobs_runs_no_others(number, judged, code, world):
     """Of a time limit, what was measured is judged; after Ctrl-C the next night goes on from there."""
-    world.reports(case('a', 'fail'), case('b'))
-    world.ends(f'case "$*" in *-retry*) sleep 0.3; kill -{number} $PPID; exec sleep 60 ;; esac')
+    world.reframe.reports(case('a', 'fail'), case('b'))
+    world.reframe.ends(f'case "$*" in *-retry*) sleep 0.3; kill -{number} $PPID; exec sleep 60 ;; esac')
     assert world.night('--no-resume') == code
     assert '-retry' in world.ran[-1][1] and len(world.stored) == judged
     assert (world.results / UNFINISHED).exists() is not bool(judged)
@@ -358,10 +328,10 @@ DESCRIBED = [
     ],
 )  # fmt: skip
 def test_why_nothing_ran(words, described, named, absent, world, capsys):
-    (world.reframe / 'checks').write_text(f'a banner\n{json.dumps(DESCRIBED)}'.replace('[{', '[\n{', 1))
+    (world.reframe.folder / 'checks').write_text(f'a banner\n{json.dumps(DESCRIBED)}'.replace('[{', '[\n{', 1))
     world.site_file.write_text(SITE.replace('PROCESSOR', PROCESSOR if described else ''))
-    world.lists(warning='WARNING: skipping test file c.py: no module')
-    world.reports()
+    world.reframe.lists(warning='WARNING: skipping test file c.py: no module')
+    world.reframe.reports()
     assert world.night(*words) == 1 and world.stored == [] and not (world.results / UNFINISHED).exists()
     said = capsys.readouterr().err
     assert [name for name in (*named, 'c.py: no module') if name not in said] == [], said
@@ -380,10 +350,10 @@ def test_why_nothing_ran(words, described, named, absent, world, capsys):
     ],
 )  # fmt: skip
 def test_a_case_that_failed_runs_once_more(first, after, reason, said, world, capsys):
-    world.reports(case('a', after))
-    (world.reframe / 'report').rename(world.reframe / 'after')
-    world.reports(case('a', first, fail_reason=reason), case('b'))
-    world.ends('cp after report')
+    world.reframe.reports(case('a', after))
+    (world.reframe.folder / 'report').rename(world.reframe.folder / 'after')
+    world.reframe.reports(case('a', first, fail_reason=reason), case('b'))
+    world.reframe.ends('cp after report')
     world.night()
     printed = capsys.readouterr().out
     assert [cases for cases, _ in world.ran[-2:]] == ['all', 'a'] and 'runs 1 failed case once more' in printed

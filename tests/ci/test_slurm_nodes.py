@@ -8,35 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 from rows import each_row
+from stand_ins import Slurm
 
 from ci import slurm_nodes
 
 SITE = SimpleNamespace(
     partitions={'p': SimpleNamespace(name='p', entry={'scheduler': 'slurm', 'access': ['-p compute']})}
 )
-
-
-class Slurm:
-    """Programs of Slurm that print what a test says; the words of each call stand in `asked`."""
-
-    def __init__(self, folder):
-        self.folder, self.calls = folder, folder / 'calls'
-
-    def says(self, program: str, *answers: str):
-        """Print one answer after the other; the last one again and again."""
-        for number, answer in enumerate(answers):
-            (self.folder / f'{program}{number}').write_text(answer)
-        self.runs(program, f'n=$(grep -c "^{program} " calls); [ -e {program}$((n - 1)) ] || n={len(answers)}\n'
-                           f'cat {program}$((n - 1))')  # fmt: skip
-
-    def runs(self, program: str, script: str):
-        path = self.folder / program
-        path.write_text(f'#!/bin/sh\ncd {self.folder}\necho "{program} $*" >> calls\n{script}\n')
-        path.chmod(0o755)
-
-    @property
-    def asked(self) -> list[list[str]]:
-        return [line.split() for line in self.calls.read_text().splitlines()] if self.calls.exists() else []
 
 
 @pytest.fixture

@@ -1,109 +1,80 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In which steps stacks are installed, and which build caches are taken; on a stand-in Spack: test_stacks.py."""
+"""What ci/provision asks of Spack, git, pip and apt, which are stand-ins; whole stacks: end_to_end/test_stacks.py."""
 
-import subprocess
+import http.server
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from rows import each_row
+from spack_stand_in import StandIn
 
 from ci import provision
+from plumbline import settings
 from plumbline.errors import SiteError
-from plumbline.paths import SPACK_ENVS
 from plumbline.site.sites import Environ, Partition, Site
 
 
-def test_the_public_build_cache_is_that_of_the_pinned_recipes():
-    assert 'tag: v2026.06.0' in (SPACK_ENVS / 'common/repos.yaml').read_text()
-    assert provision.public_build_cache() == 'https://binaries.spack.io/v2026.06.0'
-
-
-def test_a_build_cache_that_does_not_answer_is_left_out(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path))
-    monkeypatch.setattr(provision, 'run_spack', lambda *_, **__: pytest.fail('Spack was asked'))
-    provision.use_build_cache('http://127.0.0.1:9/cache')
-    said = capsys.readouterr().err
-    assert 'http://127.0.0.1:9/cache is left out' in said and 'refused' in said
-
-
-def stack_of(fault: str | None = None, name: str = 'cpu', partition: str = 'p') -> SimpleNamespace:
-    """A stack of a partition; `fault`: what keeps it from being up to date."""
-    return SimpleNamespace(
-        stack=name, partition=partition, folder=f'/soft/{name}', fault=lambda: fault, externals=f'{name}.yaml'
-    )
-
-
 @pytest.fixture
-def steps(monkeypatch, tmp_path):
-    """What ci/provision would do, written down. `stacks`: of the site."""
-    found = SimpleNamespace(done=[], stacks=[], told=['packages: nothing'])
-
-    def note(name, answer=None):
-        return lambda *given: found.done.append((name, *given)) or answer
-
-    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path))
-    monkeypatch.setattr(provision, 'stacks_of', lambda site, chosen: iter(found.stacks))
-    monkeypatch.setattr(provision, 'debian_benchmarks', lambda: ['hpcc'])
-    monkeypatch.setattr(provision, 'debian_packages', lambda names: found.done.append(('debian', *names[:1])))
-    monkeypatch.setattr(provision, 'get_spack', note('spack'))
-    monkeypatch.setattr(provision, 'get_solver', note('solver'))
-    monkeypatch.setattr(provision, 'use_build_cache', note('cache'))
-    monkeypatch.setattr(provision, 'public_build_cache', lambda: 'https://public')
-    monkeypatch.setattr(provision, 'spack_packages', lambda archs: (archs, ['variant']))
-    monkeypatch.setattr(provision, 'find_externals', note('externals', found.told))
-    monkeypatch.setattr(provision, 'renew_locks', note('locks', 5))
-    monkeypatch.setattr(provision, 'export_folder', note('export'))
-    monkeypatch.setattr(provision, 'bring_up', note('up', 6))
-    monkeypatch.setattr(provision, 'linked', lambda stack: True)
+def spack(tmp_path, monkeypatch):
+    """A stand-in for Spack, beside its solver."""
+    found = StandIn(tmp_path)
+    for name, value in found.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(settings.SOFTWARE.name, str(tmp_path / 'software'))
+    monkeypatch.setitem(sys.modules, 'clingo', sys)
     return found
 
 
-def site_of(name: str, *devices: str) -> SimpleNamespace:
-    entry = {'devices': [{'arch': arch} for arch in devices]} if devices else {}
-    return SimpleNamespace(name=name, partitions={'p': SimpleNamespace(name='p', entry=entry)})
+def localhost() -> Site:
+    partition = Partition('p', {'scheduler': 'local'}, ('cpu',))
+    return Site('localhost', '', (), {'p': partition}, {'cpu': Environ('cpu', 'spack')})
 
 
-@each_row(
-    'site, words, faults, code, done',
-    [
-        ('s', [], ['old'], 6, ['spack', 'solver', 'up']), ('s', [], [None, 'old'], 6, ['spack', 'solver', 'up']),
-        ('s', [], [None, None], 0, []), ('s', [], [], 0, []), ('s', ['--only-packages'], ['old'], 0, []),
-        ('s', ['--lock'], [None], 5, ['spack', 'solver', 'locks']),
-        ('s', ['--export=x', '--binaries'], [None], 0, ['spack', 'solver', 'export']),
-        (
-            's', ['--build-cache=https://u', '--build-cache=public'], ['old'],
-            6, ['spack', 'solver', 'cache', 'cache', 'up'],
-        ),
-        ('localhost', [], ['old'], 6, ['debian', 'spack', 'solver', 'debian', 'externals', 'up']),
-        ('localhost', ['--no-packages'], ['old'], 6, ['spack', 'solver', 'externals', 'up']),
-        ('localhost', ['--only-packages'], ['old'], 0, ['debian']),
-        ('localhost', ['--only-packages', '--no-packages'], ['old'], 0, []),
-        ('localhost', [], [], 0, ['debian']), ('localhost', [], [None], 0, ['debian']),
-    ],
-)  # fmt: skip
-def test_the_steps_that_install_the_stacks_of_a_site(site, words, faults, code, done, steps, capsys):
-    steps.done.clear()
-    steps.stacks = [stack_of(fault) for fault in faults]
-    assert provision.provision(site_of(site), provision.parse(words)) == code
-    assert [step[0] for step in steps.done] == done
-    said = capsys.readouterr().out
-    assert ('up to date' in said) == (done in ([], ['debian']) and faults in ([None], [None, None]))
-    assert ('no stack' in said) == (not faults)
+def test_a_build_cache_that_does_not_answer_is_left_out_and_the_stack_is_built(spack, capsys):
+    words = ['--no-packages', '--build-cache=http://127.0.0.1:9/cache', '--build-cache=file:///built']
+    assert provision.provision(localhost(), provision.parse(words)) == 1, 'the stand-in installs no benchmark'
+    said = capsys.readouterr()
+    assert 'http://127.0.0.1:9/cache is left out' in said.err and 'refused' in said.err
+    assert spack.steps()[:4] == ['mirror', 'keys', 'concretize', 'install']
+    assert 'openmpi: not found on this machine; Spack builds it' in said.out, 'what is installed was not looked for'
 
 
-def test_what_each_step_is_given(steps, tmp_path, capsys):
-    steps.stacks = [stack_of('old'), stack_of('old', 'gpu')]
-    words = ['--export=some/where', '--binaries', '--build-cache=https://u', '--build-cache=public']
-    provision.provision(site_of('localhost', 'sm_90', 'gfx90a'), provision.parse(words))
-    given = {step[0]: step[1:] for step in steps.done}
-    assert [step[1] for step in steps.done if step[0] == 'cache'] == ['https://u', 'https://public']
-    assert [step[1] for step in steps.done if step[0] == 'debian'] == ['hpcc', 'git']
-    assert given['externals'] == (['sm_90', 'gfx90a'], ['variant'], 'cpu.yaml')
-    folder, stacks, binaries = given['export']
-    assert folder.is_absolute() and folder.name == 'where' and stacks == steps.stacks and binaries is True
-    assert 'packages: nothing' in capsys.readouterr().out
+def test_the_packages_of_benchmarks_that_are_lacking_are_installed_first(spack, tmp_path, monkeypatch, capfd):
+    """As a user who may install nothing: he is told the command. The packages to build with follow those to measure."""
+    for name, script in {'id': 'echo 1000', 'dpkg-query': 'exit 1', 'fio': 'exit 0'}.items():
+        (tmp_path / name).write_text(f'#!/bin/sh\n{script}\n')
+        (tmp_path / name).chmod(0o755)
+    for name in ('sh', 'sed', 'tr', 'grep', 'cat', 'sort', 'uname', 'dirname', 'readlink'):
+        (tmp_path / name).symlink_to(f'/bin/{name}')
+    monkeypatch.setenv('PATH', str(tmp_path))
+    told = []
+    for words in (['--only-packages'], ['--only-packages', '--no-packages'], []):
+        code = provision.provision(localhost(), provision.parse(words))
+        told.append((code, [line.split() for line in capfd.readouterr().err.splitlines() if 'apt-get install' in line]))
+    (only, (first,)), nothing, (_, every) = told
+    assert only == 0 and nothing == (0, []) and 'hpcc' in first and 'fio' not in first
+    assert every[0] == first and {'g++', 'gfortran'} <= {*every[1]}
+
+
+def test_all_stacks_are_locked_once_or_exported(spack, monkeypatch, capsys):
+    locked, exported = [], []
+
+    def bring_up(stack):
+        return SimpleNamespace(renew_lock=lambda: locked.append(stack.stack) or Path(stack.stack, 'spack.lock'))
+
+    environs = {name: Environ(name, 'spack') for name in ('cpu', 'gpu')}
+    partitions = {name: Partition(name, {'scheduler': 'local'}, tuple(environs)) for name in 'pq'}
+    site = Site('s', '', (), partitions, environs)
+    monkeypatch.setattr(provision, 'BringUp', bring_up)
+    monkeypatch.setattr(provision, 'export_folder', lambda *given: exported.append(given))
+    assert provision.provision(site, provision.parse(['--lock'])) == 0
+    assert locked == ['cpu', 'gpu'] and 'gpu/spack.lock: written' in capsys.readouterr().out
+    assert provision.provision(site, provision.parse(['--export=some/where', '--binaries'])) == 0
+    ((folder, stacks, binaries),) = exported
+    assert folder == Path.cwd() / 'some/where' and len(stacks) == 4 and binaries is True
 
 
 @each_row('words', [['--binaries'], ['--binaries', '--lock'], ['--lock', '--export=x'], ['--import=x', '--export=x']])
@@ -148,94 +119,74 @@ def test_the_solver_comes_without_what_the_requirements_leave_out(monkeypatch, t
     assert not any(word.startswith(('plumbline', '-e', '--editable')) for command in called for word in command)
 
 
-def test_only_the_packages_of_benchmarks_that_are_lacking_are_installed(monkeypatch):
-    monkeypatch.setattr(provision, 'lacking_on_path', lambda: {'a': 'x not on PATH', 'b': None, 'c': 'y', 'd': 'z'})
-    known = {'a': {'debian': ['two', 'one']}, 'b': {'debian': ['never']}, 'c': {}, 'd': {'debian': ['one']}}
-    monkeypatch.setattr(provision, 'known_benchmarks', lambda: known)
-    assert provision.debian_benchmarks() == ['one', 'two']
-    ran = []
-    monkeypatch.setattr(provision.subprocess, 'run', lambda words, **given: ran.append((words[-2:], given['check'])))
-    provision.debian_packages([])
-    provision.debian_packages(['one', 'two'])
-    assert ran == [(['one', 'two'], False)]
+@pytest.fixture
+def git(tmp_path, monkeypatch):
+    """A machine without Spack, whose git notes what it is asked for and then runs what a test says."""
+    monkeypatch.setenv('SPACK_ROOT', '')
+    monkeypatch.setenv('PATH', str(tmp_path / 'bin'))
+    monkeypatch.setenv(settings.SOFTWARE.name, str(tmp_path))
+    (tmp_path / 'bin').mkdir()
+
+    def runs(script):
+        program = tmp_path / 'bin/git'
+        program.write_text(f'#!/bin/sh\necho "$GIT_TERMINAL_PROMPT $*" >> {tmp_path}/asked\n{script}\n')
+        program.chmod(0o755)
+
+    return runs
 
 
-class Git:
-    """git, which reaches the server or `fails` with one of its ways."""
-
-    def __init__(self, monkeypatch, software, fails=None, where=0):
-        self.ran, self.fails, self.where = [], fails, where
-        monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(software))
-        monkeypatch.setattr(provision, 'find_spack', lambda: None)
-        monkeypatch.setattr(provision, 'release', lambda: {'tag': 'v1.2.3', 'git': 'https://server/spack'})
-        monkeypatch.setattr(provision.subprocess, 'run', self.run)
-
-    def run(self, words, **options):
-        assert options['env']['GIT_TERMINAL_PROMPT'] == '0' and options['check'], 'it would wait for a password'
-        if self.fails and len(self.ran) == self.where:
-            raise self.fails
-        if not self.ran:
-            assert options['timeout'] == 20
-        self.ran.append(words)
-        if 'clone' in words:
-            Path(words[-1]).mkdir()
+CLONE = 'case "$*" in *clone*) for last; do :; done; /bin/mkdir "$last" ;; esac'
 
 
-def test_spack_is_cloned_at_the_pinned_release_unless_there_is_one(monkeypatch, tmp_path):
-    git = Git(monkeypatch, tmp_path)
-    (tmp_path / 'spack-v1.2.unfinished').mkdir()  # a clone that was interrupted
+def test_spack_is_cloned_at_the_pinned_release_unless_there_is_one(git, tmp_path):
+    git(CLONE)
+    tag = provision.release()['tag']
+    unfinished = (tmp_path / f'spack-{tag}').with_suffix('.unfinished')
+    unfinished.mkdir()  # a clone that was interrupted
     provision.spack_not_reached().touch()  # last night
-    assert provision.get_spack() == tmp_path / 'spack-v1.2.3/bin/spack'
-    assert not provision.spack_not_reached().exists()
-    assert (tmp_path / 'spack-v1.2.3').is_dir() and not [*tmp_path.glob('*.unfinished')]
-    assert git.ran[0][1] == 'ls-remote' and {'--branch=v1.2.3', '--depth=1'} <= {*git.ran[1]}
-    monkeypatch.setattr(provision, 'find_spack', lambda: tmp_path / 'mine')
-    assert provision.get_spack() == tmp_path / 'mine' and len(git.ran) == 2
+    assert provision.get_spack() == tmp_path / f'spack-{tag}/bin/spack'
+    assert not provision.spack_not_reached().exists() and not unfinished.exists()
+    asked, cloned = (tmp_path / 'asked').read_text().splitlines()
+    assert asked.startswith('0 ls-remote '), 'git would wait for a password'
+    assert {f'--branch={tag}', '--depth=1'} <= {*cloned.split()}
+    (tmp_path / f'spack-{tag}/bin').mkdir()
+    (tmp_path / f'spack-{tag}/bin/spack').touch()
+    assert provision.get_spack() == tmp_path / f'spack-{tag}/bin/spack'
+    assert len((tmp_path / 'asked').read_text().splitlines()) == 2
 
 
-@each_row(
-    'fails, where, said',
+@pytest.mark.parametrize(
+    ('script', 'said'),
     [
-        (FileNotFoundError(), 0, 'no git'), (subprocess.CalledProcessError(2, 'git'), 0, 'cannot be reached'),
-        (subprocess.TimeoutExpired('git', 20), 0, 'v1.2.3 of https://server/spack'),
-        (subprocess.CalledProcessError(2, 'git'), 1, 'cannot be reached'),
+        (None, 'no git'), ('exit 2', 'cannot be reached'), ('exec /bin/sleep 60', 'cannot be reached'),
+        ('case "$*" in *clone*) exit 2 ;; esac', 'cannot be reached'),
     ],
 )  # fmt: skip
-def test_a_spack_that_cannot_be_cloned_is_an_error_that_names_it(fails, where, said, monkeypatch, tmp_path):
-    Git(monkeypatch, tmp_path, fails, where)
+def test_a_spack_that_cannot_be_cloned_is_an_error_that_names_it(script, said, git, monkeypatch):
+    monkeypatch.setattr(provision, '_ANSWER_LIMIT', 0.5)
+    if script:
+        git(script)
     with pytest.raises(provision.StackError, match=said):
         provision.get_spack()
-    assert not (tmp_path / 'spack-v1.2.3').exists()
-    assert provision.spack_not_reached().exists() is not isinstance(fails, FileNotFoundError)
+    assert provision.spack_not_reached().exists() is bool(script)
 
 
-@pytest.fixture
-def spack(monkeypatch, tmp_path):
-    """The calls of Spack; those that add a mirror write it down, as Spack does."""
-    called = []
-
-    def run_spack(*words, log):
-        called.append(words)
-        if words[0] == 'mirror':
-            (tmp_path / 'spack-config/mirrors.yaml').write_text(words[-1])
-
-    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path))
-    monkeypatch.setattr(provision, 'run_spack', run_spack)
-    monkeypatch.setattr(provision, '_silent', lambda url: '')
-    return called
+def test_a_build_cache_is_added_once_and_its_keys_are_renewed(spack, tmp_path):
+    provision.use_build_cache('file:///d')
+    (tmp_path / 'software/spack-config/mirrors.yaml').write_text('file:///d')  # as Spack does
+    provision.use_build_cache('file:///d')
+    assert spack.steps() == ['mirror', 'keys', 'keys']
 
 
-def test_a_build_cache_is_added_once_and_its_keys_are_renewed(spack):
-    for url in ('https://a.b/c', 'https://a.b/c', 'file:///d'):
-        provision.use_build_cache(url)
-    assert [words[0] for words in spack] == ['mirror', 'buildcache', 'buildcache', 'mirror', 'buildcache']
-    assert spack[0][-2:] == ('https-a-b-c', 'https://a.b/c') and spack[3][-2:] == ('file-d', 'file:///d')
+def test_a_server_that_answers_anything_is_not_silent(spack):
+    with http.server.HTTPServer(('127.0.0.1', 0), http.server.BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        provision.use_build_cache(f'http://127.0.0.1:{server.server_port}/none')
+    assert spack.steps() == ['mirror', 'keys']
 
 
-def test_a_folder_is_no_server_that_could_be_silent(spack, monkeypatch):
-    monkeypatch.setattr(provision, '_silent', lambda url: pytest.fail('a folder was asked'))
-    provision.use_build_cache('/a/folder')
-    assert [words[0] for words in spack] == ['mirror', 'buildcache']
+def test_the_public_build_cache_is_that_of_the_pinned_recipes():
+    assert provision.parse(['--build-cache=public']).build_cache == ['https://binaries.spack.io/v2026.06.0']
 
 
 def test_the_folder_of_a_build_cache_is_absolute_and_exists(tmp_path, monkeypatch, capsys):
@@ -247,24 +198,6 @@ def test_the_folder_of_a_build_cache_is_absolute_and_exists(tmp_path, monkeypatc
     assert f'no folder {tmp_path}/buitl' in capsys.readouterr().err
 
 
-@each_row(
-    'error, silent',
-    [
-        (None, False), (provision.urllib.error.HTTPError('u', 404, 'none', None, None), False),
-        (TimeoutError('no answer'), True), (provision.urllib.error.URLError('refused'), True),
-    ],
-)  # fmt: skip
-def test_a_server_that_answers_anything_is_not_silent(error, silent, monkeypatch):
-    def urlopen(url, timeout):
-        assert timeout == 20
-        if error:
-            raise error
-        return SimpleNamespace(close=lambda: None)
-
-    monkeypatch.setattr(provision.urllib.request, 'urlopen', urlopen)
-    assert bool(provision._silent('https://u')) == silent
-
-
 def test_who_has_a_build_cache_is_not_told_of_one(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path))
     (tmp_path / 'spack-config').mkdir()
@@ -272,25 +205,12 @@ def test_who_has_a_build_cache_is_not_told_of_one(monkeypatch, tmp_path, capsys)
     assert provision.bring_up([]) == 0 and '--build-cache' not in capsys.readouterr().out
 
 
-def test_a_lock_is_renewed_once_for_all_partitions(monkeypatch, capsys):
-    locked = []
-
-    def bring_up(stack):
-        return SimpleNamespace(renew_lock=lambda: locked.append(stack.stack) or Path(stack.stack, 'spack.lock'))
-
-    monkeypatch.setattr(provision, 'BringUp', bring_up)
-    assert provision.renew_locks([stack_of(), stack_of(partition='q'), stack_of(name='gpu')]) == 0
-    assert locked == ['cpu', 'gpu'] and 'gpu/spack.lock: written' in capsys.readouterr().out
-
-
-@each_row('words, imported', [(['--import=some/where'], True), ([], False)])
-def test_what_is_imported_is_there_before_the_site_is_read(words, imported, monkeypatch):
-    done = []
-    monkeypatch.setattr(provision.sys, 'argv', ['provision', '--site=s', *words])
-    monkeypatch.setattr(provision, 'usable', lambda root: None)
-    monkeypatch.setattr(provision.command, 'choose_site', lambda name: name)
-    monkeypatch.setattr(provision, 'import_folder', lambda path: done.append(path.is_absolute()))
-    monkeypatch.setattr(provision, 'load_site', lambda name: done.append(name))
-    monkeypatch.setattr(provision, 'provision', lambda site, arguments: 7)
-    assert provision.main() == 7
-    assert done == ([True] if imported else []) + ['s']
+def test_what_is_imported_is_there_before_the_site_is_read(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / 'sites/s'
+    folder.mkdir(parents=True)
+    (folder / 'site.yaml').write_text('no: site\n')
+    monkeypatch.setenv(settings.SITES.name, str(folder.parent))
+    monkeypatch.setenv(settings.SITE.name, '')
+    for words, said in (([], 'site.yaml'), ([f'--import={tmp_path / "none"}'], f'{tmp_path / "none"}')):
+        monkeypatch.setattr(sys, 'argv', ['provision', '--site=s', *words])
+        assert provision.main() == 2 and said in capsys.readouterr().err

@@ -8,10 +8,16 @@ from pathlib import Path
 REFRAME = """\
 #!/bin/sh
 cd "$(dirname "$0")"
+case " $* " in *' -r '*) ;; *) echo "$*" > listing ;; esac
 case " $* " in
-*' -lC '*) cat "listed$PLUMBLINE_NODE_SWEEP_ROUNDS" 2> /dev/null || cat listed; exit ;;
+*' -lC '*)
+    [ ! -e warnings ] || cat warnings >&2
+    [ ! -e budgets ] || cp budgets "$PLUMBLINE_BUDGETS"
+    cat "listed$PLUMBLINE_NODE_SWEEP_ROUNDS" 2> /dev/null || cat listed
+    exit ;;
 *' --describe '*) cat checks; exit ;;
 esac
+env > environment
 echo "$(cat "${PLUMBLINE_CASES:-/dev/null}") $PLUMBLINE_NODE_SWEEP_UNTIL $*" >> runs
 for word; do case $word in --report-file=*) file=${word#*=} ;; esac; done
 [ ! -e report ] || { mkdir -p "$(dirname "$file")" && cp report "$file"; }

@@ -12,12 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 from rows import each_row
+from stand_ins import ReFrame, Slurm
 
 from ci import planned
 from ci import process as of_process
 from ci import session as module
 from ci.process import Ended, Process, end_processes, owner_of
-from ci.progress import Seconds
+from ci.progress import Progress, Seconds
 from ci.session import CaseSelection, PlannedSession, add_runs, case_of, failed
 from plumbline import settings
 from plumbline.errors import InputError
@@ -99,29 +100,26 @@ def test_a_session_is_remembered_until_it_is_forgotten(session, tmp_path):
     assert not (tmp_path / module.UNFINISHED).exists()
 
 
-def test_no_session_takes_the_files_of_another(session, tmp_path, monkeypatch):
+def test_no_session_takes_the_files_of_another(session, tmp_path):
     """Such as one of the same second, before the clock was set back."""
     session.log.touch()
-    other = session.part('-part')
-    other.parent.mkdir()
-    other.with_name('20260102T030404Z-part.json').touch()
-    stamps = [session.stamp, '20260102T030404Z', '20260102T030405Z']
-    monkeypatch.setattr(module, '_stamp_now', lambda: stamps.pop(0))
-    assert PlannedSession.new(tmp_path, CaseSelection('s', 'quick'), 0).stamp == '20260102T030405Z'
+    assert PlannedSession.new(tmp_path, CaseSelection('s', 'quick'), 0).stamp != session.stamp
 
 
-def run(session, monkeypatch, *args, **kwargs) -> tuple[list[str], dict[str, str]]:
-    """The command that a session would run, and what it adds to the environment."""
-    started = []
+@pytest.fixture
+def reframe(tmp_path, monkeypatch):
+    (tmp_path / 'bin').mkdir()
+    monkeypatch.setenv('PATH', f'{tmp_path / "bin"}:/usr/bin:/bin')
+    found = ReFrame(tmp_path / 'bin')
+    found.reports(case('a'))
+    return found
 
-    class Recorded(Process):
-        def wait(self):
-            started.append((self.command, {k: v for k, v in self.environment.items() if k.startswith('PLUMBLINE')}))
-            return Ended()
 
-    monkeypatch.setattr(module, 'Process', Recorded)
-    session.run(0, *args, **kwargs)
-    return started[0]
+def run(session, reframe, *args, **kwargs) -> tuple[list[str], dict[str, str]]:
+    """Run the session; return the words of its ReFrame and its environment."""
+    session.run(time.monotonic() + 60, *args, **kwargs)
+    variables = (reframe.folder / 'environment').read_text().splitlines()
+    return reframe.runs[-1].split(), dict(line.split('=', 1) for line in variables if line.startswith('PLUMBLINE'))
 
 
 def test_the_run_report_says_what_was_selected(session):
@@ -135,25 +133,25 @@ def test_the_run_report_says_what_was_selected(session):
     assert json.loads(CaseSelection('s', 'quick').recorded['plumbline_narrowed_by']) == []
 
 
-def test_the_command_line(session, monkeypatch):
-    command, variables = run(session, monkeypatch)
-    assert command[0] == 'reframe'
-    assert [word for word in command if word.startswith('-c')], 'no check file'
+def test_the_command_line(session, reframe):
+    words, variables = run(session, reframe)
+    assert [word for word in words if word.startswith('-c')], 'no check file'
     files = [f'--report-file={session.report}', f'--stage={session.stage()}']
-    assert command[-7:] == ['--system=s', '--mode=quick', *WORDS, '-r', *files]
+    assert words[-8:] == ['--system=s', '--mode=quick', '-n', 'two', 'words', '-r', *files]
     assert variables[settings.JOURNAL.name] == str(session.journal)
     assert variables[settings.OWNER.name] == owner_of(Path(session.results))
-    command, variables = run(session, monkeypatch, {}, part='-retry', shell=['sh'])
-    assert command[:2] == ['sh', 'reframe'] and command.count('-n') == 1, 'names of ReFrame are alternatives'
-    assert f'--report-file={session.part("-retry")}' in command and settings.JOURNAL.name not in variables
+    words, variables = run(session, reframe, {}, part='-retry', shell=['env', 'PLUMBLINE_SHELL=x'], times=3)
+    assert variables['PLUMBLINE_SHELL'] == 'x' and words.count('-n') == 1, 'names of ReFrame are alternatives'
+    assert f'--report-file={session.part("-retry")}' in words and settings.JOURNAL.name not in variables
+    assert '--reruns=2' in words
 
 
 @each_row('words, generated', [([], 0), (['--distribute=idle'], 1), (['--repeat=2', '--dist', '-Pa=1', '-Pb=2'], 3)])
-def test_the_cases_that_run_again(words, generated, tmp_path, monkeypatch):
+def test_the_cases_that_run_again(words, generated, tmp_path, reframe):
     (tmp_path / 'logs').mkdir(exist_ok=True)
-    session = PlannedSession.new(tmp_path, CaseSelection('s', 'quick', tuple(words)), 0)
+    session = PlannedSession.new(tmp_path, CaseSelection('s', 'quick', tuple(words)), 0, f'of{generated}')
     cases = {('1a', 's:p+e'): ['--nodelist=n1'], ('1a', 's:q+f'): [], ('2b', 's:p+e'): ()}
-    command, variables = run(session, monkeypatch, cases, trials={('2b', 's:p+e'): 40})
+    command, variables = run(session, reframe, cases, trials={('2b', 's:p+e'): 40})
     assert command.count('--distribute=all') == session.distributes
     assert json.loads(Path(variables[settings.CASES.name]).read_text()) == {
         'generated': generated, 'cases': {'1a': {'s:p+e': ['--nodelist=n1'], 's:q+f': []}, '2b': {'s:p+e': []}},
@@ -161,20 +159,21 @@ def test_the_cases_that_run_again(words, generated, tmp_path, monkeypatch):
     }  # fmt: skip
 
 
-def test_a_session_that_got_a_signal_starts_no_further_reframe(session, monkeypatch):
-    ended = Ended(why='told', told_to_end=True, by_signal=signal.SIGTERM)
-    monkeypatch.setattr(Process, 'wait', lambda _: ended)
-    assert session.run(0) is ended and session.ended_by == signal.SIGTERM
-    monkeypatch.setattr(Process, 'wait', lambda _: pytest.fail('a further run began'))
-    assert session.run(0, {}, '-retry').told_to_end and not session.run_again({}, {}, 0, '-look1')
+def test_a_session_that_got_a_signal_starts_no_further_reframe(session, reframe):
+    reframe.ends('sleep 0.3; kill -TERM $PPID; exec sleep 60')
+    assert session.run(time.monotonic() + 60).told_to_end and session.ended_by == signal.SIGTERM
+    assert session.run(time.monotonic() + 60, {}, '-retry').told_to_end and len(reframe.runs) == 1
+    assert not session.run_again({}, {}, time.monotonic() + 60, '-look1')
 
 
-def test_a_session_is_resumed_only_for_the_same_selection(session):
-    same = CaseSelection('s', 'quick', WORDS, ('node_sweep',))
-    assert session.can_resume(same)
+def test_a_session_is_resumed_for_the_same_selection_within_20_hours_and_not_before_it_began(session):
+    same, began = CaseSelection('s', 'quick', WORDS, ('node_sweep',)), time.time()
     assert not session.can_resume(CaseSelection('s', 'nightly', WORDS))
-    session.started -= module.RESUMABLE + 1
-    assert not session.can_resume(same)
+    for later, can in ((0, True), (-60, False), (71940, True), (72000, False)):
+        session.started = began - later
+        assert session.can_resume(same) == can
+    session.started, session.recorded = began, session.recorded | {'more': 'x'}
+    assert session.can_resume(same)
 
 
 def test_what_ran_again_is_a_run_of_its_own_beside_the_first():
@@ -209,8 +208,11 @@ def test_a_reframe_that_does_not_end_is_ended(session, monkeypatch):
     """Neither on an interrupt nor when told: a grandchild that ignores both goes, too."""
     monkeypatch.setenv(settings.GRACE.name, '1')
     stubborn = 'trap "" INT TERM; (while :; do sleep 0.1; done) & echo started; while :; do sleep 0.1; done'
-    process = Process(['bash', '-c', stubborn], session.log, Path(session.results), time.monotonic() + 0.5, {})
-    assert process.wait() == Ended(-9, 'the time budget is used up', True)
+    progress = Progress(Seconds(), waits=lambda: 'Priority of 7')
+    deadline = time.monotonic() + 0.5
+    process = Process(['bash', '-c', stubborn], session.log, Path(session.results), deadline, {}, progress)
+    why = 'the time budget is used up; jobs waited in the queue: Priority of 7'
+    assert process.wait() == Ended(-9, why, True)
     assert end_processes(Path(session.results)) == 0, 'something was left running'
 
 
@@ -267,35 +269,28 @@ def test_status_knows_a_session_that_is_not_stored_yet(session):
 
 
 @pytest.fixture
-def reframe(monkeypatch):
-    """What ReFrame prints, its calls, and the file of budgets that its checks write."""
-    found = SimpleNamespace(out='', err='', called=[], budgets='')
+def listing(reframe, monkeypatch):
+    """A ReFrame that is asked what there is."""
 
-    def run(words, *, env=None, **options):
-        found.called.append((words, env))
-        if env and found.budgets:
-            Path(env[settings.BUDGETS.name]).write_text(found.budgets)
-        return subprocess.CompletedProcess(words, 1, found.out, found.err)
+    def says(out: str, err: str = '', budgets: str = ''):
+        for name, text in {'listed': out, 'checks': out, 'warnings': err, 'budgets': budgets}.items():
+            (reframe.folder / name).write_text(text)
 
     monkeypatch.setattr(CaseSelection, '_checks', ([Path('checks/a.py')], ['b.py: is not valid Python']))
-    monkeypatch.setattr(module.subprocess, 'run', run)
-    return found
+    return says
 
 
-def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(reframe):
-    reframe.out = (
+def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(listing, reframe):
+    listing(
         '- STREAM %x=1 /1a2b @s:p+e\n    ^build ~s:p+e /ffff @s:p+e\n'
-        '\x1b[31m  ^ Needed /3c @s:q+e\x1b[0m\n- no hash @s:p\n'
-        'Concretized 2 test case(s)\n'
-    )
-    reframe.err, reframe.budgets = 'WARNING: skipping test file c.py: no module\n', '1a2b 57 checks/a.py\n'
+        '\x1b[31m  ^ Needed /3c @s:q+e\x1b[0m\n- no hash @s:p\nConcretized 2 test case(s)\n',
+        'WARNING: skipping test file c.py: no module\n', '1a2b 57 checks/a.py\n',
+    )  # fmt: skip
     selection = CaseSelection('s', 'quick', WORDS)
-    cases, problems = selection.list_cases({'A': 'b'})
+    cases, problems = selection.list_cases()
     assert cases == {('1a2b', 's:p+e'): 'STREAM %x=1', ('3c', 's:q+e'): 'Needed'}
     assert problems == ['b.py: is not valid Python', 'ReFrame: skipping test file c.py: no module']
-    ((words, environment),) = reframe.called
-    assert words[-1] == '-lC' and '-cchecks/a.py' in words and environment['A'] == 'b'
-    assert selection.budgets == {'1a2b': 60.0}
+    assert '-cchecks/a.py' in (reframe.folder / 'listing').read_text() and selection.budgets == {'1a2b': 60.0}
 
 
 @each_row(
@@ -306,13 +301,13 @@ def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(reframe):
         ('', '\x1b[31mERROR\x1b[0m: red\n', ': ERROR: red'),
     ],
 )  # fmt: skip
-def test_a_reframe_that_cannot_list_is_quoted(out, err, said, reframe):
-    reframe.out, reframe.err = out, err
+def test_a_reframe_that_cannot_list_is_quoted(out, err, said, listing):
+    listing(out, err)
     with pytest.raises(InputError, match=f'{said}$'):
         CaseSelection('s', 'quick').list_cases()
 
 
-def test_why_checks_cannot_run_is_told_by_feature_or_mode(reframe):
+def test_why_checks_cannot_run_is_told_by_feature_or_mode(listing, reframe):
     checks = [
         {'name': 'HPL %x=1', 'features': ['hpl', 'cpu'], 'tags': ['quick', 'nightly']},
         {'name': 'HPL %x=2', 'features': ['hpl'], 'tags': ['quick']},
@@ -321,13 +316,13 @@ def test_why_checks_cannot_run_is_told_by_feature_or_mode(reframe):
         {'name': 'STREAM', 'features': ['cpu'], 'tags': ['quick']},
         {'name': 'Own', 'valid_prog_environs': ['system'], 'tags': ['quick']},
     ]  # fmt: skip
-    reframe.out = f'a banner\n{json.dumps(checks, indent=2)}'.replace('[\n  {', '[\n{')
+    listing(f'a banner\n{json.dumps(checks, indent=2)}'.replace('[\n  {', '[\n{'))
     found = CaseSelection('s', 'quick', WORDS).lacking({'cpu'})
     assert list(found.values()) == [['OSU'], ['GEMM'], ['GEMM', 'HPL']]
     assert [lack.feature for lack in found] == ['', 'gemm', 'hpl']
     assert 'acceptance, nightly' in next(iter(found)).what
-    assert not [word for word in reframe.called[0][0] if word.startswith('--mode')]
-    reframe.out = 'no list'
+    assert '--mode' not in (reframe.folder / 'listing').read_text()
+    listing('no list')
     assert CaseSelection('s', 'quick').lacking(()) == {}
 
 
@@ -336,7 +331,9 @@ def test_a_selection_that_makes_a_case_for_each_node(words, distributes):
     assert CaseSelection('s', 'quick', words).distributes == distributes
 
 
-def test_checks_of_nodes_run_first_then_short_ones_and_files_without_checks_are_left_out(monkeypatch, tmp_path):
+def test_checks_of_nodes_run_first_then_short_ones_and_files_without_checks_are_left_out(
+    monkeypatch, tmp_path, reframe
+):
     for name, text in {
         'a/gpu': '@rfm.simple_test\nclass A: pass', 'node/z': '@simple_test\nclass Z: pass', 'core/base': 'x = 1',
         'b/short': '@rfm.simple_test\nclass B: pass', 'b/wrong': 'x = 1\ny =\n', 'c/own': '    # @rfm.simple_test\n',
@@ -346,7 +343,8 @@ def test_checks_of_nodes_run_first_then_short_ones_and_files_without_checks_are_
         path.write_text(text)
     monkeypatch.setattr(module, 'ROOT', tmp_path)
     selection = CaseSelection('s', 'quick')
-    _, (problem,) = selection._checks
+    reframe.lists()
+    _, (problem,) = selection.list_cases()
 
     def order():
         return [Path(word[2:]).stem for word in selection.command if word.startswith('-c')]
@@ -360,31 +358,16 @@ def test_checks_of_nodes_run_first_then_short_ones_and_files_without_checks_are_
 # What a session keeps
 
 
-def test_a_session_is_resumed_within_20_hours_and_not_before_it_began(session, monkeypatch):
-    same = CaseSelection('s', 'quick', WORDS, ('node_sweep',))
-    for later, can in ((0, True), (-1, False), (71999, True), (72000, False)):
-        monkeypatch.setattr(module.time, 'time', lambda seconds=later: session.started + seconds)
-        assert session.can_resume(same) == can
-    monkeypatch.undo()
-    session.recorded = session.recorded | {'more': 'x'}
-    assert session.can_resume(same)
-
-
-def test_the_options_and_files_of_a_part_that_runs_more_than_once(session, monkeypatch):
-    command, variables = run(session, monkeypatch, times=3)
-    assert '--reruns=2' in command and settings.CASES.name not in variables
-    nodes = {settings.NODE_SWEEP.name: 'nodes'}
-    command, variables = run(session, monkeypatch, {('1a', 's:p+e'): ()}, times=1, variables=nodes)
-    assert not [word for word in command if word.startswith('--reruns')] and nodes.items() <= variables.items()
-    assert json.loads(Path(variables[settings.CASES.name]).read_text())['trials'] == {}
-
-
-@each_row('why, said, printed', [('', 'cancelled 2', False), ('no time', 'cancelled 2', True), ('no time', '', False)])
-def test_jobs_of_a_run_that_was_ended_are_cancelled(why, said, printed, session, monkeypatch, capsys):
-    monkeypatch.setattr(Process, 'wait', lambda _: Ended(why=why))
-    monkeypatch.setattr(module, 'cancel_jobs_below', lambda folder: said)
-    session.run(0)
-    assert ('plumbline: cancelled 2' in capsys.readouterr().out) == printed
+def test_jobs_of_a_run_that_was_ended_are_cancelled(session, reframe, capsys):
+    slurm = Slurm(reframe.folder)
+    slurm.says('squeue', f'7|{session.stage()}/a\n', '')
+    slurm.runs('scancel', '')
+    session.run(time.monotonic() + 60, {})
+    assert slurm.of('scancel') == []
+    reframe.ends('kill -SEGV $$')
+    slurm.says('squeue', f'7|{session.stage()}/a\n', '')
+    session.run(time.monotonic() + 60, {})
+    assert 'plumbline: cancelled 1 jobs' in capsys.readouterr().out and slurm.of('scancel') == [['7']]
 
 
 def test_what_cases_took_is_kept_where_they_measured(session, tmp_path):
@@ -396,23 +379,19 @@ def test_what_cases_took_is_kept_where_they_measured(session, tmp_path):
     assert Seconds.read(tmp_path).took == {'hash-a s:p+e': 5.0, 'hash-c s:p+e': 7.0}
 
 
-@each_row('written, further, ran', [(False, [], False), (True, [], True), (True, [case('a')], True)])
-def test_a_part_counts_as_run_if_it_left_a_report(written, further, ran, session, monkeypatch):
-    def end(_, *given, **more):
-        assert given == (7.0, wanted, '-retry') and more == {'times': 2, 'trials': None}
-        if written:
-            session.part('-retry').parent.mkdir(parents=True, exist_ok=True)
-            session.part('-retry').write_text(json.dumps({'runs': [{'testcases': further}]}))
-
-    wanted = {('hash-a', 's:p+e'): ()}
-    monkeypatch.setattr(PlannedSession, 'run', end)
-    content = {'runs': [{'testcases': [case('a', 'fail')]}]}
-    assert session.run_again(content, wanted, 7.0, '-retry', 2, purpose='look') == ran
-    assert len(content['runs']) == 1 + len(further) and session.report.exists() == ran
+@each_row('further, ran', [(None, False), ([], True), ([case('a')], True)])
+def test_a_part_counts_as_run_if_it_left_a_report(further, ran, session, reframe):
+    session.part('-retry').unlink(missing_ok=True)
+    session.report.unlink(missing_ok=True)
+    (reframe.folder / 'report').unlink(missing_ok=True)
+    if further is not None:
+        reframe.reports(*further)
+    content, wanted = {'runs': [{'testcases': [case('a', 'fail')]}]}, {('hash-a', 's:p+e'): ()}
+    assert session.run_again(content, wanted, time.monotonic() + 60, '-retry', 2, purpose='look') == ran
+    assert len(content['runs']) == 1 + bool(further) and session.report.exists() == ran
     if further:
         (added,) = content['runs'][1]['testcases']
         assert (added['run_index'], added['plumbline_purpose']) == (1, 'look')
-    session.report.unlink(missing_ok=True)
 
 
 @each_row(
@@ -496,69 +475,6 @@ def test_how_a_process_ended(command, code, why, session):
 ])  # fmt: skip
 def test_lines_of_reframe_that_make_a_session_incomplete(lines, found):
     assert len(of_process.troubles(lines)) == found
-
-
-class Running:
-    """A process that runs, and what is sent to it."""
-
-    def __init__(self):
-        self.sent, self.code = [], None
-
-    def poll(self):
-        return self.code
-
-    def send_signal(self, number):
-        self.sent.append(number)
-
-
-@pytest.fixture
-def running(session, monkeypatch):
-    """A process that runs, with what is sent to it later as (seconds, signal)."""
-    found = Process(['true'], session.log, Path(session.results), 0.0, {})
-    found._process, found.later, found.swept = Running(), [], []
-    monkeypatch.setenv(settings.GRACE.name, '40')
-    monkeypatch.setattr(of_process, '_later', lambda seconds, call, number: found.later.append((seconds, number)))
-    monkeypatch.setattr(of_process, 'end_processes', found.swept.append)
-    return found
-
-
-@each_row('waiting, by_signal, why', [
-    ('', False, 'no time'), ('Priority of 7', False, 'no time; jobs waited in the queue: Priority of 7'),
-    ('Priority of 7', True, 'no time'),
-])  # fmt: skip
-def test_a_process_is_asked_to_end_then_told_then_killed(waiting, by_signal, why, running):
-    running._process.sent.clear(), running.later.clear()
-    running._ended = Ended()
-    running.progress.waits = lambda: waiting
-    running.end('no time', by_signal)
-    assert running._ended == Ended(0, why, True, by_signal)
-    assert running._process.sent == [signal.SIGINT]
-    assert running.later == [(20, signal.SIGTERM), (40, signal.SIGKILL)]
-    running.end('again', by_signal)
-    assert running._ended.why == why and len(running._process.sent) == 1
-
-
-def test_a_process_that_has_ended_is_not_told(running):
-    running._process.code = 0
-    running.end('no time')
-    running._send(signal.SIGKILL)
-    running._process = None
-    running.end('no time')
-    running._send(signal.SIGKILL)
-    assert not running._ended.why and running.later == running.swept == []
-
-
-def test_a_second_interrupt_kills_and_other_signals_are_named(running, capsys):
-    running._told(signal.SIGINT, None)
-    assert running._ended.by_signal and running._process.sent == [signal.SIGINT] and running.swept == []
-    assert 'interrupted' in capsys.readouterr().out
-    running._told(signal.SIGINT, None)
-    assert running._process.sent == [signal.SIGINT, signal.SIGKILL] and len(running.swept) == 1
-    running._send(signal.SIGTERM)
-    assert running._process.sent[-1] == signal.SIGTERM and len(running.swept) == 1
-    running._ended = Ended()
-    running._told(signal.SIGHUP, None)
-    assert 'SIGHUP' in running._ended.why and running._ended.by_signal and running._ended.told_to_end
 
 
 def test_ctrl_c_at_the_terminal_reaches_a_process_through_us_alone(session):

@@ -5,7 +5,6 @@ import importlib
 import io
 import subprocess
 import sys
-from types import SimpleNamespace as stub
 
 import pytest
 from rows import each_row
@@ -122,143 +121,37 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_the_input(work, monkeypa
         work.run('compare')
 
 
-# What a command asks of the code below it
-
-
-def checked(*mistakes, notes=(), nodes=('n1: 2 CPUs',)):
-    return stub(mistakes=list(mistakes), notes=list(notes), nodes=list(nodes))
-
-
-@each_row(('words', 'asked', 'found', 'code', 'following'), [
-    (['--check'], (None, True, False, False), [checked()], 0, ''),
-    (['demo', '--check'], ('demo', True, False, False), [checked()], 0, 'plumbline sites demo --cases'),
-    (['demo', '--cases'], ('demo', True, True, False), [checked()], 0, 'ci/nightly --site demo'),
-    (['demo', '--jobs'], ('demo', False, False, True), [checked()], 0, 'ci/nightly --site demo'),
-    (['known', '--jobs'], ('known', False, False, True), [checked()], 0, ''),
-    (['demo', '--check'], ('demo', True, False, False), [checked(), checked('wrong')], 2, ''),
-    (['demo', '--jobs'], ('demo', False, False, True), [checked('wrong')], 2, ''),
-])  # fmt: skip
-def test_sites_says_what_is_next_unless_something_is_wrong(monkeypatch, words, asked, found, code, following):
-    calls = []
-
-    def check(site, references, files, cases, jobs):
-        calls.append((site, files, cases, jobs))
-        return found
-
-    monkeypatch.setattr('postprocess.site_check.check', check)
-    monkeypatch.setattr('postprocess.views.sites.outcome', lambda given: 'done')
-    monkeypatch.setattr('postprocess.results.store.Store', lambda results: stub(sites=lambda: ['known']))
-    answer = CliRunner().invoke(app, ['sites', *words])
-    assert (answer.exit_code, calls) == (code, [asked])
-    assert answer.stdout.endswith(f'done; next: {following}\n' if following else 'done\n')
-    assert ('n1: 2 CPUs' in answer.stdout) == (asked[0] is not None)
-    assert ('wrong' in answer.stderr) == (code == 2)
-
-
-def test_sites_shows_all_or_the_details_of_one(monkeypatch):
-    shown = []
-    for name in ('overview', 'details'):
-        monkeypatch.setattr(f'postprocess.views.sites.{name}', lambda *given, name=name: (name, given))
-    monkeypatch.setattr('postprocess.cli.sites.show', lambda view, *how: shown.append((view, how)))
-    CliRunner().invoke(app, ['sites'])
-    CliRunner().invoke(app, ['sites', 'demo', '--format', 'json'])
-    assert shown == [(('overview', (None,)), ('table', 80)), (('details', ('demo', None)), ('json',))]
+def test_job_scripts_are_those_of_a_named_site():
     answer = CliRunner().invoke(app, ['sites', '--jobs'])
-    assert answer.exit_code == 2 and '--jobs' in answer.stderr and len(shown) == 2
+    assert answer.exit_code == 2 and '--jobs' in answer.stderr
 
 
-@each_row(('words', 'runs_jobs', 'of_node', 'written'), [
-    ([], False, False, False), (['--name', 'demo'], True, False, True),
-    (['--name', 'demo', '--no-jobs'], False, False, True),
-    (['--output', 'FILE'], False, False, True), (['--node', 'FILE'], False, True, False),
-])  # fmt: skip
-def test_a_probe_runs_jobs_for_a_named_site_alone(monkeypatch, tmp_path, words, runs_jobs, of_node, written):
-    path, asked = tmp_path / 'site.yaml', []
+def test_a_gate_writes_the_verdicts_where_github_shows_them_or_says_why_not(work, tmp_path):
+    """The command brings a run report; those of a real ReFrame are in tests/end_to_end/test_gate.py."""
+    path, summary = work.write(report(case(metrics={'triad': metric([1.0])}))), tmp_path / 'summary.md'
 
-    def text(tell, looked_at):
-        asked.append((tell is not None, looked_at == 'looked at'))
-        return 'descr: x\n'
+    def gate(summary, *words):
+        command = [
+            'gate',
+            '--results',
+            str(work.results),
+            '--references',
+            str(work.sites),
+            *words,
+            '--',
+            'sh',
+            '-c',
+            f'cp {path} $RFM_REPORT_FILE',
+        ]
+        return CliRunner().invoke(app, command, env={'GITHUB_STEP_SUMMARY': str(summary)})
 
-    monkeypatch.setattr(
-        'plumbline.site.probe.destination', lambda name, output, force: path if name or output else None
-    )
-    monkeypatch.setattr('plumbline.site.probe.of_file', lambda node, folder: 'looked at')
-    monkeypatch.setattr('plumbline.site.probe.site_yaml', text)
-    path.unlink(missing_ok=True)
-    answer = CliRunner().invoke(app, ['probe', *(str(path) if word == 'FILE' else word for word in words)])
-    assert answer.exit_code == 0 and asked == [(runs_jobs, of_node)] and path.exists() == written
-    if written:
-        assert path.read_text() == 'descr: x\n'
-        assert f'sites {"demo" if "demo" in words else "SITE"} --check' in answer.stdout
-    else:
-        assert answer.stdout == 'descr: x\n'
-
-
-@each_row(('words', 'called', 'store'), [
-    (['doe'], ('paper_tables', 'doe', [], 'latest'), True),
-    (['doe', '--published'], ('paper_tables', 'doe', [], 'latest'), False),
-    (['efficiency'], ('efficiency', [], 'latest'), True),
-    (['efficiency', '--published'], ('efficiency', [], 'latest'), True),
-    (['efficiency', '--session', 'abc'], ('efficiency', [], 'abc'), True),
-])  # fmt: skip
-def test_tables_of_a_paper_or_of_the_efficiency_of_a_session(monkeypatch, words, called, store):
-    calls = []
-
-    def paper_tables(style, sites, given, session, root):
-        calls.append(('paper_tables', style, sites, session, given))
-        return []
-
-    def efficiency(sites, given, session):
-        calls.append(('efficiency', sites, session, given))
-        return []
-
-    monkeypatch.setattr('postprocess.papers.tables.paper_tables', paper_tables)
-    monkeypatch.setattr('postprocess.papers.efficiency.efficiency', efficiency)
-    monkeypatch.setattr('postprocess.results.store.Store', lambda results: 'the store')
-    answer = CliRunner().invoke(app, ['tables', *words])
-    assert answer.exit_code == 0 and calls == [(*called, 'the store' if store else None)]
-
-
-def test_a_gate_runs_what_is_in_doubt_again_until_nothing_is_or_as_often_as_allowed(monkeypatch, tmp_path):
-    def gate(*words, doubts=9, faults=(), code=0):
-        ran = []
-
-        def ran_again(store, session, report, references, number):
-            if number <= doubts:
-                ran.append(number)
-            return number <= doubts
-
-        found = stub(comparison=None, faults=[*faults], exit_code=code)
-        patches = {
-            'postprocess.readers.reruns.run': lambda command, report: report.write_text('') or 0,
-            'postprocess.readers.run_reports.read_report': lambda report: stub(session=stub(session='s1'), cases=[]),
-            'postprocess.cli.gate._stored': lambda store, report, name, problems: name,
-            'postprocess.cli.gate._ran_again': ran_again,
-            'postprocess.results.store.Store': lambda results: None,
-            'postprocess.history.digest.judge': lambda store, name, site, references: found,
-            'postprocess.report.page.write_page': lambda path, *given: path.write_text('page'),
-            'postprocess.views.verdicts.summary': lambda *given, verdict_last: f'verdict last: {verdict_last}',
-            'postprocess.views.verdicts.published': lambda *given: 'published',
-            'postprocess.report.junit.to_junit': lambda *given: b'<x/>',
-        }
-        for name, stand_in in patches.items():
-            monkeypatch.setattr(name, stand_in)
-        answer = CliRunner().invoke(app, ['gate', '--results', str(tmp_path), *words, '--', 'reframe', '-r'])
-        return answer, ran
-
-    answer, ran = gate()
-    assert (answer.exit_code, ran) == (0, []) and 'verdict last: True' in answer.stdout
-    assert (tmp_path / 'reports/s1.json').read_text() == '' and (tmp_path / 'report.html').exists()
-    assert gate('--rerun', '3')[1] == [1, 2, 3] and gate('--rerun', '3', doubts=1)[1] == [1]
-    assert gate('--rerun', '15')[1] == list(range(1, 10)) and gate('--rerun', '16')[0].exit_code == 2
-    assert gate(code=1)[0].exit_code == 1 and gate(faults=['no file'], code=1)[0].exit_code == 2
-    summary = tmp_path / 'summary.md'
-    monkeypatch.setenv('GITHUB_STEP_SUMMARY', str(summary))
-    assert gate('--junit', str(tmp_path / 'x.xml'))[0].exit_code == 0
-    assert summary.read_text() == 'published\n' and (tmp_path / 'x.xml').read_bytes() == b'<x/>'
-    monkeypatch.setenv('GITHUB_STEP_SUMMARY', str(tmp_path / 'none/x'))
-    answer, _ = gate()
+    answer = gate(summary)
+    assert answer.exit_code == 0, answer.stderr
+    assert (work.results / 'report.html').exists()
+    assert answer.stdout.splitlines()[-1].endswith('1 no reference') and 'no reference' in summary.read_text()
+    answer = gate(tmp_path / 'none/x')
     assert answer.exit_code == 2 and 'GITHUB_STEP_SUMMARY' in answer.stderr
+    assert gate(summary, '--rerun', '16').exit_code == 2
 
 
 def test_errors_are_written_line_by_line_and_output_is_not():
@@ -267,26 +160,3 @@ def test_errors_are_written_line_by_line_and_output_is_not():
     out, err = module._stream(1, given), module._stream(2, given)
     assert (out.line_buffering, err.line_buffering) == (False, True)
     assert (out.errors, out.encoding, module._stream(1, None).name) == ('backslashreplace', 'ascii', '/dev/null')
-
-
-def test_the_first_steps_of_a_site_are_done_once_there_are_a_description_a_session_and_a_baseline(
-    monkeypatch, tmp_path
-):
-    from postprocess.cli import begin
-    from postprocess.verdicts import baseline_files
-
-    monkeypatch.setattr('plumbline.paths.results_directory', lambda: tmp_path)
-    rows = []
-    monkeypatch.setattr(baseline_files, 'read_baseline', lambda site: rows)
-
-    def done():
-        return [done() for _, _, done in begin._steps('polaris')]
-
-    assert done() == [True, False, False, False, False], 'the check of the files is never skipped'
-    rows.append('a row')
-    assert done() == [True, False, False, True, True]
-    assert [command for _, command, _ in begin._steps('polaris')] == [
-        'plumbline probe --name polaris', 'plumbline sites polaris --cases --jobs',
-        'ci/nightly --site polaris --mode quick', 'plumbline record propose --site polaris',
-        'plumbline record accept --site polaris',
-    ]  # fmt: skip

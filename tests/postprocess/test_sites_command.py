@@ -3,12 +3,12 @@
 
 import json
 import re
-from argparse import Namespace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from run_reports import reference
+from run_reports import case as measured_case
+from run_reports import metric, reference, report
 from scratch import ROOT
 from typer.testing import CliRunner
 
@@ -383,33 +383,26 @@ def test_patterns_are_known(work):
     assert [row.is_pattern for row in load_references('cluster', work.sites).rows] == [False, True]
 
 
-STEPS = [('look', 'true', bool), ('probe', 'sys', lambda: True), ('check', 'plumbline/__main__', bool)]
+def test_init_leaves_out_the_steps_that_were_taken_and_goes_on_where_a_person_stopped(work, monkeypatch):
+    """The files are checked each time."""
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    monkeypatch.setenv('PLUMBLINE_RESULTS', str(work.results))
+    monkeypatch.setenv('PYTHONPATH', str(ROOT))
 
+    def init(typed, site='cluster', *words):
+        return CliRunner().invoke(app, ['init', '--site', site, *words], input=typed)
 
-def test_init_goes_on_where_a_step_failed_or_a_person_stopped(monkeypatch):
-    from postprocess.cli import begin
-
-    ran, codes = [], {'true': 0, 'plumbline.__main__': 2}
-    monkeypatch.setattr(begin, '_steps', lambda site: iter(STEPS))
-    monkeypatch.setattr(
-        begin.subprocess, 'run', lambda command, **_: ran.append(command[2]) or Namespace(returncode=codes[command[2]])
-    )
-
-    def init(typed, *words):
-        ran.clear()
-        return CliRunner().invoke(app, ['init', *words], input=typed)
-
-    stopped = init('y\nn\n', '--site', 'x')
-    assert (stopped.exit_code, ran) == (0, ['true']) and stopped.output.endswith(
-        '`plumbline init --site x` goes on from here\n'
-    )
-    assert '2 of 3: probe: done before' in stopped.output
-    failed = init('', '--site', 'x', '--yes')
-    assert (failed.exit_code, ran) == (2, ['true', 'plumbline.__main__'])
-    assert '`plumbline/__main__` ended with exit code 2' in failed.stderr and 'init --site x' in failed.stderr
-    codes['plumbline.__main__'] = 0
-    assert 'every night: ci/nightly --site x' in init('', '--site', 'x', '--yes').output
-    assert init('').exit_code == 2 and '--site NAME' in init('').stderr
+    stopped = init('n\n')
+    assert stopped.exit_code == 0 and '1 of 5: describe it' in stopped.output and 'done before' in stopped.output
+    assert stopped.output.endswith('`plumbline init --site cluster` goes on from here\n')
+    work.reference(reference(unit='parsec'))
+    failed = init('y\n')
+    assert failed.exit_code == 2 and '`plumbline sites cluster --cases --jobs` ended with exit code 2' in failed.stderr
+    work.reference()
+    work.ingest(report(measured_case(metrics={'triad': metric([1.0])})))
+    measured = init('y\nn\n').output
+    assert '3 of 5: measure for the first time: done before' in measured and '4 of 5' in measured
+    assert CliRunner().invoke(app, ['init']).exit_code == 2
 
 
 @pytest.mark.parametrize('site', ['frontier', 'marenostrum5', 'superdome-flex', 'daint'])

@@ -67,15 +67,6 @@ def test_a_sign_of_life_names_what_runs(capsys):
     assert not progress._clock.is_alive()
 
 
-def test_what_is_left_is_scaled_by_how_late_the_cases_before_were(capsys):
-    progress = Progress(Seconds(budgets={'aa': 120.0, 'bb': 90.0}))
-    for line in (RUN.format('A', 'aa'), RUN.format('B', 'bb')):
-        progress.follow(line)
-    progress._waiting[A] = 'A', time.monotonic() - 240
-    progress.follow(OK.format(1, 2, 'A', 'aa'))
-    assert 'in 4 min, expected 2 min; about 3 min left' in capsys.readouterr().out
-
-
 def test_a_case_that_is_late_is_told_as_late(capsys):
     with Progress(Seconds(budgets={'aa': 100.0}), heartbeat=0.02) as progress:
         progress.follow(RUN.format('A', 'aa'))

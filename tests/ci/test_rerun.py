@@ -37,6 +37,7 @@ class Jobs:
         self.left, self.asked = list(left), []
 
     def run_again(self, content, wanted, deadline, part, trials):
+        self.wanted = wanted
         self.asked.append((part, *trials.values()))
         if self.left:
             content['runs'].append({'testcases': [case(self.left.pop(0), *trials.values())]})
@@ -63,6 +64,7 @@ def test_trials_that_no_job_ran_are_a_problem_of_the_session():
     for jobs, deadline in ((Jobs(0), time.monotonic() - 1), (Jobs(), time.monotonic() + 60)):
         (problem,) = complete(jobs, session_of(case(4, 5)), SITE, deadline)
         assert 'HPL: 4 of 5 trials' in problem
+    assert jobs.asked == [('-part2', 4)], 'a job that ran nothing is the last one'
 
 
 # Cases in doubt
@@ -129,9 +131,7 @@ def test_a_look_at_a_node_runs_only_where_the_node_is_free_and_can_be_asked_for(
     assert session.rerun() == [] and session.stored == 0
 
 
-def test_where_no_other_node_is_free_a_case_runs_anywhere_and_a_distributed_one_on_its_own(monkeypatch):
-    assert Doubts(monkeypatch, [again(1)], free=('n1',)).rerun()[0][3] == [[]]
-    assert Doubts(monkeypatch, [again(1)], free=('n1', 'n2')).rerun()[0][3] == [['--exclude=n1']]
+def test_a_case_of_a_distributed_session_stays_on_its_node(monkeypatch):
     assert Doubts(monkeypatch, [again(1)], distributes=True).rerun()[0][3] == [['--nodelist=n1']]
 
 
@@ -265,11 +265,7 @@ def test_a_case_of_another_scheduler_and_one_that_is_not_in_the_session(monkeypa
 @each_row('partitions, options', [(['p'], ['--nodelist=n1,n2']), (['q'], []), ([], [])])
 def test_trials_that_are_left_run_on_the_nodes_of_the_first_job(partitions, options, monkeypatch):
     monkeypatch.setattr(module, 'slurm_partitions', lambda site: [SimpleNamespace(name=name) for name in partitions])
-    first = case() | {'record': {'job': {'nodes': ['n1', 'n2']}}}
-    assert module._on_their_nodes([first], SITE) == {('hash', 's:p+e'): options}
-
-
-def test_a_job_that_ran_nothing_is_the_last_one(capsys):
-    jobs = Jobs()
-    (problem,) = complete(jobs, session_of(case(4, 5)), SITE, time.monotonic() + 60)
-    assert jobs.asked == [('-part2', 4)] and 'job 2' in capsys.readouterr().out and 'HPL' in problem
+    first, jobs = case(4, 5), Jobs(0)
+    first['record']['job'] = {'nodes': ['n1', 'n2']}
+    complete(jobs, session_of(first), SITE, time.monotonic() + 60)
+    assert jobs.wanted == {('hash', 's:p+e'): options}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A results directory that others may write: nothing is written through their links, and it is refused if all may."""
 
+import argparse
 import fcntl
 import os
 import shutil
 import stat
 import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from ci import command
 from ci.process import Process
+from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import open_own, write_text
 from postprocess.cli import app
@@ -29,10 +30,23 @@ def results(tmp_path):
     assert (tmp_path / 'precious').read_text() == 'mine\n'
 
 
-def test_the_lock_is_not_opened_through_a_link(results):
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command of ci with a results directory; return its exit code and error."""
+
+    def run(results: Path, work=lambda site, results: 0) -> tuple[int, str]:
+        monkeypatch.setenv(settings.RESULTS.name, '')  # which a command changes
+        monkeypatch.setenv(settings.SITE.name, 'localhost')
+        arguments = argparse.Namespace(results=str(results), sites=None, site=None)
+        return command.run(arguments, work), capsys.readouterr().err
+
+    return run
+
+
+def test_the_lock_is_not_opened_through_a_link(results, run):
     (results / 'nightly.lock').symlink_to(results.parent / 'precious')
-    with pytest.raises(InputError, match=r'nightly\.lock: is a symbolic link'), command._lock(results):
-        pass
+    code, said = run(results)
+    assert code == 2 and 'nightly.lock: is a symbolic link' in said
 
 
 def test_the_log_of_a_run_is_not_opened_through_a_link(results):
@@ -54,14 +68,6 @@ def test_a_file_of_ours_is_appended_to(results):
     assert (results / 'summary.txt').read_text() == 'a line\na line\n'
 
 
-def test_one_that_all_users_may_write_is_refused_and_one_of_a_group_is_not(results):
-    results.chmod(0o2775)
-    command._writable(results)
-    results.chmod(0o777)
-    with pytest.raises(InputError, match='every user of this machine may write here'):
-        command._writable(results)
-
-
 @each_row(
     'part, mode',
     [
@@ -69,13 +75,13 @@ def test_one_that_all_users_may_write_is_refused_and_one_of_a_group_is_not(resul
         ('evidence/a', 0o777), ('logs', 0o777), ('nightly-stage', 0o777), ('incidents/a', 0o757),
     ],
 )  # fmt: skip
-def test_a_part_that_all_users_may_write_is_refused(part, mode, tmp_path):
-    (tmp_path / part).mkdir(parents=True, exist_ok=True)
-    (tmp_path / part).chmod(mode)
-    with pytest.raises(InputError, match=f'{tmp_path / part}: every user of this machine may write here'):
-        command._writable(tmp_path)
-    (tmp_path / part).chmod(0o2775)
-    command._writable(tmp_path)
+def test_a_part_that_all_users_may_write_is_refused_and_one_of_a_group_is_not(part, mode, results, run):
+    (results / part).mkdir(parents=True, exist_ok=True)
+    (results / part).chmod(mode)
+    code, said = run(results)
+    assert code == 2 and f'{results / part}: every user of this machine may write here' in said
+    (results / part).chmod(0o2775)
+    assert run(results) == (0, '')
 
 
 @each_row('words', ['status', 'compare', 'report', 'incidents', 'ingest x', 'record propose', 'store check'])
@@ -104,7 +110,7 @@ def test_what_is_written_is_open_to_nobody_to_whom_its_folder_is_closed(mode, fi
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='only root can be another user')
 @each_row('path', ['store/sessions/site=a/month=2026-11', 'reports/parts', 'incidents/a', 'perflogs/a.log', 'evidence'])
-def test_what_another_one_of_the_group_left_unwritable_is_refused_before_anything_is_measured(path):
+def test_what_another_one_of_the_group_left_unwritable_is_refused_before_anything_is_measured(path, run):
     results = Path(tempfile.mkdtemp())  # which this user may enter
     try:
         results.chmod(0o2777 | stat.S_ISVTX)
@@ -117,24 +123,23 @@ def test_what_another_one_of_the_group_left_unwritable_is_refused_before_anythin
         os.chown(left, 0, 0)
         left.chmod(0o755)
         os.seteuid(65534)
-        with pytest.raises(InputError, match=f'{path}: cannot be written by this user, and belongs to root: .*g.w'):
-            command._writable(results)
+        code, said = run(results)
+        assert code == 2 and f'{path}: cannot be written by this user, and belongs to root: ' in said and 'g+w' in said
         os.seteuid(0)
         left.chmod(0o1777)  # the others of the group cannot replace what is in it
         os.seteuid(65534)
-        command._writable(results)
+        assert run(results)[0] == 0
     finally:
         os.seteuid(0)
         shutil.rmtree(results)
 
 
 @pytest.mark.parametrize(('mode', 'group'), [(0o2775, 0o070), (0o775, 0), (0o755, 0)])
-def test_results_that_a_group_shares_stay_writable_for_it(results, mode, group):
+def test_results_that_a_group_shares_stay_writable_for_it(results, mode, group, run):
     before = os.umask(0o022)
     try:
         results.chmod(mode)
-        command._writable(results)
-        (results / 'new').mkdir()
+        assert run(results, lambda *_: (results / 'new').mkdir() or 0) == (0, '')
         assert (results / 'new').stat().st_mode & 0o777 == 0o755 | (group & 0o020)
     finally:
         os.umask(before)
@@ -150,11 +155,12 @@ def test_a_command_makes_nothing_that_all_users_may_write(results):
 
 
 @pytest.mark.parametrize('for_ever', [False, True])
-def test_a_lock_that_is_held_for_a_moment_is_asked_for_twice(results, monkeypatch, for_ever):
+def test_a_lock_that_is_held_for_a_moment_is_asked_for_twice(results, run, monkeypatch, for_ever):
     """As `plumbline status` does, to see whether a night runs."""
     with (results / 'nightly.lock').open('w') as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         monkeypatch.setattr(command.time, 'sleep', lambda _: for_ever or fcntl.flock(held, fcntl.LOCK_UN))
-        told = pytest.raises(InputError, match='another nightly run writes to') if for_ever else nullcontext()
-        with told, command._lock(results):
-            assert f'process {os.getpid()} since' in (results / 'nightly.lock').read_text()
+        holder = []
+        code, said = run(results, lambda *_: holder.append((results / 'nightly.lock').read_text()) or 0)
+    assert (code, 'another nightly run writes to' in said) == ((2, True) if for_ever else (0, False))
+    assert for_ever or f'process {os.getpid()} since' in holder[0]

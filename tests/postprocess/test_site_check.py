@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What `plumbline sites` says of the nodes, cases and job scripts of a site, sentence by sentence."""
 
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -81,27 +80,6 @@ def test_a_node_is_told_as_far_as_it_is_stated(of, says):
     assert node_of(of) == says
 
 
-@each_row(('names', 'most', 'says'), [
-    ([], 3, ''),
-    (['n10', 'n9', 'n1'], 3, 'n1; n9; n10'),
-    (['n10', 'n9', 'n1', 'n2'], 3, 'n1; n2; n9 and 1 more'),
-    ([f'n{i}' for i in range(1, 9)], 8, 'n1; n2; n3; n4; n5; n6; n7; n8'),
-    ([f'n{i}' for i in range(1, 13)], 8, 'n1; n2; n3; n4; n5; n6; n7; n8 and 4 more'),
-])  # fmt: skip
-def test_of_many_names_the_first_are_told_and_how_many_there_are_beside_them(names, most, says):
-    assert site_check._some(names, most) == says
-    if most == 8:
-        assert site_check._some(names) == says
-
-
-@each_row(('days', 'told'), [(0, False), (1, False), (3, True)])
-def test_a_row_may_be_recorded_where_it_is_tomorrow_already(days, told):
-    day = (datetime.now(timezone.utc) + timedelta(days=days)).date().isoformat()
-    for at in (day, f'{day}T23:59:59Z'):
-        said = list(site_check._future_dates([('x.csv:2', row(recorded_at=at))]))
-        assert said == ([f'x.csv:2: recorded_at: {at} is in the future'] if told else [])
-
-
 def test_cases_that_fail_alike_are_one_mistake_and_a_place_is_told_once(tmp_path):
     path = tmp_path / 'site.yaml'
     path.write_text('environments:\n- name: system\n  features: [hpcc, unheard-of]\n')
@@ -154,20 +132,6 @@ def test_scripts_without_a_fault_leave_no_mistake(tmp_path):
     found = Checked('demo')
     assert site_check._check_scripts(found, site(partition(scheduler='slurm', nodes=2)), [case(script=path)]) is False
     assert (found.mistakes, found.notes, found.scripts) == ([], [], 1)
-
-
-@each_row(('mean', 'says'), [
-    (500.0, ''), (501.0, 'is above the physical peak in site.yaml, 500 GB/s'),
-    # a thousandth of the peak may be; half of that is 1000 GB/s of 500
-    (0.5, ''), (0.25, 'is 2000 times below the physical peak in site.yaml, 500 GB/s: a slip of the unit?'),
-])  # fmt: skip
-def test_a_reference_lies_between_its_peak_and_a_thousandth_of_it(mean, says):
-    peaked = case()
-    peaked.peaks['triad'] = 500.0
-    said = list(site_check._unmet_rows(site(partition()), [('x.csv:2', row(mean))], [peaked]))
-    assert said == ([f'x.csv:2: mean: {mean:g} GB/s {says}'] if says else [])
-    elsewhere = [('x.csv:2', row(mean, kind='elsewhere'))]
-    assert list(site_check._unmet_rows(site(partition()), elsewhere, [peaked])) == []
 
 
 def test_what_a_partition_lacks_is_told_with_what_it_costs(monkeypatch):

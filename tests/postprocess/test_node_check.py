@@ -3,7 +3,6 @@
 
 import csv
 import json
-import math
 import os
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 from health_stand_in import EDAC, Node
 from run_reports import Workplace
-from scipy.stats import t as student
 from scratch import ROOT
 from typer.testing import CliRunner
 
@@ -21,7 +19,6 @@ from plumbline.node_check import benchmarks, jobs, looks
 from postprocess.cli import app
 from postprocess.node_check import CheckedNode, take_looks
 from postprocess.results import node_checks
-from postprocess.statistics.lowest import lowest
 
 SITE = """\
 descr: a site
@@ -104,34 +101,6 @@ def node(tmp_path, monkeypatch):
     monkeypatch.setattr('postprocess.node_check._PAUSE', 0.0)
     monkeypatch.setattr('time.sleep', lambda seconds: None)
     return OneNode(tmp_path)
-
-
-def test_the_limit_is_the_prediction_limit_of_the_nodes_own_checks():
-    own = [100 * math.exp(0.02), 100 * math.exp(-0.02)] * 25  # s = 0.02 sqrt(50 / 49) = 0.020203 about 100
-    found = lowest(own, [], series=2)
-    assert found.level == pytest.approx(100)
-    # t = 4.236 at 1e-4 / 2 with 49 degrees of freedom: 100 exp(-4.236 x 0.020203 x sqrt(1.02))
-    assert student.isf(5e-5, 49) == pytest.approx(4.236, abs=1e-3)
-    assert found.limit == pytest.approx(91.72, abs=0.1)
-    assert found.notices == pytest.approx(1 - 0.9172 * math.exp(-3.03 * 0.020203), abs=2e-3)
-
-
-def test_a_steady_rate_drains_from_five_percent_on():
-    found = lowest([100.0] * 50, [], series=1)
-    assert (found.level, found.limit) == (pytest.approx(100), pytest.approx(95))
-    assert found.notices == pytest.approx(0.05)
-
-
-def test_a_machine_with_two_levels_is_not_judged():
-    found = lowest([100.0, 70.0] * 25, [], series=1)
-    assert found.limit == 0 and found.notices > 0.2
-
-
-def test_a_new_node_is_compared_with_eight_others():
-    peers = [[99.0, 101.0]] * 4 + [[100.0]] * 4
-    assert lowest([80.0] * 49, peers[:7], series=1) is None
-    assert lowest([80.0] * 49, peers, series=1).level == pytest.approx(100, rel=1e-3)
-    assert lowest([80.0] * 50, peers, series=1).level == pytest.approx(80)  # then with itself
 
 
 def looked(*rates, limits=(95.0,), beside=0.0):

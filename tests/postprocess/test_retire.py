@@ -126,8 +126,9 @@ def test_what_is_retired_comes_back_only_by_sessions_after_that(work, monkeypatc
     monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2026, 11, 24, 0, 0))
     night(work, 3, 'copy', 'triad')
     assert work.compare()['counts'] == {'missing': 1, 'ok': 2}
-    retire(work, 'Old', 'STREAM tri*', '--why', 'a test')
+    retire(work, 'Old', 'STREAM tri*', '--why', ' a; test')
     assert in_force(work) == {'copy'}
+    assert '"retired 2026-11-24: a, test; ' in (work.sites / SITE / 'retired.csv').read_text()
     monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2026, 11, 24, 12, 0))
     assert proposed(work)[0] == {'copy', 'triad'}, 'the session of 10:38 is after midnight'
     monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2026, 11, 25, 0, 0))

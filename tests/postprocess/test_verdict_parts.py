@@ -14,19 +14,18 @@ import pytest
 from rows import each_row
 
 from plumbline.causes import Cause
-from plumbline.errors import InputError
 from plumbline.identity import CaseId, Quantity
 from plumbline.limits import Limits, Tolerance
 from plumbline.paths import ROOT
 from plumbline.problems import Problem
 from plumbline.record import NOTHING, Summary
-from plumbline.references import Reference, read_references
+from plumbline.references import Reference
 from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.statistics.groups import Groups, InCommon
 from postprocess.statistics.levels import Level
 from postprocess.statistics.nodes import Slow
 from postprocess.verdicts import baseline as rows_of_baseline
-from postprocess.verdicts import compare, gather, health, measured, together
+from postprocess.verdicts import compare, gather, measured, together
 from postprocess.verdicts.baseline import Proposal, Replacement, Wanted
 from postprocess.verdicts.candidates import Candidate, Doubt
 from postprocess.verdicts.decide import Facts, Loss, decide
@@ -34,7 +33,6 @@ from postprocess.verdicts.elsewhere import beside
 from postprocess.verdicts.measured import Job, Measured
 from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.proposals import to_baseline
-from postprocess.verdicts.retire import retire
 
 RATE = Quantity('GB/s', 'higher')
 STREAM = CaseId('cpu', 'system', 'STREAM', ())
@@ -195,40 +193,6 @@ def test_of_equal_groups_only_the_widest_is_judged():
     ]  # fmt: skip
     groups, _ = gather.groups_of(rows[: gather._FEWEST - 1], {})
     assert not groups.members
-
-
-# Health
-
-
-def test_provenance_is_of_the_first_node_and_counters_of_each():
-    found = health.facts_by_node(['n1', 'n2'], '{"kernel": "6.1"}', '{"n2": {"health_ecc": "1"}}')
-    assert found == {'n1': {'kernel': '6.1'}, 'n2': {'health_ecc': '1'}}
-    assert health.facts_by_node(['n1', 'n2'], None, None) == {'n1': {}} and health.facts_by_node([], '{}', None) == {}
-
-
-def test_the_highest_load_and_the_lowest_clock_of_several_jobs_count():
-    jobs = [{'load_beside': '0.2', 'clock_in_run': '2600'}, {'load_beside': '0.9', 'clock_in_run': '1900'}, {}]
-    assert health._worst(jobs, 'load_beside') == 0.9 and health._worst(jobs, 'cpu_steal') is None
-    assert health._worst([{'cpu_steal': 'x'}], 'cpu_steal') == 0.0
-    assert health._clocks({'n1': jobs, 'n2': [{'clock_in_run': 'fast'}]}, 'clock_in_run') == {'n1': 1900}
-
-
-@each_row(('own', 'others', 'said'), [
-    ('0.51', [], True), ('0.5', [], False), ('0.9', ['0.3', '0.5', '0.1'], True), ('0.8', ['0.3', '0.5', '0.1'], False),
-])  # fmt: skip
-def test_load_counts_beyond_that_of_other_nodes(own, others, said):
-    elsewhere = [[{'load_beside': value}] for value in others]
-    assert bool(health._disturbed([{'load_beside': own}], elsewhere)) is said
-
-
-@each_row(('clock', 'others', 'words'), [
-    ('1900', ['2600', '2500', '2700'], '1.9 GHz against 2.6'), ('2469', ['2600'], '2.47 GHz against 2.6'),
-    ('2470', ['2600'], None), ('1900', [], None),
-])  # fmt: skip
-def test_a_clock_below_95_percent_of_the_others_is_told(clock, others, words):
-    cases = [case(1, nodes=('n0',), provenance=json.dumps({'clock_in_run': clock}))]
-    cases += [case(i, nodes=(f'n{i}',), provenance=json.dumps({'clock_in_run': of})) for i, of in enumerate(others, 1)]
-    assert health.Health(cases).of([cases[0].id], ['n0']) == ({'n0': words} if words else {})
 
 
 # What went wrong in a session
@@ -508,13 +472,6 @@ def test_further_jobs_are_asked_for_by_case():
     assert found[1].why.startswith('n2') and not found[0].why.startswith('n')
 
 
-def test_doubts_that_no_budget_was_left_for_are_told_with_the_largest_loss():
-    assert together._left_out(SimpleNamespace(left_out={}), 0.08) == ''
-    said = together._left_out(SimpleNamespace(left_out={1: 0.01, 2: 0.1}), 0.08)
-    assert '8 %' in said and '2 cases' in said and '9.5 %' in said
-    assert 0 <= together._draw('a') < 1 and together._draw('a') != together._draw('b')
-
-
 def test_what_a_check_no_longer_judges_is_missing():
     recorded, other = reference(facts={'sessions': 'night001'}), reference()
     for judged, row, status in ((False, recorded, 'missing'), (True, recorded, 'measured'), (False, other, 'measured')):
@@ -546,49 +503,6 @@ def site(tmp_path):
     (folder / 'baseline.csv').write_text(to_baseline(rows))
     (results / 'proposals/cluster.csv').write_text(to_baseline(rows[:1]))
     return tmp_path / 'sites', results
-
-
-NOW = datetime(2026, 11, 2, 3, 4, 5)
-
-
-def test_retired_rows_move_to_a_file_beside_the_baseline(site):
-    root, results = site
-    found = retire(results, 'cluster', ['STREAM copy'], ' gone;  for good ', root, NOW)
-    assert ([row.id.metric for row in found.rows], found.left, found.proposed) == (['copy'], 1, 1)
-    assert [row.id.metric for row in read_references(root / 'cluster/baseline.csv', 'baseline')] == ['triad']
-    (row,) = read_references(root / 'cluster/retired.csv', 'baseline')
-    assert row.facts['retired'] == '2026-11-02T03:04:05' and row.note == 'retired 2026-11-02: gone, for good'
-    assert not (results / 'proposals/cluster.csv').exists()
-    again = retire(results, 'cluster', ['*'], 'x', root, NOW)
-    assert ([row.id.metric for row in again.rows], again.left, again.proposed) == (['triad'], 0, 0)
-    assert len(read_references(root / 'cluster/retired.csv', 'baseline')) == 2
-
-
-def test_a_proposal_keeps_the_rows_that_are_not_retired(site):
-    root, results = site
-    rows = (root / 'cluster/baseline.csv').read_text()
-    (results / 'proposals/cluster.csv').write_text(rows)
-    assert retire(results, 'cluster', ['STREAM triad'], 'x', root, NOW).proposed == 1
-    assert [row.id.metric for row in read_references(results / 'proposals/cluster.csv', 'baseline')] == ['copy']
-    (results / 'proposals/cluster.csv').write_text(kept := (results / 'proposals/cluster.csv').read_text() + '\n')
-    (root / 'cluster/baseline.csv').write_text(rows)
-    assert retire(results, 'cluster', ['STREAM triad'], 'x', root, NOW).proposed == 0
-    assert (results / 'proposals/cluster.csv').read_text() == kept
-
-
-@each_row(('patterns', 'why', 'of_site', 'names'), [
-    (['STREAM copy'], ' ', 'cluster', '--why'), (['STREAM copy'], 'x', 'clusterr', 'clusterr'),
-    (['STREAM copy', 'Osu'], 'x', 'cluster', 'Osu'),
-])  # fmt: skip
-def test_what_cannot_be_retired(tmp_path, patterns, why, of_site, names):
-    folder = tmp_path / 'sites/cluster'
-    folder.mkdir(parents=True, exist_ok=True)
-    text = to_baseline([replace(reference(STREAM.series('copy', ())), std=1.0, recorded_at='2026-11-01')])
-    (folder / 'baseline.csv').write_text(text)
-    (folder / 'site.yaml').touch()
-    with pytest.raises(InputError, match=names):
-        retire(tmp_path / 'results', of_site, patterns, why, tmp_path / 'sites', NOW)
-    assert (folder / 'baseline.csv').read_text() == text
 
 
 def test_mypy_refuses_a_verdict_that_does_not_exist(tmp_path):

@@ -17,6 +17,15 @@ from plumbline import settings
 from plumbline.errors import InputError, SiteError
 from plumbline.stacks.install import StackError
 
+SITE = """\
+descr: a site for tests
+hostnames: [nowhere]
+partitions:
+  - {name: p, scheduler: local, launcher: local, environs: [e]}
+environments:
+  - {name: e, provider: system, prefix: /usr, features: []}
+"""
+
 
 def parser():
     found = new_parser(
@@ -122,37 +131,25 @@ def test_the_site_is_passed_on_to_what_is_started(given, before, chosen, monkeyp
 
 
 def test_work_gets_the_site_and_the_locked_results(monkeypatch, tmp_path):
-    """The results directory is given relative to where the command was started."""
+    """The results directory is given relative to where the command was started; no other run may write there."""
+    for name in ('s', 't'):
+        (tmp_path / f'{name}ites/{name}').mkdir(parents=True)
+        (tmp_path / f'{name}ites/{name}/site.yaml').write_text(SITE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(settings.RESULTS.name, 'elsewhere')
-    cleaned, chosen = [], []
-    monkeypatch.setattr(command, 'usable', lambda root: None)
-    monkeypatch.setattr(command, 'choose_sites', chosen.append)
-    monkeypatch.setattr(command, 'choose_site', lambda name: name)
-    monkeypatch.setattr(command, 'load_site', lambda name: f'site {name}')
-    monkeypatch.setattr(command, '_clean_up_after_a_kill', cleaned.append)
+    for setting, value in {
+        settings.RESULTS: 'elsewhere',
+        settings.SITES: tmp_path / 'sites',
+        settings.SITE: '',
+    }.items():
+        monkeypatch.setenv(setting.name, str(value))
+    given = []
 
-    def work(site, results):
-        assert (site, results) == ('site s', tmp_path / 'here') and cleaned == [results]
-        with pytest.raises(InputError, match='another nightly run'), command._lock(results):
-            pass
-        return 6
+    def call(site, results='here', sites=None, work=lambda site, results: given.append((site.name, results)) or 6):
+        return command.run(argparse.Namespace(results=results, sites=sites, site=site), work)
 
-    assert command.run(argparse.Namespace(results='here', sites=None, site='s'), work) == 6 and chosen == []
-    assert command.run(argparse.Namespace(results='here', sites='mine', site='s'), lambda *_: 0) == 0
-    assert chosen == ['mine']
-
-
-@each_row('left, said, lines', [(0, '', 0), (2, '', 1), (0, 'cancelled 3 jobs', 1), (2, 'cancelled 3 jobs', 2)])
-def test_what_a_killed_run_left_is_ended_and_told(left, said, lines, monkeypatch, capsys, tmp_path):
-    asked = []
-    monkeypatch.setattr(command, 'end_processes', lambda results: left)
-    monkeypatch.setattr(command, 'cancel_jobs_below', lambda folder: asked.append(folder) or said)
-    command._clean_up_after_a_kill(tmp_path)
-    printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == lines and asked == [tmp_path / 'nightly-stage']
-    assert not left or 'ended 2 processes' in printed[0]
-    assert not said or printed[-1].endswith(said)
+    assert call('s', work=lambda *_: call('s')) == 2 and given == []
+    assert call('s') == 6 and call('t', sites=str(tmp_path / 'tites')) == 6
+    assert given == [('s', tmp_path / 'here'), ('t', tmp_path / 'here')]
 
 
 @each_row('broken', [True, False])

@@ -141,26 +141,28 @@ def test_what_the_loader_finds_is_asked_of_the_loader(tmp_path):
     assert loaded_by(str(script)) == loaded_by('') == loaded_by(str(tmp_path / 'nothing')) == {}
 
 
-def test_its_command_line():
-    given = parse(['4dcbf0', '--duration', '20m', '--rounds=3'])
-    assert (given.id, given.duration, given.rounds) == ('4dcbf0', 1200, 3)
+@pytest.fixture
+def explained(monkeypatch, tmp_path):
+    """Ask why `of` is slow; each comparison, which is noted, ends as `change`. Return the exit code."""
+
+    def ask(libraries, change, *words, case='HPL', asked=None):
+        def measure(site, given, results, only):
+            assert only == {RATE}
+            asked.append(given) if asked is not None else None
+            return change
+
+        of = Suspects('4dcbf0 loss', 'box', RATE, case, 'quick', 0.3, libraries, ['kernel: 6.1 -> 6.5'])
+        monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
+        monkeypatch.setattr(why.compare_change, 'measure', measure)
+        return why.why(SimpleNamespace(name='box'), parse(['4dcbf0', *words]), tmp_path)
+
+    return ask
 
 
-def test_a_comparison_is_of_the_one_case_with_the_libraries_of_before_against_those_of_today(monkeypatch, tmp_path):
-    of = Suspects(
-        '4dcbf0 loss', 'box', RATE, 'HPL%size=quick', 'quick', 0.3, {'liba': ['/old/a b.so'], 'libb': ['/b.so']}
-    )
-    seen = []
-
-    def measure(site, given, results, only):
-        assert only == {RATE}
-        seen.append(given)
-        return PairsOutcome('', 1, frozenset(), 'rate: lost 29 %', LOADED)
-
-    monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
-    monkeypatch.setattr(why.compare_change, 'measure', measure)
-    arguments = parse(['4dcbf0', '-S', 'trials=1', '--duration=1h'])
-    assert why.why(SimpleNamespace(name='box'), arguments, tmp_path) == 0
+def test_a_comparison_is_of_the_one_case_with_the_libraries_of_before_against_those_of_today(explained):
+    change, seen = PairsOutcome('', 1, frozenset(), 'rate: lost 29 %', LOADED), []
+    libraries, words = {'liba': ['/old/a b.so'], 'libb': ['/b.so']}, ['-S', 'trials=1', '--duration=1h']
+    assert explained(libraries, change, *words, case='HPL%size=quick', asked=seen) == 0
     first, second = seen
     assert first.before == "export LD_PRELOAD='/old/a b.so:/b.so'${LD_PRELOAD:+:$LD_PRELOAD}"
     assert second.before == "export LD_PRELOAD='/old/a b.so'${LD_PRELOAD:+:$LD_PRELOAD}"
@@ -181,33 +183,19 @@ def test_a_comparison_is_of_the_one_case_with_the_libraries_of_before_against_th
         ),
     ],
 )  # fmt: skip
-def test_its_last_line_and_exit_code(monkeypatch, capsys, tmp_path, libraries, change, code, says):
-    of = Suspects('4dcbf0 loss', 'box', RATE, 'HPL', 'quick', 0.3, libraries, ['kernel: 6.1 -> 6.5'])
-    monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
-    monkeypatch.setattr(why.compare_change, 'measure', lambda site, given, results, only: change)
-    assert why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path) == code
+def test_its_last_line_and_exit_code(explained, capsys, libraries, change, code, says):
+    assert explained(libraries, change) == code
     said = capsys.readouterr().out
     assert says in said.splitlines()[-1] and 'plumbline: cannot be undone here: kernel: 6.1 -> 6.5\n' in said
 
 
-def test_a_comparison_in_which_a_session_failed_decides_nothing_and_is_printed(monkeypatch, capsys, tmp_path):
-    of = Suspects('4dcbf0 loss', 'box', RATE, 'HPL', 'quick', 0.3, {'liba': ['/a.so']})
-    monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
-    monkeypatch.setattr(
-        why.compare_change,
-        'measure',
-        lambda site, given, results, only: PairsOutcome('lost\n', 1, frozenset(), '', LOADED),
-    )
-    assert why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path) == 3
+def test_a_comparison_in_which_a_session_failed_decides_nothing_and_is_printed(explained, capsys):
+    assert explained({'liba': ['/a.so']}, PairsOutcome('lost\n', 1, frozenset(), '', LOADED)) == 3
     assert capsys.readouterr().out.splitlines()[-2:] == [
         'lost', 'CANNOT TELL: with the old liba the difference is not decided'
     ]  # fmt: skip
 
 
-def test_a_library_that_the_jobs_did_not_load_ends_the_search(monkeypatch, tmp_path):
-    of = Suspects('4dcbf0 loss', 'box', RATE, 'HPL', 'quick', 0.3, {'liba': ['/a.so'], 'libc': ['/c.so']})
-    monkeypatch.setattr(why, 'suspects', lambda results, id, site: of)
-    change = PairsOutcome('', 0, frozenset(), '', LOADED)
-    monkeypatch.setattr(why.compare_change, 'measure', lambda site, given, results, only: change)
+def test_a_library_that_the_jobs_did_not_load_ends_the_search(explained):
     with pytest.raises(InputError, match=r'/c\.so: not every job of HPL loaded it'):
-        why.why(SimpleNamespace(name='box'), parse(['4dcbf0']), tmp_path)
+        explained({'liba': ['/a.so'], 'libc': ['/c.so']}, PairsOutcome('', 0, frozenset(), '', LOADED))

@@ -188,11 +188,13 @@ def test_what_ended_a_session_or_left_trials_out_is_stored_with_it(monkeypatch, 
     assert number == 2 and 'SIGSEGV' in ended and left == 'a: 4 of 5 trials'
 
 
-def test_a_night_that_is_told_to_end_ends_after_what_it_measured_is_stored(monkeypatch, tmp_path):
-    world = World(monkeypatch, tmp_path, ends='sleep 0.3; kill -TERM $PPID; exec sleep 60')
-    with pytest.raises(InputError, match='round 1 of 16: told to end by SIGTERM'):
+@pytest.mark.parametrize(('sessions', 'number'), [(1, 1), (3, 2)])
+def test_a_signal_ends_it_after_what_was_measured_is_stored(sessions, number, monkeypatch, tmp_path):
+    ends = f'[ "$(wc -l < states)" -lt {sessions} ] || {{ sleep 0.3; kill -TERM $PPID; exec sleep 60; }}'
+    world = World(monkeypatch, tmp_path, answer(3, A), ends=ends)
+    with pytest.raises(InputError, match=f'round {number} of 16: told to end by SIGTERM'):
         world.call()
-    assert world.stored == [(2, ['told to end by SIGTERM'])] and len(world.ran) == 1
+    assert world.stored[-1][1] == ['told to end by SIGTERM'] and len(world.stored) == len(world.ran) == sessions
 
 
 def test_where_the_time_ends_in_a_later_round_the_rounds_before_it_decide(monkeypatch, tmp_path, capsys):

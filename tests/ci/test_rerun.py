@@ -4,18 +4,25 @@
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
 from rows import each_row
+from stand_ins import Slurm
 
 from ci import rerun as module
 from ci.rerun import complete, look_again, rerun
 from ci.session import cases_in
-from plumbline.site.sites import Site
+from plumbline.site.sites import Partition, Site
 from postprocess.verdicts.verdict import Again
 
 SITE = Site('s', '', (), {}, {})
+
+
+def site_of(scheduler: str) -> Site:
+    return Site('s', '', (), {'p': Partition('p', {'scheduler': scheduler})}, {})
 
 
 def case(left: int = 0, of: int = 0, result: str = 'pass') -> dict:
@@ -73,12 +80,11 @@ def test_trials_that_no_job_ran_are_a_problem_of_the_session():
 class Doubts:
     """A session of a site whose judge asks for `steps`, one after the other; what runs is written down."""
 
-    def __init__(self, monkeypatch, *steps: list[Again], free=('n1', 'n2', 'n3'), distributes=False):
+    def __init__(self, monkeypatch, *steps: list[Again], free=('n1', 'n2', 'n3'), distributes=False, scheduler='slurm'):
         self.results, self.started, self.distributes = '/nowhere', time.time(), distributes
         self.steps, self.ran, self.stored = list(steps), [], 0
         monkeypatch.setattr(module.outcome, 'in_doubt', lambda results, uuid: self.steps.pop(0) if self.steps else ())
-        monkeypatch.setattr(module, 'slurm_partitions', lambda site: [SimpleNamespace(name='p')])
-        monkeypatch.setattr(module, 'free_nodes', lambda partition: list(free))
+        self.site, self.free = site_of(scheduler), free
 
     def run_again(self, content, wanted, deadline, part, jobs, *, purpose=''):
         self.ran.append((part, jobs, purpose, list(wanted.values())))
@@ -90,7 +96,11 @@ class Doubts:
 
     def rerun(self, seconds=3600.0):
         content = session_of(case() | {'record': {'provenance': {}, 'job': {'nodes': ['n1']}}})
-        rerun(self, content | {'session_info': {'uuid': 'u'}}, SITE, time.monotonic() + seconds, self.store)
+        with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            Slurm(Path(folder)).says('sinfo', ''.join(f'p*|{node}|idle\n' for node in self.free))
+            patch.setenv('PATH', f'{folder}:/usr/bin:/bin')
+            of = content | {'session_info': {'uuid': 'u'}}
+            rerun(self, of, self.site, time.monotonic() + seconds, self.store)
         return self.ran
 
 
@@ -126,8 +136,7 @@ def test_a_look_at_a_node_runs_only_where_the_node_is_free_and_can_be_asked_for(
     assert Doubts(monkeypatch, [look]).rerun() == [('-rerun1', 1, 'node', [['--nodelist=n2']])]
     assert Doubts(monkeypatch, [look], free=('n1',)).rerun() == []
     assert Doubts(monkeypatch, [look], distributes=True).rerun() == []
-    session = Doubts(monkeypatch, [look])
-    monkeypatch.setattr(module, 'slurm_partitions', lambda site: [])
+    session = Doubts(monkeypatch, [look], scheduler='local')
     assert session.rerun() == [] and session.stored == 0
 
 
@@ -254,18 +263,16 @@ def test_a_further_job_avoids_nodes_where_enough_others_are_free(free, not_on, o
 
 
 def test_a_case_of_another_scheduler_and_one_that_is_not_in_the_session(monkeypatch, capsys):
-    elsewhere = Doubts(monkeypatch, [again(1, on='n1')])
-    monkeypatch.setattr(module, 'slurm_partitions', lambda site: [])
+    elsewhere = Doubts(monkeypatch, [again(1, on='n1')], scheduler='local')
     assert elsewhere.rerun() == [('-rerun1', 1, 'node', [[]])]
     unknown = Again(8, 'p', 'e', 'another', 1, '', ())
     assert Doubts(monkeypatch, [unknown, again(2)]).rerun()[0] == ('-rerun1', 1, '', [])
     assert '3 further jobs of 2 cases' in capsys.readouterr().out
 
 
-@each_row('partitions, options', [(['p'], ['--nodelist=n1,n2']), (['q'], []), ([], [])])
-def test_trials_that_are_left_run_on_the_nodes_of_the_first_job(partitions, options, monkeypatch):
-    monkeypatch.setattr(module, 'slurm_partitions', lambda site: [SimpleNamespace(name=name) for name in partitions])
+@each_row('scheduler, options', [('slurm', ['--nodelist=n1,n2']), ('local', [])])
+def test_trials_that_are_left_run_on_the_nodes_of_the_first_job(scheduler, options):
     first, jobs = case(4, 5), Jobs(0)
     first['record']['job'] = {'nodes': ['n1', 'n2']}
-    complete(jobs, session_of(first), SITE, time.monotonic() + 60)
+    complete(jobs, session_of(first), site_of(scheduler), time.monotonic() + 60)
     assert jobs.wanted == {('hash', 's:p+e'): options}

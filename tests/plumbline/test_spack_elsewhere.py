@@ -2,7 +2,6 @@
 """Stacks for a machine without network, and what a machine has for Spack; Spack and the programs are stand-ins."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -157,24 +156,27 @@ def answers(tmp_path, monkeypatch):
     where = ''.join(
         f'path:{name}dir:{tmp_path}/mpi/{of}\n' for name, of in (('bin', 'bin'), ('inc', 'include'), ('lib', 'lib'))
     )
-    said = {
-        ('ompi_info', '--parsable'): where, ('ompi_info', '--version'): 'Open MPI v4.1.4\n',
-        ('pkg-config', '--modversion'): '0.3.21\n', ('pkg-config', '--variable=libdir'): f'{tmp_path}/blas/lib\n',
-        ('pkg-config', '--variable=includedir'): f'{tmp_path}/blas/include\n',
-    }  # fmt: skip
-
-    def run_spack(*words, log):
-        assert words[2:5] == ('external', 'find', 'gcc') and words[-1] == 'cuda'
-        manifest = Path(words[1]) / 'spack.yaml'
-        content = yaml.safe_load(manifest.read_text())
-        content['spack']['packages'] = {'cmake': {'externals': [{'spec': 'cmake@3.25', 'prefix': '/usr'}]}}
-        manifest.write_text(yaml.safe_dump(content))
-
-    monkeypatch.setattr(externals, 'run_spack', run_spack)
-    monkeypatch.setattr(externals, '_answer', lambda *command: said.get(command[:2], ''))
-    monkeypatch.setattr(externals.shutil, 'which', lambda name: f'/usr/bin/{name}')
+    answers = tmp_path / 'answers'
+    answers.mkdir()
+    for name, text in {
+        'ompi_info--parsable': where, 'ompi_info--version': 'Open MPI v4.1.4\n',
+        'pkg-config--modversion': '0.3.21\n', 'pkg-config--variable=libdir': f'{tmp_path}/blas/lib\n',
+        'pkg-config--variable=includedir': f'{tmp_path}/blas/include\n',
+    }.items():  # fmt: skip
+        (answers / name).write_text(text)
+    cmake = '  packages: {cmake: {externals: [{spec: cmake@3.25, prefix: /usr}]}}'
+    (tmp_path / 'bin').mkdir()
+    for name, script in {
+        'spack': f'case "$*" in *" external find gcc "*" cuda") echo "{cmake}" >> "$3/spack.yaml" ;; *) exit 1 ;; esac',
+        'ompi_info': f'exec cat "{answers}/ompi_info$1"', 'pkg-config': f'exec cat "{answers}/pkg-config$1"',
+        'mpicc': '',
+    }.items():  # fmt: skip
+        (tmp_path / 'bin' / name).write_text(f'#!/bin/sh\n{script}\n')
+        (tmp_path / 'bin' / name).chmod(0o755)
+    monkeypatch.setenv('SPACK_ROOT', str(tmp_path))
+    monkeypatch.setenv('PATH', f'{tmp_path}/bin:/usr/bin:/bin')
     monkeypatch.setattr(externals, '_ARCHIVE', tmp_path / 'archive.m4')
-    return said
+    return answers
 
 
 def test_what_a_machine_has_is_not_built(tmp_path, answers):
@@ -205,27 +207,30 @@ def test_what_a_machine_has_is_not_built(tmp_path, answers):
     assert yaml.safe_load(path.read_text())['packages']['all'] == {}
 
 
-def test_openblas_with_openmp_is_known_by_its_library(tmp_path, answers):
+def test_the_threads_of_openblas_are_known_by_its_library(tmp_path, answers):
     (tmp_path / 'openblas-openmp').mkdir()
     (tmp_path / 'openblas-openmp/libopenblas.so').touch()
-    answers['pkg-config', '--variable=libdir'] = f'{tmp_path}/openblas-openmp\n'
-    assert externals._openblas(tmp_path / 'links')['spec'] == 'openblas@0.3.21 threads=openmp'
+    (answers / 'pkg-config--variable=libdir').write_text(f'{tmp_path}/openblas-openmp\n')
+    path = tmp_path / 'stack/externals.yaml'
+    externals.find_externals(['cuda'], [], path)
+    (openblas,) = yaml.safe_load(path.read_text())['packages']['openblas']['externals']
+    assert openblas['spec'] == 'openblas@0.3.21 threads=openmp'
 
 
 @each_row(
     ('absent', 'built'),
     [
-        (('ompi_info', '--version'), 'openmpi'), (('ompi_info', '--parsable'), 'openmpi'),
-        (('pkg-config', '--modversion'), 'openblas'), (('pkg-config', '--variable=libdir'), 'openblas'),
+        ('ompi_info--version', 'openmpi'), ('ompi_info--parsable', 'openmpi'),
+        ('pkg-config--modversion', 'openblas'), ('pkg-config--variable=libdir', 'openblas'),
     ],
 )  # fmt: skip
 def test_what_a_machine_lacks_is_built(tmp_path, answers, absent, built):
-    kept = answers.pop(absent)
+    (answers / absent).rename(tmp_path / 'kept')
     path = tmp_path / 'stack/externals.yaml'
     assert externals.find_externals(['cuda'], [], path) == [
         f'{name}: not found on this machine; Spack builds it' for name in (built, 'autoconf-archive')
     ]
-    answers[absent] = kept
+    (tmp_path / 'kept').rename(answers / absent)
     packages = yaml.safe_load(path.read_text())['packages']
     assert built not in packages and ('mpi' in packages) is (built != 'openmpi')
     assert ('blas' in packages, 'lapack' in packages) == (built != 'openblas',) * 2

@@ -274,23 +274,6 @@ def test_finding_sessions(work):
         store.find('latest', 'nowhere')
 
 
-def test_the_latest_of_several_sites_needs_a_site(work):
-    work.ingest(report(GOOD), report(case(site='elsewhere', metrics={'x': metric([1.0])}), uuid='bbbb'))
-    store = Store(work.results)
-    assert store.find('latest', 'elsewhere').session == 'bbbb'
-    with pytest.raises(InputError, match='cluster, elsewhere: name one with --site'):
-        store.find()
-
-
-def test_a_damaged_store_is_named(work):
-    work.ingest(report(GOOD))
-    damaged = next(work.results.glob('store/metrics/*/*/*.parquet'))
-    damaged.write_bytes(b'PAR1')
-    result = work.run('compare')
-    assert result.exit_code == 2
-    assert str(damaged) in result.stderr
-
-
 def test_a_real_report_of_reframe_is_read():
     path = Path(__file__).parent.parent / 'data' / 'reframe-4.10.4-distribute.json'
     found = read_report(path)

@@ -71,7 +71,11 @@ def test_the_latest_session_of_several_sites_is_that_of_this_host(work, monkeypa
     work.ingest(report(case(), uuid='1'), report(case(site='elsewhere'), uuid='2'))
     with pytest.raises(InputError, match=f'several sites, {SITE}, elsewhere: name one with --site'):
         Store(work.results).find()
-    monkeypatch.setattr('postprocess.results.store.name_of_this_site', lambda: 'elsewhere')
+    assert Store(work.results).find('latest', 'elsewhere').session == '2'
+    (work.sites / 'elsewhere').mkdir()
+    (work.sites / 'elsewhere/site.yaml').write_text((work.sites / SITE / 'site.yaml').read_text())
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    monkeypatch.setenv('PLUMBLINE_SITE', 'elsewhere')
     assert Store(work.results).find().site == 'elsewhere'
 
 

@@ -198,6 +198,22 @@ def test_the_cpus_that_others_kept_busy(before, now, busy):
         assert jobs.Busy().cpus() == pytest.approx(busy)
 
 
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """A shell that prints a text in place of what a script says of this node, and notes which GPUs it was asked for."""
+
+    def prints(text):
+        (tmp_path / 'printed').write_text(text)
+        (tmp_path / 'bash').write_text(
+            f'#!/bin/sh\necho "$PLUMBLINE_GPU" >> {tmp_path}/asked\nexec cat {tmp_path}/printed\n'
+        )
+        (tmp_path / 'bash').chmod(0o755)
+        return tmp_path / 'asked'
+
+    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
+    return prints
+
+
 @each_row(
     ('printed', 'faults'),
     [
@@ -207,21 +223,19 @@ def test_the_cpus_that_others_kept_busy(before, now, busy):
         ('', None),
     ],
 )
-def test_the_settings_that_differ_from_those_of_the_site(printed, faults):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(looks, 'output_of', lambda command, seconds: printed)
-        if faults is None:
-            with pytest.raises(ValueError, match=r'settings\.sh printed '):
-                looks.settings_faults([('gpus', '8')])
-        else:
-            assert looks.settings_faults([('gpus', '8')]) == faults
+def test_the_settings_that_differ_from_those_of_the_site(printed, faults, script):
+    script(printed)
+    if faults is None:
+        with pytest.raises(ValueError, match=r'settings\.sh printed '):
+            looks.settings_faults([('gpus', '8')])
+    else:
+        assert looks.settings_faults([('gpus', '8')]) == faults
 
 
-def test_devices_that_are_counted_and_those_that_cannot_be_read(monkeypatch):
+def test_devices_that_are_counted_and_those_that_cannot_be_read(script, monkeypatch):
     sizes = {'SC_NPROCESSORS_ONLN': 96, 'SC_PHYS_PAGES': 2**20, 'SC_PAGE_SIZE': 4096 * 3}
-    monkeypatch.setattr('os.sysconf', sizes.__getitem__)
-    printed = 'gpus\t-\t8\nnic_rate\tmlx5_0\t200.5 Gb/sec (4X HDR)\nnics\t!\tno sysfs\nnuma_domains\t-\tnone\n'
-    monkeypatch.setattr(looks, 'output_of', lambda command, seconds: printed)
+    monkeypatch.setattr('os.sysconf', lambda name: sizes.get(name, 4096))
+    script('gpus\t-\t8\nnic_rate\tmlx5_0\t200.5 Gb/sec (4X HDR)\nnics\t!\tno sysfs\nnuma_domains\t-\tnone\n')
     assert looks.devices() == (
         {'cpus': 96.0, 'memory_GiB': 12.0, 'gpus': 8.0, 'nic_rate mlx5_0': 200.5}, {'nics': 'no sysfs'},
     )  # fmt: skip
@@ -237,21 +251,15 @@ def test_what_was_lost_since_the_last_check():
     ]  # fmt: skip
 
 
-def test_counters_that_grew_drain_a_node_or_are_told(tmp_path, monkeypatch):
+def test_counters_that_grew_drain_a_node_or_are_told(tmp_path, script, monkeypatch):
     facts = {'health_uncorrected_memory_errors': '2', 'health_OOM_kills': '1', 'load': '3'}
     assert looks.growth(facts) == (['uncorrected memory errors +2'], ['OOM kills +1'])
-    asked = []
-
-    def output_of(command, seconds, env):
-        asked.append((seconds, env['PLUMBLINE_GPU']))
-        return 'health_OOM_kills=1\nno fact\n$ counts\nOOM 5\n'
-
-    monkeypatch.setattr(looks, 'output_of', output_of)
     monkeypatch.setattr(looks, '_driver_is_loaded', lambda driver: driver == 'amdgpu')
+    asked = script('health_OOM_kills=1\nno fact\n$ counts\nOOM 5\n')
     assert looks.counters(tmp_path, gpus=True) == ('OOM 5\n', {'health_OOM_kills': '1'})
     looks.counters(tmp_path, gpus=False)
-    assert asked == [(20.0, 'rocm'), (20.0, '')]
-    monkeypatch.setattr(looks, 'output_of', lambda *words, **more: 'half')
+    assert asked.read_text() == 'rocm\n\n'
+    script('half')
     with pytest.raises(ValueError, match=r'health\.sh did not reach its end'):
         looks.counters(tmp_path, gpus=False)
     monkeypatch.undo()

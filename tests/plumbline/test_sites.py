@@ -3,6 +3,7 @@
 
 import json
 import platform
+import re
 
 import pytest
 from rows import each_row
@@ -139,28 +140,29 @@ def test_a_missing_file_is_named(tmp_path):
         load_site('cluster', tmp_path)
 
 
+OF_THIS_HOST = re.sub(r'hostnames: .*', f'hostnames: [{json.dumps(re.escape(platform.node()))}]', GOOD)
+OF_ANOTHER = re.sub(r'hostnames: .*', 'hostnames: [another-host]', GOOD)
+
+
 def test_this_site_is_the_first_whose_hostnames_match(write, monkeypatch):
     monkeypatch.delenv('PLUMBLINE_SITE', raising=False)
-    monkeypatch.setattr(platform, 'node', lambda: 'login7')
-    root = write(GOOD)
-    assert name_of_this_site(root) == 'cluster'
-    monkeypatch.setattr(platform, 'node', lambda: 'laptop')
+    root = write(OF_ANOTHER)
     assert name_of_this_site(root) == loader.UNDESCRIBED
+    write(OF_THIS_HOST, 'own')
+    assert name_of_this_site(root) == 'own'
 
 
 def test_a_broken_site_stops_only_a_host_that_may_be_its_own(write, monkeypatch):
     monkeypatch.delenv('PLUMBLINE_SITE', raising=False)
-    root = write(GOOD.replace('launcher', 'luncher'))
-    monkeypatch.setattr(platform, 'node', lambda: 'login7')
+    root = write(OF_THIS_HOST.replace('launcher', 'luncher'))
     with pytest.raises(SiteError, match='luncher'):
         name_of_this_site(root)
-    monkeypatch.setattr(platform, 'node', lambda: 'laptop')
+    write(OF_ANOTHER.replace('launcher', 'luncher'))
     assert name_of_this_site(root) == loader.UNDESCRIBED
     write('hostnames: [')  # nobody can tell whose it is
     with pytest.raises(SiteError, match=r'not valid YAML.*PLUMBLINE_SITE=localhost'):
         name_of_this_site(root)
-    write(GOOD, 'other')  # but this host is described elsewhere
-    monkeypatch.setattr(platform, 'node', lambda: 'login7')
+    write(OF_THIS_HOST, 'other')  # but this host is described elsewhere
     assert name_of_this_site(root) == 'other'
 
 

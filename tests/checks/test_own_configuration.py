@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from reframe.core.exceptions import SkipTestError
-from reframe.core.runtime import temp_runtime
+from reframe.core.runtime import runtime, temp_runtime
 
 from checks.core import own_configuration
 from checks.core.topology import environs_with, topology_of
@@ -171,36 +171,49 @@ def test_gpus_are_asked_for_by_the_resource_that_takes_their_number_alone():
     assert own_configuration.resources_of_gpus(part, 4) == {'gpu': {'num_gpus_per_node': 4}}
 
 
+@pytest.fixture
+def lacking(tmp_path, monkeypatch):
+    """Why the environ of a partition with this launcher has none of some benchmarks; `programs` alone are on PATH."""
+
+    def lacking(programs, launcher, features, load=()):
+        folder = tmp_path / 'bin'
+        folder.mkdir()
+        (folder / 'bash').symlink_to('/bin/bash')
+        for name in programs:
+            (folder / name).write_text('#!/bin/sh\n')
+            (folder / name).chmod(0o755)
+        monkeypatch.setenv('PATH', str(folder))
+        partition = PARTITION | {'name': tmp_path.name, 'launcher': launcher, 'prepare_cmds': [*load]}
+        system = {'name': 'finch', 'hostnames': ['.*'], 'partitions': [partition]}
+        environments = [{'name': 'gnu'}, {'name': 'other'}]
+        (tmp_path / 'own.json').write_text(json.dumps({'systems': [system], 'environments': environments}))
+        with temp_runtime(str(tmp_path / 'own.json'), 'finch'):
+            (part,) = runtime().system.partitions
+            return own_configuration.lacking(part, part.environment('gnu'), features)
+
+    return lacking
+
+
 @pytest.mark.parametrize(
     ('programs', 'launcher', 'features', 'lacks'),
     [
-        (['xhpl'], 'srun', ['hpl'], ''),
-        ([], 'srun', ['hpl'], 'xhpl'),
-        (['xhpl'], 'mpirun', ['hpl'], 'mpirun'),
-        (['xhpl', 'mpirun'], 'mpirun', ['hpl'], ''),
-        (['xhpl'], 'srun', ['hpl', 'osu'], ''),  # of several, one suffices
-        ([], 'srun', ['osu', 'hpl'], 'osu_bw'),
+        (['osu_latency', 'osu_bw'], 'srun', ['osu'], ''),
+        (['osu_bw'], 'srun', ['osu'], 'osu_latency'),
+        (['osu_latency', 'osu_bw'], 'mpirun', ['osu'], 'mpirun'),
+        (['osu_latency', 'osu_bw', 'mpirun'], 'mpirun', ['osu'], ''),
+        (['stress-ng'], 'srun', ['osu', 'stress-ng'], ''),  # of several, one suffices
+        ([], 'srun', ['osu', 'stress-ng'], 'osu_latency, osu_bw'),
         ([], 'srun', [], ''),
     ],
 )
-def test_an_environ_lacks_what_is_not_on_its_path(monkeypatch, programs, launcher, features, lacks):
-    known = {'hpl': ['xhpl', 'mpirun'], 'osu': ['osu_bw']}
-    monkeypatch.setattr(own_configuration, '_programs', lambda: known)
-    monkeypatch.setattr(own_configuration, '_found', lambda partition, environ: frozenset(programs))
-    part = SimpleNamespace(name='cpu', json=lambda: {'launcher': launcher})
-    why = own_configuration.lacking(part, SimpleNamespace(name='gnu'), features)
+def test_an_environ_lacks_what_is_not_on_its_path(programs, launcher, features, lacks, lacking):
+    why = lacking(programs, launcher, features)
     assert why.startswith(f'gnu has no {lacks} on its PATH; ') if lacks else why == ''
 
 
-def test_an_environ_whose_modules_do_not_load_here_says_so(monkeypatch):
-    def fails(partition, environ):
-        raise ValueError('no module command')
-
-    monkeypatch.setattr(own_configuration, '_found', fails)
-    monkeypatch.setattr(own_configuration, '_programs', lambda: {'hpl': ['xhpl']})
-    part = SimpleNamespace(name='cpu', json=lambda: {'launcher': 'srun'})
-    why = own_configuration.lacking(part, SimpleNamespace(name='gnu'), ['hpl'])
-    assert 'PATH, as its modules and commands do not load here: no module command' in why
+def test_an_environ_whose_modules_do_not_load_here_says_so(lacking):
+    why = lacking(['osu_latency', 'osu_bw'], 'srun', ['osu'], load=['echo no module command >&2; exit 3'])
+    assert 'PATH, as its modules and commands do not load here: ' in why and 'no module command' in why
 
 
 @pytest.mark.parametrize(

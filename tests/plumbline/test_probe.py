@@ -202,7 +202,7 @@ def test_accounts_and_qos_are_those_that_each_partition_takes(programs, tmp_path
              f' *) cat {OUTPUTS}/sacctmgr-22.05.8-associations.txt;; esac')  # fmt: skip
     (Path(os.environ['PATH']) / 'grep').symlink_to('/bin/grep')
     programs('scontrol', f'grep "^PartitionName=$4 " {OUTPUTS}/scontrol-22.05.8-partitions.txt')
-    monkeypatch.setattr(schedulers.getpass, 'getuser', lambda: 'root')
+    monkeypatch.setenv('LOGNAME', 'root')
     text = plumbline().stdout
     site = site_of(text, tmp_path)
     assert {name: one.entry['access'] for name, one in site.partitions.items()} == {

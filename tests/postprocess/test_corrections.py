@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A person corrects incidents: merged, split and dated ones stay so, night after night."""
 
-import getpass
 import json
 
 import duckdb
@@ -21,7 +20,7 @@ WHY = ('--why', 'one DIMM')
 @pytest.fixture(autouse=True)
 def admin(monkeypatch):
     """Who corrects, and when: the day is that of the fixture `later`."""
-    monkeypatch.setattr(getpass, 'getuser', lambda: 'admin')
+    monkeypatch.setenv('LOGNAME', 'admin')
 
 
 def two_slow(check, node, device):

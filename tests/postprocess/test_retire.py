@@ -123,20 +123,22 @@ def test_what_is_retired_comes_back_only_by_sessions_after_that(work, monkeypatc
         night(work, number, 'copy', 'triad', entries=[old])
     work.run('record propose')
     work.run('record accept')
-    monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2026, 11, 24, 0, 0))
+    now = [None]
+    monkeypatch.setattr('plumbline.clock.now', lambda: now[0])
+    now[0] = datetime(2026, 11, 24, 0, 0)
     night(work, 3, 'copy', 'triad')
     assert work.compare()['counts'] == {'missing': 1, 'ok': 2}
     retire(work, 'Old', 'STREAM tri*', '--why', ' a; test')
     assert in_force(work) == {'copy'}
     assert '"retired 2026-11-24: a, test; ' in (work.sites / SITE / 'retired.csv').read_text()
-    monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2026, 11, 24, 12, 0))
+    now[0] = datetime(2026, 11, 24, 12, 0)
     assert proposed(work)[0] == {'copy', 'triad'}, 'the session of 10:38 is after midnight'
-    monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2026, 11, 25, 0, 0))
+    now[0] = datetime(2026, 11, 25, 0, 0)
     work.run('record accept')
     retire(work, 'STREAM triad', '--why', 'again')
     assert proposed(work)[0] == {'copy'}
     night(work, 4, 'copy', 'triad')
-    monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
+    now[0] = datetime(2050, 1, 1)
     assert work.compare()['counts'] == {'ok': 1, 'no_reference': 1}
     names, document = proposed(work)
     assert names == {'copy', 'triad'}

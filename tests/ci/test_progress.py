@@ -67,18 +67,6 @@ def test_a_sign_of_life_names_what_runs(capsys):
     assert not progress._clock.is_alive()
 
 
-def test_a_case_that_is_late_is_told_as_late(capsys):
-    with Progress(Seconds(budgets={'aa': 100.0}), heartbeat=0.02) as progress:
-        progress.follow(RUN.format('A', 'aa'))
-        progress._waiting[A] = 'A', time.monotonic() - 300
-        printed = ''
-        for _ in range(500):
-            if 'late' in (printed := printed + capsys.readouterr().out):
-                break
-            time.sleep(0.01)
-    assert 'first A, late: expected 1 min 40 s, 5 min by now' in printed
-
-
 def test_where_one_job_runs_at_a_time_a_case_begins_when_the_one_before_it_ends(capsys, monkeypatch):
     progress = Progress(Seconds(budgets=dict.fromkeys(('aa', 'bb', 'cc'), 20.0)), at_once={'s:p': 1})
     now = time.monotonic()
@@ -210,14 +198,6 @@ def test_a_late_line_warns_of_others_and_what_was_aborted_leaves_no_time(capsys)
     progress.follow(OK.format(1, 2, 'B', 'bb').replace('   OK', 'ABORT'))
     last = capsys.readouterr().out.splitlines()[-1]
     assert 'ABORT' in last and 'left' not in last
-
-
-@each_row('at_once, began', [(None, 3), ({'s:p': 2}, 2), ({'s:q': 1}, 3)])
-def test_as_many_cases_begin_as_run_at_the_same_time(at_once, began):
-    progress = Progress(Seconds(), at_once=at_once)
-    for name in ('aa', 'bb', 'cc'):
-        progress.follow(RUN.format(name, name))
-    assert sum(when is not None for _, when in progress._waiting.values()) == began
 
 
 def test_the_signs_of_life_go_on_where_a_case_ends_while_the_queue_is_asked(capsys):

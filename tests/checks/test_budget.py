@@ -139,22 +139,25 @@ def test_what_is_informational_is_not_judged_and_has_no_peak():
 
 
 def test_a_cache_that_no_processor_has_is_reduced_and_said(tmp_path, monkeypatch):
-    from checks.core import topology as module
-
     def described(cores: int, size: int):
-        processor = {
-            'num_cpus': cores, 'num_cpus_per_core': 1, 'num_sockets': 1,
-            'caches': {'L3': {'size': f'{size} MiB', 'num_cpus': cores}},
-        }  # fmt: skip
-        partition = load_site('localhost').partitions['node']
-        entry = {key: value for key, value in partition.entry.items() if key != 'devices'} | {'processor': processor}
-        site = SimpleNamespace(
-            from_reframe=False,
-            partitions={'node': SimpleNamespace(**vars(partition) | {'entry': entry, 'processor': processor})},
-        )
-        monkeypatch.setattr(module, 'load_site', lambda name: site)
-        return topology_of.__wrapped__('localhost', 'node')
+        (tmp_path / f'of{size}').mkdir()
+        (tmp_path / f'of{size}/site.yaml').write_text(f"""\
+descr: a host of {cores} cores with a cache of {size} MiB
+hostnames: [nowhere]
+partitions:
+  - name: node
+    scheduler: local
+    launcher: local
+    environs: [e]
+    processor:
+      {{num_cpus: {cores}, num_cpus_per_core: 1, num_sockets: 1,
+        caches: {{L3: {{size: {size} MiB, num_cpus: {cores}}}}}}}
+environments:
+  - {{name: e, provider: system, prefix: /usr, features: []}}
+""")
+        return topology_of(f'of{size}', 'node')
 
+    monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path))
     of_a_host = described(2, 480)
     assert of_a_host.last_level_cache_bytes((0, 1)) == 2 * LARGEST_CACHE_OF_CORE
     assert 'L3 of 480 MiB for 2 cores counts as 128 MiB' in of_a_host.cache_note

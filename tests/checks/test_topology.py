@@ -19,7 +19,6 @@ from checks.core.topology import (
     topology_of,
 )
 from plumbline.errors import SiteError
-from plumbline.site.sites import load_site
 
 # two sockets of two cores with two threads each, numbered as Linux does, one NUMA domain a socket
 MASKS = {
@@ -161,7 +160,7 @@ partitions:
       B: {{pairs: [[0, 2], [0, 3], [1, 2], [1, 3]]}}
 environments: [{{name: cuda, provider: system}}]
 """)
-    monkeypatch.setattr('checks.core.topology.load_site', lambda name: load_site(name, tmp_path))
+    monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path))
     topology_of.cache_clear()
     topology = topology_of('cluster', 'gpu')
     topology_of.cache_clear()
@@ -198,7 +197,7 @@ partitions:
     devices: {devices}
 environments: [{{name: cuda, provider: system}}]
 """)
-    monkeypatch.setattr('checks.core.topology.load_site', lambda name: load_site(name, tmp_path))
+    monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path))
     topology_of.cache_clear()
     if isinstance(found, tuple):
         assert topology_of('cluster', 'gpu').gpu_numa_ids == found

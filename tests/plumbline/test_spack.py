@@ -366,7 +366,7 @@ def test_without_spack_it_says_what_to_do(stack, monkeypatch):
 def test_the_spack_that_provisioning_got_is_found(monkeypatch, tmp_path):
     monkeypatch.delenv('SPACK_ROOT', raising=False)
     monkeypatch.setenv('PATH', '/nonexistent')
-    monkeypatch.setattr(spack, 'software_directory', lambda: tmp_path)
+    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path))
     assert spack.find_spack() is None
     own = tmp_path / f'spack-{spack.release()["tag"]}/bin/spack'
     own.parent.mkdir(parents=True)

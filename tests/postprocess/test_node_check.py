@@ -39,10 +39,10 @@ MORE = str(int(HUGEPAGES) + 1)
 
 
 class OneNode:
-    """This machine as node n1: its programs print `rates`, and nobody else uses it."""
+    """This machine as node n1: its programs print `rates`, others keep `busy` CPUs, and the `jobs` beside it run."""
 
     def __init__(self, folder: Path):
-        self.folder, self.results = folder, folder / 'results'
+        self.folder, self.results, self.jobs, self.busy = folder, folder / 'results', [], 0.0
         self.checks = self.results / 'node-checks'
         self.checks.mkdir(parents=True)
         (folder / 'sites/box').mkdir(parents=True)
@@ -96,11 +96,11 @@ def node(tmp_path, monkeypatch):
     monkeypatch.setenv('SLURMD_NODENAME', 'n1')
     monkeypatch.delenv('SLURM_JOB_PARTITION', raising=False)
     monkeypatch.setenv('PATH', f'{tmp_path}/bin:{os.environ["PATH"]}')
-    monkeypatch.setattr(jobs, 'jobs', lambda epilog: [])
-    monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: 0.0)
-    monkeypatch.setattr('postprocess.node_check._PAUSE', 0.0)
+    found = OneNode(tmp_path)
+    monkeypatch.setattr(jobs, 'jobs', lambda epilog: [] if epilog else found.jobs)
+    monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: found.busy)
     monkeypatch.setattr('time.sleep', lambda seconds: None)
-    return OneNode(tmp_path)
+    return found
 
 
 def looked(*rates, limits=(95.0,), beside=0.0):
@@ -245,18 +245,18 @@ def test_jobs_are_known_by_their_processes(tmp_path, monkeypatch):
     assert jobs.jobs(epilog=True, root=tmp_path) == ['13', '7.pbs']  # that of another user stays
 
 
-def test_no_benchmark_runs_beside_a_job_or_on_a_busy_node(node, monkeypatch):
-    monkeypatch.setattr(jobs, 'jobs', lambda epilog: [] if epilog else ['12'])
+def test_no_benchmark_runs_beside_a_job_or_on_a_busy_node(node):
+    node.jobs = ['12']
     answer = node('--partition', 'one')
     assert answer.exit_code == 3 and 'no benchmark runs beside job 12' in answer.stdout
     assert node('--partition', 'one', '--settings-only').exit_code == 0
     assert not (node.folder / 'calls').exists()
     most = max(0.25, 0.02 * processor_of(this_node())['num_cpus'])  # a quarter of a CPU, or two percent of all
-    monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: most + 0.05)
+    node.busy = most + 0.05
     answer = node('--partition', 'one', '--epilog')
     assert answer.exit_code == 3 and f'others keep {most + 0.05:.1f} CPUs busy' in answer.stdout
     assert not (node.folder / 'calls').exists() and node('--drain-reason').stdout == ''
-    monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: most - 0.05)
+    node.busy = most - 0.05
     assert node('--partition', 'one', '--epilog').exit_code == 0 and (node.folder / 'calls').exists()
 
 

@@ -19,33 +19,8 @@ from plumbline.references import Reference
 from postprocess.history import faults, plan
 from postprocess.history.plan import CaseName
 from postprocess.results.store import Store
-from postprocess.statistics.coverage import at_most, covered, due, most_found
+from postprocess.statistics.coverage import at_most, due, most_found
 from postprocess.views.plan import plan as shown
-
-WEIGHT = numpy.ones(2)
-
-
-def test_three_looks_of_which_two_fit():
-    # by hand, budget 10: {0, 1} finds 0.8 + 0.5 = 1.3; {1, 2} costs 11; {0, 2}: 1 - 0.2 * 0.4 = 0.92, less than 1.3
-    found, cost = numpy.array([[0.8, 0.0], [0.0, 0.5], [0.6, 0.0]]), numpy.array([5.0, 5.0, 6.0])
-    assert most_found(found, WEIGHT, cost, 10.0) == [0, 1]
-    assert covered(found, [0, 2]).tolist() == pytest.approx([0.92, 0.0])
-    # the look that is left would add 0.2 * 0.6
-    assert at_most(found, WEIGHT, cost, 10.0, [0, 1]) == pytest.approx(1.3 + 0.12)
-    assert most_found(found, WEIGHT, cost, 10.0, first=[0]) == [1], 'that of the rotation is paid; 11 is too much'
-
-
-def test_one_look_may_be_better_than_many_cheap_ones():
-    # gain per cost 0.02 / 1 is above 0.9 / 100; but the cheap one leaves no room for the dear one
-    found, cost = numpy.array([[0.02, 0.0], [0.9, 0.0]]), numpy.array([1.0, 100.0])
-    assert most_found(found, WEIGHT, cost, 100.0) == [1]
-    assert most_found(found, WEIGHT, cost, 101.0) == [0, 1]
-    assert most_found(found, WEIGHT, cost, 0.5) == []
-
-
-def test_what_finds_the_same_twice_is_taken_once():
-    found, cost = numpy.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.1]]), numpy.ones(3)
-    assert most_found(found, WEIGHT, cost, 3.0) == [0, 2]
 
 
 @given(st.data())
@@ -65,19 +40,6 @@ def test_greedy_is_within_its_guarantee_of_the_optimum(data):
     best = max(value(one) for one in sets if cost[list(one)].sum() <= budget)
     assert value(chosen) >= (1 - 1 / math.e) / 2 * best - 1e-9
     assert at_most(found, weight, cost, budget, chosen) >= best - 1e-9
-
-
-def test_rotation_takes_what_is_due_and_a_steady_rate_of_the_rest():
-    cost, value = numpy.full(10, 10.0), numpy.zeros(10)
-    # all were looked at today, 100 s in 10 nights: 10 s a night, one of them
-    assert due(numpy.full(10, 10.0), cost, value, 50.0) == [0]
-    # three are due tonight, and fill more than half of the budget
-    left = numpy.array([10.0, 1.0, 0.0, -math.inf, *[10.0] * 6])
-    assert sorted(due(left, cost, value, 35.0)) == [1, 2, 3]
-    assert due(left, cost, value, 15.0) == [3], 'the longest waiting first'
-    # the rate would need 100 s a night, of which at most half of the budget is taken
-    assert len(due(numpy.full(10, 1.5), cost, value, 40.0)) == 2
-    assert due(numpy.ones(10), numpy.full(10, 60.0), value, 50.0) == [], 'longer than the budget'
 
 
 def test_every_look_is_taken_within_its_longest_time():

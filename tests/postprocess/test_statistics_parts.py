@@ -394,7 +394,7 @@ def test_the_bound_of_what_looks_can_find_takes_them_in_part(found, budget, look
     ([2, 2, 2], [1, 1, 1], [1, 1, 1], 10, [0]), ([2, 2, 2], [1, 1, 1], [1, 1, 1], 2, [0]),
     ([2, 2, 2], [1, 1, 1], [1, 1, 1], 1.8, []), ([2, 2, 2, 2], [1, 1, 1, 1], [1, 1, 1, 1], 10, [0, 1]),
     # what never fits into a night needs no rate
-    ([2, 2, 2], [1, 1, 9], [1, 1, 1], 3, [0]), ([2, 4, 4], [1, 1, 1], [1, 1, 1], 10, []), ([], [], [], 1, []),
+    ([2, 2, 2], [1, 1, 9], [1, 1, 1], 4, [0]), ([2, 4, 4], [1, 1, 1], [1, 1, 1], 10, []), ([], [], [], 1, []),
 ])  # fmt: skip
 def test_rotation_takes_what_is_due(left, cost, value, budget, chosen):
     assert coverage.due(*(numpy.array(part, float) for part in (left, cost, value)), budget) == chosen

@@ -7,7 +7,6 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import each_row
 from scipy import stats
 
 from plumbline.record import Summary, summarize
@@ -63,19 +62,6 @@ def test_nights_beyond_4_mad_go_and_all_others_stay():
     assert inliers(numpy.log(nights)).tolist() == [True] * 9 + [False]
     assert inliers(-numpy.log(nights)).tolist() == [True] * 9 + [False]  # a time, as a rate
     assert inliers(numpy.log([nights, nights[::-1]]))[1].tolist() == [False] + [True] * 9
-
-
-@each_row(
-    'nights',
-    [
-        [100.0, 100.1, 99.9, 60.0],  # one of four is more than a fifth
-        [100.0, 100.1, 99.9, 100.2, 99.8, 100.3, 99.7, 70.0, 70.1, 69.9],  # two levels of a machine
-        [1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.21],  # steps of the clock
-        [5.0],
-    ],
-)
-def test_a_second_level_of_the_machine_is_no_outlier(nights):
-    assert inliers(numpy.log(nights)).all()
 
 
 def test_the_prior_of_the_spreads_is_found_again():

@@ -6,19 +6,10 @@ import time
 from rows import each_row
 
 from ci.progress import Progress, Seconds, budgets_in
-from plumbline.units import in_words
 
 RUN = '[ RUN      ] {} /{} @s:p+e'
 OK = '[       OK ] ({}/{}) {} /{} @s:p+e'
 A, B = ('aa', 's:p+e'), ('bb', 's:p+e')
-
-
-@each_row(
-    ('seconds', 'words'),
-    [(0.4, '0 s'), (59.4, '59 s'), (60, '1 min'), (510, '8 min 30 s'), (7500, '2 h 5 min'), (7200, '2 h')],
-)
-def test_times_in_words(seconds, words):
-    assert in_words(seconds) == words
 
 
 def test_what_a_case_took_counts_before_the_budget_of_its_check(tmp_path):

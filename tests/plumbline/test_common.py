@@ -19,7 +19,7 @@ from plumbline.errors import InputError, RecordError, SiteError, did_you_mean, e
 from plumbline.grouping import Group
 from plumbline.identity import ANY, CaseId, Quantity, SeriesId, from_text, natural, pairs, short_name, to_text
 from plumbline.measurement import Measurement
-from plumbline.outputs import plain, read_numbers, write_numbers
+from plumbline.outputs import plain
 from plumbline.record import SCHEMA, Dim, MetricRecord, Record, Series, Summary, from_dict, summarize
 from plumbline.signals import Signalled, ending_signals
 from plumbline.units import in_words
@@ -407,13 +407,8 @@ def test_another_name_is_meant_only_where_the_one_found_does_not_exist():
     assert did_you_mean('HPL', ['HPL', 'HPCC']) == '', 'what exists was meant'
 
 
-def test_text_of_a_terminal_is_plain_and_numbers_come_back(tmp_path):
+def test_text_of_a_terminal_is_plain():
     assert plain('\x1b[31mred\x1b[0m\r\nnext\rlast\x1b]0;title\x07.') == 'red\nnext\nlast.'
-    write_numbers(tmp_path, {'run/stdout': {'latency': [3, 12]}})
-    assert read_numbers((tmp_path / 'numbers.json').read_bytes()) == {'run/stdout': {'latency': [3, 12]}}
-    for wrong in (b'[]', b'{"a": 1}', b'{"a": {"b": ["x"]}}', b'{'):
-        with pytest.raises(RecordError, match='expected lines by file and metric'):
-            read_numbers(wrong)
 
 
 def test_a_time_is_ahead_only_by_more_than_a_day():

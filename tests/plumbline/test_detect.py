@@ -202,24 +202,3 @@ def test_the_least_limit_of_the_cgroups_around_a_process_is_the_memory_there_is(
 
 def test_memory_that_nothing_shows_is_not_known(tmp_path):
     assert detect.memory_bytes(tmp_path / 'proc', tmp_path / 'sys') is None
-
-
-@each_row(
-    ('vendor', 'family', 'model', 'expected'),
-    [
-        ('GenuineIntel', 6, 143, {'scalar_dp': 4, 'avx_dp': 16, 'avx_sp': 32, 'avx512_dp': 32, 'avx512_sp': 64}),
-        ('AuthenticAMD', 25, 17, {'avx_dp': 16, 'avx512_dp': 16}),
-        ('AuthenticAMD', 25, 1, {'avx_dp': 16}),
-    ],
-)
-def test_theoretical_flop_per_cycle(vendor, family, model, expected):
-    """The first row is 000, table 1."""
-    text = f'processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: X\n\n'
-    found = detect.flop_per_cycle_of(text)
-    assert expected.items() <= found.items()
-    assert ('avx512_dp' in found) == ('avx512_dp' in expected)
-
-
-def test_an_unknown_processor_has_no_invented_peak():
-    assert detect.flop_per_cycle_of('processor : 0\nvendor_id : Acme\ncpu family : 1\nmodel : 1\n') == {}
-    assert detect.flop_per_cycle_of('') == {}

@@ -8,7 +8,6 @@ import pytest
 from rows import each_row
 
 from plumbline.machine import detect
-from plumbline.machine.gpu_links import near_numa_domains
 from plumbline.machine.node import Node, settings_of
 from plumbline.node_check import benchmarks, jobs, looks
 
@@ -48,23 +47,6 @@ def test_the_peaks_of_a_node_are_of_its_widest_vectors_and_highest_clock(tmp_pat
     (tmp_path / 'proc/cpuinfo').write_text('vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\n')
     peaks = detect._peaks(processor, tmp_path)
     assert peaks['flops_dp'] == '326.4 GFlop/s' and peaks['flop_per_cycle']['avx512_dp'] == 32  # 3 x 32 x 3.4e9
-
-
-def test_the_domains_near_gpus_are_known_for_all_or_for_none(tmp_path):
-    def gpu(address, domain):
-        folder = tmp_path / 'bus/pci/drivers/nvidia' / address
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / 'numa_node').write_text(f'{domain}\n')
-
-    gpu('0000:41:00.0', 0)
-    gpu('0000:07:00.0', 3)
-    assert near_numa_domains(2, tmp_path) == [3, 0]  # by address
-    assert near_numa_domains(1, tmp_path) == [] == near_numa_domains(3, tmp_path)
-    gpu('0000:41:00.0', -1)
-    assert near_numa_domains(2, tmp_path) == []
-    gpu('0000:41:00.0', 0)
-    gpu('0000:07:00.0', 0)
-    assert near_numa_domains(2, tmp_path) == [0, 0]
 
 
 SETTINGS = """\

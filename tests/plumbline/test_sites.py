@@ -13,7 +13,6 @@ from plumbline.paths import SCHEMAS
 from plumbline.site import schedulers
 from plumbline.site import sites as loader
 from plumbline.site.sites import load_site, name_of_this_site, read_site, site_names
-from plumbline.units import in_base_unit
 
 GOOD = """\
 descr: a cluster
@@ -170,13 +169,6 @@ def test_a_wrong_choice_lists_the_sites(write, monkeypatch):
     monkeypatch.setenv('PLUMBLINE_SITE', 'nosuch')
     with pytest.raises(SiteError, match='expected one of cluster'):
         name_of_this_site(write(GOOD))
-
-
-def test_a_quantity_needs_number_and_unit():
-    assert in_base_unit('2.5 GHz') == 2.5e9
-    for wrong in ('2.5', '2.5GHz', 'fast GHz', '2.5 parsec'):
-        with pytest.raises(ValueError):
-            in_base_unit(wrong)
 
 
 def test_the_table_of_schedulers_has_those_that_a_site_may_name():

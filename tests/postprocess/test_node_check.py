@@ -204,14 +204,6 @@ def test_a_setting_that_differs_and_devices_that_are_lost(node):
     assert not (node.checks / 'n1.csv').exists()
 
 
-def test_a_lost_part_of_memory_is_a_loss_and_what_a_kernel_reserves_is_not():
-    assert looks.lost({'memory_GiB': 503.2}, {}, {'memory_GiB': 503.7}) == []
-    assert looks.lost({'memory_GiB': 471.5}, {}, {'memory_GiB': 503.7}) == ['memory_GiB: 471.5, was 503.7']
-    assert looks.lost({}, {'gpus': 'nvidia-smi says: no'}, {'gpus': 8}) == [
-        'gpus: was 8, cannot be read now: nvidia-smi says: no'
-    ]
-
-
 def test_uncorrected_errors_since_the_last_check_drain_and_corrected_ones_are_told(tmp_path, monkeypatch):
     stand_in = Node(tmp_path / 'node')
     monkeypatch.setattr(looks, 'PARTS', stand_in.folder)

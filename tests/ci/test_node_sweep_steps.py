@@ -221,6 +221,21 @@ def test_where_no_allocation_began_its_nodes_are_named(fleet, capsys):
     assert capsys.readouterr().err.endswith('no longer free: n1 n2 n3\n')
 
 
+def test_a_resumed_sweep_runs_what_is_missing_and_nodes_that_are_new(fleet, capsys):
+    """n1 is done, n2 was late, n3 is new."""
+    fleet.free('n1', 'n2')
+    fleet.reframe.reports(measured('a', record('n1'), record('n2', code=None, state='CANCELLED')))
+    fleet.sweep().run()
+    fleet.free('n1', 'n2', 'n3')
+    fleet.reframe.reports(measured('a', record('n2'), record('n3')))
+    resumed = fleet.sweep()
+    assert resumed.run() == 0 and resumed.sweep.round == 1
+    assert fleet.held == ['n1', 'n2', 'n2', 'n3']
+    assert ['"aa"' in run for run in fleet.reframe.runs] == [False, True, False], 'only the cases that were missing'
+    assert 'resumes a node sweep: 1 node done, 1 not yet' in capsys.readouterr().out
+    assert fleet.stored[-1][1:] == (3, [])
+
+
 def test_no_allocation_follows_one_that_a_signal_ended(fleet):
     fleet.reframe.ends('sleep 0.3; kill -TERM $PPID; exec sleep 60')
     fleet.sweep('--max-nodes=1').run()

@@ -207,13 +207,22 @@ def test_nothing_is_added_where_nothing_ran():
 def test_a_reframe_that_does_not_end_is_ended(session, monkeypatch):
     """Neither on an interrupt nor when told: a grandchild that ignores both goes, too."""
     monkeypatch.setenv(settings.GRACE.name, '1')
-    stubborn = 'trap "" INT TERM; (while :; do sleep 0.1; done) & echo started; while :; do sleep 0.1; done'
+    waits = 'for i in $(seq 200); do sleep 0.1; done'
+    stubborn = f'trap "" INT TERM; ({waits}) & echo started; {waits}'
     progress = Progress(Seconds(), waits=lambda: 'Priority of 7')
     deadline = time.monotonic() + 0.5
     process = Process(['bash', '-c', stubborn], session.log, Path(session.results), deadline, {}, progress)
     why = 'the time budget is used up; jobs waited in the queue: Priority of 7'
     assert process.wait() == Ended(-9, why, True)
     assert end_processes(Path(session.results)) == 0, 'something was left running'
+
+
+def test_a_second_interrupt_kills(session, reframe):
+    reframe.ends(
+        'trap "" INT; sleep 0.3; kill -INT $PPID; sleep 0.5; kill -INT $PPID; for i in $(seq 200); do sleep 0.1; done'
+    )
+    ended = session.run(time.monotonic() + 60)
+    assert (ended.code, ended.why, ended.by_signal) == (-9, 'interrupted by Ctrl-C', signal.SIGINT)
 
 
 def test_only_processes_of_these_results_are_ended(tmp_path):

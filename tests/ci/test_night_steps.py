@@ -180,6 +180,22 @@ def test_the_mode_and_the_time_of_a_night(site, words, mode, seconds, world, cap
     assert world.stored[-1][0]['session_info'].get('plumbline_machine', '') == kind
 
 
+def test_stacks_are_installed_by_a_process_that_can_be_found(tmp_path, monkeypatch):
+    """A Python that says how it was started, and ends."""
+    says = """\
+import json, os, sys
+json.dump([sys.orig_argv, dict(os.environ)], open(os.environ['SAID'], 'w'))
+os._exit(0)
+"""
+    (tmp_path / 'sitecustomize.py').write_text(says)
+    monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+    monkeypatch.setenv('SAID', str(tmp_path / 'said'))
+    module.provision(tmp_path, '--only-packages')
+    words, variables = json.loads((tmp_path / 'said').read_text())
+    assert words[1:] == ['-m', 'ci.provision', '--only-packages']
+    assert variables[settings.OWNER.name] == module.owner_of(tmp_path)
+
+
 # What is measured
 
 

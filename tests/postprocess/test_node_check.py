@@ -195,11 +195,12 @@ def test_a_setting_that_differs_and_devices_that_are_lost(node):
     assert f'settings: hugepages: expected {MORE}, found {HUGEPAGES}' in answer.stdout
     node.expects(HUGEPAGES)
     kept = json.loads((node.checks / 'n1.json').read_text())
-    kept['devices'] |= {'nics': kept['devices'].get('nics', 0) + 1, 'nic_rate mlx5_9': 200}
+    cpus = kept['devices']['cpus']
+    kept['devices'] |= {'cpus': 2 * cpus, 'nic_rate mlx5_9': 200}
     (node.checks / 'n1.json').write_text(json.dumps(kept))
     for _ in range(2):  # it stays lost
         answer = node('--partition', 'one', '--settings-only', '--drain-reason')
-        assert answer.exit_code == 1 and f'was {kept["devices"]["nics"]:g}' in answer.stdout
+        assert answer.exit_code == 1 and f'cpus: {cpus:g}, was {2 * cpus:g}' in answer.stdout
         assert 'nic_rate mlx5_9: was 200, cannot be read now' in answer.stdout
     assert not (node.checks / 'n1.csv').exists()
 

@@ -262,6 +262,13 @@ def test_a_program_that_fails_or_prints_no_rate_leaves_the_check_open(node):
     assert answer.exit_code == 3 and 'likwid-bench ended with 4 at numa_domain=0' in answer.stdout
 
 
+def test_what_cannot_be_read_is_not_known(node):
+    node.program('bash', 'exit 4')
+    answer = node('--partition', 'one', '--settings-only')
+    assert answer.exit_code == 3
+    assert [part for part in ('settings: ', 'devices: ', 'counters: ') if part not in answer.stdout] == []
+
+
 def test_wrong_input_is_one_sentence(node):
     answer = node('--partition', 'tow', '--settings-only')
     assert (answer.exit_code, answer.stdout) == (2, '')

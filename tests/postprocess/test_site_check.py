@@ -134,6 +134,15 @@ def test_scripts_without_a_fault_leave_no_mistake(tmp_path):
     assert (found.mistakes, found.notes, found.scripts) == ([], [], 1)
 
 
+def test_a_reference_of_machines_elsewhere_may_lie_beyond_the_peaks_of_this_one():
+    peaked = case()
+    peaked.peaks['triad'] = 500.0
+    for mean in (501.0, 0.25):
+        assert (
+            list(site_check._unmet_rows(site(partition()), [('x.csv:2', row(mean, kind='elsewhere'))], [peaked])) == []
+        )
+
+
 def test_what_a_partition_lacks_is_told_with_what_it_costs(monkeypatch):
     known = {'hpcc': {}, 'osu': {}, 'osu-cuda': {'gpu': 'cuda'}, 'rare': {'optional': True}}
     monkeypatch.setattr(site_check, 'known_benchmarks', lambda: known)

@@ -43,10 +43,9 @@ _CASES = """
     FROM cases WHERE NOT fixture AND round = 0 GROUP BY ALL ORDER BY ALL
 """.replace('?', f'{_BESIDES}')
 _SERIES = """
-    SELECT "partition", environ, name, "check", params, metric, metrics.dims AS dims, unit, better,
+    SELECT "partition", environ, name, "check", params, metric, dims, unit, better,
         arg_max(usual_spread, night) AS usual_spread, arg_max(floor, night) AS floor, list(ln(mean)) AS logs
-    FROM metrics JOIN cases USING (night, case_id)
-    WHERE status = 'measured' AND mean > 0 AND round = 0 GROUP BY ALL
+    FROM first_jobs WHERE mean > 0 GROUP BY ALL
 """
 _NODES = """
     SELECT "partition", count(DISTINCT node) AS n

@@ -16,31 +16,23 @@ from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Tolerance, tolerance_for
 from plumbline.paths import site_folder
 from postprocess.results.store import Session, Store
-from postprocess.verdicts.candidates import CASES, NODE, lists_in
+from postprocess.results.tables import NODE
+from postprocess.verdicts.candidates import lists_in
 from postprocess.verdicts.compare import site_policy
 
 _SESSIONS = 90  # fewest sessions of a course, as on the page of all sessions
 _LEVELS = 10  # spans of a course; each side that is compared may add one
 _LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
 # One row for each series: its names, the floor in its last session, and lists. Histories use logarithms, so only values
-# above zero count. Only first jobs count: a further job ran because of the first one, so it does not show the usual
-# level and spread.
-_HISTORIES = f"""
-    WITH {CASES}, firsts AS (
-        SELECT night, name, metric AS of_metric, metrics.dims AS of_dims, min(round) AS first
-        FROM metrics JOIN cases USING (night, case_id)
-        SEMI JOIN (SELECT night, name FROM cases WHERE round > 0) USING (night, name)
-        WHERE status = 'measured' GROUP BY ALL
-    ), found AS (
+# above zero count.
+_HISTORIES = """
+    WITH found AS (
         SELECT "case", any_value(metric) AS metric, any_value(dims) AS dims, any_value(unit) AS unit,
-            any_value(better) AS better, arg_max("floor", own.night) AS "floor",
-            list(own.night::INT) AS sessions, list(mean) AS "values"{{nodes}}
-        FROM metrics JOIN own USING (night, case_id){{numbers}}
-        LEFT JOIN firsts ON own.night = firsts.night AND own.name = firsts.name AND metric = of_metric AND metrics.dims
-        = of_dims WHERE status = 'measured' AND judged AND mean > 0 AND (first IS NULL OR first = own.round) GROUP BY
-        "case", hash(metric, dims, unit, better)
+            any_value(better) AS better, arg_max("floor", night) AS "floor", list(night::INT) AS sessions,
+            list(mean) AS "values"{nodes}
+        FROM first_jobs{numbers} WHERE judged AND mean > 0 GROUP BY "case", hash(metric, dims, unit, better)
     )
-    SELECT * EXCLUDE "case" FROM named JOIN found USING ("case")
+    SELECT * EXCLUDE "case" FROM case_names JOIN found USING ("case")
 """
 
 

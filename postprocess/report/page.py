@@ -260,10 +260,9 @@ def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, 
         return {}
     rows = store.select(
         f"""
-        SELECT "partition", environ, "check", params, metric, metrics.dims AS dims,
+        SELECT "partition", environ, "check", params, metric, dims,
             quantile_cont(mean, 0.05) AS low, quantile_cont(mean, 0.95) AS high
-        FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("check", metric)
-        WHERE status = 'measured'
+        FROM measured JOIN wanted USING ("check", metric)
         GROUP BY ALL HAVING count(DISTINCT night) >= {_FEWEST_SESSIONS}
         """,
         before,

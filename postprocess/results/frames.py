@@ -121,12 +121,13 @@ class Results:
 
         Times are in whole seconds, because `promtool check` reads no others.
         """
-        labels = ', '.join(f'"{name}"' for name in _LABELS)
+        names = ', '.join(f'"{name}"' for name in _LABELS[1:-1])
         sql = f"""
-            SELECT {labels}, dims, date_trunc('second', started) AS started, avg(mean) AS mean, min("min") AS "min",
-                max("max") AS "max", sum(n) AS n
-            FROM ({_sql('metrics', check, ordered=False)})
-            WHERE status = 'measured' AND isfinite(mean) GROUP BY ALL ORDER BY {labels}, dims, started
+            SELECT measured.site, {names}, array_to_string(nodes, ',') AS nodes, dims,
+                date_trunc('second', started) AS started, avg(mean) AS mean, min("min") AS "min", max("max") AS "max",
+                sum(n) AS n
+            FROM measured JOIN sessions USING (night) WHERE {_of(check, 'measured')}
+            GROUP BY ALL ORDER BY ALL
         """
         for name in self._sites(site):
             yield from self.store.stream(sql, _recent(self.store.sessions(name), days))
@@ -159,7 +160,7 @@ def _of(check: str, table: str = 'cases') -> str:
     return f'{table}."check" GLOB {quoted(check)}'
 
 
-def _sql(name: str, check: str, ordered: bool = True) -> str:
+def _sql(name: str, check: str) -> str:
     """Return the query for the rows of a method of `Results`."""
     if name == 'sessions':
         return 'SELECT * EXCLUDE (schema, month, night, checksums) FROM sessions ORDER BY night'
@@ -177,14 +178,11 @@ def _sql(name: str, check: str, ordered: bool = True) -> str:
     }
     names = ', '.join(f'{name if column in ("metric", "dims") else "cases"}."{column}"' for column in ID_COLUMNS)
     order = ', '.join(['night', *(f'{name}.{column}' for column in ('case_id', 'metric', 'dims'))])
-    return (
-        f"""
+    return f"""
         SELECT cases.site, cases.session, started, {name}.case_id, {names}, {columns[name]}
         FROM {name} JOIN cases USING (night, case_id) JOIN sessions USING (night)
-        WHERE {_of(check)}
+        WHERE {_of(check)} ORDER BY {order}{', trial, node' * (name == 'samples')}
     """
-        + f'ORDER BY {order}{", trial, node" * (name == "samples")}' * ordered
-    )
 
 
 def _sql_of_judged(name: str, check: str) -> str:

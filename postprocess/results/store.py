@@ -48,7 +48,7 @@ from postprocess.results.files import (
 )
 from postprocess.results.rows import CaseRow, MetricRow, RunReport, typed
 from postprocess.results.rows import Session as Session
-from postprocess.results.tables import JUDGED, TABLES
+from postprocess.results.tables import JUDGED, RELATIONS, TABLES
 
 if TYPE_CHECKING:
     import duckdb
@@ -275,8 +275,8 @@ class Store:
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold only the rows of `sessions`.
 
-        Every row also has `site`, `month` and `night`, the index of its session in `sessions`. A number counts if
-        ``metrics.status = 'measured'``. `more`: further tables, name -> column -> values.
+        Every row also has `site`, `month` and `night`, the index of its session in `sessions`. The numbers that count
+        are in `measured`, see `postprocess.results.tables.RELATIONS`. `more`: further tables, name -> column -> values.
         """
         return self._query(sql, more, self._as_table, list(sessions))
 
@@ -326,12 +326,15 @@ class Store:
                 selected = ', '.join(f'unnest(?) AS "{column}"' for column in columns)
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
             named = {*_NAMED.findall(sql)}
-            # not materialized: a query reads the columns that it names; not a view, which is bound once more
+            for relation in reversed(RELATIONS):
+                named |= {*_NAMED.findall(RELATIONS[relation])} if relation in named else set()
+            # not materialized: a query reads the columns that it names; not views, which are bound once more
             parts = [
                 f'{table} AS NOT MATERIALIZED (FROM ({self._select(table, sessions)}) JOIN nights USING (session))'
                 for table in (*TABLES, *JUDGED)
                 if table in named
             ]
+            parts += [f'{name} AS NOT MATERIALIZED ({own})' for name, own in RELATIONS.items() if name in named]
             return run(f'WITH {", ".join(parts)} FROM ({sql})' if parts else sql)
         except duckdb.Error as error:
             raise InputError(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None

@@ -121,6 +121,44 @@ def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite
     return 'measured' if reached_its_end(result, fail_phase) and finite else 'failed'
 
 
+#: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
+NODE = "array_to_string(list_sort(nodes), ',')"
+#: A hash of the names of a case.
+CASE_HASH = 'hash("partition", environ, "check", params)'
+#: Relation -> its SQL over the tables and the relations before it, for queries.
+#: `measured`: each series in each job that measured it, with the columns of its case, its `node`, and a hash of the
+#: names of its case, which `case_names` resolves: grouping by hashes takes half the time of grouping by names, and 64
+#: bits are enough to tell cases apart.
+#: `first_jobs`: the same without further jobs. A case, which in a node sweep has the node in its name, runs again
+#: because of a bad or a missing number; so only the first of its jobs that measured a series shows usual level and
+#: spread.
+RELATIONS = {
+    'measured': f"""
+        SELECT metrics.* EXCLUDE ("schema"), of_case.* EXCLUDE (night, case_id)
+        FROM metrics JOIN (
+            SELECT * EXCLUDE ("schema", "session", site, "month", dims), {NODE} AS node, {CASE_HASH} AS "case"
+            FROM cases WHERE NOT fixture
+        ) AS of_case USING (night, case_id)
+        WHERE status = 'measured'
+    """,
+    'first_jobs': """
+        SELECT * FROM measured ANTI JOIN (
+            SELECT night, case_id, metric, dims FROM measured
+            SEMI JOIN (SELECT night, "partition", environ, name FROM cases WHERE round > 0)
+                USING (night, "partition", environ, name)
+            QUALIFY round > 0 AND row_number() OVER (
+                PARTITION BY night, "partition", environ, name, metric, dims ORDER BY round, case_id
+            ) > 1
+        ) USING (night, case_id, metric, dims)
+    """,
+    'case_names': f"""
+        SELECT {CASE_HASH} AS "case", any_value("partition") AS "partition", any_value(environ) AS environ,
+            any_value("check") AS "check", any_value(params) AS params
+        FROM cases WHERE NOT fixture GROUP BY ALL
+    """,
+}
+
+
 def table_of(table: str, session: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the rows of a session as an Arrow table. Raises TypeError, ValueError or OverflowError."""
     schema = (TABLES | JUDGED)[table]

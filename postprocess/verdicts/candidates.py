@@ -15,7 +15,8 @@ from plumbline.identity import CaseId, Quantity, SeriesId
 from plumbline.record import LOOK
 from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.store import Session, Store, portions
-from postprocess.results.tables import reached_its_end
+from postprocess.results.tables import CASE_HASH, reached_its_end
+from postprocess.results.tables import NODE as NODE
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.health import LOADS, disturbances
 from postprocess.verdicts.measured import measured, smallest_mode
@@ -24,52 +25,33 @@ from postprocess.verdicts.measured import measured, smallest_mode
 BINARY = 'binary_sha256'
 #: The facts of the provenance of cases that are kept with a baseline, as possible causes of a later difference.
 FACTS = (BINARY, 'check_code', 'stack_lock', 'kernel', 'driver', 'library_libmpi', 'library_libmpich', *HARDWARE)
-#: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
-NODE = "array_to_string(list_sort(nodes), ',')"
-#: The cases of sessions with a hash of their names, and the names of each hash. Each case is hashed once. Grouping by
-#: hashes takes half the time of grouping by names; 64 bits are enough to tell cases apart.
-CASES = f"""own AS (
-        SELECT night, case_id, round, name, tags, {NODE} AS node, hash("partition", environ, "check", params) AS "case"
-        FROM cases WHERE NOT fixture
-    ), named AS (
-        SELECT hash("partition", environ, "check", params) AS "case", any_value("partition") AS "partition",
-            any_value(environ) AS environ, any_value("check") AS "check", any_value(params) AS params
-        FROM cases WHERE NOT fixture GROUP BY ALL
-    )"""
 _LISTS = {'nights': numpy.int32, 'cases': numpy.int32, 'values': numpy.float64, 'std': numpy.float64}
-# One row for each series and unit; its lists have one element for each job. If a case ran again in a session, only the
-# first job counts: the case ran again because its first value was bad, so the mean of both would be too good and vary
-# too little. Every point of a curve is recorded, although its check names only few points as metrics of their own.
-_SERIES = f"""
-    WITH {CASES}, jobs AS (
-        SELECT metrics.*, own."case", own.round, own.node, own.tags FROM metrics JOIN own USING (night, case_id)
-        LEFT JOIN (
+# One row for each series and unit; its lists have one element for each first job: with further jobs the mean would be
+# too good and vary too little. Every point of a curve is recorded, although its check names only few points as metrics
+# of their own.
+_SERIES = """
+    WITH jobs AS (
+        SELECT * FROM first_jobs LEFT JOIN (
             SELECT night AS of_night, case_id AS of_case, metric AS of_metric,
                 regexp_replace(dims, '=[^,]*', '', 'g') AS of_names
             FROM metrics GROUP BY ALL HAVING bool_or(judged) AND NOT bool_and(judged)
         ) ON NOT judged AND of_night = night AND of_case = case_id AND of_metric = metric
             AND of_names = regexp_replace(dims, '=[^,]*', '', 'g')
-        WHERE status = 'measured' AND (judged OR of_night IS NOT NULL)
-    ), firsts AS (
-        SELECT night, "case", metric, dims, min(round) AS first FROM jobs
-        SEMI JOIN (SELECT night, "case" FROM own WHERE round > 0) USING (night, "case") GROUP BY ALL
+        WHERE judged OR of_night IS NOT NULL
     ), found AS (
         SELECT "case", any_value(metric) AS metric, any_value(dims) AS dims, any_value(unit) AS unit,
             any_value(better) AS better, arg_max("floor", night) AS "floor",
             arg_max(usual_spread, night) AS usual_spread, list_distinct(flatten(list(DISTINCT tags))) AS tags,
             list(night::INT) AS nights, list(case_id::INT) AS cases, list(mean) AS "values", list(node) AS nodes,
             list(coalesce(std, 'nan'::DOUBLE)) AS std
-        FROM jobs LEFT JOIN firsts USING (night, "case", metric, dims)
-        WHERE first IS NULL OR first = round
-        GROUP BY "case", hash(metric, dims, unit, better)
+        FROM jobs GROUP BY "case", hash(metric, dims, unit, better)
     )
-    SELECT * EXCLUDE "case" FROM named JOIN found USING ("case")
+    SELECT * EXCLUDE "case" FROM case_names JOIN found USING ("case")
 """
 _LOOKS = f"""
-    SELECT "partition", environ, "check", params, metric, metrics.dims, unit, better, night::INT AS night,
+    SELECT "partition", environ, "check", params, metric, dims, unit, better, night::INT AS night,
         list(mean ORDER BY round, case_id) AS "values"
-    FROM metrics JOIN cases USING (night, case_id)
-    WHERE purpose = '{LOOK}' AND status = 'measured' AND mean > 0 GROUP BY ALL
+    FROM measured WHERE purpose = '{LOOK}' AND mean > 0 GROUP BY ALL
 """
 _BUSY = f"""
     SELECT night, case_id, "partition", environ, "check", params, {NODE} AS node,
@@ -107,21 +89,16 @@ _UNMEASURED = """
 # first night after that in which its case ran without it. A curve counts as judged if one of its points is judged.
 _DECLARED = """
     WITH own AS (
-        SELECT night, case_id, hash("partition", environ, "check", params) AS "case" FROM cases
-        WHERE NOT fixture AND ({good})
+        SELECT night, case_id, {case} AS "case" FROM cases WHERE NOT fixture AND ({good})
     ), declared AS (
         SELECT DISTINCT own."case", night, metric, dims FROM metrics JOIN own USING (night, case_id)
         QUALIFY bool_or(judged) OVER (PARTITION BY night, case_id, metric, regexp_replace(dims, '=[^,]*', '', 'g'))
     ), ran AS (
         SELECT own."case", list(DISTINCT night) AS nights FROM own SEMI JOIN metrics USING (night, case_id) GROUP BY ALL
-    ), latest AS (SELECT "case", metric, dims, max(night) AS latest FROM declared GROUP BY ALL), named AS (
-        SELECT hash("partition", environ, "check", params) AS "case", any_value("partition") AS "partition",
-            any_value(environ) AS environ, any_value("check") AS "check", any_value(params) AS params
-        FROM cases WHERE NOT fixture GROUP BY ALL
-    )
-    SELECT named.* EXCLUDE "case", metric, dims, list_min([one FOR one IN nights IF one > latest]) AS without,
+    ), latest AS (SELECT "case", metric, dims, max(night) AS latest FROM declared GROUP BY ALL)
+    SELECT case_names.* EXCLUDE "case", metric, dims, list_min([one FOR one IN nights IF one > latest]) AS without,
         list_min(nights) AS first
-    FROM ran LEFT JOIN latest USING ("case") JOIN named USING ("case")
+    FROM ran LEFT JOIN latest USING ("case") JOIN case_names USING ("case")
 """
 
 
@@ -272,7 +249,7 @@ def read_ended(store: Store, sessions: Sequence[Session], wanted: Collection[Ser
         if not open_of:
             break
         ran: dict[CaseId, int] = {}
-        for row in store.select(_DECLARED.format(good=_GOOD), some):
+        for row in store.select(_DECLARED.format(good=_GOOD, case=CASE_HASH), some):
             case = CaseId.from_row(row)
             ran[case] = begin + row['first']
             if row['metric'] is None or (series := SeriesId.from_row(row)) not in open_of.get(case, ()):

@@ -278,8 +278,7 @@ _NODES = """
     SELECT night, "partition", environ, "check", params, nodes, row_number() OVER (
         PARTITION BY night, "partition", environ, "check", params ORDER BY round, case_id
     ) - 1 AS job
-    FROM cases SEMI JOIN (SELECT night, case_id FROM metrics WHERE status = 'measured') USING (night, case_id)
-    WHERE NOT fixture AND purpose != 'node'
+    FROM cases SEMI JOIN measured USING (night, case_id) WHERE purpose != 'node'
 """
 _FURTHER = f"""
     SELECT night, count(*) AS further FROM cases WHERE NOT fixture AND round > 0 AND purpose != '{LOOK}' GROUP BY ALL
@@ -307,23 +306,19 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSe
     table_of_jobs = store.query(
         """
         -- Materialized: DuckDB else joins each case with all series of its check, or each value with all nodes
-        WITH measured AS MATERIALIZED (
-            SELECT partition, environ, "check", params, metric, metrics.dims, unit, better, nodes,
-                metrics.night, round, case_id, mean
-            FROM metrics JOIN cases USING (session, case_id)
-            WHERE status = 'measured' AND mean > 0 AND purpose != 'node'
+        WITH jobs AS MATERIALIZED (
+            SELECT partition, environ, "check", params, metric, dims, unit, better, node, night, round, case_id, mean
+            FROM measured WHERE mean > 0 AND purpose != 'node'
         ), numbered AS MATERIALIZED (
-            SELECT number, CASE WHEN by_nodes THEN array_to_string(list_sort(nodes), ',') ELSE '' END AS nodes,
-                night, round, case_id, mean
-            FROM measured JOIN series USING (partition, environ, "check", params, metric, dims, unit, better)
+            SELECT number, CASE WHEN by_nodes THEN node ELSE '' END AS node, night, round, case_id, mean
+            FROM jobs JOIN series USING (partition, environ, "check", params, metric, dims, unit, better)
         )
-        SELECT place::BIGINT AS place, night::BIGINT AS night, mean
-        FROM numbered JOIN wanted USING (number, nodes)
+        SELECT place::BIGINT AS place, night::BIGINT AS night, mean FROM numbered JOIN wanted USING (number, node)
         ORDER BY place, night, round, case_id
         """,
         list(sessions),
         series=table | {'number': list(range(len(all_series)))},
-        wanted={'number': number, 'nodes': nodes_of, 'place': list(range(len(wanted)))},
+        wanted={'number': number, 'node': nodes_of, 'place': list(range(len(wanted)))},
     )
     values: ndarray = numpy.full((len(wanted), len(sessions), 2), numpy.nan)
     if table_of_jobs.num_rows:

@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 from plumbline.identity import CaseId, to_text
 from plumbline.units import number_in
 from postprocess.results.store import Session, Store
+from postprocess.results.tables import NODE
 
 #: Fact of the provenance of a case -> the value in words.
 HARDWARE = {'cpus': '{} CPUs', 'memory': '{} of memory', 'gpus': '{}'}
 _ALIKE = 0.03  # share of the memory by which kernels differ in what they keep: less than one of 32 modules
-_NODE = "array_to_string(list_sort(nodes), ',')"
 _SEPARATOR = '\x1f'
 _FACTS = f" || '{_SEPARATOR}' || ".join(
     f"coalesce(json_extract_string(provenance, '$.{fact}'), '')" for fact in HARDWARE
 )
 _OF_CASES = f'SELECT DISTINCT "partition", environ, "check", params, {_FACTS} AS facts FROM cases WHERE NOT fixture'
 _JOBS = f"""
-    SELECT night, case_id, number, {_NODE} AS node
+    SELECT night, case_id, number, {NODE} AS node
     FROM (SELECT *, {_FACTS} AS facts FROM cases WHERE NOT fixture) JOIN wanted
         USING ("partition", environ, "check", params, facts)
     ORDER BY night, case_id

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which further jobs `plumbline compare` asks for, and what jobs that ran for another reason say."""
 
+import random
+
 import pytest
-from run_reports import BEGAN, case, metric, reference, report
+from run_reports import BEGAN, SITE, case, metric, reference, report
+
+from plumbline.identity import SeriesId
+from postprocess.results.store import Store
+from postprocess.verdicts.measured import measured_in
 
 
 def again_of(content, entries):
@@ -46,3 +52,35 @@ def test_jobs_that_ran_to_judge_a_node_confirm_no_loss_of_the_case(work, purpose
     work.ingest(content)
     (row,) = work.compare()['verdicts']
     assert row['verdict'] == verdict
+
+
+def job(rng, check, partition, node, swept, **fields):
+    """An entry of a case that may fail, or measure one of its two series only."""
+    values = {name: metric([rng.gauss(100, 1)] if rng.random() < 0.7 else ()) for name in ('copy', 'triad')}
+    name = f'{check} %size=big' + f' %.nid={node}' * swept
+    failed = {'result': 'fail', 'fail_phase': 'run'} if rng.random() < 0.3 else {}
+    of = {'nodes': (node,), 'partition': partition, 'display_name': name, 'unique_name': name}
+    return case(check, metrics=values, missing=dict.fromkeys(values, 'none'), **of, **failed, **fields)
+
+
+def test_the_first_jobs_that_queries_read_are_those_that_a_verdict_is_of(work):
+    """Also if a case measured a series only when it ran again, on its place of a node sweep or for a node in doubt."""
+    rng = random.Random(1)
+    places = [('Sweep', 'cpu', f'n{i}', True) for i in range(6)]
+    places += [(check, partition, 'n1', False) for check in ('HPL', 'IOR') for partition in ('cpu', 'gpu')]
+    for night in range(6):
+        content = report(*(job(rng, *place) for place in places), uuid=f'{night}', began=BEGAN + night * 86400)
+        for purpose in ('', 'node', 'look'):
+            again = [(*name, 'n9' if purpose == 'node' and not swept else node, swept)
+                     for *name, node, swept in rng.sample(places, 6)]  # fmt: skip
+            content = again_of(content, [job(rng, *place, plumbline_purpose=purpose) for place in again])
+        work.ingest(content)
+    store = Store(work.results)
+    sessions = store.sessions(SITE)
+    rows = store.select('FROM first_jobs', sessions)
+    first = {(row['night'], SeriesId.from_row(row), row['case_id'], row['mean']) for row in rows}
+    assert len(first) == len(rows) and any(row['round'] for row in rows)
+    assert first == {
+        (night, row.id, row.case_id, row.measuring[0].value)
+        for night, session in enumerate(sessions) for row in measured_in(store, session) if row.measuring
+    }  # fmt: skip

@@ -20,6 +20,7 @@ from postprocess.incidents.background import again, name_of
 from postprocess.incidents.failures import UNPROVEN
 from postprocess.incidents.words import with_options
 from postprocess.report.nodes import Band, bands, node_pages
+from postprocess.report.printed import Samples, samples_of
 from postprocess.results.rows import CaseRow, decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
@@ -30,7 +31,6 @@ from postprocess.views.series import SeriesRow, drawable
 
 _JOBS = 20  # most jobs of a series whose samples are shown, the worst first
 _FEWEST_SESSIONS = 3  # fewest sessions of a history
-Samples = dict[tuple[int, str, str], dict[str, str]]  # (case, metric, dims) -> node -> its values as text
 
 
 def packed(content: Any) -> str:
@@ -48,7 +48,8 @@ def unfolded(
     `outputs`: case -> what its programs printed. `link`: makes the address of a file.
     """
     session, results = digest.comparison.session, store.folder.parent
-    samples = _samples(store, session, {row.case_id for one in series for row in one.jobs[:_JOBS]})
+    shown = {job.case_id for one in series for job in one.jobs[:_JOBS] if job.case_id is not None}
+    samples = samples_of(store, session, shown)
     of_bands = bands(store, digest.sessions, series)
     histories = _histories(series, cases, of_bands, digest)
     return {
@@ -103,10 +104,10 @@ def _metric(one: SeriesRow, samples: Samples) -> dict[str, Any]:
         notices = '' if bound.detectable is None else f', notices a loss of {100 * bound.detectable:.1f} %'
         facts['Limit'] = f'{level}{bound.why}; {bound.gate.replace("_", " ")}{notices}'
     jobs = [
-        [job.verdict, job.case_id, samples.get((job.case_id, one.series.metric, to_text(one.series.dims)), {})]
-        for job in one.jobs[:_JOBS]
-        if job.case_id is not None
-    ]
+        [job.verdict, job.case_id, {node: _digits(value for _, value in of) for node, of in by_node.items()}]
+        for job in one.jobs[:_JOBS] if job.case_id is not None
+        for by_node in [samples.get((job.case_id, one.series.metric, one.series.dims), {})]
+    ]  # fmt: skip
     detail = {
         'name': f'{one.series.check} {to_text(one.series.params)} {one.series.name}', 'unit': unit,
         'where': f'{one.series.partition}/{one.series.environ}', 'verdict': row.verdict, 'cause': row.cause,
@@ -177,22 +178,6 @@ def _histories(
         what = f'{past.quantity.unit}, {past.quantity.better} is better; median of the {of}'
         histories[one.id]['told'] = f'{what} in each session; {{span}}{last}.'
     return histories
-
-
-def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Samples:
-    """Return every sample of some cases as text, in the order of the trials."""
-    rows = store.select(
-        """
-        SELECT case_id, metric, dims, coalesce(node, '') AS node, list(value ORDER BY trial) AS "values"
-        FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, dims, node ORDER BY node
-        """,
-        [session],
-        wanted={'case_id': [case for case in cases if case is not None]},
-    )
-    samples: Samples = {}
-    for case, metric, dims, node, values in map(dict.values, rows):
-        samples.setdefault((case, metric, dims), {})[node] = _digits(values)
-    return samples
 
 
 def _digits(values: Iterable[float]) -> str:

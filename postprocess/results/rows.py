@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import pyarrow as pa
 
 from plumbline.causes import Cause, sentence
 from plumbline.identity import CaseId, Pairs, from_text, short_name
@@ -210,17 +212,17 @@ class RunReport:
 
 #: The field of each kind of row that is pairs, and text in the store.
 PAIRS: dict[type, str] = {CaseRow: 'params', MetricRow: 'dims', SampleRow: 'dims'}
-_Row = TypeVar('_Row', CaseRow, MetricRow)
+_Row = TypeVar('_Row', bound=NamedTuple)
 
 
-def typed(kind: type[_Row], rows: Iterable[Mapping[str, Any]]) -> list[_Row]:
-    """Return rows of the store as records of type `kind`; columns that the type does not have are left out."""
-    typed_rows = []
-    for row in rows:
-        values = {name: row[name] for name in kind._fields if name in row}
-        values[PAIRS[kind]] = from_text(row[PAIRS[kind]])
-        typed_rows.append(kind(**values))
-    return typed_rows
+def typed(kind: type[_Row], table: pa.Table) -> list[_Row]:
+    """Return the rows of a table of the store as records of type `kind`; columns of later versions have defaults."""
+    columns: dict[str, Iterable[Any]] = {
+        name: table[name].to_pylist() if name in table.column_names else repeat(kind._field_defaults[name])
+        for name in kind._fields
+    }
+    columns[PAIRS[kind]] = map(from_text, columns[PAIRS[kind]])
+    return [*map(kind._make, zip(*columns.values(), strict=False))]
 
 
 @lru_cache(2**12)  # most cases of a session say the same
@@ -242,9 +244,8 @@ def metric_row(case: CaseRow, facts: Mapping[str, Any], values: Sequence[float])
 
 def explained(case: CaseRow, causes: Sequence[Cause]) -> CaseRow:
     """Return a case with what is wrong with it, as data and as the sentence of them for people."""
-    plain: list[dict[str, Any]] = [
-        {name: one_line(of) or '' if isinstance(of, str) else of for name, of in vars(cause).items()}
-        for cause in causes
-    ]
-    words = sentence([Cause(**each) for each in plain], case.evidence)
-    return case._replace(causes=json.dumps(plain), fail_reason=words or None)
+    plain = []
+    for cause in causes:
+        texts: dict[str, Any] = {name: one_line(of) or '' for name, of in vars(cause).items() if isinstance(of, str)}
+        plain.append(replace(cause, **texts))
+    return case._replace(causes=json.dumps([*map(vars, plain)]), fail_reason=sentence(plain, case.evidence) or None)

@@ -266,11 +266,11 @@ class Store:
 
     def cases(self, session: Session) -> list[CaseRow]:
         """Return the rows of the cases of one session."""
-        return typed(CaseRow, self.rows('cases', session))
+        return typed(CaseRow, read_table(self._path('cases', session)))
 
     def metrics(self, session: Session) -> list[MetricRow]:
         """Return the rows of the metrics of one session."""
-        return typed(MetricRow, self.rows('metrics', session))
+        return typed(MetricRow, read_table(self._path('metrics', session)))
 
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold only the rows of `sessions`.

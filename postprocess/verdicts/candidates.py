@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -223,13 +224,17 @@ def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
 
 def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
     """Return the series that at least one session failed to measure, one refusal for each cause."""
-    nights: dict[int, tuple[list[Any], list[Any]]] = {}
-    for place, table in enumerate(('cases', 'metrics')):
-        for stored in store.select(_UNMEASURED.format(table=table, good=_GOOD), sessions):
-            nights.setdefault(stored['night'], ([], []))[place].append(stored)
+    cases, metrics = (
+        store.query(_UNMEASURED.format(table=table, good=_GOOD), sessions) for table in ('cases', 'metrics')
+    )
+    nights: dict[int, tuple[list[CaseRow], list[MetricRow]]] = defaultdict(lambda: ([], []))
+    for night, case in zip(cases['night'].to_pylist(), typed(CaseRow, cases), strict=True):
+        nights[night][0].append(case)
+    for night, metric in zip(metrics['night'].to_pylist(), typed(MetricRow, metrics), strict=True):
+        nights[night][1].append(metric)
     refusals: dict[tuple[SeriesId, str], list[str]] = {}
-    for night, (cases, metrics) in sorted(nights.items()):
-        for row in measured(typed(CaseRow, cases), typed(MetricRow, metrics)):
+    for night, own in sorted(nights.items()):
+        for row in measured(*own):
             if row.status != 'measured':
                 refusals.setdefault((row.id, f'{row.status}: {row.cause}'), []).append(sessions[night].session)
     return [Refusal(of, cause, tuple(names)) for (of, cause), names in refusals.items()]

@@ -247,7 +247,7 @@ def cases_of(
                 ran |= {(len(before), own, place, node) for node in nodes if place < MOST_JOBS}
                 place += 1
     last = list(before[1 - METHOD.nights :])
-    known = {str(case): min(numbers) for case, numbers in of_case.items() if len(numbers) == 1}
+    known = {case: min(numbers) for case, numbers in of_case.items() if len(numbers) == 1}
     skipped = len(before) - len(last)
     ran |= {(night + skipped, case, job, node) for night, case, job, node in _ran_in(store, last, known, names)}
     recorded = _ran_in(store, behind, known, names) if len(names) > 1 else set()
@@ -263,13 +263,13 @@ def cases_of(
 
 
 def _ran_in(
-    store: Store, sessions: Sequence[Session], known: dict[str, int], names: dict[str, int]
+    store: Store, sessions: Sequence[Session], known: dict[CaseId, int], names: dict[str, int]
 ) -> set[tuple[int, int, int, int]]:
     """Return (night, case, job, node) of the jobs of some sessions; `known`: cases that count; adds to `names`."""
     return {
         (job['night'], known[case], job['job'], names.setdefault(node, len(names)))
         for job in (store.select(_NODES, sessions) if sessions else ())
-        if (case := str(CaseId.from_row(job))) in known and job['job'] < MOST_JOBS
+        if (case := CaseId.from_row(job)) in known and job['job'] < MOST_JOBS
         for node in job['nodes']
     }
 

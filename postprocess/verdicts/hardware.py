@@ -14,10 +14,7 @@ from postprocess.results.tables import NODE
 #: Fact of the provenance of a case -> the value in words.
 HARDWARE = {'cpus': '{} CPUs', 'memory': '{} of memory', 'gpus': '{}'}
 _ALIKE = 0.03  # share of the memory by which kernels differ in what they keep: less than one of 32 modules
-_SEPARATOR = '\x1f'
-_FACTS = f" || '{_SEPARATOR}' || ".join(
-    f"coalesce(json_extract_string(provenance, '$.{fact}'), '')" for fact in HARDWARE
-)
+_FACTS = f'json_extract_string(provenance, {[f"$.{fact}" for fact in HARDWARE]})'
 _OF_CASES = f'SELECT DISTINCT "partition", environ, "check", params, {_FACTS} AS facts FROM cases WHERE NOT fixture'
 _JOBS = f"""
     SELECT night, case_id, number, {NODE} AS node
@@ -37,7 +34,7 @@ class UnlikeJob(NamedTuple):
     why: str
 
 
-def unlike(had: Mapping[str, str], recorded: Mapping[str, str]) -> str:
+def unlike(had: Mapping[str, str | None], recorded: Mapping[str, str | None]) -> str:
     """Return what a job had other than `recorded`: ``1 of 2 CPUs (in the baseline 2)``; empty if it is the same.
 
     A fact that one of the two does not have says nothing. A fact of a baseline may have several values, with `` | ``
@@ -46,7 +43,7 @@ def unlike(had: Mapping[str, str], recorded: Mapping[str, str]) -> str:
     parts = []
     for fact, words in HARDWARE.items():
         # what is written into a baseline has no semicolons
-        now, before = had.get(fact, '').replace(';', ','), recorded.get(fact, '').replace(';', ',')
+        now, before = ((of.get(fact) or '').replace(';', ',') for of in (had, recorded))
         if now and before and not any(_is_same(fact, now, value) for value in before.split(' | ')):
             what = words.format(now).replace('CPUs', 'CPU' if now == '1' else 'CPUs')
             parts.append(f'{what} (in the baseline {before.replace(" | ", " or ")})')
@@ -75,22 +72,21 @@ def unlike_jobs(
 
     Of a case that `recorded` lacks, the jobs with the most CPUs count as recorded.
     """
-    of_case: dict[CaseId, list[dict[str, str]]] = {}
+    of_case: dict[CaseId, list[dict[str, str | None]]] = {}
     for row in store.select(_OF_CASES, sessions):
-        values = dict(zip(HARDWARE, row['facts'].split(_SEPARATOR), strict=True))
-        of_case.setdefault(CaseId.from_row(row), []).append(values)
+        of_case.setdefault(CaseId.from_row(row), []).append(dict(zip(HARDWARE, row['facts'], strict=True)))
     wanted = [
         (case, had, why)
         for case, each in of_case.items()
         for had in each
-        if (why := unlike(had, recorded.get(case) or max(each, key=lambda facts: _number(facts['cpus']) or 0.0)))
+        if (why := unlike(had, recorded.get(case) or max(each, key=lambda facts: _number(facts['cpus'] or '') or 0.0)))
     ]
     if not wanted:
         return
     columns: dict[str, list[Any]] = {
         'partition': [case.partition for case, _, _ in wanted], 'environ': [case.environ for case, _, _ in wanted],
         'check': [case.check for case, _, _ in wanted], 'params': [to_text(case.params) for case, _, _ in wanted],
-        'facts': [_SEPARATOR.join(had.values()) for _, had, _ in wanted], 'number': list(range(len(wanted))),
+        'facts': [list(had.values()) for _, had, _ in wanted], 'number': list(range(len(wanted))),
     }  # fmt: skip
     for row in store.select(_JOBS, sessions, wanted=columns):
         case, _, why = wanted[row['number']]

@@ -23,7 +23,7 @@ from postprocess.readers.rules import read_rules
 from postprocess.readers.run_reports import read_report, reports_below
 from postprocess.results import judged, old_layout
 from postprocess.results.files import in_table, read_session, read_table
-from postprocess.results.store import Store
+from postprocess.results.store import Session, Store
 from postprocess.results.tables import TABLES
 from postprocess.text import count
 
@@ -37,7 +37,7 @@ def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
 
     The session of each of the run `reports` must be in the store, and the report be as it was when that was stored.
     """
-    known: dict[str, Mapping[str, Any]] = {}
+    known: dict[str, Session] = {}
     all_known = True
     for index in store.files():
         try:
@@ -61,13 +61,13 @@ def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
         stored = known.get(session or '')
         if stored is None:
             yield f'{report}: session {session or "of no uuid"} is not in the store: ingest the report again'
-        elif is_of(stored, report) and stored['report_sha256'] not in ('', sha256_of(report)):
+        elif is_of(stored, report) and stored.report_sha256 not in ('', sha256_of(report)):
             yield f'{report}: has changed since session {session} was stored from it, as its sha256 says: restore it'
 
 
-def is_of(row: Mapping[str, Any], report: Path) -> bool:
-    """Return True if the row of a session says that it was stored from the run `report`."""
-    return bool(row['source'].endswith('report') and Path(row['report']).name == report.name)
+def is_of(session: Session, report: Path) -> bool:
+    """Return True if a session was stored from the run `report`."""
+    return session.source.endswith('report') and Path(session.report).name == report.name
 
 
 def evidence_faults(results: Path) -> Iterator[str]:
@@ -84,13 +84,13 @@ def evidence_faults(results: Path) -> Iterator[str]:
             yield f'{archive}: damaged, so what its programs printed cannot be trusted: {why}; restore or remove it'
 
 
-def read_whole(index: Path) -> Mapping[str, Any]:
-    """Read all files of a session; return its row. Raises InputError."""
-    row = read_session(index)
+def read_whole(index: Path) -> Session:
+    """Read all files of a session, and return it. Raises InputError."""
+    session = read_session(index)
     for path in (in_table(index, table) for table in _OTHERS):
         if foreign := {*read_table(path)['session'].to_pylist()} - {index.stem}:
             raise InputError(f'{path}: has rows of session {", ".join(sorted(foreign))}')
-    return row
+    return session
 
 
 def orphans(store: Store) -> list[Path]:

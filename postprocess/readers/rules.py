@@ -20,7 +20,7 @@ from plumbline.errors import InputError, SiteError
 from plumbline.files import read_yaml
 from plumbline.identity import Pairs, pairs
 from plumbline.paths import SCHEMAS, site_folders
-from plumbline.units import factor
+from plumbline.units import factor, plain
 from plumbline.yaml_faults import Fault, explain, follow, for_rules, items, messages
 from postprocess.readers import values
 
@@ -51,9 +51,9 @@ class Rules:
 
         `better`: the direction that the file states; a rule overrides it.
         """
-        columns, known = values.metric(name, unit, lower, upper), values.is_known(unit, lower, upper)
-        if better:
-            columns['better'], known = better, True
+        unit = plain(unit)
+        known = better or values.direction(unit, lower, upper)
+        columns = values.metric(name, unit, known or 'higher')
         rule = self.of(check, name, columns['unit'])
         columns |= {key: rule[key] for key in ('better', 'floor', 'usual_spread', 'judged') if key in rule}
         if 'name' in rule and (match := re.fullmatch(rule['name'], name)):
@@ -66,7 +66,7 @@ class Rules:
                 f'{rule["convert_to"]}'
             )
         columns['unit'] = rule.get('convert_to', columns['unit'])
-        return columns, by, known or 'better' in rule or not columns['judged']
+        return columns, by, bool(known) or 'better' in rule or not columns['judged']
 
     def split(self, check: str, params: Pairs) -> tuple[Pairs, Pairs]:
         """Return the params of a case without those that are dims of its metrics, and these dims."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from plumbline.causes import Cause
-from plumbline.units import UNITS, better, dimension, number_in, plain
+from plumbline.units import UNITS, better, dimension, number_in
 
 _FLOOR_OF_TIMES = 0.05  # times of other suites vary more than rates
 _RATE = re.compile(r'.*/ ?[nmu]?s(?:ec(?:onds?)?)?|.*(?:flops?|iops|ops|teps)', re.IGNORECASE)
@@ -16,26 +16,16 @@ _COST = re.compile(r'.*/ ?(?:op|iter(?:ation)?)')  # such as ns/iter, and B/op o
 _NAMES_OF_TIMES = re.compile(r'time|latency|seconds|duration|lat(?:_|\b)', re.IGNORECASE)  # of metrics without a unit
 
 
-def metric(name: str, unit: str, lower: float | None, upper: float | None) -> dict[str, Any]:
-    """Return the columns of a metric.
-
-    Its direction follows from its only bound, else from its unit, else it is higher.
-    """
-    unit = plain(unit)
-    row = {'metric': name, 'dims': (), 'unit': unit, 'judged': True}
-    row |= {'better': _by_bounds(lower, upper) or _by_unit(unit) or 'higher'}
+def metric(name: str, unit: str, better: str) -> dict[str, Any]:
+    """Return the columns of a metric."""
+    row = {'metric': name, 'dims': (), 'unit': unit, 'judged': True, 'better': better}
     return row | ({'floor': _FLOOR_OF_TIMES} if unit in UNITS and dimension(unit) == 'time' else {})
 
 
-def is_known(unit: str, lower: float | None, upper: float | None) -> bool:
-    """Return True if bounds or unit say which direction is better."""
-    return bool(_by_bounds(lower, upper) or _by_unit(plain(unit)))
-
-
-def _by_bounds(lower: float | None, upper: float | None) -> str | None:
-    """Return the better direction if there is exactly one bound, else None."""
+def direction(unit: str, lower: float | None, upper: float | None) -> str | None:
+    """Return the better direction by the only bound, else by the unit; None if neither says it."""
     if (lower is None) == (upper is None):
-        return None
+        return _by_unit(unit)
     return 'higher' if upper is None else 'lower'
 
 

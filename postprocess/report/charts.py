@@ -22,7 +22,7 @@ from typing import Any
 from plumbline.identity import Dim, SeriesId, natural
 from plumbline.units import number_in
 from postprocess.report import plots
-from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot, Ticks
+from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot
 from postprocess.text import count, number
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.series import SeriesRow, drawable
@@ -284,10 +284,7 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
                 ),
             )
         )  # fmt: skip
-    x_ticks: Ticks = []
-    for place in numbers:
-        if not x_ticks or x_axis(place) - x_ticks[-1][0] >= _TICK_WIDTH:
-            x_ticks.append((x_axis(place), counted(place)))
+    x_ticks = x_axis.apart(numbers, _TICK_WIDTH, counted)
     title = style.title([facts for facts, _ in curves])
     return Plot(
         title, unit, style.axis_text(x), width, height, x_ticks, y_axis.ticks(), lines, tuple(map(counted, numbers)),

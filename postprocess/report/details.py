@@ -27,7 +27,7 @@ from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts.stand_in import FEWEST_NODES
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.nodes import NodeRow
-from postprocess.views.series import SeriesRow, drawable
+from postprocess.views.series import SeriesRow, short
 
 _JOBS = 20  # most jobs of a series whose samples are shown, the worst first
 _FEWEST_SESSIONS = 3  # fewest sessions of a history
@@ -112,10 +112,10 @@ def _metric(one: SeriesRow, samples: Samples) -> dict[str, Any]:
         'name': f'{one.series.check} {to_text(one.series.params)} {one.series.name}', 'unit': unit,
         'where': f'{one.series.partition}/{one.series.environ}', 'verdict': row.verdict, 'cause': row.cause,
         'deviation': percent(row.deviation), 'facts': facts, 'jobs': jobs, 'more': len(one.jobs[_JOBS:]),
-        'limit': _drawn(row.limit), 'expected': _drawn(row.expected),
+        'limit': short(row.limit), 'expected': short(row.expected),
     }  # fmt: skip
     if len(one.jobs) >= FEWEST_NODES:  # each tick of the strip is a node
-        detail['values'] = [drawn for other in one.jobs if (drawn := _drawn(other.value)) is not None]
+        detail['values'] = [drawn for other in one.jobs if (drawn := short(other.value)) is not None]
     return {key: value for key, value in detail.items() if value}
 
 
@@ -161,15 +161,15 @@ def _histories(
             changes.setdefault(one.id, []).append((places[change.since.session], text))
     histories: dict[int, dict[str, Any]] = {}
     for past in digest.histories:
-        one, values = by_key.get((past.series, past.quantity)), [_drawn(value) for value in past.values.tolist()]
+        one, values = by_key.get((past.series, past.quantity)), [short(value) for value in past.values.tolist()]
         if one is None or len(values) < _FEWEST_SESSIONS or None in values:
             continue
         histories[one.id] = {'at': past.sessions.tolist(), 'history': values, 'changes': changes.get(one.id, [])}
         if one.worst.verdict in BAD:
-            histories[one.id]['bad'] = _drawn(one.worst.value)
+            histories[one.id]['bad'] = short(one.worst.value)
         if band := of_bands.get(one.id):
             at = past.sessions
-            histories[one.id] |= {'low': list(map(_drawn, band.low[at])), 'high': list(map(_drawn, band.high[at]))}
+            histories[one.id] |= {'low': list(map(short, band.low[at])), 'high': list(map(short, band.high[at]))}
             names = cases[one.worst.case_id].nodes if one.worst.case_id is not None else []
             if len(names) == 1 and one.worst.verdict in BAD:
                 histories[one.id]['node'] = names[0]
@@ -183,8 +183,3 @@ def _histories(
 def _digits(values: Iterable[float]) -> str:
     """Return samples as text, with six significant digits, separated by blanks."""
     return ' '.join(f'{value:.6g}' for value in values)
-
-
-def _drawn(value: float | None) -> float | None:
-    """Return a number for a drawing; None if it cannot be drawn."""
-    return float(f'{value:.4g}') if drawable(value) else None

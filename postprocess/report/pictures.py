@@ -15,7 +15,7 @@ from postprocess.report import plots
 from postprocess.report.charts import FEW, told
 from postprocess.report.details import source, unfolded
 from postprocess.report.page import checks_of, day_of, template
-from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot, Ticks
+from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, wrapped
@@ -112,10 +112,7 @@ def _past(detail: Mapping[str, Any], times: Sequence[int]) -> Plot:
         ideal=plots.joined([(edge, y(level)) for edge in (x.start, x.end) if level is not None]),
         bad=plots.crosses((x(time), y(value)) for time, value in sorted(fell_short)),
     )  # fmt: skip
-    days: Ticks = []
-    for time in at:
-        if not days or x(time) - days[-1][0] >= _TICK_WIDTH:
-            days.append((x(time), day_of(time)))
+    days = x.apart(at, _TICK_WIDTH, day_of)
     changes = [(x(times[session]), text) for session, text in detail['changes']]
     return Plot(detail['name'], detail['unit'], '', _WIDTH, _HEIGHT, days, y.ticks(), [line], since=changes)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,6 +83,14 @@ class Axis:
         else:
             share = (value - self.low) / (self.high - self.low)
         return round(self.start + min(max(share, 0), 1) * (self.end - self.start))
+
+    def apart(self, values: Iterable[float], width: int, text: Callable[[Any], str]) -> Ticks:
+        """Return the ascending `values` as text, each with its place; only those at least `width` pixels apart."""
+        ticks: Ticks = []
+        for value in values:
+            if not ticks or self(value) - ticks[-1][0] >= width:
+                ticks.append((self(value), text(value)))
+        return ticks
 
     def ticks(self) -> Ticks:
         """Return about five round numbers, each as text with its place."""

@@ -34,14 +34,14 @@ from postprocess.incidents.provenance import FACTS, matches
 from postprocess.incidents.words import commands, corrected, since
 from postprocess.report.details import of_report
 from postprocess.report.page import page_of, template, to_html, uplot
-from postprocess.report.site_data import SCHEMA, Content, short, site_content, write
+from postprocess.report.site_data import SCHEMA, Content, site_content, write
 from postprocess.report.site_nodes import PublishedNodes
 from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, one_line
 from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
-from postprocess.views.series import SeriesRow, series_rows
+from postprocess.views.series import SeriesRow, series_rows, short
 
 _DAYS = 90  # days of history on the page of a session
 _VALUES = 3  # most values of a fact in one session; a fact with more values differs between checks

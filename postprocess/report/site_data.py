@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError
-from postprocess.views.series import drawable
 
 SCHEMA = 1
 _BEGIN, _END = 'plumbline(', ')\n'
@@ -37,11 +36,3 @@ def site_content(path: Path, site: Path) -> Content | None:
 def write(content: Content, stream: Any) -> None:
     """Write the data of a file into `stream`."""
     stream.write(f'{_BEGIN}{json.dumps(content, separators=(",", ":"), allow_nan=False)}{_END}'.encode())
-
-
-def short(value: float | None) -> float | int | None:
-    """Return a number with four significant digits; None if it cannot be drawn."""
-    if not drawable(value):
-        return None
-    rounded = float(f'{value:.4g}')
-    return int(rounded) if rounded.is_integer() else rounded

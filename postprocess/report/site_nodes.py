@@ -17,8 +17,9 @@ from plumbline.identity import SeriesId, natural
 from plumbline.site.locations import locations
 from postprocess.history.beside import Beside, beside
 from postprocess.incidents.known import Known
-from postprocess.report.site_data import SCHEMA, Content, short, site_content
+from postprocess.report.site_data import SCHEMA, Content, site_content
 from postprocess.results.store import Session, Store
+from postprocess.views.series import short
 
 
 class PublishedNodes:

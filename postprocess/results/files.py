@@ -30,7 +30,7 @@ from postprocess.results.tables import JUDGED, SCHEMA, TABLES, table_of
 _CHANGED = 'its bytes are not those that were written'
 _State = tuple[int, int, int]  # inode, time and size of a file
 _verified: dict[Path, _State] = {}  # file that this process has verified
-_sessions: dict[Path, tuple[_State, Mapping[str, Any]]] = {}  # file of the table sessions -> its row
+_sessions: dict[Path, tuple[_State, Session]] = {}  # file of the table sessions -> its row
 
 
 def path_of(store: Path, table: str, site: str, month: str, session: str) -> Path:
@@ -107,8 +107,8 @@ def _checksum_of(row: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps(stated, sort_keys=True, default=str).encode())
 
 
-def read_session(index: Path) -> Mapping[str, Any]:
-    """Return the verified row of a session; a file that did not change is read only once. Raises InputError."""
+def read_session(index: Path) -> Session:
+    """Return the session of a verified file; one that did not change is read only once. Raises InputError."""
     with _errors(index):
         state = _state(index)
         if index not in _sessions or _sessions[index][0] != state:
@@ -123,7 +123,7 @@ def read_session(index: Path) -> Mapping[str, Any]:
                 )
             if row['session'] != index.stem or json.loads(row['checksums'])['sessions'] != _checksum_of(row):
                 raise ValueError(_CHANGED)
-            _sessions[index] = state, row
+            _sessions[index] = state, Session(place_of(index)[0], **row)
     return _sessions[index][1]
 
 
@@ -148,7 +148,7 @@ def verify(path: Path) -> None:
         if _verified.get(path) == (state := _state(path)):
             return
         for wait in (0.1, 0.4, 0):  # another process may be replacing it by a later report of the session
-            sums = json.loads(read_session(in_table(path, 'sessions'))['checksums'])
+            sums = json.loads(read_session(in_table(path, 'sessions')).checksums or '{}')
             if sums[path.parts[-4]] == _checksum(path):
                 break
             if not wait:

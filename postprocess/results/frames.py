@@ -110,10 +110,8 @@ class Results:
         tables = self._portions(_sql(name, check), site, days)
         if not dims:
             return tables
-        of_rows = f'SELECT DISTINCT {name}.dims FROM {name} JOIN cases USING (night, case_id) WHERE {_of(check)}'
-        if name == 'verdicts':  # which has the checks itself: what was not measured is of no case
-            of_rows = f'SELECT DISTINCT dims FROM verdicts WHERE {_of(check, name)}'
-        found = {text for table in self._portions(of_rows, site, days) for text in table['dims'].to_pylist()}
+        of_rows = self._portions(f'SELECT DISTINCT dims FROM ({_sql(name, check)})', site, days)
+        found = {text for table in of_rows for text in table['dims'].to_pylist()}
         return with_dims(tables, sorted(found))
 
     def points(self, site: str | None = None, days: float | None = None, check: str = '*') -> Iterator[pa.Table]:

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
@@ -88,25 +89,33 @@ def read_any(
 def write(
     store: Store, table: str, session: Session, follows_from: str, rows: Iterable[dict[str, Any]], facts: bytes = b'{}'
 ) -> None:
-    """Store the rows of a session. Raises InputError."""
-    head = _Head(follows_from.encode(), facts)
-    metadata = {_FOLLOWS_FROM: head.follows_from, _FACTS: head.facts, _CHECKSUM: head.checksum}
-
-    def write_portions(stream: BinaryIO) -> None:
-        """Write the rows in portions that fit into memory."""
-        remaining = iter(rows)
-        with pq.ParquetWriter(stream, JUDGED[table].with_metadata(metadata), write_page_checksum=True) as writer:
-            while portion := [*islice(remaining, _ROWS_AT_ONCE)]:
-                writer.write_table(table_of(table, session.session, portion).replace_schema_metadata(metadata))
-
-    write_whole({path_of(store, table, session): write_portions})
+    """Store the rows of a session, in portions that fit into memory. Raises InputError."""
+    remaining = iter(rows)
+    portions = iter(lambda: [*islice(remaining, _ROWS_AT_ONCE)], [])
+    tables = (table_of(table, session.session, portion) for portion in portions)
+    _write(path_of(store, table, session), tables, _Head(follows_from.encode(), facts))
 
 
 def replace_facts(store: Store, table: str, session: Session, facts: bytes) -> None:
     """Replace the facts of a session, and keep its rows. Raises InputError for a damaged file."""
-    with opened(path_of(store, table, session)) as file:
-        rows, follows_from = file.read(use_threads=False).to_pylist(), _head(file).follows
-    write(store, table, session, follows_from, rows, facts)
+    path = path_of(store, table, session)
+    with opened(path) as file:
+        _verify_columns(file, table)
+        rows, head = file.read(use_threads=False), _head(file)
+    _write(path, [rows], head._replace(facts=facts))
+
+
+def _write(path: Path, tables: Iterable[pa.Table], head: _Head) -> None:
+    """Write the file of a session."""
+    metadata = {_FOLLOWS_FROM: head.follows_from, _FACTS: head.facts, _CHECKSUM: head.checksum}
+
+    def write_tables(stream: BinaryIO) -> None:
+        schema = JUDGED[path.parts[-4]].with_metadata(metadata)
+        with pq.ParquetWriter(stream, schema, write_page_checksum=True) as writer:
+            for table in tables:
+                writer.write_table(table.replace_schema_metadata(metadata))
+
+    write_whole({path: write_tables})
 
 
 def read_whole(path: Path) -> None:
@@ -120,10 +129,15 @@ def read_whole(path: Path) -> None:
 
 def _content(file: pq.ParquetFile, table: str, convert: Callable[[dict[str, Any]], _Row]) -> tuple[bytes, list[_Row]]:
     """Return facts and converted rows of a file. Raises ValueError."""
-    if not file.schema_arrow.equals(JUDGED[table]):
-        raise ValueError('its columns are those of another version')
+    _verify_columns(file, table)
     groups = (file.read_row_group(n, use_threads=False) for n in range(file.num_row_groups))
     return _head(file).facts, [convert(row) for group in groups for row in group.to_pylist()]
+
+
+def _verify_columns(file: pq.ParquetFile, table: str) -> None:
+    """Raise ValueError if a file has other columns than today."""
+    if not file.schema_arrow.equals(JUDGED[table]):
+        raise ValueError('its columns are those of another version')
 
 
 def _is_of(file: pq.ParquetFile, table: str, follows_from: str) -> bool:

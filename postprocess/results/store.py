@@ -262,7 +262,7 @@ class Store:
     def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
         """Return the rows of one session, missing values as None."""
         path = self._path(table, session)
-        return [dict(read_session(path))] if table == 'sessions' else read_table(path).to_pylist()
+        return [vars(read_session(path))] if table == 'sessions' else read_table(path).to_pylist()
 
     def cases(self, session: Session) -> list[CaseRow]:
         """Return the rows of the cases of one session."""
@@ -370,7 +370,7 @@ class Store:
     def _every(self, site: str, month: str = '*', name: str = '') -> list[Session]:
         """Return the sessions with those that were taken out."""
         paths = [path for path in self.files(site, month) if path.name.startswith(name)]
-        return sorted((Session(place_of(path)[0], **read_session(path)) for path in paths), key=_order)
+        return sorted(map(read_session, paths), key=_order)
 
     def _path(self, table: str, session: Session) -> Path:
         """Return the file of a session in a table."""

@@ -105,6 +105,15 @@ def reached_its_end(result: str, fail_phase: str | None) -> bool:
     return result in ('pass', 'xfail', 'xpass') or (result == 'fail' and fail_phase == 'performance')
 
 
+#: The same as SQL.
+REACHED_ITS_END = ' OR '.join(
+    f"(result = '{result}' AND coalesce(fail_phase, '') = '{phase}')"
+    for result in ('pass', 'xfail', 'xpass', 'fail')
+    for phase in ('', 'performance')
+    if reached_its_end(result, phase)
+)
+
+
 def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite: bool) -> Status:
     """Return the status of a series in a session from the result of its case; the only definition of ``measured``.
 

@@ -16,7 +16,7 @@ from plumbline.identity import CaseId, Quantity, SeriesId
 from plumbline.record import LOOK
 from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.store import Session, Store, portions
-from postprocess.results.tables import CASE_HASH, reached_its_end
+from postprocess.results.tables import CASE_HASH, REACHED_ITS_END
 from postprocess.results.tables import NODE as NODE
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.health import LOADS, disturbances
@@ -68,29 +68,23 @@ _ACCUSED = """
     WHERE NOT fixture
         AND (list_contains(nodes, suspect) OR suspect = concat("partition", '/', environ, ' ', "check", ' ', params))
 """
-_GOOD = ' OR '.join(
-    f"(result = '{result}' AND coalesce(fail_phase, '') = '{phase}')"
-    for result in ('pass', 'xfail', 'xpass', 'fail')
-    for phase in ('', 'performance')
-    if reached_its_end(result, phase or None)
-)
 # All runs of each case that failed to measure something in one of its runs
-_UNMEASURED = """
-    SELECT * FROM {table} SEMI JOIN (
+_UNMEASURED = f"""
+    SELECT * FROM {{table}} SEMI JOIN (
         SELECT DISTINCT night, again.case_id FROM cases AS again JOIN (
             SELECT night, "partition", environ, name, fixture FROM cases
             LEFT JOIN (SELECT DISTINCT night, case_id, true AS lost FROM metrics WHERE status != 'measured')
                 USING (night, case_id)
-            WHERE lost OR NOT ({good})
+            WHERE lost OR NOT ({REACHED_ITS_END})
         ) USING (night, "partition", environ, name, fixture)
     ) USING (night, case_id)
     ORDER BY night, case_id
 """
 # Each series of the cases that ran to their end in some sessions: the last night that declared (or judged) it, and the
 # first night after that in which its case ran without it. A curve counts as judged if one of its points is judged.
-_DECLARED = """
+_DECLARED = f"""
     WITH own AS (
-        SELECT night, case_id, {case} AS "case" FROM cases WHERE NOT fixture AND ({good})
+        SELECT night, case_id, {CASE_HASH} AS "case" FROM cases WHERE NOT fixture AND ({REACHED_ITS_END})
     ), declared AS (
         SELECT DISTINCT own."case", night, metric, dims FROM metrics JOIN own USING (night, case_id)
         QUALIFY bool_or(judged) OVER (PARTITION BY night, case_id, metric, regexp_replace(dims, '=[^,]*', '', 'g'))
@@ -224,9 +218,7 @@ def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
 
 def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
     """Return the series that at least one session failed to measure, one refusal for each cause."""
-    cases, metrics = (
-        store.query(_UNMEASURED.format(table=table, good=_GOOD), sessions) for table in ('cases', 'metrics')
-    )
+    cases, metrics = (store.query(_UNMEASURED.format(table=table), sessions) for table in ('cases', 'metrics'))
     nights: dict[int, tuple[list[CaseRow], list[MetricRow]]] = defaultdict(lambda: ([], []))
     for night, case in zip(cases['night'].to_pylist(), typed(CaseRow, cases), strict=True):
         nights[night][0].append(case)
@@ -254,7 +246,7 @@ def read_ended(store: Store, sessions: Sequence[Session], wanted: Collection[Ser
         if not open_of:
             break
         ran: dict[CaseId, int] = {}
-        for row in store.select(_DECLARED.format(good=_GOOD, case=CASE_HASH), some):
+        for row in store.select(_DECLARED, some):
             case = CaseId.from_row(row)
             ran[case] = begin + row['first']
             if row['metric'] is None or (series := SeriesId.from_row(row)) not in open_of.get(case, ()):

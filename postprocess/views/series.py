@@ -52,6 +52,14 @@ def drawable(value: float | None) -> TypeGuard[float]:
     return value is not None and (value == 0 or 1e-100 < abs(value) < 1e100)
 
 
+def short(value: float | None) -> float | int | None:
+    """Return a number with four significant digits; None if it cannot be drawn."""
+    if not drawable(value):
+        return None
+    rounded = float(f'{value:.4g}')
+    return int(rounded) if rounded.is_integer() else rounded
+
+
 @dataclass(frozen=True, eq=False)
 class SeriesRow:
     """A series of a session with the verdicts of all jobs that measured it, the worst first.

@@ -40,9 +40,10 @@ from postprocess.formats import (
     xdmod,
 )
 from postprocess.readers import values
-from postprocess.readers.rules import NO_RULES, Rules, with_dims
+from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, clock_problems
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, SampleRow, Session, explained, metric_row
+from postprocess.readers.session_rows import SessionRows
+from postprocess.results.rows import CaseRow, RunReport, Session
 from postprocess.results.store import Store
 
 Reader = Callable[[Path], Iterator[Measurement | str]]  # a text: a sentence on a part that cannot be read
@@ -173,10 +174,7 @@ def _report(
     by_case: dict[tuple[str, str, str, Pairs, str], list[Measurement]] = defaultdict(list)
     for each in found:  # each node that measured a case is a job of its own
         by_case[each.partition, each.environ, each.check, pairs(dict(each.params)), each.node].append(each)
-    cases: list[CaseRow] = []
-    metrics: list[MetricRow] = []
-    samples: list[SampleRow] = []
-    undecided: set[tuple[str, str, str]] = set()
+    gathered = SessionRows()
     for number, ((partition, environ, check, stated, node), of_case) in enumerate(by_case.items()):
         params, dims_of_case = rules.split(check, stated)
         text = to_text(params)
@@ -191,8 +189,8 @@ def _report(
                 raise InputError(f'{path}: {check} {text}: {metric} has several units or directions')
             columns, factor, is_known = rules.metric(check, metric, first.unit, better=first.better)
             if not is_known and first.judged:
-                undecided.add((check, columns['metric'], columns['unit']))
-            columns['dims'] = with_dims(with_dims(columns['dims'], dims), dims_of_case)
+                gathered.undecided.add((check, columns['metric'], columns['unit']))
+            columns['dims'] = pairs(dict(columns['dims']) | dict(dims) | dict(dims_of_case))
             columns['judged'] = columns['judged'] and first.judged
             if twice := [each for each, number in Counter(each.trial for each in of_series).items() if number > 1]:
                 raise InputError(f'{path}: {check} {text}: trial {twice[0]} of {metric} {to_text(dims)} is there twice')
@@ -208,17 +206,16 @@ def _report(
             trials=max(each.trial for each in of_case), nodes=node.split(',') if node else [],
             completed=max(each.time or written for each in of_case), provenance=json.dumps({'format': name}),
         )  # fmt: skip
-        cases.append(explained(case, [Cause('said', failed)] if failed else []))
+        gathered.add_case(case, [Cause('said', failed)] if failed else [])
         for columns, numbers, missing in rows:
-            row = metric_row(case, columns | {'missing': missing or None}, [*numbers.values()])
-            metrics.append(row)
-            samples += [SampleRow(number, row.metric, row.dims, trial, node, of) for trial, of in numbers.items()]
+            samples = [(trial, node, value) for trial, value in numbers.items()]
+            gathered.add_series(case, columns | {'missing': missing or None}, samples)
     about = Session(  # the name begins with the digest, because often only the beginning of a name is shown
         site, f'{of[:12]}-{name}', min(times), max(times), hostname='', cmdline='', reframe='', selection=[],
-        narrowed_by=[], runs=1, ran=len(cases), problems=clock_problems(min(times), max(times)),
+        narrowed_by=[], runs=1, ran=len(gathered.cases), problems=clock_problems(min(times), max(times)),
         report=str(path.absolute()), report_sha256=digest, source=f'{name} file',
     )  # fmt: skip
-    return RunReport(about, cases, metrics, samples, undecided=frozenset(undecided))
+    return gathered.report(about)
 
 
 def _fault(of: Measurement, value: float, columns: Mapping[str, Any]) -> str:

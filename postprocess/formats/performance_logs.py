@@ -20,13 +20,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from plumbline.causes import Cause
 from plumbline.identity import Pairs
 from postprocess.formats.log_formats import reader_of
 from postprocess.readers import values
-from postprocess.readers.rules import NO_RULES, Rules, with_dims
+from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, SampleRow, Session, explained, metric_row
+from postprocess.readers.session_rows import PerformanceValue, SessionRows
+from postprocess.results.rows import CaseRow, RunReport, Session
 from postprocess.results.store import Store
 from postprocess.text import names_in
 
@@ -193,41 +193,30 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
         problems=clock_problems(began, ended), report=f'performance logs of {day}', report_sha256=digest,
         source='perflog',
     )  # fmt: skip
-    cases: list[CaseRow] = []
-    metrics: list[MetricRow] = []
-    samples: list[SampleRow] = []
-    undecided: set[tuple[str, str, str]] = set()
+    rows = SessionRows()
     for number, line in enumerate(lines):
         check, params = check_and_params(line.name)
-        params, dims_of_case = rules.split(check, params)
-        of_line = list(_metrics(line.fields, check, rules))
-        case = _case(number, line, check, params, [beyond for *_, beyond in of_line if beyond])
-        cases.append(case)
-        for columns, value, is_known, _ in of_line:
-            columns['dims'] = with_dims(columns['dims'], dims_of_case)
-            if not is_known:
-                undecided.add((check, columns['metric'], columns['unit']))
-            missing = values.fault(value, columns)
-            usable = [] if missing else [value]
-            row = metric_row(case, columns | {'missing': missing or None}, usable)
-            metrics.append(row)
-            samples += [SampleRow(number, row.metric, row.dims, 1, ','.join(case.nodes), value) for value in usable]
-    return RunReport(session, cases, metrics, samples, undecided=frozenset(undecided))
+        params, dims = rules.split(check, params)
+        found = list(_values(line.fields, check, rules))
+        beyond = [value.cause for value in found if value.cause]
+        case = _case(number, line, check, params, bool(beyond))
+        rows.add_case(case, beyond if case.result == 'fail' else [])
+        rows.add_values(case, found, dims)
+    return rows.report(session)
 
 
-def _case(number: int, line: LogLine, check: str, params: Pairs, beyond: Sequence[Cause]) -> CaseRow:
-    """Return the row of a case; `beyond`: the metrics beyond their bounds, which are why it failed."""
+def _case(number: int, line: LogLine, check: str, params: Pairs, is_beyond: bool) -> CaseRow:
+    """Return the row of a case; `is_beyond`: a value is beyond its bounds, which is why the case failed."""
     fields = line.fields
-    result = fields.get('result') or ('fail' if beyond else 'pass')  # not every format of a log has the result
+    result = fields.get('result') or ('fail' if is_beyond else 'pass')  # not every format of a log has the result
     exitcode = fields.get('job_exitcode', '')
-    case = CaseRow(
+    return CaseRow(
         number, fields['partition'], fields['environ'], check, params, line.name, result=result,
-        fail_phase='performance' if result == 'fail' and beyond else None, trials=1, job_id=fields.get('jobid'),
+        fail_phase='performance' if result == 'fail' and is_beyond else None, trials=1, job_id=fields.get('jobid'),
         job_exitcode=int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,
         nodes=_nodes(fields.get('job_nodelist', '')), completed=line.completed,
         provenance=json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
     )  # fmt: skip
-    return explained(case, beyond if result == 'fail' else [])
 
 
 def _nodes(text: str) -> list[str]:
@@ -238,18 +227,12 @@ def _nodes(text: str) -> list[str]:
         return [text]
 
 
-def _metrics(
-    fields: dict[str, str], check: str, rules: Rules
-) -> Iterator[tuple[dict[str, Any], float, bool, Cause | None]]:
-    """Yield (columns, value, True if its direction is known, cause if beyond its bounds) of each metric of a line."""
+def _values(fields: dict[str, str], check: str, rules: Rules) -> Iterator[PerformanceValue]:
+    """Yield each performance value of a line."""
     for column in fields:
         name, value = column.removesuffix('_value'), values.number(fields[column])
         if name == column or value is None:
             continue
         keys = ('ref', 'lower_thres', 'upper_thres')
-        reference, lower, upper = (values.number(fields.get(f'{name}_{key}')) for key in keys)
-        unit = fields.get(f'{name}_unit', '')
-        row, factor, is_known = rules.metric(check, name, unit, lower, upper)
-        is_within = values.is_within(value, reference, lower, upper)
-        cause = None if is_within else values.beyond(row['metric'], unit, value, reference, lower, upper)
-        yield row, value * factor, is_known, cause
+        bounds = [values.number(fields.get(f'{name}_{key}')) for key in keys]
+        yield PerformanceValue.of(rules, check, name, fields.get(f'{name}_unit', ''), value, bounds)

@@ -81,11 +81,6 @@ class Rules:
 NO_RULES = Rules()
 
 
-def with_dims(dims: Pairs, more: Pairs) -> Pairs:
-    """Return `dims` with `more` dims added."""
-    return pairs(dict(dims) | dict(more))
-
-
 def place(root: Path | None = None) -> Path:
     """Return the path where the rules are, or would be written."""
     folders = site_folders(root)

@@ -21,8 +21,9 @@ from plumbline.record import OWN_CONFIGURATION, Record, from_dict
 from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.old_reports import as_version_4
-from postprocess.readers.rules import NO_RULES, Rules, with_dims
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, SampleRow, Session, explained, metric_row
+from postprocess.readers.rules import NO_RULES, Rules
+from postprocess.readers.session_rows import PerformanceValue, SessionRows
+from postprocess.results.rows import CaseRow, RunReport, Session
 from postprocess.text import count, names_in, one_line
 
 _NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record if a case ended too early
@@ -231,10 +232,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         ran=len(identities), problems=problems, report=origin['report'], report_sha256=origin['report_sha256'],
         source=source,
     )  # fmt: skip
-    cases: list[CaseRow] = []
-    metrics: list[MetricRow] = []
-    samples: list[SampleRow] = []
-    undecided: set[tuple[str, str, str]] = set()
+    rows = SessionRows()
     for number, (run, entry) in enumerate(pair for pair in entries if not _is_left_out(pair[1])):
         where = f'case {entry["display_name"]!r}'
         record = _record(entry, where)
@@ -245,27 +243,17 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
                 'judged': series.judged, 'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
                 'usual_spread': facts.usual_spread, 'floor': facts.floor,
             }  # fmt: skip
-            metrics.append(metric_row(case, columns, [value for *_, value in series.samples]))
-            samples += [SampleRow(number, metric, series.dims, *sample) for sample in series.samples]
-        beyond: list[Cause] = []
-        is_ours, dims_of_case = _is_ours(entry), pairs({})
-        if not is_ours:
-            params, dims_of_case = rules.split(case.check, case.params)
-            case = case._replace(params=params)
+            rows.add_series(case, columns, series.samples)
+        is_ours = _is_ours(entry)
         is_read = not is_ours or entry.get('fail_phase') == 'performance'
-        for value, columns, is_known, cause in _values(entry, where, case.check, rules) if is_read else ():
-            beyond += [cause] if cause else []
-            if is_ours:
-                continue
-            columns['dims'] = with_dims(columns['dims'], dims_of_case)
-            row = metric_row(case, columns, [] if value is None else [value])
-            metrics.append(row)
-            if not is_known:
-                undecided.add((case.check, row.metric, row.unit))
-            if value is not None:
-                samples.append(SampleRow(number, row.metric, row.dims, 1, ','.join(case.nodes), value))
-        cases.append(explained(case, _causes(entry, record, beyond)))
-    return RunReport(session, cases, metrics, samples, tuple(_restored(report)), frozenset(undecided))
+        found = [*_values(entry, where, case.check, rules)] if is_read else []
+        if not is_ours:
+            params, dims = rules.split(case.check, case.params)
+            case = case._replace(params=params)
+            rows.add_values(case, found, dims)
+        beyond = [value.cause for value in found if value.cause]
+        rows.add_case(case, _causes(entry, record, beyond))
+    return rows.report(session, _restored(report))
 
 
 def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tuple[str, ...]]]:
@@ -360,31 +348,21 @@ def reason_of(entry: dict[str, Any]) -> str | None:
     return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None
 
 
-def _values(
-    entry: dict[str, Any], where: str, check: str, rules: Rules
-) -> Iterator[tuple[float | None, dict[str, Any], bool, Cause | None]]:
-    """Yield (value, columns, True if its direction is known, cause if beyond its bounds) of each performance value.
-
-    The columns are those of a metric of another suite.
-    """
+def _values(entry: dict[str, Any], where: str, check: str, rules: Rules) -> Iterator[PerformanceValue]:
+    """Yield each performance value of a case, as one of another suite."""
     performance = _get({'perfvalues': None} | entry, 'perfvalues', (dict, type(None)), where) or {}
     for name, measured in performance.items():
         of = f'{where}: perfvalues: {name}'
         if not isinstance(measured, list) or len(measured) < 5:
             raise _Unexpected(f'{of}: expected value, reference, two bounds and unit, found {measured!r:.80}')
-        value, expected, lower, upper = map(values.number, measured[:4])
-        within = value is None or values.is_within(value, expected, lower, upper)
-        is_within = measured[5] != 'fail' if measured[5:] and measured[5] else within  # before 4.10: no result
+        value, *bounds = map(values.number, measured[:4])
+        is_within = measured[5] != 'fail' if measured[5:] and measured[5] else None  # before 4.10: no result
         prefix = f'{entry["system"]}:{entry["partition"]}:'
         name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
-        unit = str(measured[4] or '')
-        row, factor, is_known = rules.metric(check, name, unit, lower, upper)
-        cause = None if is_within else values.beyond(row['metric'], unit, value, expected, lower, upper)
-        value = None if value is None else value * factor
-        missing = None if value is not None else f'its value is {measured[0]!r:.40}'
-        if value is not None and (missing := values.fault(value, row) or None):
-            value = None
-        yield value, row | {'missing': missing}, is_known, cause
+        found = PerformanceValue.of(rules, check, name, str(measured[4] or ''), value, bounds, is_within)
+        if value is None:
+            found.columns['missing'] = f'its value is {measured[0]!r:.40}'
+        yield found
 
 
 def _chosen(info: dict[str, Any], name: str) -> list[str] | None:

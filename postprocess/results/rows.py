@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import repeat
@@ -18,12 +17,11 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import pyarrow as pa
 
-from plumbline.causes import Cause, sentence
+from plumbline.causes import Cause
 from plumbline.identity import CaseId, Pairs, from_text, short_name
 from plumbline.problems import Problem
-from plumbline.record import Purpose, summarize
-from postprocess.results.tables import SCHEMA, Status, status_of
-from postprocess.text import one_line
+from plumbline.record import Purpose
+from postprocess.results.tables import SCHEMA, Status
 
 
 @dataclass(frozen=True)
@@ -229,23 +227,3 @@ def typed(kind: type[_Row], table: pa.Table) -> list[_Row]:
 def decoded(text: str | None) -> Mapping[str, Any]:
     """Return what is in one of the JSON columns of a case, which nobody may change; empty for None."""
     return json.loads(text or '{}')
-
-
-def metric_row(case: CaseRow, facts: Mapping[str, Any], values: Sequence[float]) -> MetricRow:
-    """Return the row of a series of a case with the statistics of `values` and its status.
-
-    `facts`: its columns but these.
-    """
-    found = summarize(values)
-    finite = found.mean is not None and math.isfinite(found.mean)
-    status = status_of(case.result, case.fail_phase, bool(facts.get('invalid')), found.n, finite)
-    return MetricRow(case.case_id, status=status, **vars(found), **facts)
-
-
-def explained(case: CaseRow, causes: Sequence[Cause]) -> CaseRow:
-    """Return a case with what is wrong with it, as data and as the sentence of them for people."""
-    plain = []
-    for cause in causes:
-        texts: dict[str, Any] = {name: one_line(of) or '' for name, of in vars(cause).items() if isinstance(of, str)}
-        plain.append(replace(cause, **texts))
-    return case._replace(causes=json.dumps([*map(vars, plain)]), fail_reason=sentence(plain, case.evidence) or None)

@@ -35,7 +35,8 @@ _SERIES = """
         SELECT * FROM first_jobs LEFT JOIN (
             SELECT night AS of_night, case_id AS of_case, metric AS of_metric,
                 regexp_replace(dims, '=[^,]*', '', 'g') AS of_names
-            FROM metrics GROUP BY ALL HAVING bool_or(judged) AND NOT bool_and(judged)
+            FROM metrics SEMI JOIN (SELECT night, case_id FROM metrics WHERE NOT judged) USING (night, case_id)
+            GROUP BY ALL HAVING bool_or(judged)
         ) ON NOT judged AND of_night = night AND of_case = case_id AND of_metric = metric
             AND of_names = regexp_replace(dims, '=[^,]*', '', 'g')
         WHERE judged OR of_night IS NOT NULL

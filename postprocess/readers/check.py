@@ -88,7 +88,7 @@ def read_whole(index: Path) -> Session:
     """Read all files of a session, and return it. Raises InputError."""
     session = read_session(index)
     for path in (in_table(index, table) for table in _OTHERS):
-        if foreign := {*read_table(path)['session'].to_pylist()} - {index.stem}:
+        if foreign := {*read_table(path)['session'].unique().to_pylist()} - {index.stem}:
             raise InputError(f'{path}: has rows of session {", ".join(sorted(foreign))}')
     return session
 

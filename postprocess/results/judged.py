@@ -122,7 +122,8 @@ def read_whole(path: Path) -> None:
     """Read a file of a table of `JUDGED` and verify its checksums. Raises InputError."""
     with opened(path) as file:
         _head(file)
-        of = {uuid for row in range(file.num_row_groups) for uuid in file.read_row_group(row)['session'].to_pylist()}
+        groups = map(file.read_row_group, range(file.num_row_groups))
+        of = {uuid for group in groups for uuid in group['session'].unique().to_pylist()}
         if of - {path.stem}:
             raise ValueError(f'it has rows of session {", ".join(sorted(of - {path.stem}))}')
 

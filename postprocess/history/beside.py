@@ -15,11 +15,9 @@ from postprocess.verdicts.stand_in import FEWEST_NODES
 # Difference in % of each node's value from the median of the nodes that each measured the same series alone
 _LEVELS = f"""
     WITH alone AS (
-        SELECT night, "partition", environ, "check", params, metric, metrics.dims AS dims, nodes[1] AS node,
-            any_value(better) AS better, median(mean) AS value
-        FROM metrics JOIN cases USING (night, case_id)
-        WHERE status = 'measured' AND judged AND len(nodes) = 1 AND mean > 0
-        GROUP BY ALL
+        SELECT night, "partition", environ, "check", params, metric, dims, node, any_value(better) AS better,
+            median(mean) AS value
+        FROM measured WHERE judged AND len(nodes) = 1 AND mean > 0 GROUP BY ALL
     ), beside AS (
         SELECT *, count(*) OVER same AS n,
             100 * (value / median(value) OVER same - 1) * CASE better WHEN 'lower' THEN -1 ELSE 1 END AS change

@@ -24,30 +24,25 @@ _SLOPE = 3  # least length of a drift in sessions
 _CLEAR = 4.0  # a slope must explain a sum of squares larger by this many variances than a step does
 _FEWEST = 3  # fewest jobs on other nodes for a comparison with their median
 # For each session the median over series and nodes of the logarithm of performance / reference; a series without a
-# reference is compared with its own median. The join of values and cases is one condition on tuples: with four
-# conditions the query takes twice the time in DuckDB 2.0.
+# reference is compared with its own median.
 _LEVELS = """
     WITH found AS (
-        SELECT incident, cases.night AS night,
-            ln(mean / coalesce(expected, median(mean) OVER (PARTITION BY incident, series, node)))
+        SELECT incident, night,
+            ln(mean / coalesce(expected, median(mean) OVER (PARTITION BY incident, series, of_node)))
             * CASE better WHEN 'lower' THEN -1 ELSE 1 END AS level
-        FROM wanted JOIN cases USING ("partition", environ, "check", params)
-            JOIN metrics ON (metrics.night, metrics.case_id, metrics.metric, metrics.dims)
-                = (cases.night, cases.case_id, wanted.metric, wanted.dims)
-        WHERE status = 'measured' AND mean > 0 AND (node = '' OR list_contains(nodes, node))
+        FROM wanted JOIN measured USING ("partition", environ, "check", params, metric, dims)
+        WHERE mean > 0 AND (of_node = '' OR list_contains(nodes, of_node))
     )
     SELECT incident, night, median(level) AS level FROM found GROUP BY ALL ORDER BY night
 """
 # The same minus the median of the other nodes in that session, if enough of them ran the series.
 _BESIDE = f"""
     WITH every AS (
-        SELECT incident, series, own, nodes, cases.night AS night,
+        SELECT incident, series, own, nodes, night,
             ln(mean / coalesce(expected, median(mean) OVER (PARTITION BY incident, series, nodes)))
             * CASE better WHEN 'lower' THEN -1 ELSE 1 END AS level
-        FROM wanted JOIN cases USING ("partition", environ, "check", params)
-            JOIN metrics ON (metrics.night, metrics.case_id, metrics.metric, metrics.dims)
-                = (cases.night, cases.case_id, wanted.metric, wanted.dims)
-        WHERE status = 'measured' AND mean > 0
+        FROM wanted JOIN measured USING ("partition", environ, "check", params, metric, dims)
+        WHERE mean > 0
     ), others AS (
         SELECT incident, series, night, median(level) AS usual FROM every
         WHERE NOT list_has_any(nodes, own) GROUP BY ALL HAVING count(*) >= {_FEWEST}
@@ -65,7 +60,7 @@ def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Se
     Raises InputError if the store cannot be read.
     """
     rows = [
-        (key, of, incident.values.get(of), {'node': node})
+        (key, of, incident.values.get(of), {'of_node': node})
         for key, own in incidents.items()
         for incident in own
         if incident.sort == 'loss'

@@ -26,10 +26,9 @@ _COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts tha
 _CELLS = 250_000  # most values of nodes on a page, the worst nodes first
 # In each session, the value of each node that alone measured a series
 _VALUES = """
-    SELECT id, night, nodes[1] AS node, median(mean) AS value
-    FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("partition", environ, "check", params, metric)
-    WHERE metrics.dims = wanted.dims AND status = 'measured' AND len(nodes) = 1 AND mean > 0
-    GROUP BY ALL
+    SELECT id, night, node, median(mean) AS value
+    FROM measured JOIN wanted USING ("partition", environ, "check", params, metric, dims)
+    WHERE len(nodes) = 1 AND mean > 0 GROUP BY ALL
 """
 
 

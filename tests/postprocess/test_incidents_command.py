@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from run_reports import SITE
@@ -143,6 +144,15 @@ def test_what_a_night_before_showed_is_not_lost_in_silence(two_nights, kind):
     assert site.work.run(f'compare {path.stem}').exit_code == 1
     assert [one['id'] for one in json.loads(site.work.run('incidents --format json').stdout)] == before
     assert site.work.run('store check').exit_code == 0
+
+
+def test_a_column_of_an_earlier_version_is_left_alone(two_nights):
+    site, path = two_nights
+    before = site.work.run('incidents --format json').stdout
+    rows = pq.read_table(path)
+    pq.write_table(rows.append_column('levels', pa.array([[]] * len(rows), pa.list_(pa.string()))), path)
+    assert site.work.run('incidents --format json').stdout == before
+    assert site.work.run('compare', '--summary').exit_code == 1
 
 
 def test_what_could_not_be_kept_is_a_fault(young):

@@ -9,7 +9,7 @@ import pytest
 from rows import each_row
 
 from plumbline.errors import InputError
-from plumbline.identity import CaseId, Quantity, to_text
+from plumbline.identity import CaseId, Quantity
 from plumbline.limits import Limits
 from plumbline.record import Summary
 from plumbline.references import Reference
@@ -18,7 +18,7 @@ from postprocess.report import cards, charts, details, pictures, plots, printed,
 from postprocess.results.excerpts import Shown
 from postprocess.verdicts.verdict import Verdict
 from postprocess.views import history, session
-from postprocess.views.series import SeriesRow
+from postprocess.views.series import SeriesRow, short
 
 STREAM = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
 TRIAD, COPY = STREAM.series('triad', ()), STREAM.series('copy', ())
@@ -202,14 +202,14 @@ def test_changes_of_one_session_and_direction_are_one_and_drifts_one_of_a_case()
     ({1: 5.0, 3: 4.0}, 3, 1, False, Shown('triad', 2)), ({1: 5.0}, None, 1, False, Shown('triad', 1, lost=False)),
 ])  # fmt: skip
 def test_the_trial_that_lacks_its_number_or_is_the_worst_is_shown(values, trials, sign, invalid, wanted):
-    samples = {(7, 'triad', '-'): values} if values else {}
+    samples = {(7, 'triad', ()): {'n1': [*values.items()]}} if values else {}
     assert printed._lines_of(TRIAD, sign, invalid, stub(case_id=7, trials=trials), samples) == wanted
 
 
 def test_details_of_a_metric_tell_its_worst_job_beside_what_was_expected():
     rows = [verdict('regressed', case_id=i, value=80.0 + i, loss=0.2, interval=(0.1, 0.3), window=2, p=0.01, q=0.02)
             for i in range(22)]  # fmt: skip
-    found = details._metric(SeriesRow(7, rows), {(0, 'triad', to_text(())): {'n1': '80 80'}})
+    found = details._metric(SeriesRow(7, rows), {(0, 'triad', ()): {'n1': [(1, 80.0), (2, 80.0)]}})
     assert (len(found['jobs']), found['more']) == (20, 2) and found['jobs'][0] == ['regressed', 0, {'n1': '80 80'}]
     assert found['jobs'][1] == ['regressed', 1, {}] and (found['limit'], found['expected']) == (95.0, 100.0)
     # the median of 80 to 101
@@ -232,7 +232,7 @@ def test_details_of_a_metric_tell_its_worst_job_beside_what_was_expected():
     (None, None), (1e200, None), (float('nan'), None), (0.0, 0), (2.0, 2), (123456.0, 123500), (-0.123456, -0.1235),
 ])  # fmt: skip
 def test_numbers_of_a_published_site_have_four_digits(value, shown):
-    found = site_data.short(value)
+    found = short(value)
     assert found == shown and type(found) is type(shown)
 
 

@@ -9,10 +9,8 @@ from baselines import baseline
 from rows import each_row
 from scipy import stats
 
-from plumbline.limits import Tolerance
-from postprocess.statistics import spread
 from postprocess.statistics.baseline import _alike, _mean_of, error_of_mean
-from postprocess.statistics.distributions import inliers, scatter, upper
+from postprocess.statistics.distributions import inliers, scatter, spread_around_median, upper
 
 NAN = math.nan
 
@@ -38,60 +36,13 @@ def test_the_error_of_a_mean_of_correlated_sessions(phi, n):
 # Spreads
 
 
-@each_row(('values', 'axis', 'better', 'found'), [
-    ([[1.0, 5.0], [3.0, 6.0], [2.0, 9.0]], 0, False, [2.0, 6.0]),
-    ([[1.0, NAN], [3.0, 6.0], [2.0, 9.0], [8.0, NAN]], 0, False, [2.5, 7.5]),
-    ([[1.0, NAN], [3.0, 6.0], [2.0, 9.0], [8.0, NAN]], 0, True, [3.0, 9.0]),
-    ([[1.0, 4.0, 2.0], [NAN, NAN, NAN], [3.0, NAN, 5.0]], 1, False, [2.0, NAN, 4.0]),
-    ([[1.0, 4.0, 2.0], [NAN, NAN, NAN], [3.0, NAN, 5.0]], 1, True, [2.0, NAN, 5.0]),
-    ([[], []], 1, False, [NAN, NAN]),
-])  # fmt: skip
-def test_a_median_is_of_the_values_that_there_are(values, axis, better, found):
-    assert spread.median(numpy.array(values), axis, better) == approx(found)
-
-
 def test_the_spread_of_few_values_is_their_median_deviation():
     values = numpy.array([1.0, 2.0, 3.0, 4.0, 7.0])  # deviations 2, 1, 0, 1, 4: median 1
-    scale, df = spread.scale_of(values)
+    scale, df = spread_around_median(values)
     assert (scale, df) == (approx(1 / 0.6744898), 1)  # 0.37 x 5 - 1 is below 1
     # 0.37 x 15 - 1 = 4.55; deviations of -7 to 7: the median of their sizes is 4
-    scale, df = spread.scale_of(numpy.arange(15.0))
+    scale, df = spread_around_median(numpy.arange(15.0))
     assert (scale, df) == (approx(4 / 0.6744898), approx(4.55))
-    low = -stats.t.ppf(0.01, 4.55) * 4 / 0.6744898
-    assert spread.bound_of(numpy.arange(15.0), 0.01, None) == approx(low)
-    for floor, least in ((0.02, -math.log(0.85)), (0.3, -math.log(0.7))):
-        assert spread.bound_of(numpy.full(15, 5.0), 0.01, Tolerance(floor, 1.0, 0.01)) == approx(least)
-    assert spread.bound_of(numpy.full(16, 5.0), 0.01, Tolerance(0.02, 1.0, 0.01)) == approx(-math.log(0.98))
-
-
-def test_the_tails_of_many_values_come_from_their_better_half():
-    """41 values from -20 to 20: of 0 to 20 the median is 10, the 90 % quantile 18: a ratio of 1.8, no heavy tail."""
-    scale, df = spread.scale_of(numpy.arange(-20.0, 21.0))
-    freedom = 1 / (1 / (0.37 * 41 - 1) + 0.15)
-    assert (scale, df) == (approx(10 / stats.t.ppf(0.75, freedom)), approx(freedom))
-    heavy = numpy.concatenate([numpy.arange(-20.0, 18.0), [60.0, 60.0, 60.0]])
-    # of 0 to 17 and three of 60 the median is 10, the 90 % quantile 60 where three of 21 lie above: a ratio of 6
-    scale, df = spread.scale_of(heavy)
-    share = 0.5 + 0.5 * (6 - 3.58) / (6.31 - 3.58)
-    freedom = 1 / (1 / (0.37 * 41 - 1) + share)
-    assert df == approx(max(freedom, 1)) and scale == approx(10 / stats.t.ppf(0.75, max(freedom, 1)))
-
-
-@each_row(('accepted', 'stop'), [([[0, 0], [0, 0]], 0), ([[1, 0, 0], [0, 1, 0]], 2), ([[0, 0, 1]], 3)])
-def test_columns_count_up_to_the_last_accepted_one(accepted, stop):
-    assert spread.until_last(numpy.array(accepted, bool)) == slice(0, stop)
-
-
-def test_a_value_that_fell_is_no_level_to_keep():
-    """Six sessions at 0 and four at -0.1: all after the sixth; a fall below the floor is none."""
-    left = numpy.array([[0.001, -0.001] * 3 + [-0.1] * 4, [0.001, -0.001] * 5])
-    found = spread.after_fall(left, numpy.ones(left.shape, bool), 0.05)
-    assert found.tolist() == [[False] * 6 + [True] * 4, [False] * 10]
-    assert not spread.after_fall(left, numpy.ones(left.shape, bool), 0.11).any()
-    assert not spread.after_fall(left[:, :5], numpy.ones((2, 5), bool), 0.0).any()
-    # at least four values before the fall and two after it
-    short = numpy.array([[0.001, -0.001, 0.001, -0.001, -0.1, -0.1]])
-    assert spread.after_fall(short, numpy.ones((1, 6), bool), 0.05).tolist() == [[False] * 4 + [True] * 2]
 
 
 # Distributions

@@ -422,7 +422,7 @@ def test_a_terminal_that_is_narrow_and_knows_few_signs(work):
 def test_every_command_while_the_store_is_written(work):
     """Two processes ingest; each command sees whole sessions or none."""
     work.reference(reference())
-    paths = [work.write(night(number, triad())) for number in range(0, 80, 10)]
+    paths = [work.write(night(number, triad())) for number in range(0, 240, 10)]
     running = [start(work, 'ingest', *order, stdout=subprocess.DEVNULL) for order in (paths, paths[::-1])]
     seen = set()
     while any(process.poll() is None for process in running):

@@ -65,17 +65,20 @@ class Process:
         self.environment = {**os.environ, settings.OWNER.name: owner_of(results), **variables}
         self._ended = Ended()
         self._process: subprocess.Popen[str] | None = None
+        self._early: tuple[str, int] | None = None  # why, and by which signal, it is to end before it began
 
     def wait(self) -> Ended:
         """Run the command to its end."""
         ended, offset = self._ended, _clock_offset()
+        before = {number: signal.signal(number, self._told) for number in ENDING}
         with open_own(self.log, 'a') as log:
             self._process = subprocess.Popen(
                 self.command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 text=True, errors='replace', bufsize=1, start_new_session=True,  # Ctrl-C reaches it once: from here
             )  # fmt: skip
             budget = _later(self.deadline - time.monotonic(), self.end, 'the time budget is used up')
-            before = {number: signal.signal(number, self._told) for number in ENDING}
+            if self._early:
+                self.end(*self._early)
             with self.progress:
                 self._follow(log)
             ended.code = self._process.wait()
@@ -99,6 +102,8 @@ class Process:
 
     def end(self, why: str, by_signal: int = 0) -> None:
         """Ask the process to end, and kill it if it has not ended after the grace period."""
+        if self._process is None:
+            self._early = why, by_signal
         if self._ended.why or self._process is None or self._process.poll() is not None:
             return
         self._ended.why, self._ended.told_to_end, self._ended.by_signal = why, True, by_signal

@@ -217,6 +217,15 @@ def test_a_reframe_that_does_not_end_is_ended(session, monkeypatch):
     assert end_processes(Path(session.results)) == 0, 'something was left running'
 
 
+def test_a_signal_before_reframe_runs_ends_it_as_soon_as_it_does(session):
+    process = Process(['sleep', '60'], session.log, Path(session.results), time.monotonic() + 60, {})
+    process.end('told to end by SIGTERM', signal.SIGTERM)
+    began = time.monotonic()
+    ended = process.wait()
+    assert (ended.code, ended.why, ended.by_signal) == (-2, 'told to end by SIGTERM', signal.SIGTERM)
+    assert time.monotonic() - began < 30
+
+
 def test_a_second_interrupt_kills(session, reframe):
     reframe.ends(
         'trap "" INT; sleep 0.3; kill -INT $PPID; sleep 0.5; kill -INT $PPID; for i in $(seq 200); do sleep 0.1; done'

@@ -17,6 +17,7 @@ from plumbline.problems import Problem
 from plumbline.programs import TIME_LIMIT, TimedOut, output_of
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Partition, Site
+from postprocess.text import count
 
 _CANCELLED = 60  # seconds in which cancelled jobs must leave the queue
 _ANSWER = 30  # seconds in which a node must answer a controller that was restarted
@@ -262,7 +263,7 @@ def cancel_jobs_below(folder: Path) -> str:
     jobs = jobs_below(folder)
     if not jobs:
         return ''
-    named = f'{len(jobs)} jobs of it in the queue: {" ".join(jobs[:20])}'
+    named = f'{count(len(jobs), "job")} of it in the queue: {" ".join(jobs[:20])}'
     if ask('scancel', *jobs) is None:
         return f'could not cancel {named}'
     end = time.monotonic() + _CANCELLED

@@ -193,7 +193,8 @@ def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> 
     notice = '' if now is None else f'{of}{100 * now:.0f} %; '
     then = wanted and _noticed(rows, wanted)
     if wanted and then is not None and now is not None and then >= _NOTICEABLE * now:
-        return f'{notice}{count(wanted - n, "more session")} show how much they vary here: then {command}.'
+        after = f'{"after" if notice else "After"} {count(wanted - n, "more session")}'
+        return f'{notice}{after} it is known how much they vary here: then {command}.'
     if wanted and then is not None:
         is_it = 'it is' if notice else 'half of the metrics notice a loss of'
         more = f'after {count(wanted - n, "more session")} {is_it} {100 * then:.0f} %: then {command}.'

@@ -134,7 +134,7 @@ def test_a_node_sweep_that_is_killed_is_resumed(fleet):
     assert fleet.queue().count('\n') == 1, 'the kill left no allocation behind, so this test shows nothing'
     answer = sweep(fleet, '--max-nodes=2')
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert 'cancelled 1 jobs of it in the queue' in answer.stdout
+    assert 'cancelled 1 job of it in the queue' in answer.stdout
     assert 'resumes a node sweep: 2 nodes done, 2 not yet' in answer.stdout
     assert answer.stdout.count('holds 2 nodes') == 1
     assert 'left out: n9 of fleet is drained (away)' in answer.stdout

@@ -423,7 +423,10 @@ def test_more_sessions_are_recommended_until_they_change_little(work):
 def test_of_a_machine_that_varies_much_one_session_never_says_that_more_would_change_little(work):
     first_night(work, 100.0, (30.0, 150.0))  # such that only a loss beyond the cap of 75 % is noticed
     said = work.run('record propose').stdout
-    assert 'With a baseline of 1 session half of the metrics notice a loss of 75 %; 2 more sessions show how' in said
+    assert (
+        'With a baseline of 1 session half of the metrics notice a loss of 75 %; after 2 more sessions it is known'
+        in said
+    )
     work.run('record accept')
     assert 'next 1 of 3 sessions for narrow limits; nothing to do' in ' '.join(work.run('status').stdout.split())
 

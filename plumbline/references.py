@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cache, cached_property
@@ -174,28 +175,28 @@ class References:
 
 def load_references(site: str, root: Path | None = None) -> References:
     """Return the rows of both files of a site that can be limits; a file may be absent. Raises SiteError."""
-    rows = []
-    for kind, name in FILES.items():
-        path = site_file(site, name, root)
-        if path.exists():
-            state = path.stat()
-            rows += [
-                row for row in _read_once(path, kind, (state.st_ino, state.st_mtime_ns, state.st_size)) if row.is_limit
-            ]
-    return References(rows)
+    files = ((kind, site_file(site, name, root)) for kind, name in FILES.items())
+    rows = (row for kind, path in files if path.exists() for row in read_references(path, kind))
+    return References(row for row in rows if row.is_limit)
+
+
+def read_references(path: Path, kind: str) -> list[Reference]:
+    """Return all rows of one file, also those that are never a limit; a file that did not change is read only once.
+
+    Raises SiteError naming file, line, column and what was expected.
+    """
+    with suppress(OSError):  # else `read_rows` says what is wrong
+        state = path.stat()
+        return [*_read_once(path, kind, (state.st_ino, state.st_mtime_ns, state.st_size))]
+    return _read(path, kind)
 
 
 @cache
 def _read_once(path: Path, kind: str, state: tuple[int, int, int]) -> list[Reference]:
-    """Return all rows of a file, cached while its `state` is unchanged: commands ask for them several times."""
-    return read_references(path, kind)
+    return _read(path, kind)
 
 
-def read_references(path: Path, kind: str) -> list[Reference]:
-    """Return all rows of one file, also those that are never a limit.
-
-    Raises SiteError naming file, line, column and what was expected.
-    """
+def _read(path: Path, kind: str) -> list[Reference]:
     rows, faults = read_rows(path, kind)
     for message in faults:
         raise SiteError(message)

@@ -33,11 +33,9 @@ def lost(results: Path, site: str, root: Path | None) -> dict[SeriesId, Referenc
 
     Raises SiteError for a file that is wrong.
     """
-    kept = known_file(results, site)
-    if not kept.exists():
-        return {}
-    there = {row.id for row in (*read_baseline(site, root), *read_retired(site, root))}
-    return {row.id: row for row in read_references(kept, 'baseline') if row.id not in there}
+    known = known_rows(results, site)
+    there = {row.id for row in (*read_baseline(site, root), *read_retired(site, root))} if known else set()
+    return {id: row for id, row in known.items() if id not in there}
 
 
 def problems(results: Path, site: str, root: Path | None) -> list[Problem]:
@@ -57,6 +55,12 @@ def problems(results: Path, site: str, root: Path | None) -> list[Problem]:
             f'{"; ".join(names[:_SHOWN])}{more}; restore the file'
         )
     ]
+
+
+def known_rows(results: Path, site: str) -> dict[SeriesId, Reference]:
+    """Return the rows that the judged sessions of a site knew. Raises SiteError."""
+    path = known_file(results, site)
+    return {row.id: row for row in read_references(path, 'baseline')} if path.exists() else {}
 
 
 def known_file(results: Path, site: str) -> Path:

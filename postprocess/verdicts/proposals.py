@@ -19,7 +19,7 @@ from plumbline.site.sites import site_names
 from postprocess.results.store import Store
 from postprocess.text import digits, to_csv
 from postprocess.verdicts.baseline import Proposal
-from postprocess.verdicts.baseline_files import known_file, lost, read_baseline
+from postprocess.verdicts.baseline_files import known_file, known_rows, lost, read_baseline
 
 _COLUMNS = (*COLUMNS, *RECORDED)
 
@@ -108,7 +108,7 @@ def remember(results: Path, site: str, root: Path | None) -> None:
     If the file cannot be written, the rows known before stay, and the next judged session keeps these.
     """
     rows = lost(results, site, root) | {row.id: row for row in read_baseline(site, root)}
-    if rows:
+    if rows and rows != known_rows(results, site):
         with suppress(InputError):
             write_text(known_file(results, site), to_baseline(rows.values()))
 

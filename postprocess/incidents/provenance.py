@@ -11,8 +11,8 @@ from typing import NamedTuple
 from plumbline.identity import CaseId, from_text, to_text
 from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
+from postprocess.results.tables import NODE
 from postprocess.text import one_line
-from postprocess.verdicts.candidates import NODE
 
 _LIST = '; '  # between the entries of a fact that is a list
 _SHOWN = 6  # most entries of such a list that a difference names

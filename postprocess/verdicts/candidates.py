@@ -16,8 +16,7 @@ from plumbline.identity import CaseId, Quantity, SeriesId
 from plumbline.record import LOOK
 from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.store import Session, Store, portions
-from postprocess.results.tables import CASE_HASH, REACHED_ITS_END
-from postprocess.results.tables import NODE as NODE
+from postprocess.results.tables import CASE_HASH, NODE, REACHED_ITS_END
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.health import LOADS, disturbances
 from postprocess.verdicts.measured import measured, smallest_mode

@@ -280,7 +280,6 @@ def compare_pairs(
 
     `smallest`: the share of performance whose loss matters.
     """
-    from postprocess.results.rows import decoded
     from postprocess.results.store import Store
     from postprocess.verdicts.before_after import compare_pairs
     from postprocess.verdicts.same import worse_in_words
@@ -292,7 +291,7 @@ def compare_pairs(
     names = {case.id: (case.partition, case.environ, case.name) for case in store.cases(sessions[0][1])}
     undecided = frozenset(names[verdict.id.case] for verdict in compared.verdicts if verdict.verdict == 'warning')
     worst = next((f'{row.id.name}: {row.cause}' for row in compared.verdicts if row.verdict == 'regressed'), '')
-    facts = [decoded(case.provenance).items() for before, _ in sessions for case in store.cases(before)]
+    facts = [case.provenance.items() for before, _ in sessions for case in store.cases(before)]
     loaded = [{value for name, value in of_job if name.startswith('preloaded_')} for of_job in facts]
     preloaded = frozenset(set.intersection(*loaded)) if loaded else frozenset()
     table, wrong = comparison(compared).render('table'), worse_in_words(compared.counts)

@@ -45,7 +45,6 @@ def suspects(results: Path, id: str, site: str) -> Suspects:
     from postprocess.incidents import ledger
     from postprocess.incidents.background import AROUND, name_of
     from postprocess.incidents.provenance import Provenance
-    from postprocess.results.rows import decoded
     from postprocess.results.store import Store
 
     _, known = ledger.find(results, id, site)
@@ -63,7 +62,7 @@ def suspects(results: Path, id: str, site: str) -> Suspects:
     if not changed:
         raise InputError(f'incident {known.id}: no software of {case} changed when it began: {incident.title}')
     ran = [row for n in reversed(after) for row in store.cases(sessions[n]) if row.id == case and not row.fixture]
-    facts = decoded(ran[0].provenance)
+    facts = ran[0].provenance
     libraries, others = undone(changed, loaded_by(facts.get('binary', '')))
     mode = sessions[at].mode or 'nightly'
     return Suspects(

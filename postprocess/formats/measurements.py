@@ -9,7 +9,6 @@ checks do for the outputs of their programs.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from collections import Counter, defaultdict
@@ -204,7 +203,7 @@ def _report(
             number, partition, environ, check, params, name=' %'.join([check, *text.split(',')]),
             result='fail' if failed else 'pass', fail_phase='sanity' if failed else None,
             trials=max(each.trial for each in of_case), nodes=node.split(',') if node else [],
-            completed=max(each.time or written for each in of_case), provenance=json.dumps({'format': name}),
+            completed=max(each.time or written for each in of_case), provenance={'format': name},
         )  # fmt: skip
         gathered.add_case(case, [Cause('said', failed)] if failed else [])
         for columns, numbers, missing in rows:

@@ -11,7 +11,6 @@ lines.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -215,7 +214,7 @@ def _case(number: int, line: LogLine, check: str, params: Pairs, is_beyond: bool
         fail_phase='performance' if result == 'fail' and is_beyond else None, trials=1, job_id=fields.get('jobid'),
         job_exitcode=int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,
         nodes=_nodes(fields.get('job_nodelist', '')), completed=line.completed,
-        provenance=json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
+        provenance={key: fields[key] for key in _FACTS if key in fields},
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from plumbline.identity import SeriesId
+from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.health import counted, facts_by_node
 from postprocess.verdicts.stand_in import FEWEST_NODES
@@ -72,6 +73,7 @@ def _counted(store: Store, sessions: Sequence[Session]) -> dict[tuple[int, str],
     """Return the counters of each node in each session in words, without zeros."""
     facts: dict[tuple[int, str], list[Mapping[str, str]]] = defaultdict(list)
     for case in store.select(_COUNTED, sessions):
-        for node, own in facts_by_node(case['nodes'], case['provenance'], case['health']).items():
+        provenance, health = decoded(case['provenance']), decoded(case['health'])
+        for node, own in facts_by_node(case['nodes'], provenance, health).items():
             facts[case['night'], node].append(own)
     return {key: ', '.join(words) for key, own in facts.items() if (words := counted(own))}

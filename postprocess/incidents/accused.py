@@ -10,7 +10,7 @@ from plumbline.grouping import Named
 from plumbline.identity import to_text
 from postprocess.incidents.draft import Draft, JudgedSession
 from postprocess.incidents.incident import Incident, IncidentKind, Scope
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.text import named
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import Verdict
@@ -20,7 +20,7 @@ _OF_NODES = ('settings', 'loopback', 'node', 'group')  # kinds whose cause is th
 
 def names_in(case: CaseRow) -> list[Named]:
     """Return what a case names as bad, from the JSON of `named` in its provenance; most cases name nothing."""
-    named = json.loads(decoded(case.provenance).get('named', '[]'))
+    named = json.loads(case.provenance.get('named', '[]'))
     return [Named(kind, where, tuple(nodes), *more) for kind, where, nodes, *more in named]
 
 

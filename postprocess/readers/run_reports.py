@@ -405,17 +405,9 @@ def _case(number: int, run: int, entry: dict[str, Any], record: Record | None, w
         job_id=job.get('id') or (str(entry['jobid']) if entry.get('jobid') is not None else None),
         job_state=job.get('state'), job_exitcode=job.get('exitcode', entry.get('job_exitcode')), nodes=nodes,
         completed=_utc(completed) if completed else None, trial_seconds=record.trial_seconds,
-        dims=json.dumps({name: vars(dim) for name, dim in record.dims.items()}),  # in the order declared
-        draw=_json(record.draw), figures=_json(record.figures), placement=_json(record.placement),
-        provenance=_json(record.provenance), health=_json(record.health), evidence=record.evidence,
+        dims={name: vars(dim) for name, dim in record.dims.items()}, draw=record.draw, figures=record.figures,
+        placement=record.placement, provenance=record.provenance, health=record.health, evidence=record.evidence,
         scheduler=entry.get('scheduler'), time_setup=entry.get('time_setup'), time_compile=entry.get('time_compile'),
         time_run=entry.get('time_run'), time_sanity=entry.get('time_sanity'),
         time_performance=entry.get('time_performance'), time_total=entry.get('time_total'),
     )  # fmt: skip
-
-
-def _json(value: dict[str, Any]) -> str:
-    """Return JSON that any encoding can hold: text from a file that is not UTF-8 has surrogates, which are replaced."""
-    if not value:
-        return '{}'
-    return json.dumps(value, sort_keys=True, ensure_ascii=False).encode(errors='replace').decode()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -68,7 +67,7 @@ class SessionRows:
             }
             plain.append(replace(cause, **texts))
         said = sentence(plain, case.evidence) or None
-        self.cases.append(case._replace(causes=json.dumps([*map(vars, plain)]), fail_reason=said))
+        self.cases.append(case._replace(causes=plain, fail_reason=said))
 
     def add_series(self, case: CaseRow, columns: Mapping[str, Any], samples: Sequence[Sample]) -> None:
         """Add a series of a case with its samples, their statistics and the status; `columns`: all others."""

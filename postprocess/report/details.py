@@ -21,7 +21,7 @@ from postprocess.incidents.failures import UNPROVEN
 from postprocess.incidents.words import with_options
 from postprocess.report.nodes import Band, bands, node_pages
 from postprocess.report.printed import Samples, samples_of
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts.stand_in import FEWEST_NODES
@@ -130,8 +130,8 @@ def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path],
         'Seconds': f'{number(case.time_total) or "?"} in all{trials}',
         'Failed': sentence(case.why),
         'Experimental': UNPROVEN if EXPERIMENTAL in case.tags else '',
-        **{f'Placement {key}': value for key, value in decoded(case.placement).items()},
-        **decoded(case.provenance),
+        **{f'Placement {key}': value for key, value in case.placement.items()},
+        **case.provenance,
     }
     nodes = case.nodes if scheduler(case.scheduler).is_slurm else ()
     command = again(session, case.partition, [name_of(case)], nodes)

@@ -33,7 +33,7 @@ from postprocess.report.details import packed, unfolded
 from postprocess.report.overview import OverviewRow, leading, overview
 from postprocess.report.plots import Plot
 from postprocess.report.printed import printed
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts.derived import OF_PEAK, derived
@@ -243,14 +243,10 @@ def checks_of(
 
 def _style(series: Iterable[SeriesRow], cases: Mapping[int, CaseRow]) -> Style:
     """Return what the records of some series declare about their dims and how to draw them."""
-    dims: dict[str, Dim] = {}
-    draw: dict[str, dict[str, Any]] = {}
     own = [cases[job.case_id] for one in series for job in one.jobs if job.case_id is not None]
-    for texts in dict.fromkeys((case.dims, case.draw) for case in own):  # most cases declare the same
-        of_dims, of_draw = map(decoded, texts)
-        dims |= {name: Dim(**dim) for name, dim in of_dims.items()}
-        draw |= of_draw
-    return Style(dims, draw)
+    dims = {name: dim for case in own for name, dim in case.dims.items()}
+    draw = {metric: of for case in own for metric, of in case.draw.items()}
+    return Style({name: Dim(**dim) for name, dim in dims.items()}, draw)
 
 
 def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, str]]) -> Usual:

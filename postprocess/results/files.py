@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -23,8 +23,7 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import write_whole
-from plumbline.identity import to_text
-from postprocess.results.rows import PAIRS, Session
+from postprocess.results.rows import TEXTS, Session
 from postprocess.results.tables import JUDGED, SCHEMA, TABLES, table_of
 
 _CHANGED = 'its bytes are not those that were written'
@@ -83,9 +82,8 @@ def to_arrow(table: str, session: str, rows: Sequence[NamedTuple]) -> pa.Table:
     columns: dict[str, Sequence[Any]] = {'schema': [SCHEMA] * len(rows), 'session': [session] * len(rows)}
     if rows:
         columns |= dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
-        text = cache(to_text)  # there are few different ones
-        name = PAIRS[type(rows[0])]
-        columns[name] = [text(of) for of in columns[name]]
+        for name, (write, _) in TEXTS[type(rows[0])].items():
+            columns[name] = [*map(write, columns[name])]
     return pa.table([pa.array(columns.get(field.name, ()), field.type) for field in schema], schema=schema)
 
 

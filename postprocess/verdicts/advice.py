@@ -10,7 +10,7 @@ from statistics import median
 
 from plumbline.limits import PRIOR_DF, Tolerance, limits, spread_of
 from plumbline.references import Reference
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.text import count
 from postprocess.verdicts.measured import failure, last_runs
 from postprocess.verdicts.selection import command_of
@@ -127,7 +127,7 @@ def retiring(verdicts: Sequence[Verdict], cases: Iterable[CaseRow], recorded: It
 
 def changed_checks(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
     """Return a sentence if the code of checks has changed since their baseline was recorded."""
-    codes: dict[int | None, str | None] = {case.case_id: decoded(case.provenance).get('check_code') for case in cases}
+    codes: dict[int | None, str | None] = {case.case_id: case.provenance.get('check_code') for case in cases}
     changed = set()
     for row in {row.case_id: row for row in series if row.reference}.values():
         recorded = row.reference.facts.get('check_code') if row.reference else None
@@ -149,7 +149,7 @@ def improved(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Calla
     better = [row for row in judged if row.verdict == 'improved']
     if len(better) < _FEWEST_BETTER or 2 * len(better) <= len(judged):
         return []
-    now = {case.case_id: decoded(case.provenance) for case in cases}
+    now = {case.case_id: case.provenance for case in cases}
     changed: Counter[str] = Counter()
     for row in better:
         for name, before in row.reference.facts.items() if row.reference else ():

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from plumbline.problems import Problem
 from plumbline.references import KINDS_OF_FILE, MODES, Reference, References, load_references
 from plumbline.site.file import read_site_file
 from postprocess.readers.run_reports import read_report
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts import baseline_files, gather, hardware
@@ -100,12 +100,12 @@ def _facts(
     ], list(problems.values())
 
 
-def _other_hardware(row: Measured, rules: Sequence[tuple[Reference, Limits]], provenance: str) -> str:
+def _other_hardware(row: Measured, rules: Sequence[tuple[Reference, Limits]], provenance: Mapping[str, str]) -> str:
     """Return which other hardware a measured series had than its baseline; empty if the same, or if not known."""
     facts = [reference.facts for reference, _ in rules if reference.kind == 'baseline']
     if row.status != 'measured' or not facts or facts[0].keys().isdisjoint(hardware.HARDWARE):
         return ''
-    return hardware.unlike(decoded(provenance), facts[0])
+    return hardware.unlike(provenance, facts[0])
 
 
 def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Measured]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from plumbline.identity import Pairs, SeriesId, to_text
 from plumbline.units import UNITS
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.text import count, named, number
 
 #: Name of the figure that is a value / the physical peak.
@@ -66,7 +66,7 @@ def derived(rows: Iterable[Any], cases: Iterable[CaseRow]) -> list[Derived]:
 
     `rows`: with id, quantity, value and nodes, such as Measured or Verdict. `cases`: the session's rows of the table.
     """
-    stated = {case.id: decoded(case.figures) for case in cases}
+    stated = {case.id: case.figures for case in cases}
     places: dict[tuple[str, str], list[_Row]] = defaultdict(list)
     for row in rows:
         if row.value and math.isfinite(row.value):

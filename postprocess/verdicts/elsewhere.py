@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 from plumbline.errors import SiteError, expected_one_of
@@ -23,7 +23,7 @@ from plumbline.machine.hardware import memory_of_model, same_model
 from plumbline.paths import site_file
 from plumbline.references import ELSEWHERE, Reference, faults_of_pairs
 from plumbline.units import UNITS, number_in
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.text import digits, number
 from postprocess.verdicts.decide import Loss
 from postprocess.verdicts.measured import Measured
@@ -132,11 +132,11 @@ class Elsewhere:
 
     def rules(self, row: Measured, case: CaseRow) -> list[tuple[Reference, Limits]]:
         """Return the reference for a series with its limits; none where nothing is known of such hardware."""
-        machine = _machine_of(case.provenance)
+        machine = NodeHardware.of(case.provenance)
         for level in self._candidates(row.id, machine):
             factor = 1.0
             if level.share_of:
-                peak = decoded(case.figures).get(row.id.metric, {}).get('peak')
+                peak = case.figures.get(row.id.metric, {}).get('peak')
                 by_model = machine.peak(level.share_of)
                 factor = peak or (by_model and by_model / UNITS[row.quantity.unit]) or 0.0
             elif level.row.quantity != row.quantity:
@@ -151,11 +151,6 @@ class Elsewhere:
             of_metric = self._levels.get((id.check, id.metric), ())
             self._found[id, machine] = [level for level in of_metric if level.row.matches(id) and level.fits(machine)]
         return self._found[id, machine]
-
-
-@lru_cache(2**10)
-def _machine_of(provenance: str) -> NodeHardware:
-    return NodeHardware.of(decoded(provenance))
 
 
 def _scaled(level: HardwareLevel, row: Measured, factor: float) -> tuple[Reference, Limits]:

@@ -19,7 +19,7 @@ from plumbline.limits import MOST_JOBS, Limits, Tolerance, expected_spread, limi
 from plumbline.record import LOOK, OF_NODE
 from plumbline.references import Reference
 from plumbline.units import number_in
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.statistics.baseline import Baseline
 from postprocess.statistics.distributions import ENOUGH_METRICS, inliers, moderate
@@ -351,8 +351,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSe
 def sizes_of(cases: Iterable[CaseRow]) -> dict[int, frozenset[str]]:
     """Return `case_id` -> the dims that are a size; along such a dim a metric is a curve."""
     return {
-        case.case_id: frozenset(name for name, dim in decoded(case.dims).items() if dim.get('kind') == 'size')
-        for case in cases
+        case.case_id: frozenset(name for name, dim in case.dims.items() if dim.get('kind') == 'size') for case in cases
     }
 
 

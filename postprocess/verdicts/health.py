@@ -12,7 +12,7 @@ from statistics import median
 from plumbline.identity import CaseId
 from plumbline.node_check.jobs import QUIET
 from plumbline.units import number_in
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.text import number
 
 #: Facts that ``parts/load.sh`` records on a node: name -> (highest value on a quiet node, meaning of a higher value).
@@ -69,13 +69,14 @@ class Health:
         return sentences
 
 
-def facts_by_node(nodes: Sequence[str], provenance: str | None, health: str | None) -> dict[str, Mapping[str, str]]:
+def facts_by_node(
+    nodes: Sequence[str], provenance: Mapping[str, str], health: Mapping[str, Mapping[str, str]]
+) -> dict[str, Mapping[str, str]]:
     """Return node -> provenance and counters of a case, from its row.
 
     The provenance is known of the first node only.
     """
-    first = {node: decoded(provenance) for node in nodes[:1]}
-    return {**first, **decoded(health)}
+    return {**dict.fromkeys(nodes[:1], provenance), **health}
 
 
 def _clocks(facts: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> dict[str, int]:

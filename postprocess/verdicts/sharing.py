@@ -14,7 +14,6 @@ from plumbline.files import write_text
 from plumbline.identity import ANY, Pairs, Quantity, SeriesId
 from plumbline.paths import site_folders
 from plumbline.references import ELSEWHERE, Reference
-from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import to_csv
 from postprocess.verdicts.baseline_files import read_baseline
@@ -111,7 +110,7 @@ def shared(store: Store, session: Session, source: str, root: Path | None = None
         propose = store.command('record propose', session.site, root)
         raise InputError(f'site {session.site} has no baseline to share: {propose} makes one')
     machines = {
-        case.id: NodeHardware.of(decoded(case.provenance))
+        case.id: NodeHardware.of(case.provenance)
         for case in store.cases(session)
         if not case.fixture and _OF_STORAGE not in case.tags
     }

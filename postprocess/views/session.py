@@ -14,7 +14,7 @@ from plumbline.errors import SiteError
 from plumbline.identity import SeriesId, to_text
 from plumbline.site.sites import load_site
 from postprocess.incidents.known import told_by
-from postprocess.results.rows import CaseRow, decoded
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session
 from postprocess.text import count, percent
 from postprocess.verdicts.measured import failure
@@ -101,7 +101,7 @@ def provenance(cases: Iterable[CaseRow]) -> dict[str, dict[str, list[str]]]:
     facts: dict[str, dict[str, Counter[str]]] = {}
     for case in cases:
         place = f'{case.check} on {case.partition} with {case.environ}'
-        for key, value in decoded(case.provenance).items():
+        for key, value in case.provenance.items():
             facts.setdefault(place, {}).setdefault(key, Counter())[str(value)] += 1
     told = {
         place: {key: [value for value, _ in values.most_common()] for key, values in sorted(of_check.items())}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a slow node counted is named first: in the cause of its verdicts, in its incident, and on the page."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -76,7 +75,7 @@ STREAM = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
 
 
 def ran(nodes, provenance, health=None):
-    return SimpleNamespace(id=STREAM, nodes=nodes, provenance=json.dumps(provenance), health=json.dumps(health or {}))
+    return SimpleNamespace(id=STREAM, nodes=nodes, provenance=provenance, health=health or {})
 
 
 def test_a_slow_node_of_a_job_on_several_is_told_beside_the_others():

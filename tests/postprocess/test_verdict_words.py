@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is said beside verdicts: what to do next, what speaks against a row, and which node was disturbed."""
 
-import json
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -27,13 +26,10 @@ TRIAD = STREAM.series('triad', ())
 
 
 def case(id=STREAM, case_id=1, result='pass', reason=None, nodes=('n1',), provenance=None, health=None, **fields):
-    texts = dict.fromkeys(('trial_seconds', 'dims', 'draw', 'figures', 'placement', 'evidence'), '') | {
-        'name': id.check
-    }
     return CaseRow(
         case_id=case_id, partition=id.partition, environ=id.environ, check=id.check, params=(),
         fixture=False, benchmark=True, result=result, round=0, purpose='', tags=[], nodes=list(nodes),
-        fail_reason=reason, provenance=json.dumps(provenance or {}), health=json.dumps(health or {}), **texts | fields,
+        fail_reason=reason, provenance=provenance or {}, health=health or {}, **{'name': id.check} | fields,
     )  # fmt: skip
 
 
@@ -328,8 +324,8 @@ def test_a_load_explains_a_loss_where_the_other_nodes_have_less(load, steal, oth
 
 
 def test_the_facts_of_each_node_and_what_they_counted():
-    assert facts_by_node(['n1', 'n2'], '{"a": "1"}', '{"n2": {"b": "2"}}') == {'n1': {'a': '1'}, 'n2': {'b': '2'}}
-    assert facts_by_node([], None, None) == {} and facts_by_node(['n1'], None, None) == {'n1': {}}
+    assert facts_by_node(['n1', 'n2'], {'a': '1'}, {'n2': {'b': '2'}}) == {'n1': {'a': '1'}, 'n2': {'b': '2'}}
+    assert facts_by_node([], {}, {}) == {} and facts_by_node(['n1'], {}, {}) == {'n1': {}}
     assert disturbances({'load_beside': 0.51, 'cpu_steal': None, 'clock_throttled': 0.0}) == [
         '0.51 CPUs were busy beside the benchmark, expected at most 0.5'
     ]

@@ -93,7 +93,7 @@ def split(results: Path, id: str, by: Selection, why: str, site: str | None = No
     both = sides(known, by, made, {})
     if not all(both):
         how_much = 'all' if both[0] else 'nothing'
-        raise InputError(f'{by} takes {how_much} of incident {known.id}: expected a part of {_parts_in(known, by)}')
+        raise InputError(f'{by} takes {how_much} of incident {known.id}: expected a part of {parts_in(known, by)}')
     store = Store(results)
     leaves = [leaf for side in both if side for leaf in side.leaves if not (known.dated or leaf.dated)]
     begun = {leaf.id: at for leaf in leaves if (at := _began(leaf, store, store.sessions(name)))}
@@ -106,7 +106,7 @@ def date_it(results: Path, id: str, day: str, why: str, site: str | None = None)
     notes.reason(why)
     name, known = find(results, id, site)
     sessions = Store(results).sessions(name)
-    since, day = _since(sessions, day)
+    since, day = session_from(sessions, day)
     first = next(entry for entry in known.seen.values() if entry.bad)
     if day > first.day or since.time > first.started:
         raise InputError(f'DAY: {day} is after {first.day}, when a session showed incident {known.id} first')
@@ -129,7 +129,7 @@ def _must_last(known: Known) -> None:
         raise InputError(f'incident {known.id} was closed on {known.closed}: only those that last can be corrected so')
 
 
-def _parts_in(known: Known, by: Selection) -> str:
+def parts_in(known: Known, by: Selection) -> str:
     """Return the names among which a selection can choose."""
     series = sorted(known.incident.series, key=lambda series: series.sort_key)
     names = (
@@ -155,7 +155,7 @@ def _began(leaf: Known, store: Store, sessions: Sequence[Session]) -> Began | No
     return Began(since.day, since.session, until_found, rest)
 
 
-def _since(sessions: Sequence[Session], text: str) -> tuple[Session, str]:
+def session_from(sessions: Sequence[Session], text: str) -> tuple[Session, str]:
     """Return the first session since a day, or the session whose uuid begins with `text`; and its day.
 
     Raises InputError.

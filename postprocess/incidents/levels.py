@@ -64,7 +64,7 @@ def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Se
         for key, own in incidents.items()
         for incident in own
         if incident.sort == 'loss'
-        for of, node in product(_some(incident.series), _some(incident.own_nodes) or ('',))
+        for of, node in product(evenly_spread(incident.series), evenly_spread(incident.own_nodes) or ('',))
     ]
     return _by_incident(store, sessions, _LEVELS, rows)
 
@@ -78,7 +78,7 @@ def beside(store: Store, sessions: Sequence[Session], incidents: Mapping[str, In
         (key, of, incident.values.get(of), {'own': list(incident.own_nodes)})
         for key, incident in incidents.items()
         if incident.sort == 'loss' and incident.own_nodes
-        for of in _some(incident.series)
+        for of in evenly_spread(incident.series)
     ]
     return _by_incident(store, sessions, _BESIDE, rows)
 
@@ -106,7 +106,7 @@ def _by_incident(
     }
 
 
-def _some(of: Sequence[_Any]) -> Sequence[_Any]:
+def evenly_spread(of: Sequence[_Any]) -> Sequence[_Any]:
     """Return at most `_POOLED` of the values, evenly spread."""
     return of[:: -(-len(of) // _POOLED)] if of else of
 
@@ -129,7 +129,7 @@ def began(level: Levels, loss: float, last: int) -> int:
     evidence = (-size / 2 - numpy.clip(values, -size, 0.0)) * size / spread**2
     begin = _run(evidence)
     healthy = _run(-evidence[:begin]) if begin else 0
-    turned = _turned(numpy.clip(values[healthy:], -2 * size, size), spread)
+    turned = start_of_slope(numpy.clip(values[healthy:], -2 * size, size), spread)
     return int(nights[begin if turned is None else healthy + turned])
 
 
@@ -148,7 +148,7 @@ def _run(evidence: ndarray) -> int:
     return len(evidence) - 1 - int(numpy.argmax(sums))
 
 
-def _turned(values: ndarray, spread: float) -> int | None:
+def start_of_slope(values: ndarray, spread: float) -> int | None:
     """Return the start of a slope that lasts until the end; None if a step describes the values as well."""
     place = numpy.arange(len(values))
     steps = (place >= place[1:, None]).astype(float)

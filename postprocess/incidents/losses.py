@@ -47,7 +47,7 @@ def losses(night: JudgedSession) -> Iterator[Draft]:
     healthy = [row for row in night.comparison.verdicts if row.verdict in ('ok', 'improved') and id(row) not in unlike]
     software = _Software(night, {row.id.case for row in bad})
     cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, [*bad, *doubtful]))
-    guilty = [_guilty(row, cases[row.id], slow[row.id]) for row in bad]
+    guilty = [guilty_nodes(row, cases[row.id], slow[row.id]) for row in bad]
     scopes = [_loss_keys(row, night, software, *where_slow) for row, where_slow in zip(bad, guilty, strict=True)]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     groups = explain(scopes, well, {'software': _FEW})
@@ -143,7 +143,7 @@ def _in_common(night: JudgedSession, bad: Sequence[Verdict]) -> Iterator[tuple[C
     """
     chosen: dict[Common, dict[int, Verdict]] = {}
     for common in night.comparison.common:  # earlier ones have precedence
-        shared = {id(row): row for row in _shared(common, night)}
+        shared = {id(row): row for row in rows_that_share(common, night)}
         # a wider loss replaces the parts of curves that it contains
         parts = [other for other, own in chosen.items() if other.kind == 'curve' and own.keys() <= shared.keys()]
         others = {place for other, own in chosen.items() if other not in parts for place in own}
@@ -164,7 +164,7 @@ def _in_common(night: JudgedSession, bad: Sequence[Verdict]) -> Iterator[tuple[C
         yield common, [*own.values(), *joined]
 
 
-def _shared(common: Common, night: JudgedSession) -> list[Verdict]:
+def rows_that_share(common: Common, night: JudgedSession) -> list[Verdict]:
     """Return the verdicts of the series that share a loss; of the node, if the loss is of one node.
 
     Series that lost significantly more are left out, except on a slow node, where they have the same cause.
@@ -212,7 +212,7 @@ class _Software:
         ]
 
 
-def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
+def guilty_nodes(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
     """Return the nodes that all slow jobs of a series share, and True if jobs on other nodes were fast.
 
     No nodes if jobs on different nodes are slow. `cases`, `slow_cases`: in how many cases (in a sweep, one for each

@@ -245,7 +245,7 @@ def _reduced(rest: _Rest, floor: float, control: Control) -> tuple[_Rest, float]
         sizes = [abs(after - before) for before, after in pairwise(numpy.median(part) for part in rest.parts)]
         worst = min(range(len(sizes)), key=sizes.__getitem__)
         if sizes[worst] >= floor:
-            p = _chances(rest, floor, control)
+            p = chances_of_steps(rest, floor, control)
             worst = max(range(len(p)), key=p.__getitem__)
             if p[worst] * rest.places <= control.chance:
                 return rest, p[worst]
@@ -253,7 +253,7 @@ def _reduced(rest: _Rest, floor: float, control: Control) -> tuple[_Rest, float]
     return rest, 1.0
 
 
-def _chances(rest: _Rest, floor: float, control: Control) -> list[float]:
+def chances_of_steps(rest: _Rest, floor: float, control: Control) -> list[float]:
     """Return p of each step: the larger of p by Student's t between its levels, and p that it is outlying sessions.
 
     The second p is the chance that as many values of one level lie on its side of the middle between both levels, if
@@ -289,7 +289,7 @@ def _with_drift(values: ndarray, floor: float, ends: list[int], control: Control
     """Return the steps `ends`, or the first of them and then a drift, if a drift fits better than the later steps."""
     for n, first in enumerate([0, *ends]):
         rest, after = values[first:], [end - first for end in ends[n:]]
-        if len(rest) >= 2 * SHORTEST and (after or _drifts(rest, floor, control)):
+        if len(rest) >= 2 * SHORTEST and (after or drifts(rest, floor, control)):
             begin, line = hinge(rest)
             change = float(line[-1] - line[0])
             if abs(change) >= floor and (not after or _is_line(rest, line, after)):
@@ -297,7 +297,7 @@ def _with_drift(values: ndarray, floor: float, ends: list[int], control: Control
     return Found(ends)
 
 
-def _drifts(values: ndarray, floor: float, control: Control) -> bool:
+def drifts(values: ndarray, floor: float, control: Control) -> bool:
     """Return True if the weekly medians of a series without steps drift by at least `floor`.
 
     The slope is that of Theil and Sen; Student's t decides whether it differs from 0.

@@ -68,10 +68,10 @@ def estimate(series: Sequence[Values]) -> list[Level]:
     Its spread is corrected for dropped outliers and shrunk towards the usual spread. `moderate` finds from all series
     how far the usual spreads hold at this site. Where several nodes ran in a session, all their values count for the
     spread, but only sessions count for the degrees of freedom. The usual spread is at least what further jobs within a
-    session show (`_usual`).
+    session show (`usual_spreads`).
     """
     levels = [_level(recorded) for recorded in series]
-    spreads = _usual(series, levels)
+    spreads = usual_spreads(series, levels)
     if any(recorded.looks for recorded in series):
         levels = [replace(level, usual=float(here)) for level, here in zip(levels, spreads, strict=True)]
     narrowed = _share_by_chance(levels)
@@ -93,7 +93,7 @@ def estimate(series: Sequence[Values]) -> list[Level]:
     return levels
 
 
-def _usual(series: Sequence[Values], levels: Sequence[Level]) -> ndarray:
+def usual_spreads(series: Sequence[Values], levels: Sequence[Level]) -> ndarray:
     """Return the usual spread of a session's value for each series.
 
     It is the spread of the kind of metric, unless further jobs of a session show more: jobs of a session have
@@ -107,7 +107,7 @@ def _usual(series: Sequence[Values], levels: Sequence[Level]) -> ndarray:
         for jobs in values.jobs():
             logs = numpy.log(jobs)
             if level.levels:
-                logs = logs[_is_worse(jobs, values.sign, level)]
+                logs = logs[is_at_worse_level(jobs, values.sign, level)]
             if len(logs) > 1:
                 squares[place] += ((logs - logs.mean()) ** 2).sum()
                 df[place] += len(logs) - 1
@@ -118,7 +118,7 @@ def _usual(series: Sequence[Values], levels: Sequence[Level]) -> ndarray:
     return numpy.sqrt(numpy.maximum(stated, moderate(within, df, stated)[0]))
 
 
-def _is_worse(values: ndarray, sign: int, level: Level) -> ndarray:
+def is_at_worse_level(values: ndarray, sign: int, level: Level) -> ndarray:
     """Return True for each value that is nearer to the worse of two levels."""
     border = numpy.sqrt(level.levels[0][0] * level.levels[1][0])
     return sign * values < sign * border

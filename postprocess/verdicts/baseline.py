@@ -292,7 +292,7 @@ class _Recorder:
         if self.alternates(level):
             new = replace(new, note=f'{new.note}; {both_levels(level, of.quantity.unit)}')
         if old and (wanted.epoch or (old.epoch and (old.spread_n or 0) > (new.n or 0))):
-            new = _with_spread_of(new, old)  # the level has changed, but not how much the metric varies
+            new = with_spread_of(new, old)  # the level has changed, but not how much the metric varies
         new = replace(new, epoch=wanted.epoch or (old.epoch if old else ''))
         objections = doubtful_jobs(used, self.doubts)
         if not self.alternates(level):
@@ -401,7 +401,7 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
     )  # fmt: skip
 
 
-def _with_spread_of(new: Reference, old: Reference) -> Reference:
+def with_spread_of(new: Reference, old: Reference) -> Reference:
     """Return the row `new` with the spread of the row `old`, if both have the same unit and direction."""
     spread, df = spread_of(old)
     if spread is None or old.quantity != new.quantity:

@@ -291,13 +291,13 @@ def test_a_selection_is_named_by_its_patterns():
 )  # fmt: skip
 def test_a_selection_that_takes_nothing_is_answered_with_five_of_what_there_is(nodes, says):
     known = in_ledger(incident(nodes=tuple(f'n{number}' for number in range(1, nodes + 1))))
-    assert corrections._parts_in(known, Selection(node='x')) == says
+    assert corrections.parts_in(known, Selection(node='x')) == says
 
 
 def test_the_metrics_and_cases_of_an_incident_are_named_once():
     known = in_ledger(incident(series=(TRIAD, COPY, OSU)))
-    assert corrections._parts_in(known, Selection(metric='x')) == 'latency, copy, triad'
-    assert corrections._parts_in(known, Selection(case='x')) == f'{OSU.case}, {CASE}'
+    assert corrections.parts_in(known, Selection(metric='x')) == 'latency, copy, triad'
+    assert corrections.parts_in(known, Selection(case='x')) == f'{OSU.case}, {CASE}'
 
 
 # Dividing
@@ -530,12 +530,12 @@ def test_a_drift_begins_where_the_level_turned_down_if_a_step_describes_it_less_
     # four flat sessions and a slope: squares of 17.5, of which the best step, before the last three, leaves
     # 17.5 - 8 * 3 * 5 / 64 * 2.8 ** 2 = 2.8; four variances of 0.83 are less than that, of 0.84 more
     values = numpy.array([0.0, 0, 0, 0, -1, -2, -3, -4])
-    assert levels._turned(values, 0.83) == 4 and levels._turned(values, 0.84) is None
-    assert levels._turned(values + 5, 0.83) == 4, 'of whatever level'
-    assert levels._turned(-values, 0.01) is None, 'a rise'
-    assert levels._turned(numpy.array([0.0, 0, 0, 0, -4, -4, -4, -4]), 0.01) is None, 'a step'
-    assert levels._turned(numpy.array([0.0, -1, -2]), 0.01) is None, 'too short'
-    assert levels._turned(numpy.array([0.0, -1, -2, -3]), 0.01) == 1
+    assert levels.start_of_slope(values, 0.83) == 4 and levels.start_of_slope(values, 0.84) is None
+    assert levels.start_of_slope(values + 5, 0.83) == 4, 'of whatever level'
+    assert levels.start_of_slope(-values, 0.01) is None, 'a rise'
+    assert levels.start_of_slope(numpy.array([0.0, 0, 0, 0, -4, -4, -4, -4]), 0.01) is None, 'a step'
+    assert levels.start_of_slope(numpy.array([0.0, -1, -2]), 0.01) is None, 'too short'
+    assert levels.start_of_slope(numpy.array([0.0, -1, -2, -3]), 0.01) == 1
 
 
 def test_a_loss_began_in_the_first_session_of_its_last_run():
@@ -549,9 +549,9 @@ def test_a_loss_began_in_the_first_session_of_its_last_run():
 
 
 def test_of_many_series_50_are_read_spread_evenly():
-    assert levels._some(range(50)) == range(50) and levels._some(()) == ()
-    assert list(levels._some(range(51))) == list(range(0, 51, 2))
-    assert len(levels._some(range(100))) == 50 and len(levels._some(range(101))) == 34
+    assert levels.evenly_spread(range(50)) == range(50) and levels.evenly_spread(()) == ()
+    assert list(levels.evenly_spread(range(51))) == list(range(0, 51, 2))
+    assert len(levels.evenly_spread(range(100))) == 50 and len(levels.evenly_spread(range(101))) == 34
 
 
 # Nodes with one cause
@@ -1039,15 +1039,15 @@ def job(value, *nodes, status='measured'):
 def test_guilty_are_the_nodes_that_all_slow_jobs_share_and_no_fast_one_has(jobs, nodes, elsewhere):
     reference = stub(mean=100.0, quantity=Quantity('GB/s', 'higher'))
     row = verdict(loss=0.2, jobs=tuple(jobs), reference=reference)
-    assert losses._guilty(row, 1, 1) == (nodes, elsewhere)
-    assert losses._guilty(replace(row, loss=None), 1, 1) == (('n1',), False)
-    assert losses._guilty(replace(row, reference=None), 1, 1) == (('n1',), False)
+    assert losses.guilty_nodes(row, 1, 1) == (nodes, elsewhere)
+    assert losses.guilty_nodes(replace(row, loss=None), 1, 1) == (('n1',), False)
+    assert losses.guilty_nodes(replace(row, reference=None), 1, 1) == (('n1',), False)
 
 
 def test_of_a_series_of_many_nodes_a_node_is_guilty_where_at_most_half_are_slow():
     row = verdict()
-    assert losses._guilty(row, 4, 2) == (('n1',), True) and losses._guilty(row, 4, 3) == ((), False)
-    assert losses._guilty(verdict(nodes=()), 4, 1) == ((), False)
+    assert losses.guilty_nodes(row, 4, 2) == (('n1',), True) and losses.guilty_nodes(row, 4, 3) == ((), False)
+    assert losses.guilty_nodes(verdict(nodes=()), 4, 1) == ((), False)
 
 
 def test_a_node_that_lost_more_than_others_in_the_same_series_has_a_further_cause():
@@ -1104,9 +1104,9 @@ def test_a_loss_in_common_is_of_its_series_but_those_that_lost_much_more():
     rows = [verdict(loss=0.1, interval=(0.05, 0.15)), verdict(loss=0.6, interval=(0.5, 0.7)), verdict(),
             verdict(loss=0.3)]  # fmt: skip
     night = stub(comparison=stub(verdicts=rows))
-    assert losses._shared(common('check'), night) == [rows[0], rows[3]]
-    assert losses._shared(common('node'), night) == [rows[0], rows[1], rows[3]]
-    assert losses._shared(common('check', holds=lambda row: row.loss == 0.3), night) == [rows[3]]
+    assert losses.rows_that_share(common('check'), night) == [rows[0], rows[3]]
+    assert losses.rows_that_share(common('node'), night) == [rows[0], rows[1], rows[3]]
+    assert losses.rows_that_share(common('check', holds=lambda row: row.loss == 0.3), night) == [rows[3]]
 
 
 @each_row(('kind', 'of', 'where'), [
@@ -1138,12 +1138,12 @@ SESSIONS = [
 def test_a_day_or_session_from_which_an_incident_is_dated(text, session, day):
     if session is None:
         with pytest.raises(InputError, match=day):
-            corrections._since(SESSIONS, text)
+            corrections.session_from(SESSIONS, text)
     else:
-        found, of = corrections._since(SESSIONS, text)
+        found, of = corrections.session_from(SESSIONS, text)
         assert (found.session, of) == (session, day)
     gap = [SESSIONS[0], SESSIONS[4]]
-    assert corrections._since(gap, '2026-11-02') == (SESSIONS[4], '2026-11-02')
+    assert corrections.session_from(gap, '2026-11-02') == (SESSIONS[4], '2026-11-02')
 
 
 def test_sessions_are_in_doubt_from_the_first_that_an_incident_shows_until_it_healed(monkeypatch, tmp_path):

@@ -65,8 +65,8 @@ def test_two_levels_are_apart_by_many_spreads_and_the_floor(performance, usual, 
 def test_the_worse_level_ends_at_the_geometric_middle():
     """Of 90 and 100 it is 94.87; a time of 94.8 s is nearer to the better one."""
     values = numpy.array([94.8, 94.9])
-    assert levels._is_worse(values, 1, Level(values, levels=((90.0, 1), (100.0, 1)))).tolist() == [True, False]
-    assert levels._is_worse(values, -1, Level(values, levels=((100.0, 1), (90.0, 1)))).tolist() == [False, True]
+    assert levels.is_at_worse_level(values, 1, Level(values, levels=((90.0, 1), (100.0, 1)))).tolist() == [True, False]
+    assert levels.is_at_worse_level(values, -1, Level(values, levels=((100.0, 1), (90.0, 1)))).tolist() == [False, True]
 
 
 @each_row(('sizes', 'hit', 'share'), [
@@ -90,11 +90,11 @@ def test_what_further_jobs_show_is_usual_where_it_is_more_than_the_kind():
     of = [values_of(looks={0: numpy.exp([0.1])}), values_of(usual=0.05), values_of(looks={0: numpy.ones(3)})]
     plain = [Level(numpy.ones(1, bool))] * 3
     wide = 0.02 * math.sqrt((4 + 0.005 / 0.7 / 0.0004) / 5)
-    assert levels._usual(of, plain) == approx([wide, 0.05, 0.02])
-    assert levels._usual(of[1:2], plain[:1]) == approx([0.05])
+    assert levels.usual_spreads(of, plain) == approx([wide, 0.05, 0.02])
+    assert levels.usual_spreads(of[1:2], plain[:1]) == approx([0.05])
     # of two levels only the jobs at the worse one: 1 and exp(0.1), not exp(0.5)
     two = Level(numpy.ones(1, bool), levels=((1.0, 2), (math.exp(0.5), 1)))
-    assert levels._usual([values_of(looks={0: numpy.exp([0.1, 0.5])})], [two]) == approx([wide])
+    assert levels.usual_spreads([values_of(looks={0: numpy.exp([0.1, 0.5])})], [two]) == approx([wide])
 
 
 # Steps and drift
@@ -133,7 +133,7 @@ def test_a_series_about_its_levels():
 def test_the_chance_of_a_step(step, far, floor, p):
     noise = numpy.array([-0.02, -0.01, 0.0, 0.01, 0.02])
     of = changepoints._Rest(numpy.concatenate([noise, step + noise]), [5])
-    assert changepoints._chances(of, floor, Control(0.0, far, 1)) == [approx(p)]
+    assert changepoints.chances_of_steps(of, floor, Control(0.0, far, 1)) == [approx(p)]
 
 
 def test_values_on_the_wrong_side_of_a_step_count_as_outliers():
@@ -141,7 +141,7 @@ def test_values_on_the_wrong_side_of_a_step_count_as_outliers():
     after = [0.1] * 5 + [0.03, 0.02, 0.04]
     of = changepoints._Rest(numpy.concatenate([numpy.linspace(-0.1, 0.1, 8), after]), [8])
     assert of.means[1] > 0.055 and of.far == 0
-    assert max(changepoints._chances(of, 0.02, Control(0.0, 0.2, 1))) >= stats.binom.sf(4, 8, 0.2)
+    assert max(changepoints.chances_of_steps(of, 0.02, Control(0.0, 0.2, 1))) >= stats.binom.sf(4, 8, 0.2)
 
 
 def weekly(slope, a, weeks=8):
@@ -155,7 +155,7 @@ def weekly(slope, a, weeks=8):
     (0.01, 55, 0.02, False), (0.00036, 63, 0.02, True), (0.00035, 63, 0.02, False), (0.00036, 62, 0.02, False),
 ])  # fmt: skip
 def test_a_drift_reaches_the_floor_in_eight_weeks_or_more(slope, days, floor, drifts):
-    assert changepoints._drifts(slope * numpy.arange(days), floor, Control(0.0, 0.0, 1)) is drifts
+    assert changepoints.drifts(slope * numpy.arange(days), floor, Control(0.0, 0.0, 1)) is drifts
 
 
 @each_row(('likeness', 'df', 'wider'), [(0.0, 54.0, 1.0), (0.2, 56 * 0.96 / 1.04 - 2, 1.5)])
@@ -164,7 +164,7 @@ def test_a_drift_is_significant_over_all_series(likeness, df, wider):
     error = 1.3 * 2 * 0.01 * math.sqrt(12 / 56**3) * math.sqrt(wider)
     p = 2 * stats.t.sf(0.001 / error, df)
     for series, drifts in ((0.99 * 0.003 / p, True), (1.01 * 0.003 / p, False)):
-        found = changepoints._drifts(weekly(0.001, 0.01), 0.02, Control(likeness, 0.0, series))
+        found = changepoints.drifts(weekly(0.001, 0.01), 0.02, Control(likeness, 0.0, series))
         assert found is drifts, (series, p)
     assert Control(0.5, 0.0, 1).freedom == approx(0.6)
 

@@ -262,11 +262,11 @@ def test_numbers_of_a_file_have_six_digits(value, text):
 
 def test_a_row_keeps_its_spread_through_a_change_of_level():
     new, old = reference(mean=90.0), reference(spread=0.03, df=7.0, spread_n=9)
-    assert [getattr(rows_of_baseline._with_spread_of(new, old), name) for name in ('mean', 'spread', 'df', 'spread_n')
+    assert [getattr(rows_of_baseline.with_spread_of(new, old), name) for name in ('mean', 'spread', 'df', 'spread_n')
             ] == [90.0, 0.03, 7.0, 9]  # fmt: skip
-    assert rows_of_baseline._with_spread_of(new, replace(old, spread_n=None)).spread_n == 3
+    assert rows_of_baseline.with_spread_of(new, replace(old, spread_n=None)).spread_n == 3
     other = replace(old, quantity=Quantity('s', 'lower'))
-    assert rows_of_baseline._with_spread_of(new, other) is new
+    assert rows_of_baseline.with_spread_of(new, other) is new
 
 
 def test_when_a_row_was_retired_is_in_its_provenance():

@@ -94,25 +94,26 @@ class Progress:
     """Print a line for each case that ends, and a line each minute in which none ends, until this context is left.
 
     `waits`: returns in words why jobs wait in the queue. `others`: returns a warning if other processes keep CPUs busy.
-    `at_once`: how many jobs of a partition without a queue run at
-    the same time, by ``SYSTEM:PARTITION``. ReFrame says at once that all cases run, although most wait for others.
+    `at_once`: how many jobs of a partition without a queue run at the same time, by ``SYSTEM:PARTITION``. ReFrame says
+    at once that all cases run, although most wait for others. `clock`: returns the seconds that go on.
     """
 
     def __init__(
         self, seconds: Seconds, heartbeat: float = HEARTBEAT, waits: Callable[[], str] = str,
         at_once: Mapping[str, int] | None = None, others: Callable[[], str] = str,
+        clock: Callable[[], float] = time.monotonic,
     ):  # fmt: skip
-        self.seconds, self.heartbeat, self.started = seconds, heartbeat, time.monotonic()
+        self.seconds, self.heartbeat, self.started, self._now = seconds, heartbeat, clock(), clock
         self.waits, self._at_once, self._others = waits, at_once or {}, others
         # cases that have not ended, in ReFrame's order: name, and when they began; None if they wait for other cases
         self._waiting: dict[tuple[str, str], tuple[str, float | None]] = {}
         self._done, self._total, self._moved = 0, 0, self.started
         self._took = self._expected = 0.0  # seconds of the ended cases for which both are known
         self._spoke, self._ended = threading.Event(), False
-        self._clock = threading.Thread(target=self._beat, daemon=True)
+        self._speaker = threading.Thread(target=self._beat, daemon=True)
 
     def __enter__(self) -> Progress:
-        self._clock.start()
+        self._speaker.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,7 +128,7 @@ class Progress:
             self._total = max(self._total, self._done + len(self._waiting))
         elif match := _FINISHED.search(line):
             result, done, total, name, code, place = match.groups()
-            self._done, self._total, self._moved = int(done), int(total), time.monotonic()
+            self._done, self._total, self._moved = int(done), int(total), self._now()
             _, began = self._waiting.pop((code, place), ('', None))
             self._begin(place)
             took = '' if began is None else f' in {in_words(self._moved - began)}'
@@ -135,7 +136,7 @@ class Progress:
             if began is not None and expected:
                 self._took, self._expected = self._took + self._moved - began, self._expected + expected
                 took += f', expected {in_words(expected)}'
-            self._say(f'{result:<5} {name} @{place}{took}', goes_on=result != 'ABORT')
+            self.say(f'{result:<5} {name} @{place}{took}', goes_on=result != 'ABORT')
             self._spoke.set()
 
     def _begin(self, place: str) -> None:
@@ -144,10 +145,11 @@ class Progress:
         here = [case for case in self._waiting if case[1].partition('+')[0] == partition]
         for case in here[: self._at_once.get(partition)]:
             name, began = self._waiting[case]
-            self._waiting[case] = name, time.monotonic() if began is None else began
+            self._waiting[case] = name, self._now() if began is None else began
 
-    def _say(self, what: str, goes_on: bool = True) -> None:
-        now = time.monotonic()
+    def say(self, what: str, goes_on: bool = True) -> None:
+        """Print a line with the time that has passed and the cases that ended; `goes_on`: with what is left, too."""
+        now = self._now()
         minutes, seconds = divmod(int(now - self.started), 60)
         to_go = self._left(now) if goes_on else 0.0
         about = f'; about {in_words(to_go)} left' if to_go > 0 else ''
@@ -165,10 +167,10 @@ class Progress:
         slowness = _slowness(self._took + late[0], self._expected + late[1])
         return self.seconds.of_session(waiting[1:]) * slowness + abs(first - runs)
 
-    def _late(self, case: tuple[str, str], began: float | None) -> str:
+    def late(self, case: tuple[str, str], began: float | None) -> str:
         """Return words on how late a running case is; empty if it is not late, or if its time is not known."""
         expected = self.seconds.of(case)
-        runs = 0.0 if began is None else time.monotonic() - began
+        runs = 0.0 if began is None else self._now() - began
         late = expected and runs > 1.5 * expected + self.heartbeat
         return f', late: expected {in_words(expected)}, {in_words(runs)} by now' if late else ''
 
@@ -179,11 +181,11 @@ class Progress:
             elif waiting := list(self._waiting):
                 name, began = self._waiting.get(waiting[0], ('', None))  # it may end at any time, also in `waits`
                 why = self.waits()
-                others, late = self._others(), self._late(waiting[0], began)
+                others, late = self._others(), self.late(waiting[0], began)
                 remark = f'; in the queue: {why}' if why else f'{late}; {others}' if late and others else late
-                self._say(f'{count(len(waiting), "case")} to end, first {name}{remark}')
+                self.say(f'{count(len(waiting), "case")} to end, first {name}{remark}')
             else:
-                self._say('ReFrame works')
+                self.say('ReFrame works')
 
 
 def _slowness(took: float, expected: float) -> float:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long a session should take, how far it is, and that it says so while nothing ends."""
 
+import threading
 import time
 
 from rows import each_row
@@ -10,6 +11,15 @@ from ci.progress import Progress, Seconds, budgets_in
 RUN = '[ RUN      ] {} /{} @s:p+e'
 OK = '[       OK ] ({}/{}) {} /{} @s:p+e'
 A, B = ('aa', 's:p+e'), ('bb', 's:p+e')
+
+
+class Clock:
+    """A clock that goes on only where a test says so."""
+
+    passed = 0.0
+
+    def __call__(self):
+        return 1000.0 + self.passed
 
 
 def test_what_a_case_took_counts_before_the_budget_of_its_check(tmp_path):
@@ -46,7 +56,9 @@ def test_a_line_for_each_case_that_ends_with_what_is_left(capsys):
 
 
 def test_a_sign_of_life_names_what_runs(capsys):
+    before = set(threading.enumerate())
     with Progress(Seconds(), heartbeat=0.02) as progress:
+        assert set(threading.enumerate()) - before
         progress.follow(RUN.format('A', 'aa'))
         printed = ''
         for _ in range(500):
@@ -54,19 +66,19 @@ def test_a_sign_of_life_names_what_runs(capsys):
                 break
             time.sleep(0.01)
     assert '1 case to end, first A @s:p+e' in printed
-    progress._clock.join(5)
-    assert not progress._clock.is_alive()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+    assert set(threading.enumerate()) <= before
 
 
-def test_where_one_job_runs_at_a_time_a_case_begins_when_the_one_before_it_ends(capsys, monkeypatch):
-    progress = Progress(Seconds(budgets=dict.fromkeys(('aa', 'bb', 'cc'), 20.0)), at_once={'s:p': 1})
-    now = time.monotonic()
-    for later, line in [
+def test_where_one_job_runs_at_a_time_a_case_begins_when_the_one_before_it_ends(capsys):
+    clock = Clock()
+    progress = Progress(Seconds(budgets=dict.fromkeys(('aa', 'bb', 'cc'), 20.0)), at_once={'s:p': 1}, clock=clock)
+    for clock.passed, line in [
         (0, RUN.format('A', 'aa')), (1, RUN.format('B', 'bb')), (2, RUN.format('C', 'cc').replace('s:p', 's:q')),
         (30, OK.format(1, 3, 'A', 'aa')), (42, OK.format(2, 3, 'B', 'bb')),
         (50, OK.format(3, 3, 'C', 'cc').replace('s:p', 's:q')),
     ]:  # fmt: skip
-        monkeypatch.setattr('time.monotonic', lambda seconds=later: now + seconds)
         progress.follow(line)
     took = [line.partition(' in ')[2].partition(',')[0] for line in capsys.readouterr().out.splitlines()]
     assert took == ['30 s', '12 s', '48 s']
@@ -98,65 +110,62 @@ def test_what_the_estimate_is_made_of_is_told(took, budgets, words):
     assert Seconds(took, budgets).words_for([A, B]) == words
 
 
-def told(progress, monkeypatch, capsys, *lines, then=()):
-    """The last line that is printed after lines of (seconds, text), `then` a sign of life."""
-    now = time.monotonic()
-    progress.started = progress._moved = now
-    for later, line in lines:
-        monkeypatch.setattr('time.monotonic', lambda seconds=later: now + seconds)
+def told(seconds, capsys, *lines, then=()):
+    """The lines that are printed after lines of (seconds, text), and `then` signs of life."""
+    clock = Clock()
+    progress = Progress(seconds, clock=clock)
+    for clock.passed, line in lines:
         progress.follow(line)
-    for later, what in then:
-        monkeypatch.setattr('time.monotonic', lambda seconds=later: now + seconds)
-        progress._say(what)
+    for clock.passed, what in then:
+        progress.say(what)
     return capsys.readouterr().out.splitlines()
 
 
-def test_the_clock_shows_hours_minutes_and_seconds(monkeypatch, capsys):
-    (line,) = told(Progress(Seconds()), monkeypatch, capsys, then=[(7384.9, 'waits')])
+def test_the_clock_shows_hours_minutes_and_seconds(capsys):
+    (line,) = told(Seconds(), capsys, then=[(7384.9, 'waits')])
     assert line == '  02:03:04 [0/0] waits'
 
 
 @each_row('at, left', [(0, '5 min'), (30, '4 min 30 s'), (200, '6 min 20 s'), (1200, '48 min')])
-def test_what_the_first_case_ran_is_no_longer_left_and_one_that_is_late_takes_as_much_longer(
-    at, left, monkeypatch, capsys
-):
+def test_what_the_first_case_ran_is_no_longer_left_and_one_that_is_late_takes_as_much_longer(at, left, capsys):
     """A of 2 min runs, B of 3 min waits. At 200 s, A is 80 s late, and B takes 200 / 120 of its time."""
-    progress = Progress(Seconds(budgets={'aa': 120.0, 'bb': 180.0}))
+    seconds = Seconds(budgets={'aa': 120.0, 'bb': 180.0})
     lines = (0, RUN.format('A', 'aa')), (0, RUN.format('B', 'bb'))
-    (line,) = told(progress, monkeypatch, capsys, *lines, then=[(at, 'waits')])
+    (line,) = told(seconds, capsys, *lines, then=[(at, 'waits')])
     assert line.endswith(f'[0/2] waits; about {left} left')
 
 
-def test_a_case_is_late_where_it_takes_longer_than_those_before_it_did(monkeypatch, capsys):
+def test_a_case_is_late_where_it_takes_longer_than_those_before_it_did(capsys):
     """A took 240 s in place of 120, so B takes 180 s in place of 90, of which 60 have passed; then it is 60 s late."""
-    progress = Progress(Seconds(budgets={'aa': 120.0, 'bb': 90.0}))
+    seconds = Seconds(budgets={'aa': 120.0, 'bb': 90.0})
     lines = (0, RUN.format('A', 'aa')), (0, RUN.format('B', 'bb')), (240, OK.format(1, 2, 'A', 'aa'))
-    found = told(progress, monkeypatch, capsys, *lines, then=[(300, 'waits'), (480, 'waits')])
+    found = told(seconds, capsys, *lines, then=[(300, 'waits'), (480, 'waits')])
     assert [line.rpartition('; ')[2] for line in found] == ['about 3 min left', 'about 2 min left', 'about 1 min left']
 
 
 @each_row('budget, left', [(60.0, '3 min'), (61.0, '5 min 54 s')])
-def test_how_slow_the_cases_were_counts_from_a_minute_on(budget, left, monkeypatch, capsys):
+def test_how_slow_the_cases_were_counts_from_a_minute_on(budget, left, capsys):
     """A took 120 s; B should take 3 min: 120 / 61 times as long are 354 s."""
-    progress = Progress(Seconds(budgets={'aa': budget, 'bb': 180.0}))
+    seconds = Seconds(budgets={'aa': budget, 'bb': 180.0})
     lines = (0, RUN.format('A', 'aa')), (0, RUN.format('B', 'bb')), (120, OK.format(1, 2, 'A', 'aa'))
-    (line,) = told(progress, monkeypatch, capsys, *lines)
+    (line,) = told(seconds, capsys, *lines)
     assert line.endswith(f'; about {left} left')
 
 
-def test_a_case_of_which_nothing_is_expected_has_its_time_and_no_other_words(monkeypatch, capsys):
+def test_a_case_of_which_nothing_is_expected_has_its_time_and_no_other_words(capsys):
     lines = (0, RUN.format('A', 'aa')), (7, OK.format(1, 1, 'A', 'aa').replace('      OK', '    FAIL'))
-    assert told(Progress(Seconds()), monkeypatch, capsys, *lines) == ['  00:00:07 [1/1] FAIL  A @s:p+e in 7 s']
+    assert told(Seconds(), capsys, *lines) == ['  00:00:07 [1/1] FAIL  A @s:p+e in 7 s']
     ended = OK.format(3, 4, 'B', 'bb').replace('      OK', '   XFAIL')
-    assert told(Progress(Seconds()), monkeypatch, capsys, (1, ended)) == ['  00:00:01 [3/4] XFAIL B @s:p+e']
+    assert told(Seconds(), capsys, (1, ended)) == ['  00:00:01 [3/4] XFAIL B @s:p+e']
 
 
 @each_row('ran, late', [(209, False), (211, True)])
-def test_a_case_is_late_a_minute_after_one_and_a_half_times_its_time(ran, late, monkeypatch):
+def test_a_case_is_late_a_minute_after_one_and_a_half_times_its_time(ran, late):
     """100 s expected: 150 s and a minute."""
-    progress, now = Progress(Seconds(budgets={'aa': 100.0})), time.monotonic()
-    monkeypatch.setattr('time.monotonic', lambda: now + ran)
-    assert bool(progress._late(A, now)) == late and progress._late(B, now) == progress._late(A, None) == ''
+    clock = Clock()
+    progress, began = Progress(Seconds(budgets={'aa': 100.0}), clock=clock), clock()
+    clock.passed = ran
+    assert bool(progress.late(A, began)) == late and progress.late(B, began) == progress.late(A, None) == ''
 
 
 @each_row(
@@ -164,19 +173,20 @@ def test_a_case_is_late_a_minute_after_one_and_a_half_times_its_time(ran, late, 
     [([RUN.format('A', 'aa'), RUN.format('B', 'bb')], 2), ([OK.format(3, 9, 'B', 'bb'), RUN.format('A', 'aa')], 9),
      ([OK.format(3, 3, 'B', 'bb'), RUN.format('A', 'aa')], 4), ([RUN.format('A', 'aa'), 'else'], 1)],
 )  # fmt: skip
-def test_how_many_cases_there_are(lines, total):
+def test_how_many_cases_there_are(lines, total, capsys):
     progress = Progress(Seconds())
     for line in lines:
         progress.follow(line)
-    assert progress._total == total
+    progress.say('waits')
+    assert f'/{total}] waits' in capsys.readouterr().out
 
 
 def test_a_late_line_warns_of_others_and_what_was_aborted_leaves_no_time(capsys):
-    with Progress(Seconds(budgets={'aa': 100.0}), heartbeat=0.02, others=lambda: 'others keep 2.0 CPUs') as progress:
+    clock, seconds = Clock(), Seconds(budgets={'aa': 100.0})
+    with Progress(seconds, heartbeat=0.02, others=lambda: 'others keep 2.0 CPUs', clock=clock) as progress:
         progress.follow(RUN.format('A', 'aa'))
         printed = ''
-        for began in (0, 300):
-            progress._waiting[A] = 'A', time.monotonic() - began
+        for clock.passed in (0, 300):
             for _ in range(500):
                 if 'first A' in (printed := capsys.readouterr().out):
                     break

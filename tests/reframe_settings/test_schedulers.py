@@ -151,7 +151,9 @@ class Slurm(schedulers.Squeue):
         self._patience, self.logged, self.accounting = 300, [], accounting
 
     def get_option(self, option):
-        return ''
+        return {'slurm_job_cancel_reasons': ['ReqNodeNotAvail', 'BadConstraints'], 'job_submit_timeout': 60}.get(
+            option, ''
+        )
 
     def log(self, message, **options):
         self.logged.append(message)
@@ -165,6 +167,7 @@ class Job(SimpleNamespace):
         super().__init__(is_cancelling=False, **given)
 
     state = property(lambda self: self._state)
+    __hash__ = object.__hash__  # ReFrame keeps jobs as keys
 
 
 @pytest.fixture
@@ -194,24 +197,40 @@ def test_the_controller_tells_an_exit_code_as_a_wait_status(answers):
     assert Slurm()._from_controller(['12']) is None
 
 
-def test_a_job_without_a_node_is_cancelled_after_a_while_and_other_reasons_at_once(answers, clock, monkeypatch):
-    given = []
-    ours = schedulers.SlurmJobScheduler
-    monkeypatch.setattr(ours, '_cancel_if_blocked', lambda self, jobs, reasons: given.append(reasons))
-    jobs, slurm = [Job(jobid=number, _state='PENDING') for number in ('12', '13')], Slurm()
-    no_node = {'12': 'ReqNodeNotAvail, UnavailableNodes:n1', '13': 'BadConstraints'}
-    unavailable, wrong = {'12': ['ReqNodeNotAvail, UnavailableNodes:n1']}, {'13': ['BadConstraints']}
-    slurm._cancel_if_blocked(jobs, no_node)
-    assert given == [wrong]
+@pytest.fixture
+def scancel(tmp_path, monkeypatch):
+    """Put a program `scancel` into PATH that runs a script; return the file with the jobs of each call."""
+
+    def scancel(script=''):
+        program, called = tmp_path / 'bin/scancel', tmp_path / 'cancelled'
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\necho "$*" >> {called}\n{script}\n')
+        program.chmod(0o755)
+        monkeypatch.setenv('PATH', f'{program.parent}:/usr/bin:/bin')
+        return called
+
+    return scancel
+
+
+def test_a_job_without_a_node_is_cancelled_after_a_while_and_other_reasons_at_once(answers, clock, scancel):
+    """ReFrame cancels a job anew with each poll until its state says so."""
+    cancelled = scancel()
+    jobs, slurm = [Job(jobid=number, submitted=clock.monotonic()) for number in ('12', '13')], Slurm(accounting=True)
+    answers['sacct'] = 0, '12|PENDING|0:0|Unknown|None assigned\n13|PENDING|0:0|Unknown|None assigned\n'
+
+    def poll(reason):
+        answers['squeue'] = 0, f'12|{reason}\n13|BadConstraints\n'
+        slurm.poll(*jobs)
+        return cancelled.read_text().splitlines()
+
+    no_node = 'ReqNodeNotAvail, UnavailableNodes:n1'
+    assert poll(no_node) == ['13']
     clock.sleep(299)
-    slurm._cancel_if_blocked(jobs, no_node)
-    assert given == [wrong] * 2
+    assert poll(no_node) == ['13'] * 2
     clock.sleep(1)
-    slurm._cancel_if_blocked(jobs, no_node)
-    assert given[2:] == [unavailable | wrong]
-    slurm._cancel_if_blocked(jobs, no_node | {'12': 'Priority'})
-    slurm._cancel_if_blocked(jobs, no_node)
-    assert len(given) == 5 and given[-1] == wrong, 'the node was there in between, and its absence counts anew'
+    assert poll(no_node)[2:] == ['12 13']
+    poll('Priority')
+    assert poll(no_node)[3:] == ['13', '13'], 'the node was there in between, and its absence counts anew'
 
 
 def test_how_long_a_node_may_be_away(monkeypatch):
@@ -240,14 +259,10 @@ def test_a_job_that_the_controller_forgot_is_lost_after_its_time(state, answers,
     assert job.state == 'LOST', 'it does not come back'
 
 
-def test_a_job_of_a_session_that_ends_is_lost_at_once_if_nobody_knows_it(answers, monkeypatch):
+def test_a_job_of_a_session_that_ends_is_lost_at_once_if_nobody_knows_it(answers, scancel):
+    scancel('echo Invalid job id specified >&2; exit 1')
     slurm, job = Slurm(accounting=True), Job(submitted=schedulers.time.monotonic())
     answers['sacct'], answers['squeue'] = (0, '12|RUNNING|0:0|Unknown|n1\n'), UNKNOWN
-
-    def refuse(self, jobs):
-        raise SpawnedProcessError('scancel 12', '', 'Invalid job id specified', 1)
-
-    monkeypatch.setattr(schedulers.SlurmJobScheduler, 'cancel_many', refuse)
     slurm.poll(job)
     assert job.state == 'RUNNING'
     slurm.cancel_many([job])

@@ -49,8 +49,8 @@ _SHOWN = 5  # cases that are named
 BUDGET = {'quick': '2h', 'nightly': '12h', 'acceptance': '7d'}  # of a mode, unless --duration is given
 
 
-def main() -> int:
-    started, arguments = time.time(), parse(sys.argv[1:])
+def main(words: list[str] | None = None) -> int:
+    started, arguments = time.time(), parse(sys.argv[1:] if words is None else words)
     addresses = notify.take_addresses()
     silence = command.Silence()
     with silence if arguments.quiet else contextlib.nullcontext():

@@ -41,8 +41,8 @@ PUBLIC = 'public'  # name of the build cache of Spack's project
 _ANSWER_LIMIT = 20  # seconds for a server to answer; behind a firewall that drops packets it never does
 
 
-def main() -> int:
-    arguments = parse(sys.argv[1:])
+def main(words: list[str] | None = None) -> int:
+    arguments = parse(sys.argv[1:] if words is None else words)
 
     def work() -> int:
         usable(ROOT)

@@ -29,8 +29,8 @@ VERSION_IN = {
 }
 
 
-def main() -> int:
-    arguments = parse(sys.argv[1:])
+def main(words: list[str] | None = None) -> int:
+    arguments = parse(sys.argv[1:] if words is None else words)
     return command.exit_code_of(lambda: begin(arguments.begin) if arguments.begin else release(arguments), lambda: ROOT)
 
 

@@ -4,7 +4,7 @@
 import argparse
 import os
 import subprocess
-import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -153,9 +153,8 @@ def test_work_gets_the_site_and_the_locked_results(monkeypatch, tmp_path):
 
 
 @each_row('broken', [True, False])
-def test_what_is_silenced_is_printed_if_something_is_broken(broken, monkeypatch, capfd):
-    with open(1, 'w', closefd=False) as stdout:
-        monkeypatch.setattr(sys, 'stdout', stdout)
+def test_what_is_silenced_is_printed_if_something_is_broken(broken, capfd):
+    with open(1, 'w', closefd=False) as stdout, redirect_stdout(stdout):
         with command.Silence() as silence:
             print('ours', flush=True)
             subprocess.run(['echo', 'of a child'], check=True)

@@ -7,8 +7,8 @@
 import json
 import re
 import signal
-import sys
 import time
+from contextlib import redirect_stdout
 
 import pytest
 import test_session
@@ -67,8 +67,7 @@ class World:
     def night(self, *words: str, provision: str = 'never') -> int:
         """Run the command and return its exit code."""
         options = [f'--results={self.results}', f'--provision={provision}']
-        self.monkeypatch.setattr(sys, 'argv', ['nightly', *options, *words])
-        return module.main()
+        return module.main([*options, *words])
 
     @property
     def ran(self) -> list[tuple[str, str]]:
@@ -142,8 +141,7 @@ def test_a_night_that_is_ok_tells_nobody_and_a_quiet_one_prints_only_hints(
     """Nothing answers at the address, so whoever is told of is named."""
     world.code, world.is_new, world.hints = code, is_new, ['record a baseline']
     world.monkeypatch.setenv(settings.NOTIFY.name, 'nosuch://address')
-    with open(1, 'w', closefd=False) as stdout:
-        world.monkeypatch.setattr(sys, 'stdout', stdout)
+    with open(1, 'w', closefd=False) as stdout, redirect_stdout(stdout):
         assert world.night(*words) == code
     said = capfd.readouterr()
     assert ('a summary' in said.out, f'{settings.NOTIFY.name}: number 1' in said.err) == (printed, told)

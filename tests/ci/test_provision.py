@@ -212,5 +212,4 @@ def test_what_is_imported_is_there_before_the_site_is_read(tmp_path, monkeypatch
     monkeypatch.setenv(settings.SITES.name, str(folder.parent))
     monkeypatch.setenv(settings.SITE.name, '')
     for words, said in (([], 'site.yaml'), ([f'--import={tmp_path / "none"}'], f'{tmp_path / "none"}')):
-        monkeypatch.setattr(sys, 'argv', ['provision', '--site=s', *words])
-        assert provision.main() == 2 and said in capsys.readouterr().err
+        assert provision.main(['--site=s', *words]) == 2 and said in capsys.readouterr().err

@@ -4,7 +4,6 @@
 import re
 import shutil
 import subprocess
-import sys
 from datetime import date
 
 import pytest
@@ -22,7 +21,7 @@ def git(folder, *words):
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """The files with a version, of a tree that waits to be 1.2.3, committed; other programs than git are only noted."""
+    """The files with a version, of a tree that waits to be 1.2.3, committed; other programs than git are stand-ins."""
     for file in (*release.VERSION_IN, 'CHANGELOG.md'):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / file)
@@ -31,52 +30,46 @@ def repository(tmp_path, monkeypatch):
     for name in ('GIT_AUTHOR_NAME', 'GIT_COMMITTER_NAME', 'GIT_AUTHOR_EMAIL', 'GIT_COMMITTER_EMAIL'):
         monkeypatch.setenv(name, 'a')
     release.set_version('1.2.3.dev0')
+    (tmp_path / 'ci').mkdir()
+    (tmp_path / 'ci/test').write_text('#!/bin/sh\necho ci/test >> .git/ran\n')
+    (tmp_path / 'ci/test').chmod(0o755)
+    for module in ('pytest', 'build', 'mkdocs'):
+        (tmp_path / f'{module}.py').write_text(f"open('.git/ran', 'a').write('{module}\\n')\n")
     git(tmp_path, 'init', '--quiet')
     git(tmp_path, 'add', '.')
     git(tmp_path, 'commit', '--quiet', '--message', 'first')
     return tmp_path
 
 
-@pytest.fixture
-def ran(monkeypatch):
-    """The programs that were started, but for git, which runs."""
-    words, run = [], release._run
-
-    def note(command):
-        words.append(command)
-        return run(command) if command[0] == 'git' else 0
-
-    monkeypatch.setattr(release, '_run', note)
-    return words
+def ran(repository):
+    """The programs of a release that were started, but for git."""
+    noted = repository / '.git/ran'
+    return noted.read_text().split() if noted.exists() else []
 
 
-def call(monkeypatch, *words):
-    monkeypatch.setattr(sys, 'argv', ['release', *words])
-    return release.main()
-
-
-def test_a_dry_run_says_the_steps_and_changes_nothing(repository, ran, monkeypatch, capsys):
+def test_a_dry_run_says_the_steps_and_changes_nothing(repository, capsys):
     before = git(repository, 'rev-parse', 'HEAD')
-    assert call(monkeypatch, '--dry-run') == 0
+    assert release.main(['--dry-run']) == 0
     said = capsys.readouterr().out.splitlines()
     steps = ('ci/test', 'set the version to 1.2.3', 'git commit', 'git tag', 'build --wheel', 'mkdocs', 'upload')
     places = [next(number for number, line in enumerate(said) if step in line) for step in steps]
     assert places == sorted(places)
-    assert (ran, git(repository, 'status', '--porcelain'), git(repository, 'tag')) == ([], '', '')
+    assert (ran(repository), git(repository, 'status', '--porcelain'), git(repository, 'tag')) == ([], '', '')
     assert git(repository, 'rev-parse', 'HEAD') == before
 
 
-def test_a_release_is_tagged_with_its_version_everywhere_and_the_next_begins(repository, ran, monkeypatch):
-    assert call(monkeypatch) == 0
+def test_a_release_is_tagged_with_its_version_everywhere_and_the_next_begins(repository):
+    assert release.main([]) == 0
     assert git(repository, 'describe').strip() == 'v1.2.3'
     assert git(repository, 'status', '--porcelain') == ''
-    assert [words[0] for words in ran].count('git') == 2 and ran[0] == ['ci/test']
+    assert ran(repository) == ['ci/test', 'pytest', 'build', 'mkdocs']
+    assert git(repository, 'log', '--format=%s').splitlines() == ['Release 1.2.3', 'first']
     for file in release.VERSION_IN:
         assert '1.2.3' in (repository / file).read_text() and '.dev' not in (repository / file).read_text()
     changes = (repository / 'CHANGELOG.md').read_text()
     assert f'\n## 1.2.3 ({date.today()})\n' in changes and 'unreleased' not in changes
     assert f'date-released: {date.today()}\n' in (repository / 'CITATION.cff').read_text()
-    assert call(monkeypatch, '--begin', '1.3.0') == 0
+    assert release.main(['--begin', '1.3.0']) == 0
     changes = (repository / 'CHANGELOG.md').read_text()
     assert re.findall(r'^## (\S+ \S+)$', changes, re.MULTILINE) == [
         '1.3.0 (unreleased)', f'1.2.3 ({date.today()})', '1.2.2 (2026-01-01)',
@@ -85,10 +78,12 @@ def test_a_release_is_tagged_with_its_version_everywhere_and_the_next_begins(rep
     assert all('1.3.0.dev0' in (repository / file).read_text() for file in release.VERSION_IN)
 
 
-def test_a_step_that_fails_ends_it_before_anything_changes(repository, monkeypatch, capsys):
-    monkeypatch.setattr(release, '_run', lambda words: 3)
-    assert call(monkeypatch) == 3
+def test_a_step_that_fails_ends_it_before_anything_changes(repository, capsys):
+    (repository / 'ci/test').write_text('#!/bin/sh\nexit 3\n')
+    git(repository, 'commit', '--quiet', '--all', '--message', 'second')
+    assert release.main([]) == 3
     assert 'ci/test: exit code 3' in capsys.readouterr().err
+    assert ran(repository) == []
     assert (git(repository, 'status', '--porcelain'), git(repository, 'tag')) == ('', '')
 
 
@@ -117,16 +112,16 @@ def without_a_section(repository):
         (without_a_section, 'expected a section: ## 1.2.3 (unreleased)'),
     ],
 )
-def test_a_clone_that_is_not_ready_is_refused(repository, ran, prepare, says, monkeypatch, capsys):
+def test_a_clone_that_is_not_ready_is_refused(repository, prepare, says, capsys):
     prepare(repository)
     before = git(repository, 'status', '--porcelain')
-    assert call(monkeypatch) == 2
+    assert release.main([]) == 2
     assert says in capsys.readouterr().err
-    assert (ran, git(repository, 'status', '--porcelain')) == ([], before)
+    assert (ran(repository), git(repository, 'status', '--porcelain')) == ([], before)
 
 
-def test_a_version_that_was_begun_is_not_begun_again(repository, monkeypatch, capsys):
-    assert call(monkeypatch, '--begin', '1.2.2') == 2
+def test_a_version_that_was_begun_is_not_begun_again(repository, capsys):
+    assert release.main(['--begin', '1.2.2']) == 2
     assert 'has a section 1.2.2' in capsys.readouterr().err
 
 

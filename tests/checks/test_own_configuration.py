@@ -216,6 +216,14 @@ def test_an_environ_whose_modules_do_not_load_here_says_so(lacking):
     assert 'PATH, as its modules and commands do not load here: ' in why and 'no module command' in why
 
 
+@pytest.fixture
+def told(monkeypatch):
+    """What ReFrame's log is told."""
+    told = []
+    monkeypatch.setattr(own_configuration, 'getlogger', lambda: SimpleNamespace(info=told.append))
+    return told
+
+
 @pytest.mark.parametrize(
     ('features', 'devices', 'said'),
     [
@@ -225,17 +233,13 @@ def test_an_environ_whose_modules_do_not_load_here_says_so(lacking):
         (['cpu'], None, False),
     ],
 )
-def test_gpus_that_only_a_feature_names_are_told(described, monkeypatch, features, devices, said):
-    told = []
-    monkeypatch.setattr(own_configuration, 'getlogger', lambda: SimpleNamespace(info=told.append))
+def test_gpus_that_only_a_feature_names_are_told(described, told, features, devices, said):
     partition = {'name': 'gpu', 'processor': COUNTS, 'features': features} | ({'devices': devices} if devices else {})
     _, why = described([partition])
     assert why == '' and told == ['finch: no case on the GPUs of gpu: its `devices` do not say how many'] * said
 
 
-def test_a_partition_beside_others_with_a_scheduler_or_without_environs_has_no_case(described, monkeypatch):
-    told = []
-    monkeypatch.setattr(own_configuration, 'getlogger', lambda: SimpleNamespace(info=told.append))
+def test_a_partition_beside_others_with_a_scheduler_or_without_environs_has_no_case(described, told):
     site, why = described([
         {'name': 'cpu', 'processor': COUNTS}, {'name': 'login', 'scheduler': 'local', 'launcher': 'local'},
         {'name': 'empty', 'environs': [], 'processor': COUNTS},

@@ -232,11 +232,8 @@ def test_cores_of_gpus_of_which_nobody_says_what_is_near():
     assert cpus_of_devices(replace(described, gpus=('sm_90',) * 9)) == ()
 
 
-def test_classes_of_a_system_are_those_of_any_partition(monkeypatch):
-    nodes = [
-        node(_from_counts(COUNTS) | {'link_classes': {name: ((0, 1),) for name in names}}) for names in ('AB', 'AC')
-    ]
+@pytest.mark.parametrize(('classes', 'found'), [(('AB', 'AC'), ['A', 'B', 'C']), (('',), [None])])
+def test_classes_of_a_system_are_those_of_any_partition(monkeypatch, classes, found):
+    nodes = [node(_from_counts(COUNTS) | {'link_classes': {name: ((0, 1),) for name in names}}) for names in classes]
     monkeypatch.setattr('checks.core.topology.topologies', lambda: [(f'cluster:{i}', n) for i, n in enumerate(nodes)])
-    assert on_this_system(lambda topology: topology.link_classes) == ['A', 'B', 'C']
-    monkeypatch.setattr('checks.core.topology.topologies', lambda: [('cluster:cpu', node(_from_counts(COUNTS)))])
-    assert on_this_system(lambda topology: topology.link_classes) == [None]
+    assert on_this_system(lambda topology: topology.link_classes) == found

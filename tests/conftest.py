@@ -83,6 +83,12 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture
+def impatient(monkeypatch):
+    """Give programs that ask a driver or a scheduler 0.2 s to answer."""
+    monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
+
+
+@pytest.fixture
 def clone(tmp_path):
     return ScratchClone(tmp_path)
 

@@ -166,10 +166,9 @@ esac""",
     assert [node.name for node in out] == (['n3', 'n4'] if own else ['n1', 'n2', 'n3', 'n4'])
 
 
-def test_a_program_that_hangs_is_named_once_and_the_nodes_are_not_known(monkeypatch, slurm, capsys):
+def test_a_program_that_hangs_is_named_once_and_the_nodes_are_not_known(monkeypatch, slurm, capsys, impatient):
     """Asked once, although a session looks twice and asks more than once in each look."""
     slurm.runs('sinfo', 'exec sleep 60')
-    monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
     monkeypatch.setattr(slurm_nodes, '_hung', {})
     before = slurm_nodes.Nodes.now(SITE)
     (problem,) = slurm_nodes.Nodes.now(SITE).problems_since(before)

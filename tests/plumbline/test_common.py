@@ -320,10 +320,11 @@ def test_files_are_all_replaced_or_none(tmp_path):
 def test_the_folder_of_results_is_what_was_set_or_in_the_checkout(monkeypatch, tmp_path):
     for name, find in (('RESULTS', paths.results_directory), ('SOFTWARE', paths.software_directory)):
         monkeypatch.delenv(f'PLUMBLINE_{name}', raising=False)
-        monkeypatch.setattr(paths, 'ROOT', tmp_path)
-        assert find() == tmp_path / name.lower()
-        monkeypatch.setattr(paths, 'ROOT', tmp_path / 'with blank')
-        assert find() == Path.home() / f'plumbline-{name.lower()}'
+        for root, found in (
+            (tmp_path, tmp_path / name.lower()), (tmp_path / 'with blank', Path.home() / f'plumbline-{name.lower()}'),
+        ):  # fmt: skip
+            monkeypatch.setattr(paths, 'ROOT', root)
+            assert find() == found
         monkeypatch.setenv(f'PLUMBLINE_{name}', str(tmp_path / 'own'))
         assert find() == tmp_path / 'own'
         monkeypatch.setenv(f'PLUMBLINE_{name}', str(tmp_path / 'a$b'))

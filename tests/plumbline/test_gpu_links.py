@@ -363,8 +363,7 @@ def test_the_next_program_is_asked_where_one_has_no_answer(programs):
         (NVIDIA + AMD, 'exit 0', 'GPUs of two vendors: no program lists both'),
     ],
 )  # fmt: skip
-def test_why_there_are_no_links_is_said(programs, monkeypatch, devices, script, expected):
-    monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
+def test_why_there_are_no_links_is_said(programs, impatient, devices, script, expected):
     if script:
         programs('nvidia-smi', script)
     assert find_link_classes(devices, Node()) == ({}, expected)
@@ -439,8 +438,7 @@ def test_a_detected_site_loads_without_them_and_says_so(programs, tmp_path, monk
     assert site.not_found['pairs of GPUs'] == 'nvidia-smi topo -m: ended with 3 and printed: nothing'
 
 
-def test_a_driver_that_hangs_is_no_gpu(programs, monkeypatch):
-    monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
+def test_a_driver_that_hangs_is_no_gpu(programs, impatient):
     programs('nvidia-smi', 'exec sleep 60')
     assert detect.gpus_of(VENDORS['cuda'], Node()) == []
 

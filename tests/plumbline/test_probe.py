@@ -153,9 +153,14 @@ def test_gpus_and_their_links(programs, tmp_path):
     assert '(nvidia-smi topo -m: ended with 1 and printed: broken)' in text
 
 
-def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
-    slurm(SINFO)
+@pytest.fixture
+def login_node(monkeypatch):
+    """A machine that is no node of the site, so nothing may look at it."""
     monkeypatch.setattr(detect, 'detect_machine', lambda *_: pytest.fail('a login node was looked at'))
+
+
+def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, login_node):
+    slurm(SINFO)
     text = plumbline().stdout
     site = site_of(text, tmp_path)
     assert list(site.partitions) == ['compute', 'gpu', 'p2080ti']
@@ -225,9 +230,8 @@ def test_accounts_and_qos_are_those_that_each_partition_takes(programs, tmp_path
         ('flux', 'flux-resource-r-fluke', ('batch', 'squeue', 'srun', 93, 4, [], None)),
     ],
 )
-def test_nodes_of_other_schedulers(programs, tmp_path, monkeypatch, program, output, expected):
+def test_nodes_of_other_schedulers(programs, tmp_path, login_node, program, output, expected):
     programs(program, f'cat {OUTPUTS}/{output}.txt')
-    monkeypatch.setattr(detect, 'detect_machine', lambda *_: pytest.fail('a login node was looked at'))
     text = plumbline().stdout
     first = next(iter(site_of(text, tmp_path).partitions.values()))
     gpus = [(one['model'], one['num_devices']) for one in first.entry.get('devices', [])]

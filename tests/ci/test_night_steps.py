@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 import pytest
 import test_session
 from rows import each_row
-from stand_ins import ReFrame
+from stand_ins import ReFrame, no_files_of_checks
 from test_session import names
 
 from ci import nightly as module
@@ -58,7 +58,7 @@ class World:
         variables = {settings.SITES: self.site_file.parents[1], settings.SITE: 's', settings.BUSY: 0}
         for setting, value in variables.items():
             monkeypatch.setenv(setting.name, str(value))
-        monkeypatch.setattr(CaseSelection, '_checks', ([], []))
+        no_files_of_checks(monkeypatch)
         for name in ('store', 'outcome_of', 'look_back', 'publish', 'in_doubt', 'plan'):
             monkeypatch.setattr(module.outcome, name, getattr(self, name))
         monkeypatch.setattr(module, 'provision', lambda _, *options: self.steps.append(('provision', *options)))

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from rows import each_row
-from stand_ins import ReFrame, Slurm
+from stand_ins import ReFrame, Slurm, no_files_of_checks
 from test_sweep import entry, record
 
 from ci import node_sweep as module
@@ -69,7 +69,7 @@ class Fleet:
             monkeypatch.delenv(name)
         monkeypatch.delenv(ROUNDS, raising=False)
         monkeypatch.setenv('PATH', f'{folder / "bin"}:/usr/bin:/bin')
-        monkeypatch.setattr(CaseSelection, '_checks', ([], []))
+        no_files_of_checks(monkeypatch)
         for name in ('store', 'outcome_of', 'look_back'):
             monkeypatch.setattr(module.outcome, name, getattr(self, name))
 

@@ -8,13 +8,12 @@ import time
 
 import pytest
 from rows import each_row
-from stand_ins import ReFrame
+from stand_ins import ReFrame, no_files_of_checks
 from test_session import case
 
 from ci import compare_change as module
 from ci.compare_change import compare_change, loss, parse
 from ci.outcome import PairsOutcome
-from ci.session import CaseSelection
 from plumbline.errors import InputError
 from plumbline.site.sites import Partition, Site
 
@@ -81,7 +80,7 @@ echo "$STATE" >> states
 class World:
     """ReFrame that runs a and b in `took` seconds a session, and answers of the comparison, one for each round."""
 
-    def __init__(self, monkeypatch, results, *answers: PairsOutcome, took=0.0, entries=None, ends='exit 0'):
+    def __init__(self, monkeypatch, results, *answers: PairsOutcome, took=0.0, entries=None, ends='exit 0', clock=None):
         self.answers, self.took, self.stored, self.compared = list(answers), took, [], []
         self.results, self.now = results, time.monotonic()
         (results / 'bin').mkdir(parents=True)
@@ -92,10 +91,10 @@ class World:
             self.reframe.reports(*entries)
         self.reframe.ends(NUMBERED + ends)
         monkeypatch.setenv('PATH', f'{results / "bin"}:/usr/bin:/bin')
-        monkeypatch.setattr(CaseSelection, '_checks', ([], []))
+        no_files_of_checks(monkeypatch)
         monkeypatch.setattr(module.outcome, 'store', self.store)
         monkeypatch.setattr(module.outcome, 'compare_pairs', self.compare)
-        monkeypatch.setattr(module.time, 'monotonic', lambda: self.now)
+        monkeypatch.setattr(module.time, 'monotonic', clock or (lambda: self.now))
 
     @property
     def ran(self) -> list[tuple[str, str, dict | None]]:
@@ -198,8 +197,8 @@ def test_a_signal_ends_it_after_what_was_measured_is_stored(sessions, number, mo
 
 
 def test_where_the_time_ends_in_a_later_round_the_rounds_before_it_decide(monkeypatch, tmp_path, capsys):
-    world = World(monkeypatch, tmp_path, answer(3, A), ends='[ "$(wc -l < states)" -lt 3 ] || exec sleep 60')
-    monkeypatch.setattr(module.time, 'monotonic', time.perf_counter)
+    ends = '[ "$(wc -l < states)" -lt 3 ] || exec sleep 60'
+    world = World(monkeypatch, tmp_path, answer(3, A), ends=ends, clock=time.perf_counter)
     assert world.call('--duration=3s') == 3 and len(world.ran) == 3
     assert 'ended in round 2 of 16: the time budget is used up; the rounds before it' in capsys.readouterr().out
 

@@ -34,6 +34,12 @@ class StandIn:
         # without pip's index ci/provision installs no solver, which nothing here needs, beside the running tests
         return {'SPACK_ROOT': str(self.root), 'PIP_NO_INDEX': '1', 'PIP_FIND_LINKS': ''}
 
+    def serves(self, monkeypatch, software: Path, envs: Path):
+        """Be the Spack of this process, which installs the manifests in `envs` below `software`."""
+        monkeypatch.setenv('SPACK_ROOT', str(self.root))
+        monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(software))
+        monkeypatch.setattr('plumbline.stacks.manifest.SPACK_ENVS', envs)
+
     def calls(self) -> list[tuple[str, str]]:
         """(step, environment directory) of each call so far, in their order."""
         if not self.log.exists():

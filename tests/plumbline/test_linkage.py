@@ -13,7 +13,6 @@ from spack_stand_in import StandIn
 
 from plumbline.paths import SPACK_ENVS
 from plumbline.stacks import linkage
-from plumbline.stacks import manifest as environments
 from plumbline.stacks.install import BringUp, StackError
 from plumbline.stacks.linkage import MISSING, OK, UNKNOWN, Finding
 from plumbline.stacks.manifest import Installed, Manifest
@@ -267,9 +266,7 @@ def test_a_stack_whose_program_lacks_its_library_is_not_up_and_the_sentence_name
     manifest = envs / 'here/rocm/spack.yaml'
     manifest.parent.mkdir(parents=True)
     manifest.write_text('spack: {specs: [babelstream@5.0 +hip +rocm]}')
-    monkeypatch.setenv('SPACK_ROOT', str(stand_in.root))
-    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(rocm.folder / 'software'))
-    monkeypatch.setattr(environments, 'SPACK_ENVS', envs)
+    stand_in.serves(monkeypatch, rocm.folder / 'software', envs)
     stack = Installed('here', 'node', 'rocm')
     stand_in.more(rocm.program('hip-stream', PLAIN))
     sentence = 'stack rocm of here:node: installed, but not as its benchmarks need it: hip-stream: expected libamdhip64'

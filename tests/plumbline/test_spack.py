@@ -19,7 +19,6 @@ from spack_stand_in import StandIn, lock
 
 from plumbline.errors import SiteError
 from plumbline.stacks import install as spack
-from plumbline.stacks import manifest as environments
 from plumbline.stacks.expected import Packages, packages_of
 from plumbline.stacks.install import BringUp, StackError, activation, packages_used, why
 from plumbline.stacks.manifest import Installed, lock_digest, read_manifest
@@ -46,9 +45,7 @@ class Stack:
         self.common.parent.mkdir()
         self.manifest.write_text(MANIFEST)
         self.common.write_text('definitions:\n  - demo: [demo@1.0]\n  - other: [other@1.0]\n')
-        monkeypatch.setenv('SPACK_ROOT', str(self.stand_in.root))
-        monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(self.software))
-        monkeypatch.setattr(environments, 'SPACK_ENVS', envs)
+        self.stand_in.serves(monkeypatch, self.software, envs)
 
     def installed(self, partition: str = 'node') -> Installed:
         return Installed('here', partition, 'cpu')

@@ -199,7 +199,8 @@ def test_a_check_has_cases_only_on_nodes_where_they_make_sense(case_on, check, p
     assert {name for name, node in NODES.items() if case.supports(node)} == set(nodes.split())
 
 
-def test_on_each_node_of_a_sweep_only_its_own_file_system_is_measured(case_on, monkeypatch):
-    monkeypatch.setattr('checks.storage.storage.swept_nodes', lambda: ['n1'])
+def test_on_each_node_of_a_sweep_only_its_own_file_system_is_measured(case_on, tmp_path, monkeypatch):
+    (tmp_path / 'nodes').write_text('n1\n')
+    monkeypatch.setenv('PLUMBLINE_NODE_SWEEP', str(tmp_path / 'nodes'))
     cases = {name: case_on('Mdtest', TWO, file_system=name, nodes=1, size='full') for name in TWO.file_systems}
     assert {name: case.supports(TWO) for name, case in cases.items()} == {'scratch': False, 'tmp': True}

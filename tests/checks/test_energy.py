@@ -395,9 +395,10 @@ def test_a_counter_that_may_wrap_is_sampled_and_a_meter_that_is_too_slow_is_left
     assert 'Slurm' in metered(num_nodes=2).left_out
 
 
-def test_in_a_node_sweep_each_place_looks_at_its_own_nodes(monkeypatch):
+def test_in_a_node_sweep_each_place_looks_at_its_own_nodes(tmp_path, monkeypatch):
     """Slurm and EAR tell the energy of the whole allocation."""
-    monkeypatch.setattr(node_sweep, 'swept_nodes', lambda: ['n1', 'n2', 'n3'])
+    (tmp_path / 'nodes').write_text('n1\nn2\nn3\n')
+    monkeypatch.setenv('PLUMBLINE_NODE_SWEEP', str(tmp_path / 'nodes'))
     stated = {'boundary': 'node', 'accuracy': 0.05, 'interval': '1 ms'}
     meters = {'rapl': stated | {'boundary': 'package'}, 'slurm': stated, 'ear': stated}
     partition = SimpleNamespace(energy=meters, entry={'scheduler': 'slurm'})

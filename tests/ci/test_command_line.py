@@ -3,6 +3,8 @@
 
 import argparse
 import os
+import platform
+import re
 import subprocess
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -122,11 +124,14 @@ def test_the_exit_code_of_work_and_other_errors_pass():
         command.exit_code_of(fails_with(KeyError('x')), Path.cwd)
 
 
-@each_row('given, before, chosen', [('a', None, 'a'), (None, 'b', 'b'), ('a', 'b', 'a'), (None, None, 'by host')])
-def test_the_site_is_passed_on_to_what_is_started(given, before, chosen, monkeypatch):
+@each_row('given, before, chosen', [('a', None, 'a'), (None, 'b', 'b'), ('a', 'b', 'a'), (None, None, 'here')])
+def test_the_site_is_passed_on_to_what_is_started(given, before, chosen, monkeypatch, tmp_path):
     name = settings.SITE.name
     monkeypatch.setenv(name, before or '')
-    monkeypatch.setattr(command, 'name_of_this_site', lambda: os.environ[name] or 'by host')
+    monkeypatch.setenv(settings.SITES.name, str(tmp_path))
+    for site, host in (('a', 'nowhere'), ('b', 'nowhere'), ('here', re.escape(platform.node()))):
+        (tmp_path / site).mkdir(exist_ok=True)
+        (tmp_path / site / 'site.yaml').write_text(SITE.replace('nowhere', host))
     assert command.choose_site(given) == os.environ[name] == chosen
 
 

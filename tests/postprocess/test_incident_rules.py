@@ -131,15 +131,28 @@ def test_a_further_job_on_the_node_tells_that_a_loss_is_over(values, better, sd,
     assert shown_by(incident(loss=0.1), [stub(**vars(row) | {'expected': None})]) is None
 
 
+SITE = """\
+descr: a site for tests
+hostnames: [nowhere]
+tolerance: {{{}}}
+partitions:
+  - {{name: cpu, scheduler: local, launcher: local, environs: [system]}}
+environments:
+  - {{name: system, provider: system, prefix: /usr, features: []}}
+"""
+
+
 @each_row(('share', 'asked'), [(None, ['n1']), (0.1, ['n1']), (0, [])])
-def test_a_node_that_no_case_reached_gets_a_job_unless_the_site_allows_none(share, asked, monkeypatch):
-    monkeypatch.setattr(recheck, 'site_policy', lambda session, root: {'further_jobs': share})
+def test_a_node_that_no_case_reached_gets_a_job_unless_the_site_allows_none(share, asked, tmp_path):
+    (tmp_path / 'site').mkdir(exist_ok=True)
+    stated = '' if share is None else f'further_jobs: {share}'
+    (tmp_path / 'site/site.yaml').write_text(SITE.format(stated))
     lasting = in_ledger(incident(loss=0.2), [(('n1',), ())])
-    shown = stub(session=stub(day='2026-11-02'), verdicts=[verdict('ok', nodes=('n2',))])
+    shown = stub(session=stub(day='2026-11-02', site='site'), verdicts=[verdict('ok', nodes=('n2',))])
     of_session = stub(cases=lambda session: [case(nodes=('n2',))])
-    assert [again.on for again in recheck.rechecks(of_session, [lasting], shown)] == asked
+    assert [again.on for again in recheck.rechecks(of_session, [lasting], shown, tmp_path)] == asked
     there = stub(session=shown.session, verdicts=[verdict('ok', **NONE_LOST)])
-    assert recheck.rechecks(of_session, [lasting], there) == [], 'it was looked at'
+    assert recheck.rechecks(of_session, [lasting], there, tmp_path) == [], 'it was looked at'
 
 
 def test_a_loss_of_no_node_is_over_where_half_of_its_series_are_well():

@@ -34,12 +34,19 @@ def red(work):
     return work
 
 
-def judged(monkeypatch):
-    """Counts how often a session is judged for `plumbline status`."""
+def judged(monkeypatch, then=lambda: None):
+    """Count how often a session is judged for `plumbline status`, and do `then` after each time."""
     from postprocess.history import standing
 
     calls, judge = [], standing.judge
-    monkeypatch.setattr(standing, 'judge', lambda *given, **options: calls.append(1) or judge(*given, **options))
+
+    def counted(*given, **options):
+        calls.append(1)
+        found = judge(*given, **options)
+        then()
+        return found
+
+    monkeypatch.setattr(standing, 'judge', counted)
     return calls
 
 
@@ -89,11 +96,9 @@ def test_a_damaged_file_is_made_anew(red, damage):
 
 
 def test_nothing_is_kept_where_a_file_changes_while_it_is_looked_at(red, monkeypatch):
-    from postprocess.history import standing
-
-    judge = standing.judge
-    monkeypatch.setattr(standing, 'judge', lambda *given, **options: (judge(*given, **options), edit_reference(red))[0])
+    calls = judged(monkeypatch, lambda: edit_reference(red))
     red.run('status')
+    assert calls
     assert kept.standings(red.results, SITE, red.sites) == []
 
 

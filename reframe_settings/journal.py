@@ -25,7 +25,7 @@ def _journal(site_config, config_prefix):
     return Journal(site_config.get(f'{config_prefix}/name'))
 
 
-def _as_json(record: logging.LogRecord, extras: Mapping[str, Any] | None, ignored: Collection[str]) -> str:
+def as_json(record: logging.LogRecord, extras: Mapping[str, Any] | None, ignored: Collection[str]) -> str:
     """Return a finished case as JSON; `check_perf` has metric, dims, value, unit and bounds of each performance value.
 
     ReFrame's own JSON names six fields after each value. With a curve over message sizes, a collector would have to
@@ -52,5 +52,5 @@ def handlers_of_cases() -> list[dict[str, Any]]:
     if url := settings.HTTPJSON.get():
         secret = settings.HTTPJSON_AUTHORIZATION.get()
         header = {'authorization_header': lambda: secret} if secret else {}
-        handlers.append({'type': 'httpjson', 'url': url, 'level': 'info', 'json_formatter': _as_json, **header})
+        handlers.append({'type': 'httpjson', 'url': url, 'level': 'info', 'json_formatter': as_json, **header})
     return handlers

@@ -192,11 +192,11 @@ def of_flux(printed: str) -> list[EqualNodes]:
     resources = json.loads(printed)['execution']
     kinds: dict[int, tuple[int, int]] = {}
     for entry in resources['R_lite']:
-        cores, gpus = (len(_ids(entry['children'].get(key, ''))) for key in ('core', 'gpu'))
-        kinds |= dict.fromkeys(_ids(entry['rank']), (cores, gpus))
+        cores, gpus = (len(ids_in(entry['children'].get(key, ''))) for key in ('core', 'gpu'))
+        kinds |= dict.fromkeys(ids_in(entry['rank']), (cores, gpus))
     listed = []
     for name, ranks in (resources.get('properties') or {'': ','.join(map(str, kinds))}).items():
-        for (cores, gpus), number in Counter(kinds[rank] for rank in _ids(ranks) if rank in kinds).items():
+        for (cores, gpus), number in Counter(kinds[rank] for rank in ids_in(ranks) if rank in kinds).items():
             listed.append(
                 EqualNodes(
                     name or 'nodes', number, 0, cores, 1, 1, (('', gpus),) if gpus else (), '', 'squeue', 'srun',
@@ -260,7 +260,7 @@ def _mebibytes(text: str) -> int:
     return int(float(match[1]) * 1024.0 ** ('kmgt'.index(match[2].lower()) - 1 if match[2] else -2)) if match else 1
 
 
-def _ids(text: str) -> list[int]:
+def ids_in(text: str) -> list[int]:
     """Return the numbers in a list such as ``0-3,7``."""
     ends = [part.split('-') for part in text.split(',') if part]
     return [number for end in ends for number in range(int(end[0]), int(end[-1]) + 1)]

@@ -168,4 +168,4 @@ def test_the_memory_of_a_node_as_schedulers_print_it(text, mebibytes):
 
 
 def test_numbers_of_flux():
-    assert schedulers._ids('0-3,7') == [0, 1, 2, 3, 7] and schedulers._ids('5') == [5] and schedulers._ids('') == []
+    assert [schedulers.ids_in(text) for text in ('0-3,7', '5', '')] == [[0, 1, 2, 3, 7], [5], []]

@@ -168,14 +168,14 @@ def test_a_finished_case_as_json():
         'box:cpu:rate message_bytes=8,pair=near': (50.5, 55, -0.1, None, 'GB/s', 'pass'), 'box:cpu:delay': (2, 1),
     }  # fmt: skip
     ignored = [name for name in vars(case()) if not name.startswith('check_')]
-    assert json.loads(journal._as_json(case(check_perfvalues=values), {'site': 'box'}, ignored)) == {
+    assert json.loads(journal.as_json(case(check_perfvalues=values), {'site': 'box'}, ignored)) == {
         'check_name': 'Demo', 'site': 'box', 'check_perf': [
             {'metric': 'rate', 'dims': {'message_bytes': '8', 'pair': 'near'}, 'value': 50.5, 'ref': 55,
              'lower_thres': -0.1, 'upper_thres': None, 'unit': 'GB/s', 'result': 'pass'},
             {'metric': 'delay', 'dims': {}, 'value': 2, 'ref': 1},
         ],
     }  # fmt: skip
-    plain = json.loads(journal._as_json(case(check_perfvalues=None), None, ['msg']))
+    plain = json.loads(journal.as_json(case(check_perfvalues=None), None, ['msg']))
     assert plain['check_perf'] == [] and plain['levelname'] == 'INFO' and 'msg' not in plain
     assert '_hidden' not in plain and 'check_perf_value' not in plain
 
@@ -196,7 +196,7 @@ def test_handlers_of_cases_are_those_that_the_environment_asks_for(monkeypatch):
     monkeypatch.setenv('PLUMBLINE_HTTPJSON', 'http://h/')
     assert journal.handlers_of_cases() == [
         {'type': 'journal', 'name': '/j', 'level': 'info'},
-        {'type': 'httpjson', 'url': 'http://h/', 'level': 'info', 'json_formatter': journal._as_json},
+        {'type': 'httpjson', 'url': 'http://h/', 'level': 'info', 'json_formatter': journal.as_json},
     ]
     monkeypatch.setenv('PLUMBLINE_HTTPJSON_AUTHORIZATION', 'hush')
     assert journal.handlers_of_cases()[1]['authorization_header']() == 'hush'

@@ -385,7 +385,7 @@ def test_jobs_of_a_run_that_was_ended_are_cancelled(session, reframe, capsys):
     reframe.ends('kill -SEGV $$')
     slurm.says('squeue', f'7|{session.stage()}/a\n', '')
     session.run(time.monotonic() + 60, {})
-    assert 'plumbline: cancelled 1 jobs' in capsys.readouterr().out and slurm.of('scancel') == [['7']]
+    assert 'plumbline: cancelled 1 job of it' in capsys.readouterr().out and slurm.of('scancel') == [['7']]
 
 
 def test_what_cases_took_is_kept_where_they_measured(session, tmp_path):

@@ -23,6 +23,7 @@ from plumbline.limits import limits, tolerance_for
 from plumbline.references import Reference
 from postprocess.results.store import Session, Store
 from postprocess.statistics.distributions import spread_around_median
+from postprocess.statistics.method import METHOD
 from postprocess.text import count
 from postprocess.verdicts.baseline import stand_ins
 from postprocess.verdicts.candidates import Accused
@@ -193,8 +194,9 @@ def _around(
     holds.
     """
     spread, df = spread_around_median(values - middles) if len(rows) >= FEWEST_NODES else (None, None)
+    n = max(len(rows), METHOD.short)  # the spread is that of tonight, of however few
     for row, middle in zip(rows, middles.tolist(), strict=True):
         yield row, Reference(
-            row.id, row.quantity, math.exp(row.quantity.sign * middle), None, len(rows), 'session', source,
-            recorded_at=_NEVER, spread=spread, df=df, spread_n=len(rows),
+            row.id, row.quantity, math.exp(row.quantity.sign * middle), None, n, 'session', source,
+            recorded_at=_NEVER, spread=spread, df=df, spread_n=n,
         )  # fmt: skip

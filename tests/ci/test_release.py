@@ -35,6 +35,7 @@ def repository(tmp_path, monkeypatch):
     (tmp_path / 'ci/test').chmod(0o755)
     for module in ('pytest', 'build', 'mkdocs'):
         (tmp_path / f'{module}.py').write_text(f"open('.git/ran', 'a').write('{module}\\n')\n")
+    (tmp_path / '.gitignore').write_text('__pycache__/\n')
     git(tmp_path, 'init', '--quiet')
     git(tmp_path, 'add', '.')
     git(tmp_path, 'commit', '--quiet', '--message', 'first')

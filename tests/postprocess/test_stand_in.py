@@ -321,9 +321,9 @@ def test_devices_that_differ_as_usual_are_left_alone(work):
     assert incidents(work, code=0)[0] == []
 
 
-@pytest.mark.parametrize(('slow', 'found'), [(60, 1), (99, 0)])
-def test_two_parts_are_compared_with_each_other(work, slow, found):
-    work.ingest(report(*a_node(100, slow), uuid='a'))
+@pytest.mark.parametrize(('parts', 'found'), [((100, 60), 1), ((100, 99), 0), ((80, 80.2, 80.1, 60.3), 1)])
+def test_few_parts_are_compared_with_each_other(work, parts, found):
+    work.ingest(report(*a_node(*parts), uuid='a'))
     assert len(incidents(work, code=0)[0]) == found
 
 

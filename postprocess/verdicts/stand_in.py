@@ -85,12 +85,14 @@ def with_stand_ins(
         facts.append(Facts(row, [(reference, bound)], session.session))
         candidates.append((place, ReferencedSeries(row, reference, bound, tolerance, reference)))
     facts, common, _, _ = judge_together(store, session, facts, candidates, cases, share=0.0)
-    found = dict(judged)
+    found: dict[_Key, Verdict] = {}
     for one in map(decide, facts):
         key = one.id, one.case_id
-        if found[key].verdict not in BAD and (one.verdict == 'regressed' or found[key].reference is None):
+        before = found.get(key, judged[key])
+        if before.verdict not in BAD and (one.verdict == 'regressed' or before.reference is None):
             found[key] = one
-    return replace(comparison, verdicts=worst_first([*found.values()]), common=[*comparison.common, *common])
+    verdicts = [found.get((row.id, row.case_id), row) for row in comparison.verdicts]
+    return replace(comparison, verdicts=worst_first(verdicts), common=[*comparison.common, *common])
 
 
 def _is_recorded(verdict: Verdict) -> bool:

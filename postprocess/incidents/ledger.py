@@ -309,20 +309,17 @@ def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str,
     this name.
     """
     own = {session.session for session in sessions}
-    known = [incident for site in {session.site for session in sessions} for incident in read_ledger(results, site)]
-    return accused_by(
-        [
-            incident
-            for incident in known
-            if not epoch
-            or not (incident.first in own or (incident.incident.is_of_a_change and epoch in incident.incident.changed))
-        ],
-        sessions,
-    )
+
+    def is_explained(one: Known) -> bool:
+        """Return True if the epoch explains an incident."""
+        return bool(epoch) and (one.first in own or (one.incident.is_of_a_change and epoch in one.incident.changed))
+
+    known = [one for site in {session.site for session in sessions} for one in read_ledger(results, site)]
+    return accused_by([one for one in known if not is_explained(one)], sessions)
 
 
 def accused_by(known: Iterable[Known], sessions: Sequence[Session]) -> dict[str, dict[str, str]]:
-    """Return the same by the incidents that are `known`, without an epoch."""
+    """Return what `accused` returns, for incidents that are read already and that no epoch explains."""
     doubts: dict[str, dict[str, str]] = defaultdict(dict)
     for incident in known:
         what = f'incident {incident.id}: {incident.incident.kind}{"" if incident.closed else ", not healed"}'

@@ -64,7 +64,7 @@ def with_stand_ins(
     ]
     nodes: dict[SeriesId, set[tuple[str, ...]]] = {}
     for row in rows:
-        nodes.setdefault(row.id, set()).add(row.nodes)
+        nodes.setdefault(row.id, set()).add(tuple(sorted(row.nodes)))
     alone = [
         row for row in rows if len(nodes[row.id]) >= FEWEST_NODES and not _is_recorded(judged[row.id, row.case_id])
     ]
@@ -139,21 +139,18 @@ def _of_parts(rows: Iterable[Measured]) -> Iterator[tuple[Measured, Reference]]:
             rest, part = of
             groups.setdefault((rest, row.quantity), {})[row.nodes, part] = row
     for own in groups.values():
-        nodes = sorted({node for node, _ in own})
-        parts = sorted({part for _, part in own})
+        nodes, parts = ({name: i for i, name in enumerate(sorted(set(names)))} for names in zip(*own, strict=True))
+        at = tuple(numpy.array([(nodes[node], parts[part]) for node, part in own]).T)
+        now = numpy.array([_performance(row) for row in own.values()])
         values = numpy.full((len(nodes), len(parts)), numpy.nan)
-        for (node, part), row in own.items():
-            values[nodes.index(node), parts.index(part)] = _performance(row)
+        values[at] = now
         apart = values - _of_others(values)
         if len(nodes) >= FEWEST_NODES:
-            apart -= numpy.nanmedian(apart, axis=0)  # the first device may be slower in every node
-        there = [(nodes.index(node), parts.index(part)) for node, part in own]
-        beside = numpy.array([apart[place] for place in there])
-        known = numpy.isfinite(beside)
+            apart -= _median(apart.T)  # the first device may be slower in every node
+        known = numpy.isfinite(apart[at])
         several = [row for row, is_known in zip(own.values(), known, strict=True) if is_known]
-        now = numpy.array([values[place] for place in there])[known]
         if several:
-            yield from _around(several, now, now - beside[known], 'the equal parts of its node')
+            yield from _around(several, now[known], (now - apart[at])[known], 'the equal parts of its node')
 
 
 def part_of(id: SeriesId) -> tuple[SeriesId, str] | None:
@@ -174,12 +171,16 @@ def _without(pairs: Pairs, name: str) -> Pairs:
 
 def _of_others(values: ndarray) -> ndarray:
     """Return for each of nodes x parts the median of the other parts of the node; NaN without any."""
-    others = numpy.full(values.shape, numpy.nan)
-    for part in range(values.shape[1]):
-        rest = numpy.delete(values, part, axis=1)
-        there = numpy.isfinite(rest).any(axis=1)
-        others[there, part] = numpy.nanmedian(rest[there], axis=1)
-    return others
+    parts = range(values.shape[1])
+    return numpy.stack([_median(numpy.delete(values, part, axis=1)) for part in parts], axis=1)
+
+
+def _median(values: ndarray) -> ndarray:
+    """Return the median of the numbers in each row; NaN without any."""
+    found = numpy.full(len(values), numpy.nan)
+    there = numpy.isfinite(values).any(axis=1)
+    found[there] = numpy.nanmedian(values[there], axis=1)
+    return found
 
 
 def _performance(row: Measured) -> float:
@@ -196,7 +197,8 @@ def _around(
     holds.
     """
     spread, df = spread_around_median(values - middles) if len(rows) >= FEWEST_NODES else (None, None)
-    n = max(len(rows), METHOD.short)  # the spread is that of tonight, of however few
+    # the usual spread joins that of few values, so these need not show a loss that no spread explains
+    n = max(len(rows), METHOD.short)
     for row, middle in zip(rows, middles.tolist(), strict=True):
         yield row, Reference(
             row.id, row.quantity, math.exp(row.quantity.sign * middle), None, n, 'session', source,

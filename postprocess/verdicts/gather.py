@@ -27,6 +27,7 @@ from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.nodes import NodeJob, Pool
 from postprocess.text import named
+from postprocess.verdicts.candidates import Accused
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.measured import Measured
 
@@ -200,6 +201,16 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSerie
         numpy.where((which == 1)[..., None], values, numpy.nan)[:, behind],
         numpy.where((which == 2)[..., None], values, numpy.nan)[:, later],
     )
+
+
+def without(accused: Accused, earlier: Earlier, rows: Sequence[ReferencedSeries]) -> ndarray:
+    """Return what was recorded of `rows`, NaN for the nodes and cases that are `accused` in a session."""
+    recorded = earlier.recorded.copy()
+    for place, session in enumerate(earlier.behind):
+        if names := set(accused.get(session.session, ())):
+            doubtful = [str(row.measured.id.case) in names or bool(names & {*row.measured.nodes}) for row in rows]
+            recorded[doubtful, place] = numpy.nan
+    return recorded
 
 
 @dataclass(frozen=True)

@@ -48,12 +48,12 @@ _Key = tuple[SeriesId, int | None]  # a series of a case, by the `case_id` of it
 
 def with_stand_ins(
     store: Store, comparison: Comparison, earlier: Sequence[Session],
-    accused: Callable[[Sequence[Session]], Accused], root: Path | None = None,
+    accused_in: Callable[[Sequence[Session]], Accused], root: Path | None = None,
 ) -> Comparison:  # fmt: skip
     """Return the comparison of a session with the verdicts that stand-ins give to what has no baseline.
 
-    `earlier`: the sessions before. `accused`: what was wrong in some of them, which does not stand in for anything.
-    Raises InputError, SiteError.
+    `earlier`: the sessions before. `accused_in`: returns what was wrong in some of them, which does not stand in for
+    anything. Raises InputError, SiteError.
     """
     session, cases = comparison.session, store.cases(comparison.session)
     judged: dict[_Key, Verdict] = {(row.id, row.case_id): row for row in comparison.verdicts}
@@ -69,6 +69,7 @@ def with_stand_ins(
         row for row in rows if len(nodes[row.id]) >= FEWEST_NODES and not _is_recorded(judged[row.id, row.case_id])
     ]
     first = [one for one in earlier if one.mode == session.mode][:FIRST]
+    accused = accused_in(first)
     references = [*_of_sessions(store, alone, first, accused, root)]
     known = {row.id for row, _ in references}
     references += _of_nodes([row for row in alone if row.id not in known])
@@ -84,7 +85,7 @@ def with_stand_ins(
         bound = limits(reference, tolerance)
         facts.append(Facts(row, [(reference, bound)], session.session))
         candidates.append((place, ReferencedSeries(row, reference, bound, tolerance, reference)))
-    facts, common, _, _ = judge_together(store, session, facts, candidates, cases, share=0.0)
+    facts, common, _, _ = judge_together(store, session, facts, candidates, cases, 0.0, accused)
     found: dict[_Key, Verdict] = {}
     for one in map(decide, facts):
         key = one.id, one.case_id
@@ -102,13 +103,12 @@ def _is_recorded(verdict: Verdict) -> bool:
 
 
 def _of_sessions(
-    store: Store, rows: Sequence[Measured], sessions: Sequence[Session],
-    accused: Callable[[Sequence[Session]], Accused], root: Path | None,
-) -> Iterator[tuple[Measured, Reference]]:  # fmt: skip
+    store: Store, rows: Sequence[Measured], sessions: Sequence[Session], accused: Accused, root: Path | None
+) -> Iterator[tuple[Measured, Reference]]:
     """Yield the rows that enough of some sessions measured, each with the baseline that these sessions would give."""
     if not rows or len(sessions) < FEWEST_SESSIONS:
         return
-    known = stand_ins(store, sessions, {row.id for row in rows}, accused(sessions), root)
+    known = stand_ins(store, sessions, {row.id for row in rows}, accused, root)
     references = {
         id: replace(of, kind='session', source=f'the first {count(of.n or 0, "session")}')
         for id, of in known.items()

@@ -18,6 +18,7 @@ from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.text import count, number
 from postprocess.verdicts import gather
+from postprocess.verdicts.candidates import Accused
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import failure, runs_of
@@ -29,19 +30,20 @@ _PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
 def judge_together(
     store: Store, session: Session, facts: Sequence[Facts],
     candidates: Sequence[tuple[int, gather.ReferencedSeries]], cases: list[CaseRow], share: float | None,
+    accused: Accused | None = None,
 ) -> tuple[list[Facts], list[Common], list[Again], str]:  # fmt: skip
     """Return the facts of all series with their losses, losses in common, jobs that should run, and a sentence.
 
     The sentence says which doubts the budget left out. `candidates`: (index in `facts`, what is known of the series);
     a series with two references is there twice. `share`: further jobs a night as a share of the cases, if the site
-    states it.
+    states it. `accused`: what no level is computed from.
     """
     alike = _pairs(session, cases, {row.measured.case_id for _, row in candidates})
     if not candidates:
         return list(facts), [], alike, ''
     places, rows = [place for place, _ in candidates], [row for _, row in candidates]
     earlier = gather.earlier_sessions(store, session, rows)
-    rows, recorded = gather.on_own_nodes(rows, earlier.recorded)
+    rows, recorded = gather.on_own_nodes(rows, gather.without(accused or {}, earlier, rows))
     jobs = gather.with_tonight(earlier.since, rows)
     curves = gather.curves_of(rows, gather.sizes_of(cases))
     groups, names = gather.groups_of(rows, curves)

@@ -23,7 +23,9 @@ DAY = 86400
 RECORDED_ROW = reference() | dict.fromkeys(RECORDED, '')
 
 
-def sessions(work, nodes=12, nights=8, slow=None, seed=5, provenance=None, jobs=None, first=0, better='higher'):
+def sessions(
+    work, nodes=12, nights=8, slow=None, seed=5, provenance=None, jobs=None, first=0, better='higher', mode='nightly'
+):
     """Ingests nights with a value a node, or a job of several; `slow`: (node or nodes, night) -> share that is left."""
     rng = numpy.random.default_rng(seed)
     names = jobs or [(f'n{i}',) for i in range(nodes)]
@@ -37,7 +39,7 @@ def sessions(work, nodes=12, nights=8, slow=None, seed=5, provenance=None, jobs=
             facts = (provenance or (lambda name, night: {}))(name[0], first + night)
             entry = case(metrics={'triad': metric([value * left] * 2, better=better)}, nodes=name, provenance=facts)
             entries.append(entry | {'unique_name': '_'.join(name)})
-        reports.append(report(*entries, uuid=f'{first + night:04}', began=BEGAN + (first + night) * DAY))
+        reports.append(report(*entries, uuid=f'{first + night:04}', mode=mode, began=BEGAN + (first + night) * DAY))
     work.ingest(*reports)
 
 
@@ -296,6 +298,34 @@ def test_a_baseline_of_one_session_hides_no_node_that_falls_behind_the_others(wo
     assert found['loss_low'] < 15 < found['loss_high'] and found['loss_high'] - found['loss_low'] < 25
 
 
+def test_sessions_of_another_mode_do_not_stand_in(work):
+    """A first month of quick sessions, at another level, and then nights."""
+    sessions(work, nodes=8, nights=20, mode='quick', slow=lambda name, night: 0.8)
+    sessions(work, nodes=8, nights=7, first=20, slow=lambda name, night: 0.9 if (name, night) == ('n3', 26) else 1)
+    (found,) = incidents(work, code=0)[1]
+    assert found['where'] == 'n3' and found['loss'] == pytest.approx(10, abs=2)
+
+
+def test_what_an_incident_accuses_stands_in_for_nothing(work):
+    """Slow in 10 of its first 16 sessions, and found in the first of them: they are not what it should be."""
+    for night in range(5, 17):
+        first = 0 if night == 5 else night
+        sessions(
+            work, nodes=8, nights=night + 1 - first, first=first,
+            slow=lambda name, night: 0.9 if name == 'n3' and night > 5 else 1,
+        )  # fmt: skip
+        work.run('compare')
+    (found,) = incidents(work)[1]
+    assert found['where'] == 'n3' and found['state'] == 'open' and found['loss'] == pytest.approx(10, abs=1)
+
+
+def test_a_loss_against_a_baseline_is_told_against_it(work):
+    work.reference(reference(mean=120, std=1, n=1))
+    sessions(work, nodes=16, nights=6, slow=lambda name, night: 0.7 if name == 'n3' and night == 5 else 1)
+    found = next(one for one in incidents(work)[1] if one['where'] == 'n3')
+    assert any('expected 120' in line and '(baseline)' in line for line in found['evidence'])
+
+
 # Equal parts of a node
 
 
@@ -337,6 +367,19 @@ def test_devices_of_many_nodes_are_compared_with_their_place_in_mind(work):
     work.ingest(report(*entries, uuid='a'))
     (found,) = incidents(work, code=0)[1]
     assert (found['nodes'], found['device']) == (['n7'], 'device 1')
+
+
+def test_beside_a_wide_baseline_devices_are_compared_with_their_place_in_mind(work):
+    """The first device is 10 % slower in every node, as recorded, and the second of one node as slow as that."""
+    rows = [reference(params=f'device={i}', mean=90 if i == 0 else 100, std=8, n=10) for i in range(4)]
+    work.reference(*rows)
+    entries = []
+    for i in range(8):
+        values = [100 * left * (1 + 0.001 * ((i + j) % 3)) for j, left in enumerate((0.9, 0.9 if i == 7 else 1, 1, 1))]
+        entries += a_node(*values, name=f'n{i}')
+    work.ingest(report(*entries, uuid='a'))
+    (found,) = incidents(work, code=0)[1]
+    assert (found['nodes'], found['device']) == (['n7'], 'device 1') and found['loss'] == pytest.approx(10, abs=0.5)
 
 
 @each_row(

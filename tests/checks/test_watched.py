@@ -166,7 +166,7 @@ def test_cpu_time_and_scheduling_that_a_rank_should_not_have_are_named(lines, sa
         (['look 0'], 1.9, ''),
         (['look 0'], 3, 'nobody looked at it in the 3.0 s that it ran'),  # what looks was ended at once
         (['look 0', 'end 3000000 9'], 0, 'nobody looked at it in the 3.0 s that it ran'),
-        (['look 0', *at(10, busy(MAIN, 10, '4'))], 22, ''),  # pauses double
+        (['look 0', *at(10, busy(MAIN, 10, '4'))], 22, ''),  # pauses grow
         (['look 0', *at(10, busy(MAIN, 10, '4'))], 23, 'nobody looked at it in the last 23.0 of the 33.0 s'),
         (['look 0', *at(10, busy(MAIN, 10, '4')), 'end 33000000 9'], 0, 'in the last 23.0 of the 33.0 s'),
         (['look 0', *at(0.02, *(f'. {n} 9 0 4 xhpl' for n in range(64)))], 18, ''),  # looks at many threads cost time
@@ -292,7 +292,7 @@ LOOKS = """
 source WATCH
 pause=20000 wait=20000 own=0 now=0
 while ((now + wait < 600000000)); do
-    ((now += wait, own += COST, pause < 10000000 && (pause *= 2)))
+    ((now += wait, own += COST, pause < 6000000 && (pause += pause / 2)))
     _wait $((own + COST)) $now
     echo $now $own
 done

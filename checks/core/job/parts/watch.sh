@@ -12,9 +12,10 @@
 #   clock KHZ                  of the CPU that its first thread ran on last, where the kernel tells it
 #   sees PID [VARIABLE=GPUS]   what the environment of a process says, of a rank whose GPUs were chosen
 #   end MICROSECONDS OWN       the program has ended, and this took OWN nanoseconds of CPU time
-# The first look is at this shell. The next one comes after 20 ms, then after pauses that grow twofold to 10 s. They
-# grow faster the more CPU time the looks take: all looks of the first minute may take 60 ms, spread over it, and later
-# all looks together 0.1 % of the time of one CPU, whatever the number of threads.
+# The first look is at this shell. The next one comes after 20 ms, then after pauses that grow by half to 9 s, so
+# that less than half of a program's time is between two looks: with pauses that doubled, a thread that worked for 2.3 of
+# 5.1 s was not seen. They grow faster the more CPU time the looks take: all looks of the first minute may take 60 ms,
+# spread over it, and later all looks together 0.1 % of the time of one CPU, whatever the number of threads.
 # It looks from any of CPUS, those of the rank before it was bound: on the rank's own, a look would take 0.5 ms from it,
 # which is 5 % of the time for which OSU measures the latency of one size.
 # Processes that the program started and left to init are found by the control group of the rank, where Slurm has made
@@ -52,7 +53,7 @@ _watch() {
         read -r state < stat && state=(${state##*) }) && # its 37th word is the CPU that it ran on last
             read -r clock < "/sys/devices/system/cpu/cpu${state[36]}/cpufreq/scaling_cur_freq" && echo "clock $clock"
         read -r own _ < /proc/$BASHPID/schedstat # in nanoseconds
-        ((pause < 10000000 && (pause *= 2)))
+        ((pause < 6000000 && (pause += pause / 2)))
         _wait $(((3 * own - 2 * before) / 1000 + scans)) $((${EPOCHREALTIME/./} - began)) # the next look may cost twice as much
     done
     read -r own _ < /proc/$BASHPID/schedstat
@@ -84,8 +85,8 @@ _lives() {
 # _wait MICROSECONDS NOW: sets the pause before the next look; with that look, all will have taken MICROSECONDS of CPU
 # time
 _wait() {
-    # 20 ms, doubled for each 5 ms: with 60 ms it is a minute and more
-    local at=$(($1 < 60000 ? 20000 << $1 / 5000 : 1000 * $1))
+    # 20 ms, doubled for each 4.5 ms: with 54 ms it is most of a minute, which leaves some for looks that cost more
+    local at=$(($1 < 54000 ? 20000 << $1 / 4500 : 1000 * $1))
     wait=$((at - $2 > pause ? at - $2 : pause))
 }
 

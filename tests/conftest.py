@@ -82,6 +82,16 @@ def pytest_collection_modifyitems(config, items):
         items.sort(key=lambda item: (turn[item.path], item.path))
 
 
+@pytest.fixture(autouse=True)
+def environment():
+    """Undo what a command of `ci` sets for the processes that it starts: the site, the results."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture
 def impatient(monkeypatch):
     """Give programs that ask a driver or a scheduler 0.2 s to answer."""

@@ -10,7 +10,7 @@ from rows import each_row
 
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId, pairs, to_text
-from plumbline.references import COLUMNS, RECORDED, Reference, References, load_references, read_references
+from plumbline.references import COLUMNS, RECORDED, Reference, References, load_references, read_references, read_rows
 from plumbline.site.sites import site_names
 
 HEADER = ','.join(COLUMNS)
@@ -45,19 +45,14 @@ def test_the_references_of_every_shipped_site_are_valid():
         load_references(name)
 
 
-def test_a_row_is_read_with_its_types(read):
-    (found,) = read(ROW)
-    assert (found.mean, found.std, found.n, found.mode) == (90.0, 1.5, 10, 'quick')
-
-
-def test_a_published_number_may_have_no_spread(read):
-    (found,) = read(ROW.replace('90,1.5,10,baseline', '90,,,published'), kind='published')
-    assert found.std is None and found.n is None
-
-
-def test_a_baseline_of_one_session_may_have_no_std(read):
-    (found,) = read(ROW.replace('1.5,10', ',1'))
-    assert (found.std, found.n, found.stated) == (None, 1, {'floor': None, 'usual_spread': None})
+@each_row(
+    ('kind', 'spread', 'std', 'n'),
+    [('baseline', '1.5,10', 1.5, 10), ('baseline', ',1', None, 1), ('published', ',', None, None)],
+)
+def test_a_row_is_read_with_its_types_and_one_value_needs_no_spread(read, kind, spread, std, n):
+    (found,) = read(ROW.replace('1.5,10,baseline', f'{spread},{kind}'), kind=kind)
+    assert (found.mean, found.std, found.n, found.mode) == (90.0, std, n, 'quick')
+    assert found.stated == {'floor': None, 'usual_spread': None}
 
 
 def test_recorded_rows_are_read_with_what_the_check_states(read):
@@ -69,22 +64,18 @@ def test_recorded_rows_are_read_with_what_the_check_states(read):
     ('old', 'new', 'words'),
     [
         ('1.5,10', ',10', ['std and n', 'needs both']),
-        ('90,', '0,', ['mean', "found '0'"]),
-        ('90,', 'ninety,', ['mean', "'ninety'"]),
         ('90,', 'nan,', ['mean', "'nan'"]),
         ('10,baseline', '1.5,baseline', ['n:', "'1.5'"]),
         ('10,baseline', '10,published', ['kind', "'published'"]),
-        ('GFlop/s', 'gigaflops', ['unit', "'gigaflops'"]),
-        ('higher', 'up', ['better', "'up'"]),
+        ('10,baseline', '10,basleine', ['did you mean baseline']),
+        ('GFlop/s', 'GFlops', ["unit: found 'GFlops': did you mean GFlop/s"]),
+        ('higher', 'hihger', ["better: expected one of higher, lower; found 'hihger': did you mean higher"]),
         ('higher', 'lower', ["better: of GFlop/s higher is better; found 'lower'"]),
-        ('GFlop/s', 'us', ["better: of us lower is better; found 'higher'"]),
         ('2026-11-21', '2026-13-21', ['recorded_at: expected a date']),
         ('session x', '', ['source: is empty']),
         ('1.5,10', '-1,10', ['std: expected a finite number of at least 0']),
         (',quick,', ',weekly,', ['mode', "'weekly'"]),
-        ('system,HPCC', 'system,', ['check: is empty']),
         ('size=quick', '"size=quick,layout=node"', ['params', 'sorted']),
-        ('size=quick', 'quick', ['params', "'quick'"]),
         ('HPL,-', 'HPL,8', ['dims', "'8'"]),
         (',quick,', '', [f'expected {len(COLUMNS)} fields']),
     ],
@@ -96,6 +87,17 @@ def test_one_sentence_for_each_wrong_row(read, old, new, words):
     assert 'baseline.csv:2: ' in str(caught.value)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_every_wrong_row_is_named_and_hides_no_other(tmp_path):
+    (tmp_path / 'site.yaml').touch()
+    path = tmp_path / 'baseline.csv'
+    path.write_text('\n'.join([','.join(COLUMNS), ROW, ROW, ROW.replace('GFlop/s', 'us'), 'x,y', ROW]))
+    rows, faults = read_rows(path, 'baseline')
+    assert [line for line, _ in rows] == [2, 3, 6]
+    places = [message.removeprefix(f'{path}:').partition(': ')[::2] for message in faults]
+    assert [line for line, _ in places] == ['3', '4', '5', '6']
+    assert 'as line 2' in places[0][1] and 'expected' in places[2][1]
 
 
 def test_duplicate_rows_are_refused(read):
@@ -123,23 +125,6 @@ def test_the_most_specific_row_wins_and_a_baseline_beats_a_published_row():
     assert find(published) is published
     assert find(row(params='size=full')) is None
     assert find(row(params='layout=node,size=quick')) is None
-
-
-@each_row(
-    ('changes', 'rank'),
-    [  # of four words, one param and, without dims, nothing, which is as specific as a value
-        ({}, (3, 6)),
-        ({'params': '*'}, (3, 5)),
-        ({'params': 'size=*'}, (3, 5)),
-        ({'dims': '*'}, (3, 5)),
-        ({'params': 'layout=node,size=quick', 'dims': 'kernel=*,message_bytes=8'}, (3, 7)),
-        ({'partition': '*', 'environ': '*'}, (3, 4)),
-        ({'kind': 'published'}, (1, 6)),
-        ({'kind': 'elsewhere', 'check': '*', 'metric': '*', 'params': '*', 'dims': '*'}, (0, 2)),
-    ],
-)
-def test_the_rank_of_a_row(changes, rank):
-    assert row(**changes).rank == rank
 
 
 @each_row('general', [{'params': '*'}, {'params': 'size=*'}, {'dims': '*'}])

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A site's file: what is read from it, and one clear sentence for each thing that can be wrong in it."""
 
+import importlib
 import json
 import platform
 import re
 
 import pytest
+from reframe.core import backends
 from rows import each_row
 
+import reframe_settings.launchers  # noqa: F401  registers ours
 from plumbline.errors import SiteError
 from plumbline.paths import SCHEMAS
 from plumbline.site import schedulers
 from plumbline.site import sites as loader
+from plumbline.site.mpi import FAMILIES
 from plumbline.site.sites import load_site, name_of_this_site, read_site, site_names
 
 GOOD = """\
@@ -72,13 +76,11 @@ def test_values_in_base_units_and_reframes_words(write):
     [
         ('descr: a cluster', 'descr: [a', 2, ['not valid YAML']),
         ('    launcher: srun', '    luncher: srun', 7, ['partitions.0.luncher', 'unknown key', 'launcher']),
-        ('    environs: [cpu]', '    environs: [cpu]\n    max_jobs: x', 10, ['max_jobs', "found 'x'", 'whole number']),
-        ('    scheduler: slurm\n', '', 5, ['partitions.0.scheduler: is missing']),
         ('256 GiB', '256 gigs', 12, ['memory_per_node', '256 gigs', '256 GiB']),
-        ('256 GiB', '256GiB', 12, ['memory_per_node', '256GiB']),
-        ('provider: modules, modules: [hpcc]', 'provider: rpm', 15, ['environments.0.provider', "'rpm'"]),
         ('provider: modules, modules: [hpcc]', 'provider: modules', 15, ['modules: is missing']),
         ('    access: [-p compute]', '    access: [a]\n    access: [b]', 9, ['access', 'twice', 'line 8']),
+        ('    environs: [cpu]', '    environs: [gpu]', 9, ['is not an environment', "'gpu'", 'cpu']),
+        ('modules_system: lmod\n', '', 14, ['modules_system']),
         ("['^login']", "['(']", 2, ['hostnames.0', "'('"]),
     ],
 )  # fmt: skip
@@ -93,29 +95,11 @@ def test_one_sentence_names_file_line_key_and_what_was_expected(write, old, new,
         assert word in message
 
 
-@pytest.mark.parametrize(
-    ('old', 'new', 'words'),
-    [
-        ('    environs: [cpu]', '    environs: [gpu]', ['is not an environment', "'gpu'", 'cpu']),
-        ('modules_system: lmod\n', '', ['modules_system']),
-        ('environments:\n', 'environments:\n  - {name: cpu, provider: system}\n', ['environments.1', "'cpu'", 'twice']),
-        ('descr: a cluster', 'descr: 2026-13-45', ['site.yaml: not valid YAML']),
-    ],
-)
-def test_what_the_schema_cannot_see(write, old, new, words):
-    with pytest.raises(SiteError) as caught:
-        load_site('cluster', write(GOOD.replace(old, new)))
-    for word in words:
-        assert word in str(caught.value)
-
-
 @each_row(
     ('scheduler', 'stated', 'seconds'),
     [
         ('slurm', '', 86_400),  # a day
-        ('pbspro', '', 86_400),
         ('local', '', None),
-        ('ssh', '', None),
         ('slurm', '1d12h', 129_600),
         ('local', '90m', 5400),
     ],
@@ -132,6 +116,26 @@ def test_reframe_is_told_only_what_it_knows_of_a_device(write):
     told = load_site('cluster', root).partitions['compute'].reframe()
     assert told['devices'] == [{'type': 'gpu', 'arch': 'sm_90', 'num_devices': 2}]
     assert 'devices' not in load_site('cluster', write(GOOD)).partitions['compute'].reframe()
+
+
+DEVICES = (
+    '    devices: [{type: gpu, arch: sm_90, num_devices: 2}, {type: fpga, num_devices: 9}, '
+    '{type: gpu, arch: sm_90, num_devices: 1}]\n'
+)
+LINKS = """\
+    link_classes:
+      A: {descr: NVLinks, peak: 100 GB/s, pairs: [[0, 1], [0, 2]]}
+      B: {pairs: [[1, 2]], both_directions: true}
+"""
+
+
+def test_link_classes_join_gpus_and_no_other_devices(write):
+    text = GOOD.replace('    memory_per_node', f'{DEVICES}{LINKS}    memory_per_node')
+    first, second = load_site('cluster', write(text)).partitions['compute'].link_classes.values()
+    assert (first.pairs, first.descr, first.peak) == (((0, 1), (0, 2)), 'NVLinks', 100e9)
+    assert (second.both_directions, second.peak) == (True, None)
+    with pytest.raises(SiteError, match='expected two different ones of the 0 GPUs of the key devices'):
+        load_site('cluster', write(text.replace(DEVICES, '')))
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -158,9 +162,10 @@ def test_a_broken_site_stops_only_a_host_that_may_be_its_own(write, monkeypatch)
         name_of_this_site(root)
     write(OF_ANOTHER.replace('launcher', 'luncher'))
     assert name_of_this_site(root) == loader.UNDESCRIBED
-    write('hostnames: [')  # nobody can tell whose it is
-    with pytest.raises(SiteError, match=r'not valid YAML.*PLUMBLINE_SITE=localhost'):
-        name_of_this_site(root)
+    for text in ('descr: x', 'hostnames: ["("]', 'hostnames: ['):  # nobody can tell whose it is
+        write(text)
+        with pytest.raises(SiteError, match='PLUMBLINE_SITE=localhost' if text.endswith('[') else 'site.yaml'):
+            name_of_this_site(root)
     write(OF_THIS_HOST, 'other')  # but this host is described elsewhere
     assert name_of_this_site(root) == 'other'
 
@@ -171,19 +176,16 @@ def test_a_wrong_choice_lists_the_sites(write, monkeypatch):
         name_of_this_site(write(GOOD))
 
 
-def test_the_table_of_schedulers_has_those_that_a_site_may_name():
-    schema = json.loads((SCHEMAS / 'site.schema.json').read_text())
-
-    (named,) = {tuple(one) for one in _enums_of(schema, 'scheduler')}
-    assert set(named) == set(schedulers.SCHEDULERS)
-
-
-def _enums_of(schema, key):
-    """Yield the values that are allowed for a key, wherever the schema has it."""
-    for name, content in schema.items() if isinstance(schema, dict) else ():
-        if name == key and 'enum' in content:
-            yield content['enum']
-        yield from _enums_of(content, key)
+def test_schedulers_launchers_and_mpis_are_those_of_reframe_and_our_own():
+    schema = json.loads((SCHEMAS / 'site.schema.json').read_text())['$defs']
+    assert set(schema['stack']['properties']['mpi']['enum']) == set(FAMILIES)
+    known = schema['partition']['properties']
+    assert set(known['scheduler']['enum']) == set(schedulers.SCHEDULERS)
+    for kind in ('scheduler', 'launcher'):
+        for module in getattr(backends, f'_{kind}_backend_modules'):
+            importlib.import_module(module)
+        registered = {name for name in getattr(backends, f'_{kind}s') if not name.startswith('plumbline-')}
+        assert set(known[kind]['enum']) == {name for name in registered if not name.endswith('-on-whole-nodes')}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,3 @@ def _enums_of(schema, key):
 )
 def test_a_launcher_needs_a_job_of_one_of_these_schedulers(launcher, needs):
     assert schedulers.launched_by(launcher) == needs
-
-
-def test_a_scheduler_of_another_suite_has_no_known_traits():
-    assert not schedulers.scheduler('htcondor').is_slurm and schedulers.scheduler(None).queued

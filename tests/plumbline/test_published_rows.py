@@ -5,6 +5,7 @@ import re
 
 import pytest
 from rows import each_row
+from test_doe_sites import NODES
 
 from checks.core import topology
 from plumbline.errors import SiteError
@@ -12,10 +13,6 @@ from plumbline.paths import SUITE_SITES
 from plumbline.references import COLUMNS, NO_LIMIT, load_references, read_references
 from plumbline.site.sites import load_site, site_names
 
-OF_003 = (
-    'trinity', 'theta', 'sawtooth', 'eagle', 'manzano', 'frontier', 'summit', 'sierra', 'perlmutter', 'polaris',
-    'lassen', 'rzvernal', 'tioga',
-)  # fmt: skip
 OF_001 = (
     'coolmuc', 'castorc', 'tegra2', 'numaconnect', 'dsp-c6678', 'psnc', 'cea-clusterstor', 'cines-clusterstor',
     'juniors', 'jku-fpga',
@@ -40,25 +37,15 @@ def site(tmp_path):
 
 
 @pytest.mark.parametrize('kind', NO_LIMIT)
-def test_such_a_row_is_read_and_never_used_as_a_limit(site, tmp_path, kind):
+def test_a_row_that_is_no_limit_says_why_and_is_in_no_baseline(site, tmp_path, kind):
     (row,) = read_references(site(ROW.format(kind=kind, note='it is garbled')), 'published')
     assert (row.kind, row.mean, row.is_limit) == (kind, 90, False)
     references = load_references('cluster', tmp_path)
     assert references.find(row.id) is None and references.rows == []
-
-
-@pytest.mark.parametrize('kind', NO_LIMIT)
-def test_such_a_row_says_why(site, kind):
-    path = site(ROW.format(kind=kind, note=''))
     with pytest.raises(SiteError, match=rf'published\.csv:2: note: .*{kind} says why'):
-        read_references(path, 'published')
-
-
-@pytest.mark.parametrize('kind', NO_LIMIT)
-def test_a_baseline_holds_none(site, kind):
-    path = site(ROW.format(kind=kind, note='x'), file='baseline.csv')
+        read_references(site(ROW.format(kind=kind, note='')), 'published')
     with pytest.raises(SiteError, match=f'kind: expected one of .*baseline; found {kind!r}'):
-        read_references(path, 'baseline')
+        read_references(site(ROW.format(kind=kind, note='x'), file='baseline.csv'), 'baseline')
 
 
 @each_row('name', DESCRIBED)
@@ -101,7 +88,7 @@ def test_each_gpu_has_a_domain_of_cores_near_it(name):
 
 
 def test_there_is_a_site_for_every_machine_of_the_documents():
-    assert {*OF_003, *OF_001, *OTHERS, *OF_GUIDES} == set(DESCRIBED)
+    assert {*NODES, *OF_001, *OTHERS, *OF_GUIDES} == set(DESCRIBED)
     assert {name: load_site(name).retired for name in ('cori', 'coolmuc')} == {'cori': 2023, 'coolmuc': 2016}
     assert not any(load_site(name).retired for name in OF_GUIDES)
 

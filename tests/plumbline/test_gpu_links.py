@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Link classes of a site, and those that the vendors' programs tell of a machine: outputs that they printed."""
+"""Link classes of a machine as the vendors' programs tell them, on what they printed, and of known sites."""
 
 import itertools
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import each_row
 from scratch import OUTPUTS
 
-from plumbline.errors import SiteError
 from plumbline.machine import detect
 from plumbline.machine.gpu_links import find_link_classes, link_classes, near_numa_domains
 from plumbline.machine.gpu_tables import amd_links, nvidia_links
@@ -18,167 +17,60 @@ from plumbline.machine.node import Node
 from plumbline.machine.vendors import VENDORS
 from plumbline.site.sites import load_site, read_site
 
-SITE = """\
-descr: eight GPUs
-hostnames: [login]
-partitions:
-  - name: gpu
-    scheduler: slurm
-    launcher: srun
-    environs: [cuda]
-    devices:
-      - {type: gpu, arch: sm_90, num_devices: 2}
-      - {type: fpga, num_devices: 9}
-      - {type: gpu, arch: sm_90, num_devices: 1}
-    link_classes:
-      A:
-        descr: NVLinks
-        peak: 100 GB/s
-        pairs:
-          - [0, 1]
-          - [0, 2]
-      B: {pairs: [[1, 2]], both_directions: true}
-environments:
-  - {name: cuda, provider: system, features: []}
-"""
 ALL_PAIRS = {n: [list(pair) for pair in itertools.combinations(range(n), 2)] for n in (2, 4, 8)}
-
-
-@pytest.fixture
-def load(tmp_path):
-    def load(text: str):
-        path = tmp_path / 'cluster' / 'site.yaml'
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        read_site.cache_clear()
-        return load_site('cluster', tmp_path).partitions['gpu'].link_classes
-
-    return load
-
-
-def test_classes_of_a_site(load):
-    classes = load(SITE)
-    assert list(classes) == ['A', 'B']
-    assert (classes['A'].pairs, classes['A'].descr, classes['A'].peak) == (((0, 1), (0, 2)), 'NVLinks', 100e9)
-    assert (classes['B'].both_directions, classes['B'].peak) == (True, None)
-
-
-@pytest.mark.parametrize(
-    ('line', 'wrong', 'said'),
-    [
-        ('- [0, 2]', '- [0, 3]', '18: partitions.0.link_classes.A.pairs.1: [0, 3]: expected two different ones of'),
-        ('- [0, 2]', '- [2, 2]', '18: partitions.0.link_classes.A.pairs.1: [2, 2]: expected two different ones of'),
-        ('- [0, 2]', '- [1, 0]', '18: partitions.0.link_classes.A.pairs.1: [1, 0]: is in class A'),
-        ('[[1, 2]]', '[[1, 2], [2, 0]]', '19: partitions.0.link_classes.B.pairs.1: [2, 0]: is in class A'),
-        ('[[1, 2]]', '[]', '19: partitions.0.link_classes.B.pairs: [] should be non-empty'),
-        ('[[1, 2]]', '[[1, 2, 3]]', '19: partitions.0.link_classes.B.pairs.0: [1, 2, 3]: expected two different ones'),
-        ('[[1, 2]]', '[[1, -1]]', '19: partitions.0.link_classes.B.pairs.0: [1, -1]: expected two different ones of'),
-        ('[[1, 2]]', '[[1, GPU2]]', "19: partitions.0.link_classes.B.pairs.0: [1, 'GPU2']: expected two different"),
-        ('[[1, 2]]', '[1, 2]', '19: partitions.0.link_classes.B.pairs.0: 1: expected two different ones of'),
-        ('{pairs: [[1, 2]],', '{', "19: partitions.0.link_classes.B.pairs: is missing"),
-        ('100 GB/s', '100 Gb/s', '15: partitions.0.link_classes.A.peak: expected a bandwidth above 0'),
-        ('      B: {', '      B/C: {', "12: partitions.0.link_classes: expected text such as gpu, cpu-large"),
-    ],
-)  # fmt: skip
-def test_a_wrong_pair_is_named_with_its_line(load, line, wrong, said):
-    assert SITE.count(line) == 1
-    with pytest.raises(SiteError, match=re.escape(f'site.yaml:{said}')):
-        load(SITE.replace(line, wrong))
-
-
-def test_pairs_without_devices_are_refused(load):
-    text = re.sub(r'    devices:\n(      - .*\n)+', '', SITE)
-    with pytest.raises(SiteError, match='expected two different ones of the 0 GPUs of the key devices'):
-        load(text)
 
 
 # What a file says: its parser, and for each class the words for it and how many pairs, or which.
 SUMMIT_A = [[0, 1], [0, 2], [1, 2], [3, 4], [3, 5], [4, 5]]
+ONE_BRIDGE, HOST_BRIDGE = 'PCIe, at most one bridge', 'PCIe, through a host bridge'
+SAME_DOMAIN, OTHER_DOMAIN = 'PCIe, between host bridges of a NUMA domain', 'PCIe and the link between NUMA domains'
+HIVE = 'Infinity Fabric, 1 hop, weight 15'
+PARTS = ('link type', 'hops', 'weight')
+
+
+def amd(*parts: str):
+    return lambda text: amd_links(text, parts)
+
+
 RECORDED = {
     'nvidia-smi-topo-1-gpu': (nvidia_links, []),
-    'nvidia-smi-topo-4-gpus-soc': (
-        nvidia_links,
-        [('PCIe, through a host bridge', [[0, 1], [2, 3]]), ('PCIe and the link between NUMA domains', 4)],
-    ),
-    'nvidia-smi-topo-5-gpus': (
-        nvidia_links,
-        [
-            ('PCIe, through a host bridge', [[1, 2], [3, 4]]),
-            ('PCIe, between host bridges of a NUMA domain', [[1, 3], [1, 4], [2, 3], [2, 4]]),
-            ('PCIe and the link between NUMA domains', [[0, 1], [0, 2], [0, 3], [0, 4]]),
-        ],
-    ),
-    'nvidia-smi-topo-4-gpus-node': (
-        nvidia_links,
-        [
-            ('PCIe, between host bridges of a NUMA domain', [[0, 1], [2, 3]]),
-            ('PCIe and the link between NUMA domains', 4),
-        ],
-    ),
-    'nvidia-smi-topo-6-gpus': (
-        nvidia_links,
-        [
-            ('PCIe, at most one bridge', [[0, 1], [2, 3], [4, 5]]),
-            ('PCIe, between host bridges of a NUMA domain', [[0, 2], [0, 3], [1, 2], [1, 3]]),
-            ('PCIe and the link between NUMA domains', 8),
-        ],
-    ),
+    'nvidia-smi-topo-4-gpus-soc': (nvidia_links, [(HOST_BRIDGE, [[0, 1], [2, 3]]), (OTHER_DOMAIN, 4)]),
+    'nvidia-smi-topo-5-gpus': (nvidia_links, [
+        (HOST_BRIDGE, [[1, 2], [3, 4]]), (SAME_DOMAIN, [[1, 3], [1, 4], [2, 3], [2, 4]]),
+        (OTHER_DOMAIN, [[0, 1], [0, 2], [0, 3], [0, 4]]),
+    ]),
+    'nvidia-smi-topo-4-gpus-node': (nvidia_links, [(SAME_DOMAIN, [[0, 1], [2, 3]]), (OTHER_DOMAIN, 4)]),
+    'nvidia-smi-topo-6-gpus': (nvidia_links, [
+        (ONE_BRIDGE, [[0, 1], [2, 3], [4, 5]]), (SAME_DOMAIN, [[0, 2], [0, 3], [1, 2], [1, 3]]), (OTHER_DOMAIN, 8),
+    ]),
     'nvidia-smi-topo-gb200': (nvidia_links, [('18 NVLinks', ALL_PAIRS[4])]),
-    'nvidia-smi-topo-8-gpus-nics': (nvidia_links, [('PCIe and the link between NUMA domains', ALL_PAIRS[8])]),
+    'nvidia-smi-topo-8-gpus-nics': (nvidia_links, [(OTHER_DOMAIN, ALL_PAIRS[8])]),
     'nvidia-smi-topo-8-gpus-nvswitch': (nvidia_links, [('18 NVLinks', ALL_PAIRS[8])]),
-    'nvidia-smi-topo-8-gpus-pcie': (
-        nvidia_links,
-        [
-            ('PCIe, at most one bridge', [[0, 1], [2, 3], [4, 5], [6, 7]]),
-            ('PCIe, several bridges', [[0, 2], [0, 3], [1, 2], [1, 3], [4, 6], [4, 7], [5, 6], [5, 7]]),
-            ('PCIe and the link between NUMA domains', 16),
-        ],
-    ),
+    'nvidia-smi-topo-8-gpus-pcie': (nvidia_links, [
+        (ONE_BRIDGE, [[0, 1], [2, 3], [4, 5], [6, 7]]),
+        ('PCIe, several bridges', [[0, 2], [0, 3], [1, 2], [1, 3], [4, 6], [4, 7], [5, 6], [5, 7]]), (OTHER_DOMAIN, 16),
+    ]),
     'nvidia-smi-topo-polaris': (nvidia_links, [('4 NVLinks', ALL_PAIRS[4])]),
-    'nvidia-smi-topo-summit': (
-        nvidia_links,
-        [('2 NVLinks', SUMMIT_A), ('PCIe and the link between NUMA domains', 9)],
-    ),
-    'rocm-smi-shownodesbw-mi250': (
-        lambda text: amd_links(text, ('bandwidth',)),
-        [
-            ('link, 200 GB/s by the driver', [[0, 1], [2, 3], [4, 5], [6, 7]]),
-            ('link, 100 GB/s by the driver', [[0, 6], [2, 4]]),
-            ('link, 50 GB/s by the driver', [[0, 2], [1, 3], [1, 5], [3, 7], [4, 6], [5, 7]]),
-            ('link, not direct', 16),
-        ],
-    ),
-    'rocm-smi-showtopo-8-gpus': (
-        lambda text: amd_links(text, ('link type', 'hops', 'weight')),
-        [('Infinity Fabric, 1 hop, weight 15', ALL_PAIRS[8])],
-    ),
+    'nvidia-smi-topo-summit': (nvidia_links, [('2 NVLinks', SUMMIT_A), (OTHER_DOMAIN, 9)]),
+    'rocm-smi-shownodesbw-mi250': (amd('bandwidth'), [
+        ('link, 200 GB/s by the driver', [[0, 1], [2, 3], [4, 5], [6, 7]]),
+        ('link, 100 GB/s by the driver', [[0, 6], [2, 4]]),
+        ('link, 50 GB/s by the driver', [[0, 2], [1, 3], [1, 5], [3, 7], [4, 6], [5, 7]]), ('link, not direct', 16),
+    ]),
+    'rocm-smi-showtopo-8-gpus': (amd(*PARTS), [(HIVE, ALL_PAIRS[8])]),
     'rocm-smi-showtopo-mi250x': (
-        lambda text: amd_links(text, ('weight',)),
-        [('link, weight 15', 12), ('link, weight 30', 14), ('link, weight 45', [[1, 7], [3, 5]])],
+        amd('weight'), [('link, weight 15', 12), ('link, weight 30', 14), ('link, weight 45', [[1, 7], [3, 5]])],
     ),
-    'rocm-smi-showtopo-mi210': (
-        lambda text: amd_links(text, ('link type', 'hops', 'weight')),
-        [('Infinity Fabric, 1 hop, weight 15', ALL_PAIRS[4])],
-    ),
-    'rocm-smi-showtopo-pcie': (
-        lambda text: amd_links(text, ('link type', 'hops', 'weight')),
-        [('PCIe, 3 hops, weight 52', ALL_PAIRS[4])],
-    ),
-    'rocm-smi-showtopo-4-gpus': (
-        lambda text: amd_links(text, ('link type', 'hops', 'weight')),
-        [('Infinity Fabric, 1 hop, weight 15', ALL_PAIRS[4])],
-    ),
-    'rocm-smi-showtopo-apu': (
-        lambda text: amd_links(text, ('link type', 'hops', 'weight')),
-        [('Infinity Fabric, 1 hop, weight 15', ALL_PAIRS[4])],
-    ),
-    'rocm-smi-showtopotype-1-gpu': (lambda text: amd_links(text, ('link type',)), []),
-    'rocm-smi-showtopotype-mi100': (lambda text: amd_links(text, ('link type',)), [('PCIe', [[0, 1]])]),
+    'rocm-smi-showtopo-mi210': (amd(*PARTS), [(HIVE, ALL_PAIRS[4])]),
+    'rocm-smi-showtopo-pcie': (amd(*PARTS), [('PCIe, 3 hops, weight 52', ALL_PAIRS[4])]),
+    'rocm-smi-showtopo-4-gpus': (amd(*PARTS), [(HIVE, ALL_PAIRS[4])]),
+    'rocm-smi-showtopo-apu': (amd(*PARTS), [(HIVE, ALL_PAIRS[4])]),
+    'rocm-smi-showtopotype-1-gpu': (amd('link type'), []),
+    'rocm-smi-showtopotype-mi100': (amd('link type'), [('PCIe', [[0, 1]])]),
     'amd-smi-topology-mi300x': (
-        amd_links,
-        [('Infinity Fabric, 50 GB/s by the driver, 1 hop, weight 15', ALL_PAIRS[8])],
+        amd_links, [('Infinity Fabric, 50 GB/s by the driver, 1 hop, weight 15', ALL_PAIRS[8])],
     ),
-}
+}  # fmt: skip
 
 
 def test_every_recorded_output_is_tested():
@@ -201,23 +93,23 @@ def test_escapes_in_the_header_do_no_harm(recorded):
     assert nvidia_links(f'\t\x1b[4m{header.strip()}\x1b[0m\n{rest}') == nvidia_links(f'{header}\n{rest}')
 
 
-@pytest.mark.parametrize('name', RECORDED)
-@given(data=st.data())
-def test_a_truncated_output_gives_the_right_classes_or_none(name, data):
+@given(st.sampled_from([*RECORDED]), st.floats(0, 1))
+@settings(max_examples=500)
+def test_a_truncated_output_gives_the_right_classes_or_none(name, part):
     parse, _ = RECORDED[name]
     text = (OUTPUTS / f'{name}.txt').read_text()
-    cut = text[: data.draw(st.integers(0, len(text)))]
     try:
-        links = parse(cut)
+        links = parse(text[: int(part * len(text))])
     except ValueError:
         return
     assert links == parse(text)
 
 
-@pytest.mark.parametrize('name', [name for name in RECORDED if '-1-gpu' not in name])
-@given(data=st.data())
-def test_one_changed_word_is_found_or_does_not_matter(name, data):
+@given(st.data())
+@settings(max_examples=500)
+def test_one_changed_word_is_found_or_does_not_matter(data):
     """A word more, less or another one: in a cell the two directions differ, elsewhere the table has another shape."""
+    name = data.draw(st.sampled_from([name for name in RECORDED if '-1-gpu' not in name]))
     parse, _ = RECORDED[name]
     text = (OUTPUTS / f'{name}.txt').read_text()
     word = data.draw(st.sampled_from(list(re.finditer(r'[^\s"\[\]{},:]+', text))))
@@ -258,13 +150,7 @@ def test_every_symmetric_matrix_is_grouped_by_its_labels(data):
         nvidia_links(text)
 
 
-def test_an_unknown_label_names_the_pair(recorded):
-    text = recorded('nvidia-smi-topo-polaris.txt').replace('NV4', 'NEW')
-    with pytest.raises(ValueError, match=r'^GPU0 and GPU1: expected NV and a number, or one of PIX, .*, found .NEW.$'):
-        nvidia_links(text)
-    text = recorded('rocm-smi-showtopo-mi210.txt').replace('XGMI', 'ERROR')
-    with pytest.raises(ValueError, match=r'^GPU0 and GPU1: expected XGMI or PCIE, found .ERROR.$'):
-        amd_links(text, ('link type',))
+POLARIS, FOUR, EIGHT = 'nvidia-smi-topo-polaris', 'rocm-smi-showtopo-mi210', 'rocm-smi-showtopo-8-gpus'
 
 
 def swapped(text: str) -> str:
@@ -272,31 +158,29 @@ def swapped(text: str) -> str:
     return '\n'.join([header, second, first, rest])
 
 
+def other_hops(text: str) -> str:
+    eight = (OUTPUTS / f'{EIGHT}.txt').read_text()
+    return text.partition('=== Hops')[0] + eight[eight.index('=== Hops') :]
+
+
 @each_row(
-    ('change', 'said'),
+    ('name', 'parse', 'change', 'said'),
     [
-        (swapped, 'expected the rows GPU0 GPU1 GPU2 GPU3, found GPU1 after 0 of them'),
-        (lambda text: text.replace('GPU2\tGPU3', 'GPU3\tGPU2', 1), 'expected the columns GPU0, GPU1, ..., found GPU0'),
-        (lambda text: text.replace(' X ', 'NV4'), "GPU0 to itself: expected one of X, SELF, 0, N/A, found 'NV4'"),
-        (lambda text: text.replace('GPU2\t', 'mlx5_2\t'), 'expected the columns GPU0, GPU1, ..., found GPU3'),
-        (lambda text: text + text, 'expected one table with columns GPU0, GPU1, ..., found 2'),
-        (lambda text: '', 'expected one table with columns GPU0, GPU1, ..., found 0'),
+        (POLARIS, nvidia_links, lambda text: text.replace('NV4', 'NEW'), 'GPU0 and GPU1: .* found .NEW.$'),
+        (POLARIS, nvidia_links, swapped, 'expected the rows GPU0 GPU1 GPU2 GPU3, found GPU1 after 0 of them'),
+        (POLARIS, nvidia_links, lambda text: text.replace('GPU2\tGPU3', 'GPU3\tGPU2', 1), 'expected the columns GPU0,'),
+        (POLARIS, nvidia_links, lambda text: text.replace(' X ', 'NV4'), "GPU0 to itself: expected .*, found 'NV4'"),
+        (POLARIS, nvidia_links, lambda text: text + text, 'expected one table with columns GPU0, .*, found 2'),
+        (POLARIS, nvidia_links, lambda text: '', 'expected one table with columns GPU0, .*, found 0'),
+        (FOUR, amd('link type'), lambda text: text.replace('XGMI', 'ERROR'), 'GPU0 and GPU1: .* found .ERROR.'),
+        (FOUR, amd(*PARTS), lambda text: text + text, 'expected one table of weight, found two$'),
+        (FOUR, amd(*PARTS), other_hops, 'expected the same number of GPUs in all tables$'),
+        (FOUR, amd_links, lambda text: text, '.*table of bandwidth'),
     ],
 )  # fmt: skip
-def test_a_garbled_table_of_nvidia(recorded, change, said):
-    with pytest.raises(ValueError, match=f'^{re.escape(said)}'):
-        nvidia_links(change(recorded('nvidia-smi-topo-polaris.txt')))
-
-
-def test_garbled_tables_of_amd(recorded):
-    four, eight = recorded('rocm-smi-showtopo-mi210.txt'), recorded('rocm-smi-showtopo-8-gpus.txt')
-    parts = ('link type', 'hops', 'weight')
-    with pytest.raises(ValueError, match=r'^expected one table of weight, found two$'):
-        amd_links(four + four, parts)
-    with pytest.raises(ValueError, match=r'^expected the same number of GPUs in all tables$'):
-        amd_links(four.partition('=== Hops')[0] + eight[eight.index('=== Hops') :], parts)
-    with pytest.raises(ValueError, match=r'table of bandwidth'):
-        amd_links(four)
+def test_what_is_wrong_in_a_garbled_table_is_named(recorded, name, parse, change, said):
+    with pytest.raises(ValueError, match=f'^{said}'):
+        parse(change(recorded(f'{name}.txt')))
 
 
 def test_bandwidth_that_is_0_everywhere_tells_nothing(recorded):
@@ -309,26 +193,11 @@ NVIDIA = [{'type': 'gpu', 'arch': 'sm_80', 'model': 'A100', 'num_devices': 4}]
 AMD = [{'type': 'gpu', 'arch': 'gfx942', 'model': 'MI300X', 'num_devices': 8}]
 
 
-@pytest.fixture
-def programs(tmp_path, monkeypatch):
-    """Stand-ins of programs, and nothing else but the shell's on PATH."""
-    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
-
-    def put(name: str, script: str):
-        (tmp_path / name).write_text(f'#!/bin/sh\n{script}\n')
-        (tmp_path / name).chmod(0o755)
-
-    return put
-
-
 def test_links_of_this_machine_are_found(programs):
     programs('nvidia-smi', f'[ "$*" = "topo -m" ] && cat {OUTPUTS}/nvidia-smi-topo-polaris.txt')
     assert find_link_classes(NVIDIA, Node()) == ({'A': {'pairs': ALL_PAIRS[4], 'descr': '4 NVLinks'}}, None)
-    assert (
-        find_link_classes(NVIDIA[:0], Node())
-        == find_link_classes([NVIDIA[0] | {'num_devices': 1}], Node())
-        == ({}, None)
-    )
+    for few in ([], [NVIDIA[0] | {'num_devices': 1}]):
+        assert find_link_classes(few, Node()) == ({}, None)
 
 
 def test_without_a_direct_link_mi250x_gpus_are_two_or_three_links_apart(recorded):
@@ -359,7 +228,6 @@ def test_the_next_program_is_asked_where_one_has_no_answer(programs):
         (NVIDIA, 'exit 9', 'nvidia-smi topo -m: ended with 9 and printed: nothing'),
         (NVIDIA, 'exec sleep 60', 'nvidia-smi topo -m: did not end within 0.2 s'),
         (NVIDIA, f'cat {OUTPUTS}/nvidia-smi-topo-summit.txt', 'nvidia-smi topo -m: expected 4 GPUs, found 6'),
-        (NVIDIA, f'cat {OUTPUTS}/nvidia-smi-topo-1-gpu.txt', 'nvidia-smi topo -m: expected 4 GPUs, found 1'),
         (NVIDIA + AMD, 'exit 0', 'GPUs of two vendors: no program lists both'),
     ],
 )  # fmt: skip
@@ -396,45 +264,40 @@ def test_the_near_numa_domains_of_polaris_are_those_that_its_node_printed(record
     assert devices['numa_domains'] == printed == [3, 2, 1, 0]
 
 
-QUERY = 'case "$*" in *query*) for i in 1 2 3 4; do echo "NVIDIA A100-SXM4-40GB, 8.0"; done; exit;; esac'
-
-
-def test_a_detected_site_has_them(programs, tmp_path, monkeypatch):
+@pytest.fixture
+def detected(programs, tmp_path, monkeypatch):
+    """The site of this machine, whose four GPUs nvidia-smi lists; `topology`: what it does for the links."""
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    programs('nvidia-smi', f'{QUERY}\ncat {OUTPUTS}/nvidia-smi-topo-polaris.txt')
-    read_site.cache_clear()
-    (partition,) = load_site('localhost').partitions.values()
-    assert list(partition.link_classes['A'].pairs) == [tuple(pair) for pair in ALL_PAIRS[4]]
-    programs('nvidia-smi', 'exit 9')  # found out once, until the next boot
-    read_site.cache_clear()
-    assert load_site('localhost').partitions['node'].link_classes == partition.link_classes
-    read_site.cache_clear()
+    query = 'case "$*" in *query*) for i in 1 2 3 4; do echo "NVIDIA A100-SXM4-40GB, 8.0"; done; exit;; esac'
+
+    def detected(topology: str):
+        programs('nvidia-smi', f'{query}\n{topology}')
+        read_site.cache_clear()
+        site = load_site('localhost')
+        read_site.cache_clear()
+        return site, site.partitions['node']
+
+    return detected
+
+
+def test_a_detected_site_has_them(detected):
+    _, node = detected(f'cat {OUTPUTS}/nvidia-smi-topo-polaris.txt')
+    assert list(node.link_classes['A'].pairs) == [tuple(pair) for pair in ALL_PAIRS[4]]
+    assert detected('exit 9')[1].link_classes == node.link_classes  # found out once, until the next boot
 
 
 @pytest.mark.parametrize(('near', 'known'), [([0, 0, 0, 0], True), ([0, 0, 0, 4711], False), ([], False)])
-def test_a_detected_site_knows_what_is_near_its_gpus_where_it_may_use_that(
-    programs, tmp_path, monkeypatch, near, known
-):
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+def test_a_detected_site_knows_what_is_near_its_gpus_where_it_may_use_that(detected, monkeypatch, near, known):
     monkeypatch.setattr(detect, 'near_numa_domains', lambda number, sys: near if number == 4 else None)
     monkeypatch.setattr(detect, 'numa_distances', lambda allowed, sys: {'numa_ids': [0], 'numa_distances': [[10]]})
-    programs('nvidia-smi', f'{QUERY}\nexit 3')
-    read_site.cache_clear()
-    (partition,) = load_site('localhost').partitions.values()
-    read_site.cache_clear()
-    (devices,) = partition.entry['devices']
+    _, node = detected('exit 3')
+    (devices,) = node.entry['devices']
     assert devices.get('numa_domains') == (near if known else None)
-    assert 'numa_domains' not in partition.reframe()['devices'][0]  # ReFrame has no such key
 
 
-def test_a_detected_site_loads_without_them_and_says_so(programs, tmp_path, monkeypatch):
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    programs('nvidia-smi', f'{QUERY}\nexit 3')
-    read_site.cache_clear()
-    site = load_site('localhost')
-    read_site.cache_clear()
-    assert site.partitions['node'].entry['devices'][0]['num_devices'] == 4
-    assert site.partitions['node'].link_classes == {}
+def test_a_detected_site_loads_without_them_and_says_so(detected):
+    site, node = detected('exit 3')
+    assert node.entry['devices'][0]['num_devices'] == 4 and node.link_classes == {}
     assert site.not_found['pairs of GPUs'] == 'nvidia-smi topo -m: ended with 3 and printed: nothing'
 
 
@@ -470,10 +333,6 @@ CLASSES = {
 def test_the_classes_of_the_doe_machines(name):
     (partition,) = load_site(name).partitions.values()
     assert {key: len(links.pairs) for key, links in partition.link_classes.items()} == CLASSES[name]
-    gpus = sum(device['num_devices'] for device in partition.entry['devices'])
-    pairs = sorted(pair for links in partition.link_classes.values() for pair in links.pairs)
-    assert pairs == list(itertools.combinations(range(gpus), 2))
-    assert all(links.descr for links in partition.link_classes.values())
 
 
 @each_row(

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Archives of what the benchmarks wrote: complete, bounded, kept for a reason, removed in order."""
 
+import json
 import os
 import tarfile
 
 import pytest
 
 from plumbline import evidence
-from plumbline.errors import InputError
+from plumbline.errors import InputError, RecordError
+from plumbline.outputs import read_numbers, write_numbers
 
 
 @pytest.fixture
@@ -72,3 +74,23 @@ def test_evidence_that_is_gone_is_not_kept(tmp_path):
     evidence.keep(tmp_path, 'evidence/demo/gone.tar.gz', 'failed')
     evidence.keep(tmp_path, '', 'failed')
     assert not list(tmp_path.iterdir())
+
+
+# The lines from which a check read its numbers, as a file beside the output
+
+LINES = {'trial_1/run/stdout': {'latency message_bytes=8': [12], 'rate': [3, 4]}, 'trial_2/run/stdout': {}}
+
+
+def test_what_is_written_is_read_and_has_the_form_of_its_description(tmp_path):
+    write_numbers(tmp_path, LINES)
+    content = (tmp_path / 'numbers.json').read_bytes()
+    assert read_numbers(content) == json.loads(content) == LINES
+
+
+@pytest.mark.parametrize(
+    'content',
+    [b'', b'[]', b'{"a": {"b": ["x"]}}', b'{"a": {"b": [1e999]}}', b'\xff\xfe', b'[' * 100_000],
+)
+def test_what_is_no_such_file_is_refused(content):
+    with pytest.raises(RecordError, match=r'numbers\.json: expected lines by file and metric'):
+        read_numbers(content)

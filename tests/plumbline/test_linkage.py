@@ -74,10 +74,13 @@ class Built:
     def look(self, activation: str = '', **mpi) -> list[Finding]:
         external = {'external': {'path': str(self.folder / 'cray/ofi/amd')}}
         nodes = {
-            'o': {'name': 'osu', 'hash': 'o', 'dependencies': [{'hash': 'm', 'parameters': {'virtuals': ['mpi']}}]},
+            'z': {'name': 'zlib', 'version': '1.3', 'hash': 'z'},
+            'o': {'name': 'osu', 'hash': 'o', 'dependencies': [
+                {'hash': of, 'parameters': {'virtuals': [virtual]}} for of, virtual in (('z', 'zlib-api'), ('m', 'mpi'))
+            ]},
             'm': {'name': 'cray-mpich', 'version': '8.1.31', 'hash': 'm', **external, **mpi},
             'c': {'name': 'cuda', 'version': '12.9', 'hash': 'c', 'external': {'path': str(self.folder / 'cuda')}},
-        }
+        }  # fmt: skip
         (self.folder / 'spack.lock').write_text(json.dumps({'concrete_specs': nodes}))
         (self.folder / 'activate.sh').write_text(f'{activation}\nreturn 0\n')
         sections = ('specs', self.specs), ('packages', {'all': {'variants': self.variants}})
@@ -282,14 +285,3 @@ def test_a_stack_whose_program_lacks_its_library_is_not_up_and_the_sentence_name
         'hip-stream: expected libamdhip64.so, found libamdhip64.so.6, which is not on this node'
     )
     assert len(stand_in.calls()) == calls
-
-
-def test_the_mpi_is_the_package_that_some_other_one_takes_as_its_mpi():
-    def needs(name, *virtuals):
-        return {'hash': name, 'parameters': {'virtuals': virtuals}}
-
-    nodes = {
-        'osu': {'dependencies': [needs('zlib'), needs('mpich', 'mpi')]}, 'zlib': {}, 'mpich': {},
-        'other': {'dependencies': [needs('zlib', 'zlib-api')]},
-    }  # fmt: skip
-    assert [name for name, node in nodes.items() if linkage._provides_mpi(node, nodes)] == ['mpich']

@@ -1,30 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Units: the factor of each to the base unit of its dimension, which direction is better, and durations."""
 
+import re
+
 import pytest
 from rows import each_row
 
-from plumbline.units import UNITS, better, dimension, factor, in_base_unit, number_in, seconds
+from plumbline.units import UNITS, better, dimension, factor, in_base_unit, in_words, number_in, plain, seconds
 
-# Written out: a wrong factor would move each peak and limit that is stated in the unit
-FACTORS = {
-    'B/s': 1, 'kB/s': 1000, 'KiB/s': 1024, 'TiB/s': 1_099_511_627_776, 'kFlop/s': 1000,
-    'EFlop/s': 1_000_000_000_000_000_000, 'kB': 1000, 'MB': 1_000_000, 'TB': 1_000_000_000_000,
-    'PB': 1_000_000_000_000_000, 'PiB': 1_125_899_906_842_624, 'kHz': 1000, 'kJ': 1000,
-    'MB/s': 1_000_000, 'GB/s': 1_000_000_000, 'TB/s': 1_000_000_000_000, 'MiB/s': 1_048_576,
-    'GiB/s': 1_073_741_824, 'Flop/s': 1, 'MFlop/s': 1_000_000, 'GFlop/s': 1_000_000_000,
-    'TFlop/s': 1_000_000_000_000, 'PFlop/s': 1_000_000_000_000_000, 'B': 1, 'KiB': 1024, 'MiB': 1_048_576,
-    'GiB': 1_073_741_824, 'TiB': 1_099_511_627_776, 'GB': 1_000_000_000, 'Hz': 1, 'MHz': 1_000_000,
-    'GHz': 1_000_000_000, 's': 1, 'ms': 0.001, 'us': 0.000_001, 'ns': 0.000_000_001, 'Up/s': 1,
-    'GUp/s': 1_000_000_000, 'kU/s': 1000, 'ops/s': 1, 'GTEPS': 1_000_000_000, 'Flop/cycle': 1, 'B/cycle': 1, '1': 1,
-    'W': 1, 'kW': 1000, 'MW': 1_000_000, 'J': 1, 'MJ': 1_000_000, 'kWh': 3_600_000, 'J s': 1,
-    'kWh h': 12_960_000_000, 'MB/J': 1_000_000, 'GB/J': 1_000_000_000, 'MFlop/J': 1_000_000,
-    'GFlop/J': 1_000_000_000, 'kU/J': 1000,
+PREFIXES = {
+    'n': 1e-9, 'u': 1e-6, 'm': 1e-3, '': 1, 'k': 1e3, 'M': 1e6, 'G': 1e9, 'T': 1e12, 'P': 1e15, 'E': 1e18,
+    'Ki': 1024, 'Mi': 1024**2, 'Gi': 1024**3, 'Ti': 1024**4, 'Pi': 1024**5,
 }  # fmt: skip
+#: A kilowatt hour is 3.6 million joules.
+OTHERS = {'kWh': 3_600_000, 'kWh h': 12_960_000_000, 'ops/s': 1, '1': 1}
+PREFIXED = re.compile(r'([numkKMGTPE]?i?)(?:(?:B|Flop|U)(?:/s|/J|/cycle)?|Up/s|TEPS|Hz|s|W|J|J s)')
 
 
-def test_the_factor_of_each_unit():
-    assert UNITS == FACTORS
+@each_row('unit', UNITS)
+def test_the_factor_of_a_unit_is_that_of_its_prefix(unit):
+    assert UNITS[unit] == (OTHERS[unit] if unit in OTHERS else PREFIXES[PREFIXED.fullmatch(unit)[1]])
 
 
 @each_row(
@@ -74,6 +69,29 @@ def test_a_duration_in_seconds(text, number):
 def test_what_is_no_duration(text):
     with pytest.raises(ValueError, match='expected days, hours, minutes and seconds'):
         seconds(text)
+
+
+@each_row(
+    ('elapsed', 'words'),
+    [
+        (0.4, '0 s'), (59.4, '59 s'), (59.6, '1 min'), (61, '1 min 1 s'), (3599, '59 min 59 s'), (3600, '1 h'),
+        (3659, '1 h'), (7500, '2 h 5 min'), (90000, '25 h'),
+    ],
+)  # fmt: skip
+def test_seconds_in_words(elapsed, words):
+    assert in_words(elapsed) == words
+
+
+@each_row(
+    ('unit', 'as_ours'),
+    [
+        ('GB/s', 'GB/s'), (' GBytes/sec ', 'GB/s'), ('MBps', 'MB/s'), ('MiByte/s', 'MiB/s'), ('usec', 'us'),
+        ('µs', 'us'), ('seconds', 's'), ('GFLOPS', 'GFlop/s'), ('TFlops/sec', 'TFlop/s'), ('flops', 'Flop/s'),
+        ('Bytes', 'B'), ('ops / s', 'ops / s'), (' widgets ', 'widgets'),
+    ],
+)  # fmt: skip
+def test_a_unit_as_we_write_it(unit, as_ours):
+    assert plain(unit) == as_ours
 
 
 def test_a_text_that_may_be_a_number():

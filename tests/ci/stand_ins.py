@@ -5,6 +5,16 @@ import json
 from pathlib import Path
 
 from ci.session import CaseSelection
+from plumbline.site.sites import Partition, Site
+
+SITE = """\
+descr: a site for tests
+hostnames: [nowhere]
+partitions:
+  - {name: p, scheduler: local, launcher: local, environs: [e]}
+environments:
+  - {name: e, provider: system, prefix: /usr, features: []}
+"""
 
 #: Lists the cases of one file, runs as another one says, and leaves the report of a third
 REFRAME = """\
@@ -25,6 +35,10 @@ for word; do case $word in --report-file=*) file=${word#*=} ;; esac; done
 [ ! -e report ] || { mkdir -p "$(dirname "$file")" && cp report "$file"; }
 . ./ends
 """
+
+
+def site_of(scheduler: str) -> Site:
+    return Site('s', '', (), {'p': Partition('p', {'scheduler': scheduler})}, {})
 
 
 def no_files_of_checks(monkeypatch):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from rows import each_row
+from stand_ins import SITE
 
 from ci import command
 from ci.command import add_common_options, duration, new_parser, positive
@@ -19,25 +20,9 @@ from plumbline import settings
 from plumbline.errors import InputError, SiteError
 from plumbline.stacks.install import StackError
 
-SITE = """\
-descr: a site for tests
-hostnames: [nowhere]
-partitions:
-  - {name: p, scheduler: local, launcher: local, environs: [e]}
-environments:
-  - {name: e, provider: system, prefix: /usr, features: []}
-"""
-
 
 def parser():
-    found = new_parser(
-        'night',
-        """Run a night.
-
-    Exit code 1 while an incident
-    is open.
-    """,
-    )
+    found = new_parser('night', 'Run a night.')
     found.add_argument('--mode', choices=('quick', 'nightly'))
     add_common_options(found)
     return found
@@ -65,37 +50,16 @@ def test_a_word_that_is_not_known_is_an_error_with_what_was_meant(capsys, words,
     assert said in ' '.join(capsys.readouterr().err.split())
 
 
-def test_the_end_of_a_description_is_told_below_the_options():
-    found = parser()
-    assert (found.prog, found.description) == ('ci/night', 'Run a night.')
-    assert found.epilog == 'Exit code 1 while an incident is open.'
-    assert new_parser('x', 'One line.').epilog is None
-
-
-@each_row('text, seconds', [('90m', 5400), ('1h30m', 5400), ('2d', 172800), ('7s', 7)])
-def test_durations(text, seconds):
-    assert duration(text) == seconds
-
-
-@each_row('text', ['', 'soon', '8', '-1h'])
-def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(argparse.ArgumentTypeError, match=f'found {text!r}'):
-        duration(text)
-
-
-@each_row('text, number', [('1', 1), ('12', 12), ('0', None), ('-1', None), ('1.5', None), ('x', None), ('', None)])
-def test_positive_numbers(text, number):
+@each_row('read, text, number', [
+    (duration, '90m', 5400), (duration, '1h30m', 5400), (duration, '2d', 172800), (duration, '', None),
+    (duration, '8', None), (positive, '12', 12), (positive, '0', None), (positive, '1.5', None),
+])  # fmt: skip
+def test_durations_and_numbers_above_nothing(read, text, number):
     if number:
-        assert positive(text) == number
+        assert read(text) == number
         return
-    with pytest.raises(argparse.ArgumentTypeError, match='1 or more'):
-        positive(text)
-
-
-def test_only_a_parser_of_reframes_options_tells_of_them(capsys):
-    with pytest.raises(SystemExit):
-        new_parser('release', 'A release.').parse_args(['--nothing-like-it'])
-    assert 'ReFrame' not in capsys.readouterr().err
+    with pytest.raises(argparse.ArgumentTypeError, match=f'found {text!r}' if read is duration else '1 or more'):
+        read(text)
 
 
 def fails_with(error):

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from ci import command, outcome
-from ci.session import cut_short
-from ci.sweep import part_ended
 from plumbline.errors import InputError
 
 
@@ -97,11 +95,7 @@ sys.exit(command.exit_code_of(lambda: outcome.store(Path('none'), Path('none'), 
 
 @pytest.mark.parametrize(
     ('number', 'code', 'words'),
-    [
-        (signal.SIGINT, 130, 'interrupted'),
-        (signal.SIGTERM, 143, 'ended by SIGTERM'),
-        (signal.SIGHUP, 129, 'ended by SIGHUP'),
-    ],
+    [(signal.SIGINT, 130, 'interrupted'), (signal.SIGHUP, 129, 'ended by SIGHUP')],
 )
 def test_a_signal_outside_a_run_is_one_line(tmp_path, capsys, number, code, words):
     before = signal.getsignal(number)
@@ -110,18 +104,17 @@ def test_a_signal_outside_a_run_is_one_line(tmp_path, capsys, number, code, word
     assert signal.getsignal(number) == before
 
 
-@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_step_and_its_process(tmp_path, number):
+def test_a_signal_ends_a_step_and_its_process(tmp_path):
     pid = tmp_path / 'pid'
 
     def end_it():
         while not pid.exists() or not pid.read_text():
             time.sleep(0.01)
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     ender = threading.Thread(target=end_it)
     ender.start()
-    assert command.exit_code_of(lambda: sleeping(pid), lambda: tmp_path) == 128 + number
+    assert command.exit_code_of(lambda: sleeping(pid), lambda: tmp_path) == 143
     ender.join()
     assert not Path('/proc', pid.read_text()).exists()
 
@@ -129,16 +122,6 @@ def test_a_signal_ends_a_step_and_its_process(tmp_path, number):
 def test_an_input_error_is_the_same_error():
     with pytest.raises(InputError, match='cannot be read'):
         refused()
-
-
-def test_an_ended_session_and_its_cases_have_the_reason_as_data():
-    case = {'unique_name': 'HPL', 'display_name': 'HPL', 'system': 'a', 'partition': 'b', 'environ': 'c'}
-    content = {'runs': [{'testcases': [case | {'result': 'abort', 'fixture': False, 'jobid': '7'}]}]}
-    found = cut_short(content, 'interrupted by Ctrl-C', 5)
-    assert (found.kind, found.why) == ('cut short', 'interrupted by Ctrl-C')
-    assert content['runs'][0]['testcases'][0]['plumbline_not_run'] == 'interrupted by Ctrl-C'
-    part = part_ended(2, 'job 5 ended in state CANCELLED')
-    assert (part.kind, part.why) == ('part ended', 'job 5 ended in state CANCELLED')
 
 
 def test_what_a_look_back_shows_is_printed_with_the_faults_apart(capsys):

@@ -77,7 +77,7 @@ def test_all_stacks_are_locked_once_or_exported(spack, monkeypatch, capsys):
     assert folder == Path.cwd() / 'some/where' and len(stacks) == 4 and binaries is True
 
 
-@each_row('words', [['--binaries'], ['--binaries', '--lock'], ['--lock', '--export=x'], ['--import=x', '--export=x']])
+@each_row('words', [['--binaries'], ['--lock', '--export=x'], ['--import=x', '--export=x']])
 def test_options_that_exclude_each_other(words):
     with pytest.raises(SystemExit):
         provision.parse(words)
@@ -88,7 +88,6 @@ def test_options_that_exclude_each_other(words):
     [
         ('s', None, [], ['cpu', 'cuda', 'cpu']), ('s', ['cuda'], [], ['cuda']), ('s', ['cpu'], [], ['cpu', 'cpu']),
         ('localhost', None, [], ['cpu', 'cpu']), ('localhost', None, ['sm_90'], ['cpu', 'cuda', 'cpu']),
-        ('localhost', ['cuda'], [], []),
     ],
 )  # fmt: skip
 def test_the_stacks_of_a_site_are_those_that_its_gpus_can_use(name, chosen, devices, stacks):
@@ -185,10 +184,6 @@ def test_a_server_that_answers_anything_is_not_silent(spack):
     assert spack.steps() == ['mirror', 'keys']
 
 
-def test_the_public_build_cache_is_that_of_the_pinned_recipes():
-    assert provision.parse(['--build-cache=public']).build_cache == ['https://binaries.spack.io/v2026.06.0']
-
-
 def test_the_folder_of_a_build_cache_is_absolute_and_exists(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'built').mkdir()
@@ -196,13 +191,6 @@ def test_the_folder_of_a_build_cache_is_absolute_and_exists(tmp_path, monkeypatc
     with pytest.raises(SystemExit, match='2'):
         provision.parse(['--build-cache=buitl'])
     assert f'no folder {tmp_path}/buitl' in capsys.readouterr().err
-
-
-def test_who_has_a_build_cache_is_not_told_of_one(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path))
-    (tmp_path / 'spack-config').mkdir()
-    (tmp_path / 'spack-config/mirrors.yaml').touch()
-    assert provision.bring_up([]) == 0 and '--build-cache' not in capsys.readouterr().out
 
 
 def test_what_is_imported_is_there_before_the_site_is_read(tmp_path, monkeypatch, capsys):

@@ -61,18 +61,11 @@ def test_a_file_that_is_written_anew_replaces_a_link(results):
     assert not (results / 'summary.txt').is_symlink() and (results / 'summary.txt').read_text() == 'ours\n'
 
 
-def test_a_file_of_ours_is_appended_to(results):
-    for _ in range(2):
-        with open_own(results / 'summary.txt', 'a') as stream:
-            stream.write('a line\n')
-    assert (results / 'summary.txt').read_text() == 'a line\na line\n'
-
-
 @each_row(
     'part, mode',
     [
-        ('.', 0o777), ('store', 0o777), ('store/cases/site=a', 0o777), ('reports', 0o2777), ('judged', 0o777),
-        ('evidence/a', 0o777), ('logs', 0o777), ('nightly-stage', 0o777), ('incidents/a', 0o757),
+        ('.', 0o777), ('store/cases/site=a', 0o777), ('reports', 0o2777), ('judged', 0o777), ('evidence/a', 0o777),
+        ('logs', 0o777), ('nightly-stage', 0o777), ('incidents/a', 0o757),
     ],
 )  # fmt: skip
 def test_a_part_that_all_users_may_write_is_refused_and_one_of_a_group_is_not(part, mode, results, run):

@@ -52,10 +52,13 @@ def names(content: dict) -> list[str]:
     return [one['display_name'] for one in content['runs'][0]['testcases']]
 
 
-def test_a_journal_is_read_up_to_the_line_that_a_full_disk_cut(session):
+def test_without_a_report_the_journal_is_one_up_to_the_line_that_a_full_disk_cut(session):
     assert session.done() == set()
     write_journal(session, case('a'), case('b ~s:p+e'), cut='{"unique_name": "c", "resu')
-    assert names(session.content()) == ['a', 'b ~s:p+e']
+    content = session.content()
+    assert names(content) == ['a', 'b ~s:p+e']
+    assert content['session_info']['cmdline'].endswith("--system=s --mode=quick -n 'two words'")
+    assert content['session_info']['time_end_unix'] >= content['session_info']['time_start_unix']
     assert session.done() == {('hash-a', 's:p+e')}, 'a fixture is no case'
 
 
@@ -71,14 +74,6 @@ def test_a_planned_session_is_resumed_with_its_own_cases_and_by_no_whole_night(s
     assert not PlannedSession.new(tmp_path, whole, 2).can_resume(narrowed)
     assert planned.recorded(found) == chosen and planned.recorded(session) == {}
     assert json.loads(found.content()['session_info']['plumbline_narrowed_by'])[-1] == 'minutes=5'
-
-
-def test_without_a_report_the_journal_is_one(session):
-    write_journal(session, case('a'))
-    content = session.content()
-    assert content['session_info']['cmdline'].endswith("--system=s --mode=quick -n 'two words'")
-    assert content['session_info']['time_end_unix'] >= content['session_info']['time_start_unix']
-    assert names(content) == ['a']
 
 
 def test_a_report_counts_before_the_journal_and_the_journal_before_an_abort(session):
@@ -196,12 +191,6 @@ def test_a_case_that_was_aborted_and_ran_later_has_not_failed():
     assert [(one['display_name'], one['result']) for run in content['runs'] for one in run['testcases']] == [
         ('b', 'abort'), ('a', 'pass'),
     ]  # fmt: skip
-
-
-def test_nothing_is_added_where_nothing_ran():
-    content = {'runs': [{'testcases': [case('a', 'fail')]}]}
-    add_runs(content, {'runs': [{'testcases': [case('x ~f')]}]}, [('hash-a', 's:p+e')])
-    assert len(content['runs']) == 1
 
 
 def test_a_reframe_that_does_not_end_is_ended(session, monkeypatch):
@@ -415,38 +404,17 @@ def test_a_part_counts_as_run_if_it_left_a_report(further, ran, session, reframe
 @each_row(
     'results, jobs, said',
     [
-        (['pass'], 0, '1 of 2 cases'), (['pass', 'fail'], 0, '2 of 2 cases'),
-        (['pass', 'abort'], 0, '1 of 2 cases'), (['abort'] * 2, 2, '0 of 2 cases, while n0, n1 ran'),
-        (['abort'] * 3, 3, 'while n0, n1, n2 ran'), (['abort'] * 5, 5, 'while n0, n1, n2 ran and 2 more'),
-        (['abort'] * 4, 1, 'while n0 ran'),
+        (['pass', 'fail'], 0, '2 of 2 cases'), (['pass', 'abort'], 0, '1 of 2 cases'),
+        (['abort'] * 5, 5, 'while n0, n1, n2 ran and 2 more'), (['abort'] * 4, 1, '0 of 2 cases, while n0 ran'),
     ],
 )  # fmt: skip
 def test_a_session_that_was_cut_short_says_after_how_many_cases(results, jobs, said):
     cases = [case(f'n{n}', result, jobid='7' if n < jobs else None) for n, result in enumerate(results)]
     content = {'runs': [{'testcases': [*cases, case('x ~f', 'abort')]}]}
-    sentence = str(module.cut_short(content, 'no time', 2))
-    assert sentence.endswith(said) and 'no time' in sentence
+    problem = module.cut_short(content, 'no time', 2)
+    assert str(problem).endswith(said) and (problem.kind, problem.why) == ('cut short', 'no time')
+    assert [one.get('plumbline_not_run') == 'no time' for one in cases] == [result == 'abort' for result in results]
     assert ['no time' in str(one['fail_reason']) for one in cases] == [result == 'abort' for result in results]
-
-
-@each_row(
-    'record, left, said', [({'trials_not_run': '3', 'trials_left_out': 'why'}, 3, 'why'), ({}, 0, ''), (None, 0, '')]
-)
-def test_trials_that_did_not_run(record, left, said):
-    entry = case('a', record=None if record is None else {'provenance': record})
-    assert (module.trials_not_run(entry), module.left_out(entry)) == (left, said)
-
-
-@each_row(
-    'result, phase, lost',
-    [
-        ('pass', None, False), ('xfail', 'performance', False), ('xpass', None, False), ('fail', 'performance', False),
-        ('fail', 'sanity', True), ('fail', None, True), ('abort', None, True),
-    ],
-)  # fmt: skip
-def test_a_case_that_did_not_measure(result, phase, lost):
-    content = {'runs': [{'testcases': [case('a', result, fail_phase=phase), case('x ~f', 'fail')]}]}
-    assert bool(failed(content)) == lost
 
 
 def test_partitions_without_a_queue_run_as_many_jobs_as_the_site_allows_or_eight(monkeypatch):

@@ -9,7 +9,6 @@ import pytest
 from rows import each_row
 from test_session import case
 
-from ci import sweep as module
 from ci.session import RESUMABLE, CaseSelection, PlannedSession
 from ci.sweep import PART, STATE, Allocation, Sweep
 from plumbline.record import MetricRecord, Record, Series
@@ -120,19 +119,8 @@ def test_a_node_sweep_is_kept_for_resumption(sweep, tmp_path):
     sweep.remember(tmp_path)
     assert Sweep.unfinished(tmp_path) == sweep
     assert sweep.can_resume(SELECTION, tmp_path) and not sweep.can_resume(CaseSelection('s', 'nightly'), tmp_path)
-    old = time.time() - RESUMABLE - 1
-    os.utime(tmp_path / STATE, (old, old))
-    assert not sweep.can_resume(SELECTION, tmp_path)
     (tmp_path / STATE).write_text('{"command": ["reframe"], "done": []}')
     assert Sweep.unfinished(tmp_path) is None
-    assert module.is_missing(None)
-
-
-@each_row(
-    'entry_of, nodes', [(None, 1), ({}, 1), ({'num_nodes': None}, 1), ({'num_nodes': 2}, 2), ({'num_nodes': '2'}, 2)]
-)
-def test_how_many_nodes_a_case_runs_on(entry_of, nodes):
-    assert module.nodes_of_place(entry_of) == nodes
 
 
 @each_row('age, can', [(0, True), (RESUMABLE - 5, True), (RESUMABLE + 5, False), (-100, False)])

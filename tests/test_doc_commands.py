@@ -19,13 +19,8 @@ from scratch import ROOT
 
 from postprocess.cli import app
 
-PAGES = [
-    'README.md',
-    'CONTRIBUTING.md',
-    'RELEASE.md',
-    'SECURITY.md',
-    *(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md')),
-]
+PAGES = ['README.md', 'CONTRIBUTING.md', 'RELEASE.md', 'SECURITY.md']
+PAGES += [f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md')]
 DRIVERS = {
     f'ci/{name}': name.replace('-', '_') for name in ('nightly', 'node-sweep', 'compare-change', 'why', 'provision')
 }  # fmt: skip
@@ -117,24 +112,9 @@ def test_every_command_is_known(page, tmp_path, monkeypatch):
 
 #: Programs of others that a page may call; what they do is theirs.
 OTHERS = {
-    '.',
-    '$EDITOR',
-    'apptainer',
-    'chromium',
-    'docker',
-    'echo',
-    'export',
-    'for',
-    'git',
-    'nice',
-    'pip',
-    'spack',
-    'python',
-    'srun',
-    'sudo',
-    'systemctl',
-    'uv',
-}
+    '.', '$EDITOR', 'apptainer', 'chromium', 'docker', 'echo', 'export', 'for', 'git', 'nice', 'pip', 'spack', 'python',
+    'srun', 'sudo', 'systemctl', 'uv',
+}  # fmt: skip
 IN_THE_CLONE = re.compile(r'(?<![\w./-])(?:ci|studies|checks|reframe_settings)/[\w./-]+')
 
 

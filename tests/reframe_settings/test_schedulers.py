@@ -233,11 +233,6 @@ def test_a_job_without_a_node_is_cancelled_after_a_while_and_other_reasons_at_on
     assert poll(no_node)[3:] == ['13', '13'], 'the node was there in between, and its absence counts anew'
 
 
-def test_how_long_a_node_may_be_away(monkeypatch):
-    monkeypatch.delenv('PLUMBLINE_PATIENCE', raising=False)
-    assert schedulers.settings.PATIENCE.get() == 120
-
-
 UNKNOWN = 1, '', 'slurm_load_jobs error: Invalid job id specified'
 
 

@@ -101,13 +101,13 @@ def test_every_feature_that_a_site_promises_is_backed_by_a_spec():
                     assert any(backs(spec, feature) for spec in specs), f'{name}: {stack.name} promises {feature}'
 
 
-def test_the_benchmarks_of_the_lists():
-    """Each of the product's benchmarks comes with the stack of its kind."""
-    benchmarks = {kind: features_of(read_manifest(SPACK_ENVS / f'localhost/{kind}/spack.yaml').specs)
-                  for kind in ('cpu', 'cuda', 'rocm')}  # fmt: skip
-    assert {'babelstream-omp', 'osu', 'hpl', 'hpcg', 'ior', 'mdtest', 'hpcc'} <= set(benchmarks['cpu'])
-    assert {'babelstream-cuda', 'osu-cuda', 'comm-scope-cuda'} <= set(benchmarks['cuda'])
-    assert {'babelstream-hip', 'osu-rocm', 'comm-scope-hip'} <= set(benchmarks['rocm'])
+def test_the_stack_of_each_kind_has_its_benchmarks():
+    for kind, expected in {
+        'cpu': {'babelstream-omp', 'osu', 'hpl', 'hpcg', 'ior', 'mdtest', 'hpcc'},
+        'cuda': {'babelstream-cuda', 'osu-cuda', 'comm-scope-cuda'},
+        'rocm': {'babelstream-hip', 'osu-rocm', 'comm-scope-hip'},
+    }.items():
+        assert expected <= set(features_of(read_manifest(SPACK_ENVS / f'localhost/{kind}/spack.yaml').specs))
     for feature, wants in known_benchmarks().items():
         assert 'executables' in wants or 'spec' in wants, feature
 
@@ -117,10 +117,8 @@ def test_the_benchmarks_of_the_lists():
     [
         ('babelstream@5.0 +omp', 'babelstream-omp', True),
         ('babelstream@5.0+omp', 'babelstream-omp', True),
-        ('babelstream@5.0 +cuda', 'babelstream-omp', False),
         ('osu-micro-benchmarks@7.4 +cuda ~xccl', 'osu-cuda', True),
         ('osu-micro-benchmarks@7.4 ~cuda', 'osu-cuda', False),
-        ('hpl@2.3', 'hpl', True),
         ('hpl-more@2.3', 'hpl', False),
     ],
 )

@@ -125,16 +125,6 @@ def test_nothing_behind_a_link_is_removed_and_a_run_refuses_it_unless_it_is_name
         assert {folder / f'project{number}/thesis.tex', folder / f'letter{number}', folder / f'empty{number}'} <= left
 
 
-def test_only_what_has_a_name_of_ours_is_removed_from_our_own_folders(results):
-    for name in ('nightly-stage', 'logs', 'reports'):
-        of_others(results / name)
-    cleanup.tidy(results, 90, 0)
-    for name in ('nightly-stage', 'logs', 'reports'):
-        for number in range(8):
-            assert (results / name / f'letter{number}').exists() and (results / name / f'empty{number}').exists()
-            assert (results / name / f'project{number}/thesis.tex').exists()
-
-
 @pytest.mark.parametrize(
     'link', ['{stage}', '{stage}/case/deep', 'evidence/s', 'evidence/s/2026-02', 'perflogs/s', 'perflogs/s/p']
 )

@@ -124,13 +124,6 @@ def test_an_input_error_is_the_same_error():
         refused()
 
 
-def test_what_a_look_back_shows_is_printed_with_the_faults_apart(capsys):
-    look = outcome.LookBack(['a node', 'a trend'], ['no page'], True)
-    assert look.show() == ['plumbline: a node\n', 'plumbline: a trend\n', 'plumbline: no page\n']
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ('plumbline: a node\nplumbline: a trend\n', 'plumbline: no page\n')
-
-
 def test_neither_the_page_nor_the_publication_loses_the_verdict(tmp_path):
     """Nothing is stored there."""
     look = outcome.look_back(tmp_path, 'uuid')

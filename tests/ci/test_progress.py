@@ -52,22 +52,6 @@ def test_a_line_for_each_case_that_ends_with_what_is_left(capsys):
     assert capsys.readouterr().out.rstrip().endswith('[2/2] OK    B @s:p+e in 0 s, expected 1 min 30 s')
 
 
-def test_a_sign_of_life_names_what_runs(capsys):
-    before = set(threading.enumerate())
-    with Progress(Seconds(), heartbeat=0.02) as progress:
-        assert set(threading.enumerate()) - before
-        progress.follow(RUN.format('A', 'aa'))
-        printed = ''
-        for _ in range(500):
-            if 'first A @s:p+e' in (printed := printed + capsys.readouterr().out):
-                break
-            time.sleep(0.01)
-    assert '1 case to end, first A @s:p+e' in printed
-    for thread in set(threading.enumerate()) - before:
-        thread.join(5)
-    assert set(threading.enumerate()) <= before
-
-
 def test_where_one_job_runs_at_a_time_a_case_begins_when_the_one_before_it_ends(capsys):
     clock = Clock()
     progress = Progress(Seconds(budgets=dict.fromkeys(('aa', 'bb', 'cc'), 20.0)), at_once={'s:p': 1}, clock=clock)
@@ -194,7 +178,7 @@ def test_a_late_line_warns_of_others_and_what_was_aborted_leaves_no_time(capsys)
 
 
 def test_the_signs_of_life_go_on_where_a_case_ends_while_the_queue_is_asked(capsys):
-    asked = []
+    asked, before = [], set(threading.enumerate())
 
     def waits():
         asked.append(1)
@@ -209,4 +193,7 @@ def test_the_signs_of_life_go_on_where_a_case_ends_while_the_queue_is_asked(caps
             if len(asked) > 2:
                 break
             time.sleep(0.01)
-    assert len(asked) > 2 and 'first B @s:p+e' in capsys.readouterr().out
+    assert len(asked) > 2 and '1 case to end, first B @s:p+e' in capsys.readouterr().out
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+    assert set(threading.enumerate()) <= before

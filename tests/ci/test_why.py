@@ -75,12 +75,6 @@ def test_where_one_half_is_not_decided_the_other_one_may_be():
     assert asked == ['abcdefg', 'abc', 'defg', 'de', 'd', 'e']
 
 
-def test_a_single_library_needs_one_comparison():
-    asked = []
-    assert search(['a'], oracle('a', asked)) == ('a', 'lost with a') and asked == ['a']
-    assert search(['a'], oracle('', asked)) == ('', 'it is as slow with the old a')
-
-
 def library(folder: Path, name: str) -> Path:
     """An empty file that stands for a library."""
     path = folder / name

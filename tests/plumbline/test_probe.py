@@ -120,18 +120,12 @@ def test_how_the_node_is_set_becomes_what_is_expected(programs, tmp_path, monkey
     assert '# gpus: the node has 4096, this process sees 0' in text
 
 
-def test_gpus_and_their_links(programs, tmp_path):
-    models = 'case "$*" in *query*) for i in 1 2 3 4; do echo "NVIDIA A100-SXM4-40GB, 8.0"; done; exit;; esac'
-    programs('nvidia-smi', f'{models}\ncat {OUTPUTS}/nvidia-smi-topo-polaris.txt')
-    (partition,) = site_of(plumbline().stdout, tmp_path).partitions.values()
-    assert partition.entry['devices'] == [
-        {'type': 'gpu', 'model': 'NVIDIA A100-SXM4-40GB', 'arch': 'sm_80', 'num_devices': 4}
-    ]
-    assert len(partition.link_classes['A'].pairs) == 6
-    programs('nvidia-smi', f'{models}\necho broken; exit 1')
+def test_gpus_without_links_are_written_with_the_reason(programs, tmp_path):
+    programs('nvidia-smi', 'case "$*" in *query*) echo "A100, 8.0"; echo "A100, 8.0";; *) echo broken; exit 1;; esac')
     text = plumbline().stdout
-    assert site_of(text, tmp_path).partitions['node'].link_classes == {}
-    assert '# add link_classes' in text
+    (partition,) = site_of(text, tmp_path).partitions.values()
+    assert partition.entry['devices'] == [{'type': 'gpu', 'model': 'A100', 'arch': 'sm_80', 'num_devices': 2}]
+    assert partition.link_classes == {} and '# add link_classes' in text
     assert '(nvidia-smi topo -m: ended with 1 and printed: broken)' in text
 
 
@@ -232,8 +226,14 @@ def test_nodes_of_other_schedulers(programs, tmp_path, login_node, program, outp
 def test_vnodes_of_a_host_are_one_node_and_queues_are_partitions():
     """As on a cluster of cpusets, and where a node names its queue."""
     vnode = 'uv[{}]\n     resources_available.host = uv\n     resources_available.ncpus = 8\n     queue = smp\n'
+    vnode += '     resources_available.mem = 2gb\n'
     (nodes,) = schedulers.of_pbs('\n'.join(vnode.format(number) for number in range(4)))
-    assert (nodes.partition, nodes.number, nodes.cpus) == ('smp', 1, 32) and '-q smp' in nodes.access
+    assert (nodes.partition, nodes.number, nodes.cpus, nodes.memory) == (
+        'smp',
+        1,
+        32,
+        4 * 2048,
+    ) and '-q smp' in nodes.access
 
 
 @pytest.fixture

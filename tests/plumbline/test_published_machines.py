@@ -75,7 +75,8 @@ def test_the_node_bandwidth_is_the_one_that_its_share_of_the_peak_gives():
     ('acc', 1120, 80, [], None),  # its stack has no ior, as the head of the site says
 ])  # fmt: skip
 def test_nodes_of_marenostrum5(partition, nodes, cpus, file_systems, flops):
-    described = load_site('marenostrum5').partitions[partition]
+    site = load_site('marenostrum5')
+    described = site.partitions[partition]
     assert (described.num_nodes, described.processor['num_cpus']) == (nodes, cpus)
     assert [*described.file_systems] == file_systems and described.peaks.get('flops_dp') == flops
     ranks = {name: (one['ranks_per_node'], one['threads_per_rank']) for name, one in described.benchmarks.items()}
@@ -83,12 +84,9 @@ def test_nodes_of_marenostrum5(partition, nodes, cpus, file_systems, flops):
         assert ranks['hpl-nvidia'] == ranks['hpcg-nvidia'] == (4, 20) and len(described.link_classes['A'].pairs) == 6
         # each of four GPUs has 200 Gbit/s, though the next sentence of the report has two links of NDR200
         assert described.peaks['network_bandwidth'] == 100e9
+        assert 'hpl-mxp-nvidia' in site.environs['ngc'].features
     else:
         assert (ranks['hpl'], ranks['hpcg-intel']) == ((2, 56), (8, 11))
-
-
-def test_nvidias_container_on_marenostrum5_has_hpl_mxp():
-    assert 'hpl-mxp-nvidia' in load_site('marenostrum5').environs['ngc'].features
 
 
 # The machines of 001

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reference files: reading, refusing, and which row counts."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rows import each_row
 
 from plumbline.errors import SiteError
-from plumbline.identity import Quantity, SeriesId, pairs, to_text
+from plumbline.identity import Quantity, SeriesId
 from plumbline.references import COLUMNS, RECORDED, Reference, References, load_references, read_references, read_rows
 from plumbline.site.sites import site_names
 
@@ -127,17 +125,6 @@ def test_the_most_specific_row_wins_and_a_baseline_beats_a_published_row():
     assert find(row(params='layout=node,size=quick')) is None
 
 
-@each_row('general', [{'params': '*'}, {'params': 'size=*'}, {'dims': '*'}])
-def test_params_and_dims_make_a_row_more_specific(general):
-    exact, other = (row(kind='published', **changes) for changes in ({}, general))
-    assert find(other, exact) is find(exact, other) is exact
-    two = {'params': 'layout=node,size=quick'}
-    of = replace(WANTED, params=(('layout', 'node'), ('size', 'quick')))
-    more, less = row(params='layout=*,size=quick'), row(params='*')
-    assert References([row(**two, mean=91.0, partition='*'), less]).find(of).mean == 91.0
-    assert References([less, more]).find(of) is more
-
-
 _FIELD = st.sampled_from(['*', 'a', 'b'])
 _PAIRS = st.sampled_from(['*', 'n=*', 'n=1', 'n=2'])
 _ROWS = st.builds(
@@ -166,20 +153,6 @@ def test_the_dictionary_finds_what_a_search_through_all_rows_finds(rows):
 def test_two_rows_with_the_same_right_are_an_error():
     with pytest.raises(SiteError, match='two baseline rows match it equally well'):
         find(row(partition='*'), row(environ='*'))
-
-
-@given(
-    st.dictionaries(
-        st.from_regex(r'[a-z_]{1,8}', fullmatch=True), st.from_regex(r'[A-Za-z0-9.]{1,8}', fullmatch=True), min_size=1
-    )
-)
-def test_params_and_dims_are_the_same_whatever_the_order(parameters):
-    params = pairs(parameters)
-    assert pairs(dict(reversed(parameters.items()))) == params
-    of = replace(WANTED, params=params, dims=params)
-    text = to_text(params)
-    assert row(params=text, dims=text).matches(of) and row(params='*', dims='*').matches(of)
-    assert not row(params=text).matches(of) and not row(params='*').matches(of)
 
 
 @pytest.mark.parametrize(

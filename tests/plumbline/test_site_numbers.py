@@ -105,21 +105,5 @@ def test_the_account_and_qos_that_a_job_must_state(user, rows, partition, option
         assert schedulers.must_state('cpu') == (('-A own',), '')
 
 
-@each_row(
-    ('text', 'mebibytes'),
-    [
-        ('527672492kb', 515305),
-        ('30.7G', 31436),
-        ('2gb', 2048),
-        ('1t', 2**20),
-        ('4096mb', 4096),
-        ('1048576', 1),
-        ('', 1),
-    ],
-)
-def test_the_memory_of_a_node_as_schedulers_print_it(text, mebibytes):
-    assert schedulers._mebibytes(text) == mebibytes
-
-
 def test_numbers_of_flux():
     assert [schedulers.ids_in(text) for text in ('0-3,7', '5', '')] == [[0, 1, 2, 3, 7], [5], []]

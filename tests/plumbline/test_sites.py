@@ -186,11 +186,3 @@ def test_schedulers_launchers_and_mpis_are_those_of_reframe_and_our_own():
             importlib.import_module(module)
         registered = {name for name in getattr(backends, f'_{kind}s') if not name.startswith('plumbline-')}
         assert set(known[kind]['enum']) == {name for name in registered if not name.endswith('-on-whole-nodes')}
-
-
-@pytest.mark.parametrize(
-    ('launcher', 'needs'),
-    [('srun', ('slurm', 'squeue', 'flux')), ('pals', ('pbs', 'pbspro')), ('jsrun', ('lsf',)), ('mpirun', ())],
-)
-def test_a_launcher_needs_a_job_of_one_of_these_schedulers(launcher, needs):
-    assert schedulers.launched_by(launcher) == needs

@@ -6,7 +6,7 @@ import re
 import pytest
 from rows import each_row
 
-from plumbline.units import UNITS, better, dimension, factor, in_base_unit, in_words, number_in, plain, seconds
+from plumbline.units import UNITS, factor, in_base_unit, in_words, number_in, plain, seconds
 
 PREFIXES = {
     'n': 1e-9, 'u': 1e-6, 'm': 1e-3, '': 1, 'k': 1e3, 'M': 1e6, 'G': 1e9, 'T': 1e12, 'P': 1e15, 'E': 1e18,
@@ -45,19 +45,6 @@ def test_a_quantity_in_its_base_unit(text, number):
 def test_another_form_or_dimension_is_refused(text, of):
     with pytest.raises(ValueError):
         in_base_unit(text, of)
-
-
-@each_row(
-    ('unit', 'of', 'best'),
-    [
-        ('GB/s', 'bandwidth', 'higher'), ('PFlop/s', 'Flop rate', 'higher'), ('GUp/s', 'rate', 'higher'),
-        ('GFlop/J', 'efficiency', 'higher'), ('GHz', 'frequency', 'higher'), ('us', 'time', 'lower'),
-        ('kW', 'power', 'lower'), ('kWh', 'energy', 'lower'), ('J s', 'energy-delay product', 'lower'),
-        ('GiB', 'size', None), ('1', 'number', None),
-    ],
-)  # fmt: skip
-def test_which_direction_is_better(unit, of, best):
-    assert (dimension(unit), better(unit)) == (of, best)
 
 
 @each_row('text, number', [('1d12h', 129_600), ('90m', 5400), ('1h0m1s', 3601), ('45s', 45)])

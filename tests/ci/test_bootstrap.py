@@ -170,14 +170,6 @@ def test_an_index_without_the_pinned_versions_is_said_and_no_hash_is_left_out_wi
     assert machine.calls().splitlines()[-1].endswith('--no-compile --editable .[test]')
 
 
-def test_uv_is_the_program_again_once_packages_are_installed(machine, shell):
-    """As ci/style needs it in a new clone."""
-    machine.program('python', 'case "$*" in *uv*) exit 1 ;; esac')
-    machine.program('uv', 'echo the program')
-    answer = machine.bootstrap(shell, "install_python_packages python ''; uv pip")
-    assert answer.stdout.strip() == 'the program'
-
-
 def test_progress_is_said_while_a_command_runs(machine, shell):
     machine.log.touch()
     machine.program('sleep', '/bin/sleep 0.05')  # called a third time when two lines of progress were said

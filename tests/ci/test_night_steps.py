@@ -156,7 +156,7 @@ def test_artifacts_of_an_earlier_run_go_and_other_files_stay(tmp_path):
     'site, words, mode, seconds',
     [
         ('s', [], 'nightly', 43200), ('localhost', [], 'quick', 7200),
-        ('s', ['--mode=acceptance'], 'acceptance', 604800), ('localhost', ['--mode=nightly'], 'nightly', 43200),
+        ('s', ['--mode=acceptance'], 'acceptance', 604800),
         ('s', ['--duration=10m', '--max-wait=2m', '-n', 'STREAM'], 'nightly', 600),
     ],
 )  # fmt: skip

@@ -52,9 +52,12 @@ def test_a_result_comes_back_from_a_process_of_its_own():
     assert len({process(), process(), os.getpid()}) == 3
 
 
-@pytest.mark.parametrize(('function', 'words'), [(killed, 'killed: ended by SIGSEGV'), (wrong, 'traceback above')])
-def test_a_crash_is_an_error_that_says_how(function, words):
-    with pytest.raises(outcome.CrashError, match=words):
+@pytest.mark.parametrize(
+    ('function', 'error', 'words'),
+    [(killed, outcome.CrashError, 'killed: ended by SIGSEGV'), (refused, InputError, 'cannot be read')],
+)
+def test_a_crash_is_an_error_that_says_how_and_an_input_error_stays_one(function, error, words):
+    with pytest.raises(error, match=words):
         function()
 
 
@@ -117,11 +120,6 @@ def test_a_signal_ends_a_step_and_its_process(tmp_path):
     assert command.exit_code_of(lambda: sleeping(pid), lambda: tmp_path) == 143
     ender.join()
     assert not Path('/proc', pid.read_text()).exists()
-
-
-def test_an_input_error_is_the_same_error():
-    with pytest.raises(InputError, match='cannot be read'):
-        refused()
 
 
 def test_neither_the_page_nor_the_publication_loses_the_verdict(tmp_path):

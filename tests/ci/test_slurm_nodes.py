@@ -50,17 +50,16 @@ def test_a_node_that_answers_in_a_moment_is_not_lost(slurm, clock):
     assert slurm_nodes.nodes_out(SITE) == [] and clock[0] == 2
 
 
-def test_a_node_is_waited_for_half_a_minute(slurm, clock):
+def test_a_node_is_waited_for_half_a_minute_unless_slurm_gave_it_up(slurm, clock):
+    slurm.says('sinfo', 'n1|down*|slurm|Not responding\nn2|drained|root|disk | fan\nn3|fail|root|none\n')
+    assert [(node.name, node.problem, node.reason) for node in slurm_nodes.nodes_out(SITE)] == [
+        ('n1', 'n1 of p is down* (Not responding), but not drained', 'Not responding'), ('n2', '', 'disk | fan'),
+        ('n3', 'n3 of p is fail, but not drained', ''),
+    ]  # fmt: skip
+    assert clock[0] == 0
     slurm.says('sinfo', 'n1|idle*|Unknown|none\n')
     (node,) = slurm_nodes.nodes_out(SITE)
     assert node.problem == 'n1 of p is idle*, but not drained' and clock[0] == 31
-
-
-def test_a_node_that_slurm_gave_up_is_not_waited_for(slurm):
-    slurm.says('sinfo', 'n1|down*|slurm|Not responding\nn2|drained|root|disk | fan\n', 'n1|idle|none|\n')
-    assert [(node.name, node.problem, node.reason) for node in slurm_nodes.nodes_out(SITE)] == [
-        ('n1', 'n1 of p is down* (Not responding), but not drained', 'Not responding'), ('n2', '', 'disk | fan'),
-    ]  # fmt: skip
 
 
 @each_row(
@@ -193,8 +192,7 @@ def partition(scheduler='slurm', *access):
 @each_row(
     'access, queue',
     [
-        ([], None), (['-p compute'], 'compute'), (['--partition=a', '-A me'], 'a'), (['-A me', '-pb'], 'b'),
-        (['--part c'], None), (['-C "a b" -p d'], 'd'),
+        ([], None), (['--partition=a', '-A me'], 'a'), (['-A me', '-pb'], 'b'), (['-C "a b" -p d'], 'd'),
     ],
 )  # fmt: skip
 def test_the_queue_is_read_from_the_options_of_the_partition(access, queue, slurm):

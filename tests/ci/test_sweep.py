@@ -103,14 +103,17 @@ def test_what_was_resumed_takes_the_place_of_what_was_missing(sweep, tmp_path):
     ]  # fmt: skip
 
 
-def test_pairs_of_nodes(sweep, tmp_path):
+def test_pairs_of_nodes_and_trials_that_were_left_out(sweep, tmp_path):
     """All that met run again; a node without a partner is a problem, not a missing place."""
+    short = record('n3')
+    short['provenance'] = {'trials_left_out': '4 of 5 trials'}
     pairs = entry('two', record('n1', 'n2', code=None, state='NODE_FAIL'), num_nodes=2)
     add(sweep, tmp_path, ['n1', 'n2'], entry('one', record('n1'), record('n2')), pairs, why='interrupted')
-    add(sweep, tmp_path, ['n3'], entry('one', record('n3')))
+    add(sweep, tmp_path, ['n3'], entry('one', short))
     content, missing = sweep.content()
     assert missing == [(TWO, ('n1', 'n2'))] and sweep.left(missing) == [(['n1', 'n2'], [TWO])]
-    assert [*map(str, sweep.problems(content))] == ['two: not run on n3']
+    trials, alone = sorted(map(str, sweep.problems(content)))
+    assert trials.startswith('one: 4 of 5 trials') and alone == 'two: not run on n3'
 
 
 def test_a_node_sweep_is_kept_for_resumption(sweep, tmp_path):
@@ -141,17 +144,15 @@ def test_breaches_of_a_node_are_of_the_performance_and_faults_of_the_sanity(swee
     found = {one['job_nodelist'][0]: one for one in content['runs'][0]['testcases']}
     assert [found[name]['fail_phase'] for name in sweep.nodes] == [None, 'performance', 'sanity'] and missing == []
     assert [found[name]['fail_reason'] for name in sweep.nodes] == [None, 'n2: rate: 1 < 5', 'n3: a; b; c']
-    assert [found[name]['result'] for name in sweep.nodes] == ['pass', 'fail', 'fail']
     assert found['n3']['display_name'] == 'one %.nid=n3' and found['n3']['unique_name'] == 'one_n3'
     assert (found['n3']['job_state'], found['n3']['jobid'], found['n3']['scheduler']) == ('FAILED', '7', 'slurm')
-    assert 'faults' not in found['n3']['record'] and 'swept' not in found['n3']['record']
 
 
 @each_row(
     'code, state, why, is_missing',
     [
         (None, 'NODE_FAIL', '', False), (None, 'NODE_FAIL', 'ended', True), (137, 'FAILED', 'ended', True),
-        (143, 'FAILED', 'ended', True), (130, 'FAILED', 'ended', True), (1, 'FAILED', 'ended', False),
+        (130, 'FAILED', 'ended', True), (1, 'FAILED', 'ended', False),
         (137, 'FAILED', '', False), (None, 'CANCELLED', '', True), (0, 'COMPLETED', 'ended', False),
     ],
 )  # fmt: skip
@@ -175,16 +176,6 @@ def test_a_case_that_failed_before_it_reached_a_node_is_not_resumed(result, is_m
     assert (found['fail_phase'], found['job_state']) == (('run', 'CANCELLED') if is_missing else ('setup', 'FAILED'))
     assert found['result'] == ('fail' if is_missing else result)
     assert found['fail_reason'] == ('n1: ReFrame ended without it' if is_missing else 'n1: no stack')
-
-
-def test_trials_that_were_left_out_are_a_problem_of_the_sweep(sweep, tmp_path):
-    short = record('n1')
-    short['provenance'] = {'trials_left_out': '4 of 5 trials'}
-    sweep.cases, sweep.nodes = {ONE: 'one'}, ['n1', 'n2']
-    add(sweep, tmp_path, sweep.nodes, entry('one', short, record('n2')))
-    content, _ = sweep.content()
-    (problem,) = sweep.problems(content)
-    assert 'one: 4 of 5 trials' in problem.text
 
 
 def test_the_session_began_with_its_first_allocation_and_holds_what_is_no_case(sweep, tmp_path):

@@ -88,29 +88,16 @@ def test_a_step_that_fails_ends_it_before_anything_changes(repository, capsys):
     assert (git(repository, 'status', '--porcelain'), git(repository, 'tag')) == ('', '')
 
 
-def dirty(repository):
-    (repository / 'new').write_text('')
-
-
-def tagged(repository):
-    git(repository, 'tag', 'v1.2.3')
-
-
-def of_a_release(repository):
-    release.set_version('1.2.3')
-
-
-def without_a_section(repository):
-    (repository / 'CHANGELOG.md').write_text('# Changelog\n')
-
-
 @pytest.mark.parametrize(
     ('prepare', 'says'),
     [
-        (dirty, 'expected all changes committed, found ?? new'),
-        (tagged, 'has the tag v1.2.3 already'),
-        (of_a_release, 'expected a version such as 1.0.0.dev0, found 1.2.3'),
-        (without_a_section, 'expected a section: ## 1.2.3 (unreleased)'),
+        (lambda folder: (folder / 'new').touch(), 'expected all changes committed, found ?? new'),
+        (lambda folder: git(folder, 'tag', 'v1.2.3'), 'has the tag v1.2.3 already'),
+        (lambda folder: release.set_version('1.2.3'), 'expected a version such as 1.0.0.dev0, found 1.2.3'),
+        (
+            lambda folder: (folder / 'CHANGELOG.md').write_text('# Changelog\n'),
+            'a section: ## 1.2.3 (unreleased)',
+        ),
     ],
 )
 def test_a_clone_that_is_not_ready_is_refused(repository, prepare, says, capsys):

@@ -77,13 +77,9 @@ DIVIDED = {KFD.format(node): f'cpu_cores_count 0\ngfx_target_version {90402 * (n
 #: Six cores of two threads at 5.2 GHz, of which the first two reach 5.0; eight of one at 3.9 GHz.
 LARGE, SMALL = [[2 * core, 2 * core + 1] for core in range(6)], each(range(12, 20))
 MACHINES = {
-    'no_numa': Machine(each(range(2)), [[0, 1]], {}, '1 socket x 2 cores x 1 thread', ['num_numa_domains: 1']),
     'riscv_without_numa': Machine(
         each(range(8)), [[*range(8)]], {}, '1 socket x 8 cores x 1 thread', ['arch: x60', 'num_numa_domains: 1'],
         machine='riscv64', cpuinfo=['hart\t: 0', 'uarch\t: spacemit,x60'],
-    ),
-    'each_cpu_a_socket': Machine(
-        each(range(8)), each(range(8)), {0: [*range(8)]}, '8 sockets x 1 core x 1 thread', ['num_numa_domains: 1']
     ),
     'one_domain_of_two_sockets': Machine(
         [[0, 4], [1, 5], [2, 6], [3, 7]], [[0, 1, 4, 5], [2, 3, 6, 7]], {0: [*range(8)]},
@@ -106,9 +102,6 @@ MACHINES = {
     'sparse_numbers': Machine(
         each([4, 5, 10, 11]), [[4, 5], [10, 11]], {1: [4, 5], 3: [10, 11]}, '2 sockets x 2 cores x 1 thread',
         ['numa_ids: [1, 3]'],
-    ),
-    'memory_without_cpus': Machine(
-        each(range(2)), [[0, 1]], {0: [0, 1], 2: []}, '1 socket x 2 cores x 1 thread', ['numa_ids: [0]']
     ),
     'power9': Machine(
         [[*range(4 * core, 4 * core + 4)] for core in range(4)], [[*range(8)], [*range(8, 16)]],

@@ -95,14 +95,6 @@ def test_no_python_is_one_sentence_with_the_command(machine, manager, command):
     assert not (machine.clone / '.venv').exists()
 
 
-def test_a_user_is_told_the_command_for_debian_packages(machine, shell):
-    machine.program('id', 'echo 1000')
-    machine.program('dpkg-query', '[ "$4" = munge ] && echo installed')
-    answer = machine.bootstrap(shell, 'debian_packages munge hpcc likwid')
-    assert answer.returncode == 1 and 'sudo apt-get install hpcc likwid' in answer.stderr
-    assert 'apt-get' not in machine.calls()
-
-
 @pytest.fixture
 def apt(machine, program, tmp_path):
     """The real apt-get with folders of its own, in which a stand-in for hpcc is installed; returns its environment."""

@@ -11,7 +11,6 @@ from rows import each_row
 from plumbline.machine import detect
 from plumbline.machine.kind import kind_of
 from plumbline.machine.node import Node
-from plumbline.machine.vendors import AMD, NVIDIA
 
 TWO_SOCKETS = {
     'arch': 'zen4', 'num_cpus': 8, 'num_cpus_per_core': 2, 'num_cpus_per_socket': 4, 'num_sockets': 2,
@@ -82,26 +81,6 @@ def test_caches_that_the_kernel_does_not_show_come_from_the_c_library(programs):
     ]
     getconf.unlink()
     assert detect.caches_of_libc(topology, Node()) == []
-
-
-def test_nvidia_gpus_are_counted_by_model(programs):
-    assert detect.gpus_of(NVIDIA, Node()) == []
-    programs('nvidia-smi', "printf 'NVIDIA H100 80GB HBM3, 9.0\\nNVIDIA H100 80GB HBM3, 9.0\\n'")
-    assert detect.gpus_of(NVIDIA, Node()) == [
-        {'type': 'gpu', 'model': 'NVIDIA H100 80GB HBM3', 'arch': 'sm_90', 'num_devices': 2}
-    ]
-    programs('nvidia-smi', 'echo "NVIDIA-SMI has failed"; exit 9')
-    assert detect.gpus_of(NVIDIA, Node()) == []
-
-
-def test_amd_gpus_come_from_the_kernel_driver(tmp_path):
-    for number, version in enumerate((0, 90010, 90010)):  # node 0 is the CPU
-        node = tmp_path / f'sys/class/kfd/kfd/topology/nodes/{number}'
-        node.mkdir(parents=True)
-        (node / 'properties').write_text(f'cpu_cores_count 64\ngfx_target_version {version}\n')
-    assert detect.gpus_of(AMD, Node(root=tmp_path)) == [
-        {'type': 'gpu', 'model': 'AMD gfx90a', 'arch': 'gfx90a', 'num_devices': 2}
-    ]
 
 
 def numa_node(folder: Path, number: int, cpumap: str, distance: str):

@@ -289,8 +289,9 @@ def test_a_detected_site_loads_without_them_and_says_so(detected):
     assert site.not_found['pairs of GPUs'] == 'nvidia-smi topo -m: ended with 3 and printed: nothing'
 
 
-def test_a_driver_that_hangs_is_no_gpu(programs, impatient):
-    programs('nvidia-smi', 'exec sleep 60')
+@pytest.mark.parametrize('script', ['exec sleep 60', 'echo "NVIDIA-SMI has failed"; exit 9'])
+def test_a_driver_that_does_not_answer_is_no_gpu(programs, impatient, script):
+    programs('nvidia-smi', script)
     assert detect.gpus_of(VENDORS['cuda'], Node()) == []
 
 

@@ -91,24 +91,6 @@ def test_a_node_of_two_sockets_four_numa_domains_and_two_threads_a_core(tmp_path
     assert node.processor_of(there)['num_cpus'] == 16 and there.name == 'nid01'
 
 
-@pytest.mark.parametrize(
-    ('machine', 'cpuinfo', 'arch'),
-    [
-        ('aarch64', {'CPU implementer': '0x41', 'CPU part': '0xd4f', 'Features': 'neoverse_v2'}, 'neoverse_v2'),
-        ('x86_64', {'vendor_id': 'GenuineIntel', 'flags': 'sapphirerapids'}, 'sapphirerapids'),
-        ('riscv64', {'uarch': 'else,new-one'}, 'riscv64'),
-        ('ppc64le', {'cpu': 'POWER9, altivec supported'}, 'power9le'),
-        ('ppc64le', {}, 'ppc64le'),
-        ('s390x', {}, ''),
-    ],
-)
-def test_microarchitecture_of_a_node_that_is_not_like_the_login_node(machine, cpuinfo, arch):
-    for key in ('Features', 'flags'):
-        if cpuinfo.get(key):
-            cpuinfo |= {key: ' '.join(TARGETS[arch].features)}
-    assert node._arch(cpuinfo, machine)[0] == arch
-
-
 def test_what_is_no_node_is_named(tmp_path):
     with pytest.raises(ValueError, match=r'expected the description of a node, found .*no such'):
         node.unpack('bash: no such thing\n', tmp_path)

@@ -193,22 +193,6 @@ def test_a_lock_whose_manifest_is_not_known_is_refused(stack, inputs):
     assert 'expected spack.lock.json beside it' in read_manifest(stack.manifest).lock_fault()
 
 
-@pytest.mark.parametrize(
-    ('include', 'error'),
-    [('there.yaml', ''), ('{path: there.yaml}', ''), ('{path: gone.yaml, optional: true}', ''),
-     ('{path: gone.yaml}', 'gone.yaml'), ('gone.yaml', 'gone.yaml')],
-)  # fmt: skip
-def test_an_include_that_is_not_there_is_named_unless_it_is_optional(tmp_path, include, error):
-    (tmp_path / 'there.yaml').write_text('packages: {all: {target: [zen4]}}\n')
-    (tmp_path / 'spack.yaml').write_text(f'spack: {{include: [{include}], specs: [hpl]}}\n')
-    if error:
-        with pytest.raises(SiteError, match=error):
-            read_manifest(tmp_path / 'spack.yaml')
-    else:
-        sections = dict(read_manifest(tmp_path / 'spack.yaml').sections)
-        assert ('packages' in sections) == ('there' in include)
-
-
 def test_renewing_a_lock_makes_it_belong_again(stack):
     committed = commit_lock(stack)
     stack.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0'))

@@ -146,10 +146,11 @@ def test_a_wrong_manifest_is_a_sentence_with_its_file(tmp_path, text, says):
     assert says in str(raised.value) and str(tmp_path) in str(raised.value)
 
 
-def test_remote_and_optional_includes_are_left_to_spack(tmp_path):
-    path = tmp_path / 'spack.yaml'
-    path.write_text('spack: {include: [https://a.org/x.yaml, {path: no.yaml, optional: true}], specs: [hpl@2.3]}')
-    assert read_manifest(path).specs == ['hpl@2.3']
+def test_remote_and_optional_includes_are_left_to_spack_and_others_are_read(tmp_path):
+    (tmp_path / 'there.yaml').write_text('packages: {all: {target: [zen4]}}\n')
+    path, remote, optional = tmp_path / 'spack.yaml', 'https://a.org/x.yaml', '{path: no.yaml, optional: true}'
+    path.write_text(f'spack: {{include: [{remote}, {optional}, {{path: there.yaml}}], specs: [hpl@2.3]}}')
+    assert read_manifest(path).specs == ['hpl@2.3'] and 'packages' in dict(read_manifest(path).sections)
 
 
 # The lines of BabelStream 4.0 with options that nvcc does not know before CUDA 10.2

@@ -162,6 +162,14 @@ def test_an_index_without_the_pinned_versions_is_said_and_no_hash_is_left_out_wi
     assert machine.calls().splitlines()[-1].endswith('--no-compile --editable .[test]')
 
 
+def test_uv_is_the_program_again_once_packages_are_installed(machine, shell):
+    """As ci/style needs it in a new clone."""
+    machine.program('python', 'case "$*" in *uv*) exit 1 ;; esac')
+    machine.program('uv', 'echo the program')
+    answer = machine.bootstrap(shell, "install_python_packages python ''; uv pip")
+    assert answer.stdout.strip() == 'the program'
+
+
 def test_progress_is_said_while_a_command_runs(machine, shell):
     machine.log.touch()
     machine.program('sleep', '/bin/sleep 0.05')  # called a third time when two lines of progress were said
@@ -270,3 +278,19 @@ def test_tests_run_and_decide_whatever_style_says(ready, tests, of_style, expect
     assert answer.returncode == expected, answer.stderr
     assert '--numprocesses' in ready.calls() and 'what it says of the code' in answer.stdout
     assert ('ci/style failed' in answer.stdout) == bool(of_style)
+
+
+def test_one_red_part_of_style_leaves_the_others_to_run_and_makes_the_whole_red(ready):
+    shutil.copy(ROOT / 'ci/style', ready.clone / 'ci')
+    for name in ('awk', 'mkdir'):
+        (ready.path / name).symlink_to(shutil.which(name))
+    folders = ' '.join(f'.mypy_cache/numpy-{python}/lib/python3.11/site-packages' for python in ('3.10', '3.14'))
+    ready.program('python', f'case "$*" in *version_info*) echo 3.11 ;; *venv*) mkdir -p {folders} ;; esac')
+    for name in ('lint-imports', 'uv', 'mypy', 'ruff'):
+        ready.program(name)
+    assert ready.run('ci/style').returncode == 0
+    assert [f'mypy --python-version {python} ' in ready.calls() for python in ('3.10', '3.11', '3.14')] == [True] * 3
+    for name, script in (('mypy', 'case "$*" in *3.14*) exit 1 ;; esac'), ('ruff', 'exit 1')):
+        ready.program(name, script)
+        ready.log.unlink()
+        assert ready.run('ci/style').returncode == 1 and 'lint-imports' in ready.calls()

@@ -386,4 +386,5 @@ def test_the_exit_code_is_that_of_the_verdict_or_of_what_was_not_written(
     assert sorted(path.name for path in folder.iterdir()) == [*['report.html'] * (not faults), 'verdicts.xml']
     assert f'plumbline_exit_code{{site="s",mode="nightly"}} {exit_code}\n' in metrics.read_text()
     said = capsys.readouterr()
+    assert [line for line in said.err.splitlines() if line == 'plumbline: x'] == ['plumbline: x'] * len(faults)
     assert 'published: u' in said.out and ('was not published: full disk' in said.err) == bool(fault)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What ci/provision asks of Spack, git, pip and apt, which are stand-ins; whole stacks: end_to_end/test_stacks.py."""
 
+import http.server
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -172,13 +174,28 @@ def test_a_build_cache_is_added_once_and_its_keys_are_renewed(spack, tmp_path):
     assert spack.steps() == ['mirror', 'keys', 'keys']
 
 
-def test_the_folder_of_a_build_cache_is_absolute_and_exists(tmp_path, monkeypatch, capsys):
+def test_a_server_that_answers_anything_is_not_silent(spack):
+    with http.server.HTTPServer(('127.0.0.1', 0), http.server.BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        provision.use_build_cache(f'http://127.0.0.1:{server.server_port}/none')
+    assert spack.steps() == ['mirror', 'keys']
+
+
+def test_a_build_cache_is_that_of_the_pinned_recipes_or_a_folder_that_exists(tmp_path, monkeypatch, capsys):
+    assert provision.parse(['--build-cache=public']).build_cache == ['https://binaries.spack.io/v2026.06.0']
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'built').mkdir()
     assert provision.parse(['--build-cache=built']).build_cache == [str(tmp_path / 'built')]
     with pytest.raises(SystemExit, match='2'):
         provision.parse(['--build-cache=buitl'])
     assert f'no folder {tmp_path}/buitl' in capsys.readouterr().err
+
+
+def test_who_has_a_build_cache_is_not_told_of_one(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path))
+    (tmp_path / 'spack-config').mkdir()
+    (tmp_path / 'spack-config/mirrors.yaml').touch()
+    assert provision.bring_up([]) == 0 and '--build-cache' not in capsys.readouterr().out
 
 
 def test_what_is_imported_is_there_before_the_site_is_read(tmp_path, monkeypatch, capsys):

@@ -56,7 +56,8 @@ def test_trials_run_in_further_jobs_until_all_have_run():
     assert complete(jobs, content, SITE, time.monotonic() + 60) == []
     assert jobs.asked == [('-part2', 4), ('-part3', 2)]
     assert len(cases_in(content, every_run=True)) == 3
-    assert complete(none := Jobs(), session_of(case()), SITE, time.monotonic() + 60) == none.asked == []
+    for whole in (case(), case() | {'record': None}):
+        assert complete(none := Jobs(), session_of(whole), SITE, time.monotonic() + 60) == none.asked == []
 
 
 def test_trials_that_no_job_ran_are_a_problem_of_the_session():

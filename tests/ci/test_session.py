@@ -182,6 +182,7 @@ def test_what_ran_again_is_a_run_of_its_own_beside_the_first():
     ]  # fmt: skip
     assert content['runs'][0]['testcases'][0]['result'] == 'fail', 'the first failure is kept'
     assert [run.get('run_index') for run in content['runs'][1:]] == [1, 2]
+    assert failed({'runs': [{'testcases': [case('a', 'xpass'), case('b', 'xfail')]}]}) == []
     assert failed(content) == []
 
 

@@ -71,7 +71,7 @@ def test_a_node_is_waited_for_half_a_minute_unless_slurm_gave_it_up(slurm, clock
         ('drained', 'root', 'gres/gpu count reported lower than configured (3 < 4)', True),
         ('drained*', 'root', 'Not responding', True), ('drained', 'root', 'GPU 3 is not responding', False),
         ('drained', 'ann', 'Kill task failed, new DIMM ordered', False), ('drained', 'Unknown', '', False),
-        ('drained', 'Unknown', 'gres/gpu count too low (3 < 4)', True),
+        ('drained', 'Unknown', 'gres/gpu count too low (3 < 4)', True), ('drained', 'root', 'gpu count is odd', False),
         ('maint', 'slurm', 'none', False), ('reserved', 'Unknown', 'none', False),
     ],
 )  # fmt: skip

@@ -62,6 +62,7 @@ def test_recorded_rows_are_read_with_what_the_check_states(read):
     ('old', 'new', 'words'),
     [
         ('1.5,10', ',10', ['std and n', 'needs both']),
+        ('90,', '0,', ['mean', "found '0'"]),
         ('90,', 'nan,', ['mean', "'nan'"]),
         ('10,baseline', '1.5,baseline', ['n:', "'1.5'"]),
         ('10,baseline', '10,published', ['kind', "'published'"]),

@@ -31,7 +31,9 @@ WITH_GPUS = PARTITION | {'devices': [{'type': 'gpu', 'arch': 'sm_90', 'num_devic
         (13.4e12, 'Flop rate', 'GFlop/s', 2, PARTITION, None, 'no 2 nodes have more than 1.3e+13 Flop/s'),
         (1e13, 'bandwidth', 'GB/s', 1, PARTITION, None, 'no node has more than 1e+13 B/s'),
         (1e13, 'bandwidth', 'GB/s', 1, WITH_GPUS, None, ''),
+        (1e30, 'bandwidth', 'GB/s', 1, {}, None, ''),
         (1e30, 'size', 'GiB', 1, PARTITION, None, ''),
+        (1e30, 'Flop rate', 'GFlop/s', 1, PARTITION | {'devices': [{'type': 'gpu', 'num_devices': 1}]}, None, ''),
     ],
 )
 def test_a_mean_that_no_node_can_have_measured(mean, dimension, unit, nodes, partition, message, why):
@@ -49,6 +51,7 @@ def test_a_published_peak_is_about_that_which_is_stated():
     ('text', 'found'),
     [
         ('node,switch,rack\nn1,s1,r1\n\nn2,,r1\n', {'n1': {'switch s1', 'rack r1'}, 'n2': {'rack r1'}}),
+        ('node\nn1\n', ':1: expected the columns node and at least one kind of place, found node'),
         ('host,switch\nn1,s1\n', ':1: expected the columns node and at least one kind of place, found host,switch'),
         ('', ':1: expected the columns node and at least one kind of place, found '),
         ('node,switch\nn1,s1\nn1,s2\n', ':3: node n1: expected one row of 2 columns'),

@@ -201,8 +201,8 @@ def test_renewing_a_lock_makes_it_belong_again(stack):
     assert stack.bring_up().fault() is None
 
 
-def test_partitions_do_not_share_a_folder_and_one_is_brought_up_once(stack):
-    """The stand-in fails where two processes work in one folder at a time."""
+def test_partitions_do_not_share_a_folder_and_one_is_brought_up_once(stack, capsys):
+    """The stand-in fails where two processes work in one folder at a time; who waits for another one says so."""
     failures = []
 
     def work(partition):
@@ -219,6 +219,7 @@ def test_partitions_do_not_share_a_folder_and_one_is_brought_up_once(stack):
     assert failures == []
     calls = stack.stand_in.calls()
     assert len(calls) == 6 and len({folder for _, folder in calls}) == 2
+    assert 'stack cpu of here:one: waits for another process that installs it' in capsys.readouterr().out
 
 
 def test_an_interrupted_installation_goes_on_where_it_stopped(stack):
@@ -491,3 +492,4 @@ def test_packages_are_counted_before_they_are_built(tmp_path):
     said = str(found)
     assert '6 to build' in said and '2 installed before' in said and '1 found' in said and 'about 13 min' in said
     assert '8 to build (a, b, c, d, e, f and 2 more)' in str(Packages(tuple('abcdefgh'), (), (), 560))
+    assert str(Packages((), ('gcc',), (), 0)) == 'packages: 1 found on this machine'

@@ -97,6 +97,7 @@ MISTAKES = [
     # what the job asks for, and what the node has
     ('--gpus-per-node=4', '-A x', f'{GPU}.access', 'asks for no GPU, and steps of Slurm get none then'),
     ('per-node=4', 'per-node=2', f'{GPU}.access.1', 'asks for 2 GPUs of a node, and devices says that a node has 4'),
+    ('per-node=4', 'per-node=a100:8', f'{GPU}.access.1', 'asks for 8 GPUs'),
     ('--gpus-per-node=4', "'--gres=gpu:a100:2'", f'{GPU}.access.1', 'asks for 2 GPUs'),
     ('-p gpu', '--partitoin=gpu', f'{GPU}.access.0', 'no such option; found \'partitoin\': did you mean partition?'),
     ('-p gpu', '--nodes=two', f'{GPU}.access.0', 'cannot be read as an option of slurm: invalid literal'),

@@ -77,7 +77,8 @@ DIVIDED = {KFD.format(node): f'cpu_cores_count 0\ngfx_target_version {90402 * (n
 }
 #: Six cores of two threads at 5.2 GHz, of which the first two reach 5.0; eight of one at 3.9 GHz.
 LARGE, SMALL = [[2 * core, 2 * core + 1] for core in range(6)], each(range(12, 20))
-NEOVERSE_V2 = ' '.join(TARGETS['neoverse_v2'].features)
+# By its features alone it would be a Neoverse V2
+NEOVERSE_N2 = ' '.join(TARGETS['neoverse_n2'].features)
 MACHINES = {
     'riscv_without_numa': Machine(
         each(range(8)), [[*range(8)]], {}, '1 socket x 8 cores x 1 thread', ['arch: x60', 'num_numa_domains: 1'],
@@ -88,8 +89,8 @@ MACHINES = {
         '2 sockets x 2 cores x 2 threads', ['num_numa_domains: 1'],
     ),
     'three_clusters': Machine(
-        each(range(8)), [[0, 1, 2, 3], [4, 5, 6], [7]], {}, '3 sockets, 8 cores, 8 threads', ['arch: neoverse_v2'],
-        machine='aarch64', cpuinfo=['CPU implementer\t: 0x41', 'CPU part\t: 0xd4f', f'Features\t: {NEOVERSE_V2}'],
+        each(range(8)), [[0, 1, 2, 3], [4, 5, 6], [7]], {}, '3 sockets, 8 cores, 8 threads', ['arch: neoverse_n2'],
+        machine='aarch64', cpuinfo=['CPU implementer\t: 0x41', 'CPU part\t: 0xd49', f'Features\t: {NEOVERSE_N2}'],
         caches={'L2': [('256K', [0, 1, 2, 3]), ('512K', [4, 5, 6]), ('1024K', [7])]},
     ),
     'two_kinds_of_cores': Machine(

@@ -19,21 +19,14 @@ from checks.core.topology import topology_of
 from checks.ladder import on_node
 from checks.ladder.judge import rounds_within
 from plumbline.causes import Cause
-from plumbline.record import Dim
 
 # Site and partition -> nodes at night and at an acceptance, rails of host buffers, of devices, rounds of devices
 PLANNED = {
     'daint:gh200': ([16, 1022], 4, 4, [30, 35]),
     'frontier:gpu': ([16, 2048], 4, 8, [45, 18]),
-    'lassen:gpu': ([16, 792], 1, 4, [30, 44]),
     'leonardo:booster': ([16, 64], 1, 4, [30, 63]),
-    'lumi:lumi-g': ([16, 1024], 4, 8, [45, 35]),
-    'marenostrum5:acc': ([16, 1120], 1, 4, [30, 33]),
-    'perlmutter:gpu': ([16, 1536], 4, 4, [30, 24]),
     'polaris:gpu': ([16, 496], 2, 4, [30, 60]),
-    'sierra:gpu': ([16, 2048], 1, 4, [30, 18]),
     'summit:gpu': ([16, 2048], 1, 6, [30, 18]),
-    'tuolumne:apu': ([16, 1152], 4, 4, [30, 32]),
 }
 
 
@@ -79,26 +72,11 @@ took 3.2 s
 """
 
 
-def test_samples_are_of_pairs_and_nodes_that_have_a_result(ladder):
-    metrics = ladder.metrics_of([0], within=True)
-    record = plan_of('NodeLadder', (), metrics, dims={'rail': Dim('name')}).empty_record()
-    ladder.add_samples(record, PRINTED, 'n1,n2,n3', 3)
-    found = {name: series.samples for name, _, series in record.series()}
-    assert found == {
-        'loopback_bandwidth': [(1, 'n1', 9000.0)], 'pair_bandwidth': [(1, 'n1,n3', 4000.0)],
-        'group_bandwidth': [(1, 'n1,n2,n3', 3500.0)], 'good_nodes': [(1, 'n1,n2,n3', 2 / 3)],
-    }  # fmt: skip
-
-
-def test_an_output_is_whole_only_with_its_last_line(ladder):
-    assert ladder.ENDED.search(PRINTED)
-    assert not any(ladder.ENDED.search(PRINTED[:length]) for length in range(len(PRINTED)))
-
-
 START = """\
 #!/bin/bash
 nodes=$1
 if [ -e "$1" ]; then
+    [ $(sed 1,5p -n "$1" | grep -c -e '^cpu_index_using: logical$' -e ': allow$') = 5 ] || exit 9
     sed 1,5d "$1" | grep -qvx 'rank: [0-3]: { hostname: n[1-4]; cpu: {0-7}; gpu: [*]; mem: [*] }' && exit 9
     nodes=$(sed -n 's/.*hostname: \\([^;]*\\).*/\\1/p' "$1" | paste -s -d ,)
 fi
@@ -135,7 +113,7 @@ def test_why_a_step_has_no_result_is_told(tmp_path, nodes, scheduler):
     named = [json.loads(line.removeprefix('named ')) for line in lines if line.startswith('named ')]
     assert ['settings', 'node n4', ['n4'], 'node n4: gpus: expected 8, found 7', None] in named
     assert ['pair', 'pair n2,n3', ['n2', 'n3'], 'pair n2,n3: no result in 1 of 1 pairs', None] in named
-    assert lines[-2].split()[:2] == ['largest', '3']
+    assert lines[-2] == 'largest 3 68.27'  # MB/s: 2 x 2 / 3 of 1024 bytes in the 20 us of the allreduce
 
 
 # What a case asks for, and what it makes of an output
@@ -145,8 +123,7 @@ HOSTS, DEVICES = replace(TWO, launcher='srun', nodes_of_partition=16), replace(G
 
 @each_row(
     ('nodes', 'launcher', 'counts'),
-    [(1, 'srun', []), (4, 'srun', [4]), (16, 'pals', [16]), (17, 'jsrun', [16, 17]), (5000, 'srun', [16, 2048]),
-     (4, 'local', [])],
+    [(1, 'srun', []), (4, 'srun', [4]), (17, 'jsrun', [16, 17]), (5000, 'srun', [16, 2048]), (4, 'local', [])],
 )  # fmt: skip
 def test_the_nodes_of_a_night_and_of_an_acceptance(ladder, nodes, launcher, counts):
     assert ladder.node_counts_of(replace(TWO, launcher=launcher, nodes_of_partition=nodes)) == counts
@@ -235,9 +212,7 @@ def test_the_peaks_of_pairs_and_of_a_group(case_on):
 def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
     site = {'network_peak': lambda nics: 3.9e9}
     case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', site, nodes=16, buffers='host', most_nodes=3)
-    assert case.sanity_faults(SimpleNamespace(output=PRINTED.replace('took', 'takes'))) == [
-        'the ladder did not come to its end'
-    ]
+    assert all(case.sanity_faults(SimpleNamespace(output=PRINTED[:length])) for length in range(len(PRINTED)))
     assert case.sanity_faults(SimpleNamespace(output=PRINTED)) == []
     case.faults, case.result = ['another'], plan_of('NodeLadder', (), case.metrics).empty_record()
     case._job = SimpleNamespace(nodelist=['n1', 'n2', 'n3'])
@@ -250,6 +225,7 @@ def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
     assert found['pair_bandwidth', ('rail', '0')] == (
         [(1, 'n1,n3', 4000.0)], 'n1,n3: 4000 MB/s is above the physical peak of 3900',
     )  # fmt: skip
+    assert found['loopback_bandwidth',] == ([(1, 'n1', 9000.0)], None)  # n2 has no result
     assert found['group_bandwidth',] == ([(1, 'n1,n2,n3', 3500.0)], None)  # at most 2 x 2 / 3 of 3900
     assert found['good_nodes',] == ([(1, 'n1,n2,n3', 2 / 3)], None)
     case.printed, case.result = '', plan_of('NodeLadder', (), case.metrics).empty_record()
@@ -264,40 +240,27 @@ def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
     ('variables', 'nodes'),
     [
         ({'PBS_NODEFILE': 'n1 n1 n2 n1'}, ['n1', 'n2']),
-        ({'LSB_DJOB_HOSTFILE': 'batch n1 n1 n2 n2'}, ['n1', 'n2']),
         ({'LSB_DJOB_HOSTFILE': 'n1 n2'}, ['n1', 'n2']),
         ({}, None),
     ],
 )
-def test_the_nodes_of_a_job_by_its_scheduler(tmp_path, variables, nodes):
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ('SLURM_JOB_NODELIST', 'PBS_NODEFILE', 'LSB_DJOB_HOSTFILE'):
-            patch.delenv(name, raising=False)
-        for name, hosts in variables.items():
-            (tmp_path / name).write_text(hosts.replace(' ', '\n'))
-            patch.setenv(name, str(tmp_path / name))
-        if nodes is None:
-            with pytest.raises(SystemExit, match='the scheduler does not name the nodes'):
-                on_node.nodes_of_job()
-        else:
-            assert on_node.nodes_of_job() == nodes
-
-
-def test_the_resources_of_a_step_of_jsrun():
-    assert on_node.resources_of(['n1', 'n2'], 2, 8).splitlines() == [
-        'cpu_index_using: logical', 'overlapping_rs: allow', 'oversubscribe_cpu: allow', 'oversubscribe_gpu: allow',
-        'skip_missing_cpu: allow', *(
-            f'rank: {rank}: {{ hostname: {node}; cpu: {{0-7}}; gpu: *; mem: * }}'
-            for rank, node in enumerate(['n1', 'n1', 'n2', 'n2'])
-        ),
-    ]  # fmt: skip
+def test_the_nodes_of_a_job_by_its_scheduler(tmp_path, monkeypatch, variables, nodes):
+    for name in ('SLURM_JOB_NODELIST', 'PBS_NODEFILE', 'LSB_DJOB_HOSTFILE'):
+        monkeypatch.delenv(name, raising=False)
+    for name, hosts in variables.items():
+        (tmp_path / name).write_text(hosts.replace(' ', '\n'))
+        monkeypatch.setenv(name, str(tmp_path / name))
+    if nodes:
+        assert on_node.nodes_of_job() == nodes
+    else:
+        with pytest.raises(SystemExit, match='the scheduler does not name the nodes'):
+            on_node.nodes_of_job()
 
 
 @each_row(
     ('answer', 'row', 'said'),
     [
-        (('# OSU\n1048576   120.25\n', ''), (1048576, 120.25), ''),
-        (('1024 1.00\n2048 2.50 Pass\n', ''), (2048, 2.5), ''),
+        (('# OSU\n1024 1.00\n2048 2.50 Pass\n', ''), (2048, 2.5), ''),
         (('', ''), (0, 0.0), 'why n1,n2 printed no row\n'),
         (('1024 1.00\n', 'had not ended'), (0, 0.0), 'why n1,n2 had not ended\n'),
     ],
@@ -310,8 +273,6 @@ def test_the_last_row_counts_or_it_is_said_why_there_is_none(capsys, answer, row
 @each_row(
     ('script', 'answer'),
     [
-        ('echo 5', ('5\n', '')),
-        ('echo "plumbline: local rank 3: gpus: found 7" >&2; exit 125', ('', 'gpus: found 7')),
         ('echo first >&2; echo; echo "An ERROR" >&2; exit 7', ('', 'ended with exit code 7: An ERROR')),
         ('printf "\\n\\nfirst\\nlast\\n" >&2; exit 7', ('', 'ended with exit code 7: first')),
         ('exit 7', ('', 'ended with exit code 7: it printed no error')),
@@ -324,12 +285,3 @@ def test_what_a_step_printed_or_why_it_has_no_result(tmp_path, script, answer):
     with out.open('w') as stdout, err.open('w') as stderr:
         started = subprocess.Popen(['bash', '-c', f'exec 2>&2; {script}'], stdout=stdout, stderr=stderr)
     assert job.answer(started, out, err, time.monotonic() + (0.2 if 'sleep' in script else 30)) == answer
-
-
-def test_the_bus_bandwidth_of_a_group(tmp_path, monkeypatch):
-    """Of 4 nodes 2 x 3 / 4 of the bytes in the time of the allreduce."""
-    job = on_node.LadderJob({'group': ['x'], 'rails': [{}]}, tmp_path)
-    printed = [('16777216 4000.00\n', ''), ('', 'no')]
-    monkeypatch.setattr(job, 'run', lambda commands, variables, folder: [printed.pop(0)])
-    assert job.together(('n1', 'n2', 'n3', 'n4')) == 1.5 * 16777216 / 4000
-    assert job.together(('n1', 'n2')) == 0.0

@@ -16,21 +16,20 @@ from checks.core.reading.watched import cpu_list, parse, parse_cpu_list
 
 SECOND = 1_000_000_000  # of the times in nanoseconds
 BOUND = frozenset({4, 5})
-MAIN, HELPER = '. 100 {} {} {} xhpl', '. 101 {} {} {} xhpl'
+START = ['look 0', '. 100 0 0 4-5 bash']  # the wrapper, which becomes the program
 
 
-def watched(*looks: tuple[float, list[str]], end: str = ''):
-    lines = []
-    for at, threads in looks:
-        lines += [f'look {int(at * 1e6)}', *threads]
-    return parse([*lines, end] if end else lines)
+def thread(number, ran, cpus, waited=0.0, process='.'):
+    """A thread that so far ran and waited for so many seconds."""
+    return f'{process} {number} {int(ran * SECOND)} {int(waited * SECOND)} {cpus} xhpl'
 
 
-def busy(form: str, at: float, cpus: str) -> str:
-    return form.format(int(at * SECOND), 0, cpus)
+def at(seconds, *lines):
+    return [f'look {int(seconds * 1e6)}', *lines]
 
 
-START = (0.0, [MAIN.format(0, 0, '4-5').replace('xhpl', 'bash')])
+def faults(*lines, bound=BOUND, ours=None):
+    return parse([*START, *lines]).faults(bound, ours or {})
 
 
 @given(st.frozensets(st.integers(0, 300)))
@@ -40,13 +39,13 @@ def test_cpus_are_written_as_they_are_read(cpus):
 
 def test_threads_that_run_one_after_the_other_share_no_cpu():
     """Of likwid-bench 5.2.2: its main thread finds the number of repetitions, then waits for those that measure."""
-    first = ['. 8118 1547291537 277562 0 likwid-bench']
+    first = at(2.551659, '. 8118 1547291537 277562 0 likwid-bench')
     then = ['. 8118 2829639057 1992530 0 likwid-bench', '. 8126 1285454324 142503 0 likwid-bench',
             '. 8127 1275713905 9809592 1 likwid-bench']  # fmt: skip
     bound = frozenset({0, 1})
-    assert watched((2.551659, first), (5.117584, then)).faults(bound, {}) == []
+    assert parse([*first, *at(5.117584, *then)]).faults(bound, {}) == []
     waited = ['. 8118 2829639057 1282000000 0 likwid-bench', '. 8126 1285454324 1280000000 0 likwid-bench']
-    (said,) = watched((2.551659, first), (5.117584, waited)).faults(bound, {})
+    (said,) = parse([*first, *at(5.117584, *waited)]).faults(bound, {})
     assert said.startswith('2 busy threads share CPU 0 since 5.12 s')
 
 
@@ -72,27 +71,35 @@ def test_threads_that_run_one_after_the_other_share_no_cpu():
     ],
 )  # fmt: skip
 def test_threads_that_are_elsewhere_or_share_a_cpu_are_named(looks, said):
-    seen = watched(START, *((at, [busy(MAIN, at, main), busy(HELPER, at, helper)]) for at, main, helper in looks))
-    faults = seen.faults(BOUND, {})
-    assert len(faults) == len(said) and all(words in fault for words, fault in zip(said, faults, strict=True)), faults
+    looks = [at(seconds, thread(100, seconds, main), thread(101, seconds, helper)) for seconds, main, helper in looks]
+    found = faults(*sum(looks, []))
+    assert len(found) == len(said) and all(words in fault for words, fault in zip(said, found, strict=True)), found
 
 
-def test_a_thread_that_sleeps_may_be_anywhere_and_one_that_waits_for_its_cpu_counts():
-    sleeper = '. 101 50000000 0 0-63 helper'  # ran for 5 % of a second
-    assert watched(START, (1, [busy(MAIN, 1, '4'), sleeper])).faults(BOUND, {}) == []
-    waiting = [f'. {number} {SECOND // 16} {SECOND * 15 // 16} 4 xhpl' for number in range(100, 116)]
-    (fault,) = watched(START, (1, waiting)).faults(BOUND, {})
-    assert fault.startswith('16 busy threads share CPU 4 since 1.00 s')
+WRAPPER = thread(100, 0.001, '4', waited=0.9)
+EARLY = [thread(number, 1, '4') for number in (100, 101, 102)]
 
 
-def test_a_wrapper_and_its_child_that_both_wait_while_others_have_the_cpu_share_nothing():
-    starting = (
-        f'. 100 {SECOND // 1000} {SECOND * 9 // 10} 4 program',
-        f'7 7 {SECOND // 3000} {SECOND * 6 // 10} 4 program',
-    )
-    assert watched(START, (1, [*starting])).faults(BOUND, {}) == []
-    worker = f'. 101 {SECOND // 4} {SECOND * 3 // 4} 4 program'
-    assert watched(START, (1, [starting[0], worker])).faults(BOUND, {}) == [], 'one only waited to start the other'
+@each_row(
+    ('lines', 'said'),
+    [
+        (at(1, thread(100, 1, '4'), thread(101, 0.05, '0-63')), ''),  # one that sleeps may be anywhere
+        # sixteen that wait for their CPU count
+        (at(1, *(thread(number, 1 / 16, '4', 15 / 16) for number in range(100, 116))), '16 busy threads share CPU 4'),
+        # a wrapper and its child that both wait while others have the CPU share nothing, nor where one starts the other
+        (at(1, WRAPPER, thread(7, 0.0003, '4', 0.6, process='7')), ''),
+        (at(1, WRAPPER, thread(101, 0.25, '4', 0.75)), ''),
+        (
+            [*at(0.02, *EARLY), *at(0.06, *EARLY)],
+            '',
+        ),  # OpenMP creates its threads with the CPUs of all, then binds them
+        # the mask of one that ended while it was looked at is empty, as the kernel has no file of it (watch.sh)
+        ([*at(1, thread(100, 1, '4')), *at(2, thread(100, 2, '4'), thread(101, 1, ''))], ''),
+        (at(4, thread(100, 4, '4'), thread(100, 4, '4')), ''),  # a look that meets one twice
+    ],
+)
+def test_only_threads_that_work_at_the_same_time_are_judged(lines, said):
+    assert ''.join(faults(*lines)).startswith(said) if said else faults(*lines) == []
 
 
 @each_row(
@@ -104,11 +111,10 @@ def test_a_wrapper_and_its_child_that_both_wait_while_others_have_the_cpu_share_
     ],
 )
 def test_threads_share_a_cpu_only_where_they_use_some_of_it(ran, busy):
-    threads = [f'. {number} {int(ran * SECOND)} {SECOND} 4 xhpl' for number in (100, 101)]
-    faults = watched(START, (1, threads)).faults(BOUND, {})
-    assert len(faults) == busy and all('2 busy threads share CPU 4' in fault for fault in faults)
-    of_two = [f'. {number} {int(ran * SECOND)} {SECOND} 4-5 xhpl' for number in (100, 101, 102)]
-    assert len(watched(START, (1, of_two)).faults(BOUND, {})) == (3 * ran >= 0.04)
+    found = faults(*at(1, *(thread(number, ran, '4', 1) for number in (100, 101))))
+    assert len(found) == busy and all('2 busy threads share CPU 4' in fault for fault in found)
+    of_two = [thread(number, ran, '4-5', 1) for number in (100, 101, 102)]
+    assert len(faults(*at(1, *of_two))) == (3 * ran >= 0.04)
 
 
 @each_row(
@@ -122,42 +128,31 @@ def test_threads_share_a_cpu_only_where_they_use_some_of_it(ran, busy):
     ],
 )
 def test_a_machine_that_is_overloaded_is_told_from_a_wrong_mask(ran, cpus, said):
-    threads = [f'. {100 + n} {int(one * SECOND)} {int((1 - one) * SECOND)} 4 xhpl' for n, one in enumerate(ran)]
-    faults = watched(START, (1, threads)).faults(parse_cpu_list(cpus), {})
-    assert len(faults) == bool(said) and all(said in fault for fault in faults), faults
-    assert all('taskset' not in fault for fault in faults) or cpus == '4-5'
-
-
-def at(seconds, *lines):
-    return [f'look {int(seconds * 1e6)}', *lines]
+    threads = [thread(100 + number, one, '4', 1 - one) for number, one in enumerate(ran)]
+    found = faults(*at(1, *threads), bound=parse_cpu_list(cpus))
+    assert len(found) == bool(said) and all(said in fault for fault in found), found
+    assert all('taskset' not in fault for fault in found) or cpus == '4-5'
 
 
 @each_row(
     ('lines', 'said'),
     [  # bound to CPUs 4 and 5; in hundredths of a second, as the kernel has it
-        (at(4, busy(MAIN, 4, '4'), 'spent . 400'), None),
-        (at(4, busy(MAIN, 4, '4'), busy(HELPER, 4, '5'), 'spent . 870'), None),  # 8.7 s of 8 s: a look takes time
-        (
-            at(4, busy(MAIN, 4, '4'), 'spent . 500', 'spent 7 400'),
-            'it used 9.0 s of CPU time in 4.0 s, more than CPU 4-5',
-        ),
-        (at(4, busy(MAIN, 2, '4'), 'spent . 390'), None),  # half of it at most was of others
-        (
-            at(4, busy(MAIN, 1, '4'), 'spent . 400'),
-            '3.0 of 4.0 s of its CPU time were of threads or processes that ended',
-        ),
-        (at(4, busy(MAIN, 0.1, '4'), 'spent . 50'), None),  # a program that starts by a script
-        (
-            at(4, busy(MAIN, 4, '4'), 'sched . 100 5 0'),
-            'thread 1 of 1 (xhpl) has the scheduling SCHED_IDLE, nice 0 since 4',
-        ),
-        (at(4, busy(MAIN, 4, '4'), 'sched . 100 0 19'), 'has the scheduling SCHED_OTHER, nice 19'),
-        (at(4, busy(MAIN, 0.1, '4'), 'sched . 100 0 19'), None),  # a thread that sleeps may have any
+        (at(4, thread(100, 4, '4'), thread(101, 4, '5'), 'spent . 870'), None),  # 8.7 s of 8 s: a look takes time
+        (at(4, thread(100, 4, '4'), 'spent . 500', 'spent 7 400'), 'it used 9.0 s of CPU time in 4.0 s'),
+        (at(4, thread(100, 2, '4'), 'spent . 390'), None),  # half of it at most was of others
+        (at(4, thread(100, 1, '4'), 'spent . 400'), '3.0 of 4.0 s of its CPU time were of threads or processes'),
+        (at(4, thread(100, 0.1, '4'), 'spent . 50'), None),  # a program that starts by a script
+        (at(4, thread(100, 4, '4'), 'sched . 100 5 0'), 'thread 1 of 1 (xhpl) has the scheduling SCHED_IDLE, nice 0'),
+        (at(4, thread(100, 4, '4'), 'sched . 100 0 19'), 'has the scheduling SCHED_OTHER, nice 19'),
+        (at(4, thread(100, 0.1, '4'), 'sched . 100 0 19'), None),  # a thread that sleeps may have any
     ],
 )
 def test_cpu_time_and_scheduling_that_a_rank_should_not_have_are_named(lines, said):
-    faults = parse(['look 0', 'spent . 0', *lines]).faults(BOUND, {})
-    assert len(faults) == (said is not None) and all(said in fault for fault in faults), faults
+    found = parse(['look 0', 'spent . 0', *lines]).faults(BOUND, {})
+    assert len(found) == (said is not None) and all(said in fault for fault in found), found
+
+
+WORKS = ['look 0', *at(10, thread(100, 10, '4'))]
 
 
 @each_row(
@@ -166,13 +161,13 @@ def test_cpu_time_and_scheduling_that_a_rank_should_not_have_are_named(lines, sa
         (['look 0'], 1.9, ''),
         (['look 0'], 3, 'nobody looked at it in the 3.0 s that it ran'),  # what looks was ended at once
         (['look 0', 'end 3000000 9'], 0, 'nobody looked at it in the 3.0 s that it ran'),
-        (['look 0', *at(10, busy(MAIN, 10, '4'))], 22, ''),  # pauses grow
-        (['look 0', *at(10, busy(MAIN, 10, '4'))], 23, 'nobody looked at it in the last 23.0 of the 33.0 s'),
-        (['look 0', *at(10, busy(MAIN, 10, '4')), 'end 33000000 9'], 0, 'in the last 23.0 of the 33.0 s'),
-        (['look 0', *at(0.02, *(f'. {n} 9 0 4 xhpl' for n in range(64)))], 18, ''),  # looks at many threads cost time
-        (['look 0', *at(9, '. 100 0 0 4 xhpl'), 'end 9100000 9'], 0, 'this kernel does not tell which ones did'),
-        (['look 0', *at(4, busy(MAIN, 4, '4')), 'look 9000000', 'end 9100000 9'], 0, ''),  # it ended during that look
-        (['look 0', *at(4, busy(MAIN, 4, '4')), 'look 20000000', 'end 20100000 9'], 0, 'in the last 16.1 of the 20.1'),
+        (['look 0', *at(3, thread(100, 3, ''))], 3, 'nobody looked at it in the 3.0 s that it ran'),  # one that ended
+        (WORKS, 22, ''),  # pauses grow
+        (WORKS, 23, 'nobody looked at it in the last 23.0 of the 33.0 s'),
+        ([*WORKS, 'end 33000000 9'], 0, 'in the last 23.0 of the 33.0 s'),
+        (['look 0', *at(0.02, *(thread(n, 1e-8, '4') for n in range(64)))], 18, ''),  # looks at many threads cost time
+        (['look 0', *at(9, thread(100, 0, '4')), 'end 9100000 9'], 0, 'this kernel does not tell which ones did'),
+        ([*WORKS, 'look 15000000', 'end 15100000 9'], 0, ''),  # it ended during that look
     ],
 )
 def test_a_program_at_which_nobody_looked_is_named(lines, after, said):
@@ -180,54 +175,43 @@ def test_a_program_at_which_nobody_looked_is_named(lines, after, said):
     assert bool(fault) == bool(said) and said in fault
 
 
-def test_a_thread_that_a_look_meets_twice_counts_once():
-    twice = parse(['look 0', *at(4, busy(MAIN, 2, '4'), busy(MAIN, 2, '4'))])
-    assert len(twice.looks[-1].threads) == 1
-
-
 @each_row(
     ('asked', 'workers', 'seconds', 'told'),
     [(8, 2, 4, True), (8, 5, 4, True), (8, 6, 4, False), (8, 2, 2.9, False), (1, 1, 4, False), (4, 0, 4, True)],
 )
 def test_fewer_threads_than_were_asked_for_are_named(asked, workers, seconds, told):
-    lines = [f'. {100 + number} {int(seconds * SECOND)} 0 4-5 xhpl' for number in range(workers)]
-    asleep = f'. 99 {SECOND // 10} 0 4-5 xhpl'
-    faults = parse([f'threads {asked}', 'look 0', *at(seconds, *lines, asleep)]).faults(frozenset(range(4, 6)), {})
-    assert any(f'no more than {workers} of the {asked} threads' in fault for fault in faults) == told
-
-
-def test_threads_are_not_judged_before_they_are_bound():
-    """OpenMP creates its threads with the CPUs of all."""
-    early = [f'. {number} {SECOND} 0 4 xhpl' for number in range(100, 103)]
-    assert watched(START, (0.02, early), (0.06, early)).faults(BOUND, {}) == []
+    working = [thread(100 + number, seconds, '4-5') for number in range(workers)]
+    found = faults(f'threads {asked}', *at(seconds, *working, thread(99, 0.1, '4-5')))
+    assert any(f'no more than {workers} of the {asked} threads' in fault for fault in found) == told
 
 
 def test_at_most_three_faults_of_a_rank_are_shown():
-    threads = [f'. {number} {SECOND} 0 {number} xhpl' for number in range(100, 110)]
-    faults = watched(START, (1, threads)).faults(BOUND, {})
-    assert len(faults) == 4 and faults[3] == 'and 7 more'
+    found = faults(*at(1, *(thread(number, 1, f'{number}') for number in range(100, 110))))
+    assert len(found) == 4 and found[3] == 'and 7 more'
 
 
 def test_variables_that_bind_are_named_unless_they_are_ours():
-    lines = ['set GOMP_CPU_AFFINITY=0-3', 'set OMP_PROC_BIND=close', 'set HYDRA_BINDING=none', 'look 0', 'look 1000000']
-    seen = parse([*lines, busy(MAIN, 1, '7')])
-    (fault,) = seen.faults(BOUND, {'OMP_PROC_BIND': 'close'})
+    lines = [
+        'set GOMP_CPU_AFFINITY=0-3',
+        'set OMP_PROC_BIND=close',
+        'set HYDRA_BINDING=none',
+        *at(1, thread(1, 1, '7')),
+    ]
+    (fault,) = faults(*lines, ours={'OMP_PROC_BIND': 'close'})
     assert fault.endswith('(set in its environment: GOMP_CPU_AFFINITY=0-3)')
-    (fault,) = seen.faults(BOUND, {'OMP_PROC_BIND': 'close', 'GOMP_CPU_AFFINITY': '0-3'})
+    (fault,) = faults(*lines, ours={'OMP_PROC_BIND': 'close', 'GOMP_CPU_AFFINITY': '0-3'})
     assert 'no variable explains it: look for taskset, numactl' in fault
 
 
 @each_row(
     ('lines', 'said'),
     [
-        ([], 'not looked at'),
-        (['look 0', busy(MAIN, 0, '4')], 'not looked at'),  # killed with all of its process group
-        (['end 0 0'], 'too short to look at: 0.00 s'),
+        (START, 'not looked at'),  # killed with all of its process group
         (['look 0', 'end 31000 200'], 'too short to look at: 0.03 s'),
-        (['look 0', 'look 20000', '. 100 0 0 4 xhpl', 'end 31000 200'], 'not looked at: this kernel does not tell'),
-        (['look 0', 'look 20000', busy(MAIN, 1, '4')], '1 look, the last after 0.02 s'),
-        (['look 0', 'look 20000', busy(MAIN, 1, '4'), 'end 31000 9'], '1 look, the last after 0.02 of 0.03 s'),
-        (['children unknown', 'look 0', 'look 20000', busy(MAIN, 1, '4')], 'this kernel does not tell its children'),
+        ([*START, *at(0.02, thread(100, 0, '4')), 'end 31000 200'], 'not looked at: this kernel does not tell'),
+        ([*START, *at(0.02, thread(100, 1, '4'))], '1 look, the last after 0.02 s'),
+        ([*START, *at(0.02, thread(100, 1, '4')), 'end 31000 9'], '1 look, the last after 0.02 of 0.03 s'),
+        (['children unknown', *START, *at(0.02, thread(100, 1, '4'))], 'this kernel does not tell its children'),
     ],
 )
 def test_how_much_was_looked_at(lines, said):
@@ -242,11 +226,10 @@ HISTORY = st.lists(st.lists(ENTRY, max_size=6, unique_by=lambda one: one[:2]), m
 def test_a_fault_is_never_found_in_a_part_alone_and_no_text_is_too_short(history, outside, cut):
     """Threads that stay within the rank's CPUs are never said to be elsewhere; one that leaves is always said to be."""
     lines = ['look 0']
-    for number, threads in enumerate(history, start=1):
-        lines.append(f'look {number * 1_000_000}')
-        lines += [f'{process} {thread} {number * SECOND} 0 {cpus} a b' for process, thread, cpus in threads]
+    for second, threads in enumerate(history, start=1):
+        lines += at(second, *(thread(number, second, cpus, process=process) for process, number, cpus in threads))
     assert not any('may run' in fault for fault in parse(lines).faults(BOUND, {}))
-    left = [*lines, f'look {(len(history) + 1) * 1_000_000}', f'. 99 {SECOND} 0 {outside + 6} a b']
+    left = [*lines, *at(len(history) + 1, thread(99, 1, f'{outside + 6}'))]
     assert any(f'may run on CPU {outside + 6} ' in fault for fault in parse(left).faults(BOUND, {}))
     text = '\n'.join(lines)[:cut]  # of a job that was killed
     assert not any('may run' in fault for fault in parse(text.splitlines()).faults(BOUND, {}))
@@ -259,13 +242,12 @@ def test_no_text_is_misread_in_a_way_that_ends_the_reading(lines):
 
 
 def test_the_trial_with_the_fewest_looks_stays_in_the_record():
-    long = parse(['look 0', 'look 20000', busy(MAIN, 1, '4'), 'look 50000', busy(MAIN, 2, '4')])
+    long = parse([*START, *at(0.02, thread(100, 1, '4')), *at(0.05, thread(100, 2, '4'))])
     placement = {'requested': '4'}
     for seen in (long, parse(['look 0', 'end 10000 1']), long):
         add_actual(placement, {'n1.0': Granted(BOUND, watched=seen)})
-    assert placement == {
-        'requested': '4', 'actual': {'n1.0': '4,5'}, 'watched': {'n1.0': 'too short to look at: 0.01 s'}
-    }  # fmt: skip
+    assert placement['actual'] == {'n1.0': '4,5'}
+    assert placement['watched'] == {'n1.0': 'too short to look at: 0.01 s'}
 
 
 @each_row(
@@ -299,7 +281,7 @@ done
 """
 
 
-@pytest.mark.parametrize('cost', [300, 4000, 19_000, 75_000, 2_000_000])
+@pytest.mark.parametrize('cost', [300, 19_000, 2_000_000])
 def test_looks_take_a_thousandth_of_a_cpu_whatever_one_costs(cost):
     script = LOOKS.replace('COST', str(cost)).replace('WATCH', str(ROOT / 'checks/core/job/parts/watch.sh'))
     said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True).stdout
@@ -307,11 +289,3 @@ def test_looks_take_a_thousandth_of_a_cpu_whatever_one_costs(cost):
     assert looks[0] == (20_000, cost)
     assert all(own <= max(60_000, now / 1000) for now, own in looks[1:])
     assert len(looks) > 60 or looks[-1][1] > 300_000, 'they are fewer than they may be'
-
-
-def test_a_thread_that_ended_while_it_was_looked_at_is_not_seen():
-    """Its mask is empty, as the kernel has no file of it any more (watch.sh)."""
-    ended = ['look 0', *at(1, busy(MAIN, 1, '4')), *at(2, busy(MAIN, 2, '4'), busy(HELPER, 1, ''))]
-    assert parse(ended).faults(BOUND, {}) == []
-    without_masks = parse(['look 0', *at(3, busy(MAIN, 3, ''))])
-    assert without_masks.unseen(0.5) == '' and without_masks.unseen(3).startswith('nobody looked at it in the 3.0 s')

@@ -71,8 +71,10 @@ def test_threads_that_run_one_after_the_other_share_no_cpu():
     ],
 )  # fmt: skip
 def test_threads_that_are_elsewhere_or_share_a_cpu_are_named(looks, said):
-    looks = [at(seconds, thread(100, seconds, main), thread(101, seconds, helper)) for seconds, main, helper in looks]
-    found = faults(*sum(looks, []))
+    lines = []
+    for seconds, main, helper in looks:
+        lines += at(seconds, thread(100, seconds, main), thread(101, seconds, helper))
+    found = faults(*lines)
     assert len(found) == len(said) and all(words in fault for words, fault in zip(said, found, strict=True)), found
 
 
@@ -92,7 +94,7 @@ EARLY = [thread(number, 1, '4') for number in (100, 101, 102)]
         (
             [*at(0.02, *EARLY), *at(0.06, *EARLY)],
             '',
-        ),  # OpenMP creates its threads with the CPUs of all, then binds them
+        ),  # of OpenMP, before it binds them
         # the mask of one that ended while it was looked at is empty, as the kernel has no file of it (watch.sh)
         ([*at(1, thread(100, 1, '4')), *at(2, thread(100, 2, '4'), thread(101, 1, ''))], ''),
         (at(4, thread(100, 4, '4'), thread(100, 4, '4')), ''),  # a look that meets one twice
@@ -191,12 +193,8 @@ def test_at_most_three_faults_of_a_rank_are_shown():
 
 
 def test_variables_that_bind_are_named_unless_they_are_ours():
-    lines = [
-        'set GOMP_CPU_AFFINITY=0-3',
-        'set OMP_PROC_BIND=close',
-        'set HYDRA_BINDING=none',
-        *at(1, thread(1, 1, '7')),
-    ]
+    bindings = ['set GOMP_CPU_AFFINITY=0-3', 'set OMP_PROC_BIND=close', 'set HYDRA_BINDING=none']
+    lines = [*bindings, *at(1, thread(100, 1, '7'))]
     (fault,) = faults(*lines, ours={'OMP_PROC_BIND': 'close'})
     assert fault.endswith('(set in its environment: GOMP_CPU_AFFINITY=0-3)')
     (fault,) = faults(*lines, ours={'OMP_PROC_BIND': 'close', 'GOMP_CPU_AFFINITY': '0-3'})

@@ -201,14 +201,6 @@ def test_the_plan_of_a_ladder_over_gpus(case_on, ladder, monkeypatch):
     }  # fmt: skip
 
 
-def test_the_peaks_of_pairs_and_of_a_group(case_on):
-    site = {'network_peak': lambda nics: 1e10 * len(nics)}
-    case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', site, nodes=16, buffers='host')
-    assert [case.peak_of(metric) for metric in case.metrics] == [None, 1e10, 1.875e10, None]  # 2 x 15 / 16
-    case.partition.network_peak = lambda nics: None
-    assert {case.peak_of(metric) for metric in case.metrics} == {None}
-
-
 def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
     site = {'network_peak': lambda nics: 3.9e9}
     case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', site, nodes=16, buffers='host', most_nodes=3)

@@ -17,7 +17,6 @@ from plumbline.record import Dim
 CAP = ROOT / 'checks/core/job/parts/cap.sh'
 # Keeps the cap in a file; `stuck`: it cannot be set any more
 COMMAND = """\
-#!/bin/bash
 [ $# = 0 ] && exec cat FOLDER/watts
 [ ! -e FOLDER/stuck ] && echo "$1" > FOLDER/new && mv FOLDER/new FOLDER/watts
 """
@@ -27,11 +26,15 @@ COMMAND = """\
 def node(tmp_path):
     (tmp_path / 'site').mkdir()
     (tmp_path / 'job').mkdir()
-    command = tmp_path / 'site/cap'
-    command.write_text(COMMAND.replace('FOLDER', str(command.parent)))
-    command.chmod(0o755)
+    put(tmp_path, 'cap', COMMAND.replace('FOLDER', f'{tmp_path}/site'))
     (tmp_path / 'site/watts').write_text('246\n')
     return tmp_path
+
+
+def put(node, name, script):
+    """Put a program on the PATH of the job."""
+    (node / 'site' / name).write_text(f'#!/bin/bash\n{script}\n')
+    (node / 'site' / name).chmod(0o755)
 
 
 def watts(node):
@@ -82,20 +85,15 @@ def test_no_cap_is_set_where_the_node_has_another_than_the_normal_one(node):
 
 def test_no_cap_is_set_without_a_guard(node):
     """Under Slurm the guard is a job; here sbatch fails."""
-    (node / 'site/sbatch').write_text('#!/bin/bash\necho "sbatch: error: invalid account" >&2; exit 1\n')
-    (node / 'site/sbatch').chmod(0o755)
+    put(node, 'sbatch', 'echo "sbatch: error: invalid account" >&2; exit 1')
     refused = job(node, 'true', SLURM_JOB_ID='7', SLURMD_NODENAME='n1', SLURM_JOB_PARTITION='batch')
     assert refused.wait(60) == 7 and watts(node) == 246
     assert 'invalid account' in (said := (node / 'stderr').read_text()) and 'no guard' in said
 
 
 def test_under_slurm_the_guard_is_a_job_that_needs_no_file_of_this_one(node):
-    for name, text in (
-        ('sbatch', f'echo "$@" > {node}/asked; cat > {node}/guard; echo 12;'),
-        ('scancel', f'echo "$@" > {node}/cancelled'),
-    ):
-        (node / 'site' / name).write_text(f'#!/bin/bash\n{text}\n')
-        (node / 'site' / name).chmod(0o755)
+    put(node, 'sbatch', f'echo "$@" > {node}/asked; cat > {node}/guard; echo 12;')
+    put(node, 'scancel', f'echo "$@" > {node}/cancelled')
     of_slurm = {'SLURM_JOB_ID': '7', 'SLURMD_NODENAME': 'n1', 'SLURM_JOB_PARTITION': 'batch', 'SLURM_JOB_ACCOUNT': 'a'}
     ended = job(node, f'cp {node}/guard {node}/guard_then', **of_slurm)
     assert ended.wait(60) == 0 and watts(node) == 246
@@ -118,19 +116,11 @@ def test_a_cap_that_cannot_be_restored_or_was_changed_is_said_of_the_node(node):
 
 
 def test_a_cap_that_the_node_does_not_take_ends_the_job(node):
-    (node / 'site/cap').write_text(
-        (node / 'site/cap').read_text() + f'[ "$1" -ge 120 ] || echo 120 > {node}/site/watts\n'
-    )
+    at_least_120 = f'[ "$1" -ge 120 ] || echo 120 > {node}/site/watts'
+    put(node, 'cap', COMMAND.replace('FOLDER', f'{node}/site') + at_least_120)
     refused = job(node, 'true')
     assert refused.wait(60) == 7 and watts(node) == 246
     assert 'expected a power cap of 100 W afterwards, found 120 W' in (node / 'stderr').read_text()
-
-
-def test_only_caps_of_the_partition_have_cases_and_one_node_in_acceptance(classes):
-    found = [name for name in classes if name.endswith('PowerCap')]
-    assert sorted(found) == ['BabelStreamPowerCap', 'HPCGPowerCap', 'HPLPowerCap']
-    for name in found:
-        assert classes[name].param_space['cap'] == (None,)  # localhost names no command: no partition supports it
 
 
 @pytest.mark.parametrize(

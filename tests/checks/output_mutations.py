@@ -154,16 +154,6 @@ def cut_and_ended(draw: random.Random, text: str) -> str:
     return cut(draw, text).rstrip('0123456789') + '\n'
 
 
-def tear(draw: random.Random, text: str) -> str:
-    """Return the text without a span that includes the end of a line.
-
-    No program and no file system was seen to do that. Not in `MUTATIONS`, because the rest of two lines can be one
-    that was written so: of 28 800 torn outputs 12 give other numbers.
-    """
-    newline = draw.choice([at.start() for at in re.finditer('\n', text)])
-    return text[: newline - draw.randrange(40)] + text[newline + draw.randrange(1, 400) :]
-
-
 def lines_lost(draw: random.Random, text: str) -> str:
     lines = text.splitlines(keepends=True)
     for _ in range(min(len(lines), draw.randint(1, 5))):

@@ -6,7 +6,6 @@ from reading import values_of
 from rows import each_row
 
 from checks.compute import hpl_mxp_output as output_of
-from checks.core.reading.outputs import text_of
 
 
 @pytest.fixture
@@ -17,21 +16,6 @@ def whole(recorded):
 def test_the_rate_to_report_and_that_of_the_factorization(whole):
     assert output_of.faults_of(whole, 258048, 1024, (4, 2)) == []
     assert [list(values_of(metric, whole).values()) for metric in output_of.METRICS] == [[4.3468e5], [2.494e6]]
-
-
-def test_colours_are_no_part_of_a_line(whole, tmp_path):
-    coloured = whole.replace('      GFLOPS =', '\x1b[0;31m      GFLOPS =').replace(
-        ' ------', '\x1b[0m\x1b[0;34m ------'
-    )
-    (tmp_path / 'stdout').write_text(coloured)
-    assert coloured != whole and text_of(tmp_path / 'stdout') == whole
-
-
-def test_a_cut_output_has_a_fault_or_no_rate(whole):
-    end = whole.index('per GPU')
-    for length in range(end):
-        cut = whole[:length]
-        assert output_of.faults_of(cut, 258048, 1024, (4, 2)) or not output_of.METRICS[0].reading_of(cut).values
 
 
 @each_row(('old', 'new', 'says'), [

@@ -3,43 +3,30 @@
 
 import pytest
 from described_nodes import TWO
-from reading import run_of
+from reading import run_of, value_of
+from rows import each_row
 
 from checks.core.reading.trials import NotMeasured
 
 
 @pytest.fixture(scope='module')
-def stress_ng():
-    import checks.compute.stress_ng  # here, after ReFrame's runtime is up
+def fio(reframe_runtime):
+    from checks.storage import fio
 
-    return checks.compute.stress_ng
-
-
-@pytest.fixture(scope='module')
-def fio():
-    import checks.storage.fio
-
-    return checks.storage.fio
+    return fio
 
 
-def values_of(metrics, output):
-    readings = [(metric, metric.reading_of(output)) for metric in metrics]
-    return {metric.name: value for metric, reading in readings for value in reading.values.values()}
-
-
-def test_the_rate_of_a_stressor(case_on, recorded, stress_ng):
+def test_the_rate_of_a_stressor(case_on, recorded):
     output = recorded('stress-ng-0.15.06-get.txt')
     case = case_on('KernelServices', TWO, 'choose_runs')
-    (metric,) = (metric for metric in case.metrics if metric.run == 'get')
-    assert recorded('stress-ng-0.15.06-get.header').startswith(
-        f'command: stress-ng {" ".join(case.runs["get"].options)}'
-    )
-    assert values_of([metric], output) == {'rate': 2443.77} and case.sanity_faults(run_of(output)) == []
+    of_run = {metric.run: metric for metric in case.metrics}
+    command = f'command: stress-ng {" ".join(case.runs["get"].options)}'
+    assert recorded('stress-ng-0.15.06-get.header').startswith(command)
+    assert value_of(of_run['get'], output) == 2443.77 and case.sanity_faults(run_of(output)) == []
+    assert of_run['null'].reading_of(output).missing
     cut = output[: output.index('successful')]
     for wrong in (cut, output.replace('successful', 'unsuccessful')):
         assert case.sanity_faults(run_of(wrong)) == ['stress-ng does not say "successful run completed"']
-    (other,) = (metric for metric in case.metrics if metric.run == 'null')
-    assert values_of([other], output) == {}
 
 
 @pytest.mark.parametrize(
@@ -51,20 +38,18 @@ def test_the_rate_of_a_stressor(case_on, recorded, stress_ng):
 )
 def test_what_a_pattern_of_fio_measured(pattern, found, case_on, recorded, fio):
     output = recorded(f'fio-3.33-{pattern}.txt')
-    metrics = list(fio.metrics_of(pattern))
-    assert values_of(metrics, output) == found
-    assert values_of(metrics, f'fio: a warning\n{output}') == found
+    for text in (output, f'fio: a warning\n{output}'):
+        assert {metric.name: value_of(metric, text) for metric in fio.metrics_of(pattern)} == found
     other = {'write': 'read', 'randread': 'randwrite'}[pattern]
     for metric in fio.metrics_of(other):
         assert metric.reading_of(output).missing, 'a direction that did not run measured nothing'
 
 
-@pytest.mark.parametrize('output', ['', 'fio: file not found', '{', '{"jobs": []}', '[1]', '{"jobs": [1, 2]}'])
+@each_row('output', ['', 'fio: file not found', '{', '{"jobs": []}', '[1]', '{"jobs": [1, 2]}'])
 def test_no_json_of_fio_is_no_measurement(output, fio):
-    with pytest.raises(NotMeasured, match='no JSON of fio'):
-        fio.job_of(output)
     (metric,) = fio.metrics_of('write')
-    assert not metric.reading_of(output).values
+    with pytest.raises(NotMeasured, match='no JSON of fio'):
+        value_of(metric, output)
     assert fio.LocalDisk.sanity_faults(None, run_of(output)) == []
 
 
@@ -75,4 +60,3 @@ def test_a_number_that_fio_lacks_and_an_error_of_it_are_named(recorded, fio):
     assert [*lost.values()] == ["fio's JSON has no number bw_bytes"]
     failed = output.replace('"error" : 0', '"error" : 28')
     assert fio.LocalDisk.sanity_faults(None, run_of(failed)) == ['fio ended with error 28']
-    assert fio.LocalDisk.sanity_faults(None, run_of(output)) == []

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """No mutated output of a real benchmark passes with other numbers, and none raises an error."""
 
+import random
+
 import output_mutations as study
 import pytest
 from hypothesis import given, settings
@@ -24,8 +26,8 @@ def test_every_recorded_output_of_a_whole_run_passes_unchanged(targets):
 def test_a_mutated_output_gives_the_same_numbers_or_fails(targets, data, seed):
     target = data.draw(st.sampled_from(targets), 'output')
     mutation = data.draw(st.sampled_from(study.MUTATIONS), 'mutation')
-    failure, _ = study.failure_of(target, mutation, seed)
-    assert not failure
+    values, original = target.outcome(mutation(random.Random(seed), target.text)), target.outcome(target.text)
+    assert values is None or values == pytest.approx(original, rel=1e-9)
 
 
 def test_a_coloured_output_has_the_same_numbers(targets):

@@ -96,17 +96,20 @@ def test_a_thousand_nodes_with_slow_nodes_pairs_and_a_switch():
     assert len(found.group) == 1024 - 2 - 16
 
 
-def test_a_slow_rail_is_told_from_its_node():
-    machine = Simulated(64, 4, random.Random('a rail'))
-    machine.left = {('rail', 'n5', 2): 0.5, ('node', 'n9'): 0.5}
-    found = climbed(machine, rails=4)
-    assert set(named(found)) == {'rail 2 of node n5', 'node n9'} and 'n5' not in found.group
-
-
-def test_a_rail_that_is_slow_everywhere_accuses_no_node():
-    machine = Simulated(64, 4, random.Random('a plane'))
-    machine.left = {('rail', node, 1): 0.5 for node in machine.nodes}
-    assert set(named(climbed(machine, rails=4))) == {'rail 1 of all nodes'}
+@each_row(
+    ('nodes', 'rails', 'left', 'said'),
+    [
+        (64, 4, {('rail', 'n5', 2): 0.5, ('node', 'n9'): 0.5}, {'rail 2 of node n5': 'MB/s', 'node n9': 'MB/s'}),
+        (64, 4, {('rail', f'n{number}', 1): 0.5 for number in range(64)}, {'rail 1 of all nodes': 'MB/s'}),
+        (16, 1, {('node', 'n4'): 0.0}, {'node n4': 'no result'}),
+    ],
+)
+def test_a_loss_is_named_where_it_is_and_leaves_the_group(nodes, rails, left, said):
+    machine = Simulated(nodes, rails, random.Random('losses'))
+    machine.left = left
+    found = climbed(machine, rails)
+    assert named(found).keys() == said.keys() and all(said[where] in text for where, text in named(found).items())
+    assert len(found.group) == nodes - sum(len(one.nodes) for one in found.named)
 
 
 def test_each_rung_has_the_nodes_that_passed_those_before():
@@ -120,12 +123,6 @@ def test_each_rung_has_the_nodes_that_passed_those_before():
     assert not {'n1', 'n2'} & {node for one in found.meetings for node in one.pair}
     said = [Named(*json.loads(words[1])) for words in told if words[0] == 'named']
     assert [one._replace(nodes=tuple(one.nodes)) for one in said] == found.named
-
-
-def test_a_node_without_any_result_is_named():
-    machine = Simulated(16, 1, random.Random('dead'))
-    machine.left['node', 'n4'] = 0.0
-    assert 'no result' in named(climbed(machine))['node n4']
 
 
 def test_one_slow_message_accuses_nobody():

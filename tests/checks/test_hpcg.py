@@ -48,32 +48,32 @@ def test_every_figure_of_a_recorded_run(recorded, name):
     assert rates_of(output) == pytest.approx(expected | dict(zip(OTHERS, others, strict=True)), rel=1e-12)
 
 
-def test_one_node_without_a_known_peak_has_no_derived_figures():
-    assert [metric.name for metric in metrics_of(1, None)] == ['gflops', *OTHERS]
-    assert all(metric.peak is None for metric in metrics_of(1, None))
+def test_figures_of_one_node_without_a_known_peak():
+    found = [(metric.name, metric.peak) for metric in metrics_of(1, None)]
+    assert found == [(name, None) for name in ('gflops', *OTHERS)]
 
 
-def test_an_invalid_result_says_which_test_failed(recorded):
-    output = recorded('hpcg-3.1-invalid.txt')
-    assert faults_of(output, (32, 32, 32), 2, 1) == [
-        'HPCG says that its result is INVALID',
-        'the test of departure from symmetry is FAILED, expected PASSED',
-    ]
-    assert 'gflops' not in rates_of(output)
-
-
-def test_a_grid_that_hpcg_replaced_in_silence_is_seen(recorded):
-    """It was asked for 24 x 8 x 8."""
-    assert faults_of(recorded('hpcg-3.1-grid-8.txt'), (24, 8, 8), 2, 1) == [
-        'ny is 24, expected 8',
-        'nz is 24, expected 8',
-        'Number of Equations is 27648, expected 3072',
-    ]
-
-
-def test_the_quick_path_is_seen(recorded):
-    output = recorded('hpcg-3.0-quick-path.txt')
-    assert is_quick(output) and faults_of(output, (32, 32, 32), 2, 1) == [] and not is_quick(recorded('hpcg-3.0.txt'))
+@each_row(
+    ('name', 'grid', 'ranks', 'threads', 'faults'),
+    [
+        ('3.1-invalid', (32, 32, 32), 2, 1, [
+            'HPCG says that its result is INVALID', 'the test of departure from symmetry is FAILED, expected PASSED',
+        ]),
+        # it was asked for 24 x 8 x 8, and took another grid in silence
+        ('3.1-grid-8', (24, 8, 8), 2, 1, [
+            'ny is 24, expected 8', 'nz is 24, expected 8', 'Number of Equations is 27648, expected 3072',
+        ]),
+        ('3.0', (32, 32, 32), 8, 11, [
+            'Distributed Processes is 2, expected 8', 'Threads per processes is 1, expected 11',
+            'Number of Equations is 65536, expected 262144',
+        ]),
+        ('3.0-quick-path', (32, 32, 32), 2, 1, []),
+    ],
+)  # fmt: skip
+def test_what_was_not_asked_for_or_is_invalid_is_named(recorded, name, grid, ranks, threads, faults):
+    output = recorded(f'hpcg-{name}.txt')
+    assert faults_of(output, grid, ranks, threads) == faults
+    assert ('gflops' in rates_of(output)) is (name != '3.1-invalid') and is_quick(output) is ('quick' in name)
 
 
 def test_nvidias_prints_no_nz(recorded):
@@ -81,14 +81,6 @@ def test_nvidias_prints_no_nz(recorded):
     assert faults_of(output, (32, 32, 32), 2, 1) == []
     (fault,) = faults_of(output, (32, 32, 16), 2, 1)
     assert 'Number of Equations is 65536, expected 32768' in fault
-
-
-def test_other_ranks_and_threads_are_seen(recorded):
-    assert faults_of(recorded('hpcg-3.0.txt'), (32, 32, 32), 8, 11) == [
-        'Distributed Processes is 2, expected 8',
-        'Threads per processes is 1, expected 11',
-        'Number of Equations is 65536, expected 262144',
-    ]
 
 
 @each_row('name', RUNS)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,18 @@ from plumbline.paths import ROOT
 LOAD = ROOT / 'checks/core/job/parts/load.sh'
 
 
-def look(folder, *words):
-    answer = subprocess.run(['bash', LOAD, *words], cwd=folder, capture_output=True, text=True, check=True)
+def look(folder, *words, script=LOAD, **variables):
+    answer = subprocess.run(
+        ['bash', script, *words], cwd=folder, capture_output=True, text=True, check=True, env=os.environ | variables
+    )
     assert not answer.stderr
     return answer.stdout
+
+
+def after(folder):
+    """What the node did beside a benchmark since the look in load.txt."""
+    facts = dict(line.split('=') for line in look(folder, 'after', 'load.txt').splitlines())
+    return float(facts['load_beside']), float(facts['cpu_steal'])
 
 
 @contextmanager
@@ -34,28 +43,24 @@ def busy_cpu():
             burner.kill()
 
 
-def facts(text):
-    pairs = (line.split('=') for line in text.splitlines())
-    return {name: float(value) for name, value in pairs if name in ('load_beside', 'cpu_steal')}
-
-
 def test_the_load_beside_is_that_of_the_quieter_look(tmp_path):
     """What the benchmark before or ReFrame itself still does for a moment is no load beside this one."""
     with busy_cpu():
         busy, steal, seen = look(tmp_path, 'before').splitlines()[0].split()
-        found = {}
-        for first in (int(seen), 3, 0):  # hundredths of a CPU; after none there is no second look
+        found = []
+        for first in (seen, 3, 0):  # hundredths of a CPU; after none there is no second look
             (tmp_path / 'load.txt').write_text(f'{busy} {steal} {first}\n')
-            found[first] = facts(look(tmp_path, 'after', 'load.txt'))
-    assert found[int(seen)]['load_beside'] > 0.5 and 0 <= found[int(seen)]['cpu_steal'] <= 100
-    assert (found[3]['load_beside'], found[0]['load_beside']) == (0.03, 0)
+            found.append(after(tmp_path))
+    (load, steal), (quieter, _), (none, _) = found
+    assert load > 0.5 and 0 <= steal <= 100 and (quieter, none) == (0.03, 0)
 
 
 def test_stolen_time_is_that_since_the_first_look(tmp_path):
     busy, steal, beside = map(int, look(tmp_path, 'before').splitlines()[0].split())
     # as if since then 1000 hundredths of a second were wanted, and a tenth of them stolen
     (tmp_path / 'load.txt').write_text(f'{busy - 900} {steal - 100} {beside}\n')
-    assert 5 < facts(look(tmp_path, 'after', 'load.txt'))['cpu_steal'] <= 10.5
+    _, stolen = after(tmp_path)
+    assert 5 < stolen <= 10.5
 
 
 CPUS = 'sys/devices/system/cpu'
@@ -70,33 +75,23 @@ NODE = {
 def node(tmp_path):
     """A look at files of its own in place of those of the kernel."""
     for name, value in NODE.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(value + '\n')
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(value + '\n')
     script = tmp_path / 'load.sh'
     text = re.sub(r'/(sys/(?:devices|kernel)|proc/sys)/', lambda found: f'{tmp_path}/{found[1]}/', LOAD.read_text())
     script.write_text(text.replace('$EUID', '${AS:-$EUID}'))
     for name in ('health.sh', 'counters.sh'):
         shutil.copy(LOAD.with_name(name), tmp_path)
 
-    def run(*words, **variables):
-        command = ['bash', script, *words]
-        environment = os.environ | variables
-        answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=environment)
-        assert not answer.stderr
-        return answer.stdout
-
+    run = partial(look, tmp_path, script=script)
     (tmp_path / 'load.txt').write_text(run('before'))
     return run
 
 
-def test_a_node_that_stays_as_it_was(node, tmp_path):
-    node('after', 'load.txt')
-    assert (tmp_path / 'changes.txt').read_text() == ''
-
-
 @pytest.mark.parametrize(('user', 'then'), [('0', ', and was set back'), ('1000', '')])
 def test_what_a_benchmark_changed_is_named_and_root_sets_it_back(node, tmp_path, user, then):
+    node('after', 'load.txt')
+    assert (tmp_path / 'changes.txt').read_text() == ''
     changed = dict.fromkeys(NODE, 'performance') | {
         'proc/sys/kernel/hostname': 'n1', f'{CPUS}/intel_pstate/no_turbo': '1',
         'sys/kernel/mm/transparent_hugepage/enabled': '[always] madvise never',
@@ -132,11 +127,10 @@ def test_gpus_are_looked_at_until_the_last_trial_has_ended(node, tmp_path):
     [(1, 7100, 0), (3, 7000, 0), (3, 7081, 1)],  # 7200 - 60 - half as long again as 40 s
 )
 def test_no_trial_begins_that_would_not_end_in_time(tmp_path, trial, elapsed, code):
-    for number, seconds in enumerate((20, 40), start=1):
-        (tmp_path / f'trial_{number}').mkdir()
-        for name, uptime in (('started', 100), ('ended', 100 + seconds)):
-            clocks = f'1700000000.000000 {uptime}.00 1700000000.000000000 {uptime}.01\n'
-            (tmp_path / f'trial_{number}' / name).write_text(clocks)
+    for number, name, uptime in ((1, 'started', 100), (1, 'ended', 120), (2, 'started', 100), (2, 'ended', 140)):
+        (tmp_path / f'trial_{number}').mkdir(exist_ok=True)
+        clocks = f'1700000000.000000 {uptime}.00 1700000000.000000000 {uptime}.01\n'
+        (tmp_path / f'trial_{number}' / name).write_text(clocks)
     words = ['bash', LOAD.with_name('time_left.sh'), str(trial), '100', '7200', str(elapsed)]
     answer = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (code, '')

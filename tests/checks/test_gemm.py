@@ -90,7 +90,6 @@ def test_oneMKL_prints_the_sum_of_all_ranks(gemm):
 
 @each_row(('arch', 'onemkl', 'is_'), [
     ('sm_70', False, ['double', 'single', 'half']),
-    ('sm_90', False, ['double', 'single', 'tf32', 'half', 'bf16']),
     ('gfx942', False, ['double', 'single', 'half', 'bf16', 'fp8']),
     ('intel_gpu_pvc', True, ['double', 'single', 'tf32', 'half', 'bf16']),
 ])  # fmt: skip

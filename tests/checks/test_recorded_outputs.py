@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parsers of the checks on outputs that the real programs printed."""
 
-from dataclasses import replace
-
 import pytest
-from described_nodes import TWO
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import value_of
 
 from checks.core.reading.trials import NotMeasured
-from checks.core.topology import Cache
 from checks.gpu.xccl_output import iteration_faults
 from checks.memory.likwid_base import faults_of
 from checks.memory.multichase_output import chase_faults
@@ -61,6 +57,9 @@ def test_the_process_grid_is_as_square_as_the_ranks_allow(hpcc, ranks):
 
 
 def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded, likwid):
+    def number(output: str, name: str) -> float:
+        return float(next(line for line in output.splitlines() if line.startswith(name)).split()[2])
+
     peak = recorded('likwid-bench-peakflops_avx512_fma.txt')
     flops, per_cycle = (value_of(metric, peak) for metric in likwid.flop_metrics('avx512_dp', {}, None))
     assert f'{flops * 1000:.2f}' in peak
@@ -71,53 +70,19 @@ def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded, likw
     assert 2 * per_cycle == pytest.approx(bandwidth * 1e9 / number(triad, 'CPU Clock'), rel=1e-3)  # of two cores
 
 
-def test_load_does_no_flops_and_that_is_no_measurement(recorded, likwid):
-    with pytest.raises(NotMeasured, match='above zero'):
-        value_of(likwid.flop_metrics('x', {}, None)[0], recorded('likwid-bench-five-threads-on-two.txt'))
-
-
-def test_threads_that_share_a_core_are_seen(recorded):
+def test_load_does_no_flops_and_threads_that_share_a_core_are_seen(recorded, likwid):
     """likwid-bench put five threads on two cores and ended with 0."""
-    assert faults_of(recorded('likwid-bench-triad_avx512_fma.txt'), (1, 0)) == []
-    (fault,) = faults_of(recorded('likwid-bench-five-threads-on-two.txt'), (0, 1))
+    output = recorded('likwid-bench-five-threads-on-two.txt')
+    with pytest.raises(NotMeasured, match='above zero'):
+        value_of(likwid.flop_metrics('x', {}, None)[0], output)
+    (fault,) = faults_of(output, (0, 1))
     assert 'on CPUs [0, 1] and ran on [0, 0, 0, 1, 1]' in fault
 
 
-def number(output: str, name: str) -> float:
-    return float(next(line for line in output.splitlines() if line.startswith(name)).split()[2])
-
-
-def test_the_arrays_of_hpcc_exceed_the_caches_of_all_ranks_and_of_one(hpcc):
-    """Of 32 MiB of caches the first core has 16: 3 x 4 x 32 MiB, and 3 x 4 x 16 MiB for each of four ranks."""
-    caches = [(16, {0}), (8, {1}), (8, {2, 3})]
-    node = replace(
-        TWO, cores=((0,), (1,), (2,), (3,)), caches=tuple(Cache(3, size * 2**20, frozenset(of)) for size, of in caches)
-    )
-    assert hpcc.matrix_beyond_caches(node, 1) == {'Star': 384 * 2**20, 'Single': 768 * 2**20}
-    assert hpcc.matrix_beyond_caches(node, 3) == {'Star': 1152 * 2**20, 'Single': 2304 * 2**20}
-
-
-@pytest.mark.parametrize(
-    ('n', 'seconds'),
-    [
-        # HPL (2/3 N^3 + 3/2 N^2) / 1e11 = 6.6682, DGEMM 4 x 3 x (N/3)^3 / 1e11 = 4.4444; tables of 2^24 updates: 16 of
-        # each in 5.3687 s, twice 4 in 16.7772 s
-        (10_000, 4 + 6.6682 + 4.4444 + 5.3687 + 2 * 16.7772),
-        # 53.3393, 35.5556; tables of 2^26: 21.4748 s, and 67.1 s but for the limit of 60
-        (20_000, 4 + 53.3393 + 35.5556 + 21.4748 + 2 * 60),
-        (1, 4 + 16 * 2 / 50e6 + 2 * 4 * 2 / 4e6),  # tables of two at least
-    ],
-)
-def test_the_seconds_of_hpcc_on_three_ranks_of_100_gflops(hpcc, n, seconds):
-    assert hpcc.seconds_of(8 * n**2, 3, 1e11) == pytest.approx(seconds, abs=1e-3, rel=0)
-
-
-def test_fewer_samples_of_multichase_than_asked_are_named(recorded):
-    output = recorded('multichase-20250815.txt')
-    assert chase_faults(output, 2**29, 3) == []
-    assert chase_faults(output, 2**29, 5) == ['5 samples were requested, multichase took 3']
-
-
-def test_another_number_of_iterations_of_nccl_than_asked_is_named(recorded):
+def test_fewer_samples_or_other_iterations_than_asked_are_named(recorded):
+    assert chase_faults(recorded('multichase-20250815.txt'), 2**29, 3) == []
+    (fault,) = chase_faults(recorded('multichase-20250815.txt'), 2**29, 5)
+    assert fault == '5 samples were requested, multichase took 3'
     assert iteration_faults(recorded('nccl-tests-2.17.6-8-ranks.txt')) == []
-    assert iteration_faults(recorded('nccl-tests-2.18.3-16-ranks.txt')) == ['20 iterations were asked for, it says 100']
+    (fault,) = iteration_faults(recorded('nccl-tests-2.18.3-16-ranks.txt'))
+    assert fault == '20 iterations were asked for, it says 100'

@@ -31,47 +31,29 @@ UCX_OLD = """\
 """
 
 
-@pytest.fixture
-def node(tmp_path):
-    return Node(tmp_path / 'node')
+PORT, SLINGSHOT, SOCKETS = f'{IB}/counters/port_xmit_data', f'{CXI}/hni_sts_tx_ok_octets', f'{NET}/statistics/tx_bytes'
+ETHERNET = {f'{IB}/link_layer': 'Ethernet\n'} | {name: '' for name in BEFORE if name.startswith(CXI)}  # no Slingshot
 
 
-def sent(node, **now):
-    """Return what a node says it sent; before the job each device had counted a little."""
-    node(BEFORE)
-    facts = node({path: f'{number}\n' for path, number in now.items()})
-    return {name: facts[name] for name in ('fabric_sent', 'sockets_sent') if name in facts}
-
-
-def test_a_node_tells_the_bytes_of_each_device_since_the_job_began(node):
-    """InfiniBand counts in fours: (251000 - 1000) * 4 bytes are a million."""
-    assert sent(node, **{
-        f'{IB}/counters/port_xmit_data': 251000, f'{CXI}/hni_sts_tx_ok_octets': '90005000@1675489399.1',
-        f'{NET}/statistics/tx_bytes': 7300,
-    }) == {'fabric_sent': 'cxi0 90000000, mlx5_0 1000000', 'sockets_sent': 'eth0 300'}  # fmt: skip
-
-
-def test_a_fabric_that_sent_nothing_is_told_and_a_port_that_is_down_is_not(node):
-    (node.folder / IB).mkdir(parents=True)
-    node(BEFORE | {f'{IB}/state': '1: DOWN\n'})
-    facts = node({f'{NET}/statistics/tx_bytes': '5000007000\n'})
-    assert (facts['fabric_sent'], facts['sockets_sent']) == ('cxi0 0', 'eth0 5000000000')
-
-
-@pytest.mark.parametrize(('sent_more', 'told'), [(0, None), (1000, 'mlx5_0 4000')])
-def test_an_ethernet_port_is_a_fabric_only_where_it_sent_by_rdma(node, sent_more, told):
-    without_slingshot = {name: text for name, text in BEFORE.items() if not name.startswith(CXI)}
-    node(without_slingshot | {f'{IB}/link_layer': 'Ethernet\n'})
-    facts = node({
-        f'{IB}/counters/port_xmit_data': f'{1000 + sent_more}\n', f'{NET}/statistics/tx_bytes': '40000007000\n',
-    })  # fmt: skip
-    assert (facts.get('fabric_sent'), facts['sockets_sent']) == (told, 'eth0 40000000000')
-
-
-def test_a_job_on_one_node_tells_nothing(node):
-    alone = {name: text for name, text in BEFORE.items() if name != 'on_all_nodes'}
-    node(alone)
-    assert 'fabric_sent' not in node({f'{CXI}/hni_sts_tx_ok_octets': '9999999@1\n'})
+@each_row(
+    ('otherwise', 'now', 'fabric', 'sockets'),
+    [
+        # InfiniBand counts in fours: (251000 - 1000) * 4 bytes are a million
+        ({}, {PORT: '251000', SLINGSHOT: '90005000@1675489399.1', SOCKETS: '7300'}, 'cxi0 90000000, mlx5_0 1000000',
+         'eth0 300'),
+        # a fabric that sent nothing is told, and a port that is down is not
+        ({f'{IB}/state': '1: DOWN\n'}, {SOCKETS: '5000007000'}, 'cxi0 0', 'eth0 5000000000'),
+        # an Ethernet port is a fabric only where it sent by RDMA
+        (ETHERNET, {PORT: '1000', SOCKETS: '40000007000'}, None, 'eth0 40000000000'),
+        (ETHERNET, {PORT: '2000', SOCKETS: '40000007000'}, 'mlx5_0 4000', 'eth0 40000000000'),
+        ({'on_all_nodes': ''}, {SLINGSHOT: '9999999@1'}, None, None),  # a job on one node
+    ],
+)  # fmt: skip
+def test_a_node_tells_the_bytes_of_each_device_since_the_job_began(tmp_path, otherwise, now, fabric, sockets):
+    node = Node(tmp_path / 'node')
+    node({name: text for name, text in (BEFORE | otherwise).items() if text})
+    facts = node({name: f'{text}\n' for name, text in now.items()})
+    assert (facts.get('fabric_sent'), facts.get('sockets_sent')) == (fabric, sockets)
 
 
 @pytest.mark.parametrize('text', [UCX_NEW, UCX_OLD])

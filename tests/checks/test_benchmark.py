@@ -126,6 +126,8 @@ def test_what_was_not_measured_or_is_beyond_a_limit_at_a_place_fails(case_on, de
         case.every_variable_has_a_value()
     assert str(failed.value) == message
     assert [cause.code for cause in case.result.causes] == codes
+    case.perf_variables, case.swept = {}, []
+    case.every_variable_has_a_value()
 
 
 def test_the_parameters_of_a_case_are_its_own_and_its_nodes(case_on):

@@ -141,13 +141,11 @@ def test_an_output_is_read_up_to_its_limit_and_then_fails(tmp_path, monkeypatch)
     [
         ('-----\n', ''),
         ('WARNING: x\nsrun: error: n1: task 0: Exited with exit code 1\nbad input\n', 'bad input'),
-        (
-            'srun: cluster configuration lacks support for cpu binding\nsrun: error: n1: task 0: Killed\n',
-            'srun: error: n1: task 0: Killed',
-        ),
+        ('srun: cluster configuration lacks support for cpu binding\nsrun: error: n1: task 0: Killed\n',
+         'srun: error: n1: task 0: Killed'),
         ('WARNING: all is noise\n', 'WARNING: all is noise'),
     ],
-)
+)  # fmt: skip
 def test_the_first_line_that_tells_something(text, first):
     assert first_words(text) == first
 
@@ -165,7 +163,7 @@ def test_every_example_of_the_table_is_found_by_its_own_row():
         assert found.line == row['example'] and found.remedy and row['source']
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('trials', 'of', 'said'),
     [
         ((), 3, 'x'),

@@ -67,6 +67,8 @@ NUMA_RUNS = 'choose_modes look_at_the_domains choose_budget choose_runs'
          TO_DEVICE, {'latency direction=h2d': (3, 4), 'latency direction=d2h': (7, 8), 'latency': (5, 6),
                      'bandwidth direction=h2d': (30, 30), 'bandwidth direction=d2h': (18, 20), 'bandwidth': (24, 25)},
          '1'),
+        ('CommScopeHostDevice', 'gpus', DOMAINS, {'model': 'cuda', 'device': 0},
+         TO_DEVICE | {'latency direction=h2d,domain=1': (3,)}, {}, ''),
         ('CommScopeDevicePair', 'gpus', f'{PLACE} choose_benchmarks',
          {'model': 'cuda', 'link_class': 'near', 'pairs': 'all'}, PAIRS | {'latency pair=2-3': (3,)},
          {'bandwidth': (20, 30)}, ''),
@@ -179,22 +181,25 @@ def test_the_peak_that_no_value_of_a_metric_may_exceed(case_on, check, hooks, pa
     assert {metric.name: case.peak_of(metric) for metric in case.metrics if metric.read} == peaks
 
 
+FRACTION, TRIAD = Metric('peak_fraction', '1', 'higher'), Metric('triad', 'GB/s', 'higher', peak='memory_bandwidth')
+GFLOPS = Metric('gflops', 'GFlop/s', 'higher', peak='flops_dp')
+PUBLISHED = {'published_peaks': {'flops_dp': 1e12}}
+
+
 @pytest.mark.parametrize(
     ('check', 'metric', 'site', 'value', 'reason'),
     [
-        ('HPL', Metric('peak_fraction', '1', 'higher'), {}, 1.0, None),
-        ('HPL', Metric('peak_fraction', '1', 'higher'), {}, 1.25, '1.25 of the theoretical peak'),
-        ('HPL', Metric('peak_fraction', '1', 'higher'), {'published_peaks': {'flops_dp': 1e12}}, 1.25, None),
-        ('HPL', Metric('gflops', 'GFlop/s', 'higher', peak='flops_dp'), {'published_peaks': {'flops_dp': 1e12}}, 2001,
-         '2001 GFlop/s is above the physical peak of 2000'),
-        ('HPL', Metric('gflops', 'GFlop/s', 'higher', peak='flops_dp'), {}, 2000, None),
+        ('HPL', FRACTION, {}, 1.0, None),
+        ('HPL', FRACTION, {}, 1.25, '1.25 of the theoretical peak'),
+        ('HPL', FRACTION, PUBLISHED, 1.25, None),
+        ('HPL', GFLOPS, {}, 2000, None),
+        ('HPL', GFLOPS, PUBLISHED, 2001, '2001 GFlop/s is above the physical peak of 2000'),
         ('HPL', Metric('triad_cv', '1', 'lower'), {}, 1.25, None),
-        ('NumaStream', Metric('triad', 'GB/s', 'higher', peak='memory_bandwidth'), {}, 150, None),
-        ('NumaStream', Metric('triad', 'GB/s', 'higher', peak='memory_bandwidth'), {}, 151,
-         '151 GB/s is above 1/2 of the physical peak of 300 GB/s'),
+        ('NumaStream', TRIAD, {}, 150, None),
+        ('NumaStream', TRIAD, {}, 151, '151 GB/s is above 1/2 of the physical peak of 300 GB/s'),
         ('NumaStream', Metric('triad', 'GB/s', 'higher', peak='not stated'), {}, 1e9, None),
     ],
-)  # fmt: skip
+)
 def test_a_value_that_cannot_be_true_is_invalid(case_on, check, metric, site, value, reason):
     case = case_on(check, TWO, '', {'peaks': {'flops_dp': 2e12, 'memory_bandwidth': 3e11}} | site)
     case.domains = TWO.numa_domains

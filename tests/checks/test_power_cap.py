@@ -50,6 +50,12 @@ def job(node, then, **environment):
         return subprocess.Popen(['bash', '-c', text], cwd=node / 'job', env=env, stderr=stderr)
 
 
+def refused(node, stays=246, **environment):
+    """What a job says that sets no cap."""
+    assert job(node, 'true', **environment).wait(60) == 7 and watts(node) == stays
+    return (node / 'stderr').read_text()
+
+
 def until(condition):
     for _ in range(600):
         if condition():
@@ -78,17 +84,15 @@ def test_a_killed_job_leaves_no_cap(node, number):
 
 def test_no_cap_is_set_where_the_node_has_another_than_the_normal_one(node):
     (node / 'site/watts').write_text('180\n')
-    refused = job(node, 'true')
-    assert refused.wait(60) == 7 and watts(node) == 180
-    assert '180 W' in (said := (node / 'stderr').read_text()) and '246' in said
+    said = refused(node, stays=180)
+    assert '180 W' in said and '246' in said
 
 
 def test_no_cap_is_set_without_a_guard(node):
     """Under Slurm the guard is a job; here sbatch fails."""
     put(node, 'sbatch', 'echo "sbatch: error: invalid account" >&2; exit 1')
-    refused = job(node, 'true', SLURM_JOB_ID='7', SLURMD_NODENAME='n1', SLURM_JOB_PARTITION='batch')
-    assert refused.wait(60) == 7 and watts(node) == 246
-    assert 'invalid account' in (said := (node / 'stderr').read_text()) and 'no guard' in said
+    said = refused(node, SLURM_JOB_ID='7', SLURMD_NODENAME='n1', SLURM_JOB_PARTITION='batch')
+    assert 'invalid account' in said and 'no guard' in said
 
 
 def test_under_slurm_the_guard_is_a_job_that_needs_no_file_of_this_one(node):
@@ -118,9 +122,7 @@ def test_a_cap_that_cannot_be_restored_or_was_changed_is_said_of_the_node(node):
 def test_a_cap_that_the_node_does_not_take_ends_the_job(node):
     at_least_120 = f'[ "$1" -ge 120 ] || echo 120 > {node}/site/watts'
     put(node, 'cap', COMMAND.replace('FOLDER', f'{node}/site') + at_least_120)
-    refused = job(node, 'true')
-    assert refused.wait(60) == 7 and watts(node) == 246
-    assert 'expected a power cap of 100 W afterwards, found 120 W' in (node / 'stderr').read_text()
+    assert 'expected a power cap of 100 W afterwards, found 120 W' in refused(node)
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def test_the_hosts_of_nodes_are_known_where_a_scheduler_chose_them(placed):
         (None, 260, 260, None),  # 60 s and two trials of 100 s
         (None, 200, 200, 200),
         ('500s', None, 500, None),
-        ('500s', 300, 300, None),  # of the user's own limit
+        ('500s', 200, 200, None),  # of the user's own limit
     ],
 )
 def test_the_time_limit_of_a_job(placed, limit, most, found, late):

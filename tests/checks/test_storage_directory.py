@@ -93,7 +93,7 @@ def test_what_a_killed_job_left_goes_with_the_next_one_and_nothing_else(place):
     assert answer.returncode == 0, answer.stderr
     assert {path.name for path in fs.iterdir()} == kept
     assert (outside / 'data').exists()
-    assert f'removes {left}' in answer.stdout
+    assert f'removes {left}' in answer.stdout and answer.stdout.count('plumbline: removes ') == 2
 
 
 def started(pid: int) -> str:

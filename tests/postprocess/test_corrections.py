@@ -3,7 +3,6 @@
 
 import json
 
-import duckdb
 import pytest
 from lxml import html
 from run_reports import BEGAN, SITE, Workplace, all_nights_over, case, report
@@ -53,17 +52,12 @@ def correct(site, *words, code=0):
     return result.stdout if not code else result.stderr
 
 
-def shown(site, id):
-    return site.work.shown(id)
-
-
 def by_place(found):
     return {one['where']: one for one in found}
 
 
 @pytest.fixture(scope='module')
 def two_incidents(ordinary, tmp_path_factory):
-    """A site of which two nodes are slow, and the ids of their incidents."""
     site = Site(Workplace(tmp_path_factory.mktemp('pair')))
     site.take(ordinary)
     with all_nights_over():
@@ -75,7 +69,7 @@ def two_incidents(ordinary, tmp_path_factory):
 
 @pytest.fixture
 def pair(young, two_incidents):
-    """A site of which two nodes are slow, an incident each: of n3 and of n9."""
+    """A site of which two nodes are slow, and the ids of the incidents of n3 and of n9."""
     other, *ids = two_incidents
     young.take(other)
     return young, *ids
@@ -95,88 +89,29 @@ def test_merged_incidents_stay_one_over_the_nights(pair):
         assert (one['id'], one['state'], one['holds']) == (first, 'open', [second])
         assert listed(site) == {first}
         site.run(level)
-    (one,) = site.judged(1)
-    assert one['id'] == first and one['sessions'] == 3 and one['state'] == 'intermittent', 'n9 was healthy once'
-    assert {tuple(seen['bad']) for seen in shown(site, first)['seen'].values()} == {('n3', 'n9'), ('n3',)}
-
-
-def test_a_merged_incident_is_closed_when_all_of_it_is(pair):
-    site, first, second = pair
-    correct(site, 'merge', second, first, *WHY)
-    site.run(slow_node(0.8))
-    site.judged(1)
-    for _ in range(3):  # n3 was bad in two of two, which four healthy ones close, n9 in one of one: five
-        site.run()
-        (one,) = site.judged(0)
-        assert (one['id'], one['state']) == (second, 'healing')
-    site.run()
-    assert site.judged(0)[0]['state'] == 'closed'
-    site.run(two_slow)
-    assert {tuple(one['before']) for one in site.judged(1)} == {(second,)}
-
-
-def test_merged_losses_are_told_together_and_the_row_names_the_incident(pair):
-    site, first, second = pair
-    correct(site, 'merge', first, second, *WHY)
-    site.run(two_slow)
     document = site.work.compare()
     (one,) = document['incidents']
-    bad = [row for row in document['verdicts'] if row['verdict'] == 'regressed']
-    assert {row['incident'] for row in bad} == {first} and len(bad) == 2 * METRICS
-    assert one['metrics'] == METRICS and one['checks'] == ['STREAM']
-    with duckdb.connect(config={}) as connection:
-        folder = str(site.work.results / 'store')
-        (low, high) = connection.execute(
-            """
-            SELECT min(lost), max(lost) FROM (
-                SELECT nodes[1] AS node, 100 - avg(mean) AS lost
-                FROM read_parquet($folder || '/metrics/**/*.parquet', hive_partitioning=false) AS metrics
-                JOIN read_parquet($folder || '/cases/**/*.parquet', hive_partitioning=false) AS cases
-                    USING (session, case_id)
-                WHERE session = $session AND "check" = 'STREAM' AND nodes[1] IN ('n3', 'n9') GROUP BY ALL)
-            """,
-            {'folder': folder, 'session': document['session']},
-        ).fetchone()
-    assert low - 0.5 < one['loss'] < high + 0.5
-
-
-def test_what_of_other_places_is_merged_is_of_what_they_share(site):
-    """The loss of six checks of an environ, and that of a node in STREAM."""
-
-    def both(check, node, device):
-        return min(slow_checks(check, node, device), slow_node(0.8)(check, node, device))
-
-    site.run(both)
-    found = by_place(site.judged(1))
-    correct(site, 'merge', found['cpu/other']['id'], found['n3']['id'], *WHY)
-    ids = set()
-    for level in (slow_checks, slow_node(0.8)):
-        site.run(level)
-        (one,) = site.judged(1)
-        ids.add(one['id'])
-        assert (one['kind'], one['where']) == ('SYSTEM', 'cpu')
-        assert one['checks'] == sorted([*OSU, 'STREAM'])
-    assert ids == {found['cpu/other']['id']}
+    assert one['id'] == first and one['sessions'] == 3 and one['state'] == 'intermittent', 'n9 was healthy once'
+    assert {row['incident'] for row in document['verdicts'] if row['verdict'] == 'regressed'} == {first}
+    assert one['metrics'] == METRICS and 19.5 < one['loss'] < 30.5, 'n3 lost 20 %, n9 30 %'
+    assert {tuple(seen['bad']) for seen in site.work.shown(first)['seen'].values()} == {('n3', 'n9'), ('n3',)}
 
 
 def test_each_output_tells_who_merged_when_and_why_and_where_the_part_is(pair, tmp_path):
     site, first, second = pair
     site.work.run('publish', tmp_path / 'site')
-    before = shown(site, second)
     correct(site, 'merge', first, second, *WHY)
-    said = f'merged on 2050-01-01 by admin with {second} (NODE n9: {before["what"]}): one DIMM'
-    document = shown(site, first)
-    assert document['corrected'] == [said]
-    (done,) = document['corrections']
+    document = site.work.shown(first)
+    (done,), (said,) = document['corrections'], document['corrected']
     assert (done['what'], done['by'], done['day'], done['why']) == ('merged', 'admin', '2050-01-01', 'one DIMM')
     assert (done['ids'], done['says']) == ([first, second], said)
-    assert shown(site, second)['id'] == first, 'its old id still finds it'
-    for text in (site.work.run('incidents show', first).stdout, site.work.run('compare', '--format=markdown').stdout):
-        assert said in ' '.join(text.replace('\\', '').split())
-    assert site.work.compare()['incidents'][0]['corrected'] == [said]
+    assert all(word in said for word in ('merged', 'admin', '2050-01-01', 'one DIMM', second))
+    assert site.work.shown(second)['id'] == first, 'its old id still finds it'
     site.work.run('report')
     card = html.parse(str(site.work.results / 'report.html')).getroot().get_element_by_id(f'i{first}')
-    assert said in ' '.join(card.text_content().split())
+    texts = [site.work.run('incidents show', first).stdout, site.work.run('compare', '--format=markdown').stdout]
+    for text in (*texts, card.text_content()):
+        assert said in ' '.join(text.replace('\\', '').split())
     site.work.run('publish', tmp_path / 'site')
     data = (tmp_path / 'site' / SITE / 'data/site.js').read_text()
     found = json.loads(data.removeprefix('plumbline(').removesuffix(')\n'))['incidents']
@@ -184,30 +119,16 @@ def test_each_output_tells_who_merged_when_and_why_and_where_the_part_is(pair, t
     assert (found[second]['state'], found[second]['since']) == ('closed', f'is part of {first}')
 
 
-@pytest.mark.parametrize('written', [0, 1, 20, -2])
-def test_a_writer_that_is_killed_leaves_a_whole_note_or_none(pair, written):
-    """The next note stands behind what is whole."""
-    site, first, second = pair
-    correct(site, 'acknowledge', second, '--why', 'fan', '--until', '2026-12-24')
-    path = site.work.results / f'incidents/{SITE}.jsonl'
-    before = path.read_bytes()
-    correct(site, 'merge', first, second, *WHY)
-    line = path.read_bytes()[len(before) :]
-    path.write_bytes(before + line[:written])
-    assert listed(site) == {first, second}
-    correct(site, 'merge', second, first, *WHY)
-    assert [note['what'] for note in notes_of(site)] == ['acknowledged', 'merged']
-    assert listed(site) == {second}
-
-
-def test_a_line_that_an_editor_left_without_its_end_is_a_note(pair):
+@pytest.mark.parametrize(('written', 'notes'), [(1, ['acknowledged']), (-2, ['acknowledged']), (-1, ['merged'])])
+def test_a_writer_that_is_killed_leaves_a_whole_note_or_none(pair, written, notes):
+    """The next note stands behind what is whole; a line without its end is whole."""
     site, first, second = pair
     correct(site, 'merge', first, second, *WHY)
     path = site.work.results / f'incidents/{SITE}.jsonl'
-    path.write_bytes(path.read_bytes().rstrip(b'\n'))
-    assert listed(site) == {first}
+    path.write_bytes(path.read_bytes()[:written])
+    assert listed(site) == ({first} if 'merged' in notes else {first, second})
     correct(site, 'acknowledge', first, '--why', 'fan', '--until', '2026-12-24')
-    assert [note['what'] for note in notes_of(site)] == ['merged', 'acknowledged']
+    assert [note['what'] for note in notes_of(site)] == [*dict.fromkeys([*notes, 'acknowledged'])]
 
 
 def test_a_note_on_what_does_not_exist_is_named(site):
@@ -225,13 +146,13 @@ def test_a_flipped_bit_of_a_note_is_named(pair):
     correct(site, 'merge', first, second, *WHY)
     path = site.work.results / f'incidents/{SITE}.jsonl'
     line = path.read_bytes()
-    for place in range(0, len(line) - 1, 7):
+    for place in range(0, len(line) - 1, 31):
         path.write_bytes(line[:place] + bytes([line[place] ^ 1]) + line[place + 1 :])
         result = site.work.run('incidents')
         assert result.exit_code == 2 and f'{path}: line 1 is not a note on incidents' in result.stderr
         assert str(path) in site.work.run('store check').stdout
         assert site.work.run('incidents close', first, '--why', 'x').exit_code == 2
-    assert len(path.read_bytes()) == len(line)
+        assert len(path.read_bytes()) == len(line)
 
 
 def test_what_was_acknowledged_of_all_parts_stays_acknowledged(pair):
@@ -245,13 +166,6 @@ def test_what_was_acknowledged_of_all_parts_stays_acknowledged(pair):
     assert one['acknowledged_why'] == f'fan {first}; fan {second}'
 
 
-def test_what_was_acknowledged_of_one_part_alone_is_open(pair):
-    site, first, second = pair
-    correct(site, 'acknowledge', first, '--why', 'fan', '--until', '2026-12-24')
-    correct(site, 'merge', first, second, *WHY)
-    assert site.judged(1)[0]['state'] == 'open'
-
-
 def test_a_late_session_enters_both_parts_of_a_merged_incident(site):
     site.run(two_slow)
     late = site.content(two_slow)
@@ -262,7 +176,7 @@ def test_a_late_session_enters_both_parts_of_a_merged_incident(site):
     uuid = late['session_info']['uuid']
     (then,) = site.work.compare(uuid)['incidents']
     assert then['id'] == found['n3']['id'] and then['nodes'] == ['n3', 'n9']
-    assert shown(site, then['id'])['seen'][uuid]['bad'] == ['n3', 'n9']
+    assert site.work.shown(then['id'])['seen'][uuid]['bad'] == ['n3', 'n9']
     assert len(listed(site)) == 1
     site.run(two_slow)
     assert [one['id'] for one in site.judged(1)] == [then['id']]
@@ -271,18 +185,25 @@ def test_a_late_session_enters_both_parts_of_a_merged_incident(site):
 # Split
 
 
+def ids_in(said):
+    """The ids of the new incident and of the rest, each the first word of a line."""
+    return [line.split()[0] for line in said.splitlines()]
+
+
 def test_split_checks_stay_apart_over_the_nights(site):
     site.run(slow_checks)
     (one,) = site.judged(1)
     said = correct(site, 'split', one['id'], '--case', 'OsuBarrier', '--why', 'another library')
-    (new,) = set(re_ids(said)) - {one['id']}
+    new, _ = ids_in(said)
+    by = 'split on 2050-01-01 by admin'
+    assert site.work.shown(new)['corrected'] == [f'{by} from {one["id"]}, case OsuBarrier: another library']
+    assert site.work.shown(one['id'])['corrected'] == [f'{by}, case OsuBarrier is {new}: another library']
     wanted = {one['id']: sorted(set(OSU) - {'OsuBarrier'}), new: ['OsuBarrier']}
     for _ in range(2):
         document = site.work.compare()
         found = {one['id']: one for one in document['incidents']}
         assert {id: one['checks'] for id, one in found.items()} == wanted
-        assert {one['state'] for one in found.values()} == {'open'}
-        assert {one['since'] for one in found.values()} == {'2026-11-26'}
+        assert {(one['state'], one['since']) for one in found.values()} == {('open', '2026-11-26')}
         assert found[new]['metrics'] == METRICS and found[new]['loss'] == pytest.approx(10, abs=1)
         bad = [row for row in document['verdicts'] if row['verdict'] == 'regressed']
         assert {(row['check'] == 'OsuBarrier', row['incident']) for row in bad} == {(True, new), (False, one['id'])}
@@ -290,25 +211,9 @@ def test_split_checks_stay_apart_over_the_nights(site):
             checks = {line.split()[0] for line in own['evidence'] if 'expected' in line}
             assert checks <= set(wanted[id]), 'the evidence is of its own series'
         site.run(slow_checks)
-    assert {one['sessions'] for one in site.judged(1)} == {3}
     site.run(lambda check, node, device: 0.9 if check == 'OsuBarrier' else 1.0)
     found = {one['id']: one['state'] for one in site.judged(1)}
     assert found == {one['id']: 'healing', new: 'open'}
-
-
-def re_ids(said):
-    return [line.split()[0] for line in said.splitlines()]
-
-
-def test_split_metrics_stay_apart(site):
-    site.run(slow_checks)
-    (one,) = site.judged(1)
-    said = correct(site, 'split', one['id'], '--metric', 'm[01]', *WHY)
-    new, rest = re_ids(said)
-    assert rest == one['id']
-    site.run(slow_checks)
-    found = {one['id']: one['metrics'] for one in site.judged(1)}
-    assert found == {new: 2 * len(OSU), rest: 3 * len(OSU)}
 
 
 def test_a_node_that_is_split_from_a_system_stays_apart(site):
@@ -317,7 +222,7 @@ def test_a_node_that_is_split_from_a_system_stays_apart(site):
     site.run(all_slow)
     (one,) = site.judged(1)
     assert (one['kind'], len(one['nodes'])) == ('SYSTEM', 16)
-    new, rest = re_ids(correct(site, 'split', one['id'], '--node', 'n3', *WHY))
+    new, rest = ids_in(correct(site, 'split', one['id'], '--node', 'n3', *WHY))
     for _ in range(2):
         found = {one['id']: one for one in site.judged(1)}
         assert set(found) == {new, rest}
@@ -328,26 +233,6 @@ def test_a_node_that_is_split_from_a_system_stays_apart(site):
     assert {one['id']: one['state'] for one in site.judged(1)} == {new: 'open', rest: 'healing'}
 
 
-def test_a_node_is_split_from_two_whose_jobs_failed(site):
-    dead = {node: failed(node, 'lost') for node in ('n4', 'n5')}
-    site.run(replaced=dead)
-    (one,) = site.judged(1)
-    new, rest = re_ids(correct(site, 'split', one['id'], '--node', 'n5', *WHY))
-    site.run(replaced=dead)
-    assert {one['id']: one['nodes'] for one in site.judged(1)} == {new: ['n5'], rest: ['n4']}
-    site.run(replaced={'n4': dead['n4']})
-    assert {one['id']: one['state'] for one in site.judged(1)} == {new: 'healing', rest: 'open'}
-
-
-def test_each_output_tells_who_split_when_and_why(site):
-    site.run(slow_checks)
-    (one,) = site.judged(1)
-    new, rest = re_ids(correct(site, 'split', one['id'], '--case', 'OsuB*', '--metric', 'm1', '--why', 'a library'))
-    by = 'split on 2050-01-01 by admin'
-    assert shown(site, new)['corrected'] == [f'{by} from {rest}, case OsuB*, metric m1: a library']
-    assert shown(site, rest)['corrected'] == [f'{by}, case OsuB*, metric m1 is {new}: a library']
-
-
 def test_a_split_part_began_when_its_own_series_fell(site):
     """Five checks of an environ are slow since three nights, the sixth since one; one incident holds all."""
     for checks in (OSU[:5], OSU[:5], OSU):
@@ -355,31 +240,17 @@ def test_a_split_part_began_when_its_own_series_fell(site):
         found = site.judged(1)
     (one,) = found
     assert (one['since'], one['checks']) == ('2026-11-26', sorted(OSU))
-    new, rest = re_ids(correct(site, 'split', one['id'], '--case', OSU[5], *WHY))
-    assert (shown(site, new)['since'], shown(site, rest)['since']) == ('2026-11-28', '2026-11-26')
-    assert (shown(site, new)['sessions'], shown(site, rest)['sessions']) == (1, 3)
+    new, rest = ids_in(correct(site, 'split', one['id'], '--case', OSU[5], *WHY))
+    assert (site.work.shown(new)['since'], site.work.shown(rest)['since']) == ('2026-11-28', '2026-11-26')
+    assert (site.work.shown(new)['sessions'], site.work.shown(rest)['sessions']) == (1, 3)
     site.run(slow_checks)
     assert {one['id']: one['since'] for one in site.judged(1)} == {new: '2026-11-28', rest: '2026-11-26'}
-
-
-def test_a_late_session_before_all_that_show_it_enters_both_parts_of_a_split_incident(site):
-    late = site.content(slow_checks)
-    site.run(slow_checks)
-    (one,) = site.judged(1)
-    new, rest = re_ids(correct(site, 'split', one['id'], '--case', 'OsuBarrier', *WHY))
-    site.work.ingest(late)
-    uuid = late['session_info']['uuid']
-    assert {one['id'] for one in site.work.compare(uuid)['incidents']} == {new, rest}
-    assert listed(site) == {new, rest}
-    assert all(shown(site, id)['seen'][uuid]['bad'] == [''] for id in (new, rest))
-    found = {one['id']: one['checks'] for one in site.judged(1)}
-    assert found == {new: ['OsuBarrier'], rest: sorted(set(OSU) - {'OsuBarrier'})}
 
 
 def test_a_merged_incident_is_split_again(pair):
     site, first, second = pair
     correct(site, 'merge', first, second, *WHY)
-    new, rest = re_ids(correct(site, 'split', first, '--node', 'n9', '--why', 'not so'))
+    new, rest = ids_in(correct(site, 'split', first, '--node', 'n9', '--why', 'not so'))
     assert rest == first
     site.run(two_slow)
     assert {one['id']: one['nodes'] for one in site.judged(1)} == {new: ['n9'], first: ['n3']}
@@ -398,28 +269,12 @@ def test_a_date_stays_over_the_nights(site):
     assert said.startswith(f'{one["id"]} in 3 sessions since 2026-11-24: NODE n3: ')
     for number in range(2):
         found = by_place(site.judged(1))
-        assert (found['n3']['id'], found['n3']['since'], found['n3']['sessions']) == (
-            one['id'],
-            '2026-11-24',
-            3 + number,
-        )
-        assert found['n3']['session'] == '00000003' and found['n9']['since'] == '2026-11-26'
+        shown = found['n3']['id'], found['n3']['since'], found['n3']['session'], found['n3']['sessions']
+        assert shown == (one['id'], '2026-11-24', '00000003', 3 + number)
+        assert found['n9']['since'] == '2026-11-26'
         site.run(two_slow)
-    document = shown(site, one['id'])
+    document = site.work.shown(one['id'])
     assert document['corrected'] == ['dated on 2050-01-01 by admin, before: since 2026-11-26: the log has it']
-
-
-def test_a_session_that_is_late_does_not_change_the_date(site):
-    late = site.content(two_slow)
-    site.run(two_slow)
-    one = by_place(site.judged(1))['n3']
-    correct(site, 'date', one['id'], '00000006', '--why', 'the log has it')
-    site.work.ingest(late)
-    then = by_place(site.work.compare('00000005')['incidents'])
-    assert then['n3']['id'] == one['id']
-    assert shown(site, one['id'])['since'] == '2026-11-27'
-    site.run(two_slow)
-    assert by_place(site.judged(1))['n3']['since'] == '2026-11-27'
 
 
 def test_what_changed_is_looked_for_on_the_day_that_a_person_gave(site):
@@ -444,7 +299,7 @@ def test_a_dated_part_and_a_dated_whole_keep_their_dates(pair):
     correct(site, 'date', second, '2026-11-25', *WHY)
     site.run(two_slow)
     assert [one['since'] for one in site.judged(1)] == ['2026-11-25']
-    new, rest = re_ids(correct(site, 'split', second, '--node', 'n3', *WHY))
+    new, rest = ids_in(correct(site, 'split', second, '--node', 'n3', *WHY))
     site.run(two_slow)
     assert {one['id']: one['since'] for one in site.judged(1)} == {new: '2026-11-25', rest: '2026-11-25'}
 
@@ -452,32 +307,25 @@ def test_a_dated_part_and_a_dated_whole_keep_their_dates(pair):
 # What cannot be corrected
 
 
-@pytest.mark.parametrize(
-    ('words', 'says'),
-    [
-        (('merge', '<n3>', *WHY), 'expected at least two different incidents'),
-        (('merge', '<n3>', '<n3>', *WHY), 'expected at least two different incidents'),
-        (('merge', '<n3>', 'ffffff', *WHY), "no incident has the id 'ffffff'"),
-        (('merge', '<n3>', '', *WHY), "no incident has the id ''"),
-        (('merge', '<n3>', '<n9>', '--why', ' '), '--why: expected a reason'),
-        (('merge', '<n3>', '<n7>', *WHY), 'is a loss of performance, '),
-        (('merge', '<n3>', '<over>', *WHY), 'was closed on 2026-11-'),
-        (('split', '<n3>', *WHY), 'expected --case or --metric or both, or --node alone'),
-        (('split', '<n3>', '--node', 'n3', '--case', 'x', *WHY), 'or both, or --node alone'),
-        (('split', '<n3>', '--node', 'n3', *WHY), 'node n3 takes all of incident '),
-        (('split', '<n3>', '--case', 'STREAM', *WHY), 'case STREAM takes all of incident '),
-        (('split', '<n3>', '--metric', 'x*', *WHY), 'expected a part of m0, m1, m2, m3, m4'),
-        (('split', '<n3>', '--case', 'HPL', *WHY), 'expected a part of cpu/system STREAM size=big'),
-        (('split', '<n3>', '--node', 'n4', *WHY), 'node n4 takes nothing of incident '),
-        (('split', '<over>', '--metric', 'm1', *WHY), 'only those that last'),
-        (('date', '<n3>', '2026-12-30', *WHY), 'DAY: 2026-12-30 is after the last session of the store'),
-        (('date', '<n3>', '2026-11-28', *WHY), 'is after 2026-11-27, when a session showed incident '),
-        (('date', '<n3>', '2026-11-20', *WHY), 'is before the first session of the store, which was on 2026-11-21'),
-        (('date', '<n3>', 'soon', *WHY), "or the beginning of the uuid of a session; 'soon' is neither"),
-        (('date', '<n3>', '0000', *WHY), "'0000' is the beginning of several"),
-        (('date', '<n3>', '2026-11-22', '--why', ''), '--why: expected a reason'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(('words', 'says'), [
+    (('merge', '<n3>', '<n3>', *WHY), 'two different incidents'),
+    (('merge', '<n3>', 'ffffff', *WHY), "no incident has the id 'ffffff'"),
+    (('merge', '<n3>', '', *WHY), "no incident has the id ''"),
+    (('merge', '<n3>', '<n9>', '--why', ' '), '--why: expected a reason'),
+    (('merge', '<n3>', '<n7>', *WHY), 'is a loss of performance, '),
+    (('merge', '<n3>', '<over>', *WHY), 'was closed on 2026-11-'),
+    (('split', '<n3>', *WHY), '--case or --metric or both, or --node alone'),
+    (('split', '<n3>', '--node', 'n3', '--case', 'x', *WHY), 'or --node alone'),
+    (('split', '<n3>', '--node', 'n3', *WHY), 'node n3 takes all of incident '),
+    (('split', '<n3>', '--metric', 'x*', *WHY), 'expected a part of m0, m1, m2, m3, m4'),
+    (('split', '<n3>', '--case', 'HPL', *WHY), 'expected a part of cpu/system STREAM size=big'),
+    (('split', '<over>', '--metric', 'm1', *WHY), 'only those that last'),
+    (('date', '<n3>', '2026-12-30', *WHY), '2026-12-30 is after the last session'),
+    (('date', '<n3>', '2026-11-28', *WHY), 'is after 2026-11-27, when a session showed'),
+    (('date', '<n3>', '2026-11-20', *WHY), 'is before the first session of the store, which was on 2026-11-21'),
+    (('date', '<n3>', 'soon', *WHY), "'soon' is neither"),
+    (('date', '<n3>', '0000', *WHY), "'0000' is the beginning of several"),
+])  # fmt: skip
 def test_a_wrong_correction_is_one_sentence_and_changes_nothing(wrong, words, says):
     site, ids = wrong
     before = site.work.judged()
@@ -500,18 +348,15 @@ def wrong(ordinary, tmp_path_factory):
     return site, {f'<{place}>': incidents[place]['id'] for place in ('n3', 'n9', 'n7')} | {'<over>': over['id']}
 
 
-def test_an_id_that_is_not_one_incident_is_one_sentence(site):
+def test_an_id_that_begins_several_is_one_sentence(site):
     """A ladder names each of 16 nodes, and two lost: of 18 ids two begin with the same digit."""
     named = [['node', f'node {node}', [node], f'node {node}: 10 MB/s, expected 50'] for node in NODES]
     site.run(two_slow, again=[[ladder(site, *named)]])
     assert len(site.judged(1)) == 18
     digits = [id[0] for id in listed(site)]
     twice = next(digit for digit in digits if digits.count(digit) > 1)
-    before = site.work.judged()
-    for words in (('split', twice, '--metric', 'm1'), ('date', twice, '2026-11-22')):
-        said = correct(site, *words, *WHY, code=2)
-        assert f'{twice!r} is the beginning of several incidents' in said and said.count('\n') == 1
-    assert site.work.judged() == before
+    said = correct(site, 'split', twice, '--metric', 'm1', *WHY, code=2)
+    assert f'{twice!r} is the beginning of several incidents' in said and said.count('\n') == 1
 
 
 def test_incidents_of_two_sites_are_not_merged(pair):
@@ -536,7 +381,7 @@ def test_what_a_person_closed_stays_closed_and_comes_back_as_another(pair):
     site.run(two_slow)
     found = by_place(site.judged(1))
     assert found['n3']['id'] != first and found['n3']['before'] == [first]
-    assert shown(site, first)['corrected'] == ['closed on 2050-01-01 by admin: the node is gone']
+    assert site.work.shown(first)['corrected'] == ['closed on 2050-01-01 by admin: the node is gone']
 
 
 def test_what_is_not_acknowledged_any_more_fails_again(pair):
@@ -564,8 +409,6 @@ def test_the_ledger_of_a_past_day_is_the_one_that_was_printed_then(site):
         then[Store(site.work.results).find(uuid).day] = site.work.compare() and printed()
     assert {day: printed('--day', day) for day in then} == then
     assert len({str(rows) for rows in then.values()}) == len(then)
-    (line, *_) = site.work.run('incidents show', then['2026-11-28'][0]['id'], '--day', '2026-11-28').stdout.splitlines()
-    assert line.startswith(then['2026-11-28'][0]['id'])
 
 
 def test_what_is_kept_of_the_ledger_is_what_follows_from_all_nights(pair):
@@ -581,10 +424,6 @@ def test_what_is_kept_of_the_ledger_is_what_follows_from_all_nights(pair):
         assert kept.known() == Ledger(Store(site.work.results), SITE).whole().known()
     assert len(kept.nights) == 1 and path.exists(), 'of four nights, three are in what is kept'
     whole = path.read_bytes()
-    for place in range(0, len(whole), len(whole) // 7):
+    for place in range(0, len(whole), len(whole) // 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         assert Ledger(Store(site.work.results), SITE).known() == kept.known()
-    for findings in site.work.results.glob('store/findings/*/*/*.parquet'):
-        path.write_bytes(whole)
-        findings.touch()
-        assert len(Ledger(Store(site.work.results), SITE).nights) in (1, 4)

@@ -10,8 +10,8 @@ from rows import each_row
 
 from plumbline.identity import CaseId, Quantity
 from plumbline.record import NOTHING, Summary
-from postprocess.incidents.draft import Draft, JudgedSession, only, pooled_loss, value_of
-from postprocess.incidents.incident import Incident, Scope, Value, from_dict, together
+from postprocess.incidents.draft import Draft, JudgedSession, pooled_loss
+from postprocess.incidents.incident import Incident, Scope, Value, together
 from postprocess.verdicts.verdict import Verdict
 
 CASE = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
@@ -34,34 +34,26 @@ def incident(sort='loss', series=(TRIAD,), checks=('STREAM',), where=None, bette
 
 
 @each_row(('fields', 'size', 'range_'), [
-    ({}, '', ''), ({'loss': 0.07}, '7.0 % less', ''), ({'loss': -0.07}, '7.0 % more', ''),
-    ({'loss': 0.07, 'interval': (0.06, 0.08)}, '7.0 % less', '6.0 to 8.0 %'),
+    ({'loss': 0.07}, '7.0 % less', ''), ({'loss': -0.07, 'interval': (-0.08, -0.06)}, '7.0 % more', '6.0 to 8.0 %'),
+    # as many digits as tell the ends apart
     ({'loss': 0.07, 'interval': (0.06999, 0.07001)}, '7.000 % less', '6.999 to 7.001 %'),
-    ({'loss': 0.07, 'interval': (0.0699, 0.0702)}, '7.00 % less', '6.99 to 7.02 %'),
     ({'loss': 0.07, 'interval': (0.07, 0.07)}, '7.0 % less', '7.0 to 7.0 %'),
-    ({'loss': -0.07, 'interval': (-0.08, -0.06)}, '7.0 % more', '6.0 to 8.0 %'),
     # a fifth of the performance is lost where a time is 1 / 0.8 = 1.25 times as long; all of it counts as 0.999
-    ({'loss': 0.2, 'better': 'lower', 'unit': 'us'}, '25.0 % slower', ''),
+    ({'loss': 0.2, 'interval': (0.1, 0.3), 'better': 'lower', 'unit': 'us'}, '25.0 % slower', '11.1 to 42.9 %'),
     ({'loss': 1.0, 'better': 'lower', 'unit': 'us'}, '99900.0 % slower', ''),
     ({'loss': -0.25, 'better': 'lower', 'unit': 'us'}, '20.0 % faster', ''),
     ({'loss': 0.2, 'better': 'lower', 'unit': 'W'}, '25.0 % more', ''),
-    ({'loss': 0.2, 'series': ()}, '20.0 % less', ''),
 ])  # fmt: skip
 def test_the_size_of_a_loss_is_told_in_the_direction_of_its_values(fields, size, range_):
     one = incident(**fields)
     assert (one.size, one.range) == (size, range_)
-    if fields.get('series') != ():
-        assert one.what == f'{size}{f" ({range_})" if range_ else ""} in STREAM size=big triad'
+    assert one.what == f'{size}{f" ({range_})" if range_ else ""} in STREAM size=big triad'
 
 
 @each_row(('fields', 'subject'), [
-    ({}, 'STREAM size=big triad'),
-    ({'series': (TRIAD, COPY)}, 'STREAM size=big triad and 1 other metric'),
     ({'series': (TRIAD, OSU, COPY), 'checks': ('Osu', 'STREAM')},
      'STREAM size=big triad and 2 other metrics in Osu too'),
-    ({'checks': ('A', 'B', 'C', 'D', 'STREAM')}, 'STREAM size=big triad in A, B, C, D too'),
     ({'checks': ('A', 'B', 'C', 'D', 'E', 'STREAM')}, 'STREAM size=big triad of 6 checks'),
-    ({'sort': 'failure', 'cause': 'lost'}, 'STREAM size=big triad: lost'),
     ({'sort': 'failure', 'cause': 'lost; and more', 'series': (TRIAD, COPY)},
      'STREAM size=big and 1 other metric: lost ...'),
     ({'sort': 'failure', 'cause': 'lost', 'series': (CASE.series('*', ()),)}, 'STREAM size=big: lost'),
@@ -79,22 +71,16 @@ def test_what_is_wrong_is_told_with_the_worst_series_first(fields, subject):
     (Scope('site', environ='system'), 'site/system', 'STREAM'),
     (Scope('site', 'cpu', nodes=('n1', 'n2')), 'n1, n2', 'n1, n2'),
     (Scope('site', 'gpu', nodes=('g1',), device='device 2'), 'g1 device 2', 'g1 device 2'),
-    (Scope('site', 'gpu', device='device 2'), 'device 2 of gpu', 'device 2 of gpu'),
     (Scope('site', 'gpu', link_class='A'), 'link class A of gpu', 'link class A of gpu'),
-    (Scope('site', place='rack r3', same_nodes=('switch s3',)), 'rack r3 and switch s3', 'rack r3 and switch s3'),
     (Scope('site', place='rack r3', nodes=('n1',)), 'rack r3 (n1)', 'rack r3 (n1)'),
 ])  # fmt: skip
 def test_a_place_is_named_as_narrow_as_it_is_known(where, said, name):
     assert str(where) == said and incident(where=where).name == name
-    assert incident(where=Scope('site'), checks=(), cause='a ' * 30).name == 'a a a a a a a a a a a a a a a a a a ...'
 
 
 def test_an_incident_holds_its_series_on_its_own_nodes():
-    assert (
-        incident().holds(TRIAD, ['n1', 'n2'])
-        and not incident().holds(TRIAD, ['n2'])
-        and not incident().holds(COPY, ['n1'])
-    )
+    assert incident().holds(TRIAD, ['n1', 'n2'])
+    assert not incident().holds(TRIAD, ['n2']) and not incident().holds(COPY, ['n1'])
     anywhere, of_place = incident(where=Scope('site')), incident(where=Scope('site', place='rack r1'))
     assert anywhere.holds(TRIAD, ['n9']) and anywhere.own_nodes == ()
     assert of_place.holds(TRIAD, ['n1']) and not of_place.holds(TRIAD, ['n9']) and of_place.own_nodes == ('n1',)
@@ -105,9 +91,6 @@ def test_the_worst_series_is_told_with_the_lower_end_of_its_interval():
     assert replace(incident(), values=of).worst == (0.2, 0.2)
     assert replace(incident(), values={TRIAD: of[TRIAD], OSU: Value('us', 'lower')}).worst == (0.05, 0.1)
     assert replace(incident(), values={}).worst is None
-    mixed = incident(series=(TRIAD, OSU))
-    assert incident(better='lower').lower_is_better and not incident(series=()).lower_is_better
-    assert not replace(mixed, values={TRIAD: of[TRIAD], OSU: Value('us', 'lower')}).lower_is_better
     costs = {'cost': 3.0, 'loss': 0.2}
     assert [incident(**{key: costs[key]}).severity for key in costs] == [3.0, 0.2]
     assert incident(sort='failure').severity == 1.0 and incident(sort='session', cost=3.0).severity == math.inf
@@ -127,14 +110,6 @@ def test_of_several_incidents_the_costliest_gets_all_of_the_others():
     )  # fmt: skip
 
 
-def test_what_is_kept_of_an_incident_is_the_same_incident_again():
-    one = replace(
-        incident(series=(TRIAD, COPY), loss=0.1, interval=(0.05, 0.15), evidence=('a',)),
-        values={TRIAD: Value('GB/s', 'higher', 90.0, 2, 100.0, 0.1, (0.05, 0.15))},
-    )  # fmt: skip
-    assert from_dict(one.to_dict()) == from_dict(one.to_dict() | {'levels': ['of an earlier version']}) == one
-
-
 # Incidents in the making
 
 
@@ -144,21 +119,16 @@ def test_a_draft_becomes_an_incident_with_the_largest_loss_of_each_series_first(
         verdict(TRIAD, None, case_id=3),
         verdict(COPY, 0.2, (0.1, 0.3)), verdict(OSU, -0.05, (-0.1, 0.0)),
     ]  # fmt: skip
-    draft = Draft(
-        'NODE', Scope('site', nodes=('n1',)), 'loss', rows, cases={CASE}, series={OSU, COPY, TRIAD},
-        nodes={'n10', 'n9'}, cause='x', loss=0.25, interval=(0.2, 0.3), evidence=['e'], certain=False, named=True,
-    )  # fmt: skip
-    found = draft.finish()
-    assert found == Incident(
-        'NODE', Scope('site', nodes=('n1',)), 'loss', ('Osu', 'STREAM'), (TRIAD, COPY, OSU), ('n9', 'n10'), 'x', 0.25,
-        (0.2, 0.3), evidence=('e',), certain=False, named=True,
-        values={
-            OSU: Value('GB/s', 'higher', 90.0, 2, None, -0.05, (-0.1, 0.0)),
-            COPY: Value('GB/s', 'higher', 90.0, 2, None, 0.2, (0.1, 0.3)),
-            TRIAD: Value('GB/s', 'higher', 70.0, 2, None, 0.3, (0.2, 0.4)),
-        },
-        cost=pytest.approx(0.6),  # 0.1 + 0.3 + 0.2; a gain costs nothing
-    )  # fmt: skip
+    found = Draft('NODE', Scope('site'), 'loss', rows, cases={CASE}, series={OSU, COPY, TRIAD}, nodes={'n10', 'n9'},
+                  loss=0.25, interval=(0.2, 0.3)).finish()  # fmt: skip
+    assert (found.checks, found.series, found.nodes) == (('Osu', 'STREAM'), (TRIAD, COPY, OSU), ('n9', 'n10'))
+    assert found.values == {
+        OSU: Value('GB/s', 'higher', 90.0, 2, None, -0.05, (-0.1, 0.0)),
+        COPY: Value('GB/s', 'higher', 90.0, 2, None, 0.2, (0.1, 0.3)),
+        TRIAD: Value('GB/s', 'higher', 70.0, 2, None, 0.3, (0.2, 0.4)),
+    }
+    assert (found.loss, found.interval) == (0.25, (0.2, 0.3))
+    assert found.cost == pytest.approx(0.6), '0.1 + 0.3 + 0.2; a gain costs nothing'
 
 
 @each_row(('sort', 'rows', 'failed', 'loss', 'cost'), [
@@ -173,12 +143,9 @@ def test_a_loss_costs_its_sum_and_a_failure_each_that_failed(sort, rows, failed,
 
 def test_losses_are_pooled_where_they_are_known():
     assert pooled_loss([]) == pooled_loss([verdict(), verdict(loss=1.0)]) == (None, None)
-    one = verdict(loss=0.1, interval=(0.09, 0.11))
-    loss, (low, high) = pooled_loss([one])
-    assert loss == pytest.approx(0.1, abs=1e-3) and (low, high) == (
-        pytest.approx(0.09, abs=2e-3),
-        pytest.approx(0.11, abs=2e-3),
-    )
+    loss, (low, high) = pooled_loss([verdict(loss=0.1, interval=(0.09, 0.11))])
+    assert loss == pytest.approx(0.1, abs=1e-3)
+    assert (low, high) == (pytest.approx(0.09, abs=2e-3), pytest.approx(0.11, abs=2e-3))
     # four losses, each a standard error of 0.0056 beside the mean: of one job they have one error in common, with which
     # the interval is as wide as that of one; of four jobs their scatter shows that they have not
     rows = [verdict(loss=loss, interval=(loss - 0.01, loss + 0.01)) for loss in (0.095, 0.105) * 2]
@@ -189,27 +156,14 @@ def test_losses_are_pooled_where_they_are_known():
     assert of_four[1] - of_four[0] < 0.018
 
 
-def test_a_value_stands_beside_what_was_expected_of_it():
-    row = verdict(loss=0.1, interval=(0.05, 0.15))
-    assert value_of(row) == Value('GB/s', 'higher', 90.0, 2, None, 0.1, (0.05, 0.15))
-    assert value_of(row, 95.0, 0.2) == Value('GB/s', 'higher', 90.0, 2, 95.0, 0.2, None)
-    assert value_of(verdict(value=None)) == Value('GB/s', 'higher')
-    assert (only({'a'}), only(set()), only({'a', 'b'})) == ('a', '', '')
-
-
 def test_places_of_the_nodes_that_a_session_used():
     cases = [SimpleNamespace(partition='cpu', nodes=['n1', 'n2']), SimpleNamespace(partition='gpu', nodes=['g1'])]
-    places = {
-        'n1': {'rack r1', 'switch s1'},
-        'n2': {'rack r1', 'switch s1', 'row 1'},
-        'n3': {'rack r1'},
-        'g1': {'row 1'},
-    }
+    both = {'rack r1', 'switch s1'}
+    places = {'n1': both, 'n2': both | {'row 1'}, 'n3': {'rack r1'}, 'g1': {'row 1'}}
     store = SimpleNamespace(cases=lambda session: cases)
     found = JudgedSession(store, SimpleNamespace(session='s'), [], places)
     assert found.several('cpu') and not found.several('gpu') and not found.several('')
     assert found.all_places == {'rack r1', 'switch s1', 'row 1'}
     # of n1 and n2 alone both are in the rack and at the switch; of all nodes the rack has n3, too
     assert found.same_nodes('rack r1', 'cpu') == ('switch s1',) and found.same_nodes('row 1', 'cpu') == ()
-    assert found.same_nodes('rack r1', 'none') == ()
     assert found.places_of(['n1', 'n9']) == {'rack r1', 'switch s1'}

@@ -16,6 +16,13 @@ def night(work, number, value=GOOD, check='STREAM', **options):
     work.ingest(report(entry, uuid=f'{number:08x}', began=BEGAN + number * DAY), **options)
 
 
+def judged_nights(work, numbers, bad=()):
+    """Ingest and judge nights one after the other."""
+    for number in numbers:
+        night(work, number, BAD if number in bad else GOOD)
+        judged(work, number, int(number in bad))
+
+
 def judged(work, number, code):
     """The incidents that `plumbline compare` of a night tells, whose exit code must be `code`."""
     document = work.compare(f'{number:08x}')
@@ -36,9 +43,7 @@ def ledger(work):
 
 def test_a_late_night_of_an_open_incident_gets_its_row(work):
     work.reference(reference())
-    for number, value in ((1, BAD), (3, BAD)):
-        night(work, number, value)
-        judged(work, number, 1)
+    judged_nights(work, (1, 3), bad=(1, 3))
     night(work, 2, BAD)
     (then,) = judged(work, 2, 1)
     ((id, now),) = ledger(work).items()
@@ -51,46 +56,28 @@ def test_a_late_night_of_an_open_incident_gets_its_row(work):
 def test_an_incident_of_a_late_night_alone_has_the_state_that_later_nights_give_it(work):
     work.reference(reference())
     healthy = list(range(3, 2 + HEALS))
-    for number in (1, *healthy):
-        night(work, number)
-        judged(work, number, 0)
+    judged_nights(work, (1, *healthy))
     night(work, 2, BAD)
     (then,) = judged(work, 2, 1)
     assert ledger(work) == {then['id']: ('healing', [2], healthy)}
     last = 2 + HEALS
-    night(work, last)
-    (now,) = judged(work, last, 0)
-    assert (now['id'], now['state']) == (then['id'], 'closed')
+    judged_nights(work, (last,))
     assert judged(work, 2, 1)[0]['id'] == then['id']
     assert ledger(work) == {then['id']: ('closed', [2], [*healthy, last])}
 
 
-def test_after_enough_healthy_nights_the_incident_of_a_late_one_is_closed(work):
-    work.reference(reference())
-    last = 4 + HEALS
-    for number in (1, *range(3, last + 1)):
-        night(work, number)
-        judged(work, number, 0)
-    night(work, 2, BAD)
-    (then,) = judged(work, 2, 1)
-    assert ledger(work) == {then['id']: ('closed', [2], list(range(3, 3 + HEALS)))}
-    assert judged(work, last, 0) == []
-
-
 def test_what_the_night_after_found_began_in_the_late_one_and_keeps_its_id(work):
     work.reference(reference())
-    night(work, 1)
-    judged(work, 1, 0)
-    night(work, 4, BAD)
-    (found,) = judged(work, 4, 1)
+    judged_nights(work, (1, 4), bad=(4,))
+    ((id, _),) = ledger(work).items()
     why = ('--why', 'known', '--until', '2026-12-31')
-    assert work.run('incidents acknowledge', found['id'], *why).exit_code == 0
+    assert work.run('incidents acknowledge', id, *why).exit_code == 0
     night(work, 3, BAD)
     judged(work, 3, 0)
     night(work, 2, BAD)
     (then,) = judged(work, 2, 0)
-    assert (then['id'], then['state']) == (found['id'], 'acknowledged')
-    assert ledger(work) == {found['id']: ('acknowledged', [2, 3, 4], [])}
+    assert (then['id'], then['state']) == (id, 'acknowledged')
+    assert ledger(work) == {id: ('acknowledged', [2, 3, 4], [])}
     (now,) = judged(work, 4, 0)
     assert (now['since'], now['sessions']) == ('2026-11-23', 3)
 
@@ -98,9 +85,7 @@ def test_what_the_night_after_found_began_in_the_late_one_and_keeps_its_id(work)
 def test_a_late_night_long_before_is_another_incident(work):
     work.reference(reference())
     healthy = list(range(3, 3 + HEALS))
-    for number in (1, *healthy):
-        night(work, number)
-        judged(work, number, 0)
+    judged_nights(work, (1, *healthy))
     last = 3 + HEALS
     night(work, last, BAD)
     (found,) = judged(work, last, 1)
@@ -112,9 +97,7 @@ def test_a_late_night_long_before_is_another_incident(work):
 def test_a_late_bad_night_opens_again_what_was_closed_too_early(work):
     work.reference(reference())
     late, last = 3, 2 + HEALS
-    for number in (1, 2, *range(4, last + 2)):
-        night(work, number, BAD if number == 1 else GOOD)
-        judged(work, number, int(number == 1))
+    judged_nights(work, (1, 2, *range(4, last + 2)), bad=(1,))
     ((id, before),) = ledger(work).items()
     assert before == ('closed', [1], [2, *range(4, last + 1)]), 'the last night says nothing of it'
     night(work, late, BAD)
@@ -123,22 +106,10 @@ def test_a_late_bad_night_opens_again_what_was_closed_too_early(work):
     assert (same, bad, healthy) == (id, [1, late], [2, *range(4, last + 2)])
 
 
-def test_a_late_healthy_night_counts_and_is_no_failure(work):
-    work.reference(reference())
-    for number in (1, 2, *range(4, 2 + HEALS)):
-        night(work, number, BAD if number == 1 else GOOD)
-        judged(work, number, int(number == 1))
-    night(work, 3)
-    assert [one['state'] for one in judged(work, 3, 0)] == ['healing']
-    assert list(ledger(work).values()) == [('closed', [1], list(range(2, 2 + HEALS)))]
-
-
 def test_looking_at_a_night_that_was_judged_changes_nothing(work):
     """Though the references have moved since then."""
     work.reference(reference())
-    for number in (1, 2):
-        night(work, number)
-        judged(work, number, 0)
+    judged_nights(work, (1, 2))
     work.reference(reference(mean=130))
     judged(work, 1, 1)
     assert ledger(work) == {}
@@ -150,9 +121,7 @@ def test_looking_at_a_night_that_was_judged_changes_nothing(work):
 
 def test_a_problem_of_a_late_night_is_over_with_the_next(work):
     work.reference(reference())
-    for number in (1, 3):
-        night(work, number)
-        judged(work, number, 0)
+    judged_nights(work, (1, 3))
     night(work, 2, problem='the file system was full')
     (then,) = judged(work, 2, 1)
     assert then['kind'] == 'CASE' and ledger(work) == {then['id']: ('closed', [2], [3])}

@@ -31,7 +31,7 @@ def cvs(rng, n):
     return 0.01 * numpy.exp(numpy.log(2) * rng.standard_normal(n))
 
 
-@each_row('nights', [5, 8, 10, 20])
+@each_row('nights', [5, 10, 20])
 def test_dropped_outliers_do_not_narrow_the_interval(nights):
     """Of normal noise the next value is beyond the 99 % interval in 1 %, also where values were dropped by chance."""
     rng = numpy.random.default_rng(nights)
@@ -59,14 +59,13 @@ def test_the_intervals_of_a_site_with_slow_nights_stay_narrow():
 @each_row('kind', ['normal', 'skewed', 'slow', 'autocorrelated'])
 def test_one_level_is_hardly_ever_called_two(kind):
     rng = numpy.random.default_rng(5)
-    found = 0
-    for nights in (5, 6, 8, 10, 20, 30):
-        cv = numpy.full(1000, 0.03)
+    found, cv = 0, numpy.full(1000, 0.03)
+    for nights in (5, 8, 20):
         found += sum(bool(level.levels) for level in estimate(site(noise(kind, rng, (1000, nights)), cv)))
-    assert found <= 6  # of 6000
+    assert found <= 3  # of 3000
 
 
-@each_row('nights', [8, 14, 30])
+@each_row('nights', [8, 30])
 def test_two_levels_are_told_apart(nights):
     rng = numpy.random.default_rng(7)
     x = rng.standard_normal((200, nights))
@@ -101,46 +100,25 @@ def test_nodes_of_a_session_are_one_value_of_it():
     assert not level.levels and level.used.all() and level.df == pytest.approx(8)
 
 
-def with_looks(x, cv, looks, **facts):
-    """Sites whose first session has further jobs, `looks` of each series."""
-    nights = numpy.arange(x.shape[1])
-    rows = zip(numpy.exp(cv[:, None] * x), numpy.exp(cv[:, None] * looks), strict=True)
-    return [Values(row, nights, **facts, looks={0: more}) for row, more in rows]
-
-
 def test_further_jobs_of_one_session_show_what_is_usual_on_this_machine():
     """30 series vary by 10 % where their checks say 2 %, and 30 by 1 %; jobs of a session share 0.3 of the variance."""
     rng = numpy.random.default_rng(3)
     cv = numpy.repeat([0.1, 0.01], 30)
     common = numpy.sqrt(0.3) * rng.standard_normal((60, 1))
     jobs = common + numpy.sqrt(0.7) * rng.standard_normal((60, 6))
-    levels = estimate(with_looks(jobs[:, :1], cv, jobs[:, 1:]))
+    values = numpy.exp(cv[:, None] * jobs)
+    levels = estimate([Values(row[:1], numpy.zeros(1, int), looks={0: row[1:]}) for row in values])
     usual = numpy.array([level.usual for level in levels])
     assert numpy.median(usual[:30]) == pytest.approx(0.1, rel=0.25)
     assert (usual[30:] >= 0.02).all() and numpy.median(usual[30:]) == 0.02, 'minutes never say less than the check'
     assert all(level.variance is None for level in levels), 'how much sessions differ, one does not show'
 
 
-def test_without_further_jobs_what_the_check_states_is_usual():
-    rng = numpy.random.default_rng(4)
-    assert {level.usual for level in estimate(site(rng.standard_normal((20, 3)), cvs(rng, 20)))} == {None}
-
-
 def test_the_worse_of_two_levels_within_one_session_counts():
     jobs = numpy.array([120.1, 95.0, 119.8, 95.2, 120.0, 94.9, 119.9, 95.1])
     (high,) = estimate([Values(jobs[:1], numpy.zeros(1, int), looks={0: jobs[1:]})])
     assert high.levels == ((pytest.approx(95.05, abs=0.1), 4), (pytest.approx(119.95, abs=0.1), 4))
-    assert high.used.all() and high.worse == pytest.approx([95.05], abs=0.1), (
-        'although its first job was at the better one'
-    )
+    assert high.worse == pytest.approx([95.05], abs=0.1), 'although its first job was at the better one'
     assert high.usual == 0.02, 'not the distance between the levels'
     (low,) = estimate([Values(1 / jobs[:1], numpy.zeros(1, int), sign=-1, looks={0: 1 / jobs[1:]})])
     assert low.worse == pytest.approx([1 / 95.05], rel=1e-3)
-
-
-def test_one_level_within_a_session_is_hardly_ever_called_two():
-    rng, found = numpy.random.default_rng(5), 0
-    for kind in ('normal', 'skewed', 'autocorrelated'):
-        x = noise(kind, rng, (1000, 8))
-        found += sum(bool(level.levels) for level in estimate(with_looks(x[:, :1], numpy.full(1000, 0.02), x[:, 1:])))
-    assert found <= 3

@@ -2,14 +2,10 @@
 """What stands out after a night: the page and what `plumbline report` prints."""
 
 import re
-from types import SimpleNamespace
 
 from lxml import html
 from run_reports import BEGAN, SITE, case, metric, report
 
-from plumbline.identity import Quantity, SeriesId
-from postprocess.history.digest import _of_changes
-from postprocess.history.trend import Change
 from postprocess.incidents import ledger
 
 DAY = 86400
@@ -20,11 +16,9 @@ def night(work, number, levels=None, nodes=NODES, provenance=None):
     """A session of a metric on each node, at 100 but for `levels`."""
     noise = {node: 100 + (i * 7 + number * 3) % 5 / 10 for i, node in enumerate(nodes)}
     entries = [
-        case(
-            metrics={'triad': metric([value] * 3, node=node)}, nodes=(node,), unique_name=node, provenance=provenance,
-        )
+        case(metrics={'triad': metric([value] * 3, node=node)}, nodes=(node,), unique_name=node, provenance=provenance)
         for node, value in (noise | (levels or {})).items()
-    ]  # fmt: skip
+    ]
     work.ingest(report(*entries, uuid=f'{number:08x}', began=BEGAN + number * DAY))
 
 
@@ -43,16 +37,12 @@ def column(tree, table, name):
     return [cell.text_content() for cell in tree.xpath(f'//table[@id="{table}"]/tbody//td[@data-column="{name}"]')]
 
 
-def test_an_ordinary_night_says_nothing_and_keeps_nothing(work):
-    for number in range(6):
-        night(work, number)
-    assert lines(work, 5)[0] == []
-    assert not (work.results / 'incidents').exists()
-
-
 def test_a_slow_node_is_on_the_page_with_the_days_on_which_it_was_slow(work):
-    for number in range(6):
-        night(work, number, {'n3': 80} if number == 5 else {})
+    for number in range(5):
+        night(work, number)
+    assert lines(work, 4)[0] == [], 'an ordinary night says nothing'
+    assert not (work.results / 'incidents').exists()
+    night(work, 5, {'n3': 80})
     said, tree = lines(work, 5)
     assert said == []
     (card,) = tree.find_class('card')
@@ -74,10 +64,9 @@ def test_a_node_that_measured_nothing_is_named(work):
     for number in range(6):
         night(work, number, nodes=NODES if number < 4 else [node for node in NODES if node != 'n3'])
     (said,), tree = lines(work, 4)
-    assert said == 'not measured in this session, and lately they were: n3'
-    assert (
-        tree.find_class('banner')[0].text_content().startswith('NEEDS A LOOK: nothing was judged, 1 node not measured')
-    )
+    assert 'not measured' in said and said.endswith(': n3')
+    banner = tree.find_class('banner')[0].text_content()
+    assert banner.startswith('NEEDS A LOOK') and '1 node not measured' in banner
 
 
 def test_a_step_is_said_on_its_fifth_night_and_not_again(work):
@@ -92,23 +81,7 @@ def test_a_step_is_said_on_its_fifth_night_and_not_again(work):
             assert number < 11 or column(tree, 'changes', 'kind') == new
     (line,) = told
     assert line.startswith('step since 2026-11-28: -8.')
-    assert re.search(r'-8\.\d % in STREAM size=big triad: 100\.\d to 92\.?\d* GB/s; changed', line)
-    assert line.endswith('changed with it: kernel: 6.1 -> 6.5')
-
-
-def test_a_change_of_a_time_is_told_as_the_time_changed():
-    """A latency of 1.7 us that is 1.955 us is 15 % more, which is 13.04 % of the performance."""
-    of, session = SeriesId('cpu', 'system', 'Osu', (), 'latency'), SimpleNamespace(day='2026-11-28')
-    change = Change('step', of, Quantity('us', 'lower'), session, session, 1.7, 1.955, -13.04, 5)
-    assert _of_changes([change]) == 'step since 2026-11-28: +15.0 % in Osu - latency: 1.7 to 1.955 us'
-
-
-def test_a_gain_is_no_news(work):
-    for number in range(12):
-        night(work, number, dict.fromkeys(NODES, 110.0) if number >= 7 else {})
-    said, tree = lines(work, 11)
-    assert said == []
-    assert column(tree, 'changes', 'kind') == ['step']
+    assert re.search(r'STREAM size=big triad: 100\.\d to 92\.?\d* GB/s', line) and 'kernel: 6.1 -> 6.5' in line
 
 
 def test_a_file_that_cannot_be_read_costs_the_nodes_and_not_the_page(work):
@@ -117,7 +90,7 @@ def test_a_file_that_cannot_be_read_costs_the_nodes_and_not_the_page(work):
     night(work, 0)
     result = work.run('report')
     assert result.exit_code == 2
-    assert result.stderr.startswith(f'plumbline: the nodes were not compared: {path}:1: expected the columns')
+    assert f'the nodes were not compared: {path}:1: ' in result.stderr
     tree = html.fromstring((work.results / 'report.html').read_text())
     assert str(path) in tree.find_class('first')[0].text_content()
     assert len(tree.xpath('//table[@id="verdicts"]/tbody/tr')) == 1, 'the metrics are there, all the same'

@@ -48,15 +48,6 @@ def test_the_levels_are_those_of_pelt_with_an_l1_cost(seed, n, moves):
     assert cost(values, ours, penalty) <= cost(values, theirs, penalty) + 1e-3
 
 
-def test_a_series_of_a_year_is_cut_as_by_pelt():
-    """Longer than the levels that are tried: the medians may be a rank beside the best."""
-    values = noisy(1, 365, cv=1.0)
-    values[100:] += 3
-    values[200:207] -= 8
-    theirs = by_pelt(values, 2 * math.log(365))
-    assert levels(values[None], 2 * math.log(365)) == [theirs] == [[100, 200, 207]]
-
-
 def steps(series, floors):
     """The steps of each series of a site."""
     return [found.steps for found in changes(series, floors)[0]]
@@ -77,20 +68,6 @@ def test_series_of_all_lengths_are_told_apart():
     assert found == [[], [30], [], [10], []]
 
 
-def test_a_step_below_the_floor_does_not_count_and_a_constant_has_no_noise():
-    values = numpy.repeat([0.0, -0.01], 20)
-    assert steps([values], [0.005]) == [[20]]
-    assert steps([values], [0.02]) == [[]]
-    stairs = numpy.repeat([0.0, -0.01, -0.05], 20)
-    assert steps([stairs], [0.02]) == [[40]]
-
-
-def test_single_bad_nights_are_no_step():
-    values = noisy(4, 120)
-    values[[30, 31, 70, 90]] -= 0.2
-    assert steps([values], [0.02]) == [[]]
-
-
 def site(seed, metrics, nights, like=0.0):
     """Metrics of a site whose CVs are spread about 1 %; each night is like the one before by `like`."""
     rng = numpy.random.default_rng(seed)
@@ -100,23 +77,12 @@ def site(seed, metrics, nights, like=0.0):
     return 0.01 * 2 ** rng.standard_normal((metrics, 1)) * rows
 
 
-@each_row(('nights', 'like'), [(20, 0.0), (60, 0.0), (20, 0.5), (60, 0.5)])
+@each_row(('nights', 'like'), [(20, 0.0), (60, 0.5)])
 def test_a_healthy_site_has_no_step_and_no_drift(nights, like):
     for seed in range(6):
         found, control = changes(list(site(seed, 100, nights, like)), [0.02] * 100)
         assert all(of == Found([]) for of in found)
         assert control.likeness == pytest.approx(like, abs=0.15)
-
-
-@each_row('like', [0.0, 0.5])
-def test_a_step_at_one_metric_of_a_site_is_found_on_its_fifth_night(like):
-    found = 0
-    for seed in range(10):
-        rows = site(seed, 50, 65, like)
-        rows[0] *= 0.01 / rows[0, :60].std()
-        rows[0, 60:] -= 0.05
-        found += any(abs(end - 60) <= 3 for end in steps(list(rows), [0.02] * 50)[0])
-    assert found >= 9
 
 
 def test_three_slow_nights_of_five_are_no_new_level_where_slow_nights_are_usual():
@@ -134,38 +100,19 @@ def test_series_that_are_judged_again_alone_are_judged_as_with_all_others():
     assert changes(rows[:1], [0.02], control) == (found[:1], control)
 
 
-def test_noise_sees_no_steps():
-    rows = numpy.stack([noisy(i, 400) for i in range(40)])
-    rows[:, 200:] += 0.3
-    assert noise(rows).mean() == pytest.approx(0.01, rel=0.1)
-
-
-def change_of(drift):
-    return drift.became - drift.was
-
-
-def test_drift_is_found_where_steps_are_not():
-    slope = noisy(5, 180) + numpy.linspace(0, -0.06, 180)
-    assert alone(slope).steps == []
-    assert change_of(alone(slope).drift) == pytest.approx(-0.06, abs=0.012)
-    assert alone(noisy(6, 180)).drift is None
-    assert alone(slope[:50]).drift is None  # too short to tell
-
-
-@each_row('n', [10, 11, 14, 60, 183])
+@each_row('n', [10, 14, 183])
 def test_noise_of_a_history_of_any_length(n):
     rows = numpy.stack([noisy(i, n) for i in range(60)])
     assert noise(rows).mean() == pytest.approx(0.01, rel=0.15)
 
 
-@each_row('seed', range(5))
+@each_row('seed', range(3))
 def test_a_step_is_no_drift_and_a_drift_no_stairs(seed):
     step, slope = noisy(seed, 180), noisy(seed, 180) + numpy.linspace(0, -0.15, 180)
     step[100:] -= 0.06
     (of_step, of_slope), _ = changes([step, slope], [0.02] * 2)
-    assert (len(of_step.steps), of_step.drift) == (1, None)
-    assert of_slope.steps == []
-    assert change_of(of_slope.drift) == pytest.approx(-0.15, abs=0.02)
+    assert (len(of_step.steps), of_step.drift, of_slope.steps) == (1, None, [])
+    assert of_slope.drift.became - of_slope.drift.was == pytest.approx(-0.15, abs=0.02)
 
 
 def test_a_drift_after_a_step_is_that_since_the_step():
@@ -173,7 +120,9 @@ def test_a_drift_after_a_step_is_that_since_the_step():
     values[60:] += 0.2 + numpy.linspace(0, -0.03, 120)
     found = alone(values)
     assert found.steps == [60]
-    assert change_of(found.drift) == pytest.approx(-0.03, abs=0.01)
+    assert found.drift.became - found.drift.was == pytest.approx(-0.03, abs=0.01)
+    assert alone(noisy(6, 180)).drift is None
+    assert alone((noisy(5, 180) + numpy.linspace(0, -0.06, 180))[:50]).drift is None, 'too short to tell'
 
 
 @each_row(('nights', 'lasts'), [(365, 182), (40, 20)])
@@ -209,37 +158,24 @@ def changes_in(work, *options, code):
     return json.loads(result.stdout)['changes']
 
 
-def test_a_step_is_dated_and_comes_with_what_changed_at_it(work):
+def test_a_step_is_dated_comes_with_what_changed_at_it_and_is_news_for_14_sessions(work):
+    """Of a site that runs weekly: sessions count, and not days."""
     values = 100 * numpy.exp(noisy(7, 40))
-    values[33:] *= 0.93
+    values[20:] *= 0.93
 
     def provenance(night):
-        kernel = '6.1.0' if night < 33 else '6.5.0'
+        kernel = '6.1.0' if night < 20 else '6.5.0'
         return {'kernel': kernel, 'load_average': str(night), 'governor': 'performance'}
 
-    history(work, values, provenance=provenance)
-    (change,) = changes_in(work, code=1)
-    assert (change['kind'], change['session'], change['before'], change['since']) == (
-        'step', '0033', '2026-12-23', '2026-12-24',
+    history(work, values, provenance=provenance, days=7)
+    (change,) = changes_in(work, '0033', code=1)
+    assert (change['kind'], change['session'], change['before'], change['since'], change['sessions']) == (
+        'step', '0020', '2027-04-03', '2027-04-10', 14,
     )  # fmt: skip
     assert change['change'] == pytest.approx(-7, abs=1.5)
     assert (change['was'], change['became']) == (pytest.approx(100, rel=0.01), pytest.approx(93, rel=0.01))
-    assert change['with_it'] == ['kernel: 6.1.0 -> 6.5.0']
-    assert change['metric'] == 'triad'
-    shown = work.run('trend').stdout
-    assert 'kernel: 6.1.0 -> 6.5.0' in shown
-    assert '1 change for the worse in the last 14 sessions, 1 in all' in shown
-
-
-def test_sessions_count_and_not_days(work):
-    """A site that runs weekly: the step is found in its fifth week, and is news for 14 sessions."""
-    values = 100 * numpy.exp(noisy(7, 40))
-    values[20:] *= 0.93
-    history(work, values[:25], days=7)
-    (change,) = changes_in(work, code=1)
-    assert (change['session'], change['sessions']) == ('0020', 5)
-    history(work, values, days=7)
-    assert len(changes_in(work, '0033', code=1)) == 1
+    assert (change['metric'], change['with_it']) == ('triad', ['kernel: 6.1.0 -> 6.5.0'])
+    assert '1 change for the worse in the last 14 sessions, 1 in all' in work.run('trend', '0033').stdout
     assert len(changes_in(work, '0034', code=0)) == 1
 
 
@@ -272,15 +208,13 @@ def test_a_slow_drift_is_a_failure_as_long_as_it_lasts(work):
 def test_failed_and_invalid_sessions_and_unjudged_metrics_do_not_count(work):
     nights = []
     for night in range(30):
-        good = {
-            'triad': metric([100.0 + night % 3]),
-            'note': metric([100.0 if night < 15 else 50.0]) | {'judged': False},
-        }
-        entry = case(metrics=good)
+        note = metric([100.0 if night < 15 else 50.0]) | {'judged': False}
+        fields = {'metrics': {'triad': metric([100.0 + night % 3]), 'note': note}}
         if night > 20:  # half as fast, and not to be believed
-            bad = {'triad': metric([50.0], invalid='above the peak' if night % 2 else None)}
-            entry = case(metrics=bad, result='fail', fail_phase='sanity') if night % 2 == 0 else case(metrics=bad)
-        nights.append(report(entry, uuid=f'{night:04}', began=BEGAN + night * DAY))
+            is_failed = night % 2 == 0
+            fields = {'metrics': {'triad': metric([50.0], invalid=None if is_failed else 'above the peak')}}
+            fields |= {'result': 'fail', 'fail_phase': 'sanity'} if is_failed else {}
+        nights.append(report(case(**fields), uuid=f'{night:04}', began=BEGAN + night * DAY))
     work.ingest(*nights)
     assert changes_in(work, code=0) == []
     assert '1 metric over 30 sessions' in work.run('trend').stdout
@@ -291,16 +225,15 @@ def test_the_floor_is_that_of_the_site(work):
     values[30:] *= 0.97
     history(work, values)
     assert len(changes_in(work, code=1)) == 1
-    site = work.sites / 'cluster/site.yaml'
+    site = work.sites / SITE / 'site.yaml'
     site.write_text(site.read_text().replace('floor: 0.02', 'floor: 0.05'))
     assert changes_in(work, code=0) == []
 
 
-@pytest.mark.parametrize('unit_of_late', ['GB/s', 'MB/s'])
-def test_histories_read_in_portions_are_those_read_at_once(work, monkeypatch, unit_of_late):
+def test_histories_read_in_portions_are_those_read_at_once(work, monkeypatch):
     """Two nodes a night, a unit that changes, and a floor that only the first nights state."""
     for night in range(7):
-        unit = unit_of_late if night > 4 else 'GB/s'
+        unit = 'MB/s' if night > 4 else 'GB/s'
         stated = {} if night > 2 else {'floor': 0.2}
         metrics = [{'triad': metric([90.0 + night + node], unit) | stated} for node in (0, 4)]
         cases = [case(metrics=of_node, nodes=(f'n{place}',)) for place, of_node in enumerate(metrics)]

@@ -66,10 +66,3 @@ def test_a_session_of_several_nodes_has_their_median_in_the_order_of_sessions():
     assert (found.sessions.tolist(), found.values.tolist()) == ([2, 5, 7], [4.0, 5.0, 3.0])
     ordered = series._medians(History(SERIES, RATE, None, numpy.array([2, 1]), numpy.array([4.0, 8.0])))
     assert (ordered.sessions.tolist(), ordered.values.tolist()) == ([1, 2], [8.0, 4.0])
-
-
-def test_a_loss_is_a_fall_whatever_is_better():
-    values = numpy.array([1.0, numpy.e])
-    for better, performance in (('higher', [0.0, 1.0]), ('lower', [0.0, -1.0])):
-        found = History(SERIES, Quantity('x', better), None, numpy.array([0, 1]), values)
-        assert found.performance.tolist() == performance

@@ -248,6 +248,14 @@ def test_what_is_named_lies_on_its_nodes_in_a_part_of_them_or_between(kind, rail
     assert draft.series == {ALL} and len(draft.evidence) == 1
 
 
+def test_a_job_that_names_another_part_of_a_node_accuses_not_this_one():
+    rail = incident('failure', where=Scope('site', 'cpu', nodes=('n1',), device='rail 2'), named=True)
+    whole, own = ({'provenance': names(told)} for told in (
+        ['node', 'n1', ['n1'], 'slow'], ['rail', 'n1 rail 2', ['n1'], 'slow', 2],
+    ))  # fmt: skip
+    assert shown_by(rail, [], [case(**own)]) is False and shown_by(rail, [], [case(**whole)]) is True
+
+
 # What a person corrected
 
 
@@ -725,6 +733,26 @@ def test_a_node_is_unlike_others_that_agree():
 
     assert unlike('2', '1', '1') == [Difference('kernel', ('1',), ('2',), True)]
     assert unlike('2', '1') == unlike('1', '1', '1') == unlike('2', '1', '3') == []
+
+
+def test_what_changed_is_what_most_cases_show_and_software_what_all_show_and_nowhere_else():
+    kernel, stack, governor = (Difference(name, ('1',), ('2',)) for name in ('kernel', 'stack', 'governor'))
+    session = background.Background(None, [stub()] * 2, None, ())
+
+    def changed(bad, well=(), sort='loss', nodes=(), of_all=()):
+        told = {str(i): list(of) for i, of in enumerate([*bad, *well])} | {ALL_NODES: list(of_all)}
+        read = stub(change=lambda case, before, after, node: told[node], unlike=lambda case, n, node: [])
+        cases = [(CASE, str(i)) for i in range(len(told) - 1)]
+        draft = Draft('NODE', Scope('site', 'cpu', nodes=nodes), sort)
+        return session._changed(read, draft, cases[: len(bad)], cases[len(bad) :], range(1), range(1, 2))
+
+    assert changed([[kernel], [kernel]]) == ((kernel,), True)
+    assert changed([[kernel], [stack]]) == ((kernel, stack), False), 'half of the cases'
+    assert changed([[kernel], [governor], [governor]]) == ((governor,), False)
+    assert changed([[kernel]], [[kernel]]) == ((kernel,), False), 'healthy ones have it, too'
+    assert changed([[kernel]], sort='failure') == ((kernel,), False)
+    assert changed([[]], of_all=[kernel]) == ((kernel,), True), 'the case ran on other nodes before'
+    assert changed([[kernel, stack]], nodes=('n1',), of_all=[kernel]) == ((stack,), True), 'of a node what is its own'
 
 
 # Losses by cause

@@ -18,6 +18,7 @@ from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_ca
 
 from plumbline.identity import SeriesId
 from plumbline.references import read_references
+from postprocess.incidents.incident import Scope
 from postprocess.incidents.levels import began
 from postprocess.incidents.losses import losses
 from postprocess.statistics.pooled import pooled
@@ -366,19 +367,17 @@ CASES = [
 OF_ENVIRON = [of for case in CASES[20:30] for of in case]
 
 
-@each_row(('lost', 'wanted'), [
-    ([CASES[4 * i][i % 8] for i in range(12)], 12),  # unrelated ones, of 400 series in 5 environs
-    (CASES[7], 1),  # all of a case
-    (CASES[7][:3], 1),  # some of it
-    (OF_ENVIRON, 1), ([of for case in CASES for of in case], 1),  # all of an environ, of the site
-    (OF_ENVIRON + CASES[4] + CASES[41][2:3], 3),
+@each_row(('lost', 'kinds'), [
+    ([CASES[4 * i][i % 8] for i in range(12)], ['CASE'] * 12),  # unrelated ones, of 400 series in 5 environs
+    (CASES[7], ['CASE']),  # all of a case
+    (CASES[7][:3], ['CASE']),  # some of it
+    (OF_ENVIRON, ['SYSTEM']), ([of for case in CASES for of in case], ['SYSTEM']),  # all of an environ, of the site
+    (OF_ENVIRON + CASES[4] + CASES[41][2:3], ['CASE', 'CASE', 'SYSTEM']),
 ])  # fmt: skip
-def test_causes_are_told_as_planted(lost, wanted):
-    rows = [judged(of, of in lost, number) for number, case in enumerate(CASES) for of in case]
-    drafts = causes(rows)
-    assert len(drafts) == wanted
+def test_causes_are_told_as_planted(lost, kinds):
+    drafts = causes([judged(of, of in lost, number) for number, case in enumerate(CASES) for of in case])
+    assert sorted(draft.kind for draft in drafts) == kinds
     assert sorted(of for draft in drafts for of in draft.series) == sorted(lost), 'each is of one of them'
-    assert {draft.kind for draft in drafts} <= {'SYSTEM', 'CASE'}
 
 
 def test_what_a_loss_in_common_does_not_explain_is_told_beside_it():
@@ -404,6 +403,32 @@ def test_nodes_whose_loss_is_not_sure_are_not_healthy(loss, wanted):
         for of in series
     ]  # fmt: skip
     assert {(draft.kind, draft.where.nodes) for draft in causes(rows)} == wanted
+
+
+@each_row(('interval', 'wanted'), [
+    ((0.11, 0.13), {('SYSTEM', ()), ('NODE', ('n1',))}),
+    ((0.10, 0.14), {('SYSTEM', ())}),  # not surely 1.5 times as much as 7 %
+])  # fmt: skip
+def test_a_node_that_surely_lost_much_more_than_all_others_has_a_further_cause(interval, wanted):
+    triad = SeriesId('cpu', 'system', 'STREAM', (), 'triad')
+    lost = {1: interval} | dict.fromkeys(range(2, 13), (0.06, 0.08))
+    rows = [
+        replace(verdict_of(triad, 90.0, 'regressed'), loss=sum(ends) / 2, interval=ends, nodes=(f'n{node}',),
+                case_id=node)
+        for node, ends in lost.items()
+    ]  # fmt: skip
+    assert {(draft.kind, draft.where.nodes) for draft in causes(rows)} == wanted
+
+
+@each_row(('kind', 'of', 'where'), [
+    ('node', 'NODE', {'nodes': ('x',)}), ('link_class', 'FABRIC', {'link_class': 'A'}), ('partition', 'SYSTEM', {}),
+    ('check', 'SYSTEM', {'environ': 'system'}),
+])  # fmt: skip
+def test_a_loss_in_common_has_the_scope_of_its_kind(kind, of, where):
+    series = tuple(SeriesId('cpu', 'system', 'Osu', (('link_class', 'A'),), name) for name in ('bw', 'latency'))
+    rows = [replace(judged(one, True, 0), nodes=('x',)) for one in series]
+    (draft,) = causes(rows, [Common(kind, 'x', series, 0.05, (0.04, 0.06), 1e-9)])
+    assert (draft.kind, draft.where) == (of, Scope(SITE, 'cpu', **where)) and draft.loss == 0.05
 
 
 def test_checks_of_one_family_that_lost_are_one_cause():

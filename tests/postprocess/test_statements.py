@@ -100,8 +100,10 @@ def test_jobs_elsewhere_do_not_heal_a_place(cluster):
     def slow(check, node):
         return 0.85 if check == 'Osu' and node in RACK else 1.0
 
-    (found,) = cluster.run(slow, (('n1', 'n2'), ('n3', 'n4'), ('n5', 'n6'), ('n11', 'n12'), ('n13', 'n14'))).values()
+    pairs = ('n1', 'n2'), ('n3', 'n4'), ('n5', 'n6'), ('n7', 'n8'), ('n11', 'n12'), ('n13', 'n14'), ('n15', 'n9')
+    (found,) = cluster.run(slow, pairs).values()
     assert (found['kind'], found['where']) == ('FABRIC', 'rack r2')
+    assert found['nodes'] == ['n11', 'n12', 'n13', 'n14', 'n15'], 'n9 lies in the other rack'
     (found,) = cluster.run(pairs=(('n1', 'n2'), ('n3', 'n4'))).values()
     assert found['state'] == 'open', 'no job ran in that rack'
     (found,) = cluster.run(pairs=(('n1', 'n2'), ('n11', 'n12'))).values()

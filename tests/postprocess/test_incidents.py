@@ -51,7 +51,10 @@ def test_many_metrics_of_three_causes_are_three_incidents(site):
     assert (found['NODE']['where'], found['NODE']['metrics']) == ('n3', 5)
     assert found['NODE']['loss'] == pytest.approx(20, abs=1)
     assert (found['DEVICE']['where'], found['DEVICE']['metrics']) == ('g1 device 2', 10)
-    other = found['SYSTEM' if 'SYSTEM' in found else 'SOFTWARE']
+    other = found['SOFTWARE']
+    again, stack = (step for step in other['next_steps'] if step.startswith(('ci/nightly', 'git log')))
+    assert stack == f'git log -p -- spack_envs/{SITE}/other'
+    assert '^OsuAllreduce' in again and 'size=' not in again, 'six cases are named by their checks'
     assert (other['where'], other['metrics'], other['checks']) == ('cpu/other', 30, sorted(OSU))
     assert {one['since'] for one in document['incidents']} == {'2026-11-26'}
     assert {one['sessions'] for one in document['incidents']} == {2}
@@ -132,7 +135,7 @@ def test_reruns_tell_the_node_from_the_system(work):
     site.run(replaced=slow, again=rerun)
     (one,) = site.judged(1)
     assert (one['kind'], one['where']) == ('NODE', 'n5')
-    assert 'on n7' in ' '.join(one['evidence'])
+    assert any(re.search(r' GB/s on n5, run again: .* GB/s on n7; expected 100 ', line) for line in one['evidence'])
 
 
 def test_a_node_that_crashes_its_job_is_an_incident_though_the_rerun_passes(site):

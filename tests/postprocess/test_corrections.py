@@ -166,6 +166,13 @@ def test_what_was_acknowledged_of_all_parts_stays_acknowledged(pair):
     assert one['acknowledged_why'] == f'fan {first}; fan {second}'
 
 
+def test_what_was_acknowledged_of_one_part_alone_is_open(pair):
+    site, first, second = pair
+    correct(site, 'acknowledge', first, '--why', 'fan', '--until', '2026-12-24')
+    correct(site, 'merge', first, second, *WHY)
+    assert site.judged(1)[0]['state'] == 'open'
+
+
 def test_a_late_session_enters_both_parts_of_a_merged_incident(site):
     site.run(two_slow)
     late = site.content(two_slow)

@@ -185,15 +185,3 @@ def test_a_planned_night_misses_nothing(planned):
     planned.ingest(night(4, few, plumbline_narrowed_by='["minutes=2"]', plumbline_plan='[{"why": "x"}]'))
     document = planned.compare()
     assert {row['verdict'] for row in document['verdicts']} == {'ok'} and len(document['verdicts']) == 2
-
-
-def test_an_incident_of_a_case_that_was_not_chosen_stays_as_it_is(planned):
-    slow = night(3)
-    (ior,) = [entry for entry in slow['runs'][0]['testcases'] if entry['record']['check'] == 'IOR']
-    (series,) = ior['record']['metrics']['bandwidth']['series']
-    series['samples'] = [[trial, node, value / 5] for trial, node, value in series['samples']]
-    planned.ingest(slow)
-    (before,) = planned.compare()['incidents']
-    planned.ingest(night(4, [('BabelStreamHost', '-')], plumbline_narrowed_by='["minutes=2"]'))
-    (after,) = planned.compare()['incidents']
-    assert (after['id'], after['state'], after['sessions']) == (before['id'], 'open', 1)

@@ -240,6 +240,17 @@ def test_a_node_that_is_split_from_a_system_stays_apart(site):
     assert {one['id']: one['state'] for one in site.judged(1)} == {new: 'open', rest: 'healing'}
 
 
+def test_a_node_is_split_from_two_whose_jobs_failed(site):
+    dead = {node: failed(node, 'lost') for node in ('n4', 'n5')}
+    site.run(replaced=dead)
+    (one,) = site.judged(1)
+    new, rest = ids_in(correct(site, 'split', one['id'], '--node', 'n5', *WHY))
+    site.run(replaced=dead)
+    assert {one['id']: one['nodes'] for one in site.judged(1)} == {new: ['n5'], rest: ['n4']}
+    site.run(replaced={'n4': dead['n4']})
+    assert {one['id']: one['state'] for one in site.judged(1)} == {new: 'healing', rest: 'open'}
+
+
 def test_a_split_part_began_when_its_own_series_fell(site):
     """Five checks of an environ are slow since three nights, the sixth since one; one incident holds all."""
     for checks in (OSU[:5], OSU[:5], OSU):
@@ -252,6 +263,20 @@ def test_a_split_part_began_when_its_own_series_fell(site):
     assert (site.work.shown(new)['sessions'], site.work.shown(rest)['sessions']) == (1, 3)
     site.run(slow_checks)
     assert {one['id']: one['since'] for one in site.judged(1)} == {new: '2026-11-28', rest: '2026-11-26'}
+
+
+def test_a_late_session_before_all_that_show_it_enters_both_parts_of_a_split_incident(site):
+    late = site.content(slow_checks)
+    site.run(slow_checks)
+    (one,) = site.judged(1)
+    new, rest = ids_in(correct(site, 'split', one['id'], '--case', 'OsuBarrier', *WHY))
+    site.work.ingest(late)
+    uuid = late['session_info']['uuid']
+    assert {one['id'] for one in site.work.compare(uuid)['incidents']} == {new, rest}
+    assert listed(site) == {new, rest}
+    assert all(site.work.shown(id)['seen'][uuid]['bad'] == [''] for id in (new, rest))
+    found = {one['id']: one['checks'] for one in site.judged(1)}
+    assert found == {new: ['OsuBarrier'], rest: sorted(set(OSU) - {'OsuBarrier'})}
 
 
 def test_a_merged_incident_is_split_again(pair):

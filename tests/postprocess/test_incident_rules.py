@@ -638,6 +638,7 @@ def test_a_merged_incident_lies_at_the_place_that_its_parts_share():
         incident(nodes=(node,), where=Scope('site', 'cpu', 'system', (node,), place=place), changed=('kernel', node))
         for node, place in (('n1', 'rack r1'), ('n2', 'rack r1'), ('n3', 'rack r2'))
     )
+    assert whole(first).where == first.where
     one = whole(first, second)
     assert one.where == Scope('site', 'cpu', 'system', ('n1', 'n2'), place='rack r1') and one.kind == 'NODE'
     assert set(one.changed) == {'kernel', 'n1', 'n2'}
@@ -815,8 +816,9 @@ SESSIONS = [
 ]
 
 
-def test_a_day_without_a_session_means_the_next_session():
+def test_a_date_is_a_session_or_the_first_session_since_a_day():
     assert corrections.session_from([SESSIONS[0], SESSIONS[4]], '2026-11-02') == (SESSIONS[4], '2026-11-02')
+    assert corrections.session_from(SESSIONS, 's4') == (SESSIONS[3], '2026-11-04')
 
 
 def test_sessions_are_in_doubt_from_the_first_that_an_incident_shows_until_it_healed(monkeypatch, tmp_path):
@@ -852,6 +854,8 @@ def test_a_merged_incident_counts_the_sessions_of_its_parts():
     assert whole.ids == {'abc123', 'a', 'b'} and whole.leaves == tuple(parts) and len(whole.told) == 2
     # n1 was bad once and is healthy once, 5 - 1; n2 was bad in two of two: (1/4) ** 4 = 0.004
     assert whole.unhealed == ['n1', 'n2'] and whole.closes_in == 4
+    unseen = known.of_parts(in_ledger(), [replace(part, seen={}) for part in parts])
+    assert unseen.seen == {} and len(unseen.parts) == 2, 'what no session shows any more'
 
 
 # Problems outside the series

@@ -68,6 +68,8 @@ def test_a_damaged_file_of_the_ledger_is_named(young):
     young.run()
     path = young.work.results / f'incidents/{SITE}.jsonl'
     path.parent.mkdir(parents=True)
+    path.write_text('{"later": 1}\n')
+    assert 'later' in young.work.run('incidents').stderr, 'what this version does not know'
     path.write_text('{}\n')
     for command in ('compare', 'incidents', 'report', 'status'):
         result = young.work.run(command)
@@ -87,7 +89,14 @@ def drop_a_column(path):
     pq.write_table(pq.read_table(path).drop_columns(['cost']), path)
 
 
-@pytest.mark.parametrize('damage', [Path.unlink, drop_a_column, flip_a_bit])
+def change_metadata(path):
+    rows = pq.read_table(path)
+    pq.write_table(
+        rows.replace_schema_metadata({key: value + b' ' for key, value in rows.schema.metadata.items()}), path
+    )
+
+
+@pytest.mark.parametrize('damage', [Path.unlink, drop_a_column, flip_a_bit, change_metadata])
 def test_what_a_night_before_showed_is_not_lost_in_silence(young, damage):
     """Each command says it, tonight's incident is told all the same, and judging that night again mends it."""
     young.run(slow_node(0.5))

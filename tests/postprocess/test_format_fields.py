@@ -6,7 +6,7 @@ import json
 import math
 import re
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 
 import pytest
 from rows import each_row
@@ -60,12 +60,8 @@ SUMMARY = [
     ('summary::mean', 'rate', 'GB/s', 2.5), ('summary::max', 'rate', 'GB/s', 3.0),
 ]  # fmt: skip
 RATE = ('application', 'rate', 'GB/s', '2.25')
-OF_RAMBLE = {
-    'check': 'dd',
-    'params': {'experiment': 'a', 'workload': 'memory', 'n_nodes': '1'},
-    'metric': 'rate',
-    'unit': 'GB/s',
-}
+PARAMS_OF_RAMBLE = {'experiment': 'a', 'workload': 'memory', 'n_nodes': '1'}
+OF_RAMBLE = {'check': 'dd', 'params': PARAMS_OF_RAMBLE, 'metric': 'rate', 'unit': 'GB/s'}
 
 
 @each_row(('experiments', 'found'), [
@@ -126,13 +122,10 @@ GITHUB = 'window.DATA = ' + json.dumps({'entries': {'my suite': [
     {'tool': 'customBiggerIsBetter', 'date': 1793620800000, 'commit': {'id': 'abc'},
      'benches': [{'name': 'a', 'value': 2, 'unit': 'ms'}]},
     {'tool': 'cargo', 'benches': [{'name': 'a', 'value': 2, 'unit': 'ms'}, {'name': 'b', 'value': 3}]},
-    {'tool': 'customSmallerIsBetter', 'benches': [{'name': 'c', 'value': 3}]},
     {'tool': 'go', 'benches': [
         {'name': 'd', 'value': 4, 'unit': 'ns/op\t127 B/op\t5 allocs/op'}, {'name': 'e', 'value': 5, 'unit': 'B/op'},
     ]},
-    {'tool': 'jmh', 'benches': [
-        {'name': 'f', 'value': 6, 'unit': 'ops/us'}, {'name': 'g', 'value': 7, 'unit': 'us/op'},
-    ]},
+    {'tool': 'jmh', 'benches': [{'name': 'f', 'value': 6, 'unit': 'ops/us'}]},
 ]}})  # fmt: skip
 BYTES = {'check': 'sum', 'metric': 'value', 'unit': 'B', 'better': 'lower', 'node': 'n1'}
 OF_GOOGLE = {'check': 'Copy', 'params': {'arg1': '8', 'arg2': 'fast'}, 'time': NOON, 'node': 'n1'}
@@ -165,11 +158,9 @@ FILES = [
     ('github-action-benchmark', GITHUB, [
         OF_SUITE | {'better': 'higher', 'session': 'abc', 'time': NOON}, OF_SUITE | {'better': 'lower'},
         {'check': 'b', 'metric': 'value', 'value': 3.0, 'better': 'lower', 'environ': 'my_suite'},
-        {'check': 'c', 'metric': 'value', 'value': 3.0, 'better': 'lower', 'environ': 'my_suite'},
         {'check': 'd', 'metric': 'value', 'value': 4.0, 'unit': 'ns/op', 'better': 'lower', 'environ': 'my_suite'},
         {'check': 'e', 'metric': 'value', 'value': 5.0, 'unit': 'B/op', 'better': 'lower', 'environ': 'my_suite'},
         {'check': 'f', 'metric': 'value', 'value': 6.0, 'unit': 'ops/us', 'environ': 'my_suite'},
-        {'check': 'g', 'metric': 'value', 'value': 7.0, 'unit': 'us/op', 'better': 'lower', 'environ': 'my_suite'},
     ]),
     ('github-action-benchmark', [{'name': 'a', 'value': 2, 'unit': 'ns/iter'}], [
         {'check': 'a', 'metric': 'value', 'value': 2.0, 'unit': 'ns/iter', 'environ': 'benchmark'},
@@ -179,11 +170,8 @@ FILES = [
         {'check': 'a', 'metric': 'throughput', 'value': 3.0, 'unit': '1/s', 'better': 'higher'},
         {'check': 'a', 'metric': 'heap', 'value': 4.0},
     ]),
-    ('bencher', {'a': {
-        'Total bytes': {'value': 2}, 'l1-hits': {'value': 3}, 'L1 Hit Rate': {'value': 4}, 'I1 Miss Rate': {'value': 5},
-    }}, [
+    ('bencher', {'a': {'Total bytes': {'value': 2}, 'L1 Hit Rate': {'value': 4}, 'I1 Miss Rate': {'value': 5}}}, [
         {'check': 'a', 'metric': 'Total bytes', 'value': 2.0, 'unit': 'B', 'better': 'lower'},
-        {'check': 'a', 'metric': 'l1-hits', 'value': 3.0, 'better': 'lower'},
         {'check': 'a', 'metric': 'L1 Hit Rate', 'value': 4.0, 'better': 'higher'},
         {'check': 'a', 'metric': 'I1 Miss Rate', 'value': 5.0, 'better': 'lower'},
     ]),
@@ -272,8 +260,7 @@ def test_two_blocks_of_xdmod_are_read_and_what_differs_is_refused(read):
 
 
 @each_row(('value', 'found'), [
-    (3, 3.0), (' 2.5 ', 2.5), ('1e3', 1000.0), (True, None), (None, None), ('1_0', None), ('\uff11', None),
-    ('inf', None), (math.inf, None), ('x', None), ([1], None),
+    (' 2.5 ', 2.5), ('1e3', 1000.0), (True, None), ('1_0', None), ('\uff11', None), ('inf', None), ('x', None),
 ])  # fmt: skip
 def test_a_number_is_finite_and_written_in_ascii(value, found):
     if found is None:
@@ -285,8 +272,8 @@ def test_a_number_is_finite_and_written_in_ascii(value, found):
 
 
 @each_row(('text', 'found'), [
-    ('size=8, kernel=copy', {'size': '8', 'kernel': 'copy'}), ('a=', {'a': ''}), ('a=b=c', {'a': 'b=c'}),
-    ({'a': 1, 'b': None}, {'a': '1'}), ('=1', None), ('a', None), ('a=1,b', None), ('', None),
+    ('size=8, kernel=copy', {'size': '8', 'kernel': 'copy'}), ('a=b=c', {'a': 'b=c'}),
+    ({'a': 1, 'b': None}, {'a': '1'}), ('=1', None), ('a=1,b', None), ('', None),
 ])  # fmt: skip
 def test_names_and_values_are_told_apart(text, found):
     if found is None:
@@ -298,23 +285,15 @@ def test_names_and_values_are_told_apart(text, found):
 
 @each_row(('value', 'found'), [
     # 1e11 s are 1157407 days and 35200 s after 1970; more are milliseconds
-    (1793620800, NOON), (1793620800000, NOON), ('1793620800', NOON), ('1793620800000', NOON),
-    ('1793620800.5', NOON + timedelta(seconds=0.5)), ('2026-11-02T12:00:00Z', NOON), ('2026-11-02 12:00:00', NOON),
-    ('2026-11-02T13:00:00+01:00', NOON), (NOON, NOON), (NOON.replace(tzinfo=timezone.utc), NOON),
+    (1793620800, NOON), ('1793620800000', NOON), ('1793620800.5', NOON + timedelta(seconds=0.5)),
+    ('2026-11-02T12:00:00Z', NOON), ('2026-11-02 12:00:00', NOON), ('2026-11-02T13:00:00+01:00', NOON), (NOON, NOON),
     (1e11, datetime(1970, 1, 1) + timedelta(days=1157407, seconds=35200)),
 ])  # fmt: skip
 def test_a_time_is_told_in_utc(value, found):
     assert fields.utc(value) == found
 
 
-def test_lines_and_rows_are_whole(tmp_path):
-    path = tmp_path / 'a.csv'
-    for text, lines in (('', []), ('a,b\n', ['a,b']), ('\ufeffa,b\n\n1,2\n', ['a,b', '', '1,2'])):
-        path.write_text(text)
-        assert fields.lines_of(path) == lines
-    assert fields.csv_of(['a;b', '', '1;"2;3"'], ';') == [['a', 'b'], ['1', '2;3']]
-    assert fields.named_rows([]) == [] and fields.named_rows([['a', 'b']]) == []
-    assert fields.named_rows([['a', 'b'], ['1', '2'], ['3', '4']]) == [{'a': '1', 'b': '2'}, {'a': '3', 'b': '4'}]
+def test_rows_are_whole_and_names_are_there_once():
     with pytest.raises(ValueError, match='row 2: expected 2 fields, found 1'):
         fields.named_rows([['a', 'b'], ['1', '2'], ['3']])
     with pytest.raises(ValueError, match='expected columns of different names, found a, a'):
@@ -324,20 +303,15 @@ def test_lines_and_rows_are_whole(tmp_path):
 
 
 def test_values_must_have_the_mean_that_is_stated():
-    for values, stated in (([1.0, 3.0], 2), ([1.0, 3.0], None), ([], 7)):
-        assert fields.mean_of(values, stated, 'a') is None
+    assert fields.mean_of([1.0, 3.0], 2, 'a') is None
     with pytest.raises(ValueError, match=r'a: states a mean of 2.1, and its 2 values have 2.0'):
         fields.mean_of([1.0, 3.0], 2.1, 'a')
 
 
-def test_a_name_has_no_blank():
-    assert [fields.word(text) for text in (' a  b ', '', ' ', 'a')] == ['a_b', 'default', 'default', 'a']
-
-
 @each_row(('metric', 'better'), [
     ('Wall Clock Time', 'lower'), ('rw_lat', 'lower'), ('file size', 'lower'), ('jitter', 'lower'),
-    ('rate', 'higher'), ('Average STREAM Bandwidth', 'higher'), ('resized', ''), ('lateral', ''), ('rated', ''),
-    ('timesteps_per_second', ''), ('Read bandwidth, message size 1 MiB', ''), ('Real-time throughput', ''),
+    ('rate', 'higher'), ('Average STREAM Bandwidth', 'higher'), ('resized', ''), ('lateral', ''),
+    ('timesteps_per_second', ''), ('Real-time throughput', ''),
 ])  # fmt: skip
 def test_the_direction_follows_from_the_name(metric, better):
     assert fields.better_by_name(metric) == better

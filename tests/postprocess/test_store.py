@@ -2,28 +2,18 @@
 """The store over months and years: later schemas, many processes, ReFrame's results database."""
 
 import json
-import math
 import os
 import sqlite3
-import subprocess
-import sys
-import threading
 import zlib
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
-from plumbline.causes import Cause
 from plumbline.errors import InputError
-from postprocess import open_results
 from postprocess.results import store as store_module
-from postprocess.results.files import to_arrow
-from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.store import Store
-from postprocess.results.tables import COMMON, SCHEMA, TABLES
+from postprocess.results.tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DAY = 86400
@@ -80,71 +70,6 @@ def test_the_latest_session_of_several_sites_is_that_of_this_host(work, monkeypa
     monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
     monkeypatch.setenv('PLUMBLINE_SITE', 'elsewhere')
     assert Store(work.results).find().site == 'elsewhere'
-
-
-def test_a_later_schema_is_refused(work):
-    work.ingest(night(0))
-    for path in work.results.rglob('*.parquet'):
-        rows = pq.ParquetFile(path).read()
-        pq.write_table(rows.set_column(0, 'schema', pa.array([SCHEMA + 1] * len(rows), pa.int32())), path)
-    for command in ('compare', 'trend', 'fleet', 'report'):
-        result = work.run(command)
-        assert result.exit_code == 2
-        assert f'stored with schema {SCHEMA + 1}, this version knows up to {SCHEMA}: update Plumbline' in result.stderr
-
-
-def test_metrics_that_are_not_to_be_judged_stay_marked(work):
-    declared = {'triad': metric([1.0]), 'note': metric([2.0]) | {'judged': False}}
-    work.ingest(report(case(metrics=declared)))
-    store = Store(work.results)
-    assert {row['metric']: row['judged'] for row in store.rows('metrics', store.find())} == {
-        'triad': True,
-        'note': False,
-    }
-    path = work.write(report(case(metrics={'triad': metric([1.0]) | {'judged': 'no'}}), uuid='bbbb'))
-    assert 'Expected `bool`, got `str` - at `$.metrics[...].series[0].judged`' in work.run('ingest', path).stderr
-
-
-def ingesting(work, *paths):
-    command = [sys.executable, '-m', 'plumbline', 'ingest', *paths, '--results', work.results]
-    return subprocess.Popen(
-        [*map(str, command)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )  # fmt: skip
-
-
-def test_processes_that_ingest_and_read_at_the_same_time(work):
-    """Two ingest the same reports of three months in other orders while the store is read."""
-    paths = [work.write(night(number), f'{number}.json') for number in range(0, 80, 4)]
-    orders = [paths, paths[::-1]]
-    stop, faults, seen = threading.Event(), [], []
-
-    def read():
-        store = Store(work.results)
-        while not stop.is_set():
-            try:
-                sessions = store.sessions(SITE)
-                values = store.query(
-                    'SELECT count(*) AS n, count(DISTINCT session) AS s FROM samples', sessions
-                ).to_pylist()
-                if sessions:
-                    store.rows('metrics', sessions[len(sessions) // 2])
-                seen.append((len(sessions), values[0]['n'], values[0]['s']))
-            except Exception as error:
-                faults.append(error)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    running = [ingesting(work, *order) for order in orders]
-    outputs = [process.communicate(timeout=120)[0] for process in running]
-    stop.set()
-    reader.join()
-    assert [process.returncode for process in running] == [0] * 2, outputs
-    assert faults == []
-    assert all(n == 2 * sessions and distinct == sessions for sessions, n, distinct in seen)
-    store = Store(work.results)
-    assert len(store.sessions(SITE)) == 20
-    assert open_results(work.results).samples(SITE)['value'].sum() == 20 * 201
-    assert [path for path in work.results.rglob('.*') if path.is_file()] == []
 
 
 def database(work, *reports):
@@ -204,14 +129,6 @@ def test_a_time_that_is_none_is_refused(work, began):
     assert 'is no time: expected seconds since 1970' in result.stderr
 
 
-def test_a_clock_that_went_back_is_a_problem_of_the_session(work):
-    content = night(0)
-    content['session_info']['time_end_unix'] = BEGAN - 3600
-    work.ingest(content)
-    said = ' '.join(work.run('compare').stdout.split())
-    assert 'the clock went back during the session: it ended 3600 s before it began' in said
-
-
 def test_clocks_that_jump_keep_the_order_of_the_clock(work):
     """Years ahead and back to 1970: each session is where its clock was, and every command goes on."""
     work.ingest(night(0), night(5000), night(-20000), night(1))
@@ -219,28 +136,6 @@ def test_clocks_that_jump_keep_the_order_of_the_clock(work):
     assert [s.session for s in store.history(store.find())] == ['minus20000', '0000', '0001', '5000']
     for command in ('compare', 'trend', 'fleet', 'report'):
         assert work.run(command).exit_code in (0, 1)
-
-
-def test_a_record_has_each_column_of_its_table():
-    for table, kind in (('cases', CaseRow), ('metrics', MetricRow)):
-        assert {*kind._fields, *COMMON} == {*TABLES[table].names}
-
-
-def test_what_a_case_holds_as_mappings_is_json_in_the_store():
-    row = CaseRow(
-        1, 'cpu', 'system', 'STREAM', (('size', 'big'),), 'STREAM', 'fail', dims={'b': {}, 'a': {}},
-        figures={'triad': {'peak': math.inf}}, provenance={'b': 'µ', 'a': '\udcff'}, causes=[Cause('said', 'x')],
-    )  # fmt: skip
-    table = to_arrow('cases', 's', [row])
-    (stored,) = table.to_pylist()
-    assert (stored['params'], stored['dims'], stored['health']) == ('size=big', '{"b": {}, "a": {}}', '{}')
-    assert stored['provenance'] == '{"a": "?", "b": "µ"}' and json.loads(stored['causes'])[0]['what'] == 'x'
-    expected = row._replace(provenance={'a': '?', 'b': 'µ'}, causes=(Cause('said', 'x'),))
-    assert typed(CaseRow, table) == [expected]
-    (older,) = typed(CaseRow, table.drop_columns(['causes', 'health']))
-    assert older == expected._replace(causes=None)
-    nothing = table.set_column(table.column_names.index('dims'), 'dims', pa.nulls(1, pa.string()))
-    assert typed(CaseRow, nothing)[0].dims == {}
 
 
 def test_a_command_to_type_names_results_that_only_this_process_knows(tmp_path, monkeypatch):

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`plumbline store check`: what is damaged or missing in a store is named, and what killed writers left is removed."""
+"""A damaged store: `plumbline store check` names what is, and no command reads what is not as it was written."""
 
 import gzip
 import os
+import random
 import shutil
 from pathlib import Path
 
 import pytest
 from run_reports import case, metric, report
 
+from plumbline.errors import InputError
+from postprocess.results.store import Store
 from postprocess.results.tables import TABLES
 
 
@@ -27,6 +30,12 @@ def hours_ago(path, hours=2):
     os.utime(path, (path.stat().st_mtime - hours * 3600,) * 2)
 
 
+def flip(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
 def test_a_store_as_it_was_written_is_said_to_be_so(stored):
     code, said = check(stored)
     assert (code, len(said.splitlines())) == (0, 1)
@@ -34,27 +43,16 @@ def test_a_store_as_it_was_written_is_said_to_be_so(stored):
 
 
 @pytest.mark.parametrize('table', TABLES)
-def test_a_flipped_bit_is_found_in_each_table(stored, table):
-    (path,) = stored.results.glob(f'store/{table}/*/*/aaaa.parquet')
-    content = bytearray(path.read_bytes())
-    content[20] ^= 1  # of the data of the first page
-    path.write_bytes(content)
+def test_a_damaged_and_a_removed_file_are_named_in_each_table(stored, table):
+    for path in stored.results.glob('store/*/*/*/*.parquet'):
+        hours_ago(path)  # of which the writer is gone
+    damaged, removed = (next(stored.results.glob(f'store/{table}/*/*/{uuid}.parquet')) for uuid in ('aaaa', 'bbbb'))
+    flip(damaged, 20)  # of the data of the first page
     code, said = check(stored)
-    assert code == 1
-    assert f'{path}: damaged' in said
-    assert 'bbbb.parquet' not in said
-
-
-@pytest.mark.parametrize('table', TABLES)
-def test_a_removed_file_is_named(stored, table):
-    for path in stored.results.glob('store/*/*/*/aaaa.parquet'):
-        hours_ago(path)
-    (path,) = stored.results.glob(f'store/{table}/*/*/aaaa.parquet')
-    path.unlink()
+    assert code == 1 and f'{damaged}: damaged' in said and 'bbbb' not in said
+    removed.unlink()
     code, said = check(stored)
-    assert code == 1
-    assert 'missing' in said
-    assert 'aaaa' in said
+    assert code == 1 and 'missing' in said and 'bbbb' in said
 
 
 def test_a_session_of_which_all_files_were_removed_is_missed_by_its_report(stored):
@@ -81,12 +79,6 @@ def test_files_of_a_killed_writer_are_removed_and_those_of_a_present_one_stay(st
     assert code == 0
     assert str(killed) in said
     assert (killed.exists(), present.exists()) == (False, True)
-
-
-def flip(path, place=-1):
-    content = bytearray(path.read_bytes())
-    content[place] ^= 1
-    path.write_bytes(content)
 
 
 def test_a_table_that_was_removed_is_named_at_once(stored):
@@ -127,3 +119,35 @@ def test_damaged_evidence_is_named(stored):
     code, said = check(stored)
     assert code == 1 and 'good' not in said
     assert f'{folder / "bad.tar.gz"}: damaged' in said and f'{folder / "cut.tar.gz"}: damaged' in said
+
+
+def everything(results):
+    """All that the store answers: the rows of each table by pyarrow, and by DuckDB across sessions."""
+    store = Store(results)
+    sessions = [session for site in store.sites() for session in store.sessions(site)]
+    rows = [store.rows(table, session) for session in sessions for table in TABLES]
+    return rows + [store.query(f'SELECT * FROM {table} ORDER BY ALL', sessions).to_pylist() for table in TABLES]
+
+
+@pytest.mark.parametrize('flips', [16, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_flipped_bit_is_read_as_another_value(stored, flips):
+    """Bits of whole files, header, pages, statistics and footer, in files of all tables."""
+    right = everything(stored.results)
+    files = sorted((stored.results / 'store').rglob('*.parquet'))
+    chance, silent = random.Random(7), []
+    for _ in range(flips):
+        path = chance.choice(files)
+        content, at = bytearray(path.read_bytes()), os.stat(path)
+        bit = chance.randrange(8 * len(content))
+        content[bit // 8] ^= 1 << bit % 8
+        kept = path.read_bytes()
+        path.write_bytes(content)
+        os.utime(path, ns=(at.st_atime_ns, at.st_mtime_ns + 1))
+        try:
+            if everything(stored.results) != right:
+                silent.append((path.name, bit))
+        except InputError as error:
+            assert str(stored.results) in str(error)
+        path.write_bytes(kept)
+    assert not silent
+    assert everything(stored.results) == right

@@ -15,6 +15,7 @@ import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import jsonschema
@@ -22,10 +23,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
+from plumbline.errors import InputError
 from plumbline.files import write_text
 from postprocess.cli import app
+from postprocess.readers.run_reports import read_report
 from postprocess.results.store import Store
 from postprocess.results.tables import JUDGED
 
@@ -284,7 +289,7 @@ def test_coverage_of_nothing_and_of_what_vanished_is_no_success(work):
         ('compare 2026-99-99', 'days are FROM..TO'),
         ('tables doe nosuch', "has no site 'nosuch'"),
         ('compare --junit {0}/nosuch/junit.xml', 'nosuch/junit.xml: there is no folder'),
-        ('report --output {0}/nosuch/page.html', 'nosuch/page.html: there is no folder'),
+        ('report --output {0}/reports/0000.json/x.html', 'there is no folder'),
         ('export --to csv --output {0}/nosuch/all.csv', 'nosuch/all.csv: there is no folder'),
         ('compare 00', 'is the beginning of several sessions: 0000 of cluster, 0001 of cluster'),
         ('compare latest nosuch', "no session whose uuid begins with 'nosuch'"),
@@ -292,18 +297,16 @@ def test_coverage_of_nothing_and_of_what_vanished_is_no_success(work):
         ('trend --site *', 'holds no session of site *'),
         ('tables mn5 --session nosuch', "no session whose uuid begins with 'nosuch'"),
         ('tables mn5 --session 0000', 'is of site cluster, which was not asked for'),
-        ('report --output {0}/reports/0000.json/x.html', 'there is no folder'),
         ('record accept --site nosuch', 'no proposal for site nosuch'),
+        ('trend --days 999999999', '36525'),
+        ('sites cluster --case', 'No such option: --case'),
     ],
 )
 def test_an_argument_that_cannot_be_used_is_said(work, words, says):
     healthy(work)
-    assert says in run(work, words).stderr
-
-
-def test_an_option_that_does_not_exist_is_never_ignored(work):
-    result = work.run('sites', 'cluster', '--case')
-    assert result.exit_code == 2 and 'No such option: --case' in result.stderr
+    command, *arguments = words.format(work.reports.parent).split()
+    result = work.run(command, *arguments)
+    assert result.exit_code == 2 and says in ' '.join(result.stderr.split())
 
 
 def test_results_below_a_name_that_is_not_utf_8_are_refused(work):
@@ -313,11 +316,55 @@ def test_results_below_a_name_that_is_not_utf_8_are_refused(work):
     assert len(list(work.reports.iterdir())) == 1
 
 
-@pytest.mark.parametrize('words', ['trend --days', 'fleet --days', 'report --days'])
-def test_more_days_than_there_are_is_said(work, words):
-    result = work.run(*words.split(), 999_999_999)
-    assert result.exit_code == 2
-    assert '36525' in result.stderr
+# A run report with anything in it
+
+
+GOOD = report(
+    case(metrics={'triad': metric([1.0, 2.0]), 'copy': metric([])}, missing={'copy': 'x'}, provenance={'kernel': '6'}),
+    case('build', fixture=True), mode='quick',
+)  # fmt: skip
+ANY = st.sampled_from((
+    None, True, 0, -1, 1.5, float('nan'), 1e30, 10**400, '', 'a/b', '\udcff\n', [], [1], ['a', 2], [[]], {}, {'a': [1]},
+))  # fmt: skip
+
+
+def places(value, *place):
+    """The keys that lead to each part of a document."""
+    yield place
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    yield from chain.from_iterable(places(part, *place, key) for key, part in parts)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.sampled_from([place for place in places(GOOD) if place]), value=ANY)
+def test_a_report_with_anything_in_it_is_refused_in_a_line_or_judged(tmp_path_factory, place, value):
+    content = json.loads(json.dumps(GOOD))
+    part = content
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    work = Workplace(tmp_path_factory.mktemp('any'))
+    path = work.write(content, 'report.json')
+    result = run(work, f'ingest {path}')
+    if result.exit_code == 2:
+        assert contents(work.results) == {}
+    elif Store(work.results).sites() == [SITE]:
+        assert run(work, 'compare --format json').exit_code in (0, 1)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(end=st.integers(0, len(json.dumps(GOOD)) - 1), tail=st.sampled_from((b'', b'\xff', b'\x00', b'\xe9"}')))
+def test_a_report_that_is_cut_off_is_refused(tmp_path, end, tail):
+    path = tmp_path / 'report.json'
+    path.write_bytes(json.dumps(GOOD).encode()[:end] + tail)
+    with pytest.raises(InputError, match=r'report\.json: not valid JSON, perhaps cut short'):
+        read_report(path)
+
+
+def test_a_report_that_is_nested_without_end_is_refused(work):
+    path = work.reports / 'deep.json'
+    path.write_text('[' * 200_000)
+    assert 'not valid JSON' in run(work, f'ingest {path}').stderr
 
 
 # File systems
@@ -390,10 +437,7 @@ def test_a_reader_that_goes_away_changes_neither_the_work_nor_the_exit_code(work
     paths = [work.write(night(number, triad())) for number in (30, 31)]
     reader, writer = os.pipe()
     os.close(reader)
-    commands = [
-        ('compare', '0020', '--references', work.sites),
-        ('ingest', *paths),
-    ]
+    commands = ('compare', '0020', '--references', work.sites), ('ingest', *paths)
     running = [start(work, *words, stdout=writer) for words in commands]
     os.close(writer)
     assert [(process.communicate()[1], process.returncode) for process in running] == [(b'', 1), (b'', 0)]

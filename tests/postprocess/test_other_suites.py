@@ -6,8 +6,6 @@ import json
 import random
 import re
 import shlex
-import sqlite3
-from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +14,7 @@ from run_reports import BEGAN
 from scratch import ROOT
 
 from plumbline.errors import InputError
+from plumbline.identity import to_text
 from postprocess.readers.cmdline import without_names
 from postprocess.readers.run_reports import read_report
 from postprocess.results.store import Store
@@ -58,30 +57,27 @@ def night(number, rate, names='^StreamLike', system='cluster'):
 def values_in(results):
     store = Store(results)
     return {
-        (row.id.check, str(dict(row.id.params)), row.id.metric): (
-            row.summary.mean,
-            row.quantity.unit,
-            row.quantity.better,
+        (row.id.check, to_text(row.id.params), row.id.metric): (
+            row.summary.mean, row.quantity.unit, row.quantity.better,
         )
         for session in store.sessions('*')
         for row in measured_in(store, session)
         if row.summary.n
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize('version', PRINTED)
 def test_each_value_of_a_report_is_read(work, version):
     said = work.run('ingest', RECORDED / f'reframe-{version}.json')
     assert said.exit_code == 0 and '4 cases (1 failed), 6 samples' in said.stdout, said.output
-    small, large = str({'size': 'small'}), str({'size': 'large'})
     rate, latency, rate_of_large, latency_of_large = PRINTED[version]
     assert values_in(work.results) == {
-        ('StreamLike', small, 'triad'): (rate, 'GB/s', 'higher'),
-        ('StreamLike', small, 'latency'): (latency, 'us', 'lower'),
-        ('StreamLike', large, 'triad'): (rate_of_large, 'GB/s', 'higher'),
-        ('StreamLike', large, 'latency'): (latency_of_large, 'us', 'lower'),
-        ('Counts', '{}', 'copy-rate'): (1234567.875, 'MB/s', 'higher'),
-        ('Counts', '{}', 'ratio'): (0.5, '', 'higher'),
+        ('StreamLike', 'size=small', 'triad'): (rate, 'GB/s', 'higher'),
+        ('StreamLike', 'size=small', 'latency'): (latency, 'us', 'lower'),
+        ('StreamLike', 'size=large', 'triad'): (rate_of_large, 'GB/s', 'higher'),
+        ('StreamLike', 'size=large', 'latency'): (latency_of_large, 'us', 'lower'),
+        ('Counts', '-', 'copy-rate'): (1234567.875, 'MB/s', 'higher'),
+        ('Counts', '-', 'ratio'): (0.5, '', 'higher'),
     }
     red = work.run('compare')
     assert red.exit_code == 1 and '1 != 0' in red.stdout, red.output
@@ -98,9 +94,8 @@ def test_a_loss_is_found_the_same_night_and_runs_again_by_its_own_command(work):
     assert work.run('compare').exit_code == 0, work.run('compare').output
     work.ingest(night(11, 95.1 * 0.93))
     red = work.run('compare')
-    assert red.exit_code == 1, red.output
-    assert '1 incident open' in red.stdout and 'cpu/builtin' in red.stdout and 'StreamLike' in red.stdout
-    assert re.search(r'triad.* -(6|7|8)\.\d %', red.stdout) or '-7' in red.stdout, red.stdout
+    assert red.exit_code == 1 and '1 incident open' in red.stdout, red.output
+    assert 'cpu/builtin' in red.stdout and 'StreamLike' in red.stdout and '-7.' in red.stdout
     said = re.sub(r'\\\n +', '', red.stdout)  # commands are broken at 80 columns
     again = next(line for line in said.splitlines() if line.strip().startswith('$ ') and 'reframe' in line)
     assert shlex.split(again)[1:] == [
@@ -109,19 +104,6 @@ def test_a_loss_is_found_the_same_night_and_runs_again_by_its_own_command(work):
     assert 'ci/nightly' not in red.stdout
     page = work.run('report')
     assert page.exit_code in (0, 1) and 'ci/nightly --no-provision' not in (work.results / 'report.html').read_text()
-
-
-def test_a_results_database_is_read_whole(work, tmp_path):
-    path = tmp_path / 'results.db'
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute('CREATE TABLE sessions(uuid TEXT, session_start_unix REAL, json_blob TEXT, report_file TEXT)')
-        for number, rate in enumerate(RATES[:3]):
-            report = night(number, rate)
-            row = report['session_info']['uuid'], BEGAN + number * DAY, json.dumps(report), 'report.json'
-            database.execute('INSERT INTO sessions VALUES (?, ?, ?, ?)', row)
-    said = work.run('ingest', path)
-    assert said.exit_code == 0 and said.stdout.count('2 cases, 4 samples') == 3, said.output
-    assert {session.source for session in Store(work.results).sessions('*')} == {'other database'}
 
 
 @pytest.mark.parametrize('values', [{'a:b:rate': [1.0]}, {'a:b:rate': 7}, [1]])
@@ -246,7 +228,7 @@ def test_what_a_test_of_others_may_have_costs_no_value(work):
 
 
 def test_tests_that_are_gone_are_named(work):
-    """A report that holds fewer cases than ReFrame counted, one of no case, and one that no longer has a known test."""
+    """A report of chosen tests lacks nothing, one with fewer cases than ReFrame counted and the baseline has does."""
     for number, rate in enumerate(RATES):
         work.ingest(night(number, rate))
     assert work.run('record propose').exit_code == 0 and work.run('record accept').exit_code == 0
@@ -262,8 +244,3 @@ def test_tests_that_are_gone_are_named(work):
     red = work.run('compare')
     assert red.exit_code == 1 and '2 missing' in red.stdout, red.output
     assert 'counts 2 cases and has 1' in re.sub(r'\s+', ' ', red.stdout), red.output
-    empty = night(12, 95.1)
-    empty['runs'][0] |= {'testcases': [], 'num_cases': 0}
-    assert work.run('ingest', work.write(empty), '--site', 'cluster').exit_code == 0
-    none = work.run('compare')
-    assert none.exit_code == 1 and 'no case ran' in none.stdout, none.output

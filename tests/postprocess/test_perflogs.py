@@ -2,13 +2,11 @@
 """Performance logs of other suites into the store: each line once, with what ReFrame leaves open decided."""
 
 import re
-from datetime import datetime
 
 import pytest
 from scratch import OUTPUTS
 
 from postprocess import open_results
-from postprocess.formats.performance_logs import LogLine, _together
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 
@@ -76,7 +74,6 @@ def at(time, name='Bench', result='pass'):
 @pytest.mark.parametrize(
     ('lines', 'sizes'),
     [
-        ([at('02:00', 'A'), at('02:01', 'B'), at('03:00', 'A'), at('03:01', 'B')], [2, 2]),
         ([at('02:00', 'A'), at('02:01', 'B'), at('02:50', 'B'), at('03:30', 'A'), at('03:31', 'B')], [2, 1, 2]),
         # the second run began after the longest pause, though it measured first what the first one lacked
         ([at('02:00', 'A'), at('03:00', 'B'), at('03:01', 'A')], [1, 2]),
@@ -160,21 +157,6 @@ def test_bytes_that_are_no_text_and_abbreviated_nodes(work):
     assert row['nodes'] == ['n1', 'n2', 'n3', 'n7']
 
 
-def test_commas_separate_as_well(work):
-    path = log(work, line(1).replace('|', ','), header=HEADER.replace('|', ','))
-    ingest(work, path)
-    assert [row.summary.mean for row in metrics(work)] == [98.5]
-
-
-def test_guests_have_trends(work):
-    values = [100 + day % 3 / 10 for day in range(1, 15)] + [90 + day % 3 / 10 for day in range(15, 29)]
-    ingest(work, log(work, *(line(day, value=str(value)) for day, value in enumerate(values, 1))))
-    result = work.run('trend')
-    assert result.exit_code == 1
-    assert '2026-11-15' in result.stdout
-    assert '-10.0 %' in result.stdout
-
-
 @pytest.mark.parametrize('form', ['compat', 'words', 'rfm3'])
 def test_logs_of_other_format_strings(work, form):
     log = OUTPUTS / f'reframe-perflog-{form}.txt'
@@ -224,20 +206,3 @@ def test_a_log_that_names_no_environ_or_has_a_value_that_is_none_is_named(work):
     assert 'it names no environ' in ingest(work, path, code=2).stderr
     path = log(work, '2026-11-03T02:00:00|A|g|bw=x7', header=LOG + 'perf_var=perf_value')
     assert f'{path}: left out 1 lines' in ingest(work, path, code=2).stderr
-
-
-def test_a_further_variable_is_of_the_same_job_where_each_of_its_names_is_equal():
-    known = {'jobid': '7', 'display_name': 'Bench %size=big', 'unique_name': 'Bench_0', 'bw_value': '9'}
-    before = LogLine(known, datetime(2026, 11, 1))
-
-    def joined(**fields):
-        further = {name: value for name, value in (known | fields).items() if name != 'bw_value' and value}
-        return _together(before, LogLine(further, datetime(2026, 11, 1)))
-
-    assert joined(delay_value='3').fields == known | {'delay_value': '3'}
-    assert joined(delay_value='3', unique_name='').fields == known | {'delay_value': '3'}
-    assert [
-        joined(delay_value='3', **other)
-        for other in ({'jobid': '8'}, {'unique_name': 'Bench_1'}, {'display_name': 'B'}, {'jobid': ''})
-    ] == [None] * 4
-    assert joined(delay_unit='s') is None

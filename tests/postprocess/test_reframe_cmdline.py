@@ -9,22 +9,15 @@ from postprocess.readers.cmdline import read_cmdline
 @each_row(
     ('arguments', 'options'),
     [
-        ('-r', ()),
         ('-c checks/ -R -r --mode=nightly -S HPCC.trials=2 -J time=10', ()),
-        ('-r -n HPCC', ('--name',)),
         ('-rnHPCC', ('--name',)),
-        ('--name=HPCC -r', ('--name',)),
         ('--nam HPCC -r', ('--name',)),
         ('--exclude-t slow -r', ('--exclude-tag',)),
         ('-r -x HPCC', ('--exclude',)),
-        ('-r -T slow', ('--exclude-tag',)),
         ('-r -t memory', ('--tag',)),
         ('-r --tag=nightly', ()),
         ('-r -E \'name == "x"\'', ('--filter-expr',)),
-        ('-r -p cuda', ('--prgenv',)),
-        ('-r --distribute', ('--distribute',)),
         ('-r --distribute=all', ('--distribute',)),
-        ('-r --gpu-only', ('--gpu-only',)),
         ('-r --restore-session=0.json --failed', ('--restore-session', '--failed')),
     ],
 )
@@ -39,11 +32,7 @@ def test_the_tag_of_another_mode_leaves_cases_out():
 def test_mode_and_system():
     selection = read_cmdline('/opt/bin/reframe --mode nightly --system=mn5:gpp -r')
     assert (selection.mode, selection.site, selection.partition) == ('nightly', 'mn5', 'gpp')
-    assert read_cmdline('reframe -r').partition is None
-
-
-def test_the_mode_that_the_session_names_counts():
-    assert read_cmdline('reframe --mode=quick -r', 'acceptance').mode == 'acceptance'
+    assert read_cmdline('reframe --mode=quick -r', 'acceptance').mode == 'acceptance', 'that of the session counts'
 
 
 def test_an_unreadable_command_line_is_no_whole_mode():

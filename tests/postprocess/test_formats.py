@@ -4,7 +4,6 @@
 import json
 import os
 import random
-import re
 
 import duckdb
 import pytest
@@ -153,60 +152,50 @@ def test_a_number_without_a_direction_is_told_and_a_rule_decides_it(work, tmp_pa
 
     def stored(rule):
         (report,) = read_measurements(path, 'github-action-benchmark', 'box', Rules((rule,)))
-        rows = [(row.better, row.judged, row.unit, row.mean) for row in report.metrics]
-        return rows[:2], [sample.value for sample in report.samples], report.undecided
+        server, start, *_ = [(row.better, row.judged, row.unit, row.mean) for row in report.metrics]
+        return server, start, [sample.value for sample in report.samples], len(report.undecided)
 
     start, samples = ('lower', True, 's', 2), [50, 2, 3, 4]
-    of_server = [('lower', True, 'Megabytes', 50), start]
-    assert stored({'check': 'server', 'better': 'lower'}) == (of_server, samples, frozenset())
-    of_server = [('higher', False, 'Megabytes', 50), start]
-    assert stored({'check': 'server', 'judged': False}) == (of_server, samples, frozenset())
-    of_both = [('higher', True, 'Megabytes', 50), ('lower', True, 'ms', 2000)]
-    undecided = {('server', 'value', 'Megabytes')}
-    assert stored({'unit': 's', 'convert_to': 'ms'}) == (of_both, [50, 2000, 3, 4], undecided)
+    lower = stored({'check': 'server', 'better': 'lower'})
+    assert lower == (('lower', True, 'Megabytes', 50), start, samples, 0)
+    shown = stored({'check': 'server', 'judged': False})
+    assert shown == (('higher', False, 'Megabytes', 50), start, samples, 0)
+    converted = stored({'unit': 's', 'convert_to': 'ms'})
+    assert converted == (('higher', True, 'Megabytes', 50), ('lower', True, 'ms', 2000), [50, 2000, 3, 4], 1)
 
 
-#: Format -> partition, check and metric of its loss.
-LOST = {
-    'table': ('cpu', 'Stream', 'rate'),
-    'osu': ('default', 'osu_bw', 'bandwidth'),
-    'hyperfine': ('default', 'sleep 1', 'time'),
-}
+def test_a_loss_of_7_percent_is_found_the_same_night_and_so_is_a_check_that_is_gone(work, tmp_path):
+    """Beside a baseline of ten nights of two checks; a file of other checks lacks nothing."""
 
+    def night(number, checks='ab', factor=1.0):
+        path, level = tmp_path / f'{number}.csv', 100 + number % 3 * 0.3
+        rows = [f'n{number},{BEGAN + number * DAY},cpu,{check},rate,GB/s,{level * factor}\n' for check in checks]
+        path.write_text('session,time,partition,check,metric,unit,value\n' + ''.join(rows))
+        return path
 
-def night_of(folder, name, night, factor):
-    """A file of a format as it is after a night whose rates are `factor` of the usual ones, its times 1 / `factor`."""
-    path, began = folder / f'{name}-{night}.{"csv" if name == "table" else "txt"}', BEGAN + night * DAY
-    if name == 'table':
-        text = f'time,partition,check,metric,unit,value\n{began},cpu,Stream,rate,GB/s,{95 * factor}\n'
-    elif name == 'osu':
-        rate = re.compile(r'^(\d+ +)([\d.]+)', re.MULTILINE)
-        text = rate.sub(lambda row: f'{row[1]}{float(row[2]) * factor:.2f}', REAL['osu'].read_text())
-    else:
-        times = [(0.5 + 0.0003 * trial) / factor for trial in range(5)]
-        text = json.dumps({'results': [{'command': 'sleep 1', 'mean': sum(times) / 5, 'times': times}]})
-    path.write_text(text)
-    os.utime(path, (began, began))
-    return path
+    def compared(*options):
+        answer = work.run('compare', '--site', 'box', *options)
+        return answer.exit_code, ' '.join(answer.stdout.split())
 
-
-@pytest.mark.parametrize('name', LOST)
-def test_a_loss_of_7_percent_is_found_the_same_night(work, tmp_path, name):
-    choose = random.Random(5)
-    paths = [
-        night_of(tmp_path, name, night, 0.93 if night == 10 else 1 + choose.gauss(0, 0.003)) for night in range(11)
-    ]
-    assert ingest(work, paths[0], name, *paths[1:10]).count(' of box: ') == 10
+    ingest(work, night(0), 'table', *map(night, range(1, 10)))
     for step in ('propose', 'accept'):
-        answer = work.run('record', step, '--site', 'box')
-        assert answer.exit_code == 0, answer.output
-    healthy = work.run('compare', '--site', 'box')
-    assert healthy.exit_code == 0, healthy.output
-    ingest(work, paths[10], name)
-    red = work.run('compare', '--site', 'box')
-    assert red.exit_code == 1 and '1 incident open' in red.stdout and 'ci/nightly' not in red.stdout, red.output
-    told = ' '.join(red.stdout.split())
-    assert all(word in told for word in LOST[name]), told
+        assert work.run('record', step, '--site', 'box').exit_code == 0
+    ingest(work, night(10), 'table')
+    assert compared()[0] == 0
+    ingest(work, night(11, factor=0.93), 'table')
+    code, told = compared()
+    assert code == 1 and '1 incident open' in told and 'ci/nightly' not in told, told
+    assert 'SYSTEM cpu/default: 6.7 % less' in told and 'a - rate' in told
+    ingest(work, night(12, 'a'), 'table')
+    day_before, last = (session.short_name for session in Store(work.results).sessions('box')[-2:])
+    for options, said in (((), '1 missing'), (('--coverage',), '1 vanished'), ((day_before, last), '1 missing')):
+        code, told = compared(*options)
+        assert code == 1 and said in told, told
+    ingest(work, night(13), 'table')
+    assert compared()[0] == 0
+    ingest(work, night(14, 'c'), 'table')  # a file of its own, never measured together with the others
+    code, told = compared()
+    assert code == 0 and '1 missing' not in told, told
 
 
 def keys_of(path, name):
@@ -315,33 +304,3 @@ def test_directions_of_superbench_are_those_of_the_units_in_its_manual(tmp_path,
     path.write_text(json.dumps({'node': 'n1', metric: 2.5}))
     (found,) = READERS['superbench'](path)
     assert (found.value, found.better) == (2.5, better)
-
-
-def test_a_whole_check_that_is_gone_is_missing(work, tmp_path):
-    """Beside a baseline and between sessions, also in `compare --coverage`; a file of other checks lacks nothing."""
-    for night in range(12):
-        (tmp_path / f'{night}.csv').write_text(
-            'session,time,check,metric,unit,value\n'
-            + ''.join(
-                f'n{night},2026-03-{night + 1:02}T01:00:00Z,{check},bandwidth,GB/s,{100 + night % 3 * 0.3:.1f}\n'
-                for check in ('a', 'b')[: 1 if night == 10 else 2]
-            )
-        )
-    (tmp_path / 'c.csv').write_text(
-        'session,time,check,metric,unit,value\nm,2026-03-13T01:00:00Z,c,bandwidth,GB/s,7.0\n'
-    )
-    ingest(work, tmp_path / '0.csv', 'table', *(tmp_path / f'{night}.csv' for night in range(1, 10)))
-    for step in ('propose', 'accept'):
-        assert work.run('record', step, '--site', 'box').exit_code == 0
-    ingest(work, tmp_path / '10.csv', 'table')
-    for options, said in ((), '1 missing'), (('--coverage',), '1 vanished'):
-        red = work.run('compare', '--site', 'box', *options)
-        assert red.exit_code == 1 and said in red.stdout, red.output
-    day_before, last = (session.short_name for session in Store(work.results).sessions('box')[-2:])
-    gone = work.run('compare', '--site', 'box', day_before, last)
-    assert gone.exit_code == 1 and '1 missing' in gone.stdout, gone.output
-    ingest(work, tmp_path / '11.csv', 'table')
-    assert work.run('compare', '--site', 'box').exit_code == 0
-    ingest(work, tmp_path / 'c.csv', 'table')  # a file of its own, never measured together with the others
-    other = work.run('compare', '--site', 'box')
-    assert other.exit_code == 0 and '1 missing' not in other.stdout, other.output

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run reports and results databases of other suites reach a verdict, without a site file and with all their values."""
+"""Reports and logs of other suites reach a verdict without a site file: every value is read, every failure is told."""
 
 import copy
+import csv
+import io
 import json
 import random
 import re
 import shlex
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -14,24 +17,165 @@ from run_reports import BEGAN
 from scratch import ROOT
 
 from plumbline.errors import InputError
-from plumbline.identity import to_text
 from postprocess.readers.cmdline import without_names
 from postprocess.readers.run_reports import read_report
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 
 RECORDED = ROOT / 'tests/data/other-suites'
-# As the terminal printed them: bandwidth and latency of size=small, of size=large
-PRINTED = {
-    '4.6.4': (90.201, 1.29, 91.955, 1.27), '4.7.4': (95.141, 1.2, 90.186, 1.29), '4.8.4': (92.415, 1.2, 98.299, 1.23),
-    '4.9.2': (94.317, 1.28, 94.108, 1.29), '4.10.4': (99.206, 1.28, 95.265, 1.24),
-}  # fmt: skip
+VERSIONS = '4.6.4', '4.7.4', '4.8.4', '4.9.2', '4.10.4'
+# Values in each report: the lines `P:` that the terminal printed
+REPORTS = {
+    'cscs-failures': 15, 'cscs-retries': 8, 'cscs-reruns': 10, 'eessi-skips': 25, 'eessi-repeats': 24,
+    'excalibur-repeats': 16, 'excalibur-4.6.3': 8,
+} | {f'reframe-{version}': 6 for version in VERSIONS}  # fmt: skip
 DAY = 86400
 RATES = [95.2, 94.7, 95.1, 95.6, 94.9, 95.3, 95.0, 94.8, 95.4, 95.2]  # of healthy nights
 
 
-def document(version='4.10.4'):
-    return json.loads((RECORDED / f'reframe-{version}.json').read_text())
+def document(name='reframe-4.10.4'):
+    return json.loads((RECORDED / f'{name}.json').read_text())
+
+
+def written(report):
+    """The values in a report: partition, environ, name of the test, metric, unit, value."""
+    found = []
+    for case in (case for run in report['runs'] for case in run['testcases']):
+        if 'perfvars' in case:  # ReFrame before 4.7
+            place = case['system'].partition(':')[2], case['environment'], case['display_name']
+            found += [(*place, value['name'], value['unit'], value['value']) for value in case['perfvars'] or ()]
+        else:
+            place = case['partition'], case['environ'], case['display_name']
+            found += [(*place, key.split(':')[2], one[4], one[0]) for key, one in case['perfvalues'].items()]
+    return Counter((*place, round(value, 9)) for *place, value in found if value is not None)  # it failed before
+
+
+def stored(work):
+    """The same of the store, as it exports its tables."""
+
+    def table(name):
+        answer = work.run('export', '--to', 'csv', '--table', name)
+        assert answer.exit_code == 0, answer.output
+        return list(csv.DictReader(io.StringIO(answer.stdout)))
+
+    names = {(case['session'], case['case_id']): case['name'] for case in table('cases')}
+    units = {(one['session'], one['case_id'], one['metric']): one['unit'] for one in table('metrics')}
+    return Counter(
+        (
+            one['partition'], one['environ'], names[one['session'], one['case_id']], one['metric'],
+            units[one['session'], one['case_id'], one['metric']], round(float(one['value']), 9),
+        )
+        for one in table('samples')
+    )  # fmt: skip
+
+
+def without_repetition(values):
+    """The values under the names of their tests, without the number of the repetition."""
+    of_all = ((*key[:2], re.sub(r' %\.repeat_no=\d+', '', key[2]), *key[3:]) for key in values.elements())
+    return Counter(of_all)
+
+
+@pytest.mark.parametrize('name', REPORTS)
+def test_each_value_of_a_report_is_stored(work, name):
+    said = work.run('ingest', RECORDED / f'{name}.json')
+    expected = written(document(name))
+    assert said.exit_code == 0 and sum(expected.values()) == REPORTS[name], said.output
+    no_times = [key for key in expected if key[-1] == 0 and key[-2] == 's']  # `cholesky`, printed as 0.00 s
+    assert len(no_times) == 2 * (name == 'eessi-repeats')
+    for key in no_times:
+        del expected[key]
+    assert without_repetition(stored(work)) == without_repetition(expected)
+
+
+# Values of each case in the logs of a test, counted in their lines
+LOGS = {
+    'cscs': {'StreamTest': 14, 'CPULatencyTest': 4}, 'eessi': {'EESSI_MPI4PY': 24, 'EESSI_NumPy': 50},
+    'excalibur': {'StreamBenchmark': 40},
+}  # fmt: skip
+
+
+def logged(line):
+    """The values in a line of a log, by metric: of its columns, or as ``triad=3460.5``."""
+    header, values = line
+    columns = dict(zip(header.split('|'), values.split('|'), strict=True))
+    if 'perf_var=perf_value' in columns:
+        metric, _, value = columns['perf_var=perf_value'].partition('=')
+        return [(metric, float(value))]
+    return [(name.removesuffix('_value'), float(text)) for name, text in columns.items() if name.endswith('_value')]
+
+
+@pytest.mark.parametrize('name', LOGS)
+def test_each_value_of_the_logs_is_stored(work, name):
+    files = sorted((RECORDED / 'logs' / name).rglob('*.log'))
+    expected, tests = Counter(), Counter()
+    for path in files:
+        header, *lines = path.read_text().splitlines()
+        for metric, value in (found for line in lines for found in logged((header, line))):
+            expected[path.parts[-2], path.stem, metric, round(value, 9)] += 1
+            tests[path.stem] += 1
+    assert tests == LOGS[name]
+    expected = Counter({key: n for key, n in expected.items() if key[-1]})  # a time printed as 0.00 s is none
+    said = work.run('ingest', '--perflog', *files)
+    assert said.exit_code == 0, said.output
+    rows = csv.DictReader(io.StringIO(work.run('export', '--to', 'csv', '--table', 'samples').stdout))
+    assert Counter((r['partition'], r['check'], r['metric'], round(float(r['value']), 9)) for r in rows) == expected
+
+
+def test_a_test_that_missed_its_own_reference_is_an_incident_until_a_baseline_judges_it(work):
+    report = document('cscs-reruns')  # of two runs
+    said = work.run('ingest', RECORDED / 'cscs-reruns.json', '--results', work.reports / 'elsewhere')
+    assert ': 5 cases (3 failed), 10 samples' in said.stdout, said.output
+    work.ingest(another_night(report, 0))
+    red = work.run('compare')
+    assert red.exit_code == 1 and 'FAILED: 1 incident open, 1 new; 3 failed, 2 no reference' in red.stdout, red.output
+    assert 'bandwidth: 1.0651 GB/s, expected at least 243 and at most 297' in ' '.join(red.stdout.split())
+    assert work.run('record propose').exit_code == 0
+    assert work.run('record accept').exit_code == 0
+    work.ingest(another_night(report, 1))
+    assert work.run('compare').exit_code == 0, work.run('compare').output
+
+
+def test_only_the_metric_that_missed_its_reference_failed(work):
+    report = document('cscs-failures')
+    (latency,) = [case for case in report['runs'][0]['testcases'] if case['display_name'] == 'CPULatencyTest']
+    report['runs'][0]['testcases'] = [latency]
+    for name, values in latency['perfvalues'].items():
+        if not name.endswith('latencyL1'):
+            values[0], values[5] = values[1], 'pass'
+    work.ingest(report)
+    red = work.run('compare')
+    assert red.exit_code == 1 and '1 failed, 3 no reference' in red.stdout, red.output
+
+
+def test_a_skipped_test_is_told_and_lost_only_where_a_baseline_has_it(work):
+    report = document('eessi-skips')
+    said = work.run('ingest', RECORDED / 'eessi-skips.json')
+    assert '14 cases (2 skipped), 25 samples' in said.stdout, said.output
+    fine = work.run('compare')
+    assert fine.exit_code == 0 and '25 no reference' in fine.stdout, fine.output
+    assert work.run('record propose').exit_code == 0
+    assert work.run('record accept').exit_code == 0
+    after = another_night(report, 12)
+    (lost,) = [case for case in after['runs'][0]['testcases']
+               if 'MPI4PY %scale=1_core' in case['display_name'] and case['partition'] == 'rome']  # fmt: skip
+    lost |= {'result': 'skip', 'perfvalues': {}, 'job_nodelist': []}
+    work.ingest(after)
+    red = work.run('compare')
+    assert red.exit_code == 1 and '1 missing' in red.stdout and 'ReFrame skipped it' in ' '.join(red.stdout.split()), (
+        red.output
+    )
+
+
+def another_night(report, number):
+    """A copy of a real report of another day."""
+    report = copy.deepcopy(report)
+    info, days = report['session_info'], (number - 12) * DAY
+    info |= {'uuid': f'{number:08x}-{info["uuid"][9:]}'}
+    info |= {key: info[key] + days + 1 for key in ('time_start_unix', 'time_end_unix')}
+    for case in (case for run in report['runs'] for case in run['testcases']):
+        if case.get('job_completion_time_unix'):
+            case['job_completion_time_unix'] += days
+    return report
 
 
 def night(number, rate, names='^StreamLike', system='cluster'):
@@ -54,31 +198,16 @@ def night(number, rate, names='^StreamLike', system='cluster'):
     return report
 
 
-def values_in(results):
-    store = Store(results)
-    return {
-        (row.id.check, to_text(row.id.params), row.id.metric): (
-            row.summary.mean, row.quantity.unit, row.quantity.better,
-        )
-        for session in store.sessions('*')
-        for row in measured_in(store, session)
-        if row.summary.n
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize('version', PRINTED)
-def test_each_value_of_a_report_is_read(work, version):
-    said = work.run('ingest', RECORDED / f'reframe-{version}.json')
+def test_values_have_their_directions_and_the_case_that_failed_is_told(work):
+    """The values as the terminal printed them."""
+    said = work.run('ingest', RECORDED / 'reframe-4.10.4.json')
     assert said.exit_code == 0 and '4 cases (1 failed), 6 samples' in said.stdout, said.output
-    rate, latency, rate_of_large, latency_of_large = PRINTED[version]
-    assert values_in(work.results) == {
-        ('StreamLike', 'size=small', 'triad'): (rate, 'GB/s', 'higher'),
-        ('StreamLike', 'size=small', 'latency'): (latency, 'us', 'lower'),
-        ('StreamLike', 'size=large', 'triad'): (rate_of_large, 'GB/s', 'higher'),
-        ('StreamLike', 'size=large', 'latency'): (latency_of_large, 'us', 'lower'),
-        ('Counts', '-', 'copy-rate'): (1234567.875, 'MB/s', 'higher'),
-        ('Counts', '-', 'ratio'): (0.5, '', 'higher'),
-    }
+    store = Store(work.results)
+    rows = [row for row in measured_in(store, store.find()) if row.summary.n]
+    assert {(row.id.name, row.value, row.quantity.unit, row.quantity.better) for row in rows} == {
+        ('triad', 99.206, 'GB/s', 'higher'), ('latency', 1.28, 'us', 'lower'), ('triad', 95.265, 'GB/s', 'higher'),
+        ('latency', 1.24, 'us', 'lower'), ('copy-rate', 1234567.875, 'MB/s', 'higher'), ('ratio', 0.5, '', 'higher'),
+    }  # fmt: skip
     red = work.run('compare')
     assert red.exit_code == 1 and '1 != 0' in red.stdout, red.output
     status = work.run('status')
@@ -146,10 +275,10 @@ def scalars(node, path=()):
         yield path
 
 
-@given(st.sampled_from([*PRINTED]), st.integers(0, 10**9), st.sampled_from([None, '', 7, -1e400, 'x', [], {}, True]))
+@given(st.sampled_from(VERSIONS), st.integers(0, 10**9), st.sampled_from([None, '', 7, -1e400, 'x', [], {}, True]))
 @settings(max_examples=200, deadline=None)
 def test_a_report_with_another_value_somewhere_is_read_or_named(tmp_path_factory, version, seed, value):
-    report = copy.deepcopy(document(version))
+    report = document(f'reframe-{version}')
     path = random.Random(seed).choice(list(scalars(report)))
     node = report
     for key in path[:-1]:
@@ -224,7 +353,7 @@ def test_what_a_test_of_others_may_have_costs_no_value(work):
     first['record'] = 'best so far'  # a loggable variable of that name
     first['perfvalues'] = {f'cluster:cpu:{way}:4k': [9.5, 0, None, None, 'GB/s', 'pass'] for way in ('read', 'write')}
     work.ingest(report)
-    assert sorted(metric for _, _, metric in values_in(work.results)) == ['latency', 'read:4k', 'triad', 'write:4k']
+    assert sorted(metric for *_, metric, _, _ in stored(work)) == ['latency', 'read:4k', 'triad', 'write:4k']
 
 
 def test_tests_that_are_gone_are_named(work):

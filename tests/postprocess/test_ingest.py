@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from run_reports import BEGAN, SITE, case, metric, report
+from run_reports import SITE, case, metric, report
 
 from plumbline.errors import InputError
 from plumbline.identity import to_text
@@ -122,6 +122,8 @@ def with_metric(**fields):
         (report(GOOD, uuid='../../etc/x'), "found '../../etc/x'"),
         (report(case(site='a'), case(site='b')), 'expected one site, found a, b'),
         (report(), 'no case ran'),
+        (report(GOOD, began=1e20), 'is no time: expected seconds since 1970'),
+        (report(GOOD, began=float('nan')), 'is no time'),
     ],
 )
 def test_what_is_wrong_in_a_report_is_said_with_its_place(work, content, says):
@@ -147,16 +149,6 @@ def test_a_value_that_does_not_fit_its_table_is_said_and_nothing_is_written(work
     assert result.exit_code == 2
     assert f'{path}: a value does not fit the table cases' in result.stderr
     assert files(work) == []
-
-
-def test_results_that_cannot_be_written_leave_nothing(work):
-    obstacle = work.reports / 'file'
-    obstacle.write_text('')
-    result = work.run('ingest', work.write(report(GOOD)), results=obstacle / 'results')
-    assert result.exit_code == 2
-    assert result.stderr.startswith(f'plumbline: {obstacle}')
-    assert 'Not a directory' in result.stderr
-    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_write_that_fails_half_way_leaves_no_file(work, monkeypatch):
@@ -221,19 +213,6 @@ def test_a_report_with_further_runs_takes_the_place_of_the_first(work):
     store = Store(work.results)
     (session,) = store.sessions('cluster')
     assert (session.runs, session.ran, len(store.rows('cases', session))) == (2, 1, 2)
-
-
-def test_finding_sessions(work):
-    work.ingest(report(GOOD, uuid='aaaa0001', began=BEGAN + 90 * 86400), report(GOOD, uuid='aabb0002'))
-    store = Store(work.results)
-    assert store.find('latest').session == 'aaaa0001'
-    assert store.find('aab').session == 'aabb0002'
-    with pytest.raises(InputError, match='several sessions: aaaa0001 of cluster, aabb0002 of cluster'):
-        store.find('aa')
-    with pytest.raises(InputError, match="begins with 'cc'"):
-        store.find('cc')
-    with pytest.raises(InputError, match='of site nowhere'):
-        store.find('latest', 'nowhere')
 
 
 def test_a_real_report_of_reframe_is_read():

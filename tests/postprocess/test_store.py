@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The store over months and years: later schemas, many processes, ReFrame's results database."""
 
-import json
 import os
 import sqlite3
-import zlib
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from run_reports import BEGAN, SITE, case, metric, report
 from plumbline.errors import InputError
 from postprocess.results import store as store_module
 from postprocess.results.store import Store
-from postprocess.results.tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DAY = 86400
@@ -47,17 +44,6 @@ def test_rows_that_are_selected_are_those_of_a_query(work, sql, rows):
     selected = store.select(sql, store.sessions(SITE), part=part)
     assert [tuple(row.values()) for row in selected] == rows
     assert selected == store.query(sql, store.sessions(SITE), part=part).to_pylist()
-
-
-def test_a_session_is_one_file_in_each_table_and_its_row_has_their_checksums(work):
-    work.ingest(report(case()))
-    store = work.results / 'store'
-    files = {path.parts[-4]: path for path in store.rglob('*.parquet')}
-    assert {*files} == {*TABLES} and len({path.relative_to(store / table) for table, path in files.items()}) == 1
-    sums = json.loads(Store(work.results).find().checksums)
-    assert {table: zlib.crc32(path.read_bytes()) for table, path in files.items() if table != 'sessions'} == {
-        table: sums[table] for table in ('samples', 'metrics', 'cases')
-    }
 
 
 def test_the_latest_session_of_several_sites_is_that_of_this_host(work, monkeypatch):
@@ -117,25 +103,6 @@ def test_a_database_of_something_else_is_named(work):
     result = work.run('ingest', path)
     assert result.exit_code == 2
     assert result.stderr == f"plumbline: {path}: not a usable results database of ReFrame's: no such table: sessions\n"
-
-
-@pytest.mark.parametrize('began', [1e20, -1e20, float('nan')])
-def test_a_time_that_is_none_is_refused(work, began):
-    path = work.write(night(0))
-    text = path.read_text().replace(str(BEGAN), repr(began).replace('nan', 'NaN'))
-    path.write_text(text)
-    result = work.run('ingest', path)
-    assert result.exit_code == 2
-    assert 'is no time: expected seconds since 1970' in result.stderr
-
-
-def test_clocks_that_jump_keep_the_order_of_the_clock(work):
-    """Years ahead and back to 1970: each session is where its clock was, and every command goes on."""
-    work.ingest(night(0), night(5000), night(-20000), night(1))
-    store = Store(work.results)
-    assert [s.session for s in store.history(store.find())] == ['minus20000', '0000', '0001', '5000']
-    for command in ('compare', 'trend', 'fleet', 'report'):
-        assert work.run(command).exit_code in (0, 1)
 
 
 def test_a_command_to_type_names_results_that_only_this_process_knows(tmp_path, monkeypatch):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A damaged store: `plumbline store check` names what is, and no command reads what is not as it was written."""
+"""A damaged store: no command reads it in silence, `store check` names what is damaged, `store repair` what is lost."""
 
 import gzip
+import json
 import os
 import random
 import shutil
@@ -11,6 +12,7 @@ import pytest
 from run_reports import case, metric, report
 
 from plumbline.errors import InputError
+from postprocess.readers import check as reading
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES
 
@@ -151,3 +153,100 @@ def test_no_flipped_bit_is_read_as_another_value(stored, flips):
         path.write_bytes(kept)
     assert not silent
     assert everything(stored.results) == right
+
+
+# Repair, and the part of the store that each night reads
+
+
+@pytest.fixture
+def reported(work):
+    """A store of three sessions with a file each; the run report of the last one is gone."""
+    (work.results / 'reports').mkdir(parents=True)
+    for number, uuid in enumerate(('aaaa', 'bbbb', 'cccc')):
+        content = report(case(metrics={'triad': metric([1.0, 2.0 + number])}), uuid=uuid)
+        work.ingest(content, expected=7)
+        shutil.copy(work.reports / f'{uuid}.json', work.results / 'reports')
+    (work.results / 'reports/cccc.json').unlink()
+    return work
+
+
+def only(work, pattern):
+    (path,) = work.results.glob(f'store/{pattern}')
+    return path
+
+
+def samples(work, uuid):
+    store = Store(work.results)
+    return [row['value'] for row in store.rows('samples', store.find(uuid))]
+
+
+def repair(work):
+    answer = work.run('store repair')
+    return answer.exit_code, answer.stdout
+
+
+def test_a_sound_store_is_left_alone(reported):
+    assert repair(reported) == (0, 'nothing to repair\n')
+    assert not (reported.results / 'store-damaged').exists()
+
+
+@pytest.mark.parametrize('table', ['sessions', 'cases', 'samples'])
+def test_a_damaged_session_comes_back_from_its_report_and_its_files_are_kept(reported, table):
+    before = samples(reported, 'bbbb')
+    flip(only(reported, f'{table}/*/*/bbbb.parquet'), 20)
+    code, said = repair(reported)
+    assert code == 0 and 'session bbbb is ingested again: 2 samples' in said
+    assert samples(reported, 'bbbb') == before == [1.0, 3.0]
+    assert len(list(reported.results.glob('store-damaged/*/*/*/bbbb.parquet'))) == 4
+    assert reported.run('store check').exit_code == 0 and repair(reported) == (0, 'nothing to repair\n')
+    if table != 'sessions':  # what a report does not have comes from the stored row
+        assert Store(reported.results).find('bbbb').expected == 7
+
+
+def test_a_session_without_a_report_is_said_to_be_lost_and_the_others_stay(reported):
+    flip(only(reported, 'metrics/*/*/cccc.parquet'), 20)
+    code, said = repair(reported)
+    assert code == 1 and 'session cccc is lost' in said
+    assert samples(reported, 'aaaa') == [1.0, 2.0]
+    assert len(list(reported.results.glob('store-damaged/*/*/*/cccc.parquet'))) == 4
+
+
+def test_a_report_that_was_changed_is_not_ingested(reported):
+    path = reported.results / 'reports/bbbb.json'
+    honest = path.read_text()
+    path.write_text(honest.replace('3.0', '4.0'))
+    assert path.read_text() != honest
+    flip(only(reported, 'metrics/*/*/bbbb.parquet'), 20)
+    for _ in range(2):
+        code, said = repair(reported)
+        assert code == 1 and f'{path}: has changed since session bbbb was stored from it' in said
+        assert 'bbbb is lost' not in said and not [*reported.results.glob('store/*/*/*/bbbb.parquet')]
+    path.write_text(honest)
+    code, said = repair(reported)
+    assert code == 0 and samples(reported, 'bbbb') == [1.0, 3.0]
+
+
+def test_a_repair_that_was_killed_goes_on(reported):
+    """Killed when the file of the table sessions was moved and no other."""
+    index = only(reported, 'sessions/*/*/bbbb.parquet')
+    aside = reported.results / 'store-damaged' / index.relative_to(reported.results / 'store')
+    aside.parent.mkdir(parents=True)
+    shutil.move(index, aside)
+    code, said = repair(reported)
+    assert code == 0 and 'session bbbb is ingested again' in said
+    assert samples(reported, 'bbbb') == [1.0, 3.0] and Store(reported.results).find('bbbb').expected == 7
+
+
+def test_a_night_reads_what_was_read_longest_ago(reported, monkeypatch):
+    store = Store(reported.results)
+    monkeypatch.setattr(reading.time, 'time', iter(range(100, 200)).__next__)
+    for _ in range(3):
+        assert reading.part(store, seconds=-1) == []  # one file each
+    read = json.loads((reported.results / 'store-read.json').read_text())
+    assert sorted(read.values()) == [100, 101, 102]
+    first = min(read, key=read.get)
+    flip(reported.results / 'store' / first, 20)
+    (fault,) = reading.part(store, seconds=-1)
+    assert first in fault and 'damaged' in fault
+    (reported.results / 'store-read.json').write_text('[]')
+    assert len(reading.part(store, seconds=60)) == 1

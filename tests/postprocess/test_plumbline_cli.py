@@ -2,7 +2,6 @@
 """What holds for every command."""
 
 import importlib
-import io
 import subprocess
 import sys
 
@@ -33,21 +32,6 @@ def test_every_command_has_help_of_80_columns_that_says_its_exit_codes():
         assert group or 'exit code' in ' '.join(result.output.lower().split()), words
 
 
-def test_a_group_of_commands_alone_prints_its_help():
-    groups = [words for words in commands(get_command(app)) if len(words) == 1]
-    alone = {words[0]: CliRunner().invoke(app, words) for words in groups if words[0] in ('record', 'store')}
-    assert len(alone) == 2
-    for name, result in alone.items():
-        assert result.exit_code == 2 and f' {name} [OPTIONS] COMMAND' in result.output, name
-        assert 'Missing command' not in result.output and '--help' in result.output, name
-
-
-def test_only_a_command_without_its_own_exit_codes_has_the_common_ones():
-    common = 'Exit code: 0, or 2 if the input cannot be used.'
-    said = {name: CliRunner().invoke(app, [name, '--help']).output for name in ('compare', 'export')}
-    assert [name for name, text in said.items() if common in ' '.join(text.split())] == ['export']
-
-
 def test_each_driver_of_a_session_says_its_exit_codes(monkeypatch, capsys):
     monkeypatch.setenv('COLUMNS', '80')
     for name in ('nightly', 'node_sweep', 'compare_change', 'why', 'provision'):
@@ -55,16 +39,6 @@ def test_each_driver_of_a_session_says_its_exit_codes(monkeypatch, capsys):
             importlib.import_module(f'ci.{name}').parse(['--help'])
         said = capsys.readouterr().out
         assert 'exit code' in said.lower() and max(map(len, said.splitlines())) <= 80, name
-
-
-def test_a_shell_completes_commands_and_options():
-    def completed(line):
-        words = {'COMP_WORDS': line, 'COMP_CWORD': str(len(line.split()) - 1), '_PLUMBLINE_COMPLETE': 'complete_bash'}
-        return CliRunner().invoke(app, [], prog_name='plumbline', env=words).output.split()
-
-    assert completed('plumbline comp') == ['compare']
-    assert completed('plumbline record ac') == ['accept']
-    assert '--summary' in completed('plumbline compare --s')
 
 
 @each_row('words', [['--help'], ['--version'], ['compare', '--help']])
@@ -100,7 +74,7 @@ def test_the_results_directory_may_come_from_the_environment(work, tmp_path):
 
 
 def test_an_empty_store_says_what_to_do(work):
-    for command in ('compare', 'record propose', 'report'):
+    for command in ('compare', 'record propose', 'report', 'export --to csv'):
         result = work.run(command)
         assert result.exit_code == 2
         assert '`plumbline ingest REPORT`' in result.stderr
@@ -113,28 +87,13 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_the_input(work, monkeypa
         work.run('compare')
 
 
-def test_job_scripts_are_those_of_a_named_site():
-    answer = CliRunner().invoke(app, ['sites', '--jobs'])
-    assert answer.exit_code == 2 and '--jobs' in answer.stderr
-
-
 def test_a_gate_writes_the_verdicts_where_github_shows_them_or_says_why_not(work, tmp_path):
     """The command brings a run report; those of a real ReFrame are in tests/end_to_end/test_gate.py."""
     path, summary = work.write(report(case(metrics={'triad': metric([1.0])}))), tmp_path / 'summary.md'
 
     def gate(summary, *words):
-        command = [
-            'gate',
-            '--results',
-            str(work.results),
-            '--references',
-            str(work.sites),
-            *words,
-            '--',
-            'sh',
-            '-c',
-            f'cp {path} $RFM_REPORT_FILE',
-        ]
+        folders = ['--results', str(work.results), '--references', str(work.sites)]
+        command = ['gate', *folders, *words, '--', 'sh', '-c', f'cp {path} $RFM_REPORT_FILE']
         return CliRunner().invoke(app, command, env={'GITHUB_STEP_SUMMARY': str(summary)})
 
     answer = gate(summary)
@@ -144,11 +103,3 @@ def test_a_gate_writes_the_verdicts_where_github_shows_them_or_says_why_not(work
     answer = gate(tmp_path / 'none/x')
     assert answer.exit_code == 2 and 'GITHUB_STEP_SUMMARY' in answer.stderr
     assert gate(summary, '--rerun', '16').exit_code == 2
-
-
-def test_errors_are_written_line_by_line_and_output_is_not():
-    module = importlib.import_module('postprocess.cli.app')
-    given = io.TextIOWrapper(io.BytesIO(), 'ascii')
-    out, err = module._stream(1, given), module._stream(2, given)
-    assert (out.line_buffering, err.line_buffering) == (False, True)
-    assert (out.errors, out.encoding, module._stream(1, None).name) == ('backslashreplace', 'ascii', '/dev/null')

@@ -2,15 +2,12 @@
 """One description of columns, in every format."""
 
 import csv
-import importlib
 import io
 import json
-import pkgutil
 
 import pytest
 from rows import each_row
 
-from postprocess import views
 from postprocess.text import quantity, signed
 from postprocess.views.table import Column, View, to_markdown
 
@@ -83,10 +80,6 @@ def test_programs_get_every_key_and_the_plain_values():
     assert document['rows'][2]['mean'] is None
 
 
-def test_without_a_name_json_is_the_list_of_rows():
-    assert [row['name'] for row in json.loads(View(COLUMNS, ROWS).render('json'))] == ['a|b', 'none', 'wild']
-
-
 @each_row('format', ['table', 'markdown', 'csv'])
 def test_a_table_without_rows_is_no_error(format):
     assert View(COLUMNS, []).render(format).endswith('\n')
@@ -96,26 +89,3 @@ def test_text_of_others_is_no_markup_in_a_table():
     row = {'a': 'n1 | `x` <img src=x> *b*\n[l](u) \\| &lt;', 'b': 1}
     (_, _, line) = to_markdown([row], [Column('a', 'a'), Column('b', 'b')]).splitlines()
     assert line == r'| n1 \| \`x\` \<img src=x> \*b\* \[l\](u) \\\| \&lt; | 1 |'
-
-
-#: The columns of numbers of each table, which people compare from row to row.
-RIGHT = {
-    'baseline': 'old_mean old_limit mean limit difference n', 'history': 'was became change sessions',
-    'incidents': 'sessions value n expected loss loss_low', 'nodes': 'bad metrics typical furthest',
-    'plan': 'tonight week whole', 'same': 'worse', 'session': 'value n expected limit deviation deviation value',
-    'sites': 'published baseline retired',
-    'verdicts': 'value n expected limit deviation expected_n detectable',
-}  # fmt: skip
-
-
-def test_numbers_are_aligned_to_the_right():
-    found: dict[str, list[str]] = {}
-    for module in pkgutil.iter_modules(views.__path__):
-        tables = [value for value in vars(importlib.import_module(f'{views.__name__}.{module.name}')).values()]
-        columns = [column for table in tables if isinstance(table, tuple) for column in table]
-        found[module.name] = [
-            column.key
-            for column in columns
-            if isinstance(column, Column) and column.title is not None and column.number
-        ]
-    assert {name: ' '.join(keys) for name, keys in found.items() if keys} == RIGHT

@@ -11,11 +11,8 @@ from run_reports import SITE
 from scratch import ROOT
 from typer.testing import CliRunner
 
-from ci import command, nightly
-from plumbline.checkout import checks_of
-from plumbline.errors import InputError
+from ci import nightly
 from postprocess.cli import app
-from postprocess.cli.app import OF_CI
 
 
 @each_row(
@@ -25,7 +22,6 @@ from postprocess.cli.app import OF_CI
         (['status', '--site', 'clustr'], "has no site 'clustr': did you mean cluster?; it has cluster"),
         (['compare', '--format', 'tabel'], "expected one of table, markdown, json, csv; found 'tabel': did you mean"),
         (['export', '--to', 'csv', '--check', 'Stream'], 'expected one of Copy, Gemm, Osu'),
-        (['export', '--to', 'cvs'], "found 'cvs': did you mean csv?"),
         (['export', '--to', 'csv', '--check', 'stream'], "found 'stream': did you mean STREAM?"),
         (['record', 'retire', 'Gem', '--why', 'gone', '--site', SITE], '115 rows: did you mean Gemm'),
         (['tables', 'dooe'], "found 'dooe': did you mean doe?"),
@@ -106,21 +102,12 @@ def test_sites_of_several_folders_are_joined_by_colons(work):
     assert answer.stderr.strip().endswith('a;b: expected a folder of site folders; several are joined by colons')
 
 
-def test_init_refuses_a_folder_whose_name_a_shell_would_not_take(work):
-    result = CliRunner().invoke(app, ['init', str(work.results / 'ours (1)')])
-    assert result.exit_code == 2 and "would not take '(', ')' as part of a name" in result.stderr
-    assert not (work.results / 'ours (1)').exists()
-
-
 @each_row(
     'words, selection',
     [
-        (['-n', 'HPCC'], ['-n', 'HPCC']),
         (['-nHPCC', '--mode', 'quick'], ['-n', 'HPCC']),
         (['--name=Osu', '-x', 'a', '--tag', 'quick'], ['-n', 'Osu', '-x', 'a', '-t', 'quick']),
         (['-S', 'trials=3', '--', '--cpu-only'], ['-S', 'trials=3', '--cpu-only']),
-        (['--', '-n', 'HPCC'], ['-n', 'HPCC']),
-        ([], []),
     ],
 )
 def test_the_selection_of_reframe_needs_no_separator(words, selection):
@@ -130,7 +117,6 @@ def test_the_selection_of_reframe_needs_no_separator(words, selection):
 @each_row(
     'words, said',
     [
-        (['--moed', 'quick'], 'unrecognized arguments: --moed'),
         (['--moed'], 'did you mean --mode'),
         (['--mode', 'quik'], 'did you mean quick?'),
         (['--gpu-only'], "ReFrame's own options stand after --"),
@@ -142,30 +128,10 @@ def test_an_unknown_option_is_answered_with_what_it_was_meant_to_be(words, said,
     assert ended.value.code == 2 and said in capsys.readouterr().err
 
 
-def test_the_site_of_a_night_is_guessed_too(monkeypatch):
-    monkeypatch.setenv('PLUMBLINE_SITE', '')
-    with pytest.raises((InputError, ValueError), match='did you mean perlmutter'):
-        command.choose_site('perlmuter')
-    assert {'HPCC', 'OsuLatency', 'NodeSettings'} <= checks_of(ROOT / 'checks')
-
-
 @each_row('name', [path.name for path in (ROOT / 'ci').iterdir() if os.access(path, os.X_OK) and path.is_file()])
 def test_a_program_of_the_checkout_is_named_where_it_is_taken_for_a_command(name):
     result = CliRunner().invoke(app, [name])
     assert (result.exit_code, result.stdout) == (2, '') and f'ci/{name}' in result.stderr
-
-
-def test_the_help_has_whole_sentences_and_names_the_programs_of_the_checkout():
-    for words in ([], ['incidents'], ['record'], ['store']):
-        text = CliRunner().invoke(app, [*words, '--help']).stdout
-        assert '...\n' not in text.partition('Commands:')[2], text
-    top = CliRunner().invoke(app, ['--help']).stdout
-    assert all(f'ci/{name}' in top for name in OF_CI if name not in ('test', 'style', 'release'))
-
-
-def test_the_incidents_are_listed_with_and_without_the_word(site):
-    plain, listed = site.work.run('incidents'), site.work.run('incidents list')
-    assert (plain.exit_code, plain.stdout) == (listed.exit_code, listed.stdout) and plain.stdout
 
 
 @each_row('words', ['init --site|my cluster', 'init --site|', 'probe --name|a;b', 'probe --name|'])

@@ -235,15 +235,12 @@ def test_any_two_sessions_are_compared_and_their_address_says_which(browser, yea
     assert browser.run("document.querySelector('#fault').textContent") == 'This site has no compare nosuch..latest'
 
 
-def test_the_charts_of_a_metric_and_of_a_node_are_saved_with_where_they_are_from(browser, year):
+def test_the_chart_of_a_metric_is_saved_with_where_it_is_from(browser, year):
     browser.open(year / SITE / 'index.html', '#metric=cpu%2Fsystem%2FApp0%2Finput%3D3%2Frate_1%2F-')
     name, svg = browser.saved('dialog', 'SVG')
     assert name == 'App0-input=3-rate-1-on-cpu-system.svg'
     assert f'n = {NIGHTS} sessions, 2026-10-19 to 2026-11-21' in svg.decode()
     assert f'sessions 00000001 to {NIGHTS:08x}, the last one from night.json (sha256 ' in svg.decode()
-    browser.open(year / SITE / 'index.html', '#node=n3')
-    name, svg = browser.saved('dialog', 'SVG')
-    assert name == 'Node-n3-beside-the-other-nodes.svg' and svg.count(b'<path') > 2
 
 
 def test_metrics_are_searched(browser, year):

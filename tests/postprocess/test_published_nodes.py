@@ -167,6 +167,8 @@ def test_has_this_node_been_slow_before(browser, site):
     browser.until(f"{TITLE} === 'n2' && document.querySelector('dialog li')")
     said = browser.run("document.querySelector('dialog').innerText")
     assert '1 open' in said and 'thermal throttle +412' in said
+    name, svg = browser.saved('dialog', 'SVG')
+    assert name == 'Node-n2-beside-the-other-nodes.svg' and svg.count(b'stroke-width') > 2
     browser.open(place / 'index.html', '#node=n1')
     assert 'Never stood out' in browser.run("document.querySelector('dialog').innerText")
     browser.open(place / 'index.html', '#node=n9')

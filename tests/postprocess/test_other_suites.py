@@ -13,11 +13,12 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import each_row
 from run_reports import BEGAN
 from scratch import ROOT
 
 from plumbline.errors import InputError
-from postprocess.readers.cmdline import without_names
+from postprocess.readers.cmdline import read_cmdline, without_names
 from postprocess.readers.run_reports import read_report
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
@@ -373,3 +374,44 @@ def test_tests_that_are_gone_are_named(work):
     red = work.run('compare')
     assert red.exit_code == 1 and '2 missing' in red.stdout, red.output
     assert 'counts 2 cases and has 1' in re.sub(r'\s+', ' ', red.stdout), red.output
+
+
+# What a command line of ReFrame leaves out
+
+
+@each_row(
+    ('arguments', 'options'),
+    [
+        ('-c checks/ -R -r --mode=nightly -S HPCC.trials=2 -J time=10', ()),
+        ('-rnHPCC', ('--name',)),
+        ('--nam HPCC -r', ('--name',)),
+        ('--exclude-t slow -r', ('--exclude-tag',)),
+        ('-r -x HPCC', ('--exclude',)),
+        ('-r -t memory', ('--tag',)),
+        ('-r --tag=nightly', ()),
+        ('-r -E \'name == "x"\'', ('--filter-expr',)),
+        ('-r --distribute=all', ('--distribute',)),
+        ('-r --restore-session=0.json --failed', ('--restore-session', '--failed')),
+    ],
+)
+def test_options_that_leave_cases_out(arguments, options):
+    assert read_cmdline(f'reframe {arguments}', 'nightly').narrowed_by == options
+
+
+def test_the_tag_of_another_mode_leaves_cases_out():
+    assert read_cmdline('reframe -r -t quick', 'nightly').narrowed_by == ('--tag',)
+
+
+def test_mode_and_system():
+    selection = read_cmdline('/opt/bin/reframe --mode nightly --system=mn5:gpp -r')
+    assert (selection.mode, selection.site, selection.partition) == ('nightly', 'mn5', 'gpp')
+    assert read_cmdline('reframe --mode=quick -r', 'acceptance').mode == 'acceptance', 'that of the session counts'
+
+
+def test_an_unreadable_command_line_is_no_whole_mode():
+    assert read_cmdline('reframe -r "unclosed', 'quick').narrowed_by
+
+
+@each_row('line, dry', [('reframe -r', False), ('reframe --dry-run', True), ("/opt/reframe -n 'a b' --dry", True)])
+def test_a_dry_run(line, dry):
+    assert read_cmdline(line).is_dry_run is dry

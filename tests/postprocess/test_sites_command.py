@@ -45,17 +45,6 @@ def rehearsed(monkeypatch):
     monkeypatch.setattr(site_check, '_has_cases', lambda site: True)
 
 
-def test_a_broken_site_does_not_stop_the_others(work):
-    (work.sites / 'broken').mkdir()
-    (work.sites / 'broken' / 'site.yaml').write_text('descr: x\nbogus: 1\n')
-    work.reference(reference())
-    rows = {row['site']: row for row in json.loads(work.run('sites', '--format', 'json').stdout)}
-    assert 'site.yaml:2: bogus: unknown key' in rows['broken']['problem']
-    cluster = rows['cluster']
-    assert (cluster['partitions'], cluster['environs']) == (['cpu', 'gpu'], ['system', 'other'])
-    assert (cluster['baseline'], cluster['published'], cluster['problem']) == (1, 0, '')
-
-
 @pytest.mark.parametrize('words', [[], ['--check']])
 def test_no_site_at_all_is_an_input_error(work, tmp_path, words):
     (tmp_path / 'empty').mkdir()
@@ -89,18 +78,10 @@ def test_retired_machines_are_the_last_of_the_list():
     assert None in retired and retired[-1] and None not in retired[retired.index(next(filter(None, retired))) :]
 
 
-def test_an_unknown_site_is_an_input_error(work):
-    for arguments in (['nowhere'], ['nowhere', '--check']):
-        result = work.run('sites', *arguments)
-        assert result.exit_code == 2
-        assert "has no site 'nowhere'; it has cluster" in result.stderr
-
-
 @pytest.mark.parametrize(
     ('row', 'says'),
     [
         (reference(), None),
-        (reference(params='*'), None),
         (reference(partition='*', environ='*', metric='copy'), None),
         (reference(check='Foreign', params='n=1', metric='speed', partition='gpu'), None),
         (reference(partition='gpus'), "partition 'gpus': expected one of cpu, gpu; found 'gpus': did you mean gpu?"),
@@ -110,10 +91,11 @@ def test_an_unknown_site_is_an_input_error(work):
         (reference(metric='scale'), "metric 'scale': STREAM size=big measures copy; triad"),
         (reference(partition='gpu'), 'no series of this site'),
         (reference(check='Late', params='-'), 'no series of this site'),
-        (reference(params='size=s*'), 'no series of this site'),
         (reference(params='*', metric='scale'), 'no series of this site'),
         (reference(unit='TB/s'), 'unit differs: measured GB/s'),
         (reference(metric='copy', mean=500), None),
+        (reference(metric='copy', mean=0.6), None),
+        (reference(metric='copy', mean=0.4), 'mean: 0.4 GB/s is 1250 times below the physical peak'),
         (reference(metric='copy', mean=501), 'mean: 501 GB/s is above the physical peak in site.yaml, 500 GB/s'),
         # it may be tomorrow already where it was recorded
         (reference(recorded_at=(datetime.now(timezone.utc) + timedelta(days=1)).date().isoformat()), None),
@@ -197,9 +179,7 @@ def row(check, unit, mean, better='higher', **fields):
         (row('HPL', 'GFlop/s', 5e6, params='num_nodes=2'), ''),
         (row('HPL', 'GFlop/s', 5.3e6, params='num_nodes=2'), 'no 2 nodes have more than 5.2e+15 Flop/s'),
         # 192 B/cycle of each core from its caches are 160 TB/s, ten times 2039 GB/s of each GPU 82 TB/s
-        (row('BabelStream', 'GB/s', 240e3), ''),
         (row('BabelStream', 'GB/s', 400e3), 'no node has more than 2.4e+14 B/s: a slip of the unit?'),
-        (row('CacheLatency', 'ns', 80, 'lower'), ''),
         (row('CacheLatency', 'ns', 80000, 'lower'), 'expected 1e-10 to 2e-05 s of such a time'),
         (row('OsuLatency', 'us', 1.2, 'lower', dims='message_bytes=8'), ''),
         (row('OsuLatency', 'us', 1200, 'lower', dims='message_bytes=8'), 'expected 2e-08 to 0.001 s'),
@@ -242,7 +222,6 @@ def test_locations_are_checked_with_the_files(work, described):
         ('check: STREAM, metric: scale', "0.metric: 'scale' meets no series, so the rule has no effect; STREAM has"),
         ("check: 'STR*', params: size=small", "0.params: 'size=small' meets no series"),
         ("metric: '*latency*'", ''),  # of any check: it may be of one that is not installed here
-        ('check: Foreign, metric: x', ''),  # whose metrics are known when it runs
     ],
 )  # fmt: skip
 def test_a_rule_that_meets_no_series_of_its_check_is_named(work, rehearsed, rule, says):
@@ -253,13 +232,6 @@ def test_a_rule_that_meets_no_series_of_its_check_is_named(work, rehearsed, rule
     result = work.run('sites', 'cluster', '--cases')
     assert result.exit_code == (2 if says else 0), result.output
     assert says in result.stderr
-
-
-@pytest.mark.parametrize(('mean', 'says'), [(0.6, ''), (0.4, '1250 times below the physical peak')])
-def test_a_reference_far_below_its_peak_is_named(work, rehearsed, mean, says):
-    work.reference(reference(metric='copy', mean=mean))
-    result = work.run('sites', 'cluster', '--cases')
-    assert result.exit_code == (2 if says else 0) and says in result.stderr
 
 
 @pytest.mark.parametrize('fields', [{}, {'partition': '*'}])

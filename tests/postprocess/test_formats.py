@@ -2,47 +2,17 @@
 """Numbers that no ReFrame made: each reader on a real file, cut short, and with a loss that must be found."""
 
 import json
-import os
-import random
 
 import duckdb
 import pytest
 from run_reports import BEGAN
-from scratch import OUTPUTS, ROOT
 
-from plumbline.errors import InputError
-from plumbline.identity import to_text
 from postprocess.formats.measurements import READERS, read_measurements
 from postprocess.readers.rules import Rules
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 
-FILES = ROOT / 'tests/data/formats'
 DAY = 86400
-#: Format -> a recorded file of it.
-REAL = {
-    'asv': FILES / 'asv-0.6.6.json',
-    'babelstream': OUTPUTS / 'babelstream-5.0-omp.txt',
-    'bencher': FILES / 'bencher.json',
-    'conbench': FILES / 'conbench-2024.3.20.json',
-    'github-action-benchmark': FILES / 'github-action-benchmark.js',
-    'google-benchmark': OUTPUTS / 'comm_scope-0.12.0-cuda.txt',
-    'hpcg': OUTPUTS / 'hpcg-3.1.txt',
-    'hpl': OUTPUTS / 'hpl-2.3.txt',
-    'hpl-mxp': OUTPUTS / 'hpl-mxp-nvidia.txt',
-    'hyperfine': FILES / 'hyperfine-1.15.0.json',
-    'ior': OUTPUTS / 'ior-4.0.0-json-write.txt',
-    'jube': FILES / 'jube-2.7.1.csv',
-    'mdtest': OUTPUTS / 'mdtest-4.0.0-files-unique.txt',
-    'nccl-tests': OUTPUTS / 'rccl-tests-all_reduce-8-ranks.txt',
-    'osu': OUTPUTS / 'osu_bw-7.4.txt',
-    'pyperf': FILES / 'pyperf-2.10.0.json',
-    'pytest-benchmark': FILES / 'pytest-benchmark-5.3.1.json',
-    'ramble': FILES / 'ramble-0.5.0.json',
-    'stream': FILES.parent / 'as-people-have-them/stream.txt',
-    'superbench': FILES / 'superbench.jsonl',
-    'xdmod': FILES / 'xdmod-appkernels.csv',
-}
 TABLE = """\
 session,time,partition,environ,check,params,metric,dims,unit,better,value,node,trial
 a,2026-11-01T02:00:00+01:00,cpu,gnu,Stream,"size=8,threads=2",rate,kernel=triad,GB/s,,95.125,n1,1
@@ -131,14 +101,6 @@ def test_a_file_that_is_wrong_or_incomplete_is_named_and_nothing_is_stored(work,
     assert said in ' '.join(answer.split()) and 'a.csv' in answer and not Store(work.results).sites()
 
 
-def test_google_benchmark(work):
-    assert ' 8 cases, 38 samples' in ingest(work, REAL['google-benchmark'], 'google-benchmark')
-    (found,) = numbers(work)
-    document = json.loads(REAL['google-benchmark'].read_text())
-    times = [value[0] for key, value in found.items() if key[3] == 'real_time']
-    assert sorted(times) == sorted(entry['real_time'] for entry in document['benchmarks'])
-
-
 def test_a_number_without_a_direction_is_told_and_a_rule_decides_it(work, tmp_path):
     path = tmp_path / 'run.json'
     path.write_text(json.dumps([
@@ -198,50 +160,6 @@ def test_a_loss_of_7_percent_is_found_the_same_night_and_so_is_a_check_that_is_g
     assert code == 0 and '1 missing' not in told, told
 
 
-def keys_of(path, name):
-    """Return each number of a file by series, node and trial, and what it is said to lack or to have wrong."""
-    numbers_of, told = {}, []
-    for report in read_measurements(path, name, 'box'):
-        cases = {case.case_id: case for case in report.cases}
-        told += [case.fail_reason for case in report.cases if case.result == 'fail']
-        told += [row.missing for row in report.metrics if row.missing]
-        for row in report.samples:
-            case = cases[row.case_id]
-            series = case.partition, case.check, to_text(case.params), row.metric, to_text(row.dims)
-            numbers_of[(*series, row.node, row.trial, str(report.session.started))] = row.value
-    return numbers_of, told
-
-
-#: Formats that do not say how many lines or blocks they hold; what is gone is missing beside a baseline, see below.
-OPEN_ENDED = ('jube', 'superbench', 'table', 'xdmod')
-
-
-@pytest.mark.parametrize('name', ['table', *REAL])
-def test_a_file_that_was_cut_short_is_named_or_read_as_far_as_it_goes(tmp_path, name):
-    path = tmp_path / 'cut_all_reduce_perf.csv'
-    if name == 'table':
-        path.write_text(TABLE)
-    else:
-        path.write_bytes(REAL[name].read_bytes())
-    os.utime(path, (BEGAN, BEGAN))
-    (whole, _), text, choose = keys_of(path, name), path.read_bytes(), random.Random(3)
-    ends = {at for at, byte in enumerate(text, 1) if byte == ord('\n')}
-    for length in sorted({*choose.sample(sorted(ends), min(15, len(ends))), *choose.sample(range(len(text)), 15)}):
-        path.write_bytes(text[:length])
-        os.utime(path, (BEGAN, BEGAN))
-        try:
-            found, told = keys_of(path, name)
-        except InputError as error:
-            assert str(path) in str(error) and '\n' not in str(error)
-            continue
-        if told:  # its date may be cut off, too: then that of the file counts
-            found, all_of_it = ({key[:-1]: value for key, value in of.items()} for of in (found, whole))
-            assert found.items() <= all_of_it.items(), (length, told)
-            continue
-        assert found.items() <= whole.items(), length
-        assert found == whole or (name in OPEN_ENDED and length in ends | {end - 1 for end in ends}), length
-
-
 def test_a_package_registers_a_format(work, tmp_path, monkeypatch):
     (tmp_path / 'ours.py').write_text(
         'from plumbline.measurement import Measurement\n'
@@ -263,31 +181,6 @@ def test_a_trial_without_its_value_fails(work, tmp_path):
     red = work.run('compare', '--site', 'box')
     told = ' '.join(red.stdout.split())
     assert red.exit_code == 1 and 'b has no value (row 2, trial 2)' in told, red.output
-
-
-SCALARS = [None, '', 7, 'x', [], {}, True, '9' * 400]
-
-
-@pytest.mark.parametrize('name', ['google-benchmark', 'hyperfine', 'superbench'])
-def test_another_value_somewhere_is_read_or_named(tmp_path, name):
-    def places(node, path=()):
-        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from places(value, (*path, key)) if isinstance(value, (dict, list)) else [(*path, key)]
-
-    lines = REAL[name].read_text().splitlines() if name == 'superbench' else [REAL[name].read_text()]
-    choose, file = random.Random(11), tmp_path / 'mutated'
-    for _ in range(150):
-        documents = [json.loads(line) for line in lines]
-        *path, last = choose.choice(list(places(documents)))
-        node = documents
-        for key in path:
-            node = node[key]
-        node[last] = choose.choice(SCALARS)
-        file.write_text('\n'.join(map(json.dumps, documents)))
-        try:
-            list(read_measurements(file, name, 'box'))
-        except InputError as error:
-            assert str(file) in str(error)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,15 @@ numbers: labels, several runs, ends before the end, and what is no measurement.
 """
 
 import json
+import os
+import random
 import re
 import shutil
 from fnmatch import fnmatch
 from typing import NamedTuple
 
 import pytest
+from run_reports import BEGAN
 from scratch import OUTPUTS, ROOT
 
 from plumbline.errors import InputError
@@ -149,7 +152,11 @@ RECORDED = {
     'github-action-benchmark': [
         ('github-action-benchmark.js', 'str10_copy - value -', 3633483.9, 'ns/iter', 'lower'),
     ],
-    'google-benchmark': [('user-counter.json', '* FOM: GB/s -', 40.0, *GBS)],
+    'google-benchmark': [
+        ('comm_scope-0.12.0-cuda.txt',
+         'Comm_cudaMemcpyAsync_GPUToGPU *log2(N):8,* real_time -', 83.006545, 'ns', 'lower'),
+        ('user-counter.json', '* FOM: GB/s -', 40.0, *GBS),
+    ],
     'superbench': [
         ('superbench.jsonl', 'nccl-bw:ib - allreduce_1073741824_busbw -', 23.67, '', 'higher'),
         ('superbench.jsonl', 'nccl-bw:ib - allreduce_134217728_time -', 11554.0, '', 'lower'),
@@ -246,6 +253,81 @@ def test_another_output_is_refused_in_one_sentence(name, file, said):
     with pytest.raises(InputError) as refused:
         found_in(name, path)
     assert said in str(refused.value) and str(path) in str(refused.value) and '\n' not in str(refused.value)
+
+
+def keys_of(path, name):
+    """Return each number of a file by series, node and trial, and what it is said to lack or to have wrong."""
+    numbers_of, told = {}, []
+    for report in read_measurements(path, name, 'box'):
+        cases = {case.case_id: case for case in report.cases}
+        told += [case.fail_reason for case in report.cases if case.result == 'fail']
+        told += [row.missing for row in report.metrics if row.missing]
+        for row in report.samples:
+            case = cases[row.case_id]
+            series = case.partition, case.check, to_text(case.params), row.metric, to_text(row.dims)
+            numbers_of[(*series, row.node, row.trial, str(report.session.started))] = row.value
+    return numbers_of, told
+
+
+#: Formats that do not say how many lines or blocks they hold; what is gone is missing beside a baseline.
+OPEN_ENDED = ('jube', 'superbench', 'table', 'xdmod')
+
+
+TABLE = """\
+session,time,check,metric,unit,value,node
+a,2026-11-01T02:00:00Z,Stream,rate,GB/s,95.125,n1
+a,2026-11-01T02:00:00Z,Solve,time,s,12.25,n2
+b,2026-11-02T02:00:00Z,Stream,rate,GB/s,94.75,n1
+"""
+
+
+@pytest.mark.parametrize('name', ['table', *RECORDED])
+def test_a_file_that_was_cut_short_is_named_or_read_as_far_as_it_goes(tmp_path, name):
+    path = tmp_path / 'cut_all_reduce_perf.csv'
+    path.write_bytes(TABLE.encode() if name == 'table' else saved(RECORDED[name][0][0]).read_bytes())
+    os.utime(path, (BEGAN, BEGAN))
+    (whole, _), text, choose = keys_of(path, name), path.read_bytes(), random.Random(3)
+    ends = {at for at, byte in enumerate(text, 1) if byte == ord('\n')}
+    for length in sorted({*choose.sample(sorted(ends), min(15, len(ends))), *choose.sample(range(len(text)), 15)}):
+        path.write_bytes(text[:length])
+        os.utime(path, (BEGAN, BEGAN))
+        try:
+            found, told = keys_of(path, name)
+        except InputError as error:
+            assert str(path) in str(error) and '\n' not in str(error)
+            continue
+        if told:  # its date may be cut off, too: then that of the file counts
+            found, all_of_it = ({key[:-1]: value for key, value in of.items()} for of in (found, whole))
+            assert found.items() <= all_of_it.items(), (length, told)
+            continue
+        assert found.items() <= whole.items(), length
+        assert found == whole or (name in OPEN_ENDED and length in ends | {end - 1 for end in ends}), length
+
+
+SCALARS = [None, '', 7, 'x', [], {}, True, '9' * 400]
+
+
+@pytest.mark.parametrize('name', ['google-benchmark', 'hyperfine', 'superbench'])
+def test_another_value_somewhere_is_read_or_named(tmp_path, name):
+    def places(node, path=()):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from places(value, (*path, key)) if isinstance(value, (dict, list)) else [(*path, key)]
+
+    text = saved(RECORDED[name][0][0]).read_text()
+    lines = text.splitlines() if name == 'superbench' else [text]
+    choose, file = random.Random(11), tmp_path / 'mutated'
+    for _ in range(150):
+        documents = [json.loads(line) for line in lines]
+        *path, last = choose.choice(list(places(documents)))
+        node = documents
+        for key in path:
+            node = node[key]
+        node[last] = choose.choice(SCALARS)
+        file.write_text('\n'.join(map(json.dumps, documents)))
+        try:
+            list(read_measurements(file, name, 'box'))
+        except InputError as error:
+            assert str(file) in str(error)
 
 
 def test_the_command_above_an_output_says_which_sizes_were_asked_for(tmp_path):

@@ -5,9 +5,11 @@ import json
 import re
 
 import pytest
+from run_reports import reference
 
 from plumbline.programs import find_reframe
 from plumbline.site.sites import read_site
+from postprocess import site_check
 
 HERON = """\
 descr: 64 nodes with four H100 behind Slurm
@@ -75,8 +77,13 @@ def changed(*changes: str) -> str:
     return text
 
 
-def test_a_site_without_a_mistake_is_said_to_have_none(check):
+def test_a_site_without_a_mistake_says_what_its_nodes_are_and_the_next_step(check, work, monkeypatch):
+    monkeypatch.setattr(site_check, 'find_reframe', lambda: pytest.fail('ReFrame takes seconds to start'))
     assert check(HERON)[0] == 0
+    assert work.run('sites', 'cluster', '--check').stdout.splitlines() == [
+        'cluster:gpu: 2 sockets x 64 cores x 2 threads, 4 GPUs sm_90, 2 NICs, 768 GiB, 64 nodes',
+        'ok: 1 partition, 0 references; next: plumbline sites cluster --cases',
+    ]
 
 
 #: A change -> the line and key that are named, words of the one sentence, and words that are not in it.
@@ -145,6 +152,58 @@ def test_all_mistakes_are_named_in_one_pass_in_the_order_of_their_lines(check):
         'luncher', 'access.1', 'max_time', 'processor.num_sockets', 'devices.0.arch', 'peaks.network_bandwidth',
         'peaks.core_clock',
     ]  # fmt: skip
+
+
+def row(check, unit, mean, better='higher', **fields):
+    known = {'partition': 'gpu', 'environ': 'cuda', 'params': '-', 'metric': 'x', 'unit': unit, 'better': better}
+    return reference(**known | {'check': check, 'mean': mean} | fields)
+
+
+@pytest.mark.parametrize(
+    ('one', 'says'),
+    [
+        # 128 cores at no more than 6.5 GHz with 128 Flop/cycle are 106 TFlop/s, four A100 624 TFlop/s each
+        (row('HPL', 'GFlop/s', 2.5e6), ''),
+        (row('HPL', 'GFlop/s', 2.7e6), 'no node has more than 2.6e+15 Flop/s: a slip of the unit?'),
+        (row('HPL', 'GFlop/s', 5e6, params='num_nodes=2'), ''),
+        (row('HPL', 'GFlop/s', 5.3e6, params='num_nodes=2'), 'no 2 nodes have more than 5.2e+15 Flop/s'),
+        # 192 B/cycle of each core from its caches are 160 TB/s, ten times 2039 GB/s of each GPU 82 TB/s
+        (row('BabelStream', 'GB/s', 400e3), 'no node has more than 2.4e+14 B/s: a slip of the unit?'),
+        (row('CacheLatency', 'ns', 80000, 'lower'), 'expected 1e-10 to 2e-05 s of such a time'),
+        (row('OsuLatency', 'us', 1.2, 'lower', dims='message_bytes=8'), ''),
+        (row('OsuLatency', 'us', 1200, 'lower', dims='message_bytes=8'), 'expected 2e-08 to 0.001 s'),
+        (row('OsuLatency', 'us', 1200, 'lower', dims='message_bytes=4194304'), ''),
+        (row('HPL', 'GFlop/s', 9e6, partition='gpus'), "partition 'gpus': expected one of gpu; found 'gpus'"),
+        (row('HPL', 'GFlop/s', 9, environ='sytem'), "expected one of cuda"),
+    ],
+)  # fmt: skip
+def test_a_reference_that_no_hardware_reaches_is_named_without_a_case(work, check, one, says):
+    work.reference(one)
+    code, said = check(changed('sm_90 > sm_80'))
+    of_row = [line for line in said if line.startswith(f'plumbline: {work.baseline}:2: ')]
+    assert code == (2 if says else 0) and len(of_row) == bool(says) and all(says in line for line in of_row)
+
+
+RULE = '\ntolerance:\n  rules:\n    - {check: OsuLatency, floor: 0.2, cap: 0.3, why: far}\n'
+
+
+@pytest.mark.parametrize(
+    ('right', 'mistake', 'place', 'words'),
+    [
+        ('check: OsuLatency', 'check: OsuLatencies', '41: ', "found 'OsuLatencies': did you mean OsuLatency"),
+        ('check: OsuLatency', "check: 'Ozu*'", '41: ', 'no check has this name, so the rule has no effect'),
+        ('provider: system', 'provider: spack', '37: environments.0.provider: ', ''),
+    ],
+)  # fmt: skip
+def test_what_the_files_beside_it_do_not_have_is_named_with_its_line(check, right, mistake, place, words):
+    code, (said,) = check((HERON + RULE).replace(right, mistake))
+    assert code == 2 and said.startswith(place) and words in said
+
+
+def test_locations_are_checked_with_the_files(work, check):
+    (work.sites / 'cluster' / 'locations.csv').write_text('node,switch\nn1,s1\nn1,s2\n')
+    code, (said,) = check(HERON)
+    assert code == 2 and 'locations.csv:3: node n1: expected one row of 2 columns' in said
 
 
 LAUGHS = 'a0: &a0 [x, x, x, x, x, x, x, x, x]\n' + ''.join(

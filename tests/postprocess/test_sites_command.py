@@ -16,7 +16,6 @@ from plumbline.errors import InputError
 from plumbline.identity import CaseId, from_text
 from plumbline.programs import find_reframe
 from plumbline.record import MetricRecord, Record, Series
-from plumbline.site.sites import read_site
 from postprocess import site_check
 from postprocess.cli import app
 from postprocess.site_check import Case, rehearse
@@ -111,108 +110,6 @@ def test_each_row_must_meet_a_case_and_be_possible(work, rehearsed, row, says):
         assert result.stdout == '1 mistake\n'
     else:
         assert result.stdout == 'ok: 3 cases, 1 reference\n'
-
-
-DESCRIBED = """\
-descr: a site for tests
-hostnames: [nowhere]
-partitions:
-  - name: gpu
-    scheduler: slurm
-    launcher: srun
-    access: [--gpus-per-node=4]
-    environs: [system]
-    num_nodes: 8
-    nics: [mlx5_0, mlx5_1]
-    processor: {arch: zen3, num_cpus: 256, num_cpus_per_core: 2, num_sockets: 2}
-    devices:
-      - {type: gpu, arch: sm_80, num_devices: 4}
-    memory_per_node: 512 GiB
-environments:
-  - {name: system, provider: system, features: [osu]}
-tolerance:
-  rules:
-    - {check: OsuLatency, floor: 0.2, cap: 0.3, why: far}
-"""
-
-
-@pytest.fixture
-def described(work):
-    path = work.sites / 'cluster' / 'site.yaml'
-    path.write_text(DESCRIBED)
-
-    def check(right='', mistake='', *rows):
-        assert DESCRIBED.count(right) == 1 or not right
-        path.write_text(DESCRIBED.replace(right, mistake) if right else DESCRIBED)
-        work.reference(*rows)
-        read_site.cache_clear()
-        return work.run('sites', 'cluster', '--check')
-
-    return check
-
-
-def test_the_files_alone_are_checked_without_reframe_and_say_what_the_nodes_are(described, monkeypatch):
-    monkeypatch.setattr(site_check, 'find_reframe', lambda: pytest.fail('ReFrame takes seconds to start'))
-    result = described()
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.splitlines() == [
-        'cluster:gpu: 2 sockets x 64 cores x 2 threads, 4 GPUs sm_80, 2 NICs, 512 GiB, 8 nodes',
-        'ok: 1 partition, 0 references; next: plumbline sites cluster --cases',
-    ]
-    result = described('num_cpus: 256', 'num_cpus: 128')
-    assert '2 sockets x 32 cores x 2 threads' in result.stdout
-
-
-def row(check, unit, mean, better='higher', **fields):
-    return reference(
-        **{'partition': 'gpu', 'check': check, 'params': '-', 'metric': 'x', 'unit': unit, 'better': better}
-        | {'mean': mean} | fields
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ('one', 'says'),
-    [
-        # 128 cores at no more than 6.5 GHz with 128 Flop/cycle are 106 TFlop/s, four A100 624 TFlop/s each
-        (row('HPL', 'GFlop/s', 2.5e6), ''),
-        (row('HPL', 'GFlop/s', 2.7e6), 'no node has more than 2.6e+15 Flop/s: a slip of the unit?'),
-        (row('HPL', 'GFlop/s', 5e6, params='num_nodes=2'), ''),
-        (row('HPL', 'GFlop/s', 5.3e6, params='num_nodes=2'), 'no 2 nodes have more than 5.2e+15 Flop/s'),
-        # 192 B/cycle of each core from its caches are 160 TB/s, ten times 2039 GB/s of each GPU 82 TB/s
-        (row('BabelStream', 'GB/s', 400e3), 'no node has more than 2.4e+14 B/s: a slip of the unit?'),
-        (row('CacheLatency', 'ns', 80000, 'lower'), 'expected 1e-10 to 2e-05 s of such a time'),
-        (row('OsuLatency', 'us', 1.2, 'lower', dims='message_bytes=8'), ''),
-        (row('OsuLatency', 'us', 1200, 'lower', dims='message_bytes=8'), 'expected 2e-08 to 0.001 s'),
-        (row('OsuLatency', 'us', 1200, 'lower', dims='message_bytes=4194304'), ''),
-        (row('HPL', 'GFlop/s', 9e6, partition='gpus'), "partition 'gpus': expected one of gpu; found 'gpus'"),
-        (row('HPL', 'GFlop/s', 9, environ='sytem'), "did you mean system?"),
-    ],
-)  # fmt: skip
-def test_a_reference_that_no_hardware_reaches_is_named_without_a_case(work, described, one, says):
-    result = described('', '', one)
-    assert result.exit_code == (2 if says else 0), result.output
-    assert (f'plumbline: {work.baseline}:2: ' in result.stderr) is bool(says) and says in result.stderr
-
-
-@pytest.mark.parametrize(
-    ('right', 'mistake', 'line', 'words'),
-    [
-        ('check: OsuLatency', 'check: OsuLatencies', 19, "found 'OsuLatencies': did you mean OsuLatency"),
-        ('check: OsuLatency', "check: 'Ozu*'", 19, 'no check has this name, so the rule has no effect'),
-        ('features: [osu]', 'features: [hppc]', 16, "no check requires it; found 'hppc': did you mean"),
-        ('provider: system', 'provider: spack', 16, 'environments.0.provider: '),
-    ],
-)  # fmt: skip
-def test_what_the_files_beside_it_do_not_have_is_named_with_its_line(described, right, mistake, line, words):
-    result = described(right, mistake)
-    assert (result.exit_code, result.stdout.splitlines()[-1]) == (2, '1 mistake')
-    assert f'site.yaml:{line}: ' in result.stderr and words in result.stderr
-
-
-def test_locations_are_checked_with_the_files(work, described):
-    (work.sites / 'cluster' / 'locations.csv').write_text('node,switch\nn1,s1\nn1,s2\n')
-    result = described()
-    assert result.exit_code == 2 and 'locations.csv:3: node n1: expected one row of 2 columns' in result.stderr
 
 
 @pytest.mark.parametrize(

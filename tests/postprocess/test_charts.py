@@ -74,14 +74,14 @@ def test_ticks_are_round_numbers(values, logarithmic, ticks):
 
 
 def test_a_size_is_a_logarithmic_axis_and_params_are_lines():
-    sizes = [2**power for power in range(12)]
+    sizes = [4**power for power in range(11)]
     (plot,) = drawn(*curve('pair=near', 'rate', sizes), *curve('pair=far', 'rate', sizes))
     assert (plot.title, plot.unit, plot.x) == ('rate', 'GB/s', 'message_bytes (B)')
     assert [line.label for line in plot.lines] == ['far', 'near']
-    assert plot.x_values[-2:] == ('1 Ki', '2 Ki')
+    assert plot.x_values[4:6] + plot.x_values[-1:] == ('256', '1 Ki', '1 Mi')
     path = points(plot.lines[0].path)
     steps = {round(b[0] - a[0], -1) for a, b in pairwise(path)}
-    assert len(path) == 12 and len(steps) == 1, 'sizes are equally far apart: the axis is logarithmic'
+    assert len(path) == 11 and len(steps) == 1, 'sizes are equally far apart: the axis is logarithmic'
     assert [y for _, y in path] == sorted((y for _, y in path), reverse=True), 'larger values are further up'
     assert [one.value for one in plot.lines[0].points] == [float(size) for size in sizes]
 

@@ -147,6 +147,22 @@ def test_a_file_that_is_no_log_is_named(work, content):
     assert lines[1] == f'plumbline: {work.reports / "absent.log"}: cannot be read: No such file or directory'
 
 
+def test_bytes_that_are_no_text_and_abbreviated_nodes(work):
+    path = log(work, line(1, nodes='n[1-3],n7'))
+    path.write_bytes(path.read_bytes().replace(b'Bench', b'B\xe9nch'))
+    ingest(work, path)
+    store = Store(work.results)
+    (row,) = store.rows('cases', store.find())
+    assert row['check'] == 'B\ufffdnch'
+    assert row['nodes'] == ['n1', 'n2', 'n3', 'n7']
+
+
+def test_commas_separate_as_well(work):
+    path = log(work, line(1).replace('|', ','), header=HEADER.replace('|', ','))
+    ingest(work, path)
+    assert [row.summary.mean for row in metrics(work)] == [98.5]
+
+
 @pytest.mark.parametrize('form', ['compat', 'words', 'rfm3'])
 def test_logs_of_other_format_strings(work, form):
     log = OUTPUTS / f'reframe-perflog-{form}.txt'
@@ -189,6 +205,17 @@ def test_columns_of_a_log(work, header, text, found):
     assert {row.id.metric: row.summary.mean for row in metrics(work)} == found
     assert {(row.id.partition, row.id.environ) for row in metrics(work)} == {('cpu', 'gnu')}
     assert Store(work.results).find().site == 'box'
+
+
+@pytest.mark.parametrize(('jobs', 'cases'), [((7, 7), 1), ((7, 8), 2)])
+def test_variables_of_a_line_each_are_of_one_case_where_the_job_is_the_same(work, jobs, cases):
+    header = 'job_completion_time|name|environ|jobid|perf_var=perf_value|perf_unit'
+    values = ('bw=7.5|GB/s', 'delay=3|us')
+    lines = [f'2026-11-03T02:00:00|A|gnu|{job}|{value}' for job, value in zip(jobs, values, strict=True)]
+    ingest(work, log(work, *lines, header=header))
+    store = Store(work.results)
+    assert sum(len(store.cases(session)) for session in store.sessions('*')) == cases
+    assert {row.id.metric for row in metrics(work)} == {'bw', 'delay'}
 
 
 def test_a_log_that_names_no_environ_or_has_a_value_that_is_none_is_named(work):

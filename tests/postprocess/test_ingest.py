@@ -124,6 +124,8 @@ def with_metric(**fields):
         (report(), 'no case ran'),
         (report(GOOD, began=1e20), 'is no time: expected seconds since 1970'),
         (report(GOOD, began=float('nan')), 'is no time'),
+        (report(GOOD, began=-1.0), 'is no time'),
+        (report(GOOD) | {'restored_cases': 7}, 'restored_cases: expected list, found 7'),
     ],
 )
 def test_what_is_wrong_in_a_report_is_said_with_its_place(work, content, says):

@@ -139,6 +139,7 @@ def test_a_wrong_name_is_answered_with_the_nearest_one(site, words, said):
         (['ingest', '/dev/zero'], '/dev/zero: expected a file, found a device'),
         (['ingest', '/dev/zero', '--perflog'], '/dev/zero: expected a file, found a device'),
         (['compare', '--summary', '--format', 'json'], '--summary is text'),
+        (['sites', '--jobs'], '--jobs: expected the name of a SITE'),
     ],
 )
 def test_what_cannot_be_done_is_refused(site, words, said):
@@ -236,3 +237,8 @@ def test_a_name_that_no_site_can_have_is_refused_in_one_sentence(words):
     result = CliRunner().invoke(app, [*command.split(), name])
     assert (result.exit_code, result.stdout) == (2, '') and repr(name) in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_incidents_are_listed_with_and_without_the_word(site):
+    plain, listed = site.work.run('incidents'), site.work.run('incidents list')
+    assert (plain.exit_code, plain.stdout) == (listed.exit_code, listed.stdout) and plain.stdout

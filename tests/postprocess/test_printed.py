@@ -247,18 +247,19 @@ def test_the_details_have_the_lines_of_what_fell_short_alone(work, slow):
     assert f'<a href="{slow}">archive</a>' in page and '<a href="#c0">output of the benchmark</a>' in page
 
 
-def test_of_a_metric_that_a_trial_lacks_that_trial_is_shown(work, tmp_path, stream):
+@pytest.mark.parametrize(('values', 'trial'), [([22374.416], 2), ([], 1)])
+def test_of_a_metric_that_a_trial_lacks_that_trial_is_shown(work, tmp_path, stream, values, trial):
     stage = tmp_path / 'stage'
-    for trial, output in ((1, stream), (2, 'Triad\n'), (3, stream)):
-        run_of(stage, trial, output)
+    for number, output in ((1, stream), (2, 'Triad\n'), (3, stream)):
+        run_of(stage, number, output)
     noted(stage, 3)
     failed = {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'no Triad'}
-    entry = with_archive({'triad': [22374.416]}, packed(stage, work.results), **failed)
+    entry = with_archive({'triad': values}, packed(stage, work.results), **failed)
     entry['record']['trials'] = 3
     work.ingest(report(entry, mode='quick'))
     work.run('report')
     (one,) = unpacked(work.results / 'report.html')['cases'].values()
-    assert one['printed']['parts'][0]['caption'].startswith('trial_2/')
+    assert one['printed']['parts'][0]['caption'].startswith(f'trial_{trial}/')
 
 
 def test_no_archive_is_read_of_a_healthy_session(work, stream, tmp_path, monkeypatch):

@@ -145,12 +145,18 @@ def test_the_page_counts_the_same_metrics_as_the_terminal_and_the_same_busy_case
         assert set(re.findall(r'(\d+) cases? ran on busy nodes', text)) == {'3'}
 
 
-def test_what_all_checks_have_in_common_is_told_once(work):
+def test_what_all_checks_have_in_common_is_told_once_and_what_has_no_program_is_folded(work, monkeypatch):
     facts = {'kernel': '6.1', 'governor': 'performance'}
     entries = [case(f'Check{i}', '-', {'rate': metric([1.0])}, provenance=facts | {'seed': str(i)}) for i in range(3)]
     work.ingest(report(*entries, mode='quick'))
-    provenance = section(tree_of(work), 'provenance')
+    monkeypatch.setattr('platform.node', lambda: 'login1')
+    known = SimpleNamespace(not_found={'hpl': 'no xhpl', 'hpcg': 'no xhpcg'}, partitions={})
+    monkeypatch.setattr('postprocess.views.session.load_site', lambda site, *root: known)
+    tree = tree_of(work)
+    provenance = section(tree, 'provenance')
     assert provenance.count('kernel') == provenance.count('governor') == 1 and provenance.count('seed') == 3
+    (folded,) = (part for part in tree.iter('details') if 'no xhpl' in text_of(part))
+    assert '2 benchmarks' in text_of(folded.find('summary')) and not folded.get('open')
 
 
 @pytest.mark.parametrize(

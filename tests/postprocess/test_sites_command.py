@@ -139,6 +139,17 @@ def test_metrics_known_only_when_they_run_are_not_checked_and_that_is_said(work,
     assert 'cluster: the metrics of Late are known only when they run' in result.stderr
 
 
+def test_a_feature_that_no_check_requires_is_named_with_its_line(work, rehearsed):
+    path = work.sites / 'cluster' / 'site.yaml'
+    text = path.read_text().replace('provider: system}', 'provider: system, features: [hpcc, bablestream-omp]}', 1)
+    path.write_text(text)
+    line = text[: text.index('bable')].count('\n') + 1
+    result = work.run('sites', 'cluster', '--cases')
+    assert result.exit_code == 2
+    assert f'site.yaml:{line}: environments.0.features.1: no check requires it' in result.stderr
+    assert 'did you mean babelstream-omp' in result.stderr
+
+
 @pytest.mark.parametrize(('mpi', 'told'), [('', True), (', mpi: openmpi', False)])
 def test_an_mpi_that_may_copy_buffers_of_gpus_through_the_host_is_asked_for(work, rehearsed, mpi, told):
     path = work.sites / 'cluster' / 'site.yaml'

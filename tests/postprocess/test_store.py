@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The store over months and years: later schemas, many processes, ReFrame's results database."""
 
+import json
+import math
 import os
 import sqlite3
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
+from plumbline.causes import Cause
 from plumbline.errors import InputError
 from postprocess.results import store as store_module
+from postprocess.results.files import to_arrow
+from postprocess.results.rows import CaseRow, typed
 from postprocess.results.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -103,6 +109,23 @@ def test_a_database_of_something_else_is_named(work):
     result = work.run('ingest', path)
     assert result.exit_code == 2
     assert result.stderr == f"plumbline: {path}: not a usable results database of ReFrame's: no such table: sessions\n"
+
+
+def test_what_a_case_holds_as_mappings_is_json_in_the_store():
+    row = CaseRow(
+        1, 'cpu', 'system', 'STREAM', (('size', 'big'),), 'STREAM', 'fail', dims={'b': {}, 'a': {}},
+        figures={'triad': {'peak': math.inf}}, provenance={'b': 'µ', 'a': '\udcff'}, causes=[Cause('said', 'x')],
+    )  # fmt: skip
+    table = to_arrow('cases', 's', [row])
+    (stored,) = table.to_pylist()
+    assert (stored['params'], stored['dims'], stored['health']) == ('size=big', '{"b": {}, "a": {}}', '{}')
+    assert stored['provenance'] == '{"a": "?", "b": "µ"}' and json.loads(stored['causes'])[0]['what'] == 'x'
+    expected = row._replace(provenance={'a': '?', 'b': 'µ'}, causes=(Cause('said', 'x'),))
+    assert typed(CaseRow, table) == [expected]
+    (older,) = typed(CaseRow, table.drop_columns(['causes', 'health']))
+    assert older == expected._replace(causes=None)
+    nothing = table.set_column(table.column_names.index('dims'), 'dims', pa.nulls(1, pa.string()))
+    assert typed(CaseRow, nothing)[0].dims == {}
 
 
 def test_a_command_to_type_names_results_that_only_this_process_knows(tmp_path, monkeypatch):

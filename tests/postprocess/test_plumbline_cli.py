@@ -164,6 +164,12 @@ def test_a_variable_that_is_not_set_is_no_folder(words, tmp_path, monkeypatch):
     assert not [*tmp_path.iterdir()]
 
 
+def test_init_refuses_a_folder_whose_name_a_shell_would_not_take(tmp_path):
+    result = CliRunner().invoke(app, ['init', str(tmp_path / 'ours (1)')])
+    assert result.exit_code == 2 and "would not take '(', ')' as part of a name" in result.stderr
+    assert not (tmp_path / 'ours (1)').exists()
+
+
 @each_row('command', ['status', 'compare', 'store check', 'record accept', 'fleet', 'tables doe', 'publish site'])
 def test_results_that_are_not_there_are_an_error(work, tmp_path, command):
     result = work.run(command, results=tmp_path / 'nonexistent')

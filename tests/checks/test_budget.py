@@ -1,39 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sizes within the budget of a trial, whatever a machine reports, and caches that no processor has."""
+"""Sizes within the budget of a trial, whatever a machine reports, and caches that no processor has.
+
+How a case cuts its data to time and memory is in test_benchmark.py.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from described_nodes import TWO
 from hypothesis import given
 from hypothesis import strategies as st
 from rows import each_row
+from scratch import site_text
 
 from checks.core import budget
-from checks.core.reading.trials import Metric
 from checks.core.topology import LARGEST_CACHE_OF_CORE, Cache, Topology, topology_of
-from plumbline.errors import SiteError
 from plumbline.site.sites import load_site, site_names
 
 GIB = 2**30
-STREAM = Metric('bandwidth', 'GB/s', 'higher', 'x', peak='memory_bandwidth')
 
 
-def node(cores: int, arch: str = '', gpus: tuple[str, ...] = (), memory: float | None = 8 * GIB) -> Topology:
+def node(cores: int, arch: str = '') -> Topology:
     cpus = frozenset(range(cores))
-    return Topology(tuple((cpu,) for cpu in range(cores)), (cpus,), (cpus,), (), arch, memory, gpus=gpus)
-
-
-def a_case(**fields):
-    """What `fit` needs of a check: 8 GiB of memory, 10 s a trial."""
-    of_a_check = {'trial_seconds': 10, 'num_nodes': 1, 'topology': node(2), 'provenance': {}, 'estimates': []}
-    return SimpleNamespace(**(of_a_check | {'below_caches': False} | fields))
-
-
-def fit(case, *args, **options):
-    from checks.core.benchmark import Benchmark  # after ReFrame's runtime is up
-
-    return Benchmark.fit(case, *args, **options)
+    return Topology(tuple((cpu,) for cpu in range(cores)), (cpus,), (cpus,), (), arch, 8 * GIB)
 
 
 @given(st.floats(1, 1e15), st.floats(1e-3, 1e12), st.floats(1, 3), st.floats(0.1, 1e5))
@@ -47,37 +37,18 @@ def test_the_largest_size_takes_no_longer_than_allowed(wanted, rate, power, seco
 
 
 @each_row(
-    ('wanted', 'needed', 'seconds', 'size', 'says', 'informational'),
-    [
-        (1 * GIB, 1 * GIB, 5, 1 * GIB, [], False),
-        (3 * GIB, 1 * GIB, 5, 2 * GIB, ['2 GiB of 3 GiB', '10 s'], False),
-        (3 * GIB, 3 * GIB, 5, 2 * GIB, ['2 GiB of 3 GiB', '10 s', 'informational'], True),
-        (30 * GIB, 30 * GIB, 0.1, 4 * GIB, ['4 GiB of 30 GiB', '50% of the memory', 'informational'], True),
-    ],
-)
-def test_time_and_memory_cut_a_size_and_the_record_says_so(wanted, needed, seconds, size, says, informational):
-    case = a_case()
-    assert fit(case, wanted, needed, lambda size: seconds * size / GIB) == pytest.approx(size)
-    assert case.below_caches is informational
-    assert bool(case.provenance) is bool(says)
-    assert all(words in case.provenance['size_cut'] for words in says)
-
-
-@each_row(
     ('slowed', 'size', 'informational'),
     [(1, 3 * GIB, False), (2, 2 * GIB, True), (4, 0.75 * GIB, True), (40, 3 * GIB, False)],
 )
-def test_a_busy_node_cuts_a_size_whose_numbers_are_then_informational(slowed, size, informational):
+def test_a_busy_node_cuts_a_size_whose_numbers_are_then_informational(case_on, slowed, size, informational):
     """A trial of 10 s takes 1 s without data: 40 times as slow, no size would do, and the usual one is taken."""
-    case = a_case()
-    found = fit(case, 3 * GIB, 0, lambda size: 1 + 2 * size / GIB, slowed=slowed)
+    case = case_on('HPCC', TWO, 'start_empty choose_budget', trial_seconds=10)
+    found = case.fit(3 * GIB, 0, lambda size: 1 + 2 * size / GIB, slowed=slowed)
     assert (round(found / GIB, 2), case.below_caches) == (round(size / GIB, 2), informational)
     assert ('busy' in case.provenance.get('size_cut', '')) is informational
 
 
-@each_row(
-    ('cpus', 'of', 'slower'), [(0.0, 2, 1), (0.4, 2, 1), (1.0, 2, 2.5), (2.0, 2, 4), (1.0, 128, 1), (64.0, 128, 2.5)]
-)
+@each_row(('cpus', 'of', 'slower'), [(0.4, 2, 1), (1.0, 2, 2.5), (2.0, 2, 4), (1.0, 128, 1), (64.0, 128, 2.5)])
 def test_how_much_slower_a_trial_is_beside_busy_processes(cpus, of, slower):
     assert budget.slowed_by(cpus, of) == slower
 
@@ -102,18 +73,10 @@ def test_hpcc_fits_its_quick_size_to_a_busy_node_unless_a_reference_needs_the_us
     assert (0 < n < quiet if cut else n == quiet) and found.below_caches is (usual.below_caches or cut)
 
 
-def test_runs_of_a_trial_share_its_time_and_unknown_memory_does_not_cut():
-    assert fit(a_case(), GIB, 0, lambda size: 5 * size / GIB, runs=4) == pytest.approx(GIB / 2)
-    assert fit(a_case(topology=node(2, memory=None)), 100 * GIB, 0, lambda size: 1) == 100 * GIB
-    with pytest.raises(SiteError, match='Stream: a trial may take 10 s here, and takes 12 s without any data'):
-        fit(a_case(display_name='Stream'), GIB, 0, lambda size: 12 + size)
-
-
 @each_row(
     ('topology', 'peaks', 'least', 'most'),
     [
         (node(2, 'zen4'), {}, 20e9, 93e9),  # measured: 93 GFlop/s
-        (node(1, 'x86_64'), {}, 1e9, 10e9),
         (node(192, 'zen4'), {'flops_dp': 14.7e12}, 5e12, 10e12),
         (node(2), {'flops_dp': 100e9}, 30e9, 60e9),
     ],
@@ -122,39 +85,19 @@ def test_dense_algebra_is_estimated_slower_than_it_is(topology, peaks, least, mo
     assert least <= budget.dense_rate(topology, peaks) <= most
 
 
-def test_gpus_are_estimated_by_their_number_and_memory_by_threads():
-    assert budget.dense_rate(node(8, gpus=('sm_90',) * 4), {}, on_gpus=True) == 4 * budget.dense_rate(
-        node(8, gpus=('sm_60',)), {}, on_gpus=True
-    )
+def test_memory_of_few_cores_is_estimated_by_the_slowest_node():
     assert budget.memory_rate(node(2), {}) == 10e9
     assert budget.memory_rate(node(192), {}) == 384e9
-    assert budget.memory_rate(node(192), {}, threads=1) == 5e9
-    assert budget.memory_rate(node(192), {'memory_bandwidth': 900e9}) == 360e9
-
-
-def test_what_is_informational_is_not_judged_and_has_no_peak():
-    other = Metric('latency', 'us', 'lower', 'x')
-    of_stream, kept = budget.informational([STREAM, other], 'band*')
-    assert (of_stream.judged, of_stream.peak, kept) == (False, None, other)
 
 
 def test_a_cache_that_no_processor_has_is_reduced_and_said(tmp_path, monkeypatch):
     def described(cores: int, size: int):
         (tmp_path / f'of{size}').mkdir()
-        (tmp_path / f'of{size}/site.yaml').write_text(f"""\
-descr: a host of {cores} cores with a cache of {size} MiB
-hostnames: [nowhere]
-partitions:
-  - name: node
-    scheduler: local
-    launcher: local
-    environs: [e]
-    processor:
-      {{num_cpus: {cores}, num_cpus_per_core: 1, num_sockets: 1,
-        caches: {{L3: {{size: {size} MiB, num_cpus: {cores}}}}}}}
-environments:
-  - {{name: e, provider: system, prefix: /usr, features: []}}
+        text = site_text(f"""\
+processor:
+  {{num_cpus: {cores}, num_cpus_per_core: 1, num_sockets: 1, caches: {{L3: {{size: {size} MiB, num_cpus: {cores}}}}}}}
 """)
+        (tmp_path / f'of{size}/site.yaml').write_text(text)
         return topology_of(f'of{size}', 'node')
 
     monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path))
@@ -165,7 +108,7 @@ environments:
     assert (real.last_level_cache_bytes((0,)), real.cache_note) == (768 * 2**20, '')
 
 
-@pytest.mark.parametrize('site', [name for name in site_names() if name != 'localhost'])
+@each_row('site', [name for name in site_names() if name != 'localhost'])
 def test_no_described_machine_has_a_cache_that_is_reduced(site):
     partitions = [name for name, partition in load_site(site).partitions.items() if partition.processor]
     assert all(not topology_of(site, name).cache_note for name in partitions)
@@ -176,15 +119,10 @@ def test_no_described_machine_has_a_cache_that_is_reduced(site):
     [  # of 5 trials of 12 h: each is ended after 60 + 4 x 43 200 + 600 s, all take 60 + 5 x 173 460 s
         (5, 43200, 172800, 2, 173_460, 867_360),
         (100, 60, 7200, 1, 660, 66_060),
-        (5, 1803, 3600, 5, 7872, 39_420),
         (3, 4000, 3600, 3, 16_660, 50_040),
-        (100, 1, 3600, 1, 70, 7060),
-        (5, 10, 3600, 1, 160, 860),
         # a job of 660 s holds 5 trials of 100 s: 660 - 60 beside them - half a trial of reserve
         (5, 100, 660, 1, 1060, 5360),
         (6, 100, 660, 2, 1060, 6420),
-        (5, 100, 650, 1, 1060, 5360),
-        (4, 200, 1080, 1, 1460, 5900),
         (5, 200, 1080, 2, 1460, 7360),
     ],
 )
@@ -195,21 +133,18 @@ def test_the_jobs_that_a_queue_makes_of_the_trials(trials, seconds, max_time, jo
 
 
 @each_row(
-    'trials, seconds, limit, max_time, says',
-    [
-        (1, 10, 160, None, '1 trial of about 10 s, ended after 2 min 40 s at the latest: a job of 3 min 40 s'),
-        (5, 1803, 7872, 3600,
-         '5 trials of about 30 min 3 s, each ended after 1 h at the latest: 5 jobs of max_time, 1 h'),
-        (5, 264_000, 1_056_660, 86400,
-         '5 trials of about 73 h 20 min, longer than max_time, 24 h: expected a smaller size in file_systems, or a '
-         'longer max_time'),
+    'trials, seconds, limit, max_time, named',
+    [  # 160 s are 60 s and ten times 10 s; a job has 60 s beside its trials
+        (1, 10, 160, None, ['about 10 s', 'after 2 min 40 s', 'a job of 3 min 40 s']),
+        (5, 1803, 7872, 3600, ['about 30 min 3 s', 'each ended after 1 h', '5 jobs of max_time, 1 h']),
+        (5, 264_000, 1_056_660, 86400, ['73 h 20 min', 'longer than max_time, 24 h', 'file_systems']),
     ],
-)  # fmt: skip
-def test_the_time_of_a_job_in_words(trials, seconds, limit, max_time, says):
-    """160 s are 60 s and ten times 10 s; a job has 60 s beside its trials."""
-    assert budget.time_in_words(trials, seconds, limit, max_time) == says
+)
+def test_the_time_of_a_job_in_words(trials, seconds, limit, max_time, named):
+    said = budget.time_in_words(trials, seconds, limit, max_time)
+    assert all(words in said for words in named)
 
 
-@each_row('max_time, seconds', [(3600, 2360), (86400, 57_560), (61, 1), (10, 1)])
+@each_row('max_time, seconds', [(3600, 2360), (61, 1), (10, 1)])
 def test_the_longest_trial_of_a_job(max_time, seconds):
     assert budget.longest_trial(max_time) == seconds

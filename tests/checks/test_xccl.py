@@ -54,40 +54,38 @@ def test_recorded_curves_are_those_that_are_printed(run, printed):
     )
 
 
-def test_rows_without_the_last_lines_are_no_whole_run(recorded):
-    ranks = ''.join(f'#  Rank  {rank} Group  0 Pid 1 on n1\n' for rank in range(8))
-    rows, sizes = ranks + recorded('nccl-tests-sendrecv-rows.txt'), [2**power for power in range(27, 31)]
-    (fault,) = xccl.faults_of(rows, 'sendrecv', sizes, 8)
-    assert 'Out of bounds values' in fault
-    assert xccl.faults_of(rows + '# Out of bounds values : 0 OK\n', 'sendrecv', sizes, 8) == []
-    faults = xccl.faults_of(rows + '# Out of bounds values : 0 OK\n', 'all_gather', sizes, 8)
-    assert len(faults) == 1 and 'elements of 4 of 4 sizes were not checked' in faults[0]
-
-
 def test_a_recorded_alltoall_checks_no_data_in_place():
     run = 'rccl-tests-alltoall-8-ranks'
     assert 'N/A' in text_of(run) and len(outcome(run, text_of(run))) == len(RUNS[run][2])
 
 
+def test_rows_without_the_last_lines_are_no_whole_run(recorded):
+    ranks = ''.join(f'#  Rank  {rank} Group  0 Pid 1 on n1\n' for rank in range(8))
+    rows, sizes = ranks + recorded('nccl-tests-sendrecv-rows.txt'), [2**power for power in range(27, 31)]
+    (fault,) = xccl.faults_of(rows, 'sendrecv', sizes, 8)
+    assert 'Out of bounds values' in fault
+    whole = f'{rows}# Out of bounds values : 0 OK\n'
+    assert xccl.faults_of(whole, 'sendrecv', sizes, 8) == []
+    (fault,) = xccl.faults_of(whole, 'all_gather', sizes, 8)
+    assert 'elements of 4 of 4 sizes were not checked' in fault
+
+
 @each_row(('old', 'new', 'says'), [
     ('313.66      0', '313.66      3', '1073741824 bytes: wrong elements out of place 3, in place 0'),
     ('313.36      0', '313.36    N/A', 'elements of 1 of 31 sizes were not checked'),
-    ('313.66      0', '313.66    N/A', 'elements of 1 of 31 sizes were not checked'),
-    ('0 OK', '2 FAILED', 'found [\'2 FAILED\']'),
-    ('313.66', '313.66.', 'cannot parse row'),
+    ('0 OK', '2 FAILED', '2 FAILED'),
     ('313.66', '1' * 5000, 'cannot parse row'),
-    ('  1073741824     268435456', f'{"1" * 5000} 268435456', 'cannot parse row'),
     ('#  Rank  7 ', '#  ', 'expected 8 ranks, found 7'),
-    ('#  Rank ', '#  ', 'expected 8 ranks, found 0'),
 ])  # fmt: skip
 def test_a_wrong_output_says_why(old, new, says):
     run = 'rccl-tests-all_reduce-8-ranks'
-    assert text_of(run).count(old) == (8 if 'found 0' in says else 1)
-    faults = xccl.faults_of(text_of(run).replace(old, new), *[RUNS[run][i] for i in (0, 2, 1)])
+    collective, ranks, sizes = RUNS[run]
+    assert text_of(run).count(old) == 1
+    faults = xccl.faults_of(text_of(run).replace(old, new), collective, sizes, ranks)
     assert any(says in fault for fault in faults), faults
 
 
-@each_row('ranks', (2, 8, 12, 24, 4096, 80000))
+@each_row('ranks', (2, 12, 80000))
 def test_sizes_keep_their_power_of_two_when_a_test_rounds_them_to_the_ranks(ranks):
     sizes = xccl.sizes_of(ranks)
     assert sizes[-1] == GIB and sizes[0] >= 2**16
@@ -97,58 +95,47 @@ def test_sizes_keep_their_power_of_two_when_a_test_rounds_them_to_the_ranks(rank
         assert row.asked == size
 
 
-# Logs
-
-
 def test_recorded_logs_say_what_the_channels_go_through(recorded):
     assert xccl.transports_of(recorded('nccl-info-ib.txt')) == {'NET/IBext/GDRDMA': 5, 'P2P/CUMEM': 3}
-    assert xccl.version_of(recorded('nccl-info-sockets.txt')) == '2.16.5+cuda11.8'
+    slingshot = {'NET/AWS Libfabric/GDRDMA': 24, 'P2P/CUMEM/read': 6}
+    assert xccl.transports_of(recorded('nccl-info-slingshot.txt')) == slingshot
     assert xccl.version_of(recorded('rccl-tests-all_reduce-16-ranks.txt')) == '2.22.3-HEAD:7d8d67c'
 
 
 @each_row(('way', 'is_'), [
     ('NET/Socket/0', 'NET/Socket'),
     ('NET/IB/0(3)/GDRDMA/Shared', 'NET/IB/GDRDMA/Shared'),
-    ('NET/AWS Libfabric/3/GDRDMA', 'NET/AWS Libfabric/GDRDMA'),
     ('P2P/direct pointer', 'P2P/direct pointer'),
-    ('P2P/IPC/read', 'P2P/IPC/read'),
     ('NET/AWS Libfabric/2/GDRDMA comm 0x9bbf3b0 nRanks 4096', 'NET/AWS Libfabric/GDRDMA'),  # RCCL, on Frontier
-    ('SHM/direct/direct', 'SHM/direct/direct'),
 ])  # fmt: skip
 def test_devices_of_a_way_are_counted_together(way, is_):
     assert xccl.transports_of(f'n1:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via {way}\n') == {is_: 1}
 
 
-def test_a_fallback_to_sockets_and_an_unused_device_are_findings_where_the_site_has_devices(recorded):
-    sockets, used = recorded('nccl-info-sockets.txt'), recorded('nccl-info-devices.txt')
-    (fault,) = xccl.fallbacks_of(sockets, ['mlx5_0'])
-    assert 'fell back to sockets' in fault and 'mlx5_0' in fault
-    assert xccl.fallbacks_of(sockets, []) == xccl.fallbacks_of('', []) == []
+@each_row(('name', 'old', 'new', 'nics', 'says'), [
+    ('sockets', '', '', ['mlx5_0'], ['fell back to sockets', 'mlx5_0']),
+    ('sockets', '', '', [], []),
+    ('devices', '', '', ['mlx5_1', 'mlx5_8'], []),
+    ('devices', '', '', ['mlx5_1', 'mlx5_9'], ['not mlx5_9 of site.yaml']),
+    ('ib', '', '', ['mlx5_0'], []),  # it names no device
+    ('slingshot', '', '', ['hsn0', 'hsn1'], []),
+    ('slingshot', 'found 4 nics', 'found 1 nics', ['hsn0', 'hsn1'], ['NCCL found 1 network devices', 'hsn0, hsn1']),
+    ('slingshot', '/GDRDMA', '', ['hsn0', 'hsn1'], ['1 of 24 channels between nodes', 'NCCL_NET_GDR_LEVEL']),
+])  # fmt: skip
+def test_a_way_around_the_network_devices_of_the_site_is_a_finding(recorded, name, old, new, nics, says):
+    log = recorded(f'nccl-info-{name}.txt')
+    found = xccl.fallbacks_of(log.replace(old, new, 1) if old else log, nics)
+    assert len(found) == bool(says) and all(words in found[0] for words in says)
+
+
+def test_a_library_that_says_nothing_of_other_nodes_is_a_finding_where_the_site_has_devices():
     (fault,) = xccl.fallbacks_of('', ['mlx5_0'])
     assert 'did not say' in fault
-    assert xccl.fallbacks_of(used, ['mlx5_1', 'mlx5_8']) == []
-    (fault,) = xccl.fallbacks_of(used, ['mlx5_1', 'mlx5_9'])
-    assert 'not mlx5_9 of site.yaml' in fault
-    assert xccl.fallbacks_of(recorded('nccl-info-ib.txt'), ['mlx5_0']) == []  # it names no device
-
-
-def test_too_few_network_devices_and_channels_without_gdrdma_are_findings(recorded):
-    slingshot, nics = recorded('nccl-info-slingshot.txt'), ['hsn0', 'hsn1', 'hsn2', 'hsn3']
-    assert xccl.transports_of(slingshot) == {'NET/AWS Libfabric/GDRDMA': 24, 'P2P/CUMEM/read': 6}
-    assert xccl.fallbacks_of(slingshot, nics) == []
-    (fault,) = xccl.fallbacks_of(slingshot.replace('found 4 nics', 'found 3 nics', 1), nics)
-    assert 'NCCL found 3 network devices on a node; site.yaml states' in fault
-    (fault,) = xccl.fallbacks_of(slingshot.replace('/GDRDMA', '', 5), nics)
-    assert '5 of 24 channels between nodes' in fault and 'NCCL_NET_GDR_LEVEL' in fault
-    assert xccl.fallbacks_of(slingshot.replace('/GDRDMA', ''), []) == []
 
 
 @each_row(('line', 'is_'), [
     ('AllGather: 37756928 Bytes -> Algo 1 proto 2 time 2860.208008', 'RING/SIMPLE'),
-    ('Broadcast:    32768 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..0}', 'RING/SIMPLE'),
     ('AllReduce: 8388608 Bytes -> Algo Ring proto LL128 channel{Lo..Hi}={0..15}', 'RING/LL128'),
-    ('AllReduce: 8 Bytes -> Algo 99 proto 2 time 1', '99/SIMPLE'),
-    ('AllReduce: 8 Bytes -> Algo 6 proto 2 time 1', 'PAT/SIMPLE'),
     ('AllReduce: 8 Bytes -> Algo 7 proto 3 time 1', '7/3'),  # of later versions
     ('AllReduce: opCount 1', ''),
 ])  # fmt: skip
@@ -176,18 +163,3 @@ def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(record
     }  # fmt: skip
     case.sends_by_fabric = False
     assert XcclTests.sanity_faults(case, run) == []
-
-
-@each_row(
-    ('collective', 'crossing', 'of_network'),  # of 8 ranks, on 4 nodes, by hand: nccl-tests, doc/PERFORMANCE.md
-    [
-        ('all_reduce', 1.75, 1),
-        ('all_gather', 0.875, 4 / 3),
-        ('reduce_scatter', 0.875, 4 / 3),
-        ('alltoall', 0.875, 2 / 3),
-        ('sendrecv', 1, 1),
-    ],
-)
-def test_the_factors_of_a_collective(collective, crossing, of_network):
-    assert xccl.FACTORS[collective](8) == crossing
-    assert xccl.OF_NETWORK[collective](4, 2) == pytest.approx(of_network)

@@ -70,6 +70,14 @@ def test_a_program_that_fails_ends_the_job_with_its_exit_code(run_job):
     assert files['trial_1/first/exit_code'] == '3\n' and 'trial_1/second/exit_code' not in files
 
 
+def test_a_run_that_reached_the_time_limit_ends_its_trial_and_the_next_one_begins(run_job):
+    runs = {'first': Execution([]), 'second': Execution([])}
+    code, files = run_job({'demo': 'sleep 1.1; exit 124'}, runs=runs, trials=2, trial_limit=1)
+    assert code == 0
+    for trial in ('trial_1', 'trial_2'):
+        assert files[f'{trial}/first/time_limit'] == '1\n' and f'{trial}/second/exit_code' not in files
+
+
 def test_processes_at_the_same_time_have_variables_programs_and_exit_codes_of_their_own(run_job, tmp_path):
     meet = 'echo "$* $CPUS $WRAPPED" > {0}; until [ -e {1} ]; do sleep 0.01; done; exit {2}'
     here = tmp_path.as_posix()

@@ -2,7 +2,6 @@
 """What the OSU Micro-Benchmarks really printed, and what of a broken output is still a number."""
 
 import itertools
-import math
 import re
 
 import pytest
@@ -13,7 +12,6 @@ from reading import values_of as values_at
 from rows import each_row
 from scratch import OUTPUTS
 
-from checks.core.placement import one_rank_each
 from checks.core.reading.trials import NotMeasured
 from checks.core.topology import Topology, pairs
 from checks.mpi.osu_output import (
@@ -22,7 +20,6 @@ from checks.mpi.osu_output import (
     device_errors_of,
     errors_of,
     faults_of,
-    judged_sizes,
     metrics_of,
     options_of,
     published_latency,
@@ -33,30 +30,15 @@ from checks.mpi.osu_output import (
 
 FILES = {program: f'{program}-7.4.txt' for program in PROGRAMS} | {'osu_latency': 'osu_latency-7.4-all-sizes.txt'}
 TEXTS = {program: (OUTPUTS / name).read_text(encoding='utf-8') for program, name in FILES.items()}
-# Printed by 7.4 on this project's machine: first and last row of each output
+# Printed by 7.4 on this project's machine: first and last row of each output, of osu_mbw_mr of both columns
 ENDS = {
-    'osu_latency': {'latency_1': 0.18, 'latency_4194304': 1914.13},
-    'osu_bw': {'bandwidth_1': 13.12, 'bandwidth_4194304': 7415.51},
-    'osu_bibw': {'bidirectional_bandwidth_1': 19.07, 'bidirectional_bandwidth_4194304': 8285.5},
-    'osu_put_latency': {'put_latency_1': 0.09, 'put_latency_4194304': 1268.35},
-    'osu_get_latency': {'get_latency_1': 0.09, 'get_latency_4194304': 209.53},
-    'osu_put_bw': {'put_bandwidth_1': 34.65, 'put_bandwidth_4194304': 2431.29},
-    'osu_get_bw': {'get_bandwidth_1': 32.23, 'get_bandwidth_4194304': 8746.18},
-    'osu_multi_lat': {'multi_latency_1': 0.2, 'multi_latency_4194304': 977.77},
-    'osu_mbw_mr': {
-        'multi_bandwidth_1': 8.28,
-        'message_rate_1': 8279634.3,
-        'multi_bandwidth_4194304': 12337.15,
-        'message_rate_4194304': 2941.41,
-    },
-    'osu_allreduce': {'allreduce_4': 0.48, 'allreduce_1048576': 154.12},
-    'osu_reduce': {'reduce_4': 0.33, 'reduce_1048576': 93.13},
-    'osu_reduce_scatter': {'reduce_scatter_4': 0.24, 'reduce_scatter_1048576': 93.82},
-    'osu_alltoall': {'alltoall_1': 0.26, 'alltoall_1048576': 405.46},
-    'osu_allgather': {'allgather_1': 0.2, 'allgather_1048576': 296.39},
-    'osu_bcast': {'bcast_1': 0.17, 'bcast_1048576': 351.78},
-    'osu_barrier': {'barrier': 0.45},
-}
+    'osu_latency': (0.18, 1914.13), 'osu_bw': (13.12, 7415.51), 'osu_bibw': (19.07, 8285.5),
+    'osu_put_latency': (0.09, 1268.35), 'osu_get_latency': (0.09, 209.53), 'osu_put_bw': (34.65, 2431.29),
+    'osu_get_bw': (32.23, 8746.18), 'osu_multi_lat': (0.2, 977.77),
+    'osu_mbw_mr': (8.28, 12337.15, 8279634.3, 2941.41), 'osu_allreduce': (0.48, 154.12), 'osu_reduce': (0.33, 93.13),
+    'osu_reduce_scatter': (0.24, 93.82), 'osu_alltoall': (0.26, 405.46), 'osu_allgather': (0.2, 296.39),
+    'osu_bcast': (0.17, 351.78), 'osu_barrier': (0.45, 0.45),
+}  # fmt: skip
 
 
 def values_of(text, program, sizes=None):
@@ -77,26 +59,21 @@ def outcome(text, program):
     return None if faults_of(text, program, sizes_of(program)) else measured
 
 
-# Recorded outputs
-
-
 def test_the_whole_curve_of_a_recorded_latency(recorded):
     output = recorded(FILES['osu_latency'])
     measured = values_of(output, 'osu_latency')
     rows = [line.split() for line in output.splitlines() if line[:1].isdigit()]
-    assert len(measured) == len(rows) == 23
+    assert len(rows) == 23
     assert list(measured.items()) == [(f'latency_{size}', float(value)) for size, value in rows]
-    assert version_of(output) == '7.4'
 
 
-@each_row('program', PROGRAMS)
-def test_every_recorded_program_has_no_fault(recorded, program):
-    output = recorded(FILES[program])
-    sizes = sizes_of(program)
+@each_row(('program', 'ends'), ENDS.items())
+def test_every_recorded_program_has_no_fault(recorded, program, ends):
+    output, sizes = recorded(FILES[program]), sizes_of(program)
     assert faults_of(output, program, sizes) == []
-    measured = values_of(output, program)
-    assert len(measured) == len(PROGRAMS[program].metrics) * max(1, len(sizes))
-    assert {name: measured[name] for name in ENDS[program]} == ENDS[program]
+    curves = [list(values_at(metric, output).values()) for metric in metrics_of(program, sizes)]
+    assert [len(curve) for curve in curves] == [max(1, len(sizes))] * len(PROGRAMS[program].metrics)
+    assert tuple(curve[at] for curve in curves for at in (0, -1)) == ends
 
 
 @each_row('program', PROGRAMS)
@@ -121,54 +98,38 @@ def test_no_output_is_that_of_another_program(program):
         assert other == program or faults_of(text, program, sizes_of(program))
 
 
-def test_version_5_3_starts_at_size_0_and_has_other_headers(recorded):
-    output = recorded('osu_latency-5.3.txt')
-    assert faults_of(output, 'osu_latency', sizes_of('osu_latency')) == []
-    assert values_of(output, 'osu_latency')['latency_4194304'] == 370.86
-    output = recorded('osu_allreduce-5.3.txt')
-    assert faults_of(output, 'osu_allreduce', sizes_of('osu_allreduce')) == []
-    assert values_of(output, 'osu_allreduce')['allreduce_4'] == 0.45
-    assert version_of(output) == '5.3'
-
-
 OF_7_1 = ('osu_latency', 'osu_bw', 'osu_put_latency', 'osu_mbw_mr', 'osu_allreduce', 'osu_barrier')
+
+
+OF_MPICH = OF_5_3 = ('osu_latency', 'osu_allreduce')
 
 
 @each_row(
     ('version', 'program'),
-    [*itertools.product(('5.9', '6.2'), PROGRAMS), *itertools.product(('7.1',), OF_7_1)],
-)
-def test_versions_5_9_6_2_and_7_1_have_other_lines_before_their_rows(recorded, version, program):
-    """7.1 prints the datatype after the columns, and no column above the value of a barrier; 6.2 and 7.1 print the
-    banner of osu_mbw_mr twice."""
+    [*itertools.product(('5.9', '6.2'), PROGRAMS), *itertools.product(('7.1',), OF_7_1),
+     *itertools.product(('5.3',), OF_5_3), *itertools.product(('7.4-mpich',), OF_MPICH)],
+)  # fmt: skip
+def test_other_versions_and_libraries_have_other_lines_before_their_rows(recorded, version, program):
+    """5.3 starts at size 0. 7.1 prints the datatype after the columns, and no column above the value of a barrier; 6.2
+    and 7.1 print the banner of osu_mbw_mr twice."""
     output, sizes = recorded(f'{program}-{version}.txt'), sizes_of(program)
     assert faults_of(output, program, sizes) == []
-    assert version_of(output) == version
+    assert version_of(output) == version.partition('-')[0]
     last = [float(number) for number in output.splitlines()[-1].split()]
-    expected = last[1:] if sizes else last
     found = values_of(output, program)
-    assert [value for name, value in found.items() if not sizes or name.endswith(f'_{sizes[-1]}')] == expected
+    ends = [value for name, value in found.items() if not sizes or name.endswith(f'_{sizes[-1]}')]
+    assert ends == (last[1:] if sizes else last)
     if program != 'osu_mbw_mr':
         assert faults_of(output.replace('# OSU', '# OSU MPI\n# OSU', 1), program, sizes)
     elsewhere = output.replace('v7.1', 'v7.4')
     assert (faults_of(elsewhere, program, sizes) != []) is (version == '7.1' and program == 'osu_barrier')
 
 
-@each_row('program', ['osu_latency', 'osu_allreduce'])
-def test_another_mpi_library(recorded, program):
-    output, sizes = recorded(f'{program}-7.4-mpich.txt'), sizes_of(program)
-    assert faults_of(output, program, sizes) == []
-    assert len(values_of(output, program)) == len(sizes)
-
-
-def test_what_003_publishes_is_the_latency_of_the_smallest_message_of_7_1(recorded):
+@each_row(('name', 'latency'), [('7.4-all-sizes', 0.18), ('7.1', 0.38), ('5.3', 0.13)])
+def test_what_003_publishes_is_the_latency_of_1_byte(recorded, name, latency):
     metric = published_latency()
     assert (metric.name, metric.unit, metric.better) == ('mpi_latency', 'us', 'lower')
-    assert (
-        value_of(metric, recorded(FILES['osu_latency'])) == values_of(TEXTS['osu_latency'], 'osu_latency')['latency_1']
-    )
-    assert value_of(metric, recorded('osu_latency-7.1.txt')) == 0.38
-    assert value_of(metric, recorded('osu_latency-5.3.txt')) == 0.13  # not the 0.12 of no byte at all
+    assert value_of(metric, recorded(f'osu_latency-{name}.txt')) == latency  # 5.3 also prints 0.12, of no byte at all
 
 
 def test_validated_rows_count_and_a_failed_one_does_not(recorded):
@@ -188,18 +149,14 @@ def test_more_columns_are_refused(recorded):
 
 def test_sizes_that_osu_left_out_for_want_of_memory(recorded):
     output = recorded('osu_allgather-7.4-limited.txt')
-    assert 'expected a row for each of 1 to 1048576 bytes: 1048576 bytes 0 times' in faults_of(
-        output, 'osu_allgather', sizes_of('osu_allgather')
-    )
-    assert errors_of(output) == [
-        'OSU says: Requested memory limit too low', 'OSU says: Limiting max message size to: 524288',
-    ]  # fmt: skip
+    faults = faults_of(output, 'osu_allgather', sizes_of('osu_allgather'))
+    assert any('1048576 bytes 0 times' in fault for fault in faults)
+    assert any('max message size to: 524288' in said for said in errors_of(output))
 
 
 def test_the_wrong_number_of_processes_in_osus_own_words(recorded):
-    assert errors_of(recorded('osu_latency-7.4-one-process.txt')) == [
-        'OSU says: This test requires exactly two processes'
-    ]
+    (said,) = errors_of(recorded('osu_latency-7.4-one-process.txt'))
+    assert 'This test requires exactly two processes' in said
     assert errors_of('UCX  WARN  something else\n') == []
 
 
@@ -214,7 +171,6 @@ def test_milliseconds_of_osu_init_are_nothing_else(recorded, name):
     ('osu_latency', 'Avg Latency(us)', 'Avg Latency(ms)'),
     ('osu_barrier', 'Avg Latency(us)', 'Avg Latency(ms)'),
     ('osu_mbw_mr', 'Messages/s', 'kMessages/s'),
-    ('osu_allreduce', 'MPI_CHAR', 'MPI_FLOAT'),
     ('osu_put_latency', 'Win_flush', 'Win_fence'),
     ('osu_put_latency', 'MPI_Win_allocate', 'MPI_Win_create'),
     ('osu_latency', 'OSU MPI Latency', 'OSU MPI-CUDA Latency'),
@@ -235,9 +191,8 @@ def test_the_pairs_are_those_of_the_ranks():
 
 @each_row(('device', 'host', 'direct', 'staged'), [
     # 4 MiB between two A100 with four NVLinks: 87.5 GB/s of 100, github.com/EESSI/software-layer/pull/716
-    (47.9, 350.0, 41.9, False), (350.0, 350.0, 41.9, True), (900.0, 350.0, 41.9, True),
+    (47.9, 350.0, 41.9, False), (350.0, 350.0, 41.9, True),
     (170.0, 160.0, 83.9, None),  # a path that is hardly faster than the host's
-    (900.0, 350.0, math.inf, None),  # a path without a known peak
     # 64 KiB between nodes
     (7.0, 5.5, None, False), (21.0, 5.5, None, True), (12.0, 5.5, None, False), (130.0, 110.0, None, False),
 ])  # fmt: skip
@@ -262,7 +217,6 @@ def on_device(program: str, gpu: str, buffers: str | None) -> str:
 
 
 @each_row('gpu', ['cuda', 'rocm'])
-@each_row('program', ['osu_latency', 'osu_bw', 'osu_bibw'])
 @each_row(('buffers', 'line'), [
     (('D', 'D'), None),
     (('D', 'D'), 'DEVICE (D) and Receive Buffer on DEVICE (D)'),
@@ -270,16 +224,16 @@ def on_device(program: str, gpu: str, buffers: str | None) -> str:
     (('MD', 'MD'), 'MANAGED (MD) and Receive Buffer on MANAGED (MD)'),
     (('MD', 'MD'), 'MANAGED (M) and Receive Buffer on MANAGED (M)'),
 ])  # fmt: skip
-def test_device_buffers_are_those_that_were_asked(gpu, program, buffers, line):
-    output, sizes = on_device(program, gpu.upper(), line), sizes_of(program)
-    assert faults_of(output, program, sizes, 2, gpu, buffers) == []
-    (fault,) = faults_of(output, program, sizes, 2, 'rocm' if gpu == 'cuda' else 'cuda', buffers)
+def test_device_buffers_are_those_that_were_asked(gpu, buffers, line):
+    output, run = on_device('osu_bw', gpu.upper(), line), ('osu_bw', sizes_of('osu_bw'))
+    assert faults_of(output, *run, 2, gpu, buffers) == []
+    (fault,) = faults_of(output, *run, 2, 'rocm' if gpu == 'cuda' else 'cuda', buffers)
     assert fault.startswith(f'unexpected banner: # OSU MPI-{gpu.upper()}')
-    assert faults_of(output, program, sizes)  # no run in the memory of the host
-    assert faults_of(TEXTS[program], program, sizes, 2, gpu, buffers)
+    assert faults_of(output, *run)  # no run in the memory of the host
+    assert faults_of(TEXTS['osu_bw'], *run, 2, gpu, buffers)
     if line:
         other = ('D', 'H') if buffers[0] == 'D' else ('D', 'D')
-        (fault,) = faults_of(output, program, sizes, 2, gpu, other)
+        (fault,) = faults_of(output, *run, 2, gpu, other)
         assert fault == f'unexpected line of buffers: # Send Buffer on {line}'
 
 
@@ -290,16 +244,6 @@ def test_programs_of_nccl_and_rccl_say_so_in_their_banner(recorded, gpu, banner)
     assert sizes == sizes_of('osu_allreduce')
     assert faults_of(output.replace('OSU MPI Allreduce', banner), 'osu_xccl_allreduce', sizes, 2, gpu) == []
     assert faults_of(output, 'osu_xccl_allreduce', sizes, 2, gpu) != []
-
-
-def test_each_pair_of_devices_has_metrics_and_a_run_of_its_own():
-    metrics = [
-        metric
-        for pair in ('0-1', '1-0')
-        for metric in metrics_of('osu_latency', sizes_of('osu_latency'), f'osu_latency {pair}', pair=pair)
-    ]
-    assert [metric.run for metric in metrics] == ['osu_latency 0-1', 'osu_latency 1-0']
-    assert values_at(metrics[0], TEXTS['osu_latency'])['1 0-1'] == 0.18
 
 
 SUPPORT = 'the MPI library does not seem to support device buffers'
@@ -313,23 +257,15 @@ def test_programs_without_device_buffers(recorded):
 
 @each_row(('errors', 'cause'), [
     ('[n1:42] *** Process received signal ***\n[n1:42] Signal: Segmentation fault (11)\n', SUPPORT),
-    ('srun: error: n1: task 0: Segmentation fault (core dumped)\n', SUPPORT),
-    ('=   EXIT CODE: 139\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)\n', SUPPORT),
-    ('Caught signal 11 (Segmentation fault: invalid permissions for mapped object at address 0x7f)\n', SUPPORT),
-    ('Read -1, expected 8192, errno = 14 (Bad address)\n', SUPPORT),
     ('Memory access fault by GPU node-4 (Agent handle: 0x1) on address 0x7f.\n', SUPPORT),
     ('MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked\n', GTL),
     ('CUDA support not enabled.  Please recompile benchmark with CUDA support.\n', BUILT),
-    ('ROCm Support Not Enabled\nPlease recompile benchmark with ROCm support [-d rocm]\n', BUILT),
     ('UCX  WARN  transport gdr_copy is not available\n', None),
-    ('', None),
 ])  # fmt: skip
 def test_why_there_are_no_device_buffers(errors, cause):
     found = device_errors_of(errors)
     assert (len(found) == 1 and found[0].startswith(f'{cause}: ')) if cause else found == []
 
-
-# Broken outputs
 
 programs = st.sampled_from(list(PROGRAMS))
 
@@ -349,16 +285,6 @@ def test_a_character_of_a_number_that_is_lost_added_or_no_digit_fails(program, d
     assert outcome(text[:at] + sign + text[at + 1 :], program) is None or program == 'osu_barrier'
 
 
-def test_a_time_of_zero_is_no_measurement():
-    number = re.search(r'(?<=^8 ) +([0-9.]+)', TEXTS['osu_latency'], re.MULTILINE)[1]
-    zero = re.sub(rf'(?m)^(8 +){re.escape(number)}$', r'\g<1>0.00', TEXTS['osu_latency'])
-    with pytest.raises(NotMeasured, match='above zero'):
-        values_of(zero, 'osu_latency')
-
-
-# Sizes and options
-
-
 @given(programs, st.integers(2, 2**20))
 def test_sizes_fit_into_memory_whatever_the_ranks(program, ranks):
     sizes = sizes_of(program, ranks)
@@ -366,32 +292,6 @@ def test_sizes_fit_into_memory_whatever_the_ranks(program, ranks):
     if PROGRAMS[program].buffers:
         assert sizes and sizes[-1] * ranks <= LARGEST_BUFFER
     assert options_of(program, sizes)[:2] == (['-m', f'1:{sizes[-1]}'] if sizes else [])
-
-
-@each_row(('program', 'judged'), [
-    ('osu_latency', [1, 2, 4, 8]), ('osu_put_latency', [1, 2, 4, 8]), ('osu_multi_lat', [1, 2, 4, 8]),
-    ('osu_bw', [2**22]), ('osu_bibw', [2**22]), ('osu_get_bw', [2**22]),
-    ('osu_alltoall', [1, 2, 4, 8, 2**20]), ('osu_allreduce', [4, 8, 2**20]), ('osu_mbw_mr', [2**22]),
-])  # fmt: skip
-def test_few_sizes_of_a_curve_are_judged(program, judged):
-    what = PROGRAMS[program].metrics[0]
-    metrics = {
-        f'{metric.name}_{dict(point)["message_bytes"]}': metric.is_judged(point)
-        for metric in metrics_of(program, sizes_of(program))
-        for point in metric.points()
-    }
-    assert [size for size in sizes_of(program) if metrics[f'{what}_{size}']] == judged
-    assert judged_sizes('osu_mbw_mr', 'message_rate', [1, 8, 16]) == [1, 8]
-    assert published_latency().judged and metrics_of('osu_barrier', [])[0].is_judged(())
-
-
-def test_metrics_have_names_of_their_own():
-    names = [metric.name for program in PROGRAMS for metric in metrics_of(program, sizes_of(program))]
-    assert len(names) == len(set(names))
-    assert {'latency', 'bandwidth', 'message_rate', 'allreduce', 'barrier'} <= set(names)
-
-
-# Where ranks are
 
 
 def node(cores, domains, sockets, nodes=1):
@@ -405,15 +305,12 @@ def node(cores, domains, sockets, nodes=1):
 
 @each_row(('topology', 'expected'), [
     (node(1, 1, 1), {}),
-    (node(2, 1, 1), {'same_numa': (0, 1)}),
     (node(68, 1, 1), {'same_numa': (0, 1), 'first_last': (0, 67)}),
     (node(48, 2, 2), {'same_numa': (0, 1), 'different_socket': (0, 24)}),
     (node(2, 2, 2), {'different_socket': (0, 1)}),
     (node(64, 4, 1), {'same_numa': (0, 1), 'same_socket': (0, 16), 'first_last': (0, 63)}),
     (node(128, 8, 2), {'same_numa': (0, 1), 'same_socket': (0, 16), 'different_socket': (0, 64)}),
-    (node(4, 4, 2), {'same_socket': (0, 1), 'different_socket': (0, 2)}),
     (node(1, 1, 1, nodes=2), {'two_nodes': (0,)}),
-    (node(8, 1, 1, nodes=9), {'same_numa': (0, 1), 'first_last': (0, 7), 'two_nodes': (0,)}),
 ])  # fmt: skip
 def test_pairs_are_those_that_a_node_has(topology, expected):
     assert pairs(topology) == expected
@@ -428,14 +325,3 @@ def test_a_numa_domain_without_cores_has_no_pair():
 def test_hardware_threads_of_one_core_are_no_pair():
     topology = Topology(((0, 2), (1, 3)), (frozenset(range(4)),), (frozenset(range(4)),), (), '', None)
     assert pairs(topology) == {'same_numa': (0, 1)}
-
-
-@each_row(('topology', 'expected'), [
-    (node(1, 1, 1), {'node': (0,)}),
-    (node(4, 2, 1), {'node': (0,), 'core': (0, 1, 2, 3)}),
-    (node(4, 2, 2), {'node': (0,), 'socket': (0, 2), 'core': (0, 1, 2, 3)}),
-    (node(2, 2, 2), {'node': (0,), 'socket': (0, 1)}),
-])  # fmt: skip
-def test_ranks_of_their_own(topology, expected):
-    placements = one_rank_each(topology)
-    assert {name: tuple(cpu for (cpu,) in placement.cpus) for name, placement in placements.items()} == expected

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from cheats import compiled
 from reading import faults_of_ranks
+from rows import each_row
 from scratch import ROOT
 
 from checks.core.placement import UNBOUND, Placement
@@ -75,7 +76,6 @@ def test_programs_that_move_are_found_and_named(tmp_path, cheat, subtests):
     wrapped, many = f'taskset --cpu-list {SECOND} {cheat} honest 0 {SECONDS}; exit $?', len(CPUS) + 6
     rows = [
         (ONE, (cheat, 'start', SECOND), ['.0: thread 1 of 1 (cheat) may run on CPU', f'bound to CPU {FIRST}']),
-        (ONE, (cheat, 'start', -1), ['thread 1 of 1 (cheat) may run on CPU', f'bound to CPU {FIRST}']),
         (ONE, (cheat, 'middle', SECOND), ['thread 1 of 1 (cheat) may run on', f'CPU {SECOND} ']),
         (ONE, (cheat, 'thread', SECOND), [' (cheat) may run on CPU', f'bound to CPU {FIRST}']),
         (ONE, (cheat, 'child', SECOND), ['thread 2 of 2 (cheat, a child process) may run on CPU']),
@@ -149,9 +149,6 @@ def test_no_launcher_binds_where_its_variable_is_set(tmp_path, program):
             subprocess.run(words, cwd=folder, check=False, env=os.environ | AS_ROOT | {variable: value})
             seen = [parse_cpu_list(line.rpartition(' ')[2]) for line in (folder / 'seen').read_text().splitlines()]
             assert [one == set(CPUS) for one in seen] == [whole, whole], (name, value, seen)
-
-
-# What the looks leave as it is
 
 
 def test_a_program_without_a_look_is_never_called_looked_at(tmp_path):
@@ -234,7 +231,7 @@ def test_fewer_busy_threads_than_were_asked_for_are_named(tmp_path, cheat):
     assert enough.end().faults == []
 
 
-@pytest.mark.parametrize('number', [signal.SIGSEGV, signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL])
+@each_row('number', [signal.SIGSEGV, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_that_ends_the_program_reaches_the_caller(tmp_path, number):
     assert Rank(tmp_path, 'bash', '-c', f'sleep 0.2; kill -{number.value} $$').end().code == -number
 
@@ -260,33 +257,23 @@ def _target(path: Path) -> str:
         return ''
 
 
-@pytest.mark.parametrize('name', ['mpirun.openmpi', 'mpirun.mpich'])
-def test_a_rank_that_dies_ends_its_job(tmp_path, program, name):
-    """The other rank would run for longer than the test waits."""
-    script = '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ] && kill -SEGV $$; sleep 200'
-    asked = Placement(2, ((FIRST,), (SECOND,)))
-    ran = Rank(tmp_path, 'bash', '-c', script, placement=asked, launcher=(program(name), '-np', '2'))
-    assert ran.end(killed=True).code != 0 and re.search('signal 11|EXIT CODE: 139', ran.said), ran.said
-
-
-def test_the_gpus_that_a_wrapper_changes_are_named(tmp_path, cheat):
-    tools = tmp_path / 'bin'
-    tools.mkdir()
-    (tools / 'nvidia-smi').write_text(
-        '#!/bin/bash\necho "0, GPU-aa, 00000000:07:00.0, A"; echo "1, GPU-bb, 00000000:46:00.0, A"\n'
-    )
+@each_row(
+    ('change', 'shown'),
+    [
+        ('CUDA_VISIBLE_DEVICES=0', 'CUDA_VISIBLE_DEVICES=0'),
+        ('unset CUDA_VISIBLE_DEVICES;', 'no CUDA_VISIBLE_DEVICES'),
+        ('', None),
+        ('CUDA_VISIBLE_DEVICES=GPU-bb', None),
+    ],
+)
+def test_the_gpus_that_a_wrapper_changes_are_named(tmp_path, cheat, change, shown):
+    (tools := tmp_path / 'bin').mkdir(exist_ok=True)
+    gpus = 'echo "0, GPU-aa, 00000000:07:00.0, A"; echo "1, GPU-bb, 00000000:46:00.0, A"'
+    (tools / 'nvidia-smi').write_text(f'#!/bin/bash\n{gpus}\n')
     (tools / 'nvidia-smi').chmod(0o755)
     asked = Placement(1, ((FIRST,),), devices=((1,),), gpu='cuda')
     path = {'PATH': f'{tools}:{os.environ["PATH"]}', 'CUDA_VISIBLE_DEVICES': '0'}
-    work = f'{cheat} honest 0 0.5'
-    for number, (script, shown) in enumerate(
-        [(f'CUDA_VISIBLE_DEVICES=0 {work}; exit', 'CUDA_VISIBLE_DEVICES=0'),
-         (f'unset CUDA_VISIBLE_DEVICES; {work}; exit', 'no CUDA_VISIBLE_DEVICES'),
-         (f'{work}; exit', None), (f'CUDA_VISIBLE_DEVICES=GPU-bb {work}; exit', None)]
-    ):  # fmt: skip
-        ran = Rank(tmp_path / str(number), 'bash', '-c', script, placement=asked, **path).end()
-        if shown is None:
-            assert ran.faults == []
-        else:
-            (fault,) = ran.faults
-            assert f'has {shown} since ' in fault and 'was given CUDA_VISIBLE_DEVICES=1' in fault
+    work = f'{change} {cheat} honest 0 0.5; exit'
+    faults = Rank(tmp_path / f'of {change}', 'bash', '-c', work, placement=asked, **path).end().faults
+    assert len(faults) == (shown is not None)
+    assert all(f'has {shown} since ' in fault and 'was given CUDA_VISIBLE_DEVICES=1' in fault for fault in faults)

@@ -4,6 +4,7 @@
 import json
 import tarfile
 
+from rows import each_row
 from test_trials import ROWS, folder_of, plan
 
 from checks.compute.hpl_output import metrics_of
@@ -18,40 +19,30 @@ def lines_of(metric, output):
     return {to_text(at): lines for at, lines in metric.reading_of(output).lines.items()}
 
 
-def test_rows_of_a_table(recorded):
-    found = lines_of(bandwidth(), recorded('babelstream-5.0-omp.txt'))
-    assert found == {
-        'kernel=copy': [11],
-        'kernel=mul': [12],
-        'kernel=add': [13],
-        'kernel=triad': [14],
-        'kernel=dot': [15],
-    }
+@each_row(
+    ('name', 'metric', 'at', 'lines'),
+    [
+        ('babelstream-5.0-omp', bandwidth(), 'kernel=copy', [11]),
+        ('babelstream-5.0-omp', bandwidth(), 'kernel=dot', [15]),
+        ('hpl-2.3', metrics_of(((2000, 192, 1, 2),), 1, None)[0], '-', [57]),
+        ('nccl-tests-alltoall-8-ranks', xccl_output.metrics_of('alltoall', [2**n for n in range(5, 31)], 8)[1],
+         'collective=alltoall,message_bytes=1073741824', [44]),
+    ],
+)  # fmt: skip
+def test_rows_of_a_recorded_output(recorded, name, metric, at, lines):
+    assert lines_of(metric, recorded(f'{name}.txt'))[at] == lines
 
 
-def test_a_number_and_its_divisor():
-    metric = Metric('x', 'Flop/cycle', 'higher', r'^flops: (\S+)', per=(r'^cycles: (\S+)',))
-    assert lines_of(metric, 'a\nflops: 100\n\ncycles: 5\nb\n') == {'-': [4, 2]}
-
-
-def test_a_number_that_is_there_twice_has_both_lines():
-    reading = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$').reading_of('rate=1\nx\nrate=2\n')
-    assert not reading.values and list(reading.lines.values()) == [[1, 3]]
-
-
-def test_the_line_is_that_of_the_value_not_of_the_match():
-    assert lines_of(Metric('rate', 'GB/s', 'higher', r'^begin\n\n(?P<value>\d+)$'), 'x\nbegin\n\n12\n') == {'-': [4]}
-
-
-def test_results_of_hpl(recorded):
-    for metric in metrics_of(((2000, 192, 1, 2),), 1, None):
-        assert lines_of(metric, recorded('hpl-2.3.txt')) == {'-': [57]}
-
-
-def test_rows_of_nccl(recorded):
-    metric = xccl_output.metrics_of('alltoall', [2**power for power in range(5, 31)], 8)[1]
-    found = lines_of(metric, recorded('nccl-tests-alltoall-8-ranks.txt'))
-    assert found['collective=alltoall,message_bytes=1073741824'] == [44]
+@each_row(
+    ('pattern', 'divisor', 'output', 'lines'),
+    [
+        (r'^flops: (\S+)', (r'^cycles: (\S+)',), 'a\nflops: 100\n\ncycles: 5\nb\n', [4, 2]),
+        (r'^rate=(\S+)$', (), 'rate=1\nx\nrate=2\n', [1, 3]),  # there twice, so that it is no value
+        (r'^begin\n\n(?P<value>\d+)$', (), 'x\nbegin\n\n12\n', [4]),  # that of the value, not of the match
+    ],
+)
+def test_lines_of_a_number(pattern, divisor, output, lines):
+    assert lines_of(Metric('rate', 'GB/s', 'higher', pattern, per=divisor), output) == {'-': lines}
 
 
 def test_what_the_job_read_is_beside_its_output(tmp_path):

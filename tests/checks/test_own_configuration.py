@@ -2,20 +2,20 @@
 """What a ReFrame configuration of the site's own says of its nodes, and what a `site.yaml` adds."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from reframe.core.exceptions import SkipTestError
 from reframe.core.runtime import runtime, temp_runtime
+from rows import each_row
 
 from checks.core import own_configuration
 from checks.core.topology import environs_with, topology_of
-from plumbline.errors import SiteError
 from plumbline.site import sites
 
 PARTITION = {'scheduler': 'slurm', 'launcher': 'srun', 'environs': ['gnu', 'other']}
 COUNTS = {'num_cpus': 8, 'num_cpus_per_core': 2, 'num_cpus_per_socket': 4, 'num_sockets': 2}
+CPU = {'name': 'cpu', 'processor': COUNTS}
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def described(tmp_path, monkeypatch):
 
 
 def test_the_nodes_are_those_of_the_configuration(described):
-    site, fault = described([{'name': 'cpu', 'processor': COUNTS, 'extras': {'mem_per_node': 2048}}])
+    site, fault = described([CPU | {'extras': {'mem_per_node': 2048}}])
     topology = topology_of('finch', 'cpu')
     assert fault == '' and site.from_reframe and site.partitions['cpu'].max_time == 86400
     assert topology.cores == ((0, 4), (1, 5), (2, 6), (3, 7)) and len(topology.sockets) == 2
@@ -52,7 +52,7 @@ def test_the_nodes_are_those_of_the_configuration(described):
 
 
 def test_what_is_not_described_is_a_reason_to_skip(described):
-    described([{'name': 'cpu', 'processor': COUNTS}])
+    described([CPU])
     topology = topology_of('finch', 'cpu')
     with pytest.raises(SkipTestError, match='caches of this partition are not described'):
         topology.last_level_cache_bytes((0,))
@@ -60,7 +60,7 @@ def test_what_is_not_described_is_a_reason_to_skip(described):
         _ = topology.memory_bytes
 
 
-@pytest.mark.parametrize(
+@each_row(
     'device, features, extras, archs',
     [
         ({'arch': 'sm_90', 'num_devices': 4}, [], {}, ('sm_90',) * 4),
@@ -72,37 +72,31 @@ def test_what_is_not_described_is_a_reason_to_skip(described):
 def test_gpus_have_their_architecture_or_what_those_of_their_vendor_begin_with(
     described, device, features, extras, archs
 ):
-    described([
-        {'name': 'gpu', 'processor': COUNTS, 'devices': [{'type': 'gpu'} | device], 'features': features,
-         'extras': extras}
-    ])  # fmt: skip
+    devices = [{'type': 'gpu'} | device]
+    described([CPU | {'name': 'gpu', 'devices': devices, 'features': features, 'extras': extras}])
     assert topology_of('finch', 'gpu').gpus == archs
 
 
 def test_an_environ_has_what_its_features_or_extras_say_else_what_can_be_looked_for(described):
     gnu = {'name': 'gnu', 'features': ['mpi', 'osu', 'babelstream_omp']}
     extras = {'plumbline': {'other': ['hpcc']}}
-    site, _ = described([{'name': 'cpu', 'processor': COUNTS, 'extras': extras}], environments=[gnu, {'name': 'other'}])
+    site, _ = described([CPU | {'extras': extras}], environments=[gnu, {'name': 'other'}])
     assert set(site.environs['gnu'].features) == {'osu', 'babelstream-omp'}
     assert site.environs['other'].features == ('hpcc',)
-    site, _ = described([{'name': 'cpu', 'processor': COUNTS}])
+    site, _ = described([CPU])
     assert site.environs['other'].provider == own_configuration.LOOKED_FOR
     assert {'hpcc', 'osu', 'likwid'} < set(site.environs['other'].features)
     assert 'osu-cuda' not in site.environs['other'].features  # no name of a program tells it from osu
 
 
-@pytest.mark.parametrize(
+@each_row(
     'partition, fault',
     [
-        ({}, 'ReFrame knows no num_cpus, num_cpus_per_core and num_sockets of its processor'),
         ({'processor': {'num_cpus': 8}}, 'ReFrame knows no num_cpus, num_cpus_per_core and num_sockets'),
         ({'processor': COUNTS | {'num_cpus': 9}}, 'processor.num_cpus: expected a multiple of num_cpus_per_core, 2'),
-        (
-            {'processor': COUNTS, 'extras': {'plumbline': {'gnu': ['hpc']}}},
-            "extras.plumbline.gnu: found",
-        ),
+        ({'processor': COUNTS, 'extras': {'plumbline': {'gnu': ['hpc']}}}, 'extras.plumbline.gnu: found'),
     ],
-)  # fmt: skip
+)
 def test_why_there_is_no_case_is_one_sentence(described, partition, fault):
     site, why = described([{'name': 'cpu'} | partition])
     assert fault in why and why.startswith('finch: ') and site.partitions == {}
@@ -122,7 +116,7 @@ tolerance: {floor: 0.1}
 
 
 def test_a_site_yaml_adds_what_reframe_does_not_know(described):
-    site, fault = described([{'name': 'cpu', 'processor': COUNTS}], ADDED)
+    site, fault = described([CPU], ADDED)
     topology = topology_of('finch', 'cpu')
     assert fault == '' and topology.nodes_of_partition == 12 and topology.memory_bytes == 4 * 2**30
     assert [*topology.file_systems] == ['scratch'] and site.tolerance == {'floor': 0.1}
@@ -131,34 +125,24 @@ def test_a_site_yaml_adds_what_reframe_does_not_know(described):
 
 
 def test_the_same_file_reads_without_reframe(described, tmp_path):
-    described([{'name': 'cpu', 'processor': COUNTS}], ADDED)
+    described([CPU], ADDED)
     sites._given.clear()
     site = sites.load_site('finch')
     assert site.tolerance == {'floor': 0.1} and site.partitions['cpu'].num_nodes == 12
 
 
-@pytest.mark.parametrize(
+@each_row(
     'old, new, words',
     [
         ('name: cpu', 'name: gpu', "partitions: not of ReFrame's configuration: expected one of cpu"),
         ('name: gnu', 'name: gcc', "environments: not of ReFrame's configuration: expected one of gnu, other"),
         ('num_nodes: 12', 'num_nodes: 0', 'finch/site.yaml:4: partitions.0.num_nodes: expected at least 1'),
-        (
-            'num_nodes: 12', 'link_classes: {A: {pairs: [[0, 1]]}}',
-            'finch/site.yaml: cpu: link_classes.A.pairs.0: [0, 1]: expected two different ones of the 0 GPUs',
-        ),
+        ('num_nodes: 12', 'link_classes: {A: {pairs: [[0, 1]]}}', 'cpu: link_classes.A.pairs.0: [0, 1]: expected two'),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_in_it_is_the_reason_why_there_is_no_case(described, old, new, words):
-    site, why = described([{'name': 'cpu', 'processor': COUNTS}], ADDED.replace(old, new))
+    site, why = described([CPU], ADDED.replace(old, new))
     assert words in why and site.partitions == {}
-
-
-def test_a_site_of_ours_must_still_say_all(tmp_path):
-    (folder := Path(tmp_path, 'finch')).mkdir()
-    (folder / 'site.yaml').write_text(ADDED.replace('detect: reframe\n', ''))
-    with pytest.raises(SiteError, match='descr: is missing'):
-        sites.read_site('finch', folder / 'site.yaml')
 
 
 def test_gpus_are_asked_for_by_the_resource_that_takes_their_number_alone():
@@ -176,31 +160,34 @@ def lacking(tmp_path, monkeypatch):
     """Why the environ of a partition with this launcher has none of some benchmarks; `programs` alone are on PATH."""
 
     def lacking(programs, launcher, features, load=()):
-        folder = tmp_path / 'bin'
-        folder.mkdir()
+        name = f'{tmp_path.name}-{len([*tmp_path.iterdir()])}'  # of each call: what was looked for once is known
+        (folder := tmp_path / name).mkdir()
         (folder / 'bash').symlink_to('/bin/bash')
-        for name in programs:
-            (folder / name).write_text('#!/bin/sh\n')
-            (folder / name).chmod(0o755)
+        for program in programs:
+            (folder / program).write_text('#!/bin/sh\n')
+            (folder / program).chmod(0o755)
         monkeypatch.setenv('PATH', str(folder))
-        partition = PARTITION | {'name': tmp_path.name, 'launcher': launcher, 'prepare_cmds': [*load]}
+        partition = PARTITION | {'name': name, 'launcher': launcher, 'prepare_cmds': [*load]}
         system = {'name': 'finch', 'hostnames': ['.*'], 'partitions': [partition]}
         environments = [{'name': 'gnu'}, {'name': 'other'}]
-        (tmp_path / 'own.json').write_text(json.dumps({'systems': [system], 'environments': environments}))
-        with temp_runtime(str(tmp_path / 'own.json'), 'finch'):
+        (folder / 'own.json').write_text(json.dumps({'systems': [system], 'environments': environments}))
+        with temp_runtime(str(folder / 'own.json'), 'finch'):
             (part,) = runtime().system.partitions
             return own_configuration.lacking(part, part.environment('gnu'), features)
 
     return lacking
 
 
-@pytest.mark.parametrize(
+OSU = ['osu_latency', 'osu_bw']
+
+
+@each_row(
     ('programs', 'launcher', 'features', 'lacks'),
     [
-        (['osu_latency', 'osu_bw'], 'srun', ['osu'], ''),
+        (OSU, 'srun', ['osu'], ''),
         (['osu_bw'], 'srun', ['osu'], 'osu_latency'),
-        (['osu_latency', 'osu_bw'], 'mpirun', ['osu'], 'mpirun'),
-        (['osu_latency', 'osu_bw', 'mpirun'], 'mpirun', ['osu'], ''),
+        (OSU, 'mpirun', ['osu'], 'mpirun'),
+        ([*OSU, 'mpirun'], 'mpirun', ['osu'], ''),
         (['stress-ng'], 'srun', ['osu', 'stress-ng'], ''),  # of several, one suffices
         ([], 'srun', ['osu', 'stress-ng'], 'osu_latency, osu_bw'),
         ([], 'srun', [], ''),
@@ -212,46 +199,34 @@ def test_an_environ_lacks_what_is_not_on_its_path(programs, launcher, features, 
 
 
 def test_an_environ_whose_modules_do_not_load_here_says_so(lacking):
-    why = lacking(['osu_latency', 'osu_bw'], 'srun', ['osu'], load=['echo no module command >&2; exit 3'])
+    why = lacking(OSU, 'srun', ['osu'], load=['echo no module command >&2; exit 3'])
     assert 'PATH, as its modules and commands do not load here: ' in why and 'no module command' in why
 
 
-@pytest.fixture
-def told(monkeypatch):
-    """What ReFrame's log is told."""
+LOGIN = {'name': 'login', 'scheduler': 'local', 'launcher': 'local'}
+GPUS_OF_GPU = 'no case on the GPUs of gpu: its `devices` do not say how many'
+
+
+@each_row(
+    ('partitions', 'known', 'said'),
+    [
+        ([CPU | {'name': 'gpu', 'features': ['gpu']}], ['gpu'], [GPUS_OF_GPU]),
+        ([CPU | {'name': 'gpu', 'features': ['nvidia'], 'devices': []}], ['gpu'], [GPUS_OF_GPU]),
+        ([CPU | {'name': 'gpu', 'features': ['gpu'], 'devices': [{'type': 'gpu', 'num_devices': 1}]}], ['gpu'], []),
+        ([CPU | {'features': ['cpu']}], ['cpu'], []),
+        ([CPU, LOGIN, CPU | {'name': 'empty', 'environs': []}], ['cpu'],
+         ['no case on login: others log in there', 'empty: it has no environs']),
+    ],
+)  # fmt: skip
+def test_what_has_no_case_beside_others_is_told_to_the_log(described, monkeypatch, partitions, known, said):
     told = []
     monkeypatch.setattr(own_configuration, 'getlogger', lambda: SimpleNamespace(info=told.append))
-    return told
+    site, why = described(partitions)
+    assert ([*site.partitions], why) == (known, '')
+    assert len(told) == bool(said) and all(words in told[0] for words in said)
 
 
-@pytest.mark.parametrize(
-    ('features', 'devices', 'said'),
-    [
-        (['gpu'], None, True),
-        (['nvidia'], [], True),
-        (['gpu'], [{'type': 'gpu', 'num_devices': 1}], False),
-        (['cpu'], None, False),
-    ],
-)
-def test_gpus_that_only_a_feature_names_are_told(described, told, features, devices, said):
-    partition = {'name': 'gpu', 'processor': COUNTS, 'features': features} | ({'devices': devices} if devices else {})
-    _, why = described([partition])
-    assert why == '' and told == ['finch: no case on the GPUs of gpu: its `devices` do not say how many'] * said
-
-
-def test_a_partition_beside_others_with_a_scheduler_or_without_environs_has_no_case(described, told):
-    site, why = described([
-        {'name': 'cpu', 'processor': COUNTS}, {'name': 'login', 'scheduler': 'local', 'launcher': 'local'},
-        {'name': 'empty', 'environs': [], 'processor': COUNTS},
-    ])  # fmt: skip
-    assert ([*site.partitions], why) == (['cpu'], '')
-    assert told == [
-        'finch: no case on login: others log in there, as it is beside partitions with a scheduler; '
-        'empty: it has no environs'
-    ]
-
-
-@pytest.mark.parametrize(
+@each_row(
     ('from_reframe', 'features', 'found'),
     [
         (True, ['hpl', 'osu'], ['gnu', 'other']),

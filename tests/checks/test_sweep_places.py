@@ -23,7 +23,6 @@ RATES = plan_of('HPL', (), [Metric('rate', 'GB/s', 'higher', 'x'), Metric('delay
         ('exit 0', 60, 'COMPLETED', None),
         ('exit 3', 60, 'FAILED', 'exit code 3'),
         ('kill -KILL $$', 60, 'FAILED', 'was killed by SIGKILL'),  # as Slurm does where the node goes down
-        ('kill -TERM $$', 60, 'FAILED', 'was killed by SIGTERM'),
         ('sleep 60', 1, 'TIMEOUT', 'the time limit was reached'),
     ],
 )
@@ -51,7 +50,6 @@ def place(rate: float, delay: float):
     [
         (100, 5, []),
         (90, 10, []),
-        (120, 2, []),
         (89, 5, ['failed to meet reference: rate=89 GB/s, limit 90']),
         (100, 11, ['failed to meet reference: delay=11 us, limit 10']),
     ],
@@ -92,22 +90,18 @@ def packed(folder, **members):
 )
 def test_an_archive_that_somebody_else_changed_writes_nothing_and_fails_its_place(tmp_path, members):
     packed(tmp_path, **members)
-    before = {path for path in tmp_path.rglob('*')}
+    before = set(tmp_path.rglob('*'))
     record, faults = read_place(tmp_path, ('n1',), RATES, late=False)
     assert 'somebody else changed the archive' in faults[0] and record.job['state'] == 'FAILED'
     assert all(series.missing for _, _, series in record.series())
-    assert {path for path in tmp_path.rglob('*')} == before and not os.path.exists('/tmp/plumbline-was-here')
+    assert set(tmp_path.rglob('*')) == before and not os.path.exists('/tmp/plumbline-was-here')
 
 
-def test_an_archive_of_plain_files_is_read(tmp_path):
-    packed(tmp_path, **{'./provenance.txt': 'load_beside=0.5\n'})
+def test_an_archive_of_plain_files_is_read_and_one_that_was_cut_fails_its_place(tmp_path):
+    packed(tmp_path, **{'./provenance.txt': 'load_beside=0.5\n', 'stdout': 'x' * 5000})
     record, _ = read_place(tmp_path, ('n1',), RATES, late=False)
     assert (record.job['state'], record.provenance['load_beside']) == ('COMPLETED', '0.5')
-
-
-def test_an_archive_that_was_cut_fails_its_place(tmp_path):
-    packed(tmp_path, stdout='x' * 5000)
     text = (tmp_path / 'n1.tar').read_bytes()
-    (tmp_path / 'n1.tar').write_bytes(text[:3000])
+    (tmp_path / 'n1.tar').write_bytes(text[:4000])
     _, faults = read_place(tmp_path, ('n1',), RATES, late=False)
     assert 'its files cannot be read' in faults[0]

@@ -2,11 +2,12 @@
 """Nodes as masks (detected) or counts (described), and the sets of cores that benchmarks run on."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each_row
+from scratch import site_text
 
 from checks.core.placement import cpus_of_devices
 from checks.core.topology import (
@@ -93,11 +94,8 @@ def test_instruction_sets_come_from_the_architecture():
     assert not topology.has_instructions('sve')
 
 
-def test_one_numa_domain_of_two_cores_has_only_node_and_core():
+def test_layouts_of_one_domain_and_of_two_sockets_of_two_domains():
     assert list(layouts(counted(1, 1, 2))) == ['node', 'core']
-
-
-def test_two_sockets_of_two_domains():
     found = layouts(counted(2, 4, 16, threads=2))
     assert list(found) == ['node', 'core', 'half_close', 'half_spread', 'socket1', 'numa0', 'numa1', 'numa2', 'numa3']
     assert found['half_close'].cpus == tuple(range(8))  # socket 0, which therefore has no layout of its own
@@ -119,18 +117,17 @@ def test_layouts_use_cores_of_the_node_once_and_never_twice_the_same_set(sockets
             assert set(group.cpus) <= topology.numa_domains[group.numa_domain]
 
 
-def test_pairs_of_gpus_by_class():
-    frontier = topology_of('frontier', 'gpu')
-    assert len(frontier.gpus) == 8
-    assert [len(gpu_pairs(frontier, name, 'all')) for name in 'ABCD'] == [4, 2, 6, 16]
-    assert [gpu_pairs(frontier, name, 'first') for name in 'ABCD'] == [((0, 1),), ((0, 6),), ((0, 2),), ((0, 3),)]
-    assert gpu_pairs(frontier, 'E', 'all') == gpu_pairs(frontier, None, 'first') == ()
-
-
-def test_a_single_pair_by_its_devices():
-    frontier = topology_of('frontier', 'gpu')
-    assert gpu_pairs(frontier, 'A', '2_3') == ((2, 3),)
-    assert gpu_pairs(frontier, 'B', '2_3') == gpu_pairs(frontier, 'A', '3_2') == gpu_pairs(frontier, 'A', 'x') == ()
+@each_row(
+    ('link_class', 'which', 'number', 'first'),
+    [
+        ('A', 'all', 4, (0, 1)), ('B', 'all', 2, (0, 6)), ('D', 'all', 16, (0, 3)),
+        ('C', 'first', 1, (0, 2)), ('E', 'all', 0, None), (None, 'first', 0, None),
+        ('A', '2_3', 1, (2, 3)), ('B', '2_3', 0, None), ('A', '3_2', 0, None), ('A', 'x', 0, None),
+    ],
+)  # fmt: skip
+def test_pairs_of_gpus_by_class_and_devices(link_class, which, number, first):
+    found = gpu_pairs(topology_of('frontier', 'gpu'), link_class, which)
+    assert (len(found), next(iter(found), None)) == (number, first)
 
 
 def test_the_only_pair_of_a_class_is_the_first_and_not_measured_twice():
@@ -139,36 +136,34 @@ def test_the_only_pair_of_a_class_is_the_first_and_not_measured_twice():
     assert gpu_pairs(topology, 'A', 'all') == ()
 
 
-@pytest.mark.parametrize(
-    ('both', 'expected'), [('true', ((0, 1), (2, 3), (1, 0), (3, 2))), ('false', ((0, 1), (2, 3)))]
-)
-def test_a_path_that_is_not_symmetric_is_measured_both_ways(tmp_path, monkeypatch, both, expected):
-    folder = tmp_path / 'cluster'
-    folder.mkdir()
-    (folder / 'site.yaml').write_text(f"""
-descr: four GPUs
-hostnames: [login]
-partitions:
-  - name: gpu
-    scheduler: slurm
-    launcher: srun
-    environs: []
-    processor: {{num_cpus: 8, num_cpus_per_core: 1, num_sockets: 1}}
-    devices: [{{type: gpu, num_devices: 4}}]
-    link_classes:
-      A: {{pairs: [[0, 1], [2, 3]], both_directions: {both}}}
-      B: {{pairs: [[0, 2], [0, 3], [1, 2], [1, 3]]}}
-environments: [{{name: cuda, provider: system}}]
-""")
+@pytest.fixture
+def described(tmp_path, monkeypatch):
+    """Return the node of a site that is described so, each under a name of its own."""
     monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path))
+
+    def described(text: str) -> Topology:
+        (folder := tmp_path / f'cluster{len([*tmp_path.iterdir()])}').mkdir()
+        (folder / 'site.yaml').write_text(site_text(text))
+        topology_of.cache_clear()
+        return topology_of(folder.name, 'node')
+
+    yield described
     topology_of.cache_clear()
-    topology = topology_of('cluster', 'gpu')
-    topology_of.cache_clear()
-    assert topology.link_classes['A'] == expected
-    assert gpu_pairs(topology, 'A', 'all') == expected
 
 
-@pytest.mark.parametrize(
+@each_row(('both', 'expected'), [('true', ((0, 1), (2, 3), (1, 0), (3, 2))), ('false', ((0, 1), (2, 3)))])
+def test_a_path_that_is_not_symmetric_is_measured_both_ways(described, both, expected):
+    topology = described(f"""\
+processor: {{num_cpus: 8, num_cpus_per_core: 1, num_sockets: 1}}
+devices: [{{type: gpu, num_devices: 4}}]
+link_classes:
+  A: {{pairs: [[0, 1], [2, 3]], both_directions: {both}}}
+  B: {{pairs: [[0, 2], [0, 3], [1, 2], [1, 3]]}}
+""")
+    assert topology.link_classes['A'] == gpu_pairs(topology, 'A', 'all') == expected
+
+
+@each_row(
     ('devices', 'found'),
     [
         ('[{type: gpu, num_devices: 3}]', ()),
@@ -176,35 +171,16 @@ environments: [{{name: cuda, provider: system}}]
         ('[{type: gpu, num_devices: 1, numa_domains: [8]}, {type: gpu, num_devices: 1, numa_domains: [0]}]', (8, 0)),
         ('[{type: gpu, num_devices: 3, numa_domains: [8, 0]}]', 'expected 3 numbers, one for each device; found 2'),
         ('[{type: gpu, num_devices: 2, numa_domains: [8, 1]}]', 'expected NUMA domains of the node, 0, 8; found 1'),
-        (
-            '[{type: gpu, num_devices: 1, numa_domains: [8]}, {type: gpu, num_devices: 1}]',
-            'lacks numa_domains: state it for all GPUs of the node, or for none',
-        ),
+        ('[{type: gpu, num_devices: 1, numa_domains: [8]}, {type: gpu, num_devices: 1}]', 'lacks numa_domains'),
     ],
 )
-def test_the_numa_domain_near_each_gpu_is_one_of_the_node_or_refused(tmp_path, monkeypatch, devices, found):
-    folder = tmp_path / 'cluster'
-    folder.mkdir()
-    (folder / 'site.yaml').write_text(f"""
-descr: two sockets
-hostnames: [login]
-partitions:
-  - name: gpu
-    scheduler: slurm
-    launcher: srun
-    environs: []
-    processor: {{num_cpus: 8, num_cpus_per_core: 1, num_sockets: 2, numa_ids: [0, 8]}}
-    devices: {devices}
-environments: [{{name: cuda, provider: system}}]
-""")
-    monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path))
-    topology_of.cache_clear()
+def test_the_numa_domain_near_each_gpu_is_one_of_the_node_or_refused(described, devices, found):
+    text = f'processor: {{num_cpus: 8, num_cpus_per_core: 1, num_sockets: 2, numa_ids: [0, 8]}}\ndevices: {devices}\n'
     if isinstance(found, tuple):
-        assert topology_of('cluster', 'gpu').gpu_numa_ids == found
+        assert described(text).gpu_numa_ids == found
     else:
         with pytest.raises(SiteError, match=rf'site\.yaml:10: partitions\.0\.devices\.[01].*: {re.escape(found)}'):
-            topology_of('cluster', 'gpu')
-    topology_of.cache_clear()
+            described(text)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(1, 16))
@@ -223,13 +199,6 @@ def test_each_gpu_has_cores_of_its_own_in_the_domain_near_it(near, per_domain):
     for domain, cpus in zip(near, lists, strict=True):
         assert set(cpus) <= topology.numa_domains[3 - domain]
         assert len(cpus) == per_domain // near.count(domain) > 0
-
-
-def test_cores_of_gpus_of_which_nobody_says_what_is_near():
-    described = counted(1, 4, 8)
-    assert cpus_of_devices(described) == ()  # no GPU
-    assert cpus_of_devices(replace(described, gpus=('sm_90',) * 4)) == ((0, 1), (2, 3), (4, 5), (6, 7))
-    assert cpus_of_devices(replace(described, gpus=('sm_90',) * 9)) == ()
 
 
 @pytest.mark.parametrize(('classes', 'found'), [(('AB', 'AC'), ['A', 'B', 'C']), (('',), [None])])

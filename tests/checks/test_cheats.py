@@ -108,18 +108,6 @@ def test_stress_ng_that_binds_its_workers_is_found(tmp_path, program):
     assert '(stress-ng' in ran.faults[0] and f'may run on CPU {SECOND} ' in ran.faults[0]
 
 
-def test_pocl_that_binds_its_threads_is_found_with_its_variable(tmp_path, program):
-    """It counts CPUs from 0, whatever it may use. Its threads come after it has compiled, however long that takes."""
-    words = ('bash', '-c', f'ulimit -c 0; exec {program("clpeak")} --global-bandwidth')
-    ran = Rank(tmp_path, *words, placement=Placement(1, ((CPUS[-1],),)), POCL_AFFINITY='1')
-    ran.see(' may run')
-    ran.process.kill()
-    ran.end(killed=True)
-    if ran.code >= 0 and 'Device: ' not in ran.said:
-        pytest.skip('clpeak finds no device of OpenCL')
-    assert ' may run on CPU' in ran.faults[0] and '(set in its environment: POCL_AFFINITY=1)' in ran.faults[0]
-
-
 @pytest.mark.parametrize(('name', 'option'), [('mpirun.openmpi', '--bind-to'), ('mpirun.mpich', '-bind-to')])
 def test_a_rank_that_moves_under_a_launcher_that_binds_is_named(tmp_path, program, cheat, name, option):
     asked = Placement(2, ((SECOND,), (FIRST,)))

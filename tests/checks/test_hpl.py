@@ -132,13 +132,9 @@ def test_an_output_that_was_cut_before_its_end_fails(recorded, name):
     [
         lambda line: line.replace('.', ','),
         lambda line: line[: len(line) // 2] + 'WARNING: no device' + line[len(line) // 2 :],
-        lambda line: line[:-1],
         lambda line: line + '0',
-        lambda line: line.replace('1.2001e+01', 'nan'),
         lambda line: line.replace('1.2001e+01', '0.0000e+00'),
-        lambda line: line.replace('0.44', '0.00'),
         lambda line: line.replace('2000', '**********'),
-        lambda line: f'{line}\n{line}',
         lambda line: f'rank 1: {line}',
     ],
 )

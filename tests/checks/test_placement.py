@@ -267,22 +267,6 @@ def test_without_cpus_asked_the_rank_keeps_what_it_has(tmp_path):
     assert got_of(tmp_path, 'true') == Granted(frozenset(os.sched_getaffinity(0)))
 
 
-def test_one_process_binds_a_rank(tmp_path):
-    """Each takes some milliseconds, on each node and in each run of a case; watch.sh starts another for itself."""
-    taskset = f'echo "$*" >> {tmp_path}/seen; exec {shutil.which("taskset")} "$@"'
-    free = max(os.sched_getaffinity(0))
-    show = ('grep', 'Cpus_allowed_list', '/proc/self/status')
-    answer = start(tmp_path, *show, tools={'taskset': taskset}, PLUMBLINE_CPUS=str(free))
-    assert answer.stdout.split() == ['Cpus_allowed_list:', str(free)]
-    started = (tmp_path / 'seen').read_text().splitlines()
-    assert started[0].startswith(f'--cpu-list --pid {free} ') and len(started) <= 2
-
-
-def test_the_programs_exit_code_and_arguments_pass_through(tmp_path):
-    answer = start(tmp_path, 'bash', '-c', 'echo "$1"; exit 7', 'x', 'a  b')
-    assert (answer.returncode, answer.stdout) == (7, 'a  b\n')
-
-
 def test_a_run_of_its_own_asks_for_what_its_variables_say():
     own = Placement(2, ((2,), (3, 4)), devices=((1,), (0,)), memory=((0,), (1,)), nics=(('mlx5_0',), ('mlx5_1',)))
     assert TWO.with_lists(own.env_vars) == own
@@ -498,7 +482,6 @@ def test_one_rank_a_node_socket_and_core_where_they_differ(topology, placed):
 @each_row(
     ('gpus', 'near', 'cpus'),
     [
-        (2, (1, 0), ((4, 5, 6, 7), (0, 1, 2, 3))),
         (3, (1, 0, 1), ((4, 5), (0, 1, 2, 3), (6, 7))),
         (2, (), ((0, 1, 2, 3), (4, 5, 6, 7))),
         (16, (), ()),

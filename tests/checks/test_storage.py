@@ -160,14 +160,6 @@ def test_mdtest_that_did_something_else_or_did_not_finish_is_a_fault(recorded):
     assert mdtest_output.faults_of(output[: output.index('-- finished')], 2, 1, 400, 3) == ['mdtest did not finish']
 
 
-@given(st.tuples(*[st.floats(0, 1e9)] * 4), st.booleans())
-def test_any_row_of_mdtest_is_read(numbers, colon):
-    row = f'   File creation      {":" * colon} ' + ' '.join(f'{number:14.3f}' for number in numbers)
-    assert re.findall(mdtest_output.rows_of('File', ['creation']), row, re.MULTILINE) == [
-        ('creation', f'{numbers[2]:.3f}')
-    ]
-
-
 # What the checks ask for, beside what is in cases-on-a-node.yaml
 
 

@@ -26,6 +26,9 @@ RUNS = {
     '5.0-omp': (ELEMENTS, 10, {}),
     '5.0-hip': (2**22, 15, {'dot': 0.217567}),  # on a processor
     '6.0rc-omp': (ELEMENTS, 100, {'triad': 36.439918}),  # with other columns
+    '5.0-cuda-a100-40': (ELEMENTS, 100, {'copy': 1400.256415, 'dot': 1353.461767}),  # these were published by others
+    '5.0-cuda-a100-80': (ELEMENTS, 100, {'copy': 1709.360800, 'dot': 1586.905948}),
+    '5.0-cuda-rtx2060': (ELEMENTS, 100, {'copy': 396.111209, 'dot': 419.572661}),
 }  # fmt: skip
 
 

@@ -85,11 +85,6 @@ def test_dense_algebra_is_estimated_slower_than_it_is(topology, peaks, least, mo
     assert least <= budget.dense_rate(topology, peaks) <= most
 
 
-def test_memory_of_few_cores_is_estimated_by_the_slowest_node():
-    assert budget.memory_rate(node(2), {}) == 10e9
-    assert budget.memory_rate(node(192), {}) == 384e9
-
-
 def test_a_cache_that_no_processor_has_is_reduced_and_said(tmp_path, monkeypatch):
     def described(cores: int, size: int):
         (tmp_path / f'of{size}').mkdir()

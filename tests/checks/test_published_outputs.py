@@ -13,7 +13,7 @@ from rows import each_row
 from checks.compute import hpcg_output as hpcg
 from checks.core.reading.trials import Metric
 from checks.gpu import xccl_output as xccl
-from checks.memory import babelstream_output, likwid_base
+from checks.memory import likwid_base
 from checks.mpi import osu_output as osu
 from checks.storage import ior_output, mdtest_output
 
@@ -56,28 +56,6 @@ def test_only_reductions_of_osu_add_whole_numbers(recorded):
     assert osu.faults_of(output, 'osu_latency', powers(0, 22)) == ['unexpected datatype: # Datatype: MPI_INT.']
     other = recorded('osu_allreduce-7.5-144-ranks.txt').replace('MPI_INT', 'MPI_FLOAT')
     assert osu.faults_of(other, 'osu_allreduce', powers(2, 28), 144) == ['unexpected datatype: # Datatype: MPI_FLOAT.']
-
-
-# file -> ranks, sizes, and of the smallest and the largest message: us, algorithm and bus bandwidth in GB/s
-XCCL = {
-    'nccl-tests-2.18.3-16-ranks': (16, powers(10, 34), (45.06, 0.02, 0.04), (66326.9, 259.02, 485.66)),
-    'rccl-tests-rocm-7.2-16-ranks': (16, powers(10, 31), (40.86, 0.03, 0.05), (12816, 167.56, 314.17)),
-    'rccl-tests-mi300x-one-blank': (8, powers(3, 33), (34.13, 0.00, 0.00), (47488, 180.88, 316.55)),
-    # 10 GiB are no power of two: the next one stands for it
-    'nccl-tests-2.17.6-8-ranks': (8, [2**34], (80545.0, 133.31, 233.29), (80545.0, 133.31, 233.29)),
-    'nccl-tests-2.17.6-16-ranks': (16, [2**34], (90330, 118.87, 222.88), (90330, 118.87, 222.88)),
-}
-
-
-@each_row(('name', 'run'), XCCL.items())
-def test_newer_versions_of_nccl_tests_and_rccl_tests(recorded, name, run):
-    ranks, sizes, first, last = run
-    output = recorded(f'{name}.txt')
-    assert xccl.faults_of(output, 'all_reduce', sizes, ranks) == []
-    rows = xccl.rows_of(output)
-    assert [row.seconds * 1e6 for row in (rows[0], rows[-1])] == [pytest.approx(first[0]), pytest.approx(last[0])]
-    bandwidth = values_of(xccl.metrics_of('all_reduce', sizes, ranks)[1], output)
-    assert bandwidth[f'all_reduce {sizes[-1]}'] == pytest.approx(last[2], rel=1e-3)
 
 
 def test_algorithm_protocol_and_channels_of_rccl_tests_are_no_fault_of_a_row(recorded):
@@ -161,17 +139,6 @@ def test_likwid_bench_of_two_machines(checks, recorded):
     assert likwid_base.faults_of(triad, (0, 1, 2)) == [
         'threads were requested on CPUs [0, 1, 2] and ran on [0, 1, 4]'
     ]  # fmt: skip
-
-
-@each_row(('device', 'rates'), [
-    ('a100-40', [1400.256415, 1360.437756, 1369.584958, 1377.517491, 1353.461767]),
-    ('a100-80', [1709.360800, 1676.181608, 1715.845543, 1724.827354, 1586.905948]),
-    ('rtx2060', [396.111209, 394.306021, 403.986339, 403.982894, 419.572661]),
-])  # fmt: skip
-def test_babelstream_of_three_gpus(recorded, device, rates):
-    output = recorded(f'babelstream-5.0-cuda-{device}.txt')
-    assert list(values_of(babelstream_output.bandwidth(), output).values()) == pytest.approx(rates, rel=1e-12)
-    assert babelstream_output.faults_of(output, 2**25, 100) == []
 
 
 def test_transfers_of_two_executors_of_transferbench(checks, recorded):

@@ -84,59 +84,61 @@ def other_sys(tmp_path):
     return other
 
 
-def of_cpus(*cpus: int) -> Granted:
-    return Granted(frozenset(cpus))
+def of_cpus(*cpus: int, **more) -> Granted:
+    return Granted(frozenset(cpus), **more)
 
 
 def with_gpu(number: int, uuid: str) -> Granted:
-    return Granted(frozenset({0}), {number: uuid})
+    return of_cpus(0, devices={number: uuid})
 
 
-def test_a_granted_binding_has_no_fault():
-    assert faults_of_ranks(TWO, {'n1.0': of_cpus(0), 'n1.1': of_cpus(1)}, 1) == []
-    assert faults_of_ranks(Placement(1, None), {'n1.0': of_cpus(0, 1)}, 1) == []
-    assert faults_of_ranks(GPUS, {'n1.0': with_gpu(0, 'GPU-a'), 'n1.1': with_gpu(3, 'GPU-b')}, 1) == []
+def located(cpu: int, socket: int | None, numa: int) -> Granted:
+    return of_cpus(cpu, sockets=frozenset() if socket is None else frozenset({socket}), numa=frozenset({numa}))
+
+
+def apart(how: str | None) -> Placement:
+    return Placement(2, ((0,), (1,)), apart=how)
+
+
+@each_row(
+    ('asked', 'first', 'second', 'fault'),
+    [
+        (TWO, of_cpus(0), of_cpus(1), None),
+        (TWO, of_cpus(0), of_cpus(), 'rank n.1 was requested to run on CPUs [1] and got []'),
+        (TWO, of_cpus(0), of_cpus(0, 1), 'rank n.1 was requested to run on CPUs [1] and got [0, 1]'),
+        (TWO, of_cpus(0), None, '2 ranks were requested, 1 reported'),
+        (TWO, None, None, '2 ranks were requested, 0 reported'),
+        (Placement(1, None), of_cpus(0, 1), None, None),
+        (Placement(1, ((0,),)), of_cpus(0), of_cpus(1), 'rank n.1 was requested to run on CPUs [] and got [1]'),
+        (GPUS, with_gpu(0, 'GPU-a'), with_gpu(3, 'GPU-b'), None),
+        (GPUS, with_gpu(0, 'GPU-a'), with_gpu(1, 'GPU-b'), 'rank n.1 was requested to see GPUs [3] and got [1]'),
+        (GPUS, with_gpu(0, 'GPU-a'), of_cpus(0), 'rank n.1 was requested to see GPUs [3] and got []'),
+        (GPUS, with_gpu(0, 'GPU-a'), with_gpu(3, 'GPU-a'), 'GPU 0 of rank n.0 is GPU-a, GPU 3 of rank n.1 is GPU-a'),
+        (GPUS, with_gpu(3, 'GPU-a'), with_gpu(3, 'GPU-b'), 'GPU 3 of rank n.0 is GPU-a, GPU 3 of rank n.1 is GPU-b'),
+        (Placement(1, None, memory=((0,),)), of_cpus(memory=frozenset({0, 1})), None,
+         'requested to take memory from NUMA nodes [0] and got [0, 1]'),
+        (Placement(1, None, nics=(('mlx5_0',),)), of_cpus(nics={}), None,
+         "requested to use network devices ['mlx5_0'] and got []"),
+        # as far apart as asked by the kernel, since the site's description of the CPUs may be wrong
+        (apart('same_numa'), located(0, 0, 0), located(1, 0, 0), None),
+        (apart('same_numa'), located(0, 0, 0), located(1, 1, 0), 'n.1 on CPU 1 of socket 1, NUMA domain 0'),
+        (apart('same_numa'), located(0, None, 0), located(1, None, 0), 'n.1 on CPU 1 of socket unknown, NUMA domain 0'),
+        (apart('same_socket'), located(0, 0, 0), located(1, 0, 3), None),
+        (apart('same_socket'), located(0, 0, 0), located(1, 0, 0), 'same_socket was requested'),
+        (apart('different_socket'), located(0, 0, 0), located(1, 1, 0), None),  # interleaved: one NUMA domain of two
+        (apart('different_socket'), located(0, 0, 0), located(1, 0, 3), 'different_socket was requested'),
+        (apart(None), located(0, 0, 0), located(1, 1, 3), None),
+    ],
+)  # fmt: skip
+def test_what_was_not_granted_to_the_ranks_of_a_node_is_named(asked, first, second, fault):
+    got = {f'n.{rank}': has for rank, has in enumerate((first, second)) if has}
+    faults = faults_of_ranks(asked, got, 1)
+    assert any(fault in one for one in faults) if fault else faults == []
+
+
+def test_each_node_has_gpus_of_its_own():
     node = {f'n{i}.{rank}': with_gpu(3 * rank, f'GPU-{i}{rank}') for i in (1, 2) for rank in (0, 1)}
-    assert faults_of_ranks(GPUS, node, 2) == []  # each node has GPUs of its own
-
-
-@each_row(
-    ('got', 'why'),
-    [
-        ({'n1.0': of_cpus(0)}, '2 ranks were requested, 1 reported'),
-        ({}, '2 ranks were requested, 0 reported'),
-        ({'n1.0': of_cpus(0), 'n1.7': of_cpus(1)}, 'rank n1.7 was requested to run on CPUs [] and got [1]'),
-        ({'n1.0': of_cpus(0), 'n1.1': of_cpus()}, 'rank n1.1 was requested to run on CPUs [1] and got []'),
-        ({'n1.0': of_cpus(0), 'n1.1': of_cpus(0, 1)}, 'rank n1.1 was requested to run on CPUs [1] and got [0, 1]'),
-    ],
-)
-def test_a_binding_that_was_not_granted_is_named(got, why):
-    assert any(why in fault for fault in faults_of_ranks(TWO, got, 1))
-
-
-@each_row(
-    ('first', 'second', 'why'),
-    [
-        (with_gpu(0, 'GPU-a'), with_gpu(1, 'GPU-b'), 'rank n.1 was requested to see GPUs [3] and got [1]'),
-        (with_gpu(0, 'GPU-a'), of_cpus(0), 'rank n.1 was requested to see GPUs [3] and got []'),
-        (with_gpu(0, 'GPU-a'), with_gpu(3, 'GPU-a'), 'GPU 0 of rank n.0 is GPU-a, GPU 3 of rank n.1 is GPU-a'),
-        (with_gpu(3, 'GPU-a'), with_gpu(3, 'GPU-b'), 'GPU 3 of rank n.0 is GPU-a, GPU 3 of rank n.1 is GPU-b'),
-    ],
-)
-def test_a_gpu_that_was_not_asked_or_is_two_or_the_same_is_named(first, second, why):
-    assert why in faults_of_ranks(GPUS, {'n.0': first, 'n.1': second}, 1)
-
-
-@each_row(
-    ('field', 'asked', 'got', 'why'),
-    [
-        ('memory', ((0,),), frozenset({0, 1}), 'requested to take memory from NUMA nodes [0] and got [0, 1]'),
-        ('nics', (('mlx5_0',),), {}, "requested to use network devices ['mlx5_0'] and got []"),
-    ],
-)
-def test_other_memory_and_network_devices_are_named(field, asked, got, why):
-    (fault,) = faults_of_ranks(Placement(1, None, **{field: asked}), {'n.0': Granted(frozenset(), **{field: got})}, 1)
-    assert why in fault
+    assert faults_of_ranks(GPUS, node, 2) == []
 
 
 @each_row(
@@ -151,40 +153,9 @@ def test_other_memory_and_network_devices_are_named(field, asked, got, why):
     ],
 )
 def test_the_switches_of_two_nodes(asked, switches, why):
-    got = {f'n{i}.0': Granted(frozenset({0}), switch=switch) for i, switch in enumerate(switches)}
+    got = {f'n{i}.0': of_cpus(0, switch=switch) for i, switch in enumerate(switches)}
     faults = faults_of_ranks(Placement(1, ((0,),), switches=asked), got, 2)
     assert (why in faults[0]) if why else faults == []
-
-
-def located(cpu: int, socket: int | None, numa: int) -> Granted:
-    sockets = frozenset() if socket is None else frozenset({socket})
-    return Granted(frozenset({cpu}), sockets=sockets, numa=frozenset({numa}))
-
-
-@each_row(
-    ('apart', 'second', 'named'),
-    [
-        ('same_numa', located(1, 0, 0), None),
-        ('same_numa', located(1, 1, 0), 'n.1 on CPU 1 of socket 1, NUMA domain 0'),
-        ('same_socket', located(1, 0, 3), None),
-        ('same_socket', located(1, 0, 0), 'n.1 on CPU 1 of socket 0, NUMA domain 0'),
-        ('different_socket', located(1, 1, 0), None),  # interleaved: one NUMA domain of two sockets
-        ('different_socket', located(1, 0, 3), 'n.1 on CPU 1 of socket 0, NUMA domain 3'),
-        (None, located(1, 1, 3), None),
-    ],
-)
-def test_two_ranks_are_as_far_apart_as_asked_or_both_are_shown(apart, second, named):
-    """The CPUs are those that were requested; the site's description of them may be wrong."""
-    got = {'n.0': located(0, 0, 0), 'n.1': second}
-    faults = faults_of_ranks(Placement(2, ((0,), (1,)), apart=apart), got, 1)
-    assert len(faults) == (named is not None)
-    assert all(f'{apart} was requested' in fault and named in fault for fault in faults)
-
-
-def test_a_kernel_that_does_not_say_which_socket_proves_nothing():
-    got = {f'n.{cpu}': located(cpu, None, 0) for cpu in (0, 1)}
-    (fault,) = faults_of_ranks(Placement(2, ((0,), (1,)), apart='same_numa'), got, 1)
-    assert 'rank n.1 on CPU 1 of socket unknown, NUMA domain 0' in fault
 
 
 @each_row(

@@ -5,12 +5,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from reading import plan_of
 from rows import each_row
 
 from checks.core.reading.trials import Metric
-from checks.core.topology import Topology, pairs
-from plumbline.record import Dim
 from plumbline.site.sites import Partition
 
 NICS = ('cxi0', 'cxi1', 'cxi2', 'cxi3')
@@ -59,23 +56,6 @@ def test_an_allreduce_that_was_measured_is_possible_and_one_above_all_devices_is
     assert case.invalid_reason(metric, 176.0, None) == '176 GB/s is above the physical peak of 175'
 
 
-def test_a_pair_of_the_ladder_above_its_device_is_void_and_named(classes):
-    check = classes['NodeLadder']
-    metrics = [Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': [0, 1]})]
-    metrics += [Metric(name, unit, 'higher') for name, unit in (('group_bandwidth', 'MB/s'), ('good_nodes', '1'))]
-    record = plan_of('NodeLadder', (), metrics, dims={'rail': Dim('name')}).empty_record()
-    rails = [SimpleNamespace(nics=((nic,),)) for nic in NICS]
-    printed = 'pair 1 0 n1,n2 24000.0\npair 1 0 n3,n4 26000.0\npair 1 1 n1,n2 25000.0\nlargest 4 37000.0\n'
-    job = SimpleNamespace(nodelist=['n1', 'n2', 'n3', 'n4'])
-    case = case_of(check, 4, rails=rails, metrics=metrics, printed=printed, job=job)
-    check.derive(case, record)
-    said = {(name, dict(one.dims).get('rail')): one.invalid for name, _, one in record.series() if one.invalid}
-    assert said == {('pair_bandwidth', '0'): 'n3,n4: 26000 MB/s is above the physical peak of 25000'}
-    case.printed = printed.replace('37000', '38000')  # 2 x 3/4 x 25 GB/s are 37.5 GB/s
-    check.derive(case, record)
-    assert 'above the physical peak of 37500' in record.metrics['group_bandwidth'].series[0].invalid
-
-
 def test_flops_of_double_precision_are_bounded_and_shares_of_a_published_peak_are_not(classes):
     """112 cores of 32 Flop a cycle are 7.17 TFlop/s at 2 GHz, as a document counts them, and 10.75 at 3 GHz."""
     from checks.memory.likwid import flop_metrics
@@ -87,17 +67,3 @@ def test_flops_of_double_precision_are_bounded_and_shares_of_a_published_peak_ar
     assert classes['HPL'].peak.fget(case) == 7.17e12
     case.partition = replace(node, published_peaks={})
     assert classes['HPL'].peak.fget(case) == 10.75e12
-
-
-def test_a_pair_of_nodes_and_each_rail_run_on_cores_near_their_devices(reframe_runtime):
-    from checks.ladder.check import rails_of
-
-    domains = tuple(frozenset(range(16 * n, 16 * n + 16)) for n in range(4))
-    cores = tuple((core,) for core in range(64) if core % 8)  # the first of each L3 is kept for the system
-    node = Topology(cores, domains, (frozenset(range(64)),), (), '', None, nodes_of_partition=2, numa_ids=(0, 1, 2, 3))
-    known = replace(node, nics=NICS, nic_numa_ids=(3, 1, 0, 2))
-    assert (pairs(node)['two_nodes'], pairs(known)['two_nodes']) == ((1,), (49,))
-    assert [(rail.cpus, rail.nics) for rail in rails_of(known, 'host')[0]] == [
-        (((cpu,),), ((nic,),)) for cpu, nic in zip((49, 17, 1, 33), NICS, strict=True)
-    ]
-    assert [rail.cpus for rail in rails_of(replace(known, nic_numa_ids=()), 'host')[0]] == [((1,),)] * 4

@@ -130,12 +130,6 @@ def test_pairs_of_gpus_by_class_and_devices(link_class, which, number, first):
     assert (len(found), next(iter(found), None)) == (number, first)
 
 
-def test_the_only_pair_of_a_class_is_the_first_and_not_measured_twice():
-    topology = node(_from_counts(COUNTS) | {'link_classes': {'A': ((0, 1),)}})
-    assert gpu_pairs(topology, 'A', 'first') == ((0, 1),)
-    assert gpu_pairs(topology, 'A', 'all') == ()
-
-
 @pytest.fixture
 def described(tmp_path, monkeypatch):
     """Return the node of a site that is described so, each under a name of its own."""

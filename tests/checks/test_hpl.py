@@ -28,8 +28,8 @@ RATES = [6.7987, 6.1826, 3.4183, 4.8668, 8.9736, 10.430, 11.203, 14.720]
 SMALL = ((2304, 192, 1, 2),)
 
 
-def values(output, asked):
-    return {metric.name: value_of(metric, output) for metric in metrics_of(asked, 1, None)}
+def values(output, asked, nodes=1, peak=None):
+    return {metric.name: value_of(metric, output) for metric in metrics_of(asked, nodes, peak)}
 
 
 def outcome(output, asked):
@@ -71,6 +71,11 @@ def test_the_numbers_of_a_recorded_run(recorded, name, run):
     output = recorded(f'hpl-{name}.txt')
     assert values(output, asked) == pytest.approx(expected)
     assert faults_of(output, asked) == ([] if name in RUNS else ['HPL did not end: no line "End of Tests."'])
+
+
+def test_per_node_and_peak_fraction(recorded):
+    measured = values(recorded('hpl-2.3.txt'), ASKED, nodes=4, peak=10e9)
+    assert measured == {'gflops': 12.001, 'gflops_per_node': 12.001 / 4, 'time': 0.44, 'peak_fraction': 12.001 / 40}
 
 
 @each_row(

@@ -2,6 +2,7 @@
 """Nodes as masks (detected) or counts (described), and the sets of cores that benchmarks run on."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -55,6 +56,7 @@ def test_cores_that_the_system_keeps_are_none_of_the_node_and_its_domains_stay_a
     whole, kept = node(_from_counts(COUNTS)), node(_from_counts(COUNTS | {'reserved_cores': [0, 2]}))
     assert kept.cores == tuple(core for core in whole.cores if core[0] in (1, 3))
     assert (kept.sockets, kept.numa_domains, kept.caches) == (whole.sockets, whole.numa_domains, whole.caches)
+    assert replace(kept, nic_numa_ids=(1,), numa_ids=(0, 1)).cpu_near_nic() == 3
 
 
 def test_a_node_is_told_by_its_sockets_and_gpus():

@@ -139,6 +139,10 @@ def test_a_stack_is_on_path_or_ends_the_job_with_a_sentence(tmp_path, module, fo
     assert said in answer.stderr and (said or answer.stdout == f'{prefix} yes 1 2\n')
 
 
+def test_a_stack_that_is_on_path_already_needs_no_line():
+    assert jobscript.activation(Environ('gnu', 'system')) == ['# stack gnu, provider system']
+
+
 @each_row(
     ('family', 'device_buffers', 'gpu', 'variables'),
     [

@@ -93,6 +93,17 @@ def test_processes_at_the_same_time_have_variables_programs_and_exit_codes_of_th
     assert (tmp_path / 'looked').exists()
 
 
+def test_a_variable_of_one_run_does_not_reach_the_others(run_job):
+    """TF32 of one multiplication would make that in single precision faster than it is."""
+    runs = {'single': Execution([]), 'tf32': Execution([], {'TF32': '1', 'CPUS': '2'}), 'half': Execution([])}
+    program = {'demo': 'echo "${TF32-unset} $CPUS"'}
+    code, files = run_job(program, runs=runs, trials=2, activation=["export CPUS='0 \"1'"])
+    assert code == 0
+    for trial in ('trial_1', 'trial_2'):
+        found = [files[f'{trial}/{run}/stdout'] for run in runs]
+        assert found == ['unset 0 "1\n', '1 2\n', 'unset 0 "1\n']
+
+
 def test_no_trial_begins_for_which_the_job_has_no_time(run_job):
     code, files = run_job({'demo': 'true'}, runs={'run': Execution([])}, trials=3, late_after=30)
     assert code == 0 and 'trials_run=1\n' in files['provenance.txt']

@@ -51,6 +51,7 @@ def prerun(spec: JobSpec) -> list[str]:
     three times as long, and on many clusters first reads $BASH_ENV.
     """
     unbound = ' '.join(f'{name}={value}' for name, value in UNBOUND.items())
+    variables = ' '.join(spec.variables)
     late = f'(. ./time_left.sh $trial {spec.trials} {spec.late_after} $SECONDS) >> provenance.txt || break'
     return [
         f'unset {" ".join(spec.unset)}',
@@ -63,6 +64,7 @@ def prerun(spec: JobSpec) -> list[str]:
         '(. ./load.sh before) > load.txt',
         *spec.meters.before,
         *['declare -A started'] * spec.concurrent,
+        *[f'of_job=$(declare -px {variables} 2> /dev/null || true)'] * bool(variables),
         f'for trial in {" ".join(str(i + 1) for i in range(spec.trials))}; do',
         *[late] * (spec.late_after is not None),
         f'until=$((SECONDS + {spec.trial_limit}))',
@@ -73,6 +75,7 @@ def prerun(spec: JobSpec) -> list[str]:
         *['[ -d trial_$trial/$run ] || mkdir trial_$trial/$run'] * (len(spec.runs) > 1),
         *[f'cp {shlex.join(spec.inputs)} trial_$trial/$run/'] * bool(spec.inputs),
         'cd trial_$trial/$run',
+        *[f'unset {variables}; eval "$of_job"'] * bool(variables),  # what the run before has set
         'case $run in',
         *(_case(name, of) for name, of in spec.runs.items()),
         'esac',

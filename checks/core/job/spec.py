@@ -11,8 +11,8 @@ from typing import NamedTuple
 class Execution(NamedTuple):
     """One execution of a program in each trial.
 
-    `env_vars`: variables of this one alone. `before`: a shell command just before it. `program`: where each execution
-    has a program of its own; empty: that of the check.
+    `env_vars`: variables of this one; the others of its trial have what the job has set. `before`: a shell command just
+    before it. `program`: where each execution has a program of its own; empty: that of the check.
     """
 
     options: Sequence[str]
@@ -64,3 +64,8 @@ class JobSpec:
     def programs(self) -> dict[str, str]:
         """The program of each execution, by its name."""
         return {name: of.program or self.program for name, of in self.runs.items()}
+
+    @property
+    def variables(self) -> list[str]:
+        """The variables that any of the executions sets, each once."""
+        return list(dict.fromkeys(variable for of in self.runs.values() for variable in of.env_vars))

@@ -85,9 +85,9 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(autouse=True)
 def environment():
     """Undo what a command of `ci` sets for the processes that it starts: the site, the results."""
-    before = dict(os.environ)
+    before = {name: value for name, value in os.environ.items() if name.startswith('PLUMBLINE_')}
     yield
-    for name in os.environ.keys() - before.keys():
+    for name in [name for name in os.environ if name.startswith('PLUMBLINE_')]:
         del os.environ[name]
     os.environ.update(before)
 

@@ -1,48 +1,37 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small parts of the verdicts, each function on its own: jobs, groups, health, rows of a baseline, what is retired."""
+"""Small parts of the verdicts: jobs, groups, what decides, what to do next, and what speaks against a row."""
 
 import math
-import subprocess
-import sys
 from dataclasses import replace
-from datetime import datetime
 from types import SimpleNamespace
 
 import numpy
-import pytest
 from rows import each_row
 
 from plumbline.causes import Cause
 from plumbline.identity import CaseId, Quantity
 from plumbline.limits import Limits, Tolerance
-from plumbline.paths import ROOT
 from plumbline.problems import Problem
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
 from postprocess.results.rows import CaseRow, MetricRow
-from postprocess.statistics.groups import Groups, InCommon
-from postprocess.statistics.levels import Level
-from postprocess.statistics.nodes import Slow
-from postprocess.verdicts import baseline as rows_of_baseline
-from postprocess.verdicts import compare, gather, measured, together
-from postprocess.verdicts.baseline import Proposal, Replacement, Wanted
-from postprocess.verdicts.candidates import Candidate, Doubt
+from postprocess.verdicts import advice, compare, gather, measured, objections
+from postprocess.verdicts.candidates import Candidate
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.elsewhere import beside
 from postprocess.verdicts.measured import Job, Measured
 from postprocess.verdicts.problems import problems_of
-from postprocess.verdicts.proposals import to_baseline
+from postprocess.verdicts.verdict import Common, Verdict
 
 RATE = Quantity('GB/s', 'higher')
 STREAM = CaseId('cpu', 'system', 'STREAM', ())
 TRIAD = STREAM.series('triad', ())
-TOLERANCE = Tolerance(0.02, 1.0, 0.01)
 
 
-def case(case_id=1, check='STREAM', result='pass', round=0, nodes=('n1',), reason=None, **fields):
+def case(case_id=1, id=STREAM, result='pass', round=0, nodes=('n1',), reason=None, **fields):
     return CaseRow(
-        case_id=case_id, partition='cpu', environ='system', check=check, params=(), result=result, round=round,
-        nodes=list(nodes), fail_reason=reason, **{'name': check} | fields,
+        case_id=case_id, partition=id.partition, environ=id.environ, check=id.check, params=(), result=result,
+        round=round, nodes=list(nodes), fail_reason=reason, **{'name': id.check} | fields,
     )  # fmt: skip
 
 
@@ -53,6 +42,7 @@ def of(code):
 
 SAID = of('said')
 KILLED = [Cause('crash', 'killed', 'n1', (2,), 3, ': "x"', 'test the memory'), Cause('time-limit', 'late')]
+OSU = CaseId('cpu', 'system', 'Osu', ())
 
 
 def metric(case_id=1, name='triad', mean=100.0, status='measured', **fields):
@@ -73,23 +63,24 @@ def series(*jobs, of=TRIAD, **fields):
     return Measured(of, RATE, 'quick', jobs or (job(),), **fields)
 
 
-def candidate(values=(1.0, 1.0), nights=None, of=TRIAD, quantity=RATE):
-    nights = numpy.arange(len(values)) if nights is None else numpy.array(nights)
-    return Candidate(
-        id=of, quantity=quantity, mode='quick', nights=nights, cases=10 + nights, values=numpy.array(values),
-        nodes=numpy.array(['n1'] * len(values)), std=numpy.full(len(values), math.nan), looks={},
-        stated={'floor': None, 'usual_spread': None},
-    )  # fmt: skip
+def verdict(metric='triad', id=STREAM, judged=True, kind='ok', value=100.0, **fields):
+    of = id.series(metric, ())
+    measured = NOTHING if value is None else Summary(1, value, None, value, value)
+    row = fields.pop('reference', reference(of) if judged else None)
+    return Verdict(kind, of, RATE, measured, row, row and Limits(95.0, 105.0, 0.05, ''), **fields)
+
+
+def command(words):
+    return f'<{words}>'
 
 
 # Jobs of a session
 
 
 def test_a_case_that_runs_again_is_one_with_several_runs():
-    runs = [case(1), case(2), case(3, round=1), case(4, check='Osu'), case(5, check='Osu', round=2), case(6, round=1)]
+    runs = [case(1), case(2), case(3, round=1), case(4, OSU), case(5, OSU, round=2), case(6, round=1)]
     assert [[one.case_id for one in group] for group in measured.runs_of(runs)] == [[1, 3, 6], [2], [4, 5]]
     assert [one.case_id for one in measured.last_runs(runs)] == [6, 2, 5]
-    assert [len(group) for group in measured.runs_of([case(1, round=1)])] == [1]
 
 
 def test_the_series_of_a_session_with_their_jobs():
@@ -99,36 +90,18 @@ def test_the_series_of_a_session_with_their_jobs():
         (1, 'measured', '', True, 0), (2, 'failed', 'failed in run: killed', False, 1),
     ]  # fmt: skip
     assert (one.value, one.status, one.nodes, one.case_id, one.lost) == (100.0, 'measured', ('n1', 'n2'), 1, ())
-    # a run that declares nothing, with and without an end
+    # a run that passed and declares nothing
     (one,) = measured.measured([rows[0], rows[1]._replace(result='pass', fail_reason=None)], [metric(1)])
     assert one.jobs[1].ended and one.jobs[1].status == 'failed' and "'pass'" in one.jobs[1].cause
-    (one,) = measured.measured(rows, [metric(1)])
-    assert not one.jobs[1].ended and one.jobs[1].cause == 'failed in run: killed'
-
-
-@each_row(('row', 'names'), [
-    (case(), ['*']), (case(benchmark=False), []), (case(result='skip'), ['*']),
-    (case(result='skip', benchmark=False), []), (case(result='fail', benchmark=False, reason='x'), ['*']),
-    (case(benchmark=False, causes=of('reference'), result='fail', fail_phase='performance'), ['*']),
-])  # fmt: skip
-def test_a_case_without_a_series_stands_for_itself_where_something_is_lost(row, names):
-    assert [one.id.metric for one in measured.measured([row], [])] == names
 
 
 def test_a_failed_stack_is_the_cause_of_its_cases():
-    stack = case(1, check='Stack', fixture=True, result='fail', reason='no compiler', fail_phase='sanity')
+    stack = case(1, fixture=True, result='fail', reason='no compiler', fail_phase='sanity')
     (one,) = measured.measured([stack, case(2, result=measured.NEEDED_FAILED)], [])
     assert 'stack system' in one.cause and 'no compiler' in one.cause
-    (one,) = measured.measured([case(1, check='Stack', fixture=True), case(2, result=measured.NEEDED_FAILED)], [])
-    assert 'stack' not in one.cause
 
 
-def test_jobs_that_ended_without_a_number_are_lost():
-    found = series(job('missing', ended=False), job('invalid', case_id=2), job(case_id=3, value=90.0), job('failed'))
-    assert [one.case_id for one in found.lost] == [2]
-    assert (found.value, found.case_id, [one.case_id for one in found.measuring]) == (90.0, 3, [3])
-    assert series(job('missing', cause='gone', case_id=7)).cause == 'gone'
-    # only jobs on the same nodes as the first are pooled
+def test_only_jobs_on_the_nodes_of_the_first_are_pooled():
     two = series(job(value=90.0), job(value=110.0, round=1), job(value=500.0, nodes=('n2',)))
     assert two.value == 100.0 and two.summary.n == 2
 
@@ -136,11 +109,11 @@ def test_jobs_that_ended_without_a_number_are_lost():
 @each_row(('fields', 'says'), [
     ({'result': 'fail', 'fail_phase': 'run', 'causes': KILLED, 'evidence': 'a.tar.gz'},
      'failed in run: killed in trial 2 of 3 on n1: "x"; test the memory; also: late; all output: a.tar.gz'),
-    ({'result': 'fail', 'fail_phase': 'run', 'causes': of('not-run')}, 'not run to its end: x'),
     ({'result': 'abort', 'causes': of('not-run')}, 'not run to its end: x'),
     ({'result': 'abort'}, 'not run to its end: the session was aborted'),
     ({'result': 'fail', 'fail_phase': 'performance', 'causes': SAID}, None),
     ({'result': 'fail', 'fail_phase': 'sanity', 'reason': 'lost'}, 'failed: lost'),  # of before causes were stored
+    ({'result': 'new'}, "ended with result 'new' in an unknown phase"),  # of a later ReFrame
 ])  # fmt: skip
 def test_why_a_case_failed_is_said_from_its_causes(fields, says):
     assert measured.failure(case(**fields)) == says
@@ -149,201 +122,41 @@ def test_why_a_case_failed_is_said_from_its_causes(fields, says):
 # Groups of series
 
 
-@each_row(('points', 'ranges'), [
-    (8, [(0, 8), (0, 4), (2, 6), (4, 8)]), (4, [(0, 4)]), (3, []), (0, []), (9, [(0, 9), (0, 4), (2, 6), (4, 8)]),
-])  # fmt: skip
-def test_stretches_of_a_curve_overlap_by_half(points, ranges):
-    fewest = gather._FEWEST
-    expected = [list(range(*part)) for part in ranges if part[1] - part[0] >= fewest]
-    found = list(gather._ranges(list(range(points))))
-    assert [part for part in found if len(part) >= 4] == expected
-    assert all(len(part) >= fewest for part in found)
-
-
-def test_series_share_what_their_names_say():
-    one = CaseId('gpu', 'cuda', 'Copies', (('link_class', 'nvlink'),)).series('rate', (('link_class', 'pcie'),))
-    found = dict.fromkeys(gather._commons(series(job(nodes=('n1',)), of=one), True))
-    assert list(found) == [
-        ('partition', 'gpu'), ('environ', 'gpu/cuda'), ('check', 'gpu/cuda Copies'), ('case', str(one.case)),
-        ('link_class', 'gpu nvlink'), ('link_class', 'gpu pcie'), ('node', 'n1'),
-    ]  # fmt: skip
-    for several, swept in ((('n1', 'n2'), True), (('n1',), False)):
-        kinds = [kind for kind, _ in gather._commons(series(job(nodes=several)), swept)]
-        assert kinds == ['partition', 'environ', 'check', 'case']
-    assert [gather._order((kind, 'b'))[0] for kind in ('partition', 'environ', 'check', 'case', 'link_class', 'node')
-            ] == [0, 1, 2, 3, 4, 5]  # fmt: skip
-
-
-def test_of_equal_groups_only_the_widest_is_judged():
-    ids = [
-        CaseId('cpu', 'system', check, ()).series(f'm{i}', ()) for check in ('A', 'B') for i in range(gather._FEWEST)
-    ]
-    rows = [SimpleNamespace(measured=series(of=of)) for of in ids]
+def test_series_share_what_their_names_say_and_of_equal_groups_only_the_widest_is_judged():
+    """Per link class three series of a GPU, and on each of two nodes three of a CPU; their partition is their case."""
+    copies = CaseId('gpu', 'cuda', 'Copies', (('link_class', 'nvlink'),))
+    links = [copies.series(f'm{i}', (('link_class', 'pcie'),)) for i in range(3)] + [copies.series('rate', ())]
+    swept = [series(job(nodes=(node,), case_id=i), of=STREAM.series(f'm{j}', ()))
+             for i, node in enumerate(('n1', 'n2')) for j in range(3)]  # fmt: skip
+    rows = [SimpleNamespace(measured=one) for one in [*(series(of=id) for id in links), *swept]]
     groups, names = gather.groups_of(rows, {})
-    assert list(zip(groups.kinds, names, strict=True)) == [
-        ('partition', 'cpu'), ('check', 'cpu/system A'), ('check', 'cpu/system B'),
+    members = [part.tolist() for part in groups.members]
+    assert [*zip(groups.kinds, names, members, strict=True)] == [
+        ('partition', 'cpu', [4, 5, 6, 7, 8, 9]), ('partition', 'gpu', [0, 1, 2, 3]),
+        ('link_class', 'gpu pcie', [0, 1, 2]), ('node', 'n1', [4, 5, 6]), ('node', 'n2', [7, 8, 9]),
     ]  # fmt: skip
-    assert [part.tolist() for part in groups.members] == [
-        [*range(2 * gather._FEWEST)], [*range(gather._FEWEST)], [*range(gather._FEWEST, 2 * gather._FEWEST)],
-    ]  # fmt: skip
-    groups, _ = gather.groups_of(rows[: gather._FEWEST - 1], {})
-    assert not groups.members
+    assert not gather.groups_of(rows[:2], {})[0].members, 'two series are no group'
 
 
 # What went wrong in a session
 
 
-def session(problems=(), expected=2, ran=2, mode='quick'):
-    return SimpleNamespace(stored_problems=[*map(Problem, problems)], expected=expected, ran=ran, mode=mode)
-
-
-@each_row(('of', 'cases', 'rows', 'kinds'), [
-    (session(), [], [series()], []), (session(expected=3), [], [series()], ['session']),
-    (session(expected=None), [], [series()], []), (session(ran=0, expected=0), [], [], ['session']),
-    (session(), [], [series(job('failed'))], ['not measured']), (session(), [], [], ['not measured']),
-    (session(), [], [series(job('failed')), series()], []),
-    (session(mode='hourly'), [], [series()], ['session']), (session(mode=None), [], [series()], []),
-    (session(['x', 'x']), [], [series()], ['session']),
-    (session(), [case(2, fixture=True, result='fail', reason='x')], [series()], ['fixture']),
-    (session(), [case(2, fixture=True)], [series()], []),
+@each_row(('cases', 'rows', 'kinds'), [
+    ([case(2, fixture=True)], [series()], []),
     # a case that failed shows it by its series, one that ended with another reason does not
-    (session(), [case(2, result='fail', causes=SAID, fail_phase='run')], [series()], []),
-    (session(), [case(2, result='fail', causes=SAID, fail_phase='performance')], [series()], ['case']),
-    (session(), [case(2, result='fail', causes=of('reference'), fail_phase='performance')], [series()], []),
-    (session(), [case(1, result='fail', causes=SAID, fail_phase='performance')], [series(), series(job('missing'))],
-     []),
-    (session(), [case(1, result='fail', causes=SAID, fail_phase='performance')], [series()], ['case']),
+    ([case(2, result='fail', causes=SAID, fail_phase='run')], [series()], []),
+    ([case(2, result='fail', causes=SAID, fail_phase='performance')], [series()], ['case']),
+    ([case(2, result='fail', causes=of('reference'), fail_phase='performance')], [series()], []),
+    ([case(1, result='fail', causes=SAID, fail_phase='performance')], [series(), series(job('missing'))], []),
 ])  # fmt: skip
-def test_what_went_wrong_outside_the_series(of, cases, rows, kinds):
-    assert [problem.kind for problem in problems_of(of, cases, rows)] == kinds
+def test_what_went_wrong_outside_the_series(cases, rows, kinds):
+    session = SimpleNamespace(stored_problems=[], expected=2, ran=2, mode='quick')
+    assert [problem.kind for problem in problems_of(session, cases, rows)] == kinds
 
 
-# Rows of a baseline
-
-
-@each_row(('old', 'new', 'what', 'percent'), [
-    (None, reference(), 'new', None), (reference(), reference(), 'same', 0.0),
-    (reference(), reference(mean=110.0), 'changed', 10.0),
-    (reference(mean=80.0), reference(mean=60.0), 'changed', -25.0),
-    (reference(), reference(n=4), 'changed', 0.0), (reference(), reference(spread=0.1, df=3.0), 'changed', 0.0),
-    (reference(), replace(reference(), note='other'), 'same', 0.0),
-    (replace(reference(), quantity=Quantity('MB/s', 'higher')), reference(), 'changed', None),
-])  # fmt: skip
-def test_a_proposed_row_beside_the_one_in_force(old, new, what, percent):
-    limits = Limits(95.0, 105.0, 0.05, '')
-    found = Replacement(new, limits, old, old and limits, TOLERANCE)
-    assert found.what == what and replace(found, withheld=True).what == 'withheld'
-    assert found.difference == (None if percent is None else pytest.approx(percent))
-
-
-@each_row(('rows', 'unusable', 'doubted', 'complete'), [
-    ([False], [], False, True), ([True], [], False, False), ([True, False], [], False, True), ([], [], False, False),
-    ([False], ['x'], False, False), ([False], [], True, False),
-])  # fmt: skip
-def test_a_proposal_is_complete_where_all_that_was_asked_for_is_in_it(rows, unusable, doubted, complete):
-    some = [SimpleNamespace(withheld=withheld) for withheld in rows]
-    assert Proposal('s', some, [], [], {}, unusable, doubted, []).complete is complete
-
-
-@each_row(('group', 'units', 'says'), [
-    ([candidate()], ('GB/s',), ''), ([candidate()], ('MB/s', 's'), 'GB/s'), ([candidate()], (), ''),
-    ([candidate((1e-3, 0.0))], (), '0'), ([candidate((-1.0,))], (), '-1'), ([candidate((1e-9,))], (), ''),
-    ([candidate(), candidate(quantity=Quantity('s', 'lower'))], (), 'lower'),
-])  # fmt: skip
-def test_values_that_can_be_no_reference(group, units, says):
-    found = rows_of_baseline._unusable(group, units)
-    assert (says in found and bool(found)) if says else found == ''
-
-
-@each_row(('value', 'text'), [(None, ''), (1234.5678, '1234.57'), (3, '3'), ('x', 'x'), (1e-7, '1e-07')])
-def test_numbers_of_a_file_have_six_digits(value, text):
-    assert rows_of_baseline.digits(value) == text
-
-
-def test_a_row_keeps_its_spread_through_a_change_of_level():
-    new, old = reference(mean=90.0), reference(spread=0.03, df=7.0, spread_n=9)
-    assert [getattr(rows_of_baseline.with_spread_of(new, old), name) for name in ('mean', 'spread', 'df', 'spread_n')
-            ] == [90.0, 0.03, 7.0, 9]  # fmt: skip
-    assert rows_of_baseline.with_spread_of(new, replace(old, spread_n=None)).spread_n == 3
-    other = replace(old, quantity=Quantity('s', 'lower'))
-    assert rows_of_baseline.with_spread_of(new, other) is new
-
-
-def test_when_a_row_was_retired_is_in_its_provenance():
-    when = datetime(2026, 11, 2, 3, 4, 5)
-    assert rows_of_baseline.retired_at(reference(facts={'retired': '2026-11-02T03:04:05'})) == when
-    assert rows_of_baseline.retired_at(reference(facts={'retired': 'soon'})) is None
-    assert rows_of_baseline.retired_at(reference()) is None and rows_of_baseline.part('a;b;c') == 'a,b,c'
-
-
-NIGHTS = [
-    SimpleNamespace(
-        session=f'night{n:03}xyz', short_name=f'night{n:03}', started=datetime(2026, 11, n), is_of_another_suite=False
-    )
-    for n in range(1, 5)
-]
-
-
-def recorder(in_force=None, retired=None, doubts=None, named=False, site='cluster'):
-    of = object.__new__(rows_of_baseline._Recorder)
-    of.sessions = of.of_site = NIGHTS
-    of.wanted, of.site, of.doubts = Wanted(named), site, doubts or {}
-    of.in_force, of.retired = {TRIAD: in_force} if in_force else {}, retired or {}
-    of.refused, of.doubted = [], False
-    return of
-
-
-@each_row(('old', 'since'), [
-    (None, None), (reference(facts={'sessions': 'night003, night002'}), datetime(2026, 11, 2)),
-    (reference(facts={'sessions': 'earlier', 'dates': '2026-10-03..2026-10-09'}), datetime(2026, 10, 3)),
-    (reference(recorded_at='2026-10-09'), None),
-    (reference(recorded_at='2026-10-09', epoch='kernel'), datetime(2026, 10, 9)),
-    (reference(recorded_at='2026-10-09', epoch='kernel', facts={'dates': '2026-10-03'}), datetime(2026, 10, 3)),
-    (reference(facts={'dates': 'long ago'}), None),
-])  # fmt: skip
-def test_a_baseline_begins_at_the_first_session_of_its_row(old, since):
-    assert recorder(old).since(TRIAD) == since
-
-
-def test_a_retired_series_begins_when_it_was_retired():
-    assert recorder(retired={TRIAD: datetime(2026, 11, 3)}).since(TRIAD) == datetime(2026, 11, 3)
-
-
-@each_row(('levels', 'switched', 'worse', 'site', 'alternates'), [
-    (2, None, [1.0], 'cluster', True), (2, None, None, 'cluster', False), (2, 3, [1.0], 'cluster', False),
-    (0, None, [1.0], 'cluster', False), (2, None, None, rows_of_baseline.UNDESCRIBED, True),
-    (2, 3, None, rows_of_baseline.UNDESCRIBED, False),
-])  # fmt: skip
-def test_a_machine_that_goes_to_and_fro_between_levels(levels, switched, worse, site, alternates):
-    of = Level(numpy.ones(1, bool), levels=((90.0, 1), (100.0, 2))[:levels], switched=switched,
-               worse=None if worse is None else numpy.array(worse))  # fmt: skip
-    assert recorder(site=site).alternates(of) is alternates
-
-
-def test_jobs_that_count_for_a_baseline():
-    doubt = Doubt(1, 11, STREAM, '', 'busy')
-    of = recorder(reference(facts={'sessions': 'night002'}), doubts={(1, 11): doubt})
-    assert of.choose([candidate((1.0, 2.0, 3.0, 4.0))]).values.tolist() == [3.0, 4.0] and not of.doubted
-    # sessions that were named count before the row begins, and a doubt among them is told
-    of = recorder(reference(facts={'sessions': 'night002'}), doubts={(1, 11): doubt}, named=True)
-    assert of.choose([candidate((1.0, 2.0, 3.0, 4.0))]).values.tolist() == [1.0, 3.0, 4.0] and of.doubted
-    of = recorder(doubts={(1, 11): doubt})
-    assert of.choose([candidate((2.0,), [1])]) is None and of.doubted and len(of.refused) == 1
-    assert recorder(reference(facts={'sessions': 'night004'})).choose([candidate()]) is None
-
-
-def test_why_jobs_are_left_out():
-    doubts = {(0, 10): Doubt(0, 10, STREAM, '', 'busy'), (2, 12): Doubt(2, 12, STREAM, '', 'hot')}
-    of = recorder(doubts=doubts)
-    every = candidate((1.0, 2.0, 3.0), [0, 1, 2])
-    found = of.left_out([every], [candidate((1.0, 3.0), [0, 2])], [0, 2])
-    assert list(found) == ['night002xyz', 'night004xyz']
-    assert found['night002xyz'] == rows_of_baseline._BEFORE and found['night004xyz'] == rows_of_baseline._NOTHING
-    found = of.left_out([every], [candidate((2.0,), [1])], [1, 2])
-    assert 'busy' in found['night001xyz'] and not found['night001xyz'].startswith('some of its jobs')
-    assert found['night003xyz'].startswith('some of its jobs') and 'hot' in found['night003xyz']
-    named = recorder(named=True).left_out([every], [], [])
-    assert set(named.values()) == {rows_of_baseline._NOTHING}
+def test_a_session_that_was_cut_short_is_told_once():
+    cut = SimpleNamespace(stored_problems=[Problem('ended', 'cut short')], expected=3, ran=2, mode='quick')
+    assert [problem.kind for problem in problems_of(cut, [], [series()])] == ['cut short']
 
 
 # The table that decides
@@ -392,28 +205,6 @@ def test_what_decides_without_a_reference(known, verdict, cause):
     assert (found.verdict, found.cause) == (verdict, cause)
 
 
-def test_a_verdict_has_the_numbers_of_its_loss_else_those_of_the_series():
-    found = decide(Facts(series(), RULES, 'abc'))
-    assert (found.reference, found.limits, found.session, found.case_id) == (*RULES[0], 'abc', 1)
-    assert (found.value, found.loss, found.interval, found.window, found.p) == (100.0, None, None, 1, None)
-    of_node = replace(reference(), mean=90.0)
-    found = decide(Facts(series(), RULES, loss=Loss('ok', '', of_node, None, None, 0.1, (0.0, 0.2), 3, 0.5, 0.9)))
-    assert (found.reference, found.limits, found.loss, found.interval) == (of_node, BOUND, 0.1, (0.0, 0.2))
-    assert (found.window, found.p, found.q) == (3, 0.5, 0.9)
-    absent = decide(Facts(Measured.absent(TRIAD, RATE, 'no case measured it'), RULES))
-    assert (absent.verdict, absent.cause, absent.value, absent.case_id, absent.nodes) == (
-        'missing', 'no case measured it', None, None, (),
-    )  # fmt: skip
-
-
-@each_row(('known', 'numbers'), [
-    ({}, 1), ({'row': series(job('invalid'))}, 0), ({'hardware': 'half'}, 0), ({'rules': OTHER_UNIT}, 0),
-    ({'rules': [(reference(), replace(BOUND, gate='elsewhere'))]}, 0), ({'rules': RULES * 2, 'lost': LOST}, 2),
-])  # fmt: skip
-def test_a_loss_is_computed_where_no_other_fact_decides(known, numbers):
-    assert len(Facts(**{'row': series(), 'rules': RULES} | known).referenced) == numbers
-
-
 @each_row(('value', 'better', 'side'), [(94.9, 'higher', 'below'), (95.0, 'higher', ''), (105.1, 'lower', 'above')])
 def test_beside_machines_elsewhere_a_worse_number_warns(value, better, side):
     row = replace(series(job(value=value)), quantity=Quantity('GB/s', better))
@@ -431,86 +222,132 @@ def test_a_test_of_another_suite_fails_by_its_own_references():
         assert f'{name}: 1 s, expected at most 0.5' in found if missed else found == ''
 
 
-# Losses in common
-
-
-@each_row(('red', 'told'), [([], True), ([0, 1, 2], True), ([0, 1, 2, 3], False)])
-def test_a_loss_in_common_is_told_unless_most_of_it_regressed(red, told):
-    rows = [SimpleNamespace(measured=series(of=STREAM.series(f'm{i}', ()))) for i in range(4)]
-    common = InCommon(red=[0], loss={0: (0.1, 0.05, 0.2)}, p={0: 0.01})
-    answer = SimpleNamespace(common=common, red=numpy.isin(numpy.arange(4), red), slow=Slow(numpy.zeros(4, bool)))
-    found = together._in_common(answer, Groups(['check'], [numpy.arange(4)]), ['STREAM'], rows)
-    assert [(one.kind, one.where, len(one.series), one.p) for one in found] == (
-        [('check', 'STREAM', 4, 0.01)] if told else []
-    )
-    for one in found:
-        assert (one.loss, *one.interval) == pytest.approx([1 - math.exp(-size) for size in (0.1, 0.05, 0.2)])
-
-
-def test_a_slow_node_is_a_loss_of_what_ran_on_it():
-    rows = [SimpleNamespace(measured=series(job(nodes=nodes), of=STREAM.series(f'm{i}', ())))
-            for i, nodes in enumerate((('n1',), ('n2',), ('n1', 'n2'), ('n2', 'n3')))]  # fmt: skip
-    apart = {1: numpy.array([3])}  # a job on two nodes that lost less
-    answer = SimpleNamespace(slow=Slow(numpy.zeros(4, bool), {1: (0.1, 0.05, 0.2, 0.01)}, apart))
-    (found,) = together._slow_nodes(answer, SimpleNamespace(names=['n1', 'n2']), rows)
-    assert (found.kind, found.where, [of.metric for of in found.series]) == ('node', 'n2', ['m1', 'm2'])
-    assert found.loss == pytest.approx(1 - math.exp(-0.1)) and found.p == 0.01
-
-
-def test_further_jobs_are_asked_for_by_case():
-    more = [SimpleNamespace(case=1, jobs=2, on=-1, avoid=(0,)), SimpleNamespace(case=0, jobs=1, on=1, avoid=())]
-    of = SimpleNamespace(ids=[4, 7], names=['n1', 'n2'])
-    found = together._further_jobs(SimpleNamespace(more=more), of, [case(4), case(7, check='Osu')])
-    assert [(one.case_id, one.name, one.jobs, one.on, one.not_on) for one in found] == [
-        (7, 'Osu', 2, '', ('n1',)), (4, 'STREAM', 1, 'n2', ()),
-    ]  # fmt: skip
-    assert found[1].why.startswith('n2') and not found[0].why.startswith('n')
-
-
-def test_what_a_check_no_longer_judges_is_missing():
-    recorded, other = reference(facts={'sessions': 'night001'}), reference()
-    for judged, row, status in ((False, recorded, 'missing'), (True, recorded, 'measured'), (False, other, 'measured')):
-        (found,) = compare.without_judgement([series(judged=judged)], SimpleNamespace(exact={TRIAD: row}))
-        assert found.status == status
-    # a curve of which another point is judged goes on
+def test_a_curve_of_which_another_point_is_judged_goes_on():
+    """One of which none is judged any longer is missing."""
     points = [STREAM.series('rate', (('size', str(size)),)) for size in (1, 2)]
-    exact = {points[0]: reference(points[0], facts={'sessions': 'night001'})}
-    rows = [series(of=points[0], judged=False), series(of=points[1])]
-    assert [one.status for one in compare.without_judgement(rows, SimpleNamespace(exact=exact))] == ['measured'] * 2
-    rows = [series(of=points[0], judged=False), series(of=STREAM.series('lag', (('size', '2'),)))]
-    assert [one.status for one in compare.without_judgement(rows, SimpleNamespace(exact=exact))] == [
-        'missing', 'measured',
-    ]  # fmt: skip
+    references = SimpleNamespace(exact={points[0]: reference(points[0], facts={'sessions': 'night001'})})
+    for judged, status in ((points[1], 'measured'), (STREAM.series('lag', (('size', '2'),)), 'missing')):
+        found = compare.without_judgement([series(of=points[0], judged=False), series(of=judged)], references)
+        assert [one.status for one in found] == [status, 'measured']
 
 
-# Rows that are retired
+def test_a_loss_in_common_is_held_by_what_may_have_lost_half_of_it():
+    one = Common('node', 'n1', (TRIAD,), 0.1, (0.05, 0.15), 0.01)
+    on_node = verdict(nodes=('n1', 'n2'))
+    assert one.holds(on_node)
+    assert not one.holds(verdict('copy', nodes=('n1',))) and not one.holds(verdict(nodes=('n2',)))
+    assert replace(one, kind='check').holds(verdict(nodes=('n2',)))
+    assert one.holds(replace(on_node, interval=(0.0, 0.05))) and not one.holds(replace(on_node, interval=(0.0, 0.049)))
 
 
-@pytest.fixture
-def site(tmp_path):
-    """The root of a site with rows of two metrics, and the results with a proposal of one of them."""
-    folder, results = tmp_path / 'sites/cluster', tmp_path / 'results'
-    folder.mkdir(parents=True)
-    (results / 'proposals').mkdir(parents=True)
+# What to do next
+
+
+MANY = [CaseId('cpu', 'system', f'C{i}', ()) for i in range(6)]
+FAILED = case(case_id=2, result='fail', reason='x', name='b')
+NONE_JUDGED = ['nothing was judged', '<record propose>', '<record accept>']
+
+
+def places(*ids):
+    """Metrics that are judged on partition cpu, and one without a reference at each of some cases."""
+    return [verdict(f'm{i}') for i in range(2 * len(ids))] + [verdict(id=id, judged=False) for id in ids]
+
+
+@each_row(('series', 'cases', 'named'), [
+    ([verdict()], [case()], []), ([verdict(judged=False, kind='informational')], [case()], []),
+    ([verdict(judged=False)], [case()], NONE_JUDGED),
+    ([verdict(judged=False)], [case(), FAILED], ['no baseline yet', '1 of 2 cases', 'repair', '<record propose>']),
+    ([verdict(value=None)], [case(result='fail', reason='x')], []),  # a baseline waits for it
+    # a case that was skipped did not run, and a run that failed first and passed then did
+    ([verdict(judged=False)], [case(), FAILED, case(case_id=3, result='skip', name='c'), case(case_id=4, name='d')],
+     [*NONE_JUDGED, '1 of 3 cases']),
+    ([verdict(), verdict('copy', judged=False)], [case()], ['1 of 2 metrics', '<record propose>']),
+    (places(CaseId('gpu', 'system', 'STREAM', ())), [case()], ['partition gpu (1 metric)', '<record propose>']),
+    (places(CaseId('cpu', 'other', 'STREAM', ()), CaseId('cpu', 'other', 'Osu', ())), [case()],
+     ['environ other of partition cpu (2 metrics)']),
+    (places(*MANY), [case()], [*(f'C{i} with environ' for i in range(5)), 'and 1 more']),
+    # a metric beside judged ones of its check is no place
+    ([*[verdict(f'm{i}') for i in range(2)], verdict('new', judged=False)], [case()], []),
+])  # fmt: skip
+def test_the_next_step_where_something_could_not_be_judged(series, cases, named):
+    said = advice.hints(series, cases, command)
+    assert len(said) == bool(named) and [name for name in named if name not in said[0]] == [], said
+
+
+@each_row(('before', 'now', 'checks', 'which'), [
+    ('a', 'b', 1, 'the code of C0'), ('a | b', 'b', 1, ''), ('a', '', 1, ''), ('a', 'b', 6, 'the code of 6 checks'),
+])  # fmt: skip
+def test_a_check_whose_code_has_changed_is_named(before, now, checks, which):
+    rows, cases = [], []
+    for number, id in enumerate(MANY[:checks]):
+        recorded = reference(id.series('triad', ()), facts={'check_code': before})
+        rows.append(verdict(id=id, case_id=number, reference=recorded))
+        cases.append(case(number, id, provenance={'check_code': now} if now else {}))
+    said = advice.changed_checks(rows, cases, command)
+    assert len(said) == bool(which)
+    assert not said or (f'{which} has changed' in said[0] and '<record propose --epoch NEW_CHECK>' in said[0])
+
+
+@each_row(('better', 'others', 'before', 'says'), [
+    (3, 2, '6.1', '3 of 5 metrics are better than their references since kernel 6.1 -> 6.2: '), (3, 3, '6.1', ''),
+    (2, 0, '6.1', ''), (3, 0, '6.1 | 6.2', '3 of 3 metrics are better than their references: '),
+])  # fmt: skip
+def test_many_gains_are_told_with_what_changed_in_most_of_them(better, others, before, says):
     rows = [
-        replace(reference(STREAM.series(name, ())), std=1.0, recorded_at='2026-11-01') for name in ('copy', 'triad')
+        verdict(f'm{i}', kind=kind, case_id=1 if i < 2 else 2, reference=reference(facts={'kernel': before}))
+        for i, kind in enumerate(['improved'] * better + ['ok'] * others)
     ]
-    (folder / 'baseline.csv').write_text(to_baseline(rows))
-    (results / 'proposals/cluster.csv').write_text(to_baseline(rows[:1]))
-    return tmp_path / 'sites', results
+    cases = [case(case_id=1, provenance={'kernel': '6.2'}), case(case_id=2, provenance={'kernel': '6.1'})]
+    said = advice.improved(rows, cases, command)
+    assert len(said) == bool(says)
+    assert not said or (said[0].startswith(says) and '<record propose --epoch WHAT_CHANGED>' in said[0])
 
 
-def test_mypy_refuses_a_verdict_that_does_not_exist(tmp_path):
-    """Only the modules that define the words are read: what they import takes a minute."""
-    words = [str(ROOT / name) for name in ('postprocess/verdicts/verdict.py', 'plumbline/limits.py')]
-    lines = 'from postprocess.verdicts.verdict import Verdict\n\n\ndef is_worse(row: Verdict) -> bool:\n'
-    found = {}
-    for word in ('regressed', 'regresed'):
-        (tmp_path / 'own.py').write_text(f"{lines}    return row.verdict == '{word}'\n")
-        options = ['--strict', '--follow-imports=skip', '--explicit-package-bases', f'--cache-dir={tmp_path}/cache']
-        more = ['--disable-error-code=misc', '--disable-error-code=no-any-return', str(tmp_path / 'own.py')]
-        found[word] = subprocess.run(
-            [sys.executable, '-m', 'mypy', *options, *more, *words], cwd=ROOT, capture_output=True, text=True
-        )
-    assert found['regressed'].returncode == 0, found['regressed'].stdout
-    assert found['regresed'].returncode == 1 and 'own.py:5' in found['regresed'].stdout
+# What speaks against a row
+
+
+FLOOR = Tolerance(0.02, 1.0, 0.01)
+
+
+def falling(share, sessions):
+    """A straight line in the logarithm."""
+    return [100 * math.exp(-share * i) for i in range(sessions)]
+
+
+@each_row(('values', 'better', 'lost'), [
+    # 2 % each of five steps: exp(-0.1)
+    (falling(0.02, 6), 'higher', '9.5 %'), (falling(-0.02, 6), 'higher', ''), (falling(-0.02, 6), 'lower', '9.5 %'),
+    (falling(0.02, 4), 'higher', ''), (falling(0.02, 5), 'higher', '7.7 %'),
+    (falling(0.004, 6), 'higher', ''),  # 2 % is the floor, 1 - exp(-0.02) is below it
+    (falling(0.0042, 6), 'higher', '2.1 %'), ([100.0, 90.0, 104.0, 88.0, 101.0, 86.0], 'higher', ''),
+])  # fmt: skip
+def test_a_loss_little_by_little_speaks_against_a_row(values, better, lost):
+    sessions = [SimpleNamespace(day=f'2026-11-{day:02}', short_name=f'night{day:02}x') for day in range(1, 20)]
+    nights, days = numpy.arange(len(values)), f'from 2026-11-01 to 2026-11-{len(values):02}'
+    for jobs in (1, 2):  # several jobs of a night are one value
+        places = numpy.repeat(nights, jobs)
+        one = Candidate(
+            TRIAD, Quantity('GB/s', better), 'quick', {}, places, 10 + places, numpy.repeat(values, jobs),
+            numpy.full(len(places), math.nan), numpy.array(['n1'] * len(places)),
+        )  # fmt: skip
+        said = [(found.kind, found.why) for found in objections.slow_loss(one, FLOOR, sessions)]
+        assert said == ([('slow_loss', f'lost {lost} little by little {days}')] if lost else [])
+
+
+@each_row(('new', 'old', 'found'), [
+    (reference(mean=98.1, spread=0.0001, df=30.0, n=10), reference(n=10), ''),
+    (reference(mean=97.9, spread=0.0001, df=30.0, n=10), reference(n=10), '2.1 %'),
+    (reference(mean=110.0, spread=0.01, df=30.0, n=10), reference(n=10), ''), (reference(mean=90.0), None, ''),
+    (reference(mean=90.0), replace(reference(), kind='elsewhere'), ''),
+    (reference(mean=90.0), replace(reference(), quantity=Quantity('MB/s', 'higher')), ''),
+    # Student's 0.1 % quantile of 30 degrees of freedom is 3.385: of 0.1 sqrt(1/4 + 1/4) 0.239, of 0.1 / 2 alone 0.169
+    (reference(mean=79.0, spread=0.1, df=30.0, n=4), reference(n=4), ''),
+    (reference(mean=78.0, spread=0.1, df=30.0, n=4), reference(n=4), '22.0 %'),
+    (reference(mean=84.0, spread=0.1, df=30.0, n=4), reference(n=None), '16.0 %'),
+    (reference(mean=85.0, spread=0.1, df=30.0, n=4), reference(n=None), ''),
+])  # fmt: skip
+def test_a_row_worse_than_what_is_in_force_or_published_is_told(new, old, found):
+    for rows, what in (((old, None), 'in force'), ((None, old), 'published')):
+        said = objections.worse(new, *rows, FLOOR)
+        assert len(said) == bool(found)
+        assert not said or f'worse than what is {what}, 100, by {found}' in said[0].why

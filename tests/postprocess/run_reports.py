@@ -136,6 +136,14 @@ def baseline(work):
     return {row.id.name: row for row in read_references(work.baseline, 'baseline')}
 
 
+def record(work, *words):
+    """Propose a baseline from these sessions, which must be possible, and accept it; its rows by metric."""
+    for command in (['record propose', *words], ['record accept']):
+        result = work.run(*command)
+        assert result.exit_code == 0, result.output
+    return baseline(work)
+
+
 def nights(work, values, first=0, **fields):
     """Ingest a session a night, one for each of `values`, which is by metric or of the metric triad alone."""
     reports = []

@@ -4,13 +4,17 @@
 import csv
 import io
 import json
+from dataclasses import fields
 
 import pytest
+from jsonschema import Draft202012Validator
 from lxml import etree
-from run_reports import case, metric, reference, report
+from run_reports import BEGAN, case, metric, reference, report
+from scratch import ROOT
 
-from plumbline.references import load_references
-from postprocess.text import decimals
+from plumbline.references import COLUMNS, RECORDED
+from postprocess.verdicts.verdict import VERDICTS, Comparison
+from postprocess.views.verdicts import COMPARED
 
 
 @pytest.fixture
@@ -27,25 +31,17 @@ def mixed(work):
     return work
 
 
-def test_exit_codes_of_compare(work, mixed):
-    assert mixed.run('compare').exit_code == 1
-    assert mixed.run('compare', 'ffff').exit_code == 2
-    assert mixed.run('compare', 'latest', 'ffff').exit_code == 2
-    assert mixed.run('compare', '--site', 'nowhere').exit_code == 2
-    assert mixed.run('compare', '--format', 'yaml').exit_code == 2
+def test_what_is_not_there_is_an_input_error(mixed):
+    for words in (['ffff'], ['latest', 'ffff'], ['--site', 'nowhere'], ['--format', 'yaml']):
+        assert mixed.run('compare', *words).exit_code == 2
 
 
 def test_a_broken_reference_file_is_an_input_error(mixed):
     mixed.baseline.write_text('partition,check\n')
     result = mixed.run('compare')
     assert result.exit_code == 2
-    assert result.stderr == f'plumbline: {mixed.baseline}:1: expected the columns {_columns()}\n'
-
-
-def _columns():
-    from plumbline.references import COLUMNS, RECORDED
-
-    return f'{",".join(COLUMNS)}, and perhaps {",".join(RECORDED)}'
+    columns = f'{",".join(COLUMNS)}, and perhaps {",".join(RECORDED)}'
+    assert result.stderr == f'plumbline: {mixed.baseline}:1: expected the columns {columns}\n'
 
 
 def test_the_worst_comes_first(mixed):
@@ -81,14 +77,9 @@ def test_the_summary_fits_80_columns_and_says_everything_that_is_wrong(mixed):
     # a path stays whole, so that it can be copied
     assert [line for line in result.stdout.splitlines() if len(line) > 80 and str(mixed.results) not in line] == []
     text = ' '.join(result.stdout.split())
-    assert 'FAILED: 5 incidents open, 5 new; 1 regressed, 1 missing, 1 failed, 1 invalid, 1 improved' in text
-    for part in (
-        '3 cases expected, 2 ran',
-        '49.5 % less',
-        'above <peak> & "more" | [bold]',
-        '<script>alert(1)</script>',
-    ):
-        assert part in text
+    wrong = ('3 cases expected, 2 ran', '49.5 % less', 'above <peak> & "more" | [bold]', '<script>alert(1)</script>')
+    summary = 'FAILED: 5 incidents open, 5 new; 1 regressed, 1 missing, 1 failed, 1 invalid, 1 improved'
+    assert [words for words in (summary, *wrong) if words not in text] == []
 
 
 def test_the_summary_of_many_incidents_has_25_lines_the_verdict_last(work):
@@ -111,25 +102,23 @@ def test_colours_are_those_that_the_environment_asks_for(mixed, monkeypatch, nam
 
 
 def test_metrics_that_fail_together_share_a_line(work):
-    entry = case(
-        metrics={f'm{i}': metric([1.0]) for i in range(20)}, result='fail', fail_phase='sanity', fail_reason='timeout'
-    )
-    work.ingest(report(entry))
+    metrics = {f'm{i}': metric([1.0]) for i in range(20)}
+    work.ingest(report(case(metrics=metrics, result='fail', fail_phase='sanity', fail_reason='timeout')))
     assert work.run('compare', '--summary').stdout.count('timeout') == 1
 
 
 def test_junit_is_well_formed_and_complete(mixed, tmp_path):
     path = tmp_path / 'junit.xml'
     assert mixed.run('compare', '--junit', path).exit_code == 1
-    root = etree.parse(path).getroot()
-    suites = {suite.get('name'): suite for suite in root}
+    suites = {suite.get('name'): suite for suite in etree.parse(path).getroot()}
     assert list(suites) == ['cluster:incidents', 'cluster:cpu']
     suite = suites['cluster:cpu']
     assert (suite.get('tests'), suite.get('failures'), suite.get('skipped')) == ('5', '4', '0')
     testcases = {t.get('name').removeprefix('cpu/system '): t for t in suite}
     wrong = testcases['STREAM size=big wrong'].find('failure')
-    assert wrong.get('type') == 'invalid'
-    assert wrong.get('message') == 'wrong on n1: invalid: above <peak> & "more" | [bold]'
+    assert (wrong.get('type'), wrong.get('message')) == (
+        'invalid', 'wrong on n1: invalid: above <peak> & "more" | [bold]',
+    )  # fmt: skip
     assert testcases['STREAM'].findtext('system-out') == '1 improved, 1 ok, 1 no reference'
     assert '<script>alert(1)</script>' in testcases['HPCC size=big *'].find('failure').get('message')
     incidents = {t.find('failure').get('message') for t in suites['cluster:incidents']}
@@ -141,10 +130,10 @@ def test_no_two_test_cases_of_junit_have_the_same_name_and_what_passed_is_one_a_
         case(metrics={'triad': metric([1.0], node=node)}, nodes=(node,), unique_name=f'STREAM_{number}')
         for number, node in enumerate(('n1', 'n2', 'n2'))
     ]
-    fine = [case(metrics={f'm{i}': metric([1.0]) for i in range(100)}, partition='gpu'),
-            case(metrics={'triad': metric([1.0])}, stack='other')]  # fmt: skip
+    entries += [case(metrics={f'm{i}': metric([1.0]) for i in range(100)}, partition='gpu')]
+    entries += [case(metrics={'triad': metric([1.0])}, stack='other')]
     work.reference(reference())
-    work.ingest(report(*entries, *fine))
+    work.ingest(report(*entries))
     work.run('compare', '--junit', tmp_path / 'junit.xml')
     cases = etree.parse(tmp_path / 'junit.xml').findall('.//testcase')
     names = [element.get('name') for element in cases if not element.get('classname').startswith('incident')]
@@ -160,21 +149,46 @@ def test_json_is_json_for_every_reader(work):
     json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f'{name} is no JSON'))
 
 
-def test_references_come_from_the_folder_given(work):
-    assert load_references('cluster', work.sites).rows == []
-
-
-def test_junit_leaves_out_what_xml_cannot_hold(work, tmp_path):
+def test_what_xml_and_json_cannot_hold_is_left_out(work, tmp_path):
     failed = {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'x'}
-    work.ingest(report(case(metrics={'tri\x01ad': metric([1.0])}, **failed)))
+    work.ingest(report(case(metrics={'tri\x01ad': metric([float('nan')])}, **failed)))
     work.run('compare', '--junit', tmp_path / 'junit.xml')
     cases = etree.parse(tmp_path / 'junit.xml').findall('.//testcase')
     assert 'cpu/system STREAM size=big triad' in [element.get('name') for element in cases]
+    printed = work.run('compare', '--format', 'json').stdout
+    json.loads(printed, parse_constant=lambda name: pytest.fail(f'{name} is no JSON'))
 
 
-@pytest.mark.parametrize(
-    ('values', 'places'),
-    [([1234.0, 0.01234], 5), ([1234.0, 5678.0], 0), ([12.34, None, 0.0], 2), ([1e-12], 0), ([3e-8], 9), ([], 0)],
-)
-def test_a_column_has_four_digits_of_its_smallest_number(values, places):
-    assert decimals(values) == places
+# What `--format json` prints is what docs/compare.schema.json says
+
+SCHEMA = json.loads((ROOT / 'docs/compare.schema.json').read_text(encoding='utf-8'))
+
+
+def test_the_schema_is_one_and_knows_every_field():
+    Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA['$defs']['metric']['required'] == [column.key for column in COMPARED]
+    assert SCHEMA['$defs']['metric']['properties']['verdict']['enum'] == list(VERDICTS)
+    assert {field.name for field in fields(Comparison)} - {'busy_jobs'} <= set(SCHEMA['required'])  # as a number
+
+
+def test_documents_are_valid_and_one_with_a_field_more_or_less_is_not(work):
+    """A session with every verdict that a single one can have, and the one before it."""
+    work.reference(
+        *(reference(metric=name) for name in ('ok', 'slow', 'fast', 'void', 'gone')), reference(params='size=lost')
+    )
+    work.reference(reference(metric='far', kind='elsewhere', mode=''), file='published.csv')
+    values = {'ok': 100.0, 'slow': 50.0, 'fast': 150.0, 'far': 1.0, 'new': 1.0}
+    metrics = {name: metric([value, value * 1.01]) for name, value in values.items()}
+    metrics |= {'void': metric([1e9], invalid='above the peak'), 'gone': metric()}
+    metrics |= {'shown': metric([1.0]) | {'judged': False}}
+    entries = [case(metrics=metrics), case('HPCC', result='fail', fail_phase='run', fail_reason='killed')]
+    for number, uuid in enumerate(('aaaa1111', 'bbbb2222')):
+        work.ingest(report(*entries, uuid=uuid, mode='quick', began=BEGAN + number), problem='a <b>')
+    schema = Draft202012Validator(SCHEMA)
+    schema.validate(work.compare('aaaa', 'bbbb'))
+    document = work.compare()
+    schema.validate(document)
+    assert set(document['counts']) == set(VERDICTS)
+    assert not schema.is_valid(document | {'more': 1})
+    del document['verdicts'][0]['limit']
+    assert not schema.is_valid(document)

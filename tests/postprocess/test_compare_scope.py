@@ -4,44 +4,32 @@
 import json
 
 import pytest
-from run_reports import BEGAN, case, metric, only, reference, report
+from run_reports import BEGAN, case, metric, only, record, reference, report
+
+ABSENT = {'params': 'size=small'}
+QUICK = {'mode': 'quick'}
 
 
-def absent(**fields):
-    return reference(**{'params': 'size=small'} | fields)
-
-
-@pytest.mark.parametrize(
-    ('row', 'session', 'missing'),
-    [
-        (absent(), {'mode': 'quick'}, True),
-        (absent(), {'mode': 'nightly'}, True),
-        (absent(mode='nightly'), {'mode': 'quick'}, False),
-        (absent(mode=''), {'mode': 'acceptance'}, False),
-        (absent(), {}, False),
-        (absent(), {'cmdline': 'reframe --mode=quick -r'}, True),
-        (absent(), {'mode': 'quick', 'cmdline': 'reframe -r -n STREAM'}, False),
-        (absent(), {'mode': 'quick', 'cmdline': 'reframe -r -c checks/memory -R'}, True),
-        (absent(), {'mode': 'quick', 'cmdline': 'reframe -r --distribute'}, False),
-        (absent(partition='gpu'), {'mode': 'quick', 'cmdline': 'reframe --system=cluster:cpu -r'}, False),
-        (absent(partition='gpu'), {'mode': 'quick', 'cmdline': 'reframe --system=cluster -r'}, True),
-        (absent(check='Other', params='*'), {'mode': 'quick'}, True),
-        (absent(check='Other', params='*'), {}, False),
-        (reference(metric='copy'), {}, True),
-        (reference(metric='copy', environ='other'), {}, False),
-        (reference(metric='copy', environ='*'), {}, False),
-        (reference(metric='*', params='*'), {'mode': 'quick'}, False),
-    ],
-)
+@pytest.mark.parametrize(('row', 'session', 'missing'), [
+    (ABSENT, QUICK, True), (ABSENT, {'mode': 'nightly'}, True), (ABSENT | {'mode': 'nightly'}, QUICK, False),
+    (ABSENT | {'mode': ''}, {'mode': 'acceptance'}, False), (ABSENT, {}, False),
+    (ABSENT, {'cmdline': 'reframe --mode=quick -r'}, True),
+    (ABSENT, QUICK | {'cmdline': 'reframe -r -n STREAM'}, False),
+    (ABSENT, QUICK | {'cmdline': 'reframe -r -c checks/memory -R'}, True),
+    (ABSENT, QUICK | {'cmdline': 'reframe -r --distribute'}, False),
+    (ABSENT | {'partition': 'gpu'}, QUICK | {'cmdline': 'reframe --system=cluster:cpu -r'}, False),
+    (ABSENT | {'partition': 'gpu'}, QUICK | {'cmdline': 'reframe --system=cluster -r'}, True),
+    ({'check': 'Other', 'params': '*'}, QUICK, True), ({'check': 'Other', 'params': '*'}, {}, False),
+    ({'metric': 'copy'}, {}, True), ({'metric': 'copy', 'environ': 'other'}, {}, False),
+    ({'metric': 'copy', 'environ': '*'}, {}, False), ({'metric': '*', 'params': '*'}, QUICK, False),
+])  # fmt: skip
 def test_which_references_a_session_should_have_met(work, row, session, missing):
-    document = work.judge(case(metrics={'triad': metric([100.0])}), row, **session)
+    document = work.judge(case(metrics={'triad': metric([100.0])}), reference(**row), **session)
     found = [verdict for verdict in document['verdicts'] if verdict['verdict'] == 'missing']
     assert bool(found) == missing
     assert document['exit_code'] == int(missing)
-    if missing:
-        assert found[0]['cause']
-        assert found[0]['value'] is None
-        assert found[0]['expected'] == 100
+    for one in found:
+        assert one['cause'] and (one['value'], one['expected']) == (None, 100)
 
 
 def test_a_published_row_is_missed_only_by_the_case_it_names(work):
@@ -67,51 +55,25 @@ def test_a_published_number_is_judged_beside_the_baseline(work):
     assert row['verdict'] == 'failed' and 'the reference (published, ' in row['cause']
 
 
-def test_fewer_cases_than_expected_fail(work):
-    work.reference(reference())
-    work.ingest(report(case(metrics={'triad': metric([100.0])})), expected='2')
+MEASURED = case(metrics={'triad': metric([100.0])})
+FOREIGN = {key: value for key, value in case().items() if key != 'record'}
+STACK = case('Stack', '-', fixture=True, result='fail', fail_phase='compile', fail_reason='no compiler')
+
+
+@pytest.mark.parametrize(('content', 'options', 'problem'), [
+    (report(MEASURED), {'expected': '2'}, '2 cases expected, 1 ran'),
+    (report(MEASURED), {'expected': '1', 'problem': 'checks/x.py does not import'}, 'checks/x.py does not import'),
+    (report(), {'site': 'cluster'}, 'no case ran'),
+    (report(FOREIGN), {}, '1 case ran and nothing was measured that counts'),
+    (report(MEASURED, STACK), {}, 'fixture Stack of cpu with system: failed in compile: no compiler'),
+    (report(MEASURED, mode='weekly'), {}, "mode 'weekly' is none of quick, nightly, acceptance"),
+])  # fmt: skip
+def test_a_session_that_is_not_whole_fails_though_no_metric_does(work, content, options, problem):
+    work.ingest(content, **options)
     document = work.compare()
-    assert (document['counts'], document['problems']) == ({'ok': 1}, ['2 cases expected, 1 ran'])
-    assert document['exit_code'] == 1
-
-
-def test_a_problem_outside_the_cases_fails(work):
-    work.reference(reference())
-    work.ingest(report(case(metrics={'triad': metric([100.0])})), expected='1', problem='checks/x.py does not import')
-    assert work.compare()['problems'] == ['checks/x.py does not import']
-
-
-def test_a_session_in_which_no_case_ran_fails(work):
-    work.ingest(report(), site='cluster')
-    document = work.compare()
-    assert (document['problems'], document['verdicts']) == (['no case ran'], [])
-    assert document['exit_code'] == 1
-
-
-def test_a_session_that_measured_nothing_fails(work):
-    foreign = case()
-    del foreign['record']
-    work.ingest(report(foreign))
-    document = work.compare()
-    assert document['problems'] == ['1 case ran and nothing was measured that counts']
-    assert document['exit_code'] == 1
-
-
-def test_a_failed_fixture_fails(work):
-    fixture = case(
-        check='Stack', parameters='-', fixture=True, result='fail', fail_phase='compile', fail_reason='no compiler'
-    )
-    work.reference(reference())
-    work.ingest(report(case(metrics={'triad': metric([100.0])}), fixture))
-    document = work.compare()
-    assert document['counts'] == {'ok': 1}
-    assert document['problems'] == ['fixture Stack of cpu with system: failed in compile: no compiler']
-    assert document['exit_code'] == 1
-
-
-def test_an_unknown_mode_is_a_problem(work):
-    document = work.judge(case(metrics={'triad': metric([100.0])}), reference(), mode='weekly')
-    assert "'weekly' is none of quick, nightly, acceptance" in document['problems'][0]
+    (told,) = document['problems']
+    assert told.startswith(problem) and document['exit_code'] == 1
+    assert document['counts'] in ({}, {'no_reference': 1})
 
 
 def test_reruns_do_not_excuse_what_is_missing_and_must_be_of_the_site(work):
@@ -147,7 +109,6 @@ def test_coverage_counts_what_is_guarded_and_what_each_metric_would_notice(work)
     table = work.run('compare', '--coverage').stdout
     assert table.splitlines()[-1] == '4 gated, 1 elsewhere, 1 no reference, 1 vanished, 1 informational (not judged)'
     assert work.run('compare', '--coverage', '--format', 'csv').stdout.count('\n') == 1 + 8
-    assert '| gated |' in work.run('compare', '--coverage', '--format', 'markdown').stdout
 
 
 def test_a_metric_that_its_check_judges_no_longer_has_lost_its_baseline(work):
@@ -158,8 +119,7 @@ def test_a_metric_that_its_check_judges_no_longer_has_lost_its_baseline(work):
         return case(metrics=metrics, provenance={'size_cut': '1 MiB of 1 GiB'})
 
     work.ingest(report(stream(100.0, True), uuid='aaaa'))
-    work.run('record propose')
-    work.run('record accept')
+    record(work)
     work.ingest(report(stream(400.0, False), uuid='bbbb', began=BEGAN + 86400))
     document = work.compare('bbbb')
     assert (document['counts'], document['exit_code']) == ({'missing': 3}, 1)

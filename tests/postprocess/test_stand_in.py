@@ -10,24 +10,20 @@ import numpy
 import pytest
 from lxml import html
 from rows import each_row
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from run_reports import BEGAN, SITE, case, metric, record, reference, report
 
 from plumbline.identity import SeriesId, from_text
-from plumbline.references import RECORDED
 from postprocess.history.drain import drain, write_drain
 from postprocess.incidents import ledger
 from postprocess.results.store import Store
 from postprocess.verdicts.stand_in import part_of
 
 DAY = 86400
-RECORDED_ROW = reference() | dict.fromkeys(RECORDED, '')
 
 
-def sessions(
-    work, nodes=12, nights=8, slow=None, seed=5, provenance=None, jobs=None, first=0, better='higher', mode='nightly'
-):
+def sessions(work, nodes=12, nights=8, slow=None, provenance=None, jobs=None, first=0, mode='nightly'):
     """Ingests nights with a value a node, or a job of several; `slow`: (node or nodes, night) -> share that is left."""
-    rng = numpy.random.default_rng(seed)
+    rng = numpy.random.default_rng(5)
     names = jobs or [(f'n{i}',) for i in range(nodes)]
     levels = 100 * numpy.exp(0.02 * rng.standard_normal(len(names)))
     reports = []
@@ -37,8 +33,8 @@ def sessions(
         for name, value in zip(names, values, strict=True):
             left = (slow or (lambda name, night: 1))(','.join(name), first + night)
             facts = (provenance or (lambda name, night: {}))(name[0], first + night)
-            entry = case(metrics={'triad': metric([value * left] * 2, better=better)}, nodes=name, provenance=facts)
-            entries.append(entry | {'unique_name': '_'.join(name)})
+            metrics = {'triad': metric([value * left] * 2)}
+            entries.append(case(metrics=metrics, nodes=name, provenance=facts, unique_name='_'.join(name)))
         reports.append(report(*entries, uuid=f'{first + night:04}', mode=mode, began=BEGAN + (first + night) * DAY))
     work.ingest(*reports)
 
@@ -54,29 +50,26 @@ def incidents(work, code=1):
 def test_every_node_is_listed_as_the_page_has_it(work):
     sessions(work, slow=lambda name, night: 0.9 if name == 'n3' else 1, nights=1)
     work.reference(reference())
-    answer = work.run('fleet', '--nodes', '--format', 'csv')
-    rows = list(csv.DictReader(io.StringIO(answer.stdout)))
+    rows = list(csv.DictReader(io.StringIO(work.run('fleet', '--nodes', '--format', 'csv').stdout)))
     assert work.run('report').exit_code < 2
     table = html.fromstring((work.results / 'report.html').read_text()).get_element_by_id('fleet')
     named = [head.get('data-column') for head in table.find('thead/tr')]
-    assert named == [name for name in rows[0] if name in named] and {'name', 'furthest', 'worst'} <= set(named)
+    assert named == [name for name in rows[0] if any(row[name] for row in rows)], 'what is empty is left out'
+    assert {'name', 'furthest', 'worst'} <= set(named)
     shown = [{cell.get('data-column'): cell.text_content() for cell in row} for row in table.find('tbody')]
     assert [row['name'] for row in shown] == [row['name'] for row in rows] and len(rows) == 12
     for on_page, row in zip(shown, rows, strict=True):
         assert on_page['furthest'] == f'{round(float(row["furthest"]), 1) + 0.0:+.1f} %'
     heads = re.split('  +', work.run('fleet', '--nodes').stdout.splitlines()[0].strip())
     assert [head.text_content().lower() for head in table.find('thead/tr')] == heads
-    assert {name for name in rows[0] if any(row[name] for row in rows)} == set(named), 'what is empty is left out'
 
 
 def test_a_healthy_site(work):
     sessions(work)
     assert incidents(work, code=0)[0] == []
     shown = work.run('fleet')
-    assert (shown.exit_code, shown.stdout) == (
-        0,
-        '12 nodes in session 0007: 0 with an incident, 0 with metrics that fell short\n',
-    )
+    said = '12 nodes in session 0007: 0 with an incident, 0 with metrics that fell short\n'
+    assert (shown.exit_code, shown.stdout) == (0, said)
 
 
 def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_second_time(work):
@@ -98,77 +91,31 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
         f"{again['loss']:.1f} % less, not for the first time'\n"
     )
     assert shown.exit_code == 1 and 'a proposal to drain 1 node; no node was drained' in shown.stdout
-    assert [(entry.date, entry.session, entry.node) for entry in ledger.entries(work.results, SITE)] == [
-        ('2026-11-28', '0007', 'n3'),
-        ('2026-11-29', '0008', 'n3'),
-    ]
+    kept = [(entry.date, entry.session, entry.node) for entry in ledger.entries(work.results, SITE)]
+    assert kept == [('2026-11-28', '0007', 'n3'), ('2026-11-29', '0008', 'n3')]
 
 
-def test_a_node_is_still_flagged_after_many_slow_nights(work):
-    """Slow in its last 55 of 70 nights, and there is no ledger: what it was is read from the first sessions."""
-    sessions(work, nodes=10, nights=70, slow=lambda name, night: 0.95 if name == 'n3' and night >= 15 else 1)
+def test_the_first_sessions_tell_what_a_node_should_be_until_a_baseline_does(work):
+    """Slow in the last ten of 30 sessions."""
+    sessions(work, nights=30, slow=lambda name, night: 0.95 if name == 'n3' and night >= 20 else 1)
     scopes, (found,) = incidents(work)
     assert scopes == [('NODE', 'n3')] and found['loss'] == pytest.approx(5, abs=1)
-
-
-def test_the_sessions_of_the_baseline_tell_what_a_node_should_be(work):
-    sessions(work, nights=30, slow=lambda name, night: 0.95 if name == 'n3' and night >= 20 else 1)
-    assert incidents(work)[0] == [('NODE', 'n3')]
-    # recorded from sessions in which the node was as slow as now, and accepted
-    row = {'params': 'size=big', 'mean': 90, 'provenance': f'sessions={", ".join(f"{n:04}" for n in range(22, 30))}'}
-    lines = [list(RECORDED_ROW), list((RECORDED_ROW | {key: str(value) for key, value in row.items()}).values())]
-    work.baseline.write_text(''.join(','.join(f'"{cell}"' for cell in line) + '\n' for line in lines))
+    # recorded from sessions in which the node was as slow as now
+    record(work, *(f'{night:04}' for night in range(22, 30)), '--although', 'as it is')
     assert incidents(work, code=0)[0] == []
 
 
-def test_all_nodes_that_are_slow_together_are_the_system_and_no_node(work):
-    """16 nodes lost 7 % with a new kernel."""
+@pytest.mark.parametrize(('kernel', 'scope', 'changed'), [
+    ('6.1', 'SYSTEM', []), ('6.5', 'SOFTWARE', ['kernel: 6.1 -> 6.5']),
+])  # fmt: skip
+def test_a_loss_of_all_nodes_is_of_the_system_or_of_its_new_software_and_of_no_node(work, kernel, scope, changed):
     sessions(
-        work, nodes=16, slow=lambda name, night: 0.93 if night == 7 else 1,
-        provenance=lambda name, night: {'kernel': '6.5' if night == 7 else '6.1'},
-    )  # fmt: skip
-    ((kind, where),), (found,) = incidents(work)
-    assert (kind, where, found['changed']) == ('SOFTWARE', 'cpu/system', ['kernel: 6.1 -> 6.5'])
-    assert not [*work.results.glob('proposals/drain-*')]
-
-
-def test_a_night_looked_at_again_is_in_the_ledger_once(work):
-    sessions(work, slow=lambda name, night: 0.9 if name == 'n3' and night == 7 else 1)
-    first = [work.compare()['incidents'] for _ in range(3)]
-    assert first[0] == first[1] == first[2]
-    assert len(ledger.entries(work.results, SITE)) == len(ledger.read_ledger(work.results, SITE)) == 1
-
-
-def test_a_name_of_a_node_cannot_become_a_command(work):
-    slow = 'n3; rm -rf /'
-    names = [(f'n{i}',) for i in range(8)] + [(slow,)]
-    for first, nights in ((0, 8), (8, 1)):
-        sessions(
-            work, nights=nights, first=first, jobs=names,
-            slow=lambda name, night: 0.8 if name == slow and night > 6 else 1,
-        )  # fmt: skip
-        work.run('compare')
-    (line,) = next(work.results.glob('proposals/drain-*')).read_text().splitlines()
-    assert line.startswith("scontrol update NodeName='n3; rm -rf /' State=DRAIN Reason=")
-
-
-def test_a_loss_of_all_is_of_the_system_or_of_its_software(work):
-    sessions(work, nights=8, slow=lambda name, night: 0.9 if night == 7 else 1)
-    assert incidents(work)[0] == [('SYSTEM', 'cpu/system')]
-    sessions(
-        work, nights=1, first=8, slow=lambda name, night: 0.85,
-        provenance=lambda name, night: {'kernel': '6.5'},
-    )  # fmt: skip
-    assert incidents(work)[0] == [('SYSTEM', 'cpu/system')]  # the nights before say nothing of their kernel
-
-
-def test_a_loss_with_a_new_kernel_is_of_the_software(work):
-    sessions(
-        work, slow=lambda name, night: 0.9 if night == 7 else 1,
-        provenance=lambda name, night: {'kernel': '6.5' if night == 7 else '6.1', 'load_average': f'{night}'},
+        work, slow=lambda name, night: 0.93 if night == 7 else 1,
+        provenance=lambda name, night: {'kernel': kernel if night == 7 else '6.1', 'load_average': f'{night}'},
     )  # fmt: skip
     scopes, (found,) = incidents(work)
-    assert scopes == [('SOFTWARE', 'cpu/system')] and found['changed'] == ['kernel: 6.1 -> 6.5']
+    assert scopes == [(scope, 'cpu/system')] and found['changed'] == changed
+    assert not [*work.results.glob('proposals/drain-*')]
 
 
 @pytest.mark.parametrize('nights', [1, 8])
@@ -186,47 +133,29 @@ def test_a_node_whose_governor_is_unlike_that_of_the_others(work, nights):
     assert said in ('governor: performance -> powersave', 'governor: powersave, elsewhere performance')
 
 
-PAIRS = [(f'n{i}', f'n{j}') for i in range(8) for j in range(i + 1, 8)]
+@pytest.mark.parametrize(('is_slow', 'code', 'scope'), [
+    (lambda pair: 'n3' in pair, 1, ('NODE', 'n3')),
+    (lambda pair: {'n4', 'n5'} & pair, 1, ('FABRIC', 'switch s2')),
+    (lambda pair: pair == {'n2', 'n5'}, 0, ('FABRIC', 'n2, n5')),
+], ids=['a node', 'a switch', 'between two nodes'])  # fmt: skip
+def test_slow_jobs_of_several_nodes_tell_of_what_they_share(work, is_slow, code, scope):
+    places = ''.join(f'n{i},s{i // 2},c{i // 4}\n' for i in range(8))
+    (work.sites / SITE / 'locations.csv').write_text(f'node,switch,chassis\n{places}')
+    pairs = [(f'n{i}', f'n{j}') for i in range(8) for j in range(i + 1, 8)]
+    sessions(work, jobs=pairs, slow=lambda name, night: 0.8 if night == 7 and is_slow({*name.split(',')}) else 1)
+    assert incidents(work, code)[0] == [scope]
 
 
-def test_jobs_that_share_a_node_tell_of_the_node(work):
-    sessions(work, jobs=PAIRS, slow=lambda name, night: 0.8 if night == 7 and 'n3' in name.split(',') else 1)
-    assert incidents(work)[0] == [('NODE', 'n3')]
-
-
-def test_jobs_that_share_a_switch_tell_of_the_fabric(work):
-    (work.sites / SITE / 'locations.csv').write_text(
-        'node,switch,chassis\n' + ''.join(f'n{i},s{i // 2},c{i // 4}\n' for i in range(8))
-    )
-
-    def slow(name, night):
-        return 0.8 if night == 7 and {'n4', 'n5'} & set(name.split(',')) else 1
-
-    sessions(work, jobs=PAIRS, slow=slow)
-    assert incidents(work)[0] == [('FABRIC', 'switch s2')]
-
-
-def test_one_slow_job_of_several_nodes_is_between_them(work):
-    sessions(work, jobs=PAIRS, slow=lambda name, night: 0.8 if night == 7 and name == 'n2,n5' else 1)
-    assert incidents(work, code=0)[0] == [('FABRIC', 'n2, n5')]
-
-
-@pytest.mark.parametrize(
-    ('text', 'says'),
-    [
-        ('name,switch\nn1,s1\n', '1: expected the columns node and at least one kind of place'),
-        ('node,switch\nn1,s1,c1\n', '2: node n1: expected one row of 2 columns'),
-        ('node,switch\nn1,s1\nn1,s2\n', '3: node n1: expected one row of 2 columns'),
-        ('', '1: expected the columns node and at least one kind of place'),
-    ],
-)
+@pytest.mark.parametrize(('text', 'says'), [
+    ('', '1: expected the columns node and at least one kind of place'),
+    ('node,switch\nn1,s1\nn1,s2\n', '3: node n1: expected one row of 2 columns'),
+])  # fmt: skip
 def test_a_wrong_location_table_is_named(work, text, says):
     sessions(work, nights=1)
     path = work.sites / SITE / 'locations.csv'
     path.write_text(text)
     result = work.run('fleet')
-    assert result.exit_code == 2
-    assert f'{path}:{says}' in result.stderr
+    assert result.exit_code == 2 and f'{path}:{says}' in result.stderr
 
 
 def test_a_wrong_ledger_is_named(work):
@@ -235,8 +164,7 @@ def test_a_wrong_ledger_is_named(work):
     path.parent.mkdir(parents=True)
     path.write_text('{"what": "known"}\n')
     result = work.run('fleet')
-    assert result.exit_code == 2
-    assert f'{path}: line 1 is not a note on incidents, or damaged (' in result.stderr
+    assert result.exit_code == 2 and f'{path}: line 1 is not a note on incidents, or damaged (' in result.stderr
 
 
 def test_a_node_that_ran_a_case_twice_counts_once(work):
@@ -244,28 +172,16 @@ def test_a_node_that_ran_a_case_twice_counts_once(work):
     assert '12 nodes in session 0007' in work.run('fleet').stdout
 
 
-def test_a_node_that_lost_less_than_nodes_differ_is_found_by_what_it_was(work):
-    """Nodes differ by up to 8 %, runs of a node by 0.3 %, sessions by 0.5 %; it loses 4 %."""
-    sessions(work, nodes=24, slow=lambda name, night: 0.96 if name == 'n3' and night == 7 else 1)
-    (found,) = incidents(work, code=0)[1]
-    assert found['where'] == 'n3' and found['loss'] == pytest.approx(4, abs=1)
-
-
-def test_a_loss_below_the_floor_is_none(work):
-    sessions(work, slow=lambda name, night: 0.985 if name == 'n3' and night == 7 else 1)
-    assert incidents(work, code=0)[0] == []
-
-
-def test_fewer_than_four_nodes_are_not_compared(work):
-    sessions(work, nodes=3, slow=lambda name, night: 0.5 if name == 'n0' and night == 7 else 1)
-    assert incidents(work, code=0)[0] == []
-
-
-@pytest.mark.parametrize('nights', [1, 3, 8])
-def test_a_node_that_is_far_slower_than_the_others_is_found_from_its_first_night_on(work, nights):
-    sessions(work, nodes=16, nights=nights, slow=lambda name, night: 0.7 if name == 'n3' else 1)
-    (found,) = incidents(work, code=0)[1]
-    assert found['where'] == 'n3' and found['loss'] == pytest.approx(30, abs=5)
+@pytest.mark.parametrize(('site', 'left', 'since', 'loss'), [
+    ({'nodes': 24}, 0.96, 7, 4), ({}, 0.985, 7, None), ({'nodes': 3}, 0.5, 7, None),
+    ({'nodes': 16, 'nights': 1}, 0.7, 0, 30), ({'nodes': 16}, 0.7, 0, 30),
+], ids=['less than nodes differ', 'below the floor', 'few nodes', 'first night', 'always'])  # fmt: skip
+def test_a_slow_node_is_found_by_what_it_was_or_where_it_is_far_behind_the_others(work, site, left, since, loss):
+    """Nodes differ by up to 8 %, runs of a node by 0.3 %, sessions by 0.5 %. Fewer than four are not compared."""
+    sessions(work, slow=lambda name, night: left if name == 'n2' and night >= since else 1, **site)
+    found = incidents(work, code=0)[1]
+    assert [one['where'] for one in found] == (['n2'] if loss else [])
+    assert not loss or found[0]['loss'] == pytest.approx(loss, rel=0.25)
 
 
 def test_a_new_node_is_compared_with_the_others(work):
@@ -276,17 +192,16 @@ def test_a_new_node_is_compared_with_the_others(work):
 
 
 def test_what_several_jobs_of_a_node_show_counts_at_once(work):
-    def night(number):
-        entries = [
-            case(check=check, metrics={'triad': metric([value] * 2)}, nodes=(f'n{i}',)) | {'unique_name': f'{check}{i}'}
-            for i in range(8)
-            for check in ('STREAM', 'Gemm')
-            for value in [(100 + i) * (0.85 if (i, number) == (3, 6) else 1) * (1 + 0.002 * ((3 * i + number) % 5))]
-        ]
-        return report(*entries, uuid=f'{number:08}', began=BEGAN + number * DAY)
-
-    work.ingest(*map(night, range(7)))
-    scopes, (found,) = incidents(work, code=1)
+    for night in range(7):
+        entries = []
+        for i in range(8):
+            value = (100 + i) * (0.85 if (i, night) == (3, 6) else 1) * (1 + 0.002 * ((3 * i + night) % 5))
+            entries += [
+                case(check, metrics={'triad': metric([value] * 2)}, nodes=(f'n{i}',)) | {'unique_name': f'{check}{i}'}
+                for check in ('STREAM', 'Gemm')
+            ]
+        work.ingest(report(*entries, uuid=f'{night:08}', began=BEGAN + night * DAY))
+    scopes, (found,) = incidents(work)
     assert scopes == [('NODE', 'n3')] and found['state'] == 'open' and found['checks'] == ['Gemm', 'STREAM']
 
 
@@ -322,11 +237,10 @@ def test_sessions_of_another_mode_do_not_stand_in(work):
 
 
 def test_what_an_incident_accuses_stands_in_for_nothing(work):
-    """Slow in 10 of its first 16 sessions, and found in the first of them: they are not what it should be."""
-    for night in range(5, 17):
-        first = 0 if night == 5 else night
+    """Slow in 8 of its first 14 sessions, and found in the first of them: they are not what it should be."""
+    for first, nights in ((0, 6), *((night, 1) for night in range(6, 14))):
         sessions(
-            work, nodes=8, nights=night + 1 - first, first=first,
+            work, nodes=8, nights=nights, first=first,
             slow=lambda name, night: 0.9 if name == 'n3' and night > 5 else 1,
         )  # fmt: skip
         work.run('compare')
@@ -344,13 +258,12 @@ def test_a_loss_against_a_baseline_is_told_against_it(work):
 # Equal parts of a node
 
 
-def a_node(*parts, name='n1', of='device', **more):
-    """Cases of one node, a value for each of its equal parts."""
+def a_node(*parts, name='n1'):
+    """Cases of one node, a value for each of its devices."""
     return [
-        case(metrics={'triad': metric([value] * 2)}, nodes=(name,), parameters=f'{of}={i}')
-        | {'unique_name': f'{name}_{i}'} | more
+        case('STREAM', f'device={i}', {'triad': metric([value] * 2)}, nodes=(name,), unique_name=f'{name}_{i}')
         for i, value in enumerate(parts)
-    ]  # fmt: skip
+    ]
 
 
 def test_one_slow_device_of_a_node_is_found_on_the_first_day(work):
@@ -361,59 +274,41 @@ def test_one_slow_device_of_a_node_is_found_on_the_first_day(work):
     assert found['loss'] == pytest.approx(65, abs=1)
 
 
-def test_devices_that_differ_as_usual_are_left_alone(work):
-    work.ingest(report(*a_node(19.2, 18.1, 19.3, 18.7, 19.2, 17.9, 19.1, 19.2), uuid='a'))
-    assert incidents(work, code=0)[0] == []
-
-
-@pytest.mark.parametrize(('parts', 'found'), [((100, 60), 1), ((100, 99), 0), ((80, 80.2, 80.1, 60.3), 1)])
-def test_few_parts_are_compared_with_each_other(work, parts, found):
+@pytest.mark.parametrize(('parts', 'found'), [
+    ((19.2, 18.1, 19.3, 18.7, 19.2, 17.9, 19.1, 19.2), 0), ((100, 60), 1), ((100, 99), 0), ((80, 80.2, 80.1, 60.3), 1),
+])  # fmt: skip
+def test_parts_of_a_node_are_compared_with_each_other(work, parts, found):
     work.ingest(report(*a_node(*parts), uuid='a'))
     assert len(incidents(work, code=0)[0]) == found
 
 
-def test_devices_of_many_nodes_are_compared_with_their_place_in_mind(work):
+@pytest.mark.parametrize('referenced', [False, True], ids=['no baseline', 'a wide baseline'])
+def test_devices_of_many_nodes_are_compared_with_their_place_in_mind(work, referenced):
     """The first device is 10 % slower in every node, and the second of one node as slow as that."""
+    if referenced:
+        work.reference(*(reference(params=f'device={i}', mean=90 if i == 0 else 100, std=8, n=10) for i in range(4)))
     rng = numpy.random.default_rng(1)
     entries = []
     for i in range(16):
-        values = 100 * numpy.exp(0.003 * rng.standard_normal(4) - [0.1, 0.1 * (i == 7), 0, 0])
+        values = 100 * numpy.exp(0.001 * rng.standard_normal(4)) * [0.9, 0.9 if i == 7 else 1, 1, 1]
         entries += a_node(*values.tolist(), name=f'n{i}')
-    work.ingest(report(*entries, uuid='a'))
-    (found,) = incidents(work, code=0)[1]
-    assert (found['nodes'], found['device']) == (['n7'], 'device 1')
-
-
-def test_beside_a_wide_baseline_devices_are_compared_with_their_place_in_mind(work):
-    """The first device is 10 % slower in every node, as recorded, and the second of one node as slow as that."""
-    rows = [reference(params=f'device={i}', mean=90 if i == 0 else 100, std=8, n=10) for i in range(4)]
-    work.reference(*rows)
-    entries = []
-    for i in range(8):
-        values = [100 * left * (1 + 0.001 * ((i + j) % 3)) for j, left in enumerate((0.9, 0.9 if i == 7 else 1, 1, 1))]
-        entries += a_node(*values, name=f'n{i}')
     work.ingest(report(*entries, uuid='a'))
     (found,) = incidents(work, code=0)[1]
     assert (found['nodes'], found['device']) == (['n7'], 'device 1') and found['loss'] == pytest.approx(10, abs=0.5)
 
 
-@each_row(
-    ('one', 'other', 'alike'),
-    [
-        (('device=0,model=cuda', ''), ('device=1,model=cuda', ''), True),
-        (('layout=socket0', ''), ('layout=socket1', ''), True),
-        (('layout=numa0', ''), ('layout=socket0', ''), False),
-        (('layout=core', ''), ('layout=node', ''), False),
-        (('-', 'domain=0'), ('-', 'domain=1'), True),
-        (('-', 'device=0,kernel=copy'), ('-', 'device=1,kernel=copy'), True),
-        (('-', 'device=0,kernel=copy'), ('-', 'device=1,kernel=triad'), False),
-        (('-', 'message_bytes=0'), ('-', 'message_bytes=1'), False),
-        (('link_class=A', 'pair=0-1'), ('link_class=A', 'pair=2-3'), True),
-        (('link_class=A', 'pair=0-1'), ('link_class=B', 'pair=0-2'), False),
-        (('-', 'pair=0-0'), ('-', 'pair=0-1'), False),  # near and far memory
-        (('devices=0', ''), ('devices=1', ''), False),
-    ],
-)
+@each_row(('one', 'other', 'alike'), [
+    (('device=0,model=cuda', ''), ('device=1,model=cuda', ''), True),
+    (('layout=socket0', ''), ('layout=socket1', ''), True),
+    (('layout=numa0', ''), ('layout=socket0', ''), False), (('layout=core', ''), ('layout=node', ''), False),
+    (('-', 'device=0,kernel=copy'), ('-', 'device=1,kernel=copy'), True),
+    (('-', 'device=0,kernel=copy'), ('-', 'device=1,kernel=triad'), False),
+    (('-', 'message_bytes=0'), ('-', 'message_bytes=1'), False),
+    (('link_class=A', 'pair=0-1'), ('link_class=A', 'pair=2-3'), True),
+    (('link_class=A', 'pair=0-1'), ('link_class=B', 'pair=0-2'), False),
+    (('-', 'pair=0-0'), ('-', 'pair=0-1'), False),  # near and far memory
+    (('devices=0', ''), ('devices=1', ''), False),
+])  # fmt: skip
 def test_what_is_alike_in_a_node(one, other, alike):
     first, second = (
         part_of(SeriesId('cpu', 'system', 'STREAM', from_text(params), 'triad', from_text(dims)))
@@ -426,9 +321,7 @@ def test_what_is_alike_in_a_node(one, other, alike):
 
 
 def test_nodes_that_two_of_three_sessions_before_measured_are_missed(work):
-    for night, there in enumerate(
-        [(0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 4), (0, 1, 2, 3, 5), (0, 1, 2, 3, 5), (0, 1, 2, 3)]
-    ):
+    for night, there in enumerate(('012345', '01234', '01235', '01235', '0123')):
         sessions(work, jobs=[(f'n{i}',) for i in there], nights=1, first=night)
     work.run('report')
     text = html.fromstring((work.results / 'report.html').read_text()).text_content()
@@ -442,4 +335,4 @@ def test_the_commands_that_drain_are_written_in_the_order_of_the_nodes(work):
     path = write_drain(session, {'n2': 'b', 'n1': 'a'}, folder)
     assert path == folder / f'proposals/drain-{SITE}-{session.day}.txt'
     assert path.read_text() == f'{drain("n1", "a")}\n{drain("n2", "b")}\n'
-    assert "NodeName='a b'" in drain('a b', 'x') and "Reason='plumbline x'" in drain('a b', 'x')
+    assert drain('n3; rm -rf /', 'x') == "scontrol update NodeName='n3; rm -rf /' State=DRAIN Reason='plumbline x'"

@@ -9,8 +9,6 @@ import pytest
 from run_reports import BEGAN, case, metric, only, reference, report
 from scipy.stats import binomtest
 
-from postprocess.statistics.distributions import proportion
-
 
 def test_another_session_as_reference(work):
     before = {'triad': metric([100.0, 101.0, 99.0]), 'copy': metric([5.0, 5.1]), 'add': metric([1.0], invalid='no')}
@@ -162,8 +160,3 @@ def test_how_often_a_comparison_of_the_same_state_is_red(work):
     assert f'1 of 5, 20 % (95 % interval {100 * low:.1f} to {100 * high:.1f} %)' in ' '.join(shown.stdout.split())
     for words in (['latest', '--same', '2026-01-01..2026-01-10', '--summary'], ['--same', '2026-01-01..2026-01-01']):
         assert work.run('compare', *words).exit_code == 2
-
-
-@pytest.mark.parametrize(('times', 'of'), [(0, 9), (9, 9), (3, 40)])
-def test_the_interval_of_a_share_is_that_of_scipy(times, of):
-    assert proportion(times, of) == pytest.approx([*binomtest(times, of).proportion_ci()], abs=1e-9)

@@ -34,9 +34,8 @@ def slow(site, monkeypatch):
 
 def test_findings_are_what_the_session_itself_shows(slow):
     frame = postprocess.open_results(slow.results).findings(days=0.5)
-    assert {*zip(frame['kind'], frame['scope_nodes'], frame['checks'], frame['code'].fillna(''), strict=True)} == {
-        ('NODE', 'n3', 'STREAM', ''), ('CASE', '', 'OsuBcast', 'oom-limit'),
-    }  # fmt: skip
+    found = zip(frame['kind'], frame['scope_nodes'], frame['checks'], frame['code'].fillna(''), strict=True)
+    assert {*found} == {('NODE', 'n3', 'STREAM', ''), ('CASE', '', 'OsuBcast', 'oom-limit')}
     (loss,) = frame.loc[frame['scope_nodes'] == 'n3', 'loss']
     assert loss == pytest.approx(0.2, abs=0.01)
 
@@ -62,26 +61,23 @@ def test_the_query_of_the_documentation_says_how_often_each_node_was_in_doubt(sl
     assert not {'n1', 'n2'} & {*frame['node']}
 
 
-def exported(work, *words):
-    """The rows of the last session in a table, as CSV has them."""
-    rows = csv.DictReader(io.StringIO(work.run('export --to csv --days 1', *words).stdout))
-    return [row for row in rows if row['session'] == '00000005']
-
-
 def test_export_prints_both_tables(slow):
-    rows = exported(slow, '--table', 'verdicts', '--check', 'STREAM')
+    def exported(*words):
+        rows = csv.DictReader(io.StringIO(slow.run('export --to csv --days 1 --table', *words).stdout))
+        return [row for row in rows if row['session'] == '00000005']
+
+    rows = exported('verdicts', '--check', 'STREAM')
     assert len(rows) == 16 * 5
-    assert {(row['expected'], row['kind'], row['source'], row['unit']) for row in rows} == {
-        ('100.0', 'baseline', 'session x', 'GB/s')
-    }
+    facts = {(row['expected'], row['kind'], row['source'], row['unit']) for row in rows}
+    assert facts == {('100.0', 'baseline', 'session x', 'GB/s')}
     bad = [row for row in rows if row['nodes'] == 'n3']
     assert {row['verdict'] for row in bad} <= {'regressed', 'warning'}
     row = bad[0]
     assert 75 < float(row['mean']) < 85 and float(row['loss_low']) < float(row['loss']) < float(row['loss_high'])
     assert [job['nodes'] for job in json.loads(row['jobs'])] == [['n3']]
-    assert {row['code'] for row in exported(slow, '--table', 'verdicts', '--check', 'OsuBcast')} == {'oom-limit'}
-    assert {row['kind'] for row in exported(slow, '--table', 'findings')} == {'NODE', 'CASE'}
-    assert exported(slow, '--table', 'findings', '--check', 'OsuL*') == []
+    assert {row['code'] for row in exported('verdicts', '--check', 'OsuBcast')} == {'oom-limit'}
+    assert {row['kind'] for row in exported('findings')} == {'NODE', 'CASE'}
+    assert exported('findings', '--check', 'OsuL*') == []
 
 
 def test_a_table_is_of_today(slow, judgings):
@@ -95,11 +91,8 @@ def test_a_table_is_of_today(slow, judgings):
 
 def test_a_store_of_a_release_without_these_tables_gets_them(work, monkeypatch):
     release = ROOT / 'tests/data/releases/1.0'
-    for name in ('store', 'incidents', 'judged'):
-        shutil.copytree(release / name, work.results / name)
-    shutil.rmtree(work.sites)
-    shutil.copytree(release / 'sites', work.sites)
-    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    shutil.copytree(release, work.results, dirs_exist_ok=True)
+    monkeypatch.setenv('PLUMBLINE_SITES', str(release / 'sites'))
     frame = postprocess.open_results(work.results).verdicts(check='HPL')
     last = frame[frame['session'] == '00000002'].iloc[0]
     assert (last['verdict'], last['mean'], last['expected']) == ('ok', 510, 505)

@@ -5,6 +5,7 @@ import math
 
 import numpy
 import pytest
+from rows import each_row
 
 from studies.worlds import CHANGES, Cause, Loss, Site, World
 
@@ -19,7 +20,7 @@ def correlation(a, b):
     return float(numpy.corrcoef(a.ravel(), b.ravel())[0, 1])
 
 
-@pytest.mark.parametrize('noise', ['normal', 'gamma', 'common', 'AR(1)', 'weekly', 'alike'])
+@each_row('noise', ['normal', 'gamma', 'common', 'AR(1)', 'weekly', 'alike'])
 def test_noise_has_mean_0_and_variance_1(noise):
     z, _ = first_jobs(Site(World(noise), noise, 1), 130)
     assert abs(z.mean()) < 0.02 and z.var() == pytest.approx(1, abs=0.04)  # 56000 values
@@ -33,9 +34,7 @@ def test_nights_of_ar_1_are_half_like_the_night_before_and_no_others_are():
     assert abs(correlation(z[:, 1:], z[:, :-1])) < 0.03
 
 
-@pytest.mark.parametrize(
-    ('noise', 'expected'), [('normal', 0), ('alike', 0.5), ('AR(1)', 0.5), ('common', 0), ('steps', 0)]
-)
+@each_row(('noise', 'expected'), [('normal', 0), ('alike', 0.5), ('AR(1)', 0.5), ('common', 0), ('steps', 0)])
 def test_a_further_job_is_as_like_the_first_as_its_noise_says(noise, expected):
     site = Site(World(noise, factor=1.0), 'x', 1)
     pairs = []
@@ -53,19 +52,13 @@ def test_series_of_a_case_share_half_of_the_variance_where_noise_is_common():
     assert abs(correlation(z[7:-1:8], z[8::8])) < 0.05, 'another case'
 
 
-def test_effects_of_nodes_last_and_differ_between_series():
+def test_effects_of_nodes_last_and_differ_between_series_and_offsets_do_not():
     site = Site(World(nodes=16, effects=1.0), 'x', 1)
     site.first(-10)
-    own = numpy.array([
-        numpy.mean([[site.job(case, node)[0] for case in range(4)] for _ in range(30)], axis=0).ravel()
-        for node in (0, 1)
-    ])  # fmt: skip
-    z = (own - site.level[:32]) / site.cv[:32]
+    jobs = [[[site.job(case, node)[0] for case in range(4)] for _ in range(30)] for node in (0, 1)]
+    z = (numpy.mean(jobs, axis=1).reshape(2, 32) - site.level[:32]) / site.cv[:32]
     assert correlation(z, site.effects[:32, :2].T) > 0.95, 'the noise of 30 jobs is 0.18 of an effect'
     assert abs(correlation(site.effects[:, 0], site.effects[:, 1])) < 0.15
-
-
-def test_offsets_of_a_node_are_the_same_for_all_series():
     site = Site(World(nodes=4, offsets=1.0), 'x', 1)
     assert (site.effects == site.effects[0]).all() and len(set(site.effects[0])) == 4
 

@@ -4,6 +4,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,35 +49,33 @@ class OneNode:
         (folder / 'sites/box').mkdir(parents=True)
         self.expects(HUGEPAGES)
         (folder / 'bin').mkdir()
-        self.rates(memory='10000.00', core='1500000.00')
+        self.rates()
 
     def expects(self, hugepages: str) -> None:
         (self.folder / 'sites/box/site.yaml').write_text(SITE.replace('HUGEPAGES', hugepages))
 
-    def rates(self, memory: str, core: str) -> None:
+    def rates(self, memory: str = '10000.00') -> None:
         self.program('likwid-bench', f'echo "$@" >> {self.folder}/calls; echo "Iterations per thread:\t64"',
                      f'printf "MByte/s:\\t\\t{memory}\\n"')  # fmt: skip
-        self.program('openssl', f'echo "sha256         {core}k"')
+        self.program('openssl', 'echo "sha256         1500000.00k"')
 
     def program(self, name: str, *lines: str) -> None:
         path = self.folder / 'bin' / name
         path.write_text('\n'.join(['#!/bin/sh', *lines, '']))
         path.chmod(0o755)
 
-    def past(self, name: str, memory: list[float], core: float = 1500.0) -> None:
+    def past(self, name: str, memory: list[float]) -> None:
         """Write the checks of a node as the command does, at its first two rates."""
-        environ = ''.join(one if one.isalnum() or one in '.-_' else ' ' for one in processor_of(this_node())['model'])
+        environ = re.sub(r'[^\w.-]+', '_', processor_of(this_node())['model']).strip('_')
+        domains = [domain for domain, _, _ in benchmarks.node_of(processor_of(this_node()), 0).domains]
         rows = ['session,time,partition,environ,check,params,metric,dims,unit,better,value,node,trial']
         for number, value in enumerate(memory):
-            begin = f'{number},2026-11-01T00:00:{number:02},one,{"_".join(environ.split())},NodeCheck'
-            for domain, _, _ in benchmarks.node_of(processor_of(this_node()), 0).domains:
-                end = f'{name},1'
-                rows.append(
-                    f'{begin},"program=likwid-bench,work=load",memory_bandwidth,numa_domain={domain},GB/s,higher,{value},{end}'
-                )
-                rows.append(
-                    f'{begin},"program=openssl,work=sha256",core_rate,numa_domain={domain},MB/s,higher,{core},{end}'
-                )
+            begin = f'{number},2026-11-01T00:00:{number:02},one,{environ},NodeCheck'
+            for work, metric, unit, rate in (
+                ('program=likwid-bench,work=load', 'memory_bandwidth', 'GB/s', value),
+                ('program=openssl,work=sha256', 'core_rate', 'MB/s', 1500.0),
+            ):
+                rows += [f'{begin},"{work}",{metric},numa_domain={of},{unit},higher,{rate},{name},1' for of in domains]
         (self.checks / f'{name}.csv').write_text('\n'.join(rows) + '\n')
 
     def __call__(self, *words: str):
@@ -85,10 +84,6 @@ class OneNode:
         result = CliRunner().invoke(app, ['node-check', '--results', str(self.results), *words], env=env)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
-
-    def rows(self, file: str) -> list[dict[str, str]]:
-        with (self.checks / file).open(newline='') as stream:
-            return list(csv.DictReader(stream))
 
 
 @pytest.fixture
@@ -114,9 +109,6 @@ def test_a_low_rate_is_looked_at_eight_times_and_one_good_look_ends_it():
     rates, best = looked(*[90.0] * 7, 91.0)
     assert (len(rates), best) == (8, [91.0])
     assert looked(1.0, limits=(None,)) == ([[1.0]], [1.0])
-
-
-def test_a_look_beside_other_processes_does_not_count_against_a_node():
     with pytest.raises(ValueError, match=r'^others kept 1\.0 CPUs busy in 16 of 16 looks$'):
         looked(*[90.0] * 16, beside=1.0)
 
@@ -125,7 +117,7 @@ def test_a_planted_loss_drains_and_its_repair_does_not(node):
     node.past('n1', [10.0, 10.02, 9.98, 10.01, 9.99] * 10)
     before = (node.checks / 'n1.csv').read_text()
     assert node('--partition', 'one').exit_code == 0
-    node.rates(memory='9000.00', core='1500000.00')
+    node.rates(memory='9000.00')
     answer = node('--partition', 'one')
     assert answer.exit_code == 1
     assert answer.stdout.startswith('ERROR:  plumbline:  Health check failed:  memory_bandwidth: numa_domain=0: 9 GB/s')
@@ -133,11 +125,11 @@ def test_a_planted_loss_drains_and_its_repair_does_not(node):
     reason = node('--partition', 'one', '--drain-reason')
     assert reason.exit_code == 1 and reason.stdout.startswith('plumbline: memory_bandwidth: numa_domain=0: 9 GB/s')
     assert (node.checks / 'n1.csv').read_text().startswith(before)
-    low = [row for row in node.rows('n1.drained.csv') if row['metric'] == 'memory_bandwidth' and row['dims'][-1] == '0']
-    assert [(float(row['value']), row['trial']) for row in low] == [(9.0, str(k)) for k in range(1, 9)] * 2
-    node.rates(memory='10000.00', core='1500000.00')
-    answer = node('--partition', 'one', '--details', '--drain-reason')
-    assert (answer.exit_code, answer.stdout) == (0, '')
+    with (node.checks / 'n1.drained.csv').open(newline='') as stream:
+        rows = [row for row in csv.DictReader(stream) if row['metric'] == 'memory_bandwidth' and row['dims'][-1] == '0']
+    assert [(float(row['value']), row['trial']) for row in rows] == [(9.0, str(k)) for k in range(1, 9)] * 2
+    node.rates()
+    assert node('--partition', 'one', '--drain-reason').stdout == ''
     answer = node('--partition', 'one', '--details')
     assert answer.exit_code == 0 and answer.stdout.startswith('OK:  plumbline:  n1: 1 settings, ')
     assert 'memory_bandwidth numa_domain=0: 10 GB/s, usual 10, lowest 9.5, finds a loss of 5 %' in answer.stdout
@@ -150,9 +142,6 @@ def test_what_was_measured_is_read_by_ingest_and_what_is_not_judged_is_told(node
     assert answer.exit_code == 0 and 'rates, 0 of them judged' in answer.stdout
     assert 'not judged yet: 0 earlier checks' in answer.stdout
     assert 'network bandwidth (needs a second node)' in answer.stdout
-    assert {(row['metric'], row['value'], row['trial']) for row in node.rows('n1.csv')} == {
-        ('memory_bandwidth', '10', '1'), ('core_rate', '1500', '1'),
-    }  # fmt: skip
     (tmp_path / 'work').mkdir()
     work = Workplace(tmp_path / 'work')
     stored = work.run('ingest', node.checks / 'n1.csv', '--format', 'table', '--site', 'cluster')
@@ -161,29 +150,25 @@ def test_what_was_measured_is_read_by_ingest_and_what_is_not_judged_is_told(node
 
 def test_each_look_of_a_rate_is_a_row_and_those_of_a_drained_node_stand_apart(tmp_path):
     key = node_checks.Key('EPYC', 'program=p,work=w', 'memory_bandwidth', '-')
-    for rates, drained in (([10.0, 20.5], False), ([1234567.0], False), ([3.0], True)):
-        node_checks.write(tmp_path, 'n1', 'cpu', [(key, 'GB/s', rates)], drained)
-    names = ('partition', 'environ', 'check', 'params', 'metric', 'unit', 'better', 'value', 'node', 'trial')
-    same = ('cpu', 'EPYC', 'NodeCheck', 'program=p,work=w', 'memory_bandwidth', 'GB/s', 'higher')
-    for file, expected in (
-        ('n1.csv', [('10', '1'), ('20.5', '2'), ('1.23457e+06', '1')]),
-        ('n1.drained.csv', [('3', '1')]),
-    ):
-        with open(tmp_path / file, encoding='utf-8') as stream:
-            rows = [tuple(row[name] for name in names) for row in csv.DictReader(stream)]
-        assert rows == [(*same, value, 'n1', trial) for value, trial in expected]
+    node_checks.write(tmp_path, 'n1', 'cpu', [(key, 'GB/s', [10.0, 1234567.0])], drained=False)
+    node_checks.write(tmp_path, 'n1', 'cpu', [(key, 'GB/s', [3.0])], drained=True)
+    row = 'cpu,EPYC,NodeCheck,"program=p,work=w",memory_bandwidth,-,GB/s,higher'
+    _, *kept = (tmp_path / 'n1.csv').read_text().splitlines()
+    _, *drained = (tmp_path / 'n1.drained.csv').read_text().splitlines()
+    assert [line.split(',', 2)[2] for line in kept] == [f'{row},10,n1,1', f'{row},1.23457e+06,n1,2']
+    assert [line.split(',', 2)[2] for line in drained] == [f'{row},3,n1,1']
 
 
 def test_a_slow_new_node_is_found_by_its_peers_and_a_damaged_peer_is_named(node):
     for number in range(2, 11):
         node.past(f'n{number}', [10.0, 10.02, 9.98])
-    node.rates(memory='8000.00', core='1500000.00')
+    node.rates(memory='8000.00')
     with (node.checks / 'n10.csv').open('a') as stream:
         stream.write('5,2026-11-01')  # n10 writes this line
     answer = node('--partition', 'one')
     assert answer.exit_code == 1 and '8 GB/s, -20 %' in answer.stdout
     (node.checks / 'n9.csv').write_text('session,value\n1,2\n')
-    node.rates(memory='10000.00', core='1500000.00')
+    node.rates()
     answer = node('--partition', 'one')
     assert answer.exit_code == 0 and 'warning: ' in answer.stdout and 'n9.csv:2: expected a row' in answer.stdout
 
@@ -224,15 +209,13 @@ def test_uncorrected_errors_since_the_last_check_drain_and_corrected_ones_are_to
 
 
 def test_jobs_are_known_by_their_processes(tmp_path, monkeypatch):
-    for number, words in enumerate(
-        ('slurmstepd: [12.batch]', 'slurmstepd: [13.0]', '/usr/bin/slurmstepd infinity', 'sh')
-    ):
+    words = ('slurmstepd: [12.batch]', 'slurmstepd: [13.0]', '/usr/bin/slurmstepd infinity', 'sh')
+    for number, line in enumerate(words):
         (tmp_path / f'proc/{number}').mkdir(parents=True)
-        (tmp_path / f'proc/{number}/cmdline').write_bytes(words.encode().replace(b' ', b' ') + b'\0')
+        (tmp_path / f'proc/{number}/cmdline').write_text(f'{line}\0')
     folder = tmp_path / 'var/spool/pbs/mom_priv/jobs'
     folder.mkdir(parents=True)
     (folder / '7.pbs.JB').touch()
-    assert jobs.jobs(root=tmp_path) == ['12', '13', '7.pbs']
     monkeypatch.setenv('SLURM_JOB_ID', '12')
     assert jobs.jobs(root=tmp_path) == ['12', '13', '7.pbs']
     assert jobs.jobs(epilog=True, root=tmp_path) == ['13', '7.pbs']  # that of another user stays
@@ -300,11 +283,10 @@ def test_gpus_and_domains_are_places_of_their_own():
 def test_settings_alone_load_no_library_of_arrays(tmp_path):
     script = (
         'import sys; from pathlib import Path; from postprocess.node_check import check; '
-        "check(Path(sys.argv[1]), 'none', 'p', True, False); "
+        f"check(Path({str(tmp_path)!r}), 'none', 'p', True, False); "
         "print(sorted({'numpy', 'pandas', 'pyarrow', 'reframe', 'scipy'} & set(sys.modules)))"
     )
-    words = [sys.executable, '-c', script, str(tmp_path)]
-    answer = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    answer = subprocess.run([sys.executable, '-c', script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert answer.stdout == '[]\n'
 
 

@@ -71,13 +71,6 @@ def test_dropped_values_are_by_chance_where_no_more_series_have_any(sizes, hit, 
     assert levels._share_by_chance(of) == approx(share)
 
 
-@each_row(('dropped', 'by_chance', 'factor', 'fewer'), [
-    (0.0, 1.0, 1.0, 1.0), (0.1, 1.0, 2.4, 1.5), (0.1, 0.5, 1 / (0.5 / 2.4 + 0.5), 1.25), (0.2, 0.0, 1.0, 1.0),
-])  # fmt: skip
-def test_the_correction_of_a_variance_for_dropped_values(dropped, by_chance, factor, fewer):
-    assert levels._correction(dropped, by_chance) == (approx(factor), approx(fewer))
-
-
 def test_what_further_jobs_show_is_usual_where_it_is_more_than_the_kind():
     """Logarithms 0 and 0.1: squares 0.005 over 0.7 are 17.9 times 0.02^2, drawn to 1 by four degrees of freedom."""
     of = [values_of(looks={0: numpy.exp([0.1])}), values_of(usual=0.05), values_of(looks={0: numpy.ones(3)})]
@@ -236,12 +229,6 @@ def test_the_mean_of_a_group_needs_more_than_half_of_it():
         [[2.0, NAN], [NAN, NAN], [1.0, 2.0]]
     )
     assert of.sizes.tolist() == [2, 3, 1] and of.alike.tolist() == [2.0, 1.0, 2.0]
-
-
-def test_the_loss_of_a_series_comes_from_its_first_four_further_jobs():
-    of = expected(baseline(3, mean=numpy.array([9.0, 1.0, 1.0])))
-    jobs = numpy.array([[0.9, *[NAN] * 5], [0.5, 0.8, 0.6, NAN, NAN, NAN], [0.9, 0.1, 0.2, 0.3, 0.8, -9.0]])
-    assert groups._losses_of(of, jobs) == approx([8.1, 0.3, 0.75])
 
 
 @each_row(('losses', 'case', 'loss'), [

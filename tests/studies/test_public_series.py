@@ -8,6 +8,7 @@ import sys
 
 import numpy
 import pytest
+from rows import each_row
 from scratch import ROOT
 
 from studies import public_series as study
@@ -37,14 +38,12 @@ def test_precision_is_of_all_people_and_recall_the_mean_of_each():
     # with the first value: told 0, 12, 80, of which 0 and 12 (for 10) are marked by someone; the first person marked 0,
     # 10 and 50, the second 0 and 10
     precision, recall = histories.precision_recall([{10, 50}, {10}], {12, 80})
-    assert precision == pytest.approx(2 / 3)
-    assert recall == pytest.approx((2 / 3 + 1) / 2)
+    assert (precision, recall) == pytest.approx((2 / 3, (2 / 3 + 1) / 2))
 
 
-def test_one_change_told_matches_one_mark_within_five_values():
-    assert histories.matched({10, 12}, {11}) == [1]
-    assert histories.matched({10}, {15}) == [5]
-    assert histories.matched({10}, {16}) == []
+@each_row(('told', 'marked', 'matched'), [({10, 12}, {11}, [1]), ({10}, {15}, [5]), ({10}, {16}, [])])
+def test_one_change_told_matches_one_mark_within_five_values(told, marked, matched):
+    assert histories.matched(told, marked) == matched
 
 
 def test_covering_is_the_weighted_overlap_of_segments():
@@ -53,9 +52,8 @@ def test_covering_is_the_weighted_overlap_of_segments():
     assert histories.covering([set()], set(), 100) == 1
 
 
-def test_intervals():
-    assert study.share(5, 10) == '50 [24-76]'  # Wilson's own, by hand
-    assert study.with_interval([3, 3, 3], [1, 1, 1]) == '3.00 [3.00-3.00]'
+def test_the_interval_of_a_share_is_wilsons():
+    assert study.share(5, 10) == '50 [24-76]'
 
 
 # Readers
@@ -142,9 +140,10 @@ def test_further_values_clear_a_single_slow_one():
 
 
 def test_the_study_tells_what_is_absent(tmp_path):
-    told = {'name': 'rate', 'n_dim': 1, 'series': [{'raw': numpy.exp(lost(slice(40, None), 0.3)).tolist()}]}
+    raw = numpy.exp(lost(slice(40, None), 0.3)).tolist()
     for name in ('rate', 'other'):
-        write(tmp_path / f'TCPD/datasets/{name}/{name}.json', {**told, 'name': name})
+        told = {'name': name, 'n_dim': 1, 'series': [{'raw': raw}]}
+        write(tmp_path / f'TCPD/datasets/{name}/{name}.json', told)
     write(tmp_path / 'TCPD/annotations.json', {'rate': {'6': [40]}, 'other': {'6': [40]}})
     script = ROOT / 'studies/public_series.py'
     program = (

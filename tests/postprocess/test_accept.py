@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What becomes a baseline, and what is refused."""
 
-from run_reports import baseline, case, metric, record, reference, report
+from run_reports import BEGAN, baseline, case, metric, record, reference, report
 
 TRIAD = [100.0, 101.5, 99.1234567]
 
@@ -39,10 +39,13 @@ def test_what_cannot_be_trusted_is_refused_and_named(work):
     assert set(baseline(work)) == {'good'}
 
 
-def test_a_new_unit_may_become_the_new_baseline(work):
+def test_a_new_unit_may_become_the_new_baseline_and_has_no_spread_of_the_old_one(work):
     work.reference(reference(unit='MB/s'))
-    work.ingest(report(case(metrics={'triad': metric([50.0, 51.0])})))
-    assert record(work)['triad'].quantity.unit == 'GB/s'
+    work.ingest(report(case(metrics={'triad': metric([50.0], unit='MB/s')}), uuid='aaaa'))
+    work.ingest(report(case(metrics={'triad': metric([50.0, 51.0])}), uuid='bbbb', began=BEGAN + 86400))
+    row = record(work, 'bbbb', '--epoch', 'new units')['triad']
+    assert (row.quantity.unit, row.spread) == ('GB/s', None)
+    assert work.compare()['counts'] == {'ok': 1}
 
 
 def test_units_that_differ_between_sessions_are_refused(work):

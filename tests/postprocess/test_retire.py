@@ -83,7 +83,9 @@ def test_a_row_that_is_missing_names_the_command_that_retires_it(work):
     assert 'retired: cpu/system STREAM size=big triad: 100 GB/s, ' in result.stdout
     assert '1 row retired, 1 left' in result.stdout
     assert in_force(work) == {'copy'} and in_force(work, 'retired.csv') == {'triad'}
-    assert 'renamed, see the change' in (work.sites / SITE / 'retired.csv').read_text()
+    path = work.sites / SITE / 'retired.csv'
+    assert 'renamed, see the change' in path.read_text()
+    path.write_text(path.read_text().replace('retired=', 'retired=about '))  # as a person may write it
     assert work.compare()['counts'] == {'ok': 1, 'no_reference': 1}
     assert set(record(work)) == in_force(work) == {'copy', 'triad_bandwidth'}
 

@@ -96,7 +96,9 @@ def test_scripts_with_one_fault_are_one_mistake_and_times_are_told_once(tmp_path
         'demo: each job needs its account, qos: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm',
         'demo: no rules of scheduler unheard are known: its scripts were not checked',
     ]
-    assert site_check._check_scripts(found, site(slurm), [cases[3]]) is False and found.scripts == 1
+    found = Checked('demo')
+    assert site_check._check_scripts(found, site(partition(scheduler='slurm', nodes=2)), [cases[3]]) is False
+    assert (found.mistakes, found.notes, found.scripts) == ([], [], 1)
 
 
 def test_a_case_of_a_dry_run_is_read_with_all_that_is_said_of_it():

@@ -106,6 +106,7 @@ BUSY = '2.09 CPUs were busy beside the benchmark, expected at most 0.5'
     ({'clock_at_end': '2374'}, [{'clock_at_end': '2500'}], '2.37 GHz against 2.5'),
     ({'clock_at_end': '2375'}, [{'clock_at_end': '2500'}], ''), ({'clock_at_end': '1000'}, [], ''),
     ({'clock_at_end': '2000'}, [{'clock_at_end': of} for of in ('2500', '2100', '2700')], '2 GHz against 2.5'),
+    ({'clock_at_end': '2400'}, [{'clock_at_end': of} for of in ('2500', '2100', '2700')], ''),
     ({'clock_at_end': 'x'}, [{'clock_at_end': '2500'}], ''),
     ({'health_ecc': '3 on 1', 'health_pci_replay': '7', 'health_none': '0'}, [], 'pci replay +7, ecc +3 on 1'),
     ({'counted_network_drops': '9 on eth0', 'health_OOM_kills': '1'}, [], 'OOM kills +1'),

@@ -137,6 +137,16 @@ def test_series_share_what_their_names_say_and_of_equal_groups_only_the_widest_i
     assert not gather.groups_of(rows[:2], {})[0].members, 'two series are no group'
 
 
+def test_stretches_of_a_curve_overlap_by_half():
+    """Of 9 sizes: all of them, which are the partition, and three stretches of four."""
+    sizes = [STREAM.series('rate', (('size', str(2**i)),)) for i in range(9)]
+    rows = [SimpleNamespace(measured=series(of=of), reference=reference(of)) for of in sizes]
+    groups, names = gather.groups_of(rows, gather.curves_of(rows, {1: frozenset({'size'})}))
+    assert groups.kinds == ['partition', 'curve', 'curve', 'curve']
+    assert [part.tolist() for part in groups.members[1:]] == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]
+    assert names[1] == 'cpu/system STREAM - rate size=1..8'
+
+
 # What went wrong in a session
 
 

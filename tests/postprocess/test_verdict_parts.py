@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy
+import pytest
 from rows import each_row
 
 from plumbline.causes import Cause
@@ -15,9 +16,12 @@ from plumbline.problems import Problem
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
 from postprocess.results.rows import CaseRow, MetricRow
-from postprocess.verdicts import advice, compare, gather, measured, objections
+from postprocess.statistics.groups import Groups, InCommon
+from postprocess.statistics.nodes import Slow
+from postprocess.verdicts import advice, compare, gather, measured, objections, together
 from postprocess.verdicts.candidates import Candidate
 from postprocess.verdicts.decide import Facts, Loss, decide
+from postprocess.verdicts.elsewhere import beside
 from postprocess.verdicts.measured import Job, Measured
 from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.verdict import Common, Verdict
@@ -212,6 +216,25 @@ def test_of_several_facts_the_most_important_decides():
 def test_what_decides_without_a_reference(known, verdict, cause):
     found = decide(Facts(**{'row': series()} | known))
     assert (found.verdict, found.cause) == (verdict, cause)
+
+
+@each_row(('value', 'better', 'side'), [(94.9, 'higher', 'below'), (95.0, 'higher', ''), (105.1, 'lower', 'above')])
+def test_beside_machines_elsewhere_a_worse_number_warns(value, better, side):
+    row = replace(series(job(value=value)), quantity=Quantity('GB/s', better))
+    bound = Limits(95.0 if better == 'higher' else 105.0, 0.0, 0.05, 'of others', 'elsewhere')
+    found = beside(row, reference(), bound, 'abc')
+    assert (found.shows == 'warning' and f'is {side} the limit' in found.cause) if side else found == Loss()
+
+
+@each_row(('red', 'told'), [([0, 1, 2], True), ([0, 1, 2, 3], False)])
+def test_a_loss_in_common_is_told_unless_most_of_it_regressed(red, told):
+    rows = [SimpleNamespace(measured=series(of=STREAM.series(f'm{i}', ()))) for i in range(4)]
+    common = InCommon(red=[0], loss={0: (0.1, 0.05, 0.2)}, p={0: 0.01})
+    answer = SimpleNamespace(common=common, red=numpy.isin(numpy.arange(4), red), slow=Slow(numpy.zeros(4, bool)))
+    found = together._in_common(answer, Groups(['check'], [numpy.arange(4)]), ['STREAM'], rows)
+    assert [(one.kind, one.where, len(one.series), one.p) for one in found] == [('check', 'STREAM', 4, 0.01)] * told
+    for one in found:
+        assert (one.loss, *one.interval) == pytest.approx([1 - math.exp(-size) for size in (0.1, 0.05, 0.2)])
 
 
 def test_a_test_of_another_suite_fails_by_its_own_references():

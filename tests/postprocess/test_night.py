@@ -423,6 +423,23 @@ def test_a_node_that_is_slow_in_half_of_its_cases_is_named_with_the_loss_of_thes
     assert not judged(*in_even_cases(0.0, slow_jobs=0.2)).slow.loss, 'single slow jobs, where they are usual'
 
 
+def test_a_node_that_is_as_slow_as_while_the_baseline_was_recorded_is_not_named():
+    recorded = 0.01 * numpy.random.default_rng(9).standard_normal((64, 10))
+    where = [(night, case, (case + night) % 4) for night in range(10) for case in range(8)]
+    for night, case, node in where:
+        recorded[8 * case : 8 * case + 8, night] -= 0.03 * (node == 2)
+    of = baseline(64, cv=0.015, sessions=recorded - recorded.mean(axis=1, keepdims=True))
+    jobs, ran = nights_on(lambda night, case: [(case + night) % 4], 2, 0.03, sessions=4)
+    jobs -= recorded.mean()
+    checks = [job_on(2, case, 0.02) for case in range(5)]
+    known = replace(pool(64, ran, checks), recorded=numpy.array(where))
+    assert list(judge(of, jobs, pool(64, ran, checks)).slow.loss) == [2], 'so slow that it would be named'
+    assert not judge(of, jobs, known).slow.loss
+    jobs[:, -1, 0][numpy.isin(numpy.arange(64) // 8, [c for n, c, _, h in ran if n == 3 and h == 2])] -= 0.1
+    later = replace(known, jobs=[job_on(2, case, 0.12) for case in range(5)])
+    assert list(judge(of, jobs, later).slow.loss) == [2], 'it became slower'
+
+
 def test_neither_a_loss_of_the_site_nor_one_of_some_cases_accuses_a_node():
     several = nights_on(lambda night, case: [(case + night) % 4], -1, 0.06, sessions=3, cases=range(8))
     assert not judged(*several).slow.loss

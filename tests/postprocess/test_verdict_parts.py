@@ -237,6 +237,18 @@ def test_a_loss_in_common_is_told_unless_most_of_it_regressed(red, told):
         assert (one.loss, *one.interval) == pytest.approx([1 - math.exp(-size) for size in (0.1, 0.05, 0.2)])
 
 
+def test_a_slow_node_is_a_loss_of_what_ran_on_it():
+    ran = ('n1',), ('n2',), ('n1', 'n2'), ('n2', 'n3')
+    rows = [
+        SimpleNamespace(measured=series(job(nodes=nodes), of=STREAM.series(f'm{i}', ()))) for i, nodes in enumerate(ran)
+    ]
+    apart = {1: numpy.array([3])}  # a job on two nodes that lost less
+    answer = SimpleNamespace(slow=Slow(numpy.zeros(4, bool), {1: (0.1, 0.05, 0.2, 0.01)}, apart))
+    (found,) = together._slow_nodes(answer, SimpleNamespace(names=['n1', 'n2']), rows)
+    assert (found.kind, found.where, [of.metric for of in found.series]) == ('node', 'n2', ['m1', 'm2'])
+    assert found.loss == pytest.approx(1 - math.exp(-0.1)) and found.p == 0.01
+
+
 def test_a_test_of_another_suite_fails_by_its_own_references():
     failed = case(result='fail', fail_phase='performance')
     assert compare.own_test(series(), case()) == '' != compare.own_test(series(), failed)

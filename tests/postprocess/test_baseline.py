@@ -308,6 +308,8 @@ def test_more_sessions_are_recommended_until_they_change_little(work):
     nights(work, [100])
     assert 'more sessions it is ' in work.run('record propose').stdout.splitlines()[-2]
     assert 'more session' in work.run('record accept').stdout.splitlines()[0]
+    nights(work, [101, 99], first=1)
+    assert 'would change little' not in work.run('record propose').stdout
     nights(work, [100 + i % 3 for i in range(36)], first=4)
     assert 'more sessions would change little' in work.run('record propose').stdout.splitlines()[-2]
 

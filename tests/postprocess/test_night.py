@@ -135,6 +135,17 @@ def test_further_jobs_are_a_share_of_the_cases_over_the_last_sessions(share, cas
     assert Budget.of(share, cases, before) == pytest.approx(budget)
 
 
+def test_a_repaired_fault_of_others_changes_no_p():
+    quiet = numpy.full((M, 4, 9), math.nan)
+    quiet[..., 0] = 0.005 * numpy.random.default_rng(2).standard_normal((M, 4))
+    quiet[0, -1, :] = [-0.3, *noisy(0.3, 8)]
+    fault = quiet.copy()
+    fault[8:16, 1, :] = -0.1  # another case, two nights ago, all nine jobs
+    before, after = (judge(baseline(), jobs, pool(), None, Budget(20.0, 20.0)) for jobs in (quiet, fault))
+    assert before.red[0] and after.red[0]
+    assert after.p[0] == before.p[0] and after.loss[0] == before.loss[0]
+
+
 def test_a_fault_that_comes_and_goes_never_becomes_the_reference():
     rng = numpy.random.default_rng(4)
     of = baseline(sessions=0.01 * rng.standard_normal((M, 10)))

@@ -101,6 +101,16 @@ def test_scripts_with_one_fault_are_one_mistake_and_times_are_told_once(tmp_path
     assert (found.mistakes, found.notes, found.scripts) == ([], [], 1)
 
 
+@each_row(('processor', 'environs', 'entry', 'has'), [
+    (CORES, ('system',), {}, True), (CORES, (), {}, False), (None, ('system',), {}, False),
+    (None, (), {'detect': True}, True),
+])  # fmt: skip
+def test_a_site_has_cases_where_a_described_or_detected_node_has_a_stack(processor, environs, entry, has):
+    one = partition(processor=processor, **entry)
+    one.environs = environs
+    assert bool(site_check._has_cases(site(one))) is has
+
+
 def test_a_case_of_a_dry_run_is_read_with_all_that_is_said_of_it():
     entry = {
         'partition': 'cpu', 'environ': 'system', 'display_name': 'STREAM %size=big', 'stagedir': None,

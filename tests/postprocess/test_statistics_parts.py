@@ -86,6 +86,21 @@ def test_what_further_jobs_show_is_usual_where_it_is_more_than_the_kind():
 # Steps and drift
 
 
+def test_a_series_about_its_levels():
+    """Five values about 0 and six about 1: the sizes of the rest are 0 to 0.02, one value is far."""
+    values = numpy.array([-0.02, -0.01, 0.0, 0.01, 0.02, 0.98, 0.99, 1.0, 1.0, 1.01, 2.0])
+    of = changepoints._Rest(values, [5])
+    # the median of 0, 0, 0, 0.01 x 4, 0.02 x 3, 1 is 0.01, times 11 / (11 - 2.5), three times: 0.0576
+    bound = 3 * 0.01 / 0.6744898 * 11 / 8.5
+    assert (of.far, of.places) == (1, 2)
+    assert of.means == approx([0.0, 1 + (bound - 0.02) / 6])
+    mean = (bound - 0.02) / 6
+    left = [-0.02, -0.01, 0, 0, 0.01, bound]
+    assert of.squares == approx(0.001 + sum((one - mean) ** 2 for one in left))
+    assert changepoints._Rest(numpy.zeros(9), []).places == 1 and changepoints._Rest(numpy.zeros(10), []).places == 1
+    assert changepoints._Rest(numpy.ones(6), []).far == 0
+
+
 @each_row(('step', 'far', 'floor', 'p'), [
     # squares 0.002 of 10 (1 - 1/5) degrees of freedom: an error of sqrt(0.00025 x 2 / 5) = 0.01
     (0.1, 1e-6, 0.02, 2 * stats.t.sf(10, 8)), (-0.1, 1e-6, 0.02, 2 * stats.t.sf(10, 8)),

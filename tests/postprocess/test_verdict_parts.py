@@ -15,11 +15,13 @@ from plumbline.limits import Limits, Tolerance
 from plumbline.problems import Problem
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
+from plumbline.site.sites import UNDESCRIBED
 from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.statistics.groups import Groups, InCommon
+from postprocess.statistics.levels import Level
 from postprocess.statistics.nodes import Slow
-from postprocess.verdicts import advice, compare, gather, measured, objections, together
-from postprocess.verdicts.candidates import Candidate
+from postprocess.verdicts import advice, baseline, compare, gather, measured, objections, together
+from postprocess.verdicts.candidates import Candidate, Doubt
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.elsewhere import beside
 from postprocess.verdicts.measured import Job, Measured
@@ -267,6 +269,32 @@ def test_a_curve_of_which_another_point_is_judged_goes_on():
         assert [one.status for one in found] == [status, 'measured']
 
 
+@each_row(('known', 'numbers'), [
+    ({}, 1), ({'row': series(job('invalid'))}, 0), ({'hardware': 'half'}, 0), ({'rules': OTHER_UNIT}, 0),
+    ({'rules': [(reference(), replace(BOUND, gate='elsewhere'))]}, 0), ({'rules': RULES * 2, 'lost': LOST}, 2),
+])  # fmt: skip
+def test_a_loss_is_computed_where_no_other_fact_decides(known, numbers):
+    assert len(Facts(**{'row': series(), 'rules': RULES} | known).referenced) == numbers
+
+
+def test_numbers_of_a_verdict_are_those_of_one_quantity():
+    bad = verdict(kind='regressed', value=90.0)
+    assert (bad.expected, bad.limit, bad.ratio, bad.worse_by) == (100.0, 95.0, 0.9, pytest.approx(10.0))
+    other = replace(bad, quantity=Quantity('us', 'lower'))
+    assert (other.expected, other.limit, other.worse_by) == (None, None, pytest.approx(-10.0))
+    for none in (verdict(kind='failed', value=90.0), verdict(kind='regressed', value=None)):
+        assert (none.ratio, none.deviation, none.worse_by) == (None, None, 0.0)
+
+
+def test_further_jobs_are_asked_for_by_case():
+    more = [SimpleNamespace(case=1, jobs=2, on=-1, avoid=(0,)), SimpleNamespace(case=0, jobs=1, on=1, avoid=())]
+    of = SimpleNamespace(ids=[4, 7], names=['n1', 'n2'])
+    found = together._further_jobs(SimpleNamespace(more=more), of, [case(4), case(7, OSU)])
+    assert [(one.case_id, one.name, one.jobs, one.on, one.not_on) for one in found] == [
+        (7, 'Osu', 2, '', ('n1',)), (4, 'STREAM', 1, 'n2', ()),
+    ]  # fmt: skip
+
+
 def test_a_loss_in_common_is_held_by_what_may_have_lost_half_of_it():
     one = Common('node', 'n1', (TRIAD,), 0.1, (0.05, 0.15), 0.01)
     on_node = verdict(nodes=('n1', 'n2'))
@@ -308,6 +336,17 @@ def places(*ids):
 def test_the_next_step_where_something_could_not_be_judged(series, cases, named):
     said = advice.hints(series, cases, command)
     assert len(said) == bool(named) and [name for name in named if name not in said[0]] == [], said
+
+
+@each_row(('fields', 'gone'), [
+    ({}, 1), ({'case_id': 3}, 0), ({'kind': 'failed'}, 0), ({'reference': replace(reference(), kind='published')}, 0),
+    ({'reference': reference(CaseId('*', '*', 'STREAM', ()).series('x', ()))}, 0),
+])  # fmt: skip
+def test_what_no_job_measured_is_to_be_retired(fields, gone):
+    missing = verdict(**{'kind': 'missing', 'value': None} | fields)
+    command = 'record retire STREAM --why REASON' if gone else ''
+    assert advice.retiring([missing], [case(id=OSU)], [reference()]) == (gone, command)
+    assert advice.retiring([missing], [case(result='fail', reason='x')], [reference()]) == (0, '')
 
 
 def test_a_change_that_is_also_in_the_baseline_is_none_and_more_than_five_checks_are_counted():
@@ -364,6 +403,24 @@ def test_a_loss_little_by_little_speaks_against_a_row(values, better, lost):
         )  # fmt: skip
         said = [(found.kind, found.why) for found in objections.slow_loss(one, FLOOR, sessions)]
         assert said == ([('slow_loss', f'lost {lost} little by little {days}')] if lost else [])
+
+
+@each_row(('levels', 'switched', 'worse', 'site', 'alternates'), [
+    (2, None, [1.0], 'cluster', True), (2, None, None, 'cluster', False), (2, 3, [1.0], 'cluster', False),
+    (0, None, [1.0], 'cluster', False), (2, None, None, UNDESCRIBED, True), (2, 3, None, UNDESCRIBED, False),
+])  # fmt: skip
+def test_a_machine_that_goes_to_and_fro_between_levels(levels, switched, worse, site, alternates):
+    recorder = object.__new__(baseline._Recorder)
+    recorder.site = site
+    two = ((90.0, 1), (100.0, 2))[:levels]
+    worse = None if worse is None else numpy.array(worse)
+    assert recorder.alternates(Level(numpy.ones(1, bool), levels=two, switched=switched, worse=worse)) is alternates
+
+
+def test_of_several_doubts_the_first_is_told_and_the_others_are_counted():
+    doubts = [Doubt(night, 10 + night, STREAM, 'n1' * (night > 0), 'busy') for night in range(3)]
+    assert objections.summary_of(doubts) == 'busy (STREAM), and 2 jobs more'
+    assert objections.summary_of(doubts[1:2]) == 'busy (STREAM on n1)'
 
 
 @each_row(('new', 'old', 'found'), [

@@ -297,6 +297,7 @@ def test_further_jobs_are_asked_for_by_case():
 
 def test_a_loss_in_common_is_held_by_what_may_have_lost_half_of_it():
     one = Common('node', 'n1', (TRIAD,), 0.1, (0.05, 0.15), 0.01)
+    assert str(one) == 'node n1: 1 series lost 10.0 % in common (95 % interval 5.0 to 15.0 %)'
     on_node = verdict(nodes=('n1', 'n2'))
     assert one.holds(on_node)
     assert not one.holds(verdict('copy', nodes=('n1',))) and not one.holds(verdict(nodes=('n2',)))

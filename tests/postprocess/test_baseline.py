@@ -186,6 +186,13 @@ def test_a_baseline_of_busy_sessions_says_which_losses_it_will_not_see(work):
     assert 'in doubt' not in quiet.stdout + work.run('record accept').stdout
 
 
+def test_after_a_busy_first_night_all_lines_say_to_run_again(work):
+    work.ingest(report(case(metrics={'triad': metric(TRIAD)}, provenance=BUSY), uuid='aaaa'))
+    (hint,) = work.compare()['hints']
+    for said in (hint, work.run('status').stdout):
+        assert 'run `ci/nightly` again while they are quiet' in ' '.join(said.split())
+
+
 def test_a_reason_lets_busy_sessions_in_only_where_they_are_named_or_nothing_else_is_there(work):
     nights(work, [100, 101])
     nights(work, [80], first=2, provenance=BUSY)

@@ -258,6 +258,30 @@ def test_a_pair_is_slow_below_the_least_value_and_not_at_it():
     assert found == Named('pair', 'pair a,b', ('a', 'b'), 'pair a,b: 50 MB/s, expected 100 (-50%) in 1 of 1 pairs')
 
 
+@each_row('slow_on', [(0, 1), (0,)])
+def test_a_pair_is_accused_where_it_is_slow_on_most_rails(slow_on):
+    """Slow on one rail of two, it may have met the burst of another job."""
+    nodes = [f'n{number}' for number in range(6)]
+    pairs = [(a, b) for a in nodes for b in nodes if a < b]
+    meetings = [
+        Meeting(1, rail, pair, 50.0 if pair == ('n0', 'n1') and rail in slow_on else 100.0)
+        for pair in pairs
+        for rail in (0, 1)
+    ]
+    found = [one.where for one in judge.suspects(meetings, {}, 0.1, rails=2)]
+    assert found == (['pair n0,n1'] if len(slow_on) == 2 else [])
+
+
+@each_row(('across', 'found'), [(20, []), (3, ['uplink of switch s0'])])
+def test_pairs_over_switches_have_a_level_of_their_own_once_there_are_enough_of_them(across, found):
+    """They may be slower than pairs of one switch by nature, which three of them cannot show."""
+    places = {f'n{number}': [f'switch s{number // 4}'] for number in range(40)}
+    near = [(f'n{a}', f'n{a + b}') for a in range(0, 40, 4) for b in (1, 2, 3)]
+    far = [(f'n{a}', f'n{a + 4}') for a in range(across)]
+    meetings = [Meeting(1, 0, pair, 50.0 if pair in far else 100.0) for pair in (*near, *far)]
+    assert [one.where for one in judge.suspects(meetings, places, 0.1)] == found
+
+
 def test_a_group_grows_from_the_best_pair_over_the_places_that_are_near_it():
     places = {
         'n1': ['rack r1', 'switch s1'], 'n2': ['rack r1', 'switch s1'], 'n3': ['rack r1', 'switch s1'],

@@ -58,6 +58,13 @@ def test_recorded_curves_are_those_that_are_printed(run):
     assert found[largest] / algorithm[largest] == pytest.approx(xccl.FACTORS[collective](ranks))
 
 
+def test_a_long_time_is_taken_from_the_printed_rate_which_has_more_digits():
+    """From 10 000 000 us on, nccl-tests print two digits of a time."""
+    text = ' 17179869184 4294967296 float sum -1 1.2e+07 1.41 2.64 0 1.2e+07 1.41 2.64 0\n'
+    (row,) = xccl.rows_of(text)
+    assert row.seconds == pytest.approx(17179869184 / 1.41e9)
+
+
 def test_rows_without_the_last_lines_are_no_whole_run(recorded):
     ranks = ''.join(f'#  Rank  {rank} Group  0 Pid 1 on n1\n' for rank in range(8))
     rows, sizes = ranks + recorded('nccl-tests-sendrecv-rows.txt'), powers(27, 30)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from plumbline.identity import SeriesId, natural, to_text
 from postprocess.text import count, named
@@ -212,12 +212,6 @@ class Incident:
             return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {cause}{" ..." if more else ""}'
         return f'{name} {worst.name if worst else ""}{beside}'
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the incident as plain values for JSON; see :func:`from_dict`."""
-        own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != 'values'}
-        series = [of.to_row() | (vars(self.values[of]) if of in self.values else {}) for of in self.series]
-        return own | {'where': vars(self.where), 'series': series}
-
 
 def together(incidents: Sequence[Incident]) -> Incident:
     """Return one incident for several of one sort: the costliest, with the series, nodes and evidence of all."""
@@ -237,24 +231,3 @@ def together(incidents: Sequence[Incident]) -> Incident:
         archives=every(lambda one: one.archives), values={**ChainMap(*(dict(incident.values) for incident in ordered))},
         where=replace(first.where, nodes=tuple(sorted(every(lambda one: one.where.nodes), key=natural))),
     )  # fmt: skip
-
-
-def from_dict(values: Mapping[str, Any]) -> Incident:
-    """Return the incident that :meth:`Incident.to_dict` wrote.
-
-    Raises KeyError, TypeError or ValueError.
-    """
-    own = {name: frozen(value) for name, value in values.items() if name in Incident.__dataclass_fields__}
-    rows = {SeriesId.from_row(row): row for row in values['series']}
-    numbers = {
-        of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
-        for of, row in rows.items()
-        if 'unit' in row  # rows without a unit were not judged
-    }
-    where = Scope(**{name: frozen(value) for name, value in values['where'].items()})
-    return Incident(**own | {'where': where, 'series': tuple(rows), 'values': numbers})
-
-
-def frozen(value: Any) -> Any:
-    """Convert nested lists of JSON to tuples."""
-    return tuple(value) if isinstance(value, list) else value

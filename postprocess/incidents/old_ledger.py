@@ -16,11 +16,12 @@ from typing import Any
 
 from plumbline.errors import InputError
 from plumbline.files import write_text
+from plumbline.identity import SeriesId
 from postprocess.incidents import notes
 from postprocess.incidents.fold import Look, NightFacts, id_of
-from postprocess.incidents.incident import Incident, from_dict, frozen, together
+from postprocess.incidents.incident import Incident, Scope, Value, together
 from postprocess.incidents.notes import Began, Note, Selection, What
-from postprocess.incidents.rows import TABLE, facts_to_json, to_row
+from postprocess.incidents.rows import TABLE, facts_to_json, frozen, to_row
 from postprocess.results import judged
 from postprocess.results.store import Session, Store
 
@@ -43,7 +44,7 @@ def take_over(store: Store, site: str) -> None:
     facts = {uuid: NightFacts(session.runs) for uuid, session in sessions.items()}
     leaves = [leaf for values in files.values() for leaf in values.get('parts') or [values]]
     for leaf in leaves:
-        incident = from_dict(leaf['incident'])
+        incident = leaf['incident']
         for uuid, seen in leaf['seen'].items():
             if uuid not in sessions:
                 continue
@@ -64,13 +65,27 @@ def take_over(store: Store, site: str) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the content of a file. Raises InputError."""
+    """Return the content of a file, with `Incident` in it. Raises InputError."""
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding='utf-8'))
-        from_dict(values['incident'])
+        for each in (values, *values.get('parts', ())):
+            each['incident'] = _incident(each['incident'])
         return values
     except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise InputError(f'{path}: not an incident of the ledger, or damaged ({error}): repair or remove it') from None
+
+
+def _incident(values: Mapping[str, Any]) -> Incident:
+    """Return an incident of the ledger. Raises KeyError, TypeError, ValueError."""
+    own = {name: frozen(value) for name, value in values.items() if name in Incident.__dataclass_fields__}
+    rows = {SeriesId.from_row(row): row for row in values['series']}
+    numbers = {
+        of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
+        for of, row in rows.items()
+        if 'unit' in row  # rows without a unit were not judged
+    }
+    where = Scope(**{name: frozen(value) for name, value in values['where'].items()})
+    return Incident(**own | {'where': where, 'series': tuple(rows), 'values': numbers})
 
 
 def _of_session(incident: Incident, seen: Mapping[str, Any]) -> Incident:
@@ -86,14 +101,14 @@ def _put_together(values: Mapping[str, Any], files: dict[str, dict[str, Any]]) -
         part = files.pop(correction['made'], None) if correction['made'] not in ('', values['id']) else None
         if part and not (values.get('parts') or part.get('parts')):
             _put_together(part, files)
-            whole = together([from_dict(values['incident']), from_dict(part['incident'])])
+            whole = together([values['incident'], part['incident']])
             both = part['seen'] | {
                 uuid: seen
                 | {name: sorted({*seen[name], *part['seen'].get(uuid, seen)[name]}) for name in ('bad', 'healthy')}
                 for uuid, seen in values['seen'].items()
             }
             seen = dict(sorted(both.items(), key=lambda item: item[1]['started']))
-            files[values['id']] = {**values, 'incident': whole.to_dict(), 'seen': seen}
+            files[values['id']] = {**values, 'incident': whole, 'seen': seen}
 
 
 def _notes(

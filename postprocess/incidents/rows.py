@@ -11,7 +11,7 @@ import msgspec
 from plumbline.causes import Code
 from plumbline.identity import SeriesId
 from postprocess.incidents.fold import NightFacts
-from postprocess.incidents.incident import Incident, Scope, Value, frozen
+from postprocess.incidents.incident import Incident, Scope, Value
 from postprocess.results.store import Session
 
 TABLE = 'findings'
@@ -70,3 +70,8 @@ def from_row(session: Session, row: Mapping[str, Any]) -> Incident:
         checks=tuple(row['checks']), interval=_ends(row),
         **{name: frozen(row[name]) for name in (*_PLAIN, *_LISTS)},
     )  # fmt: skip
+
+
+def frozen(value: Any) -> Any:
+    """Convert a list of JSON or Arrow to a tuple."""
+    return tuple(value) if isinstance(value, list) else value

@@ -11,7 +11,7 @@ from rows import each_row
 from plumbline.identity import CaseId, Quantity
 from plumbline.record import NOTHING, Summary
 from postprocess.incidents.draft import Draft, JudgedSession, pooled_loss
-from postprocess.incidents.incident import Incident, Scope, Value, from_dict, together
+from postprocess.incidents.incident import Incident, Scope, Value, together
 from postprocess.verdicts.verdict import Verdict
 
 CASE = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
@@ -108,14 +108,6 @@ def test_of_several_incidents_the_costliest_gets_all_of_the_others():
         large, cost=3.5, nodes=('n1', 'n9', 'n10'), evidence=('b', 'c', 'a'), next_steps=('x',), archives=('p',),
         values={COPY: Value('GB/s', 'higher', 5.0)}, where=Scope('site', nodes=('n1', 'n10')),
     )  # fmt: skip
-
-
-def test_what_is_kept_of_an_incident_is_the_same_incident_again():
-    one = replace(
-        incident(series=(TRIAD, COPY), loss=0.1, interval=(0.05, 0.15), evidence=('a',)),
-        values={TRIAD: Value('GB/s', 'higher', 90.0, 2, 100.0, 0.1, (0.05, 0.15))},
-    )  # fmt: skip
-    assert from_dict(one.to_dict()) == from_dict(one.to_dict() | {'levels': ['of an earlier version']}) == one
 
 
 # Incidents in the making

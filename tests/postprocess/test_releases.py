@@ -157,6 +157,8 @@ def test_the_ledger_keeps_what_people_wrote_there(written):
     assert 'the second board comes in January' in ' '.join(shown.split())
     shown = written.run('incidents show', 'ef7a9d').stdout
     assert 'the file system was full a day before' in ' '.join(shown.split())
+    document = json.loads(written.run('incidents show ef7a9d --format json').stdout)
+    assert [(row['value'], row['unit'], row['n']) for row in document['series']] == 2 * [(1010.0, 'MB/s', 1)]
     before = written.judged()
     written.compare('00000001')  # was judged: it is read only
     assert written.judged() == before

@@ -7,7 +7,7 @@ import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -131,7 +131,7 @@ class Reference:
 
     def to_row(self) -> dict[str, Any]:
         """Return the columns of a reference file, `RECORDED` last."""
-        values = asdict(self) | self.id.to_row() | asdict(self.quantity)
+        values = vars(self) | self.id.to_row() | {'unit': self.quantity.unit, 'better': self.quantity.better}
         return {column: values[column] for column in (*COLUMNS, *RECORDED)}
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import TypeGuard
@@ -44,7 +44,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 def of_series(series: SeriesId, quantity: Quantity) -> dict[str, object]:
     """Return the values of the columns `QUANTITY`."""
-    return {**series.to_row(), **asdict(quantity)}
+    return {**series.to_row(), 'unit': quantity.unit, 'better': quantity.better}
 
 
 def drawable(value: float | None) -> TypeGuard[float]:

@@ -2,19 +2,15 @@
 """Fixtures of all tests."""
 
 import atexit
-import functools
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-import duckdb
 import hypothesis
 import pyarrow
 import pytest
-import typer.main
-import typer.testing
 from browser import Browser
 from scratch import CACHE, OUTPUTS, ScratchClone
 
@@ -22,33 +18,12 @@ from scratch import CACHE, OUTPUTS, ScratchClone
 hypothesis.settings.register_profile('plumbline', deadline=None)
 hypothesis.settings.load_profile('plumbline')
 
-# tests lose no power, and a disk that others use takes 10 ms for each of thousands of small files
-os.fsync = lambda descriptor: None
-
-# CliRunner makes all commands of the application anew at each call, which takes longer than many of them
-typer.testing._get_command = functools.cache(typer.main.get_command)
-
 # The pools of threads of many processes take a third more CPU time than one thread of each
 pyarrow.set_cpu_count(1)
-
-# A database of DuckDB takes 16 ms to make, and each command of a test makes one; here all of a process are connections
-# to one, which share its threads and nothing else. What a process forks makes its own.
-_databases = {}  # of each process; with an annotation DuckDB complains of a leak at the end
-_connect = duckdb.connect
-
-
-def _to_database_of_process(config):
-    if os.getpid() not in _databases:
-        _databases[os.getpid()] = _connect(config=config | {'enable_external_file_cache': False, 'threads': 1})
-    return _databases[os.getpid()].cursor()
-
-
-duckdb.connect = _to_database_of_process
 
 
 def pytest_configure(config):
     """Leave nothing of what tests start in the home directory, nor logs of ReFrame and Chromium's files in /tmp."""
-    config.add_cleanup(_databases.clear)  # while DuckDB can still end them
     atexit.register(_say_no_more)  # behind pytest, which sets the standard error of the process
     if not hasattr(config, 'workerinput'):  # which has the environment of the process that started it
         CACHE.mkdir(exist_ok=True)

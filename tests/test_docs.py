@@ -8,16 +8,15 @@ from itertools import chain
 
 import pytest
 import yaml
+from commands import run_command
 from rows import each_row
 from scratch import ROOT
-from typer.testing import CliRunner
 
 from plumbline.site.file import faults_of_site_file
 from plumbline.site.job_directives import gpus_of_node
 from plumbline.site.sites import load_site
 from plumbline.stacks.manifest import known_benchmarks
 from plumbline.units import UNITS, better, dimension
-from postprocess.cli import app
 from postprocess.readers.rules import read_rules
 from postprocess.site_check import check
 from postprocess.verdicts.decide import RULINGS
@@ -83,7 +82,7 @@ def test_links_lead_somewhere(page):
 
 def test_the_table_that_a_page_shows_is_what_its_command_prints():
     shown = re.search(r'```text\n(Table 4.*?)```', (ROOT / 'docs/tables.md').read_text(), re.DOTALL)[1]
-    printed = CliRunner().invoke(app, ['tables', 'doe', 'theta', '--published']).stdout
+    printed = run_command(['tables', 'doe', 'theta', '--published']).stdout
     assert [line.split() for line in shown.splitlines()] == [line.split() for line in printed.splitlines()[:4]]
 
 

@@ -10,15 +10,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from rows import each_row
-from typer.testing import CliRunner
 
 from ci import command
 from ci.process import Process
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import open_own, write_text
-from postprocess.cli import app
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def test_a_part_that_all_users_may_write_is_refused_and_one_of_a_group_is_not(pa
 def test_each_command_refuses_what_all_users_may_write(words, tmp_path):
     (tmp_path / 'store').mkdir(exist_ok=True)
     (tmp_path / 'store').chmod(0o777)
-    answer = CliRunner().invoke(app, [*words.split(), f'--results={tmp_path}'])
+    answer = run_command([*words.split(), f'--results={tmp_path}'])
     assert answer.exit_code == 2 and f'{tmp_path / "store"}: every user of this machine may write' in answer.stderr
 
 

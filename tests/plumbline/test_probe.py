@@ -8,16 +8,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from rows import each_row
 from scratch import OUTPUTS
 from test_node import tree
-from typer.testing import CliRunner
 
 from plumbline.machine import detect
 from plumbline.machine.node import SCRIPT
 from plumbline.site import probe, schedulers
 from plumbline.site.sites import load_site, read_site
-from postprocess.cli import app
 
 GPU = 'gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-12:30:00'
 SINFO = f"""\
@@ -55,7 +54,7 @@ def slurm(programs, tmp_path):
 
 
 def plumbline(*words, code=0):
-    result = CliRunner().invoke(app, ['probe', *map(str, words)], env={'PLUMBLINE_SITE': None})
+    result = run_command(['probe', *words], env={'PLUMBLINE_SITE': None})
     assert result.exit_code == code, result.output
     return result
 

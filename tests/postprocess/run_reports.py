@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from commands import run_command
 
 from plumbline.errors import InputError
 from plumbline.identity import Quantity
@@ -18,7 +17,6 @@ from plumbline.limits import Limits
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference, read_references
 from postprocess import demo
-from postprocess.cli import app
 from postprocess.demo import BEGAN, SITE, SITE_YAML, as_csv, case, metric, metrics_of, reference  # noqa: F401
 from postprocess.readers.ingest import ingest
 from postprocess.results.store import Store
@@ -27,7 +25,7 @@ from postprocess.verdicts.verdict import Verdict
 
 def report(*cases, **session):
     """A whole run report, as `demo.report` makes it, that a test may change."""
-    return copy.deepcopy(demo.report(*cases, **session))
+    return json.loads(json.dumps(demo.report(*cases, **session)))
 
 
 def verdict_of(id, value=None, verdict='ok', unit='GB/s', better='higher', limit=None, expected=None):
@@ -78,9 +76,7 @@ class Workplace:
             options += ['--references', self.sites]
         words = [*command.split(), *arguments, *options]
         environment = {'PLUMBLINE_SITE': None, 'PLUMBLINE_RESULTS': None}
-        result = CliRunner().invoke(app, [str(word) for word in words], env=environment)
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return result
+        return run_command(words, env=environment)
 
     def ingest(self, *contents, **options):
         """Ingest reports that must be good."""

@@ -10,14 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from health_stand_in import EDAC, Node
 from run_reports import Workplace
 from scratch import ROOT
-from typer.testing import CliRunner
 
 from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
-from postprocess.cli import app
 from postprocess.node_check import CheckedNode, take_looks
 from postprocess.results import node_checks
 
@@ -81,9 +80,7 @@ class OneNode:
     def __call__(self, *words: str):
         # not --sites, which would stay in the environment of this process
         env = {'PLUMBLINE_SITE': 'box', 'PLUMBLINE_SITES': str(self.folder / 'sites')}
-        result = CliRunner().invoke(app, ['node-check', '--results', str(self.results), *words], env=env)
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return result
+        return run_command(['node-check', '--results', self.results, *words], env=env)
 
 
 @pytest.fixture

@@ -7,17 +7,16 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from run_reports import case as measured_case
 from run_reports import metric, reference, report
 from scratch import ROOT
-from typer.testing import CliRunner
 
 from plumbline.errors import InputError
 from plumbline.identity import CaseId, from_text
 from plumbline.programs import find_reframe
 from plumbline.record import MetricRecord, Record, Series
 from postprocess import site_check
-from postprocess.cli import app
 from postprocess.site_check import Case, rehearse
 from postprocess.views.sites import details, overview
 
@@ -237,7 +236,7 @@ def test_init_leaves_out_the_steps_that_were_taken_and_goes_on_where_a_person_st
     monkeypatch.setenv('PYTHONPATH', str(ROOT))
 
     def init(typed, site='cluster', *words):
-        return CliRunner().invoke(app, ['init', '--site', site, *words], input=typed)
+        return run_command(['init', '--site', site, *words], input=typed)
 
     stopped = init('n\n')
     assert stopped.exit_code == 0 and '1 of 5: describe it' in stopped.output and 'done before' in stopped.output
@@ -249,7 +248,7 @@ def test_init_leaves_out_the_steps_that_were_taken_and_goes_on_where_a_person_st
     work.ingest(report(measured_case(metrics={'triad': metric([1.0])})))
     measured = init('y\nn\n').output
     assert '3 of 5: measure for the first time: done before' in measured and '4 of 5' in measured
-    assert CliRunner().invoke(app, ['init']).exit_code == 2
+    assert run_command(['init']).exit_code == 2
 
 
 def test_what_is_told_of_a_site_fits_a_terminal_of_80_columns():

@@ -5,10 +5,8 @@ import fcntl
 import json
 import re
 
+from commands import run_command
 from run_reports import BEGAN, SITE, case, metric, nights, reference, report
-from typer.testing import CliRunner
-
-from postprocess.cli import app
 
 NAMES = 'copy', 'triad'
 
@@ -90,7 +88,7 @@ def test_a_baseline_that_holds_less_than_half_is_to_be_recorded_again(work):
 
 def test_a_stack_that_is_not_installed_is_named_with_its_command(tmp_path):
     environment = {'PLUMBLINE_SOFTWARE': str(tmp_path), 'PLUMBLINE_RESULTS': str(tmp_path)}
-    answer = CliRunner().invoke(app, ['status', '--site', 'marenostrum5'], env=environment)
+    answer = run_command(['status', '--site', 'marenostrum5'], env=environment)
     assert 'cpu of ' in answer.stdout and 'not installed' in answer.stdout
     assert '`ci/provision --site marenostrum5`' in answer.stdout
 

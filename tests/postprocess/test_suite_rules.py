@@ -5,11 +5,10 @@ import json
 
 import pytest
 import yaml
+from commands import run_command
 from run_reports import BEGAN
 from scratch import ROOT
-from typer.testing import CliRunner
 
-from postprocess.cli import app
 from postprocess.readers.rules import read_rules
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
@@ -23,7 +22,7 @@ def sites(work, monkeypatch):
 
 
 def init(*words):
-    return CliRunner().invoke(app, ['init', *map(str, words)])
+    return run_command(['init', *words])
 
 
 def report(values, number=0, params='size=8'):

@@ -1,37 +1,35 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check a job script by the documented rules of its scheduler and by the limits that its site states.
+"""Compare what a job script asks for with its node and with the limits that its site states.
 
-What only an installed scheduler knows, such as accounts, is not judged. aprun: aprun(1).
+What only an installed scheduler knows, such as accounts, is not judged.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from plumbline.machine.node import cores_of
-from plumbline.site.job_directives import RULES, Asked, Fault
-from plumbline.site.schedulers import ON_LAUNCH_NODES
+from plumbline.site.job_directives import RULES, Asked, Fault, read_directives
 from plumbline.site.sites import Partition
 
 
 def faults_of_script(text: str, partition: Partition) -> Iterator[Fault]:
     """Yield what the scheduler of `partition` would reject or ignore in a job script."""
-    read = RULES.get(partition.entry['scheduler'])
-    if read is None:
+    if partition.entry['scheduler'] not in RULES:
         return
-    lines, asked = text.splitlines(), Asked()
-    yield from read(lines, asked)
+    lines = text.splitlines()
+    asked, faults = read_directives(lines, partition.entry['scheduler'])
+    yield from faults
     yield from _beyond_limits(asked, partition, _cpus_used(lines))
-    yield from _launchers(lines, asked, partition)
 
 
 def missing_words(text: str, partition: Partition) -> list[str]:
     """Return which of account, QOS and queue the site requires and a script lacks; only the user knows them."""
-    asked = Asked()
-    if read := RULES.get(partition.entry['scheduler']):
-        list(read(text.splitlines(), asked))
-    wanted = partition.entry.get('queue', {}).get('needs', [])
-    return [word for word in wanted if word in ('account', 'qos', 'queue') and word not in asked.words]
+    wanted = [word for word in partition.entry.get('queue', {}).get('needs', []) if word in ('account', 'qos', 'queue')]
+    if not wanted or partition.entry['scheduler'] not in RULES:
+        return []
+    asked, _ = read_directives(text.splitlines(), partition.entry['scheduler'])
+    return [word for word in wanted if word not in asked.words]
 
 
 def _beyond_limits(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[Fault]:
@@ -110,56 +108,3 @@ def _cpus_used(lines: list[str]) -> dict[int, int]:
             for cpu in re.split('[,:]', listed):
                 used.setdefault(int(cpu), number)
     return used
-
-
-# What starts the ranks inside the job
-
-_LIMITED = re.compile(r'^timeout (--\S+ )*(\$\(\(.*?\)\)|\S+) ')  # before a launcher: the time limit of a trial
-
-
-def _launchers(lines: list[str], asked: Asked, partition: Partition) -> Iterator[Fault]:
-    """Yield what jsrun, PALS's mpiexec and aprun would reject, and programs that would run on the launch node."""
-    starts: dict[str, Callable[[int, str, Asked, Partition], Iterator[Fault]]] = {
-        'jsrun': _jsrun, 'mpiexec': _mpiexec, 'aprun': _aprun,
-    }  # fmt: skip
-    for number, line in enumerate(lines, start=1):
-        text = _LIMITED.sub('', line)
-        if text.split(' ', 1)[0] in starts:
-            yield from starts[text.split(' ', 1)[0]](number, text, asked, partition)
-        here = text.startswith('bash ../../rank.sh ') and 'export PLUMBLINE_ON_NODE=1' not in lines
-        if here and partition.entry['launcher'] in ON_LAUNCH_NODES:
-            yield (
-                number,
-                'rank.sh',
-                f'runs on the launch node, not on a compute node: {partition.entry["launcher"]} must start it',
-            )
-
-
-def _number(text: str, option: str) -> int | None:
-    match = re.search(rf'(?:^|\s){option}[ =](\d+)', text)
-    return int(match[1]) if match else None
-
-
-def _jsrun(number: int, text: str, asked: Asked, partition: Partition) -> Iterator[Fault]:
-    sets, per_host = _number(text, '--nrs') or 1, _number(text, '--rs_per_host') or 1
-    if sets > asked.nodes * per_host:
-        yield number, '--nrs', f'{sets} resource sets, and {asked.nodes} nodes of {per_host} have fewer'
-
-
-def _mpiexec(number: int, text: str, asked: Asked, partition: Partition) -> Iterator[Fault]:
-    ranks, per_node = _number(text, '-n'), _number(text, '--ppn')
-    if ranks and per_node and ranks > asked.nodes * per_node:
-        yield number, '-n', f'{ranks} ranks, and {asked.nodes} nodes with --ppn {per_node} have fewer places'
-    if ranks and partition.entry['launcher'] == 'pals' and per_node is None:
-        yield number, '--ppn', 'PALS fills the first node without it'
-
-
-def _aprun(number: int, text: str, asked: Asked, partition: Partition) -> Iterator[Fault]:
-    ranks, per_node, depth = (_number(text, option) for option in ('-n', '-N', '-d'))
-    if ranks and per_node and ranks > asked.nodes * per_node:
-        yield number, '-n', f'{ranks} ranks, and {asked.nodes} nodes with -N {per_node} have fewer places'
-    cpus = partition.processor.get('num_cpus', 0)
-    if per_node and depth and per_node * depth > cpus > 0:
-        yield number, '-d', f'{per_node} ranks of {depth} CPUs, and a node has {cpus}'
-    if '-cc none' not in text:
-        yield number, '-cc', 'none expected: aprun would bind the ranks itself, to other CPUs than the job does'

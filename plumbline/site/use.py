@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from plumbline.machine.vendors import VENDORS, vendors_of
-from plumbline.site.job_directives import RULES, faults_of_option, gpus_asked_for, gpus_of_node, sets_of_each_job
+from plumbline.site.job_directives import RULES, faults_of_access, gpus_asked_for, gpus_of_node
 from plumbline.site.magnitudes import faults_of_magnitudes
 from plumbline.site.schedulers import scheduler
 from plumbline.stacks.manifest import known_benchmarks
@@ -160,19 +160,20 @@ def _of_access(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield options that the scheduler does not have, or that contradict the node."""
     access, runs = partition.get('access', []), partition['scheduler']
     for index, option in enumerate(access):
-        for why in faults_of_option(option, runs) if runs in RULES else ():
+        for why in faults_of_access(option, runs) if runs in RULES else ():
             yield ['access', index], why
-        if own := sets_of_each_job(option, runs):
-            yield (
-                ['access', index],
-                f'{own} is stated for each job by the suite, from what the case needs; expected none',
-            )
         asked = gpus_of_node(option)
         if asked is not None and asked != (gpus := _number_of_gpus(partition)):
             has = f'devices says that a node has {gpus}' if gpus else 'devices says of no GPU'
             yield ['access', index], f'asks for {asked} GPUs of a node, and {has}; expected the same number'
     if not scheduler(runs).queued and access:
         yield ['access', 0], f'has no effect: scheduler {runs} takes no options; expected none, or another scheduler'
+
+
+def _of_flux(partition: dict[str, Any]) -> Iterator[Fault]:
+    if partition['scheduler'] == 'flux':
+        why = 'ReFrame submits each job to flux as one task of one core; expected squeue, by the wrappers of Flux'
+        yield ['scheduler'], why
 
 
 def _of_times(partition: dict[str, Any]) -> Iterator[Fault]:
@@ -376,5 +377,5 @@ def _of_paths(partition: dict[str, Any]) -> Iterator[Fault]:
 # In this order: what an earlier rule finds wrong is hidden from the later ones
 _OF_PARTITION = (
     faults_of_magnitudes, _of_arch, _of_smt, _of_threads, _of_caches, _of_kinds, _of_domains,
-    _of_links, _of_gpus, _of_access, _of_times, _of_network, _of_meters, _of_caps, _of_paths,
+    _of_links, _of_gpus, _of_access, _of_flux, _of_times, _of_network, _of_meters, _of_caps, _of_paths,
 )  # fmt: skip

@@ -44,22 +44,6 @@ LSF = """\
 export PLUMBLINE_CPUS=0:4
 jsrun --nrs 2 --rs_per_host 1 --tasks_per_rs 2 --cpu_per_rs ALL_CPUS bash ../../rank.sh
 """
-APRUN = """\
-#!/bin/bash
-#PBS -l walltime=0:31:0
-#PBS -l select=1:mpiprocs=2:ncpus=256
-#PBS -l place=scatter:excl
-export PLUMBLINE_CPUS=0:1
-aprun -n 2 -N 2 -d 128 -j 0 -cc none bash ../../rank.sh
-"""
-FLUX = """\
-#!/bin/bash
-# flux: --nodes=2 --exclusive  # whole nodes
-# flux: --time-limit=90m
-# flux: --queue=pbatch --bank=guests
-export PLUMBLINE_CPUS=0:24
-srun bash ../../rank.sh
-"""
 #: Site, its script, what is right, the mistake, line, option, words of the reason.
 MISTAKES = [
     ('frontier', SLURM, '1:30:0', '2:00:01', 5, 'time limit', '7201 s, and max_time of gpu allows 7200 s'),
@@ -76,35 +60,18 @@ MISTAKES = [
     ('frontier', SLURM, '#SBATCH --exclusive\n', '', 1, 'exclusive', 'whole nodes'),
     ('frontier', SLURM, '--exclusive', '--exlusive --exclusive', 6, '--exlusive', 'did you mean exclusive'),
     ('frontier', SLURM, '--ntasks=4', '--ntasks=4 -N 9473', 3, 'nodes', '9473, and gpu has 9472'),
-    ('frontier', SLURM, 'srun', '#SBATCH -p batch\nsrun', 12, '#SBATCH -p batch', 'the first command, in line 10'),
     ('trinity', KNL, '-C knl', '--comment=x', 1, 'constraint', 'knl needs'),
     ('polaris', PBS, 'ncpus=64', 'ncpus=2', 4, 'cpus', '2 of a node, and a rank is bound to CPU 24: ask for all 64'),
     ('polaris', PBS, '0:31:0', '1:31:0', 3, 'time limit', 'allows 3600 s'),
     ('polaris', PBS, 'scatter:excl', 'scatter', 6, 'exclusive', 'whole nodes'),
-    ('polaris', PBS, '-n 4', '-n 5', 8, '-n', '5 ranks'),
-    ('polaris', PBS, ' --ppn 2', '', 8, '--ppn', 'fills the first node'),
     ('summit', LSF, '#BSUB -x', '#BSUB -x\n#BSUB -R "affinity[core(176)]"', 6, '-R', 'beside -nnodes in line 3'),
     ('summit', LSF, '-W 31', '-W 3:00', 4, 'time limit', '10800 s'),
     ('summit', LSF, '-nnodes 2', '-nodes 2', 3, '-nodes', 'did you mean nnodes'),
-    ('summit', LSF, '--nrs 2', '--nrs 3', 7, '--nrs', '3 resource sets'),
-    ('theta', APRUN, '-d 128', '-d 129', 6, '-d', '2 ranks of 129 CPUs, and a node has 256'),
-    ('theta', APRUN, '-cc none', '-cc cpu', 6, '-cc', 'none expected'),
-    ('theta', APRUN, '-n 2 ', '-n 3 ', 6, '-n', '3 ranks'),
-    ('tuolumne', FLUX, '90m', '1.5d', 3, 'time limit', '129600 s'),
-    ('tuolumne', FLUX, '=90m', '=1441', 3, 'time limit', '86460 s'),
-    ('tuolumne', FLUX, '--exclusive', '-n 2', 2, 'exclusive', 'whole nodes'),
-    ('tuolumne', FLUX, '--exclusive', '-n 2 -c 97', 2, 'cpus', '97 of a node'),
-    ('tuolumne', FLUX, '--exclusive', '-x -g 5', 2, 'gpus', '5 of a node, and it has 4'),
-    ('tuolumne', FLUX, '--exclusive', '-n 1', 2, 'nslots', '1 slots on 2 nodes'),
-    ('tuolumne', FLUX, '--nodes=2 ', '', 2, 'exclusive', 'without nodes'),
-    ('tuolumne', FLUX, '--queue', '--qeue', 4, '--qeue=pbatch', 'did you mean queue'),
-    ('tuolumne', FLUX, '# flux: --time', '#flux: --time', 3, '#flux:', "begins with '# flux:'"),
-    ('tuolumne', FLUX, 'srun', '# flux: -N 4\nsrun', 6, '# flux: -N 4', 'rejected: it stands after the first command'),
 ]  # fmt: skip
 
 
 #: What PBS accepts, and puts on no node, or beside other jobs; or ignores.
-BEYOND_QSUB = {'ncpus=65', 'ncpus=64:ngpus=5', 'scatter', 'select=3', 'mpiexec true\\n#PBS -l walltime=9:0:0\\nmpiexec'}
+BEYOND_QSUB = {'ncpus=65', 'ncpus=64:ngpus=5', 'scatter', 'select=3'}
 #: A resource that another site may have.
 OF_A_SITE = {'filesystem=home'}
 
@@ -123,26 +90,10 @@ def test_what_openpbs_rejects_is_named_and_what_it_ignores(right, mistake, answe
 @pytest.mark.parametrize(('site', 'script', 'right', 'mistake', 'line', 'option', 'words'), MISTAKES)
 def test_a_mistake_is_named_with_its_line_and_option(site, script, right, mistake, line, option, words):
     (partition,) = load_site(site).partitions.values()
-    if script is FLUX:  # which no site uses: ReFrame's backend writes no directives
-        partition = replace(partition, entry=partition.entry | {'scheduler': 'flux'})
-        assert [fault[1] for fault in faults_of_script(SLURM, partition)][:1] == ['nodes']
     assert list(faults_of_script(script, partition)) == []
     assert script.count(right) == 1
     found = list(faults_of_script(script.replace(right, mistake), partition))
     assert any((n, name) == (line, option) and words in why for n, name, why in found), found
-
-
-@each_row('site, script, start', [('summit', LSF, 'jsrun '), ('theta', APRUN, 'aprun ')])
-def test_a_program_that_no_launcher_starts_is_on_the_launch_node(site, script, start):
-    (partition,) = load_site(site).partitions.values()
-    lines = [line for line in script.splitlines() if not line.startswith(start)]
-    plain = [*lines, 'bash ../../rank.sh stream > stdout']
-    (fault,) = faults_of_script('\n'.join(plain), partition)
-    assert fault[:2] == (len(plain), 'rank.sh') and 'runs on the launch node' in fault[2]
-    again = [*lines, 'export PLUMBLINE_ON_NODE=1', 'bash ../../rank.sh stream > stdout']
-    assert list(faults_of_script('\n'.join(again), partition)) == []
-    (local,) = load_site('frontier').partitions.values()
-    assert 'rank.sh' not in [option for _, option, _ in faults_of_script('\n'.join(plain), local)]
 
 
 def test_cores_that_slurm_keeps_and_nobody_names():

@@ -114,6 +114,7 @@ MISTAKES = [
      'at most num_cpus_per_core, 2; found 3'),
     ('system_cores: 8', 'system_cores: 64', f'{GPU}.queue.system_cores', 'fewer than the 64 cores of a node; found 64'),
     ('scheduler: slurm', 'scheduler: local', f'{GPU}.launcher', 'srun needs scheduler slurm'),
+    ('scheduler: pbs', 'scheduler: flux', 'partitions.1.scheduler', 'one task of one core; expected squeue'),
     # the network
     ('[mlx5_0, mlx5_1]', '[mlx5_0, mlx5_0]', f'{GPU}.nics.1', "'mlx5_0' is there twice, first as number 0"),
     ('[mlx5_0, mlx5_1]', '[mlx5_0, ib1]', f'{GPU}.nics.1', 'is a network interface, which MPI uses by sockets alone'),

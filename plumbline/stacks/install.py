@@ -25,10 +25,9 @@ from typing import Any
 from plumbline.files import read_yaml, to_yaml
 from plumbline.paths import SPACK_ENVS, software_directory
 from plumbline.stacks import linkage
-from plumbline.stacks.expected import packages_of
+from plumbline.stacks.lock import LOCK, lock_digest, packages_of, packages_used, read_lock, root_specs
 from plumbline.stacks.manifest import (  # fmt: skip
     INSTALLED,
-    LOCK,
     LOCK_INPUTS,
     MANIFEST,
     SCHEMA,
@@ -36,7 +35,6 @@ from plumbline.stacks.manifest import (  # fmt: skip
     features_of,
     file_digest,
     known_benchmarks,
-    lock_digest,
     view_digest,
 )
 from plumbline.units import in_words
@@ -126,7 +124,7 @@ class BringUp:
                 self.concretize()
                 self.remove_view_of_other_than(version.split()[0])
                 there = self.call('search', '-e', str(folder), 'find', '--format', '{hash}', show=False)
-                packages = packages_of(folder / LOCK, there.split())
+                packages = packages_of(read_lock(folder / LOCK), there.split())
                 print(f'plumbline: {self.name}: {packages}', flush=True)
                 self.call('install', '-e', str(folder), 'install')
                 self.describe()
@@ -144,7 +142,7 @@ class BringUp:
         write_environment(folder, self.stack)
         self.call('concretize', '-e', str(folder), 'concretize')
         shutil.copyfile(folder / LOCK, manifest.lock)
-        made = {'spack': read_lock(manifest.lock)[0], 'date': date.today().isoformat()}
+        made = {'spack': read_lock(manifest.lock).spack, 'date': date.today().isoformat()}
         origin = json.dumps({'inputs': manifest.digest, **made})
         manifest.lock.with_name(LOCK_INPUTS).write_text(f'{origin}\n', encoding='utf-8')
         return manifest.lock
@@ -184,21 +182,20 @@ class BringUp:
         findings = linkage.look(folder, self.stack.manifest(), self.stack.activation, programs)
         if missing := linkage.missing(findings):
             raise StackError(f'{self.name}: installed, but not as its benchmarks need it: {missing}')
-        lock = lock_digest(folder / LOCK)
-        spack, roots = read_lock(folder / LOCK)
+        digest, lock = lock_digest(folder / LOCK), read_lock(folder / LOCK)
         description = {
             'schema': SCHEMA,
             'inputs': self.stack.manifest().digest,
-            'lock': lock,
+            'lock': digest,
             'view': view_digest(programs),
             'activation': file_digest(self.stack.activation),
             'programs': programs,
             'provenance': {
                 'stack': f'{self.stack.site}/{self.stack.stack}',
-                'stack_lock': lock,
-                'stack_spack': spack,
-                'stack_specs': '; '.join(roots),
-                'stack_packages': '; '.join(packages_used(folder / LOCK)),
+                'stack_lock': digest,
+                'stack_spack': lock.spack,
+                'stack_specs': '; '.join(root_specs(lock)),
+                'stack_packages': '; '.join(packages_used(lock)),
                 'stack_linkage': linkage.summary(findings),
             },
             'linkage': [asdict(row) for row in findings],
@@ -388,42 +385,3 @@ def _absolute(entry: Any, folder: Path) -> Any:
     if isinstance(entry, str):
         return entry if '://' in entry else str((folder / entry).resolve())
     return entry | {'path': _absolute(entry['path'], folder)} if 'path' in entry else entry
-
-
-def read_lock(path: Path) -> tuple[str, list[str]]:
-    """Return Spack's version and the roots of a ``spack.lock``: name, version, hash, compiler, target and MPI."""
-    lock = json.loads(path.read_text(encoding='utf-8'))
-    nodes, roots = lock['concrete_specs'], []
-    for digest in sorted((root['hash'] for root in lock['roots']), key=lambda digest: nodes[digest]['name']):
-        node = nodes[digest]
-        provided = {
-            virtual: '{name}@{version}'.format_map(nodes[needed['hash']])
-            for needed in node.get('dependencies', [])
-            for virtual in needed.get('parameters', {}).get('virtuals', [])
-        }
-        compiler = next((provided[language] for language in ('c', 'cxx', 'fortran') if language in provided), '')
-        target = node['arch']['target']
-        target = target if isinstance(target, str) else target['name']
-        mpi = f' ^{provided["mpi"]}' if 'mpi' in provided else ''
-        roots.append(f'{node["name"]}@{node["version"]}/{digest[:7]} %{compiler} target={target}{mpi}')
-    return lock.get('spack', {}).get('version', ''), roots
-
-
-def packages_used(path: Path) -> list[str]:
-    """Return the packages of a ``spack.lock`` that its roots are linked with or run, and their compilers, by name.
-
-    Name, version and the first seven characters of the hash. Packages that only a build needs are left out: a change of
-    them does not reach a program, unless it changes the hash of one that does.
-    """
-    lock = json.loads(path.read_text(encoding='utf-8'))
-    nodes, used, ahead = lock['concrete_specs'], set(), [root['hash'] for root in lock['roots']]
-    while ahead:
-        digest = ahead.pop()
-        if digest not in used:
-            used.add(digest)
-            for needed in nodes[digest].get('dependencies', []):
-                facts = needed.get('parameters', {})
-                words = {*facts.get('deptypes', ()), *facts.get('virtuals', ())}
-                if not words.isdisjoint(('link', 'run', 'c', 'cxx', 'fortran')):
-                    ahead.append(needed['hash'])
-    return sorted('{name}@{version}'.format_map(nodes[digest]) + f'/{digest[:7]}' for digest in used)

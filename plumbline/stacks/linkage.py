@@ -18,7 +18,8 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from plumbline.stacks.manifest import LOCK, Installed, Manifest, features_of, known_benchmarks, package_of
+from plumbline.stacks.lock import LOCK, read_lock
+from plumbline.stacks.manifest import Installed, Manifest, features_of, known_benchmarks, package_of
 
 OK, MISSING, UNKNOWN = 'ok', 'missing', 'not looked at'
 _LIMIT = 30.0  # seconds for one program; one of MPI may wait for a launcher
@@ -50,7 +51,7 @@ def look(
     that this file puts on PATH. Without `run` no program is started and no device code is searched, which takes
     seconds.
     """
-    nodes = json.loads((folder / LOCK).read_text(encoding='utf-8'))['concrete_specs']
+    nodes = read_lock(folder / LOCK).nodes
     wanted = dict(_wanted(manifest.specs))
     paths = {name: which(name, path=':'.join(programs) or '/nonexistent') for name in wanted}
     plugins = _plugins(manifest.specs, activation)

@@ -13,8 +13,9 @@ from typing import Any
 from plumbline.errors import SiteError
 from plumbline.files import read_yaml
 from plumbline.paths import SPACK_ENVS, software_directory
+from plumbline.stacks.lock import LOCK, lock_digest
 
-MANIFEST, LOCK = 'spack.yaml', 'spack.lock'
+MANIFEST = 'spack.yaml'
 LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of its manifest
 INSTALLED, SCHEMA = 'stack.json', 1
 _BENCHMARKS = Path(__file__).with_name('benchmarks.yaml')
@@ -227,19 +228,6 @@ def file_digest(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError:
         return None
-
-
-def lock_digest(path: Path) -> str | None:
-    """Return 16 hexadecimal digits of the specs of a ``spack.lock``; None if it cannot be read.
-
-    The hashes of the specs cover all that matters; the other keys differ between versions of Spack.
-    """
-    try:
-        lock = json.loads(path.read_text(encoding='utf-8'))
-        specs = sorted({root['hash'] for root in lock['roots']}), sorted(lock['concrete_specs'])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return hashlib.sha256(json.dumps(specs).encode()).hexdigest()[:16]
 
 
 def view_digest(folders: list[str]) -> str:

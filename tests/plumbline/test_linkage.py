@@ -81,7 +81,7 @@ class Built:
             'm': {'name': 'cray-mpich', 'version': '8.1.31', 'hash': 'm', **external, **mpi},
             'c': {'name': 'cuda', 'version': '12.9', 'hash': 'c', 'external': {'path': str(self.folder / 'cuda')}},
         }  # fmt: skip
-        (self.folder / 'spack.lock').write_text(json.dumps({'concrete_specs': nodes}))
+        (self.folder / 'spack.lock').write_text(json.dumps({'roots': [], 'concrete_specs': nodes}))
         (self.folder / 'activate.sh').write_text(f'{activation}\nreturn 0\n')
         sections = ('specs', self.specs), ('packages', {'all': {'variants': self.variants}})
         manifest = Manifest(self.folder / 'spack.yaml', sections)

@@ -19,9 +19,9 @@ from spack_stand_in import StandIn, lock
 
 from plumbline.errors import SiteError
 from plumbline.stacks import install as spack
-from plumbline.stacks.expected import Packages, packages_of
-from plumbline.stacks.install import BringUp, StackError, activation, packages_used, why
-from plumbline.stacks.manifest import Installed, lock_digest, read_manifest
+from plumbline.stacks.install import BringUp, StackError, activation, why
+from plumbline.stacks.lock import Packages, lock_digest, packages_of, packages_used, read_lock
+from plumbline.stacks.manifest import Installed, read_manifest
 
 MANIFEST = """\
 spack:
@@ -471,7 +471,7 @@ def test_packages_that_reach_a_program(tmp_path):
         specs[f'{name:x<32}'] = {'name': name, 'version': f'1.{number}', 'dependencies': needed}
     lock = tmp_path / 'spack.lock'
     lock.write_text(json.dumps({'roots': [{'hash': f'{"hpl":x<32}', 'spec': 'hpl'}], 'concrete_specs': specs}))
-    assert packages_used(lock) == [
+    assert packages_used(read_lock(lock)) == [
         'blas@1.1/blasxxx', 'gcc@1.4/gccxxxx', 'hpl@1.0/hplxxxx', 'hwloc@1.3/hwlocxx', 'mpi@1.2/mpixxxx',
         'runtime@1.7/runtime',
     ]  # fmt: skip
@@ -485,7 +485,7 @@ def test_packages_are_counted_before_they_are_built(tmp_path):
     lock = tmp_path / 'spack.lock'
     roots = [{'hash': letter * 32} for letter in 'acd']
     lock.write_text(json.dumps({'roots': roots, 'concrete_specs': nodes}))
-    found = packages_of(lock, ['a' * 32, 'b' * 32, 'e' * 32])
+    found = packages_of(read_lock(lock), ['a' * 32, 'b' * 32, 'e' * 32])
     assert (found.external, found.installed) == (('gcc',), ('cmake', 'zlib'))
     assert found.build == ('compiler-wrapper', 'gcc-runtime', 'hpl', 'hwloc', 'openblas', 'osu')
     # two benchmarks, one other package, two that are copied, and OpenBLAS: 722 s

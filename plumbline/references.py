@@ -185,18 +185,15 @@ def read_references(path: Path, kind: str) -> list[Reference]:
 
     Raises SiteError naming file, line, column and what was expected.
     """
+    state = None
     with suppress(OSError):  # else `read_rows` says what is wrong
-        state = path.stat()
-        return [*_read_once(path, kind, (state.st_ino, state.st_mtime_ns, state.st_size))]
-    return _read(path, kind)
+        status = path.stat()
+        state = status.st_ino, status.st_mtime_ns, status.st_size
+    return [*_read(path, kind, state)]
 
 
 @cache
-def _read_once(path: Path, kind: str, state: tuple[int, int, int]) -> list[Reference]:
-    return _read(path, kind)
-
-
-def _read(path: Path, kind: str) -> list[Reference]:
+def _read(path: Path, kind: str, state: tuple[int, int, int] | None) -> list[Reference]:
     rows, faults = read_rows(path, kind)
     for message in faults:
         raise SiteError(message)

@@ -21,7 +21,7 @@ from typing import Any
 from plumbline.errors import InputError
 from plumbline.files import read_yaml, write_text
 from plumbline.machine.gpu_links import divided, find_link_classes, near_numa_domains
-from plumbline.machine.node import Node, cores_of, counts_of, kernel_text, processor_of, this_node
+from plumbline.machine.node import Node, cores_of, counts_of, first_cpu, kernel_text, processor_of, this_node
 from plumbline.machine.vendors import VENDORS, Vendor, vendors_of
 from plumbline.programs import output_of
 from plumbline.stacks.manifest import Installed, features_of, known_benchmarks, spack_not_reached
@@ -30,10 +30,6 @@ from plumbline.units import in_base_unit
 _HERE = Path(__file__).resolve().parent
 _SYS = Path('/sys')
 _PROC = Path('/proc')
-_USUAL_CGROUPS = """\
-1 1 0:1 / /sys/fs/cgroup - cgroup2 cgroup2 rw
-1 1 0:1 / /sys/fs/cgroup/memory - cgroup cgroup rw,memory
-"""  # as in /proc/self/mountinfo
 # The files that the cached facts depend on.
 _CODE = ('detect.py', 'gpu_links.py', 'gpu_tables.py', 'node.py', 'vendors.py', 'microarchitectures.yaml')
 
@@ -244,8 +240,7 @@ def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int | None:
 def _memory_cgroups(proc: Path, sys: Path) -> Iterator[Path]:
     """Yield the folders of this process's cgroups that may limit memory, each up to its mount: cgroups(7)."""
     of_process = [line.split(':', 2) for line in kernel_text(proc / 'self/cgroup').splitlines()]
-    mounts = kernel_text(proc / 'self/mountinfo') or _USUAL_CGROUPS
-    for fields in map(str.split, mounts.splitlines()):
+    for fields in map(str.split, kernel_text(proc / 'self/mountinfo').splitlines()):
         *_, kind, _, options = fields
         if kind == 'cgroup2' or (kind == 'cgroup' and 'memory' in options.split(',')):
             version = '' if kind == 'cgroup2' else 'memory'
@@ -299,7 +294,7 @@ def flop_per_cycle_of(cpuinfo: str) -> dict[str, int]:
 
     V: elements of a vector register, N: fused multiply-add pipelines, as in ``microarchitectures.yaml``.
     """
-    first = dict(re.findall(r'^(.+?)\s*: *(.*?)\s*$', cpuinfo.split('\n\n')[0], re.MULTILINE))
+    first = first_cpu(cpuinfo)
     elements = {'scalar': (1, 1), 'sse': (2, 4), 'avx': (4, 8), 'avx512': (8, 16)}  # (double, single) precision
     for row in read_yaml(_HERE / 'microarchitectures.yaml'):
         same = first.get('vendor_id') == row['vendor'] and first.get('cpu family') == str(row['family'])

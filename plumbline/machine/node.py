@@ -112,8 +112,7 @@ def processor_of(node: Node) -> dict[str, Any]:
             if (masks := _masks([index / 'shared_cpu_map' for index in indices]))
         ],
     }
-    cpuinfo = kernel_text(node.root / 'proc/cpuinfo')
-    first = dict(re.findall(r'^(.+?)\s*: *(.*?)\s*$', cpuinfo.split('\n\n')[0], re.MULTILINE))
+    first = first_cpu(kernel_text(node.root / 'proc/cpuinfo'))
     arch, vendor = _arch(first, node.machine)
     return {
         'arch': arch,
@@ -123,6 +122,11 @@ def processor_of(node: Node) -> dict[str, Any]:
         **counts_of(topology),
         'topology': topology,
     }
+
+
+def first_cpu(cpuinfo: str) -> dict[str, str]:
+    """Return the facts of the first hardware thread in the text of a /proc/cpuinfo."""
+    return dict(re.findall(r'^(.+?)\s*: *(.*?)\s*$', cpuinfo.split('\n\n')[0], re.MULTILINE))
 
 
 def counts_of(topology: dict[str, Any]) -> dict[str, int]:
@@ -155,6 +159,16 @@ def bits(mask: str) -> frozenset[int]:
     """Return the CPUs of a hexadecimal mask."""
     number = int(mask, 16)
     return frozenset(bit for bit in range(number.bit_length()) if number >> bit & 1)
+
+
+def gpus_in(partition: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the devices of a partition of site.yaml that are GPUs."""
+    return [device for device in partition.get('devices', []) if device['type'] == 'gpu']
+
+
+def number_of_gpus(partition: dict[str, Any]) -> int:
+    """Return the number of GPUs of a node of a partition of site.yaml."""
+    return sum(device['num_devices'] for device in gpus_in(partition))
 
 
 def _arch(cpuinfo: dict[str, str], machine: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plumbline.job_variables import of_jobs
+from plumbline.machine.node import bits, cores_of
 from plumbline.node_check.jobs import Busy
 
 SECONDS = 60.0  # for one look of one benchmark
@@ -58,29 +59,19 @@ class NodeShape:
     gpus: int
 
 
-def node_of(processor: Mapping[str, Any], gpus: int) -> NodeShape:
+def node_of(processor: dict[str, Any], gpus: int) -> NodeShape:
     """Return what benchmarks need of a processor as `plumbline.machine.node.processor_of` describes it."""
-    topology = processor['topology']
-    masks = [int(mask, 16) for mask in topology['numa_nodes']]
+    topology, every_core = processor['topology'], cores_of(processor)
     last = max((cache['type'] for cache in topology['caches']), default='')
     domains = []
-    for number, mask in enumerate(masks):
-        cores = sorted(low for text in topology['cores'] if (low := _lowest(int(text, 16))) in _bits(mask))
+    for number, cpus in enumerate(map(bits, topology['numa_nodes'])):
         sizes = [
-            cache['size'] * sum(bool(int(text, 16) & mask) for text in cache['cpusets'])
+            cache['size'] * sum(not cpus.isdisjoint(bits(shared)) for shared in cache['cpusets'])
             for cache in topology['caches'] if cache['type'] == last
         ]  # fmt: skip
-        domains.append((number, cores, sum(sizes)))
-    threads = {int(mask, 16).bit_count() for mask in topology['cores']}
+        domains.append((number, [core[0] for core in every_core if core[0] in cpus], sum(sizes)))
+    threads = {*map(len, every_core)}
     return NodeShape(domains, max(threads) if len(threads) == 1 else 0, gpus)
-
-
-def _lowest(mask: int) -> int:
-    return (mask & -mask).bit_length() - 1
-
-
-def _bits(mask: int) -> set[int]:
-    return {number for number in range(mask.bit_length()) if mask >> number & 1}
 
 
 def _likwid(bytes_of: Callable[[int, int], int]) -> Callable[[NodeShape], Iterator[Place]]:

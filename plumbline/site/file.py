@@ -11,6 +11,7 @@ from typing import Any
 from plumbline.errors import SiteError, did_you_mean, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.limits import DEFAULT_CAP
+from plumbline.machine.node import gpus_in, number_of_gpus
 from plumbline.machine.vendors import VENDORS, vendors_of
 from plumbline.paths import SCHEMAS
 from plumbline.site.schedulers import launched_by, scheduler
@@ -216,7 +217,7 @@ def _outside_domains(partition: dict[str, Any], near: list[int]) -> Iterator[str
 
 def _of_devices(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield wrong types, architectures and NUMA domains of GPUs."""
-    gpus = [device for device in partition.get('devices', []) if device['type'] == 'gpu']
+    gpus = gpus_in(partition)
     partly = len({'numa_domains' in device for device in gpus}) > 1
     for index, device in enumerate(partition.get('devices', [])):
         if partly and device in gpus and 'numa_domains' not in device:
@@ -251,7 +252,7 @@ def _of_expects(partition: dict[str, Any]) -> Iterator[Fault]:
     domains = len(processor.get('topology', {}).get('numa_nodes', ()))
     described = {
         'numa_domains': domains or processor.get('num_numa_domains', processor.get('num_sockets')),
-        'gpus': sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu'),
+        'gpus': number_of_gpus(partition),
     }
     for key, number in described.items():
         if key in expects and processor and expects[key] != number:
@@ -264,7 +265,7 @@ def _of_expects(partition: dict[str, Any]) -> Iterator[Fault]:
 def _of_link_classes(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield each pair that is not two GPUs of the partition, or that is in two classes."""
     classes = partition.get('link_classes', {})
-    gpus = sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu')
+    gpus = number_of_gpus(partition)
     first: dict[frozenset[int], str] = {}
     for name, item in classes.items():
         for index, pair in enumerate(item['pairs']):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from plumbline.machine.node import cores_of
+from plumbline.machine.node import cores_of, number_of_gpus
 from plumbline.site.job_directives import RULES, Asked, Fault, read_directives
 from plumbline.site.sites import Partition
 
@@ -48,7 +48,7 @@ def _beyond_limits(asked: Asked, partition: Partition, used: dict[int, int]) -> 
     for word in ('constraint', 'gpus'):
         if word in queue.get('needs', []) and not (asked.words.get(word) or (word == 'gpus' and asked.gpus)):
             yield 1, word, f'none is stated, and {partition.name} needs one: add it to access in site.yaml'
-    gpus = sum(device['num_devices'] for device in partition.entry.get('devices', []) if device['type'] == 'gpu')
+    gpus = number_of_gpus(partition.entry)
     if asked.gpus is not None and asked.gpus > gpus:
         yield line['gpus'], 'gpus', f'{asked.gpus} of a node, and it has {gpus}'
     if processor:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from plumbline.machine import hardware
+from plumbline.machine.node import gpus_in
 from plumbline.units import in_base_unit
 from plumbline.yaml_faults import Fault, stated
 
@@ -101,7 +102,7 @@ def beyond_hardware(
     if not processor or dimension not in ('bandwidth', 'Flop rate'):
         return ''
     cores = processor['num_cpus'] // processor['num_cpus_per_core']
-    devices = [device for device in partition.get('devices', []) if device['type'] == 'gpu']
+    devices = gpus_in(partition)
     if any(hardware.gpu(device.get('arch', '')) is None for device in devices):
         return ''  # the table does not say what they reach
     gpus = [(device['num_devices'], hardware.gpu(device['arch'])) for device in devices]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 from typing import Any
 
+from plumbline.machine.node import gpus_in, number_of_gpus
 from plumbline.machine.vendors import VENDORS, vendors_of
 from plumbline.site.job_directives import RULES, faults_of_access, gpus_asked_for, gpus_of_node
 from plumbline.site.magnitudes import faults_of_magnitudes
@@ -41,14 +42,6 @@ def rules_of_use(entry: Any) -> Iterator[Rule]:
         yield from ((place, _repeated(item, key)) for key in ('environs', 'nics'))
     yield from (([], rule(entry)) for rule in (_of_unused, _of_features, _of_hostnames, _of_rules))
     yield [], _repeated(entry, 'hostnames')
-
-
-def _gpus(partition: dict[str, Any]) -> list[dict[str, Any]]:
-    return [device for device in partition.get('devices', []) if device['type'] == 'gpu']
-
-
-def _number_of_gpus(partition: dict[str, Any]) -> int:
-    return sum(device['num_devices'] for device in _gpus(partition))
 
 
 def _repeated(part: dict[str, Any], key: str) -> Iterator[Fault]:
@@ -101,7 +94,7 @@ def _of_features(entry: dict[str, Any]) -> Iterator[Fault]:
     archs_of: dict[str, set[str]] = {}
     for item in entry['partitions']:
         for name in item['environs']:
-            archs = [device.get('arch', '') for device in _gpus(item)] if 'processor' in item else ['']
+            archs = [device.get('arch', '') for device in gpus_in(item)] if 'processor' in item else ['']
             archs_of.setdefault(name, set()).update(archs)
     known = known_benchmarks()
     for number, item in enumerate(entry['environments']):
@@ -163,7 +156,7 @@ def _of_access(partition: dict[str, Any]) -> Iterator[Fault]:
         for why in faults_of_access(option, runs) if runs in RULES else ():
             yield ['access', index], why
         asked = gpus_of_node(option)
-        if asked is not None and asked != (gpus := _number_of_gpus(partition)):
+        if asked is not None and asked != (gpus := number_of_gpus(partition)):
             has = f'devices says that a node has {gpus}' if gpus else 'devices says of no GPU'
             yield ['access', index], f'asks for {asked} GPUs of a node, and {has}; expected the same number'
     if not scheduler(runs).queued and access:
@@ -227,19 +220,19 @@ def _of_gpus(partition: dict[str, Any]) -> Iterator[Fault]:
     for index, device in enumerate(partition.get('devices', [])):
         if device['type'] == 'gpu' and 'arch' not in device:
             yield ['devices', index], 'lacks arch, so no check of GPUs has a case; expected one such as sm_90 or gfx90a'
-    gpus = _gpus(partition)
+    gpus = gpus_in(partition)
     asked = partition.get('queue', {}).get('gives_gpus') or any(map(gpus_asked_for, partition.get('access', [])))
     if partition['scheduler'] == 'slurm' and gpus and not asked:
         yield (
             ['access'],
             'asks for no GPU, and steps of Slurm get none then; expected '
-            f'--gpus-per-node={_number_of_gpus(partition)}, '
+            f'--gpus-per-node={number_of_gpus(partition)}, '
             'or queue: {gives_gpus: true} where jobs need not ask',
         )
 
 
 def _of_sycl(partition: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
-    if any(device.get('arch', '').startswith(('intel', 'xe')) for device in _gpus(partition)):
+    if any(device.get('arch', '').startswith(('intel', 'xe')) for device in gpus_in(partition)):
         environs = [environ for environ in entry['environments'] if environ['name'] in partition['environs']]
         parts = (entry, partition, *environs)
         if 'ONEAPI_DEVICE_SELECTOR' not in {str(name) for part in parts for name, _ in part.get('env_vars', [])}:
@@ -339,7 +332,7 @@ def _of_arch(partition: dict[str, Any]) -> Iterator[Fault]:
 
 def _of_links(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield the faults of `link_classes`: pairs of GPUs without a class, and classes that are not listed best first."""
-    classes, gpus = partition.get('link_classes', {}), _number_of_gpus(partition)
+    classes, gpus = partition.get('link_classes', {}), number_of_gpus(partition)
     known = {frozenset(pair) for item in classes.values() for pair in item['pairs']}
     lacking = [pair for pair in combinations(range(gpus), 2) if classes and frozenset(pair) not in known]
     if lacking:
@@ -353,7 +346,7 @@ def _of_links(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_meters(partition: dict[str, Any]) -> Iterator[Fault]:
-    kinds = {vendor.kind for vendor in vendors_of(device.get('arch', '') for device in _gpus(partition))}
+    kinds = {vendor.kind for vendor in vendors_of(device.get('arch', '') for device in gpus_in(partition))}
     for name in partition.get('energy', {}):
         if name in _METERS and _METERS[name].kind not in kinds:
             yield ['energy', name], f'reads GPUs of the kind {_METERS[name].kind}, of which devices has none'

@@ -141,8 +141,6 @@ TASK = '/slurm/job_7/step_0/user/task_0'
           'sys/fs/cgroup/memory/slurm/uid_0/memory.limit_in_bytes': 48 * 2**20}, 48),
         ('4:memory:/docker/a\n0::/', V1.format('/docker/a', '/cgroup') + V2.format('/', '/sys/fs/cgroup/unified'),
          {'cgroup/memory.limit_in_bytes': 2**20}, 1),
-        # no mountinfo: where all distributions mount them
-        ('0::/job_7', '', {'sys/fs/cgroup/job_7/memory.max': 2**20}, 1),
     ],
 )  # fmt: skip
 def test_the_least_limit_of_the_cgroups_around_a_process_is_the_memory_there_is(

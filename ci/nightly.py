@@ -34,7 +34,6 @@ from plumbline import settings
 from plumbline.checkout import checks_of
 from plumbline.errors import did_you_mean
 from plumbline.files import open_own, write_text
-from plumbline.machine.kind import kind_of
 from plumbline.node_check.jobs import Busy, warning
 from plumbline.paths import ROOT
 from plumbline.problems import Problem
@@ -190,9 +189,6 @@ class NightlyRun:
         print(*filter(None, words), sep=', ', flush=True)
         if done:
             print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(remaining)} of them are done')
-        kind = kind_of() if self.site.name == UNDESCRIBED else ''
-        if kind:
-            print(f'plumbline: this machine: {kind}')
         if disturbed := warning(settings.BUSY.get() or 0.0):
             print(f'plumbline: {disturbed}')
         nodes = Nodes.now(self.site)
@@ -209,7 +205,6 @@ class NightlyRun:
             return self._ended_by_a_person(session, named, cases)
         self.problems += [warned for warned in map(Problem, ended.warnings) if warned not in self.problems]
         content, elapsed = session.content(), time.monotonic() - began
-        content['session_info'] |= {'plumbline_machine': kind} if kind else {}
         if ended.why:
             self.problems.append(cut_short(content, ended.why, len(cases)))
         else:

@@ -22,7 +22,6 @@ from ci.outcome import LookBack, Outcome
 from ci.progress import Seconds
 from ci.session import UNFINISHED, CaseSelection, PlannedSession
 from plumbline import settings
-from plumbline.machine.kind import kind_of
 from plumbline.signals import Signalled
 
 PROCESSOR = 'processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1}'
@@ -160,7 +159,7 @@ def test_artifacts_of_an_earlier_run_go_and_other_files_stay(tmp_path):
         ('s', ['--duration=10m', '--max-wait=2m', '-n', 'STREAM'], 'nightly', 600),
     ],
 )  # fmt: skip
-def test_the_mode_and_the_time_of_a_night(site, words, mode, seconds, world, capsys):
+def test_the_mode_and_the_time_of_a_night(site, words, mode, seconds, world):
     world.monkeypatch.setenv(settings.SITE.name, site)
     night = NightlyRun(parse(['--no-provision', *words]))
     night.run(module.load_site(site), world.results)
@@ -168,9 +167,6 @@ def test_the_mode_and_the_time_of_a_night(site, words, mode, seconds, world, cap
     command = world.ran[-1][1]
     assert f'--system={site} --mode={mode}' in command
     assert ('-n STREAM -Smax_pending_time=120s' in command) == ('-n' in words)
-    kind = kind_of() if site == 'localhost' else ''
-    assert ('this machine: ' in capsys.readouterr().out) == bool(kind)
-    assert world.stored[-1][0]['session_info'].get('plumbline_machine', '') == kind
 
 
 def test_stacks_are_installed_by_a_process_that_can_be_found(tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import json
 import re
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from plumbline.errors import RecordError
 
@@ -54,11 +53,9 @@ def write_numbers(folder: Path, lines: Lines) -> None:
 
 def read_numbers(content: bytes) -> Lines:
     """Return the lines that :func:`write_numbers` wrote. Raises RecordError."""
+    import msgspec  # here, so that a check needs no package to write them
+
     try:
-        numbers: Any = json.loads(content)
-        return {
-            str(file): {str(name): [int(line) for line in lines] for name, lines in metrics.items()}
-            for file, metrics in numbers.items()
-        }
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return msgspec.json.decode(content, type=Lines)
+    except msgspec.DecodeError:
         raise RecordError(f'{NUMBERS}: expected lines by file and metric, found {content[:80]!r}') from None

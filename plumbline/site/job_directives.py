@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from plumbline.errors import expected_one_of
 
-Fault = tuple[int, str, str]  # line, option, why it would be rejected or ignored
+ScriptFault = tuple[int, str, str]  # line, option, why it would be rejected or ignored
 Stated = list[tuple[int, str, str]]  # line, name and value of each option; of an option without a value it is empty
 
 
@@ -45,15 +45,15 @@ class Rules:
     prefix: str
     command: str
     options: Mapping[str, str]
-    meaning: Callable[[Stated, Asked], Iterable[Fault]]
+    meaning: Callable[[Stated, Asked], Iterable[ScriptFault]]
     of_each_job: str
 
 
-def read_directives(lines: Sequence[str], scheduler: str) -> tuple[Asked, list[Fault]]:
+def read_directives(lines: Sequence[str], scheduler: str) -> tuple[Asked, list[ScriptFault]]:
     """Return what the directives of a job script ask of a scheduler of `RULES`, and the faulty ones."""
     rules, asked = RULES[scheduler], Asked()
     stated: Stated = []
-    faults: list[Fault] = []
+    faults: list[ScriptFault] = []
     for number, text in _directives(lines, rules.prefix):
         if (gpus := gpus_of_node(text)) is not None:
             asked.gpus, asked.lines['gpus'] = gpus, number
@@ -147,7 +147,7 @@ _SBATCH = {  # sbatch(1): the short name of each option
 }  # fmt: skip
 
 
-def _slurm(stated: Stated, asked: Asked) -> Iterable[Fault]:
+def _slurm(stated: Stated, asked: Asked) -> Iterable[ScriptFault]:
     options = {name: value for _, name, value in stated}
     where = {
         'time': 'time', 'nodes': 'nodes', 'ntasks-per-node': 'tasks', 'cpus-per-task': 'cpus',
@@ -183,7 +183,7 @@ def _misspelt(name: str, known: Sequence[str]) -> str:
     return f'PBS knows no such resource; did you mean {near[0]}?' if near else ''
 
 
-def _pbs(stated: Stated, asked: Asked) -> Iterator[Fault]:
+def _pbs(stated: Stated, asked: Asked) -> Iterator[ScriptFault]:
     asked.confined = True
     words = {'A': 'account', 'P': 'account', 'q': 'queue'}
     asked.words = {words[option]: value for _, option, value in stated if option in words}
@@ -212,7 +212,7 @@ def _pbs(stated: Stated, asked: Asked) -> Iterator[Fault]:
             yield number, resources, 'cannot stand beside select=; old syntax'
 
 
-def _select(text: str, number: int, asked: Asked) -> Iterator[Fault]:
+def _select(text: str, number: int, asked: Asked) -> Iterator[ScriptFault]:
     count, *pairs = text.split(':')
     known = dict(pair.partition('=')[::2] for pair in pairs)
     for name in known:
@@ -230,7 +230,7 @@ def _select(text: str, number: int, asked: Asked) -> Iterator[Fault]:
 _BSUB = ('J', 'o', 'e', 'nnodes', 'n', 'R', 'W', 'P', 'G', 'q', 'alloc_flags', 'm', 'core_isolation', 'env', 'cwd', 'x')
 
 
-def _lsf(stated: Stated, asked: Asked) -> Iterator[Fault]:
+def _lsf(stated: Stated, asked: Asked) -> Iterator[ScriptFault]:
     options = {name: (value, number) for number, name, value in stated}
     if 'nnodes' in options:
         nodes, first = options['nnodes']

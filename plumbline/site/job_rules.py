@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from plumbline.machine.node import cores_of, number_of_gpus
-from plumbline.site.job_directives import RULES, Asked, Fault, read_directives
+from plumbline.site.job_directives import RULES, Asked, ScriptFault, read_directives
 from plumbline.site.sites import Partition
 
 
-def faults_of_script(text: str, partition: Partition) -> Iterator[Fault]:
+def faults_of_script(text: str, partition: Partition) -> Iterator[ScriptFault]:
     """Yield what the scheduler of `partition` would reject or ignore in a job script."""
     if partition.entry['scheduler'] not in RULES:
         return
@@ -32,7 +32,7 @@ def missing_words(text: str, partition: Partition) -> list[str]:
     return [word for word in wanted if word not in asked.words]
 
 
-def _beyond_limits(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[Fault]:
+def _beyond_limits(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[ScriptFault]:
     """Yield what exceeds the partition, or is not asked for. `used`: CPU of a rank -> the line that binds it."""
     line, processor, queue = asked.lines, partition.processor, partition.entry.get('queue', {})
     if asked.seconds is None:
@@ -55,7 +55,7 @@ def _beyond_limits(asked: Asked, partition: Partition, used: dict[int, int]) -> 
         yield from _cpus(asked, partition, used)
 
 
-def _cpus(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[Fault]:
+def _cpus(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[ScriptFault]:
     processor, queue, line = partition.processor, partition.entry.get('queue', {}), asked.lines
     of_core, cpus, per_core = cores_of(processor), processor['num_cpus'], processor['num_cpus_per_core']
     cores, threads = len(of_core), asked.threads_per_core or queue.get('threads_per_core', per_core)

@@ -30,6 +30,10 @@ _REFRAME_PROCESSOR_KEYS = (
 )  # fmt: skip
 
 
+# The keys of a partition that the checks read as the file states them.
+_AS_STATED = ('name', 'num_nodes', 'transport', 'looks', 'memory_kinds', 'benchmarks', 'energy', 'power_cap')
+
+
 @dataclass(frozen=True)
 class Environ:
     """One ReFrame environment of a site: where its benchmarks come from, and which it has."""
@@ -280,24 +284,17 @@ def _partition(item: dict[str, Any]) -> Partition:
     peaks = dict(item.get('peaks', {}))
     flop_per_cycle = peaks.pop('flop_per_cycle', {})
     return Partition(
-        name=item['name'],
         entry=item | {'env_vars': [list(pair) for pair in _env_vars(item)]},
         environs=tuple(item.get('environs', ())),
         memory_bytes=in_base_unit(item['memory_per_node']) if 'memory_per_node' in item else None,
         peaks={key: in_base_unit(value) for key, value in peaks.items()},
         published_peaks={key: in_base_unit(value) for key, value in item.get('published_peaks', {}).items()},
         flop_per_cycle=flop_per_cycle,
-        num_nodes=item.get('num_nodes', 1),
-        transport=item.get('transport', 'direct'),
-        looks=item.get('looks', 'required'),
         max_time=_max_time(item),
-        memory_kinds=item.get('memory_kinds', {}),
-        benchmarks=item.get('benchmarks', {}),
-        energy=item.get('energy', {}),
-        power_cap=item.get('power_cap', {}),
         file_systems={name: _file_system(described) for name, described in item.get('file_systems', {}).items()},
         link_classes={name: _link_class(described) for name, described in item.get('link_classes', {}).items()},
         expects=tuple(_expected(item.get('expects', {}))),
+        **{key: item[key] for key in _AS_STATED if key in item},
     )
 
 

@@ -28,7 +28,6 @@ from plumbline.stacks.manifest import Installed, features_of, known_benchmarks, 
 from plumbline.units import in_base_unit
 
 _HERE = Path(__file__).resolve().parent
-_SYS = Path('/sys')
 _PROC = Path('/proc')
 # The files that the cached facts depend on.
 _CODE = ('detect.py', 'gpu_links.py', 'gpu_tables.py', 'node.py', 'vendors.py', 'microarchitectures.yaml')
@@ -158,23 +157,22 @@ def detect_machine(allowed: set[int] | None = None, node: Node | None = None) ->
     """
     allowed = allowed or os.sched_getaffinity(0)
     node = node or this_node()
-    proc, sys = node.root / 'proc', node.root / 'sys'
     processor = processor_of(node)
     processor['topology']['caches'] = processor['topology']['caches'] or caches_of_libc(processor['topology'], node)
     processor = restrict_to(processor, allowed)
-    numbers = numa_distances(allowed, sys)
+    numbers = numa_distances(allowed, node.root)
     if len(numbers.get('numa_ids', ())) == len(processor['topology']['numa_nodes']):
         processor |= numbers
     machine: dict[str, Any] = {'processor': processor}
-    if memory := memory_bytes(proc, sys):
+    if memory := memory_bytes(node.root):
         machine['memory_per_node'] = f'{memory} B'
     if devices := [device for vendor in VENDORS.values() for device in gpus_of(vendor, node)]:
         machine['devices'] = devices
-        near = near_numa_domains(sum(device['num_devices'] for device in devices), sys)
+        near = near_numa_domains(sum(device['num_devices'] for device in devices), node.root)
         if len(devices) == 1 and near and set(near) <= set(processor.get('numa_ids', ())):
             devices[0]['numa_domains'] = near
         links, fault = find_link_classes(devices, node)
-        told = {'link_classes': links, 'no_link_classes': fault, 'divided_gpus': divided(devices, sys)}
+        told = {'link_classes': links, 'no_link_classes': fault, 'divided_gpus': divided(devices, node.root)}
         machine |= {key: value for key, value in told.items() if value}
     if peaks := _peaks(processor, node.root):
         machine['peaks'] = peaks
@@ -208,14 +206,14 @@ def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
     return processor | {'topology': topology} | counts_of(topology)
 
 
-def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
+def numa_distances(allowed: set[int], root: Path) -> dict[str, Any]:
     """Return numbers and distances of the NUMA domains with CPUs of `allowed`, ordered by their first CPU.
 
     Without distances that the kernel does not show, or by which another domain is nearer than itself; empty without
     domains.
     """
     allow = sum(1 << cpu for cpu in allowed)
-    nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
+    nodes = sorted((root / 'sys/devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
     distances = {}  # (lowest bit of the CPUs, column) -> a row of distances to all `nodes`
     for column, node in enumerate(nodes):
         cpus = int((kernel_text(node / 'cpumap').replace(',', '') or '0'), 16) & allow
@@ -229,23 +227,23 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
     return ids | ({'numa_distances': rows} if all(0 < row[i] == min(row) for i, row in enumerate(rows)) else {})
 
 
-def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int | None:
+def memory_bytes(root: Path) -> int | None:
     """Return the kernel's MemTotal, or a lower limit of this process's cgroup or one above; None if none is shown."""
-    files = (group / f'memory.{name}' for group in _memory_cgroups(proc, sys) for name in ('max', 'limit_in_bytes'))
-    total = re.findall(r'^MemTotal: *(\d+)', kernel_text(proc / 'meminfo'), re.MULTILINE)  # in kB
+    files = (group / f'memory.{name}' for group in _memory_cgroups(root) for name in ('max', 'limit_in_bytes'))
+    total = re.findall(r'^MemTotal: *(\d+)', kernel_text(root / 'proc/meminfo'), re.MULTILINE)  # in kB
     limits = [int(text) for file in files if (text := kernel_text(file)).isdigit()]
     return min([*limits, *(int(kb) * 1024 for kb in total)], default=None)
 
 
-def _memory_cgroups(proc: Path, sys: Path) -> Iterator[Path]:
+def _memory_cgroups(root: Path) -> Iterator[Path]:
     """Yield the folders of this process's cgroups that may limit memory, each up to its mount: cgroups(7)."""
-    of_process = [line.split(':', 2) for line in kernel_text(proc / 'self/cgroup').splitlines()]
-    for fields in map(str.split, kernel_text(proc / 'self/mountinfo').splitlines()):
+    of_process = [line.split(':', 2) for line in kernel_text(root / 'proc/self/cgroup').splitlines()]
+    for fields in map(str.split, kernel_text(root / 'proc/self/mountinfo').splitlines()):
         *_, kind, _, options = fields
         if kind == 'cgroup2' or (kind == 'cgroup' and 'memory' in options.split(',')):
             version = '' if kind == 'cgroup2' else 'memory'
             paths = [path for _, controllers, path in of_process if version in controllers.split(',')]
-            mounted_on = sys.parent / fields[4].lstrip('/')
+            mounted_on = root / fields[4].lstrip('/')
             below = PurePosixPath(os.path.relpath(paths[0], fields[3]) if paths else '.')
             group = mounted_on / ('' if '..' in below.parts else below)
             for folder in (group, *group.parents):

@@ -35,21 +35,21 @@ def find_link_classes(devices: list[dict[str, Any]], node: Node) -> tuple[dict[s
     return {}, '; '.join(faults)
 
 
-def near_numa_domains(number: int, sys: Path = Path('/sys')) -> list[int]:
+def near_numa_domains(number: int, root: Path) -> list[int]:
     """Return the nearest NUMA domain of each GPU in the order of PCI addresses; empty if one is not known."""
-    files = [file for vendor in VENDORS.values() for file in _pci_files(vendor, 'numa_node', sys)]
+    files = [file for vendor in VENDORS.values() for file in _pci_files(vendor, 'numa_node', root)]
     texts = [kernel_text(file) for file in sorted(files, key=lambda file: file.parent.name)]
     domains = [int(text) for text in texts if text.isdigit()]  # -1: not known
     return domains if len(domains) == len(texts) == number else []
 
 
-def divided(devices: list[dict[str, Any]], sys: Path) -> str:
+def divided(devices: list[dict[str, Any]], root: Path) -> str:
     """Return a sentence if a driver lists more `devices` for programs than it has PCI devices; else nothing."""
     for vendor in vendors_of(device['arch'] for device in devices):
-        gpus = _pci_files(vendor, 'numa_node', sys)
+        gpus = _pci_files(vendor, 'numa_node', root)
         number = sum(device['num_devices'] for device in devices if vendor.made(device['arch']))
         if 0 < len(gpus) < number and vendor.in_kernel:
-            modes = {kernel_text(file) for file in _pci_files(vendor, vendor.mode, sys)} or {'not shown'}
+            modes = {kernel_text(file) for file in _pci_files(vendor, vendor.mode, root)} or {'not shown'}
             return (
                 f'programs see {number} GPUs of {len(gpus)} PCI devices (partition mode {", ".join(sorted(modes))}): '
                 'which NUMA domain is near each is left out'
@@ -57,9 +57,9 @@ def divided(devices: list[dict[str, Any]], sys: Path) -> str:
     return ''
 
 
-def _pci_files(vendor: Vendor, name: str, sys: Path) -> list[Path]:
+def _pci_files(vendor: Vendor, name: str, root: Path) -> list[Path]:
     """Return the files of a name of the PCI devices of a vendor's driver."""
-    return [*(sys / 'bus/pci/drivers').glob(f'{vendor.driver}/*:*/{name}')] if vendor.driver and name else []
+    return [*(root / 'sys/bus/pci/drivers').glob(f'{vendor.driver}/*:*/{name}')] if vendor.driver and name else []
 
 
 def link_classes(links: dict[Pair, Link]) -> dict[str, dict[str, Any]]:

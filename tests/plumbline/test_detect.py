@@ -83,7 +83,7 @@ def test_caches_that_the_kernel_does_not_show_come_from_the_c_library(programs):
 
 
 def numa_node(folder: Path, number: int, cpumap: str, distance: str):
-    node = folder / f'devices/system/node/node{number}'
+    node = folder / f'sys/devices/system/node/node{number}'
     node.mkdir(parents=True)
     (node / 'cpumap').write_text(f'{cpumap}\n')
     (node / 'distance').write_text(f'{distance}\n')
@@ -150,8 +150,8 @@ def test_the_least_limit_of_the_cgroups_around_a_process_is_the_memory_there_is(
     for name, text in (files | limits).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f'{text}\n')
-    assert detect.memory_bytes(root / 'proc', root / 'sys') == mib * 2**20
+    assert detect.memory_bytes(root) == mib * 2**20
 
 
 def test_memory_that_nothing_shows_is_not_known(tmp_path):
-    assert detect.memory_bytes(tmp_path / 'proc', tmp_path / 'sys') is None
+    assert detect.memory_bytes(tmp_path) is None

@@ -225,18 +225,18 @@ def test_why_there_are_no_links_is_said(programs, impatient, devices, script, ex
     assert find_link_classes(devices, Node()) == ({}, expected)
 
 
-def bound_to(driver: str, sys, **domains: int):
+def bound_to(driver: str, root, **domains: int):
     """Devices of a kernel driver: PCI address without colons -> NUMA domain."""
     for address, domain in domains.items():
-        device = sys / f'bus/pci/drivers/{driver}/0000:{address[1:]}:00.0'
+        device = root / f'sys/bus/pci/drivers/{driver}/0000:{address[1:]}:00.0'
         device.mkdir(parents=True)
         (device / 'numa_node').write_text(f'{domain}\n')
 
 
 def test_the_numa_domain_near_each_gpu_in_the_order_of_pci_addresses(tmp_path):
     assert near_numa_domains(4, tmp_path) == near_numa_domains(0, tmp_path) == []
-    (tmp_path / 'bus/pci/drivers/nvidia').mkdir(parents=True)
-    (tmp_path / 'bus/pci/drivers/nvidia/bind').touch()
+    (tmp_path / 'sys/bus/pci/drivers/nvidia').mkdir(parents=True)
+    (tmp_path / 'sys/bus/pci/drivers/nvidia/bind').touch()
     bound_to('nvidia', tmp_path, _c7=0, _07=3, _46=2, _85=1)
     assert near_numa_domains(4, tmp_path) == [3, 2, 1, 0]
     assert near_numa_domains(3, tmp_path) == []  # the process sees fewer than the node has
@@ -276,8 +276,8 @@ def test_a_detected_site_has_them(detected):
 
 @pytest.mark.parametrize(('near', 'known'), [([0, 0, 0, 0], True), ([0, 0, 0, 4711], False), ([], False)])
 def test_a_detected_site_knows_what_is_near_its_gpus_where_it_may_use_that(detected, monkeypatch, near, known):
-    monkeypatch.setattr(detect, 'near_numa_domains', lambda number, sys: near if number == 4 else None)
-    monkeypatch.setattr(detect, 'numa_distances', lambda allowed, sys: {'numa_ids': [0], 'numa_distances': [[10]]})
+    monkeypatch.setattr(detect, 'near_numa_domains', lambda number, root: near if number == 4 else None)
+    monkeypatch.setattr(detect, 'numa_distances', lambda allowed, root: {'numa_ids': [0], 'numa_distances': [[10]]})
     _, node = detected('exit 3')
     (devices,) = node.entry['devices']
     assert devices.get('numa_domains') == (near if known else None)

@@ -207,14 +207,6 @@ def _of_arch(processor: dict[str, Any]) -> Iterator[Fault]:
         yield ['arch'], f'expected what `archspec cpu` prints on a node; found {arch!r}{did_you_mean(arch, TARGETS)}'
 
 
-def _outside_domains(partition: dict[str, Any], near: list[int]) -> Iterator[str]:
-    """Yield what is wrong with each of the numbers `near` that is of no NUMA domain of the node."""
-    if near and (processor := partition.get('processor')):
-        domains = processor.get('numa_ids') or range(_number_of_domains(processor))
-        known = ', '.join(map(str, domains))
-        yield from (f'expected NUMA domains of the node, {known}; found {one}' for one in {*near} - {*domains})
-
-
 def _of_devices(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield wrong types, architectures and NUMA domains of GPUs."""
     gpus = gpus_in(partition)
@@ -231,19 +223,23 @@ def _of_devices(partition: dict[str, Any]) -> Iterator[Fault]:
             yield [*path, 'arch'], f'expected a GPU architecture such as sm_90 or gfx90a; found {arch!r}{guess}'
 
 
-def _near_devices(partition: dict[str, Any]) -> Iterator[Fault]:
-    for index, device in enumerate(partition.get('devices', [])):
-        path, near = ['devices', index, 'numa_domains'], device.get('numa_domains', [])
-        if near and len(near) != device['num_devices']:
-            yield path, f'expected {device["num_devices"]} numbers, one for each device; found {len(near)}'
-        yield from ((path, wrong) for wrong in _outside_domains(partition, near))
-
-
-def _near_nics(partition: dict[str, Any]) -> Iterator[Fault]:
-    path, near = ['nic_numa_domains'], partition.get('nic_numa_domains', [])
-    if near and len(near) != (number := len(partition.get('nics', []))):
-        yield path, f'expected {number} numbers, one for each of nics; found {len(near)}'
-    yield from ((path, wrong) for wrong in _outside_domains(partition, near))
+def _of_near(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield what is wrong with the NUMA domains that are stated to be near GPUs and network devices."""
+    stated_near = [
+        (['devices', index, 'numa_domains'], device.get('numa_domains'), device['num_devices'], 'device')
+        for index, device in enumerate(partition.get('devices', []))
+    ]
+    nics = len(partition.get('nics', []))
+    stated_near.append((['nic_numa_domains'], partition.get('nic_numa_domains'), nics, 'of nics'))
+    for path, near, number, what in stated_near:
+        if near and len(near) != number:
+            yield path, f'expected {number} numbers, one for each {what}; found {len(near)}'
+    processor = partition.get('processor', {})
+    domains: list[int] = processor.get('numa_ids') or [*range(_number_of_domains(processor))]
+    known = ', '.join(map(str, domains))
+    for path, near, _, _ in stated_near:
+        for outside in {*near} - {*domains} if near and domains else ():
+            yield path, f'expected NUMA domains of the node, {known}; found {outside}'
 
 
 def _of_expects(partition: dict[str, Any]) -> Iterator[Fault]:
@@ -291,4 +287,4 @@ def _of_tolerance(entry: dict[str, Any]) -> Iterator[Fault]:
 
 
 _OF_PROCESSOR = (_of_arch, _of_cores, _of_sockets, _of_caches, _of_domains)
-_OF_NODE = (_of_devices, _near_devices, _near_nics, _of_expects, _of_link_classes)
+_OF_NODE = (_of_devices, _of_near, _of_expects, _of_link_classes)

@@ -7,7 +7,7 @@ The rates of a kind show a wrong unit in a site's numbers; those of a model, how
 import functools
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plumbline.files import read_yaml
 from plumbline.units import in_base_unit
@@ -32,20 +32,20 @@ class GpuRates(NamedTuple):
 
 
 @functools.cache
-def _table() -> dict[str, dict[str, object]]:
+def _table() -> dict[str, dict[str, Any]]:
     return read_yaml(_TABLE)
 
 
 def memory_of_socket(arch: str) -> float | None:
     """Return the memory bandwidth of a socket with the fastest processor of `arch`, in bytes/s; None if unknown."""
     stated = _table()['processors'].get(arch)
-    return in_base_unit(str(stated)) if stated else None
+    return in_base_unit(stated) if stated else None
 
 
 def gpu(arch: str) -> GpuRates | None:
     """Return the highest rates of the fastest GPU of an architecture; None if unknown."""
     stated = _table()['gpus'].get(arch)
-    return GpuRates(**{name: in_base_unit(text) for name, text in stated.items()}) if isinstance(stated, dict) else None
+    return GpuRates(**{name: in_base_unit(text) for name, text in stated.items()}) if stated else None
 
 
 def words_of_model(name: str) -> tuple[str, ...]:
@@ -70,4 +70,4 @@ def memory_of_model(name: str) -> float | None:
     words = ' '.join(words_of_model(name))
     found = (text for pattern, text in _table()['models'].items() if re.search(rf'\b(?:{pattern})(?!\S)', words))
     stated = next(found, None)
-    return in_base_unit(str(stated)) if stated else None
+    return in_base_unit(stated) if stated else None

@@ -241,7 +241,7 @@ def _geometry(nodes: EqualNodes, kernels: dict[str, Any] | None) -> list[str]:
     return [f'    # sockets, cores and threads are those of the kernel; Slurm states {nodes}']
 
 
-def _detected(node: Node, allowed: set[int] | None = None) -> dict[str, Any]:
+def _detected(node: Node, allowed: set[int] | None) -> dict[str, Any]:
     machine = detect.detect_machine(allowed, node)
     if memory := machine.get('memory_per_node'):
         machine['memory_per_node'] = f'{int(in_base_unit(memory)) // 2**20} MiB'

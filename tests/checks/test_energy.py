@@ -266,13 +266,13 @@ def test_ear_tells_the_energy_of_the_job_steps_within_each_trial(tmp_path, bound
     (tmp_path / 'energy/ear').write_text(EACCT)
     write_phase(tmp_path / 'trial_1', 0, 1200)
     write_phase(tmp_path / 'trial_2', 1300, 1201)
-    metering = Metering([Meter('ear', boundary, 0.03, 10, None)], nodes=2)
+    metering = Metering([Meter('ear', boundary, 0.03, 10, SOURCES['ear'])], nodes=2)
     record = plan_of('HPL', (), metering.metrics, dims=metering.dims, trials=2).empty_record()
     metering.read(tmp_path, record, 'n1,n2')
     found = by_name(record)
     assert tuple(value for *_, value in found['power', None].samples) == pytest.approx(watts)
     assert found['energy', None].samples[0][2] == pytest.approx(2 * 1200 * watts[0])
-    assert not found['energy', None].invalid and metering.seconds == 60 and 'eacct' in metering.after[0]
+    assert not found['energy', None].invalid and metering.seconds == 60 and 'eacct' in metering.lines.after[0]
     (tmp_path / 'energy/ear').write_text('Error: the database does not answer\n')
     metering.read(tmp_path, record, 'n1,n2')
     assert 'the database does not answer' in found['energy', None].missing
@@ -281,7 +281,7 @@ def test_ear_tells_the_energy_of_the_job_steps_within_each_trial(tmp_path, bound
 def test_the_metrics_and_the_time_of_a_job_with_a_meter_that_is_sampled():
     """A rest has 40 samples: 1.25 x 40 x 1 s. EAR is asked once the job has waited 60 s for it."""
     rate = Metric('gflops', 'GFlop/s', 'higher', 'x', {'size': 'full'}, {'kernel': ['a', 'b']})
-    metering = Metering([BMC, Meter('ear', 'node', 0.05, 60, None)], nodes=2, rates=[rate])
+    metering = Metering([BMC, Meter('ear', 'node', 0.05, 60, SOURCES['ear'])], nodes=2, rates=[rate])
     of_bmc, of_ear = metering.metrics[:6], metering.metrics[6:]
     assert [(one.name, one.unit, one.better) for one in of_bmc] == [
         ('energy', 'J', 'lower'), ('power', 'W', 'lower'), ('energy_delay', 'J s', 'lower'),
@@ -292,7 +292,7 @@ def test_the_metrics_and_the_time_of_a_job_with_a_meter_that_is_sampled():
     assert [one.name for one in of_ear] == ['energy', 'power', 'energy_delay', 'efficiency']
     assert not any(one.judged for one in metering.metrics)
     assert (metering.table, metering.seconds) == ('bmc\t0\t1000\tbmc\n', 2 * 50 + 60)
-    assert 'sleep 50' in metering.before and metering.look('started') == []  # no counter
+    assert 'sleep 50' in metering.lines.before and metering.lines.started == []  # no counter
 
 
 def test_what_the_sampler_itself_takes_is_kept(tmp_path):
@@ -301,8 +301,10 @@ def test_what_the_sampler_itself_takes_is_kept(tmp_path):
         (tmp_path / 'energy').mkdir(exist_ok=True)
         looks = ''.join(f'250\nlook {BEGAN + at} 0 {at * own // 10}\n' for at in (0, 5, 10))
         (tmp_path / f'energy/bmc.{node}').write_text(looks)
-    assert BMC.read(tmp_path).cost == '10.00% of a core'
-    assert replace(BMC, pause=0).read(tmp_path).cost == ''
+    *_, record = record_of(tmp_path, Metering([BMC], nodes=2))
+    assert record.provenance['energy_bmc_sampler'] == '10.00% of a core'
+    *_, record = record_of(tmp_path, Metering([replace(BMC, pause=0)], nodes=2))
+    assert 'energy_bmc_sampler' not in record.provenance
 
 
 def metered(trial_seconds=15, num_nodes=1, partition=None):
@@ -314,8 +316,8 @@ def metered(trial_seconds=15, num_nodes=1, partition=None):
 def test_a_counter_is_read_at_the_marks_alone_unless_it_may_wrap():
     metering = metered()
     assert metering.meters == [Meter('rapl', 'package', 0.05, 0.001, SOURCES['rapl'])] and not metering.left_out
-    assert len(metering.look('ended')) == 1
-    assert not any('sample' in line for line in metering.before)  # nothing runs beside the program
+    assert len(metering.lines.ended) == 1
+    assert not any('sample' in line for line in metering.lines.before)  # nothing runs beside the program
     assert metered(trial_seconds=43200).meters[0].pause == 60
 
 
@@ -329,7 +331,7 @@ def test_a_counter_is_read_at_the_marks_alone_unless_it_may_wrap():
     ],
 )
 def test_without_a_meter_a_job_has_no_lines_for_one_and_the_record_says_why(tmp_path, metering, left_out):
-    lines = [metering.before, metering.look('ended'), metering.after, metering.table, metering.metrics]
+    lines = [*metering.lines, metering.table, metering.metrics]
     assert not any(lines) and metering.seconds == 0
     found, causes, record = record_of(tmp_path, metering)
     assert left_out in record.provenance.get('energy_left_out', '') and not found
@@ -343,7 +345,7 @@ def test_a_meter_that_is_too_slow_for_the_trials_is_left_out():
     assert not found.meters and 'bmc needs trials of 80 s' in found.left_out
     found = metered(partition=partition, trial_seconds=300, num_nodes=4)
     assert found.table == 'bmc\t0\t2000\tbmc\n' and found.meters[0].rest == 0  # 100 s are too long for a rest
-    assert any('srun --overlap --nodes=4' in line and 'sample' in line for line in found.before)
+    assert any('srun --overlap --nodes=4' in line and 'sample' in line for line in found.lines.before)
 
 
 def test_in_a_node_sweep_each_place_looks_at_its_own_nodes(tmp_path, monkeypatch):
@@ -354,9 +356,9 @@ def test_in_a_node_sweep_each_place_looks_at_its_own_nodes(tmp_path, monkeypatch
     meters = {'rapl': stated | {'boundary': 'package'}, 'slurm': stated, 'ear': stated}
     partition = SimpleNamespace(energy=meters, entry={'scheduler': 'slurm'})
     found = metered(partition=partition)
-    assert [meter.name for meter in found.meters] == ['rapl'] and found.look('ended') == ['bash ./energy.sh ended']
+    assert [meter.name for meter in found.meters] == ['rapl'] and found.lines.ended == ['bash ./energy.sh ended']
     assert 'slurm tells the energy of the whole allocation' in found.left_out and 'ear tells' in found.left_out
-    (line,) = metered(partition=partition, num_nodes=2).look('ended')
+    (line,) = metered(partition=partition, num_nodes=2).lines.ended
     assert 'srun --overlap --nodes=2 --nodelist=$PLUMBLINE_PLACE ' in line
 
 

@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from checks.core.job import node_sweep
 from checks.core.job.spec import MeterLines
 from checks.core.meters.energy_sources import (
-    EAR,
-    EAR_INTERVAL,
     LEAST_SAMPLES,
     SOURCES,
+    STEPS,
     MeterReading,
     Source,
     Spent,
@@ -31,7 +30,7 @@ from checks.core.meters.energy_sources import (
     of_steps,
     sampled,
 )
-from checks.core.reading.outputs import CLOCKS, text_of
+from checks.core.reading.outputs import CLOCKS, marks_of, text_of
 from checks.core.reading.trials import Metric, by_trial, series_of
 from plumbline.record import Dim, Record, Series
 from plumbline.site.schedulers import scheduler
@@ -39,22 +38,23 @@ from plumbline.site.sites import Partition
 from plumbline.units import in_base_unit
 
 _MOST_REST = 60  # s; longest rest: a meter that needs a longer one measures no idle power
-_RESTS = ('before', 'after')
+_MARKED, _RESTS = ('started', 'ended'), ('before', 'after')
+_OF_TRIALS = {'energy': 'J', 'power': 'W', 'energy_delay': 'J s'}  # figure of a phase, which is a metric -> unit
+Readings = list[list[MeterReading]] | str  # those of each node, or EAR's table of all nodes
 
 
 @dataclass(frozen=True)
 class Meter:
     """A meter of a partition. `boundary`: what it includes. `accuracy`: relative. `interval`: s between two values.
 
-    `source`: None for EAR, which is read after the job. `pause`: seconds between two readings of the sampler, 0 without
-    a sampler.
+    `pause`: seconds between two readings of the sampler, 0 without a sampler.
     """
 
     name: str
     boundary: str
     accuracy: float
     interval: float
-    source: Source | None
+    source: Source
     pause: float = 0.0
 
     @property
@@ -66,51 +66,22 @@ class Meter:
     def rest(self) -> float:
         """Seconds of a rest with enough samples of the idle power; 0 if that would take too long."""
         needed = max(1.0, 1.25 * LEAST_SAMPLES * self.interval)
-        return needed if self.source and needed <= _MOST_REST else 0.0
+        return needed if self.source.unit != STEPS and needed <= _MOST_REST else 0.0
 
-    def read(self, folder: Path) -> MeterReadings:
-        """Return the readings of the meter below the `folder` of a job. Raises ValueError if they cannot be read."""
-        if not self.source:
-            return MeterReadings(self, [], text_of(folder / 'energy/ear'))
+    def read(self, folder: Path) -> Readings:
+        """Return the readings of each node below the `folder` of a job. Raises ValueError if they cannot be read."""
+        if self.source.unit == STEPS:
+            return text_of(folder / 'energy/ear')
         paths = sorted(folder.glob(f'energy/{self.name}.*'))[: 1 if self.source.of_job else None]
-        return MeterReadings(self, [looks_at(path, self.source, self.boundary) for path in paths])
+        return [looks_at(path, self.source, self.boundary) for path in paths]
 
-
-class MeterReadings(NamedTuple):
-    """The readings of a meter: those of each node, or EAR's table of all nodes."""
-
-    meter: Meter
-    looks: list[list[MeterReading]]
-    table: str = ''
-
-    def spent(self, start: float, end: float) -> list[Spent]:
+    def spent(self, readings: Readings, start: float, end: float) -> list[Spent]:
         """Return the energy of each node between two times in seconds since 1970. Raises ValueError."""
-        meter = self.meter
-        if not meter.source:
-            return [*of_steps(self.table, start, end, meter.boundary, meter.interval).values()]
-        if meter.source.unit == 'W':
-            return [sampled(looks, start, end, meter.interval, meter.accuracy) for looks in self.looks]
-        return [counted(looks, start, end, meter.interval) for looks in self.looks]
-
-    @property
-    def cost(self) -> str:
-        """The largest share of a core that the sampler used on a node, as provenance; empty without a sampler."""
-        lasted = [max(looks[-1].time - looks[0].time, 1.0) for looks in self.looks]
-        shares = [looks[-1].own / seconds for looks, seconds in zip(self.looks, lasted, strict=True)]
-        return f'{max(shares):.2%} of a core' if self.meter.pause and shares else ''
-
-
-class Phase(NamedTuple):
-    """The energy of all nodes in J, the mean power of a node in W, and the seconds of a phase."""
-
-    joules: float
-    watts: float
-    seconds: float
-
-    @property
-    def delay(self) -> float:
-        """The energy-delay product, EDP = E x T (000 section 5.1)."""
-        return self.joules * self.seconds
+        if isinstance(readings, str):
+            return of_steps(readings, start, end, self.boundary, self.interval)
+        if self.source.unit == 'W':
+            return [sampled(looks, start, end, self.interval, self.accuracy) for looks in readings]
+        return [counted(looks, start, end, self.interval) for looks in readings]
 
 
 @dataclass(frozen=True)
@@ -130,55 +101,40 @@ class Metering:
         return ''.join(
             f'{meter.name}\t{int(meter.source.unit == "J")}\t{1000 * meter.pause:.0f}\t{meter.source.command}\n'
             for meter in self.meters
-            if meter.source
+            if meter.source.unit != STEPS
         )
 
     @property
     def seconds(self) -> int:
         """Seconds that metering adds to the job."""
-        return math.ceil(2 * self._rest) + 60 * len(self._ear)
+        return math.ceil(2 * self._rest) + 60 * (STEPS in self._units)
 
     @property
     def lines(self) -> MeterLines:
-        """The lines of the job that read the meters."""
-        return MeterLines(self.before, self.look('started'), self.look('ended'), self.after)
+        """The lines of the job that read the meters: counters at the marks, a sampler, rests, and EAR at the end."""
+        if not self.meters:
+            return MeterLines()
+        everywhere = node_sweep.on_each_node(self.nodes) if self.nodes > 1 else ''
+        started, ended = ([f'{everywhere}bash ./energy.sh {mark}'] * ('J' in self._units) for mark in _MARKED)
 
-    def look(self, mark: str) -> list[str]:
-        """Return the line that reads all counters; `mark`: ``started`` or ``ended``, for the phase."""
-        counters = any(meter.source and meter.source.unit == 'J' for meter in self.meters)
-        return [f'{self._everywhere}bash ./energy.sh {mark}'] * counters
+        def rest(at: str) -> list[str]:
+            lines = [f'mkdir {at}', f'{CLOCKS} > {at}/started', f'sleep {self._rest:g}', f'{CLOCKS} > {at}/ended']
+            return [*started, *lines, *ended] if self._rest else []
 
-    @property
-    def before(self) -> list[str]:
-        """The lines before the first trial: the sampler, and a rest."""
-        sampler = f'{self._everywhere}bash ./energy.sh sample > /dev/null 2>&1 & sampler=$!'
-        return [*['mkdir energy'] * bool(self.meters), *[sampler] * self._sampled, *self._resting('before')]
-
-    @property
-    def after(self) -> list[str]:
-        """The lines after the last trial."""
-        return [*self._resting('after'), *['kill $sampler 2> /dev/null || true'] * self._sampled, *self._ear]
+        sampler = f'{everywhere}bash ./energy.sh sample > /dev/null 2>&1 & sampler=$!'
+        is_sampled = any(meter.pause for meter in self.meters)
+        before = ['mkdir energy', *[sampler] * is_sampled, *rest('energy/before')]
+        after = [*rest('energy/after'), *['kill $sampler 2> /dev/null || true'] * is_sampled]
+        after += [f'{{ {SOURCES["ear"].command}; }} > energy/ear 2>&1 || true'] * (STEPS in self._units)
+        return MeterLines(before, started, ended, after)
 
     @property
-    def _sampled(self) -> bool:
-        return any(meter.pause for meter in self.meters)
+    def _units(self) -> set[str]:
+        return {meter.source.unit for meter in self.meters}
 
     @property
     def _rest(self) -> float:
         return max((meter.rest for meter in self.meters), default=0.0)
-
-    @property
-    def _ear(self) -> list[str]:
-        return [f'{{ {EAR}; }} > energy/ear 2>&1 || true'] * any(meter.source is None for meter in self.meters)
-
-    @property
-    def _everywhere(self) -> str:
-        return node_sweep.on_each_node(self.nodes) if self.nodes > 1 else ''
-
-    def _resting(self, when: str) -> list[str]:
-        at = f'energy/{when}'
-        lines = [f'mkdir {at}', f'{CLOCKS} > {at}/started', f'sleep {self._rest:g}', f'{CLOCKS} > {at}/ended']
-        return [*self.look('started'), *lines, *self.look('ended')] if self._rest else []
 
     # In the record
 
@@ -193,11 +149,9 @@ class Metering:
         declared = []
         for meter in self.meters:
             at = {'meter': meter.dim}
-            words = [('energy', 'J'), ('power', 'W'), ('energy_delay', 'J s')] + [('active_power', 'W')] * bool(
-                meter.rest
-            )
-            declared += [Metric(name, unit, 'lower', dims=at, judged=False) for name, unit in words]
+            declared += [Metric(name, unit, 'lower', dims=at, judged=False) for name, unit in _OF_TRIALS.items()]
             if meter.rest:
+                declared.append(Metric('active_power', 'W', 'lower', dims=at, judged=False))
                 declared.append(Metric('idle_power', 'W', 'lower', dims=at, expected={'when': _RESTS}, judged=False))
             for rate in self.rates:
                 unit, dims = rate.unit.replace('/s', '/J'), {**rate.dims, **at}
@@ -218,16 +172,28 @@ class Metering:
             return series_of(record, name, **dims, meter=meter.dim)
 
         try:
-            seen = meter.read(folder)
+            readings = meter.read(folder)
         except ValueError as reason:
             for _, _, series in record.series():
                 if ('meter', meter.dim) in series.dims:
                     series.missing = str(reason)
             return
+
+        def add(of_phase: str, at: str, trial: int, into: Mapping[str, Series]) -> None:
+            """Add the figures of a phase to the series `into`, or the reason why there are none."""
+            try:
+                figures, doubt = self._figures(meter, readings, folder / of_phase)
+            except ValueError as reason:
+                for series in into.values():
+                    series.missing = series.missing or f'{at}: {reason}'
+                return
+            for figure, series in into.items():
+                series.samples.append((trial, nodes, figures[figure]))
+                series.invalid = series.invalid or (f'{at}: {doubt}' if doubt else None)
+
         power = of('power')
         for trial in range(1, record.trials + 1):
-            into = [(of('energy'), 'joules'), (power, 'watts'), (of('energy_delay'), 'delay')]
-            self._add(seen, folder / f'trial_{trial}', f'trial {trial}', (trial, nodes), into)
+            add(f'trial_{trial}', f'trial {trial}', trial, {name: of(name) for name in _OF_TRIALS})
         for rate in self.rates:
             for point in map(dict, rate.points()):
                 of_rate = series_of(record, rate.name, **point)
@@ -235,38 +201,29 @@ class Metering:
         if meter.rest:
             rests = [of('idle_power', when=when) for when in _RESTS]
             for when, series in zip(_RESTS, rests, strict=True):
-                self._add(seen, folder / 'energy' / when, f'{when} the trials', (1, nodes), [(series, 'watts')])
+                add(f'energy/{when}', f'{when} the trials', 1, {'power': series})
             idle = fmean(watts for series in rests for _, _, watts in series.samples or [(0, '', 0.0)])
             _derive(of('active_power'), [power], lambda values: values[0] - idle, rests)
-        if seen.cost:
-            record.provenance[f'energy_{meter.name}_sampler'] = seen.cost
+        if meter.pause and not isinstance(readings, str) and readings:
+            shares = [looks[-1].own / max(looks[-1].time - looks[0].time, 1.0) for looks in readings]
+            record.provenance[f'energy_{meter.name}_sampler'] = f'{max(shares):.2%} of a core'
 
-    def _add(
-        self, seen: MeterReadings, of_phase: Path, at: str, sample: tuple[int, str], into: Sequence[tuple[Series, str]]
-    ) -> None:
-        """Add the figures of a phase to the series `into`, or the reason why there are none."""
-        try:
-            phase, doubt = self._phase(seen, of_phase)
-        except ValueError as reason:
-            for series, _ in into:
-                series.missing = series.missing or f'{at}: {reason}'
-            return
-        for series, figure in into:
-            series.samples.append((*sample, getattr(phase, figure)))
-            series.invalid = series.invalid or (f'{at}: {doubt}' if doubt else None)
+    def _figures(self, meter: Meter, readings: Readings, folder: Path) -> tuple[dict[str, float], str]:
+        """Return the figures of a phase, and why they are invalid. Raises ValueError.
 
-    def _phase(self, seen: MeterReadings, folder: Path) -> tuple[Phase, str]:
-        """Return the figures of a phase, and why they are invalid. Raises ValueError."""
-        times = [[float(word) for word in text_of(folder / mark).split()[:2]] for mark in ('started', 'ended')]
-        if [len(words) for words in times] != [2, 2]:
+        energy: of all nodes in J. power: the mean of a node in W. energy_delay: EDP = E x T (000 section 5.1).
+        """
+        started, ended = marks_of(folder)
+        if len(started) < 2 or len(ended) < 2:
             raise ValueError('the phase did not end')
-        (start, uptime), (end, until) = times
-        spent, together = seen.spent(start, end), bool(seen.meter.source and seen.meter.source.of_job)
-        if len(spent) != (1 if together else self.nodes):
+        seconds = ended[1] - started[1]
+        spent = meter.spent(readings, started[0], ended[0])
+        if len(spent) != (1 if meter.source.of_job else self.nodes):
             raise ValueError(f'expected what {self.nodes} nodes spent, found that of {len(spent)}')
-        doubts = filter(None, (doubt_of(each, until - uptime, seen.meter.accuracy) for each in spent))
-        watts = fmean(each.joules / each.seconds for each in spent) / (self.nodes if together else 1)
-        return Phase(sum(each.joules for each in spent), watts, until - uptime), next(doubts, '')
+        doubts = filter(None, (doubt_of(each, seconds, meter.accuracy) for each in spent))
+        watts = fmean(each.joules / each.seconds for each in spent) / (self.nodes if meter.source.of_job else 1)
+        joules = sum(each.joules for each in spent)
+        return {'energy': joules, 'power': watts, 'energy_delay': joules * seconds}, next(doubts, '')
 
 
 def _derive(
@@ -294,7 +251,7 @@ def metering_of(
     for name in sorted(partition.energy, key=[*SOURCES, *partition.energy].index):  # shortest first
         meter = _meter(name, partition.energy[name], trial_seconds)
         needed = LEAST_SAMPLES * meter.interval
-        if swept and (meter.source is None or meter.source.of_job):
+        if swept and (meter.source.of_job or meter.source.unit == STEPS):
             short.append(f'{name} tells the energy of the whole allocation of a node sweep')
         elif trial_seconds < needed:
             takes = f'one may take {trial_seconds} s'
@@ -306,9 +263,7 @@ def metering_of(
 
 def _meter(name: str, stated: Mapping[str, Any], trial_seconds: float) -> Meter:
     """Return a meter as site.yaml states it."""
-    source = of_command(stated['command'], stated.get('prints', 'W')) if 'command' in stated else SOURCES.get(name)
-    interval = in_base_unit(stated['interval']) if 'interval' in stated else source.interval if source else EAR_INTERVAL
-    pause = 0.0
-    if source and (source.unit == 'W' or trial_seconds > source.wraps):
-        pause = interval if source.unit == 'W' else source.wraps / 2
+    source = of_command(stated['command'], stated.get('prints', 'W')) if 'command' in stated else SOURCES[name]
+    interval = in_base_unit(stated['interval']) if 'interval' in stated else source.interval
+    pause = interval if source.unit == 'W' else source.wraps / 2 if trial_seconds > source.wraps else 0.0
     return Meter(name, stated['boundary'], stated['accuracy'], interval, source, pause)

@@ -26,6 +26,7 @@ from plumbline.machine.vendors import VENDORS
 LEAST_SAMPLES = 40
 _MOST_POWER = 500.0  # W; more than the parts behind one counter of RAPL take: beyond it, the counter was reset
 _RAISE = 'where samples cost more than 0.1 % of a core they come later: raise `interval`'
+STEPS = 'steps'  # unit of a source that is read once, after the job, as the energy of its steps
 _MARKS = 0.05  # s; largest distance between a mark of a phase and the reading of its meter
 _POWERCAP = '/sys/class/powercap'
 _PM_COUNTERS = '/sys/cray/pm_counters'
@@ -62,7 +63,8 @@ class Source:
     """A kind of meter. `read`: output and boundary -> counts; it raises ValueError with the remedy.
 
     `interval`: seconds between two values of the source, unless site.yaml states them. `wraps`: seconds in which a
-    counter may wrap twice at full power; it is then also read between the marks.
+    counter may wrap twice at full power; it is then also read between the marks. `unit`: of what it prints, J or W, or
+    `STEPS`.
     """
 
     command: str
@@ -157,10 +159,10 @@ SOURCES = {
     'pm_counters': Source(f"grep -s -H '' {_PM_COUNTERS}/*energy; true", _pm_counters, 0.1),
     **{meter.name: Source(_python(meter.statements), _gpus, 0.1) for meter in _METERS},
     'slurm': Source(f'{_SSTAT}echo batch || echo extern)"', _slurm, 30.0, of_job=True),
+    # EAR's daemons take a sample every 60 s and store it within a minute; its library takes one every 10 s (000 section
+    # 2.6). What it prints is read by `of_steps`
+    'ear': Source('sleep 60; eacct -j "$SLURM_JOB_ID" -l -c ear.csv && cat ear.csv', _number, 60.0, STEPS),
 }
-#: Prints what EAR has stored of the job's steps; its daemons store it within a minute.
-EAR = 'sleep 60; eacct -j "$SLURM_JOB_ID" -l -c ear.csv && cat ear.csv'
-EAR_INTERVAL = 60.0  # the daemon's; its library takes a sample every 10 s (000 section 2.6)
 
 
 def of_command(command: str, unit: str) -> Source:
@@ -243,8 +245,8 @@ def sampled(looks: Sequence[MeterReading], start: float, end: float, interval: f
     return Spent(joules, end - start, len(inside), fmean(watts for _, watts in inside), doubt)
 
 
-def of_steps(table: str, start: float, end: float, boundary: str, interval: float) -> dict[str, Spent]:
-    """Return, by node, the energy of the job steps that EAR saw between two times. `table`: eacct's CSV of each node.
+def of_steps(table: str, start: float, end: float, boundary: str, interval: float) -> list[Spent]:
+    """Return the energy of each node in the job steps that EAR saw between two times. `table`: eacct's CSV.
 
     Raises ValueError if there is no such step.
     """
@@ -263,13 +265,13 @@ def of_steps(table: str, start: float, end: float, boundary: str, interval: floa
             by_node.setdefault(row['NODENAME'], []).append((watts, seconds))
     if not by_node:
         raise ValueError(f'eacct knows no job step between the marks; it sees what srun starts: "{first_words(table)}"')
-    return {
-        node: Spent(
+    return [
+        Spent(
             joules := sum(watts * seconds for watts, seconds in steps),
             seconds := sum(seconds for _, seconds in steps), seconds / interval, joules / seconds,
         )
-        for node, steps in by_node.items()
-    }  # fmt: skip
+        for steps in by_node.values()
+    ]  # fmt: skip
 
 
 def doubt_of(spent: Spent, seconds: float, accuracy: float) -> str:

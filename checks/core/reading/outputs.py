@@ -16,6 +16,7 @@ CLOCKS = (
     'read -r uptime _ < /proc/uptime; seen=$EPOCHREALTIME; program=$(date +%s.%N); '
     'read -r later _ < /proc/uptime; echo $seen $uptime $program $later'
 )
+_NUMBER = re.compile(r'[0-9]+(?:\.[0-9]+)?').fullmatch
 _TICK = 0.01  # s, the resolution of the uptime
 _FASTER = 1.05  # factor between two clocks of a node that no slewing explains: chrony's most is 1.083, of both alike
 # Lines that do not explain a failure: rules, warnings, the launcher's banner
@@ -78,14 +79,19 @@ def first_words(text: str) -> str:
     return telling[0][:200] if telling else ''
 
 
+def marks_of(folder: Path) -> tuple[list[float], list[float]]:
+    """Return the numbers of the time stamps at the beginning and at the end of a phase, see `CLOCKS`."""
+    started, ended = (text_of(folder / mark).split() for mark in ('started', 'ended'))
+    # a `date` that tells no parts of a second writes words that are no numbers
+    return [float(word) for word in started if _NUMBER(word)], [float(word) for word in ended if _NUMBER(word)]
+
+
 def seconds_of(folder: Path) -> tuple[float, float] | None:
     """Return the seconds of a trial by the time of day and by uptime; None if it did not end."""
-    try:
-        started, ended = (map(float, (folder / name).read_text().split()[:2]) for name in ('started', 'ended'))
-        by_time_of_day, by_uptime = (end - start for start, end in zip(started, ended, strict=True))
-    except (OSError, ValueError):
+    started, ended = marks_of(folder)
+    if len(started) < 2 or len(ended) < 2:
         return None
-    return by_time_of_day, by_uptime
+    return ended[0] - started[0], ended[1] - started[1]
 
 
 def other_clock(folder: Path) -> str:
@@ -93,11 +99,10 @@ def other_clock(folder: Path) -> str:
 
     `date` read the clock between two looks at the uptime, so that a busy node, on which it starts late, is no fault.
     """
-    try:
-        marks = [[float(word) for word in (folder / name).read_text().split()[1:]] for name in ('started', 'ended')]
-        (early, start, begun), (until, end, over) = marks
-    except (OSError, ValueError):  # it did not end, or this `date` tells no parts of a second
+    started, ended = marks_of(folder)
+    if len(started) != 4 or len(ended) != 4:
         return ''
+    (_, early, start, begun), (_, until, end, over) = started, ended
     seen, least, most = end - start, until - begun - _TICK, over - early + _TICK
     if least < 0 or least / _FASTER <= seen <= most * _FASTER:
         return ''

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,20 @@ WELL = Ending()
 
 
 @dataclass(frozen=True)
-class Started:
-    """A run of a trial: its folder, and what started in it, such as ``likwid-bench (triad)``."""
+class Run:
+    """One execution of the program in a trial, in a folder of its own.
 
-    folder: Path
-    who: str
-    trial: int
+    `output`, `errors`: what it printed, once that is read. `provenance`: that of the case. A check adds what it learns
+    from an output, such as a version. `who`: its program, such as ``likwid-bench (triad)``.
+    """
+
+    name: str
+    output: str = ''
+    errors: str = ''
+    trial: int = 1
+    folder: Path = Path()
+    provenance: dict[str, str] = field(default_factory=dict, compare=False)
+    who: str = ''
 
     @property
     def exit_code(self) -> int | None:
@@ -119,7 +127,7 @@ def what_it_said(errors: str, output: str, environ: str, code: int | None) -> Ca
 
 
 def of_program(
-    run: Started, of_trials: int, nodes: str, environ: str, complaints: Callable[[Path], list[str]]
+    run: Run, of_trials: int, nodes: str, environ: str, complaints: Callable[[Path], list[str]]
 ) -> Cause | None:
     """Return why the program of a run failed; None if it exited with 0, or did not start or end.
 
@@ -142,7 +150,7 @@ def of_program(
     return replace(said, what=f'{run.who} {how}', nodes=nodes, trials=(run.trial,), of_trials=of_trials)
 
 
-def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, environ: str) -> Cause | None:
+def of_job(ending: Ending, runs: list[Run], of_trials: int, nodes: str, environ: str) -> Cause | None:
     """Return why a job ended early; None if it ended normally. `runs`: all its runs in order."""
     if ending.well:
         return None
@@ -161,7 +169,7 @@ def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, envi
     return Cause(usual.code, sentence, nodes, detail=detail, remedy=usual.remedy)
 
 
-def _when(runs: list[Started], of_trials: int) -> str:
+def _when(runs: list[Run], of_trials: int) -> str:
     """Return the run during which a job ended, as text."""
     if running := [run for run in runs if run.running]:
         return f'while {running[0].who} ran in trial {running[0].trial} of {of_trials}'

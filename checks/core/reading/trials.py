@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from checks.core.reading import causes, signatures, transport
 from checks.core.reading.binding import Request, add_actual, binding_faults, granted, unlike
-from checks.core.reading.causes import WELL, Ending, Started
+from checks.core.reading.causes import WELL, Ending, Run
 from checks.core.reading.health import add_health, clock_steps, facts_in
 from checks.core.reading.outputs import cut_of, first_words, text_of
 from plumbline import units
@@ -166,21 +166,6 @@ class Reading(NamedTuple):
     faults: list[str]
     times: set[int]
     lines: dict[Pairs, list[int]]
-
-
-@dataclass(frozen=True)
-class Run:
-    """One execution of the program: its folder, its output and its standard error.
-
-    `provenance`: that of the case. A check adds what it learns from an output, such as a version.
-    """
-
-    name: str
-    output: str
-    errors: str = ''
-    trial: int = 1
-    folder: Path = Path()
-    provenance: dict[str, str] = field(default_factory=dict)
 
 
 class Hooks:
@@ -342,7 +327,7 @@ class _Files:
         record.provenance |= facts_in(text_of(folder / 'provenance.txt'))
         record.trials = int(record.provenance.pop('trials_run', record.trials))  # fewer if the time did not suffice
         self.runs = [
-            Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
+            Run(run, '', '', trial, folder / f'trial_{trial}' / run, record.provenance, plan.who(run))
             for trial in range(1, record.trials + 1)
             for run in plan.runs
         ]
@@ -350,7 +335,7 @@ class _Files:
         self.lines: Lines = {}
         self.clocks: dict[str, list[int]] = defaultdict(list)
 
-    def read(self, run: Started, because: Cause | None) -> Iterator[tuple[Code, str]]:
+    def read(self, run: Run, because: Cause | None) -> Iterator[tuple[Code, str]]:
         """Add what one run of a trial measured to the record; yield each fault with its code.
 
         `because`: why the program or its job failed, the reason of everything missing.
@@ -365,43 +350,43 @@ class _Files:
             yield 'output', found if run.folder.exists() else 'did not start'
             return
         output, errors = text_of(written[0]), text_of(run.folder / 'stderr')
-        seen = Run(run.folder.name, output, errors, run.trial, run.folder, self.record.provenance)
+        run = replace(run, output=output, errors=errors)
         if run.running:
             yield 'output', 'expected its exit code in the file exit_code, found none'
         if run.exit_code == 0 and (line := signatures.of_death(errors)):
             yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
         ours = [line.removeprefix('plumbline: ') for line in errors.splitlines() if line.startswith('plumbline: ')]
         yield from _some('refused', ours)
-        yield from _some('binding', self._binding_faults(seen))
-        yield from self._values(run, seen, written[0], because)
+        yield from _some('binding', self._binding_faults(run))
+        yield from self._values(run, written[0], because)
 
-    def _metrics_of(self, run: Started) -> list[Metric]:
-        return [metric for metric in self.plan.metrics if metric.run == run.folder.name and not metric.computed]
+    def _metrics_of(self, run: Run) -> list[Metric]:
+        return [metric for metric in self.plan.metrics if metric.run == run.name and not metric.computed]
 
-    def _lose(self, run: Started, metric: Metric, point: Pairs, reason: str, because: Cause | None) -> None:
+    def _lose(self, run: Run, metric: Metric, point: Pairs, reason: str, because: Cause | None) -> None:
         target = self.series[metric.name, point]
         target.missing = target.missing or (because.brief if because else f'trial {run.trial}: {reason}')
 
-    def _binding_faults(self, seen: Run) -> list[str]:
+    def _binding_faults(self, run: Run) -> list[str]:
         """Add what the ranks got, and their clocks, to the record; return what differs from the request."""
-        actual, own = granted(seen.folder), self.plan.runs[seen.name].env_vars
-        add_actual(self.record.placement, actual, seen.name if 'PLUMBLINE_CPUS' in own else '')
+        actual, own = granted(run.folder), self.plan.runs[run.name].env_vars
+        add_actual(self.record.placement, actual, run.name if 'PLUMBLINE_CPUS' in own else '')
         for rank, got in actual.items():
             self.clocks[rank.rpartition('.')[0]] += got.watched.clocks
         ranks = replace(self.plan.ranks, placement=self.plan.ranks.placement.with_lists(own))
         faults = binding_faults(ranks, actual, self.nodes.split(',') if self.nodes else [])
-        return faults + unlike(self.hooks.devices_named(seen), actual, ranks.archs)
+        return faults + unlike(self.hooks.devices_named(run), actual, ranks.archs)
 
-    def _values(self, run: Started, seen: Run, written: Path, because: Cause | None) -> Iterator[tuple[Code, str]]:
+    def _values(self, run: Run, written: Path, because: Cause | None) -> Iterator[tuple[Code, str]]:
         """Add the samples of an output to the record; yield what is wrong with it."""
-        readings = [(metric, metric.reading_of(seen.output)) for metric in self._metrics_of(run)]
+        readings = [(metric, metric.reading_of(run.output)) for metric in self._metrics_of(run)]
         self.lines[str(written.relative_to(run.folder.parents[1]))] = {
             variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
         }
         cuts = [cut for path in (written, run.folder / 'stderr') if (cut := cut_of(path))]
         yield from _some('output', cuts)
         times = set().union(*(reading.times for _, reading in readings))
-        faults, one_fault = self.hooks.sanity_faults(seen), causes.of_output(seen.output, times, self.plan.output)
+        faults, one_fault = self.hooks.sanity_faults(run), causes.of_output(run.output, times, self.plan.output)
         yield from _some('output', [one_fault] * bool(one_fault))
         yield from _some('validation', faults) if len(faults) == 1 or not one_fault else []
         lost = []
@@ -410,7 +395,7 @@ class _Files:
             for point, value in reading.values.items():
                 target = self.series[metric.name, point]
                 target.samples.append((run.trial, self.nodes, value))
-                if reason := self.hooks.invalid_reason(metric, value, seen):
+                if reason := self.hooks.invalid_reason(metric, value, run):
                     target.invalid = target.invalid or f'trial {run.trial}: {reason}'
             for point, reason in reading.missing.items():
                 reason = cuts[0] if cuts else one_fault or reason

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from checks.core.reading import signatures
-from checks.core.reading.outputs import first_words, text_of
+from checks.core.reading.outputs import LONGEST, first_words, last_words, text_of
 from plumbline.causes import Cause
 
 _DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
 _OWN_FAULT = ('FAILED', 'FAILURE', *_DONE)  # the job script ended by itself; its exit code tells how
-_SHOWN = 3  # faults of a kind that are listed for a run; further ones are counted
-_LONGEST = 200  # characters of a line that is quoted
 _LOOKED_AT = 2**20  # characters at the beginning and at the end of an output that are searched for a signature
 
 
@@ -114,11 +112,11 @@ def what_it_said(errors: str, output: str, environ: str, code: int | None) -> Ca
         return Cause('refused', '', detail=f': {own.removeprefix("plumbline: ")}')
     errors, output = (f'{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}' for text in (own or errors, output))
     if meaning := signatures.of_text(errors, environ) or signatures.of_text(output, environ):
-        shown = f': {meaning.means} ("{meaning.line[:_LONGEST]}")'
+        shown = f': {meaning.means} ("{meaning.line[:LONGEST]}")'
         return Cause(meaning.code, '', detail=shown, remedy=meaning.remedy)
     says = f': "{words}"' if (words := first_words(errors)) else '; it printed no error'
-    if not words and (lines := output.split('\n')) and (last := next(filter(str.strip, reversed(lines)), '')):
-        says += f', its output ends "{last.strip()[:_LONGEST]}"'
+    if not words and (last := last_words(output)):
+        says += f', its output ends "{last}"'
     _, name = how_it_ended(code)
     usual = signatures.of_signal(name) or signatures.of_exit_code(code, environ)
     if usual:
@@ -139,7 +137,7 @@ def of_program(
     how, _ = how_it_ended(code)
     errors, output = (text_of(run.folder / name) for name in ('stderr', 'stdout'))
     if limit := run.time_limit:
-        words = first_words(errors) or next(filter(str.strip, reversed(output.split('\n'))), '').strip()[:_LONGEST]
+        words = first_words(errors) or last_words(output)
         usual = signatures.of_state('TIMEOUT', f' of the trial, {limit} s,')
         detail = f': "{words}"' if words else '; it printed nothing'
         what = f'{usual.means} while {run.who} ran'
@@ -184,11 +182,6 @@ def merged(causes: list[Cause]) -> list[Cause]:
     for cause in causes:
         alike.setdefault(replace(cause, trials=()), []).extend(cause.trials)
     return [replace(cause, trials=tuple(trials)) for cause, trials in alike.items()]
-
-
-def some(faults: list[str]) -> list[str]:
-    """Return the first faults of a kind, and how many more there are."""
-    return faults[:_SHOWN] + [f'and {len(faults) - _SHOWN} more'] * (len(faults) > _SHOWN)
 
 
 def of_output(output: str, times: set[int], name: str) -> str:

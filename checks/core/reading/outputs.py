@@ -32,6 +32,7 @@ _ERROR = re.compile(r'(?:\S+: |ior |mdtest )?(?:ERROR|Error|error)(?=[:! ])(?![\
 # What Open MPI says of itself stands between two lines of 74 dashes
 _OPEN_MPI = re.compile(r'^-{74}\n(?:.*\n)*?-{74}$', re.MULTILINE)
 LONGEST = 200  # characters of a line that is quoted
+_SHOWN = 3  # faults of a kind that are listed for a run; further ones are counted
 
 
 def text_of(path: Path) -> str:
@@ -72,11 +73,16 @@ def last_words(text: str) -> str:
 
 
 def first_words(text: str) -> str:
-    """Return the first line that reports a failure, else the first one with a word, in at most 200 characters."""
+    """Return the first line that reports a failure, else the first one with a word, in at most `LONGEST` characters."""
     lines = [line.strip() for line in text.splitlines() if re.search(r'\w', line)]
     own = [line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')]
     telling = own or [line for line in lines if not _NOISE.match(line)] or lines
-    return telling[0][:200] if telling else ''
+    return telling[0][:LONGEST] if telling else ''
+
+
+def some(faults: list[str]) -> list[str]:
+    """Return the first faults of a kind, and how many more there are."""
+    return faults[:_SHOWN] + [f'and {len(faults) - _SHOWN} more'] * (len(faults) > _SHOWN)
 
 
 def marks_of(folder: Path) -> tuple[list[float], list[float]]:

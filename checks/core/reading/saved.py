@@ -15,8 +15,8 @@ from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 
-from checks.core.reading import causes, signatures
-from checks.core.reading.outputs import LONGEST, cut_of, errors_of, last_words, text_of
+from checks.core.reading import signatures
+from checks.core.reading.outputs import LONGEST, cut_of, errors_of, last_words, some, text_of
 from checks.core.reading.trials import Metric, variable_name
 from plumbline.measurement import Measurement
 
@@ -148,7 +148,7 @@ def measured(of: Result, trial: int = 1) -> Iterator[Measurement]:
         for point, reason in reading.missing.items()
     ]
     said = [f'the program says: {line}' for line in of.complaints(of.output)[:1]]
-    faults = causes.some([*of.faults, *wrong]) or lost[:1]
+    faults = some([*of.faults, *wrong]) or lost[:1]
     if lost and not said:
         known = signatures.of_text('\n'.join(of.output.splitlines()[-_LAST:]), '')
         ends = f'its output says "{known.line[:LONGEST]}"' if known else f'its output ends "{last_words(of.output)}"'

@@ -20,7 +20,7 @@ from checks.core.reading import causes, signatures, transport
 from checks.core.reading.binding import Request, add_actual, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Run
 from checks.core.reading.health import add_health, clock_steps, facts_in
-from checks.core.reading.outputs import cut_of, first_words, text_of
+from checks.core.reading.outputs import LONGEST, cut_of, first_words, some, text_of
 from plumbline import units
 from plumbline.causes import Cause, Code
 from plumbline.identity import Pairs, pairs, to_text
@@ -354,7 +354,7 @@ class _Files:
         if run.running:
             yield 'output', 'expected its exit code in the file exit_code, found none'
         if run.exit_code == 0 and (line := signatures.of_death(errors)):
-            yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
+            yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:LONGEST]}"'
         ours = [line.removeprefix('plumbline: ') for line in errors.splitlines() if line.startswith('plumbline: ')]
         yield from _some('refused', ours)
         yield from _some('binding', self._binding_faults(run))
@@ -429,7 +429,7 @@ class _Files:
 
 
 def _some(code: Code, faults: list[str]) -> list[tuple[Code, str]]:
-    return [(code, fault) for fault in causes.some(faults)]
+    return [(code, fault) for fault in some(faults)]
 
 
 def series_of(record: Record, metric: str, **dims: object) -> Series:

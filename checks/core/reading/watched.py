@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from checks.core.placement import Cpus, cpu_list, parse_cpu_list
+from checks.core.reading.outputs import some
 
 # Thresholds, as parts of the time between two looks in which a thread ran or waited for a CPU
 _RAN = 0.1  # below it a thread is ignored: helper threads of MPI that mostly sleep may be anywhere
@@ -29,7 +30,6 @@ _FOR_A_THREAD = 0.25  # s
 _STARTED = 3.0  # s; within it all requested threads must have been busy once
 _AWAKE = 0.25  # part of the time between looks, from which a thread counts as working
 _PART = 0.75  # the least part of the requested threads that must work
-_SHOWN = 3  # faults listed for a rank; further ones are counted
 _OFF = ('none', '0', 'off', 'no', 'false', 'disable', 'disabled', 'quiet,none', 'quiet', '')  # values that bind nothing
 _MARK = 'PLUMBLINE_SEES'  # in the environment of the program, but not of its wrapper
 _TICKS = 100.0  # of user space in a second: USER_HZ on all machines that Linux still has but Alpha
@@ -98,9 +98,7 @@ class Watched:
         found = [f'{fault}{self._cause(ours)}' for fault in self._moved(bound)]
         found += self._shared(bound, ours)
         found = found or [*self._beyond(bound)] or [*self._gone()]
-        found += [*self._reclassed(), *self._lazy()]
-        more = [f'and {len(found) - _SHOWN} more'] if len(found) > _SHOWN else []
-        return found[:_SHOWN] + more
+        return some([*found, *self._reclassed(), *self._lazy()])
 
     def unseen(self, after: float) -> str:
         """Return a sentence if a program ran for long without a look, else an empty text.
@@ -256,7 +254,7 @@ class Watched:
                     shown = ', '.join([f'{variable}={value}' if value is not None else f'no {variable}', *other])
                     who = 'the program' if process == '.' else f'child process {process}'
                     by_process.setdefault(process, f'{who} has {shown} since {look.at:.2f} s')
-        return [f'{fault}; the rank was given {variable}={expected[0]}' for fault in by_process.values()][:_SHOWN]
+        return some([f'{fault}; the rank was given {variable}={expected[0]}' for fault in by_process.values()])
 
 
 def _wanted(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:

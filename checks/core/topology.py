@@ -313,24 +313,7 @@ def _of_jobs(processor: dict[str, Any], cores: Iterable[tuple[int, ...]]) -> Ite
 # Sets of cores that a benchmark of one process runs on, and pairs of cores and of devices, by name
 
 
-@dataclass(frozen=True)
-class CoresOfDomain:
-    """Cores of one NUMA domain, as their first hardware threads; every `stride`-th core from the first."""
-
-    numa_domain: int
-    cpus: tuple[int, ...]
-    stride: int = 1
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The cores in use, one group for each NUMA domain, so that each group can keep its data local."""
-
-    groups: tuple[CoresOfDomain, ...]
-
-    @property
-    def cpus(self) -> tuple[int, ...]:
-        return tuple(cpu for group in self.groups for cpu in group.cpus)
+Layout = dict[int, tuple[int, ...]]  # NUMA domain -> its cores in use, so that each domain can keep its data local
 
 
 @functools.cache
@@ -345,25 +328,18 @@ def layouts(topology: Topology) -> dict[str, Layout]:
     close: list[tuple[int, ...]] = []
     for cpus in domains:
         close.append(cpus[: half - sum(map(len, close))])
-    candidates = {
-        'node': _groups(domains),
-        'core': _groups([domains[0][:1]]),
-        'half_close': _groups(close),
-        'half_spread': _groups([cpus[::2] for cpus in domains], stride=2),
-    }
+    candidates = {'node': domains, 'core': [domains[0][:1]], 'half_close': close}
+    candidates['half_spread'] = [cpus[::2] for cpus in domains]
     for i, socket in enumerate(topology.sockets):
-        candidates[f'socket{i}'] = _groups([tuple(cpu for cpu in cpus if cpu in socket) for cpus in domains])
+        candidates[f'socket{i}'] = [tuple(cpu for cpu in cpus if cpu in socket) for cpus in domains]
     for i, cpus in enumerate(domains):
-        candidates[f'numa{i}'] = _groups([cpus if j == i else () for j in range(len(domains))])
+        candidates[f'numa{i}'] = [cpus if j == i else () for j in range(len(domains))]
     distinct: dict[str, Layout] = {}
-    for name, layout in candidates.items():
-        if layout.cpus and all(set(layout.cpus) != set(other.cpus) for other in distinct.values()):
+    for name, by_domain in candidates.items():
+        layout = {i: cpus for i, cpus in enumerate(by_domain) if cpus}
+        if layout and layout not in distinct.values():
             distinct[name] = layout
     return distinct
-
-
-def _groups(domains: list[tuple[int, ...]], stride: int = 1) -> Layout:
-    return Layout(tuple(CoresOfDomain(i, cpus, stride) for i, cpus in enumerate(domains) if cpus))
 
 
 def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:

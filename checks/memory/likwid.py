@@ -73,21 +73,21 @@ class LikwidBench(likwid.Likwid):
 
     @run_after('setup')
     def place(self):
-        self.cores_in_use = layouts(self.topology)[self.layout]
+        self.by_domain = layouts(self.topology)[self.layout]
+        self.cores_in_use = tuple(cpu for cpus in self.by_domain.values() for cpu in cpus)
         self.placement = Placement(1, None)
 
     def options(self, kernel: str, isa: str, bytes_of_group) -> list[str]:
         """Return the options for `kernel`: a work group for each NUMA domain, with `bytes_of_group(cpus)` of arrays."""
         fused = self.topology.has_instructions('fma') and kernel in likwid.WITH_FMA_VARIANT
         options = ['-t', kernel + likwid.ISAS[isa][2 if fused else 1], likwid.repetitions(self.loop_seconds)]
-        for group in self.cores_in_use.groups:
-            stride = group.stride * self.topology.threads_per_core
-            size = f'{bytes_of_group(group.cpus) / 1000:.0f}kB'
-            options += ['-w', f'M{group.numa_domain}:{size}:{len(group.cpus)}:1:{stride}']
+        stride = self.topology.threads_per_core * (2 if self.layout == 'half_spread' else 1)
+        for domain, cpus in self.by_domain.items():
+            options += ['-w', f'M{domain}:{bytes_of_group(cpus) / 1000:.0f}kB:{len(cpus)}:1:{stride}']
         return options
 
     def sanity_faults(self, run):
-        return likwid.faults_of(run.output, self.cores_in_use.cpus)
+        return likwid.faults_of(run.output, self.cores_in_use)
 
 
 @rfm.simple_test
@@ -125,7 +125,7 @@ class LikwidPeakFlops(LikwidBench):
         """Return the Flop/s of all cores in use, V x N x 2 at their highest clock; None where the site lacks either."""
         flop_per_cycle, clock = self.partition.flop_per_cycle.get(run), self.partition.peaks.get('core_clock')
         self.provenance[f'theoretical_flop_per_cycle_{run}'] = str(flop_per_cycle or 'not known')
-        return flop_per_cycle * clock * len(self.cores_in_use.cpus) if flop_per_cycle and clock else None
+        return flop_per_cycle * clock * len(self.cores_in_use) if flop_per_cycle and clock else None
 
 
 @rfm.simple_test
@@ -162,7 +162,7 @@ class LikwidBandwidth(LikwidBench):
 
     @run_after('setup')
     def choose_kernels(self):
-        self.metrics, groups = [], [group.cpus for group in self.cores_in_use.groups]
+        self.metrics, groups = [], [*self.by_domain.values()]
         self.beyond = self.beyond_caches([*likwid.ARRAYS], *groups) if self.level == 'memory' else 0
         peak = 'memory_bandwidth' if self.level == 'memory' else None
         widest = likwid.isas_of(self.topology)[-1]

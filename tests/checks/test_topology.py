@@ -100,23 +100,22 @@ def test_layouts_of_one_domain_and_of_two_sockets_of_two_domains():
     assert list(layouts(counted(1, 1, 2))) == ['node', 'core']
     found = layouts(counted(2, 4, 16, threads=2))
     assert list(found) == ['node', 'core', 'half_close', 'half_spread', 'socket1', 'numa0', 'numa1', 'numa2', 'numa3']
-    assert found['half_close'].cpus == tuple(range(8))  # socket 0, which therefore has no layout of its own
-    assert found['half_spread'].cpus == tuple(range(0, 16, 2))
-    assert [group.numa_domain for group in found['socket1'].groups] == [2, 3]
-    assert {group.stride for group in found['half_spread'].groups} == {2}
+    assert found['half_close'] == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}  # socket 0, which has no layout of its own
+    assert found['half_spread'] == {0: (0, 2), 1: (4, 6), 2: (8, 10), 3: (12, 14)}
+    assert [*found['socket1']] == [2, 3]
 
 
 @given(st.sampled_from([1, 2, 4, 12]), st.sampled_from([1, 2]), st.integers(1, 8))
 def test_layouts_use_cores_of_the_node_once_and_never_twice_the_same_set(sockets, per_socket, per_domain):
     topology = counted(sockets, sockets * per_socket, sockets * per_socket * per_domain)
     found = layouts(topology)
-    sets = [frozenset(layout.cpus) for layout in found.values()]
-    assert len(set(sets)) == len(sets)
-    for layout in found.values():
-        assert len(set(layout.cpus)) == len(layout.cpus) > 0
-        assert set(layout.cpus) <= set(topology.cpu_of_core)
-        for group in layout.groups:
-            assert set(group.cpus) <= topology.numa_domains[group.numa_domain]
+    used = [[cpu for cpus in layout.values() for cpu in cpus] for layout in found.values()]
+    assert len({frozenset(cpus) for cpus in used}) == len(used)
+    for layout, all_of_it in zip(found.values(), used, strict=True):
+        assert len(set(all_of_it)) == len(all_of_it) > 0
+        assert set(all_of_it) <= set(topology.cpu_of_core)
+        for domain, cpus in layout.items():
+            assert set(cpus) <= topology.numa_domains[domain]
 
 
 @each_row(

@@ -6,12 +6,13 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import faults_of_ranks
+from reading import faults_of_ranks, plan_of
 from rows import each_row
 from scratch import ROOT
 
 from checks.core.placement import Placement
-from checks.core.reading.binding import Granted, add_actual
+from checks.core.reading.binding import Granted
+from checks.core.reading.trials import read_trials
 from checks.core.reading.watched import parse, parse_cpu_list
 
 SECOND = 1_000_000_000  # of the times in nanoseconds
@@ -234,13 +235,16 @@ def test_no_text_is_misread_in_a_way_that_ends_the_reading(lines):
     assert str(seen) and seen.faults(BOUND, {}) is not None
 
 
-def test_the_trial_with_the_fewest_looks_stays_in_the_record():
-    long = parse([*START, *at(0.02, thread(100, 1, '4')), *at(0.05, thread(100, 2, '4'))])
-    placement = {'requested': '4'}
-    for seen in (long, parse(['look 0', 'end 10000 1']), long):
-        add_actual(placement, {'n1.0': Granted(BOUND, watched=seen)})
-    assert placement['actual'] == {'n1.0': '4,5'}
-    assert placement['watched'] == {'n1.0': 'too short to look at: 0.01 s'}
+def test_the_trial_with_the_fewest_looks_stays_in_the_record(tmp_path):
+    long = [*START, *at(0.02, thread(100, 1, '4')), *at(0.05, thread(100, 2, '4'))]
+    for trial, lines in enumerate((long, ['look 0', 'end 10000 1'], long), start=1):
+        run = tmp_path / f'trial_{trial}/run'
+        run.mkdir(parents=True)
+        for name, content in {'stdout': ['done'], 'exit_code': ['0'], 'binding.n1.0': ['4,5', *lines]}.items():
+            (run / name).write_text('\n'.join([*content, '']))
+    record, _ = read_trials(tmp_path, plan_of('Demo', trials=3), 'n1')
+    assert record.placement['actual'] == {'n1.0': '4,5'}
+    assert record.placement['watched'] == {'n1.0': 'too short to look at: 0.01 s'}
 
 
 @each_row(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from checks.core.placement import APART, UNBOUND, Placement, parse_cpu_list
 from checks.core.reading.health import short
@@ -177,20 +177,6 @@ def _gpu_faults(placement: Placement, got: Granted) -> list[str]:
     vendor = VENDORS[placement.gpu]
     allowed = ','.join(map(str, got.devices)), ','.join(got.devices.values())
     return got.watched.device_faults(vendor.visible, allowed, vendor.hides)
-
-
-def add_actual(record: dict[str, Any], actual: Mapping[str, Granted], run: str = '') -> None:
-    """Add the placement of the ranks in a trial to a record; of its trials, it keeps the fewest looks at a rank."""
-    got, watched = record.setdefault('actual', {}), record.setdefault('watched', {})
-    for rank, has in actual.items():
-        key = f'{run} {rank}'.strip()
-        got[key] = str(has)
-        watched[key] = min(watched.get(key, str(has.watched)), str(has.watched), key=_looks)
-
-
-def _looks(watched: str) -> int:
-    number = watched.partition(' ')[0]
-    return int(number) if number.isdecimal() else -1
 
 
 def _relation_faults(placement: Placement, actual: dict[str, Granted]) -> list[str]:

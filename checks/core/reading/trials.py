@@ -17,10 +17,11 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from checks.core.reading import causes, signatures, transport
-from checks.core.reading.binding import Request, add_actual, binding_faults, granted, unlike
+from checks.core.reading.binding import Request, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Run
 from checks.core.reading.health import add_health, clock_steps, facts_in
 from checks.core.reading.outputs import LONGEST, cut_of, first_words, some, text_of
+from checks.core.reading.watched import Watched
 from plumbline import units
 from plumbline.causes import Cause, Code
 from plumbline.identity import Pairs, pairs, to_text
@@ -101,18 +102,17 @@ class Metric:
         except NotMeasured as reason:
             return Reading({}, dict.fromkeys(points, str(reason)), [], set(), {})
         of_divisors = [line for of in divisors for row in of for line in row.lines]
-        numbers: dict[Pairs, list[str | float]] = {}
-        lines: dict[Pairs, list[int]] = {}
+        found: dict[Pairs, list[OutputRow]] = defaultdict(list)
         for row in rows:
-            point = pairs({**self.dims, **row.dims})
-            numbers.setdefault(point, []).append(row.number)
-            lines.setdefault(point, of_divisors[:]).extend(row.lines)
-        unexpected = [f'unexpected row: {to_text(dims)[:80]}' for dims in numbers if dims not in points]
-        times = {len(numbers.get(point, [])) for point in points}
-        reading = Reading({}, {}, unexpected, times, {point: lines[point] for point in points if lines.get(point)})
+            found[pairs({**self.dims, **row.dims})].append(row)
+        unexpected = [f'unexpected row: {to_text(dims)[:80]}' for dims in found if dims not in points]
+        reading = Reading({}, {}, unexpected, {len(found.get(point, ())) for point in points}, {})
         for point in points:
+            its = found.get(point, [])
+            if lines := [*of_divisors, *(line for row in its for line in row.lines)] if its else []:
+                reading.lines[point] = lines
             try:
-                reading.values[point] = self._value(numbers.get(point, []), divisor)
+                reading.values[point] = self._value([row.number for row in its], divisor)
             except NotMeasured as reason:
                 reading.missing[point] = str(reason)
         return reading
@@ -334,6 +334,7 @@ class _Files:
         self.series = {(name, each.dims): each for name, _, each in record.series()}
         self.lines: Lines = {}
         self.clocks: dict[str, list[int]] = defaultdict(list)
+        self.watched: dict[str, Watched] = {}  # of each rank, the trial with the fewest looks at it
 
     def read(self, run: Run, because: Cause | None) -> Iterator[tuple[Code, str]]:
         """Add what one run of a trial measured to the record; yield each fault with its code.
@@ -370,8 +371,12 @@ class _Files:
     def _binding_faults(self, run: Run) -> list[str]:
         """Add what the ranks got, and their clocks, to the record; return what differs from the request."""
         actual, own = granted(run.folder), self.plan.runs[run.name].env_vars
-        add_actual(self.record.placement, actual, run.name if 'PLUMBLINE_CPUS' in own else '')
+        granted_to, watched = (self.record.placement.setdefault(key, {}) for key in ('actual', 'watched'))
         for rank, got in actual.items():
+            where = f'{run.name} {rank}' if 'PLUMBLINE_CPUS' in own else rank
+            granted_to[where] = str(got)
+            self.watched[where] = min(self.watched.get(where, got.watched), got.watched, key=Watched.number)
+            watched[where] = str(self.watched[where])
             self.clocks[rank.rpartition('.')[0]] += got.watched.clocks
         ranks = replace(self.plan.ranks, placement=self.plan.ranks.placement.with_lists(own))
         faults = binding_faults(ranks, actual, self.nodes.split(',') if self.nodes else [])

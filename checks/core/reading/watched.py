@@ -86,12 +86,17 @@ class Watched:
             return f'too short to look at: {self.ended:.2f} s'
         if not seen:
             return 'not looked at'
-        if not any(thread.ran for thread in seen[-1].threads):
+        if not self.number():
             return 'not looked at: this kernel does not tell which threads ran'
         of = ' s' if self.ended is None else f' of {self.ended:.2f} s'
         words = [f'{len(seen)} look{"s" * (len(seen) > 1)}, the last after {seen[-1].at:.2f}{of}']
         words += ['this kernel does not tell its children'] * self.only_itself
         return '; '.join(words)
+
+    def number(self) -> int:
+        """Return the number of looks that tell which threads ran."""
+        seen = [look for _, _, look in self._intervals()]
+        return len(seen) if seen and any(thread.ran for thread in seen[-1].threads) else 0
 
     def faults(self, bound: Cpus, ours: Mapping[str, str]) -> list[str]:
         """Return a sentence for each fault of the rank; `ours`: the variables that the job set."""

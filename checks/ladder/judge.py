@@ -135,16 +135,17 @@ def suspects(meetings: Sequence[Meeting], places: Places, tolerance: float, rail
         if meeting.value >= best.get(key, meeting).value:
             best[key] = meeting
     best_meetings = list(best.values())
-    expected, least = _expected(best_meetings, places, tolerance)
-    slow = [meeting for meeting in best_meetings if meeting.value < least[meeting]]
-    well = [meeting for meeting in best_meetings if meeting.value >= least[meeting]]
+    bounds = _expected(best_meetings, places, tolerance)
+    levels = {meeting: level for meeting, (level, _) in bounds.items()}
+    slow = [meeting for meeting, (_, least) in bounds.items() if meeting.value < least]
+    well = [meeting for meeting, (_, least) in bounds.items() if meeting.value >= least]
     scopes = {meeting: _scopes(meeting, places, rails) for meeting in best_meetings}
     healthy = Counter(key for meeting in well for key in scopes[meeting])
     named = []
     for group in explain([scopes[meeting] for meeting in slow], [scopes[meeting] for meeting in well], _COST):
         its = [slow[index] for index in group.places]
         if group.key[0] != 'pair' or len(its) > healthy[group.key]:
-            named.append(_named(group.key, its, healthy[group.key], expected, places))
+            named.append(_named(group.key, its, healthy[group.key], levels, places))
     return named
 
 
@@ -161,23 +162,18 @@ def least_of(values: Sequence[float], level: float, tolerance: float) -> float:
     return level * min(1 - tolerance, math.exp(-_NOISE * noise))
 
 
-def _expected(
-    meetings: Sequence[Meeting], places: Places, tolerance: float
-) -> tuple[dict[Meeting, float], dict[Meeting, float]]:
+def _expected(meetings: Sequence[Meeting], places: Places, tolerance: float) -> dict[Meeting, tuple[float, float]]:
     """Return for each meeting the level and the least healthy value of its kind; if its kind has few, of all kinds."""
-    kinds: dict[Pair, int] = {}
+    kinds = {one: len(set.intersection(*(set(places.get(node, ())) for node in one.pair))) for one in meetings}
     values = defaultdict(list)
-    for meeting in meetings:
-        first, second = (set(places.get(node, ())) for node in meeting.pair)
-        kinds[meeting.pair] = len(first & second)
-        values[kinds[meeting.pair]].append(meeting.value)
+    for meeting, kind in kinds.items():
+        values[kind].append(meeting.value)
     every = [meeting.value for meeting in meetings]
-    alike = {kind: of_kind if len(of_kind) >= _FEW else every for kind, of_kind in values.items()}
-    levels = {kind: level_of(of_kind) for kind, of_kind in alike.items()}
-    least = {kind: least_of(of_kind, levels[kind], tolerance) for kind, of_kind in alike.items()}
-    return {meeting: levels[kinds[meeting.pair]] for meeting in meetings}, {
-        meeting: least[kinds[meeting.pair]] for meeting in meetings
-    }
+    bounds = {}
+    for kind, of_kind in values.items():
+        alike = of_kind if len(of_kind) >= _FEW else every
+        bounds[kind] = level_of(alike), least_of(alike, level_of(alike), tolerance)
+    return {meeting: bounds[kind] for meeting, kind in kinds.items()}
 
 
 def _scopes(one: Meeting, places: Places, rails: int) -> list[Key]:
@@ -203,12 +199,13 @@ def _named(key: Key, slow: Sequence[Meeting], healthy: int, expected: Mapping[Me
         nodes = tuple(sorted(there))
     else:
         nodes = tuple(word for word in words if isinstance(word, str))
-    value, wanted = (
-        median(values) for values in ([meeting.value for meeting in slow], [expected[meeting] for meeting in slow])
-    )
-    lost = f'{value:.4g} MB/s, expected {wanted:.4g} ({value / wanted - 1:+.0%})' if value else 'no result'
+    lost = _lost(median(meeting.value for meeting in slow), median(expected[meeting] for meeting in slow))
     text = f'{where}: {lost} in {len(slow)} of {len(slow) + healthy} pairs'
     return Named(str(kind), where, nodes, text, int(str(words[1])) if kind == 'rail' else None)
+
+
+def _lost(value: float, expected: float) -> str:
+    return f'{value:.4g} MB/s, expected {expected:.4g} ({value / expected - 1:+.0%})' if value else 'no result'
 
 
 def rounds_again(named: Sequence[Named], nodes: Sequence[str], rails: int) -> list[tuple[int, list[Pair]]]:
@@ -245,12 +242,11 @@ def low_within(values: Mapping[str, float], tolerance: float) -> list[Named]:
     """Return the nodes whose loopback is below that of the others by more than `tolerance` and more than noise."""
     level = level_of(list(values.values()))
     least = least_of(list(values.values()), level, tolerance)
-    named = []
-    for node, value in values.items():
-        if value < least or not value:
-            lost = f'{value:.4g} MB/s, expected {level:.4g} ({value / level - 1:+.0%})' if value else 'no result'
-            named.append(Named('loopback', f'node {node}', (node,), f'node {node}: {lost} within the node'))
-    return named
+    return [
+        Named('loopback', f'node {node}', (node,), f'node {node}: {_lost(value, level)} within the node')
+        for node, value in values.items()
+        if value < least or not value
+    ]
 
 
 # Groups
@@ -297,10 +293,8 @@ def grow(
             parts = [part[: len(part) // 2], part[len(part) // 2 :], *parts]
         else:
             result = f'{value:.4g} MB/s' if value else 'no result'
-            text = (
-                f'node {part[0]}: {result} in a group with {len(group)} nodes, which have {level:.4g} MB/s without it'
-            )
-            refused.append(Named('group', f'node {part[0]}', (part[0],), text))
+            without = f'in a group with {len(group)} nodes, which have {level:.4g} MB/s without it'
+            refused.append(Named('group', f'node {part[0]}', (part[0],), f'node {part[0]}: {result} {without}'))
     return group, level, refused
 
 
@@ -315,15 +309,14 @@ def climb(
     ]
     remaining = _without(nodes, named)
     loopback: dict[str, float] = {}
+    low: list[Named] = []
     for _ in range(1 + AGAIN):
-        for node, value in machine.loopback(
-            [suspect.nodes[0] for suspect in low_within(loopback, tolerance)] or remaining
-        ).items():
+        for node, value in machine.loopback([suspect.nodes[0] for suspect in low] or remaining).items():
             loopback[node] = max(value, loopback.get(node, 0.0))
             tell('loopback', node, f'{value:.2f}')
-        if not low_within(loopback, tolerance):
+        if not (low := low_within(loopback, tolerance)):
             break
-    named += low_within(loopback, tolerance)
+    named += low
     remaining = _without(remaining, named)
     meetings: list[Meeting] = []
 

@@ -252,7 +252,7 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         else:
             nodes = nodes_of(self.job.nodelist or [], self.num_nodes, stage, plan.ranks.host_of)
             self.job.nodelist[:] = nodes  # the record, ReFrame's report and its log take the nodes from there
-            self.result, _ = read_trials(stage, plan, ','.join(nodes), ending, self)
+            self.result = read_trials(stage, plan, ','.join(nodes), ending, self)
             self.faults = self.result.causes + self.faults
         try:
             self.result.evidence = evidence.pack(

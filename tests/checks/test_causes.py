@@ -33,7 +33,8 @@ def dead(folder, trial, code, errors='', output=''):
 
 def causes(folder, ending=FAILED, **more):
     told = HooksOf(**{name: more.pop(name) for name in ('complaints', 'sanity_faults') if name in more})
-    record, faults = read_trials(folder, plan(programs={'run': 'xhpl'}, environ='cpu', **more), 'n1', ending, told)
+    record = read_trials(folder, plan(programs={'run': 'xhpl'}, environ='cpu', **more), 'n1', ending, told)
+    faults = [*map(str, record.causes)]
     assert faults == [*map(str, record.causes)]
     return record, faults
 
@@ -87,7 +88,8 @@ def test_every_state_of_a_job_has_plain_words_and_its_own_word(tmp_path, state):
 
 def test_a_job_that_never_had_a_node_says_so(tmp_path):
     ending = Ending('CANCELLED', None, 'job 7', remark='it may be pending for at most 60 s')
-    _, (cause,) = read_trials(tmp_path, plan(), '', ending)
+    record = read_trials(tmp_path, plan(), '', ending)
+    (cause,) = [*map(str, record.causes)]
     assert 'before it had a node' in cause and 'pending for at most 60 s' in cause
 
 

@@ -62,7 +62,8 @@ def by_name(record):
 
 def record_of(folder, metering):
     plan = plan_of('HPL', (), metering.metrics, dims=metering.dims)
-    record, causes = read_trials(folder, plan, 'n1', hooks=HooksOf(read_meters=metering.read))
+    record = read_trials(folder, plan, 'n1', hooks=HooksOf(read_meters=metering.read))
+    causes = [*map(str, record.causes)]
     return by_name(record), causes, record
 
 

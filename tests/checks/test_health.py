@@ -97,7 +97,8 @@ def test_each_counter_is_told_with_its_device(node):
         'counted_network_drops': '4 on eth0', 'health_network_errors': '1 on eth0',
         'counters_lacking': 'clock, temperature',
     }  # fmt: skip
-    record, causes = read_trials(node.folder, plan_of('HPL', (), []), 'n17,n18')
+    record = read_trials(node.folder, plan_of('HPL', (), []), 'n17,n18')
+    causes = [*map(str, record.causes)]
     assert sorted(cause.code for cause in record.causes[:3]) == ['memory', 'network', 'oom-node']
     assert sorted(re.sub(r' while the job ran; .+', '', cause) for cause in causes[:3]) == [
         'n17: OOM kills +2', 'n17: losses of an InfiniBand link +1 on mlx5_0 port 1',
@@ -110,7 +111,8 @@ def test_an_error_of_the_node_comes_before_the_program_that_died(node):
     node({f'{EDAC}/mc1/ue_count': '1\n'})
     (node.folder / 'trial_1/run').mkdir(parents=True)
     (node.folder / 'trial_1/run/exit_code').write_text('135\n')
-    _, causes = read_trials(node.folder, plan_of('HPL', (), []), 'n17')
+    record = read_trials(node.folder, plan_of('HPL', (), []), 'n17')
+    causes = [*map(str, record.causes)]
     assert causes[0].startswith('n17: uncorrected memory errors +1 on mc1') and 'SIGBUS' in causes[1]
 
 
@@ -165,7 +167,8 @@ def test_each_node_of_a_job_has_its_own_clock_counters_and_errors(tmp_path):
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
     plan = plan_of('HPL', (), [], one_rank_on((0,)), num_nodes=4, host_of='{}.example'.format)
-    record, found = read_trials(tmp_path, plan, 'n1,n2,n3,n4')
+    record = read_trials(tmp_path, plan, 'n1,n2,n3,n4')
+    found = [*map(str, record.causes)]
     assert record.provenance == {
         'clock_throttled': '0', 'counters_lacking': 'EDAC', 'clock_in_run': '1900',
         'counters_not_read': 'of 1 of 4 nodes: n4',
@@ -367,7 +370,8 @@ def test_a_job_that_reached_its_own_limit_does_not_accuse_its_node(tmp_path):
         'facts.n2.example': 'counted_OOM_kills_of_its_memory_limit=1 at 4096 MiB\n',
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
-    record, causes = read_trials(tmp_path, plan_of('HPL', (), []), 'n1,n2')
+    record = read_trials(tmp_path, plan_of('HPL', (), []), 'n1,n2')
+    causes = [*map(str, record.causes)]
     assert [cause.code for cause in record.causes[:3]] == ['oom-limit', 'oom-limit', 'crash']
     assert causes[:2] == [f'on {node} {limit.strip()}' for node in ('n1', 'n2')]
     assert 'SIGKILL' in causes[2]

@@ -32,7 +32,8 @@ def test_a_place_that_was_killed_before_its_limit_did_not_reach_it(tmp_path, job
     (tmp_path / 'place.sh').write_text(f'{job}\n')
     script = ['bash', ROOT / 'checks/core/job/parts/sweep.sh', '1', f'{seconds}']
     subprocess.run(script, cwd=tmp_path, env={'SLURMD_NODENAME': 'n3', 'PATH': '/usr/bin:/bin'}, check=True)
-    record, faults = read_place(tmp_path / 'places', ('n3', 'n4'), plan_of('HPL', (), []), late=False)
+    record = read_place(tmp_path / 'places', ('n3', 'n4'), plan_of('HPL', (), []), late=False)
+    faults = [*map(str, record.causes)]
     assert record.job['state'] == state
     assert said is None or said in faults[0]
 
@@ -91,7 +92,8 @@ def packed(folder, **members):
 def test_an_archive_that_somebody_else_changed_writes_nothing_and_fails_its_place(tmp_path, members):
     packed(tmp_path, **members)
     before = set(tmp_path.rglob('*'))
-    record, faults = read_place(tmp_path, ('n1',), RATES, late=False)
+    record = read_place(tmp_path, ('n1',), RATES, late=False)
+    faults = [*map(str, record.causes)]
     assert 'somebody else changed the archive' in faults[0] and record.job['state'] == 'FAILED'
     assert all(series.missing for _, _, series in record.series())
     assert set(tmp_path.rglob('*')) == before and not os.path.exists('/tmp/plumbline-was-here')
@@ -99,9 +101,10 @@ def test_an_archive_that_somebody_else_changed_writes_nothing_and_fails_its_plac
 
 def test_an_archive_of_plain_files_is_read_and_one_that_was_cut_fails_its_place(tmp_path):
     packed(tmp_path, **{'./provenance.txt': 'load_beside=0.5\n', 'stdout': 'x' * 5000})
-    record, _ = read_place(tmp_path, ('n1',), RATES, late=False)
+    record = read_place(tmp_path, ('n1',), RATES, late=False)
     assert (record.job['state'], record.provenance['load_beside']) == ('COMPLETED', '0.5')
     text = (tmp_path / 'n1.tar').read_bytes()
     (tmp_path / 'n1.tar').write_bytes(text[:4000])
-    _, faults = read_place(tmp_path, ('n1',), RATES, late=False)
+    record = read_place(tmp_path, ('n1',), RATES, late=False)
+    faults = [*map(str, record.causes)]
     assert 'its files cannot be read' in faults[0]

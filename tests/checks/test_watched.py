@@ -242,7 +242,7 @@ def test_the_trial_with_the_fewest_looks_stays_in_the_record(tmp_path):
         run.mkdir(parents=True)
         for name, content in {'stdout': ['done'], 'exit_code': ['0'], 'binding.n1.0': ['4,5', *lines]}.items():
             (run / name).write_text('\n'.join([*content, '']))
-    record, _ = read_trials(tmp_path, plan_of('Demo', trials=3), 'n1')
+    record = read_trials(tmp_path, plan_of('Demo', trials=3), 'n1')
     assert record.placement['actual'] == {'n1.0': '4,5'}
     assert record.placement['watched'] == {'n1.0': 'too short to look at: 0.01 s'}
 

@@ -46,7 +46,7 @@ def run_of(stage, trial=1, output='', errors='', code='0', run='run'):
 def noted(stage, trials=1, metrics=METRICS):
     """Let the check read the trials."""
     plan = plan_of('STREAM', (('size', 'big'),), metrics, Placement(1, ((0,),)), trials=trials)
-    record, _ = read_trials(stage, plan, 'n1')
+    record = read_trials(stage, plan, 'n1')
     return record
 
 

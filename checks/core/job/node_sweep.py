@@ -104,14 +104,15 @@ def read_places(
     for number, places in enumerate(rounds_of(swept_nodes(), plan.ranks.num_nodes), start=1):
         late = (folder / f'rounds/{number}.late').exists()
         for place in places:
-            record, faults = read_place(folder / 'places', place, plan, late, hooks)
+            record = read_place(folder / 'places', place, plan, late, hooks)
             records.append(record)
+            faults = list(map(str, record.causes))
             swept.append(record.to_dict() | {'faults': faults, 'breaches': breaches_of(record, limits)})
     return swept, worst_of(records, plan)
 
 
-def read_place(places: Path, place: Place, plan: Plan, late: bool, hooks: Hooks = NO_HOOKS) -> tuple[Record, list[str]]:
-    """Return the record of a place and its faults, the worst first."""
+def read_place(places: Path, place: Place, plan: Plan, late: bool, hooks: Hooks = NO_HOOKS) -> Record:
+    """Return the record of a place."""
     number, ending = None, _LATE
     try:
         with opened(places, ','.join(place)) as folder:
@@ -119,14 +120,14 @@ def read_place(places: Path, place: Place, plan: Plan, late: bool, hooks: Hooks 
             number = int(code) if code else None
             if not late:
                 ending = Ending(_STATES.get(code, 'FAILED'), number, 'the job of this place', errors=errors)
-            record, faults = read_trials(folder, plan, ','.join(place), ending, hooks)
+            record = read_trials(folder, plan, ','.join(place), ending, hooks)
     except (InputError, tarfile.TarError) as error:
         ending = Ending('FAILED', None, 'the job of this place', refused=f'its files cannot be read: {error}')
-        record, faults = read_trials(places / 'none', plan, ','.join(place), ending, hooks)
+        record = read_trials(places / 'none', plan, ','.join(place), ending, hooks)
     record.job = {
         'id': os.environ.get('SLURM_JOB_ID', ''), 'nodes': list(place), 'exitcode': number, 'state': ending.state,
     }  # fmt: skip
-    return record, faults
+    return record
 
 
 @contextmanager

@@ -277,14 +277,11 @@ def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> 
     return next((spread for pattern, spread in stated.items() if fnmatchcase(metric, pattern)), None)
 
 
-def read_trials(
-    folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL, hooks: Hooks = NO_HOOKS
-) -> tuple[Record, list[str]]:
-    """Read the trials below `folder` of a job that ran on `nodes`.
+def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL, hooks: Hooks = NO_HOOKS) -> Record:
+    """Return the record of the trials below `folder` of a job that ran on `nodes`; its causes are the worst first.
 
-    Return the record, and one sentence for each cause of failure, the worst first. Series that are missing because a
-    program or the job failed have this cause as their reason. The line numbers of all values are written to `folder`,
-    see :mod:`plumbline.outputs`.
+    Series that are missing because a program or the job failed have this cause as their reason. The line numbers of all
+    values are written to `folder`, see :mod:`plumbline.outputs`.
     """
     files = _Files(folder, plan, nodes, hooks)
     record, runs = files.record, files.runs
@@ -315,7 +312,7 @@ def read_trials(
     hooks.read_meters(folder, record, nodes)
     wrong += files.lost_computed(fatal)
     record.causes = causes.merged([*errors, *([job] if job else []), *died.values(), *wrong])
-    return record, list(map(str, record.causes))
+    return record
 
 
 class _Files:

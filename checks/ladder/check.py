@@ -41,6 +41,7 @@ EVERY_NIGHT, LARGEST = 16, 2048  # nodes; for more there is no time to tell a no
 PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
 ENDED = re.compile(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', re.MULTILINE)
 NAMED = re.compile(r'^named (\[.*\])$', re.MULTILINE)
+LARGEST_GROUP = re.compile(r'^largest ([1-9]\d*) ([\d.]+)$', re.MULTILINE)
 WITHIN = re.compile(r'^loopback (\S+) ([0-9.]+)$', re.MULTILINE)
 
 
@@ -76,28 +77,6 @@ def copy_modules(stage: Path):
         package = here.parents[1] if name.startswith('checks') else Path(plumbline.__file__).parents[1]
         (stage / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package / name, stage / name)
-
-
-def metrics_of(rails, within):
-    """Return the metrics that `add_samples` fills. `within`: whether a node has room for two ranks."""
-    return [
-        *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(within),
-        Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': rails}),
-        Metric('group_bandwidth', 'MB/s', 'higher'), Metric('good_nodes', '1', 'higher', judged=False),
-    ]  # fmt: skip
-
-
-def add_samples(record, printed, nodes, wanted):
-    """Add the samples of a printed ladder over `nodes` nodes: of each pair, each node and the largest group."""
-    for rail, pair, value in PAIR.findall(printed):
-        if float(value):
-            series_of(record, 'pair_bandwidth', rail=rail).samples.append((1, pair, float(value)))
-    for node, value in WITHIN.findall(printed):
-        if float(value):
-            series_of(record, 'loopback_bandwidth').samples.append((1, node, float(value)))
-    for number, bandwidth in re.findall(r'^largest ([1-9]\d*) ([\d.]+)$', printed, re.MULTILINE):
-        series_of(record, 'group_bandwidth').samples = [(1, nodes, float(bandwidth))]
-        series_of(record, 'good_nodes').samples = [(1, nodes, int(number) / wanted)]
 
 
 @rfm.simple_test
@@ -146,7 +125,11 @@ class NodeLadder(Benchmark):
         self.rounds = min(rounds_within(self.num_nodes, rails, self.seconds), self.most_rounds or sys.maxsize)
         self.provenance['ladder'] = f'rails {rails}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
         self.estimates.append(seconds_of(self.num_nodes, self.rounds))
-        self.metrics = metrics_of(range(rails), self.within)
+        self.metrics = [
+            *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(self.within),
+            Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': range(rails)}),
+            Metric('group_bandwidth', 'MB/s', 'higher'), Metric('good_nodes', '1', 'higher', judged=False),
+        ]  # fmt: skip
 
     @run_before('run')
     def write_plan(self):
@@ -191,9 +174,19 @@ class NodeLadder(Benchmark):
             self.result.provenance['named'] = json.dumps(named)  # from which incidents are made
 
     def derive(self, record):
-        add_samples(record, self.printed, ','.join(self.job.nodelist or []), self.num_nodes)
+        """Add the samples that the ladder printed: of each pair, each node and the largest group."""
+        for rail, pair, value in PAIR.findall(self.printed):
+            if float(value):
+                series_of(record, 'pair_bandwidth', rail=rail).samples.append((1, pair, float(value)))
+        for node, value in WITHIN.findall(self.printed):
+            if float(value):
+                series_of(record, 'loopback_bandwidth').samples.append((1, node, float(value)))
+        nodes = ','.join(self.job.nodelist or [])
+        for number, bandwidth in LARGEST_GROUP.findall(self.printed):
+            series_of(record, 'group_bandwidth').samples = [(1, nodes, float(bandwidth))]
+            series_of(record, 'good_nodes').samples = [(1, nodes, int(number) / self.num_nodes)]
         for metric in self.metrics:
             for series in record.metrics[metric.name].series:
-                for _, nodes, value in series.samples:
+                for _, where, value in series.samples:
                     if why := self.invalid_reason(metric, value, None):
-                        series.invalid = series.invalid or f'{nodes}: {why}'
+                        series.invalid = series.invalid or f'{where}: {why}'

@@ -107,7 +107,8 @@ def _pm_counters(output: str, boundary: str) -> dict[str, Count]:
         name = 'energy' if part == 'node' else rf'{"accel[0-9]+" if part == "accel" else part}_energy'
         of_part = {file: Count(joules) for file, joules in files.items() if re.fullmatch(name, file)}
         if not of_part:
-            raise ValueError(f'{_PM_COUNTERS} has no counter of {part}, as site.yaml says; it has {_listed(files)}')
+            known = ', '.join(sorted(files)) or 'none'
+            raise ValueError(f'{_PM_COUNTERS} has no counter of {part}, as site.yaml says; it has {known}')
         counters |= of_part
     return counters
 
@@ -138,10 +139,6 @@ def _number(output: str, _: str) -> dict[str, Count]:
     if not (match := re.search(r'^\s*([0-9]+\.?[0-9]*)\s*$', output, re.M)):
         raise ValueError(f'expected a line with a number alone, found "{first_words(output) or "nothing"}"')
     return {'node': Count(float(match[1]))}
-
-
-def _listed(names: Mapping[str, object]) -> str:
-    return ', '.join(sorted(names)) or 'none'
 
 
 def _python(statements: str) -> str:

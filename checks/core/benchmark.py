@@ -28,7 +28,6 @@ from checks.core.reading import causes
 from checks.core.reading.binding import Request, nodes_of
 from checks.core.reading.causes import Ending
 from checks.core.reading.trials import Hooks, Metric, Plan, Planned, add_metrics, read_trials
-from checks.core.report import RecordOf
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline import checkout, evidence
 from plumbline.causes import Cause, sentence
@@ -321,4 +320,33 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     @property
     def record(self) -> RecordOf:
         """The record that `plumbline ingest` reads; in a node sweep `swept` has the records of its places."""
-        return RecordOf(self.display_name, self.made_record)
+        return RecordOf(self)
+
+
+class RecordOf:
+    """The record of a case, made when ReFrame writes its report or the journal.
+
+    ReFrame reads every loggable attribute some 20 times for each case, once for each log line, but writes the record
+    once.
+    """
+
+    _is_busy = False  # of the class: one record is made at a time
+
+    def __init__(self, check: Benchmark):
+        self._check = check
+
+    def __rfm_json_encode__(self) -> dict[str, Any] | None:
+        """Return None if it cannot be made: any error would lose the report of all other cases.
+
+        Return None also while another record is made: with the log level debug, ReFrame asks for it at each message.
+        """
+        if RecordOf._is_busy:
+            return None
+        RecordOf._is_busy = True
+        try:
+            return self._check.made_record()
+        except Exception as error:
+            getlogger().error(f'{self._check.display_name}: has no record: {type(error).__name__}: {error}')
+            return None
+        finally:
+            RecordOf._is_busy = False

@@ -217,9 +217,9 @@ def lacking(part: SystemPartition, environ: Environment, features: Iterable[str]
         on_path, where = _found(part.name, environ.name), 'PATH'
     except (ReframeError, ValueError) as error:
         on_path, where = frozenset(), f'PATH, as its modules and commands do not load here: {error}'
-    lacks = {}
+    lacks, launcher = {}, part.json()['launcher']
     for feature in features:
-        programs = [name for name in _programs().get(feature, ()) if name != 'mpirun' or 'mpirun' in _launcher(part)]
+        programs = [name for name in _programs().get(feature, ()) if name != 'mpirun' or 'mpirun' in launcher]
         lacks[feature] = [name for name in programs if name not in on_path]
     if not all(lacks.values()) or not lacks:
         return ''
@@ -228,10 +228,6 @@ def lacking(part: SystemPartition, environ: Environment, features: Iterable[str]
         f'{environ.name} has no {", ".join(absent)} on its {where}; looked for on this host: where only the nodes have '
         f'it, name {reframe_feature(feature)} in the features of {environ.name}'
     )
-
-
-def _launcher(part: SystemPartition) -> str:
-    return part.json()['launcher']
 
 
 @functools.cache

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -82,25 +83,23 @@ def nodes_of(named: Sequence[str], wanted: int, stage: Path, host_of: Callable[[
 
 
 def _granted(lines: list[str]) -> Granted:
-    words_of_lines = [line.split() for line in lines[1:]]
+    by_key: dict[str, list[list[str]]] = defaultdict(list)
+    for key, *words in filter(None, map(str.split, lines[1:])):
+        by_key[key].append(words)
 
     def numbers(key: str) -> frozenset[int]:
-        return frozenset().union(*(parse_cpu_list(words[1]) for words in words_of_lines if words[:1] == [key]))
+        return frozenset().union(*(parse_cpu_list(words[0]) for words in by_key[key]))
 
     return Granted(
         cpus=parse_cpu_list(''.join(lines[:1])),
-        devices={int(words[1]): words[2] for words in words_of_lines if words[:1] == ['gpu']},
-        gpus={
-            int(words[1]): Gpu(words[2], int(words[3]), ' '.join(words[4:]))
-            for words in words_of_lines
-            if words[:1] == ['gpu_is']
-        },
+        devices={int(words[0]): words[1] for words in by_key['gpu']},
+        gpus={int(words[0]): Gpu(words[1], int(words[2]), ' '.join(words[3:])) for words in by_key['gpu_is']},
         memory=numbers('memory'),
-        nics={words[1]: ' '.join(words[2:]) for words in words_of_lines if words[:1] == ['nic']},
-        switch=''.join(words[1] for words in words_of_lines if words[:1] == ['switch']),
+        nics={words[0]: ' '.join(words[1:]) for words in by_key['nic']},
+        switch=''.join(words[0] for words in by_key['switch']),
         sockets=numbers('socket'),
         numa=numbers('numa'),
-        host=''.join(words[1] for words in words_of_lines if words[:1] == ['host']),
+        host=''.join(words[0] for words in by_key['host']),
         watched=parse(lines[1:]),
     )
 

@@ -139,7 +139,7 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
             self.env_vars = {}
         self.runs: dict[str, Execution] = {}
         self.provenance: dict[str, str] = {}
-        self.started: dict[str, str] = {}  # name of a run -> its program, once the job is assembled
+        self.started = ''  # the program of runs that name none, once the job is assembled
         self.result: Record | None = None
         self.faults: list[Cause] = []
         self.swept: list[dict[str, Any]] = []  # in a node sweep: the record of each of its places
@@ -217,7 +217,7 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         runs = self.runs or {'run': Execution(())}
         return Plan(
             add_metrics(record, metrics, self.usual_spread, self.floor), metrics,
-            {name: Planned(self.started.get(name, self.check), of.env_vars) for name, of in runs.items()},
+            {name: Planned(of.program or self.started or self.check, of.env_vars) for name, of in runs.items()},
             Request(
                 self.placement or Placement(1, None), self.num_nodes,
                 getattr(self.job.scheduler, 'host_of', str) if chosen else None,

@@ -267,7 +267,7 @@ def test_the_job_of_a_case(placed, check, hooks, fields, ranks, launcher, variab
     assert (case.num_tasks, case.num_tasks_per_node, case.job.cpus_of_node) == (ranks, ranks, 16)
     assert (case.job.launcher.registered_name, case.time_limit) == (launcher, time_limit)
     assert dict(case.env_vars) == {'OMP_NUM_THREADS': '1'} | variables
-    assert set(case.started.values()) == {'openssl' if check == 'OpenSSLSpeed' else 'osu_latency'}
+    assert {of.program for of in case.plan().runs.values()} == {'openssl' if check == 'OpenSSLSpeed' else 'osu_latency'}
     assert case.prerun_cmds[0].startswith('unset ') and case.postrun_cmds[-1].startswith('(. ./load.sh after')
 
 

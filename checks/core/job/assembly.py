@@ -53,7 +53,7 @@ class Assembled(rfm.RegressionTestPlugin):
             self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # else srun waits for ranks that wait for a failed one
             self.pass_gpu_buffers()
         spec = self.job_spec()
-        self.started = spec.programs
+        self.started = spec.program
         self.write_tables(self.metering.table)
         self.prerun_cmds, self.postrun_cmds = jobscript.prerun(spec), jobscript.postrun(spec)
         self.executable, self.executable_opts = jobscript.command(spec)

@@ -61,11 +61,6 @@ class JobSpec:
     restart: str = ''
 
     @property
-    def programs(self) -> dict[str, str]:
-        """The program of each execution, by its name."""
-        return {name: of.program or self.program for name, of in self.runs.items()}
-
-    @property
     def variables(self) -> list[str]:
         """The variables that any of the executions sets, each once."""
         return list(dict.fromkeys(variable for of in self.runs.values() for variable in of.env_vars))

@@ -64,7 +64,8 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     #: Variables of the job. Set after init: if the class has a value, ReFrame searches the call stack twice for each
     #: test for uses of the deprecated name `variables`, which takes half of the time of a listing.
     env_vars = required
-    num_nodes = variable(int, value=1, loggable=True)
+    # ReFrame plans a variable of this name for 5.0
+    num_nodes = 1 if hasattr(rfm.RunOnlyRegressionTest, 'num_nodes') else variable(int, value=1, loggable=True)
     #: Whether the ranks hand GPU buffers to MPI; None: that depends on the build of the program.
     device_buffers: bool | None = False
     #: The file in a run's folder that holds the numbers, or a shell pattern of its name.

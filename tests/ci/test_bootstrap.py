@@ -289,7 +289,7 @@ def test_one_red_part_of_style_leaves_the_others_to_run_and_makes_the_whole_red(
     for name in ('lint-imports', 'uv', 'mypy', 'ruff'):
         ready.program(name)
     assert ready.run('ci/style').returncode == 0
-    assert [f'mypy --python-version {python} ' in ready.calls() for python in ('3.10', '3.11', '3.14')] == [True] * 3
+    assert [f'mypy --python-version {python} ' in ready.calls() for python in ('3.10', '3.14')] == [True] * 2
     for name, script in (('mypy', 'case "$*" in *3.14*) exit 1 ;; esac'), ('ruff', 'exit 1')):
         ready.program(name, script)
         ready.log.unlink()

@@ -38,7 +38,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts.derived import OF_PEAK, derived
 from postprocess.verdicts.verdict import BAD, Comparison
-from postprocess.views.history import TREND, Alike, alike
+from postprocess.views.history import TREND, alike
 from postprocess.views.incidents import same_nodes
 from postprocess.views.nodes import NODES, NodeRow, node_rows
 from postprocess.views.series import SeriesRow, series_rows
@@ -126,7 +126,6 @@ class Page:
     tables: dict[str, PageTable]
     overview: list[OverviewRow]
     checks: list[Check]
-    changes: list[Alike]
     behind: NodeRow | None
     provenance: dict[str, dict[str, list[str]]]
     not_run: list[tuple[str, str]]
@@ -172,21 +171,20 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
     cases = {case.case_id: case for case in store.cases(session)}
     ran_on = {(case.partition, node) for case in cases.values() for node in case.nodes}
     nodes = node_rows(every, cases, digest, store, root)
-    changes = alike(digest, {(one.series, one.quantity): one.id for one in series})
     usable = (row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'})
     tables = (
         table('verdicts', METRICS, series_table(series, digest)),
         table('fleet', NODES, [node.to_row() for node in nodes]),
         table('figures', DERIVED, [vars(one) for one in derived(usable, cases.values())]),
         table('worst', WORST, worst(series, digest)),
-        table('changes', TREND, [own.to_row(digest.new) for own in changes]),
+        table('changes', TREND, alike(digest, {(one.series, one.quantity): one.id for one in series})),
     )
     outputs = {} if home else printed({one.series: one.id for one in every}, cases, digest, store)
     return Page(
         digest, place, home, series, sorted({node for _, node in ran_on}, key=natural),
         cards(digest, store, series, cases, Counter(partition for partition, _ in ran_on)),
         {one.id: one for one in tables}, overview(series), checks_of(every, cases, store, digest.sessions, root),
-        changes, next((one for one in nodes if one.worst), None), provenance(cases.values()),
+        next((one for one in nodes if one.worst), None), provenance(cases.values()),
         not_run(comparison, cases.values()), with_options('ci/nightly', results, session.site),
         unfolded(every, cases, nodes, store, digest, outputs, lambda path: '' if home else _address(path, place)),
     )  # fmt: skip

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from plumbline.identity import NONE
+from plumbline.identity import NONE, Quantity, SeriesId
 from postprocess.text import count, number, signed
 from postprocess.views.series import QUANTITY, of_series
 from postprocess.views.table import Column, TableRow, View
@@ -63,34 +63,21 @@ def to_row(change: Change) -> TableRow:
     }
 
 
-class Alike(NamedTuple):
-    """Changes of many histories in one session with the same changes in the provenance, the worst first.
-
-    `ids`: numbers of their series on the page.
-    """
-
-    changes: list[Change]
-    ids: list[int | None]
-
-    def to_row(self, new: Sequence[Change]) -> TableRow:
-        """Return the worst change and the number of the others as plain values by the keys of `TREND`."""
-        first = self.changes[0]
-        return {
-            **to_row(first), 'kind': f'{first.kind}, new' if first in new else first.kind, 'dims': NONE,
-            'metric': with_others(first.series.name, len(self.changes)), 'id': self.ids[0],
-        }  # fmt: skip
-
-
-def alike(digest: Digest, ids: Mapping[tuple[object, ...], int]) -> list[Alike]:
+def alike(digest: Digest, ids: Mapping[tuple[SeriesId, Quantity], int]) -> list[TableRow]:
     """Return the changes of the histories in groups: steps by session and what changed with them, drifts by case.
 
-    `ids`: (series, quantity) -> number of the series on the page.
+    A row is the worst change of a group by the keys of `TREND`, with the number of the others; `what`: its series.
+    `ids`: numbers of the series on the page.
     """
-    groups: dict[tuple[object, ...], Alike] = {}
+    groups: dict[tuple[object, ...], list[Change]] = {}
     for change in digest.trend.changes if digest.trend else ():
         of = (change.since.session, change.with_it) if change.kind == 'step' else change.series.case
-        key = change.kind, of, change.change > 0
-        own = groups.setdefault(key, Alike([], []))
-        own.changes.append(change)
-        own.ids.append(ids.get((change.series, change.quantity)))
-    return [*groups.values()]
+        groups.setdefault((change.kind, of, change.change > 0), []).append(change)
+    rows: list[TableRow] = []
+    for worst, *others in groups.values():
+        rows.append({
+            **to_row(worst), 'kind': f'{worst.kind}, new' if worst in digest.new else worst.kind, 'dims': NONE,
+            'metric': with_others(worst.series.name, 1 + len(others)), 'what': worst.series.what,
+            'id': ids.get((worst.series, worst.quantity)),
+        })  # fmt: skip
+    return rows

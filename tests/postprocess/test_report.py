@@ -10,7 +10,7 @@ from browser import unpacked
 from lxml import html
 from run_reports import BEGAN, case, metric, reference, report, verdict_of
 
-from plumbline.identity import CaseId
+from plumbline.identity import CaseId, Quantity
 from postprocess.views import history, session
 from postprocess.views.series import SeriesRow
 
@@ -323,13 +323,18 @@ def test_changes_of_one_session_and_direction_are_one_and_drifts_one_of_a_case()
     triad, copy = STREAM.series('triad', ()), STREAM.series('copy', ())
     sessions = [SimpleNamespace(session=f's{i}', day=f'2026-11-0{i + 1}') for i in range(4)]
     changes = [
-        SimpleNamespace(kind=kind, since=sessions[at], with_it=(), series=of, change=change, quantity='q')
+        SimpleNamespace(
+            kind=kind, since=sessions[at], with_it=(), series=of, change=change, quantity=Quantity('GB/s', 'higher'),
+            before=sessions[at - 1], session=sessions[at], was=100.0, became=100.0 + change, sessions=2,
+        )
         for kind, at, of, change in (
             ('step', 1, triad, -1.0), ('step', 1, copy, -2.0), ('step', 1, triad, 1.0), ('step', 2, triad, -1.0),
             ('drift', 1, triad, -1.0), ('drift', 3, copy, -1.0),
         )
     ]  # fmt: skip
-    digest = SimpleNamespace(sessions=sessions, trend=SimpleNamespace(changes=changes))
-    found = history.alike(digest, {(triad, 'q'): 4})
-    assert [one.ids for one in found] == [[4, None], [4], [4], [4, None]]
-    assert [change.change for change in found[0].changes] == [-1.0, -2.0]
+    digest = SimpleNamespace(sessions=sessions, trend=SimpleNamespace(changes=changes), new=[changes[3]])
+    found = history.alike(digest, {(triad, Quantity('GB/s', 'higher')): 4})
+    assert [(row['id'], row['metric'], row['kind'], row['change']) for row in found] == [
+        (4, 'triad and 1 other metric', 'step', -1.0), (4, 'triad', 'step', 1.0), (4, 'triad', 'step, new', -1.0),
+        (4, 'triad and 1 other metric', 'drift', -1.0),
+    ]  # fmt: skip

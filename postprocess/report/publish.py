@@ -32,9 +32,10 @@ from postprocess.incidents import FAILING, ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import FACTS, matches
 from postprocess.incidents.words import commands, corrected, since
+from postprocess.report import site_data
 from postprocess.report.details import of_report
 from postprocess.report.page import page_of, template, to_html, uplot
-from postprocess.report.site_data import SCHEMA, Content, site_content, write
+from postprocess.report.site_data import Content
 from postprocess.report.site_nodes import PublishedNodes
 from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
@@ -42,6 +43,7 @@ from postprocess.text import count, one_line
 from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
 from postprocess.views.series import SeriesRow, series_rows, short
+from postprocess.views.verdicts import verdict_of
 
 _DAYS = 90  # days of history on the page of a session
 _VALUES = 3  # most values of a fact in one session; a fact with more values differs between checks
@@ -65,9 +67,8 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     place, last = folder / site, store.find('latest', site)
     _refuse_foreign(folder / 'index.html')
     _refuse_foreign(place / 'index.html')
-    empty: dict[str, Any] = {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {}, 'series': []}
-    empty['months'] = []
-    content = site_content(place / 'data/site.js', place) or empty
+    content = site_data.read(place, 'site', sessions={}, incidents={}, series=[], months=[])
+    numbers = {_id(row): number for number, row in enumerate(content['series'])}
     for forgotten in store.forgotten(site):
         content['sessions'].pop(forgotten.session, None)
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
@@ -75,14 +76,12 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     paged = {one.session for one in (*new[-pages:], last)}
     nodes, known = PublishedNodes(place), {}
     for month, sessions in groupby(new, key=lambda session: session.month):
-        data = place / f'data/{month}.js'
-        part = site_content(data, place) or {'schema': SCHEMA, 'name': month, 'rows': {}}
-        added = 0
+        part, added = site_data.read(place, month, rows={}), 0
         for session in sessions:
             digest = judge(store, session.session, site, root, late=False) if session.session in paged else None
             comparison = digest.comparison if digest else verdicts_of(store, session, root)
             judged = [one for one in series_rows(comparison) if one.worst.verdict != 'informational']
-            numbers = _numbers(content['series'], judged)
+            _list_series(content['series'], numbers, judged)
             part['rows'][session.session] = _row(judged, numbers, store, session)
             content['sessions'][session.session] = _session(comparison, digest)
             if digest:
@@ -96,12 +95,10 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
             added += session.session not in runs
         content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
         content['months'] = sorted({*content['months'], month})
-        write_whole({data: partial(write, part), place / 'data/site.js': partial(write, content)})
+        site_data.write(place, part, content)
         if added:
             yield f'{site}, {month}: {count(added, "session")}'
-    series = {_id(row): n for n, row in enumerate(content['series'])}
-    nodes.update(store, store.sessions(site), known.values(), series, root)
-    write_whole({path: partial(write, one) for path, one in nodes.files().items()})
+    nodes.update(store, store.sessions(site), known.values(), numbers, root)
     _write_pages(content, last.session, folder, site, root)
 
 
@@ -117,17 +114,12 @@ def _id(row: list[Any]) -> SeriesId:
     return SeriesId.from_row(dict(zip(ID_COLUMNS, row, strict=False)))
 
 
-def _numbers(series: list[list[Any]], judged: Iterable[SeriesRow]) -> dict[SeriesId, int]:
-    """Return series -> its permanent number; new series are added to `series`, the list of all series."""
-    known = {tuple(row[:6]): number for number, row in enumerate(series)}
-    numbers = {}
+def _list_series(series: list[list[Any]], numbers: dict[SeriesId, int], judged: Iterable[SeriesRow]) -> None:
+    """Enter the `judged` series into the list of all series, each at its permanent number."""
     for one in sorted(judged, key=lambda one: one.series.sort_key):
-        names = tuple(one.series.to_row().values())
-        number = numbers[one.series] = known.setdefault(names, len(series))
-        worst = one.worst
-        row = [*names, one.quantity.unit, one.quantity.better, short(worst.expected), short(worst.limit)]
+        number, of = numbers.setdefault(one.series, len(series)), one.quantity
+        row = [*one.series.to_row().values(), of.unit, of.better, short(one.worst.expected), short(one.worst.limit)]
         series[number : number + 1] = [row]
-    return numbers
 
 
 def _row(judged: Iterable[SeriesRow], numbers: Mapping[SeriesId, int], store: Store, session: Session) -> Content:
@@ -149,12 +141,10 @@ def _row(judged: Iterable[SeriesRow], numbers: Mapping[SeriesId, int], store: St
 def _session(comparison: Comparison, found: Digest | None) -> Content:
     """Return the entry of a session in the list of sessions."""
     session = comparison.session
-    words = comparison.headline
-    if found:
-        words = '; '.join([*found.beside_counts, words]) if found.word == 'NEEDS A LOOK' else found.headline
+    word, _, said = verdict_of(found or comparison).partition(': ')
     return {
         'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
-        'runs': session.runs, 'word': (found or comparison).word, 'said': words, 'page': found is not None,
+        'runs': session.runs, 'word': word, 'said': said, 'page': found is not None,
         'problems': [*map(str, comparison.problems[:5])], 'report': of_report(session),
     }  # fmt: skip
 

@@ -8,17 +8,16 @@ a node is named for the first time, its earlier sessions are read from the store
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
-from plumbline.errors import InputError
 from plumbline.identity import SeriesId, natural
-from plumbline.site.locations import locations
 from postprocess.history.beside import Beside, beside
 from postprocess.incidents.known import Known
-from postprocess.report.site_data import SCHEMA, Content, site_content
+from postprocess.report import site_data
+from postprocess.report.site_data import Content
 from postprocess.results.store import Session, Store
+from postprocess.views.nodes import places_of
 from postprocess.views.series import short
 
 
@@ -27,23 +26,19 @@ class PublishedNodes:
 
     def __init__(self, place: Path):
         self._place = place
-        self.content = self._read('nodes') or {'schema': SCHEMA, 'name': 'nodes', 'runs': {}, 'nodes': {}}
+        self._content = site_data.read(place, 'nodes', runs={}, nodes={})
         self._files: dict[str, Content] = {}  # node that an incident named -> content of its file
-        self._runs: dict[str, int] = self.content['runs']
-        self._nodes: dict[str, Content] = self.content['nodes']
-
-    def files(self) -> dict[Path, Content]:
-        """Return path -> content of all files."""
-        return {self._file(file['name']): file for file in (*self._files.values(), self.content)}
+        self._runs: dict[str, int] = self._content['runs']
+        self._nodes: dict[str, Content] = self._content['nodes']
 
     def update(
         self, store: Store, sessions: Sequence[Session], known: Iterable[Known], series: Mapping[SeriesId, int],
         root: Path | None = None,
     ) -> None:  # fmt: skip
-        """Add what is new in the `sessions` of the store.
+        """Add what is new in the `sessions` of the store, and write the files.
 
         `known`: the incidents of the site. `series`: the numbers of the series. Raises InputError if the store cannot
-        be read.
+        be read, or a file cannot be read or written.
         """
         begun = self._name(known)
         new = {session.session for session in sessions if session.runs > self._runs.get(session.session, -1)}
@@ -55,7 +50,10 @@ class PublishedNodes:
                 if wanted and nodes != set():
                     for (night, name), row in beside(store, wanted, nodes).items():
                         self._add(name, wanted[night], row, series)
-        self._locate(sessions[-1].site, root)
+        for name, places in places_of(sessions[-1].site, root).items():
+            if name in self._nodes and places:
+                self._nodes[name]['place'] = places
+        site_data.write(self._place, *self._files.values(), self._content)
 
     def _name(self, known: Iterable[Known]) -> set[str]:
         """Note which incidents named which nodes; return the nodes that are named for the first time."""
@@ -73,8 +71,7 @@ class PublishedNodes:
             self._nodes[name]['file'] = number
             number += 1
         for name in named:
-            file = f'node-{self._nodes[name]["file"]}'
-            self._files[name] = self._read(file) or {'schema': SCHEMA, 'name': file, 'node': name, 'rows': {}}
+            self._files[name] = site_data.read(self._place, f'node-{self._nodes[name]["file"]}', node=name, rows={})
         return begun
 
     def _add(self, name: str, session: Session, row: Beside, series: Mapping[SeriesId, int]) -> None:
@@ -90,20 +87,3 @@ class PublishedNodes:
             self._nodes[name] = unchanged | {'at': session.epoch} | shown
         if name in self._files:
             self._files[name]['rows'][session.session] = list(values.values())
-
-    def _locate(self, site: str, root: Path | None) -> None:
-        """Add the places of the nodes."""
-        located: Mapping[str, set[str]] = {}
-        with suppress(InputError):  # the digest reports this error
-            located = locations(site, root)
-        for name, node in self._nodes.items():
-            if places := sorted(located.get(name, ()), key=natural):
-                node['place'] = places
-
-    def _read(self, name: str) -> Content | None:
-        """Return the content of a file; None if there is none."""
-        return site_content(self._file(name), self._place)
-
-    def _file(self, name: str) -> Path:
-        """Return the path of a file."""
-        return self._place / f'data/{name}.js'

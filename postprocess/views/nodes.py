@@ -66,6 +66,13 @@ class NodeRow:
         return asdict(self) | {'bad': len(self.bad), 'metrics': len(self.metrics)}
 
 
+def places_of(site: str, root: Path | None = None) -> dict[str, list[str]]:
+    """Return the places of each node as its site states them; empty if that cannot be read."""
+    with suppress(InputError):  # the digest reports this error
+        return {name: sorted(places, key=natural) for name, places in locations(site, root).items()}
+    return {}
+
+
 def node_rows(
     series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], digest: Digest, store: Store, root: Path | None = None
 ) -> list[NodeRow]:
@@ -74,9 +81,6 @@ def node_rows(
     Raises InputError if the store cannot be read.
     """
     session = digest.comparison.session
-    located: Mapping[str, set[str]] = {}
-    with suppress(InputError):  # the digest reports this error
-        located = locations(session.site, root)
     metrics: dict[str, set[int]] = {}
     bad: dict[str, set[int]] = {}
     for one in series:
@@ -89,7 +93,7 @@ def node_rows(
     for known in digest.of_state(*FAILING, 'acknowledged', 'suspected'):
         for name in known.incident.own_nodes:
             incidents.setdefault(name, []).append(known.id)
-    drain = digest.to_drain
+    drain, places = digest.to_drain, places_of(session.site, root)
     ids, compared = {one.series: one.id for one in series}, beside(store, [session])
     rows = []
     for name, measured in metrics.items():
@@ -99,7 +103,7 @@ def node_rows(
                 name, sorted(measured), sorted(bad.get(name, ())), of.typical, of.furthest,
                 of.series.what if of.series else '', ids.get(of.series) if of.series else None,
                 incidents.get(name, []), digest.before.get(name, []),
-                ', '.join(sorted(located.get(name, ()), key=natural)), drain.get(name, ''),
+                ', '.join(places.get(name, ())), drain.get(name, ''),
             )
         )  # fmt: skip
     return sorted(rows, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))

@@ -17,7 +17,7 @@ from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
 from postprocess.demo import plant
 from postprocess.report import publish as module
-from postprocess.report.site_data import site_content
+from postprocess.report import site_data
 
 DAY = 86400
 NIGHTS = 34
@@ -39,7 +39,7 @@ def published(work, *words):
 
 
 def content(folder, name='site'):
-    return site_content(folder / SITE / f'data/{name}.js', folder / SITE)
+    return site_data.read(folder / SITE, name)
 
 
 @pytest.mark.parametrize('page', ['index.html', f'{SITE}/index.html'])

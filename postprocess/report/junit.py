@@ -6,12 +6,11 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET  # nosec B405  writes only
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from plumbline.identity import SeriesId
 from postprocess.incidents import FAILING
+from postprocess.incidents.known import told_by
 from postprocess.incidents.words import since
 from postprocess.text import named
 from postprocess.verdicts.verdict import BAD, VERDICTS, Comparison, Verdict
@@ -36,8 +35,7 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
     session = comparison.session
     root = ET.Element('testsuites', name=f'plumbline {session.site}')
     suites: dict[str, list[ET.Element]] = {}
-    noted = digest.of_state('acknowledged') if digest else []
-    acknowledged = {(series, node): incident.id for incident in noted for series, node in _places(incident)}
+    acknowledged = told_by(digest.of_state('acknowledged') if digest else [])
     if digest and digest.known:
         suites['incidents'] = [_incident(incident, digest.day) for incident in digest.known]
     jobs = Counter(row.id for row in comparison.verdicts)
@@ -51,9 +49,7 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
         used[name] += 1
         if used[name] > 1:
             name += f' job {used[name]}'
-        places = [(row.id, node) for node in ('', *row.nodes)]
-        known = next((acknowledged[place] for place in places if place in acknowledged), '')
-        suites.setdefault(row.id.partition, []).append(_bad(row, name, known))
+        suites.setdefault(row.id.partition, []).append(_bad(row, name, acknowledged(row.id, row.nodes)))
     for (partition, *_), rows in others.items():
         suites.setdefault(partition, []).append(_others(rows))
     if comparison.problems and digest is None:
@@ -76,11 +72,6 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
         suite.extend(testcases)
     ET.indent(root)
     return ET.tostring(root, encoding='utf-8', xml_declaration=True)
-
-
-def _places(known: Known) -> Iterator[tuple[SeriesId, str]]:
-    """Yield (series, node) for each series and node of an incident; for one without nodes, the name is empty."""
-    return product(known.incident.series, known.incident.where.nodes or ('',))
 
 
 def _incident(known: Known, day: str) -> ET.Element:

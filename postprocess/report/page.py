@@ -43,7 +43,7 @@ from postprocess.views.incidents import same_nodes
 from postprocess.views.nodes import NODES, NodeRow, node_rows
 from postprocess.views.series import SeriesRow, series_rows
 from postprocess.views.session import DERIVED, METRICS, WORST, absent, not_run, provenance, series_table, worst
-from postprocess.views.table import Column, TableRow
+from postprocess.views.table import Column, TableRow, View
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # most series on the first screen, and most changes that are drawn
@@ -101,14 +101,6 @@ def write_page(path: Path, store: Store, digest: Digest, root: Path | None = Non
     write_text(path, to_html(page_of(digest, store, root, path.parent)))
 
 
-class PageTable(NamedTuple):
-    """A table of the page, without columns that are empty."""
-
-    id: str
-    columns: list[Column]
-    rows: Sequence[TableRow]
-
-
 @dataclass(frozen=True)
 class Page:
     """All that the page of a session shows; `folder`: where it will be, links to evidence are relative to it.
@@ -123,7 +115,7 @@ class Page:
     series: list[SeriesRow]
     nodes: list[str]
     cards: list[Card]
-    tables: dict[str, PageTable]
+    tables: dict[str, View]
     overview: list[OverviewRow]
     checks: list[Check]
     behind: NodeRow | None
@@ -173,17 +165,17 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
     nodes = node_rows(every, cases, digest, store, root)
     usable = (row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'})
     tables = (
-        table('verdicts', METRICS, series_table(series, digest)),
-        table('fleet', NODES, [node.to_row() for node in nodes]),
-        table('figures', DERIVED, [vars(one) for one in derived(usable, cases.values())]),
-        table('worst', WORST, worst(series, digest)),
-        table('changes', TREND, alike(digest, {(one.series, one.quantity): one.id for one in series})),
+        _table('verdicts', METRICS, series_table(series, digest)),
+        _table('fleet', NODES, [node.to_row() for node in nodes]),
+        _table('figures', DERIVED, [vars(one) for one in derived(usable, cases.values())]),
+        _table('worst', WORST, worst(series, digest)),
+        _table('changes', TREND, alike(digest, {(one.series, one.quantity): one.id for one in series})),
     )
     outputs = {} if home else printed({one.series: one.id for one in every}, cases, digest, store)
     return Page(
         digest, place, home, series, sorted({node for _, node in ran_on}, key=natural),
         cards(digest, store, series, cases, Counter(partition for partition, _ in ran_on)),
-        {one.id: one for one in tables}, overview(series), checks_of(every, cases, store, digest.sessions, root),
+        {one.name: one for one in tables}, overview(series), checks_of(every, cases, store, digest.sessions, root),
         next((one for one in nodes if one.worst), None), provenance(cases.values()),
         not_run(comparison, cases.values()), with_options('ci/nightly', results, session.site),
         unfolded(every, cases, nodes, store, digest, outputs, lambda path: '' if home else _address(path, place)),
@@ -195,10 +187,10 @@ def to_html(page: Page) -> str:
     return template('report.html.j2').render(page=page)
 
 
-def table(id: str, columns: Sequence[Column], rows: Sequence[TableRow]) -> PageTable:
-    """Return a table of the `columns` that the page shows."""
+def _table(name: str, columns: Sequence[Column], rows: Sequence[TableRow]) -> View:
+    """Return a table of the `columns` that the page shows, without those that are empty."""
     wanted = (column for column in columns if column.title is not None and column.on_page)
-    return PageTable(id, [column for column in wanted if any(map(column.text, rows))], rows)
+    return View([column for column in wanted if any(map(column.text, rows))], rows, name=name)
 
 
 def uplot() -> dict[str, str]:

@@ -16,7 +16,7 @@ from postprocess.text import not_a_formula, to_csv, wrapped
 
 TableRow = Mapping[str, Any]
 _NARROWEST = 12  # characters to which a column of text without a width may be cut, so that a table fits
-_COMMENT = 60_000  # most characters of a comment: a merge request takes 65 536
+_COMMENT = 60_000  # most characters of a comment: GitHub and GitLab take 65 536 and more
 
 
 def as_text(value: Any) -> str:

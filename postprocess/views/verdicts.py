@@ -25,7 +25,6 @@ SUMMARY_LINES = 25
 _FIRST = 10  # most warnings that are shown
 _BLOCKS = '▁▂▃▄▅▆▇'  # an odd number, so that values at the expected level share one character
 _COURSE = 'history: medians of the sessions up to the later side; | begins a side'
-_PUBLISHED = 50  # most rows of a comment, which GitHub limits to 65 536 characters
 
 
 @cache  # there are few different sources
@@ -194,8 +193,7 @@ def _beside(row: Verdict, course: Course | None) -> TableRow:
 def published(found: Comparison, digest: Digest) -> str:
     """Return what is wrong in a session in GitHub's Markdown, short enough for a comment."""
     view = comparison(found, digest)
-    wrong = [row for row in view.rows if row['verdict'] in (*BAD, 'warning')]
-    return replace(view, rows=wrong[:_PUBLISHED]).render('markdown')
+    return replace(view, rows=[row for row in view.rows if row['verdict'] in (*BAD, 'warning')]).render('markdown')
 
 
 def guarded(found: Comparison) -> View:

@@ -8,32 +8,26 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup, escape
 
-from plumbline.errors import SiteError
 from plumbline.files import write_text
-from plumbline.identity import Dim, SeriesId, natural, to_text
-from plumbline.paths import site_folder
-from plumbline.site.sites import load_site
-from plumbline.units import UNITS
+from plumbline.identity import natural, to_text
 from postprocess.history.digest import Digest, add_history
 from postprocess.incidents.words import commands, corrected, lead, since, with_options
+from postprocess.report.by_check import Check, OverviewRow, checks_of, overview
 from postprocess.report.cards import Card, cards
-from postprocess.report.charts import Grid, Style, Usual, charts_of, told
+from postprocess.report.charts import told
 from postprocess.report.details import packed, unfolded
-from postprocess.report.overview import OverviewRow, leading, overview
-from postprocess.report.plots import Plot
 from postprocess.report.printed import printed
-from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts.derived import OF_PEAK, derived
@@ -50,7 +44,6 @@ _FIRST = 8  # most series on the first screen, and most changes that are drawn
 _CARDS = 12  # most incidents on the first screen
 _FEW = 4  # most incidents for which the first command is shown without unfolding
 _ROWS = 100  # most rows of a table without script; the script adds the others
-_FEWEST_SESSIONS = 3  # fewest sessions of a usual range
 _UPLOT = Path(__file__).resolve().parent / 'uplot'
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
 
@@ -89,7 +82,7 @@ def template(name: str) -> jinja2.Template:
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
-        'corrected': corrected, 'same_nodes': same_nodes, 'decimals': decimals, 'absent': absent, 'leading': leading,
+        'corrected': corrected, 'same_nodes': same_nodes, 'decimals': decimals, 'absent': absent,
         'lead': lead, 'uplot': uplot, 'OF_PEAK': OF_PEAK, 'FIRST': _FIRST, 'CARDS': _CARDS, 'FEW': _FEW, 'ROWS': _ROWS,
     }  # fmt: skip
     return environment.get_template(name)
@@ -116,7 +109,7 @@ class Page:
     nodes: list[str]
     cards: list[Card]
     tables: dict[str, View]
-    overview: list[OverviewRow]
+    overview: tuple[list[OverviewRow], list[OverviewRow]]
     checks: list[Check]
     behind: NodeRow | None
     provenance: dict[str, dict[str, list[str]]]
@@ -175,9 +168,10 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
     return Page(
         digest, place, home, series, sorted({node for _, node in ran_on}, key=natural),
         cards(digest, store, series, cases, Counter(partition for partition, _ in ran_on)),
-        {one.name: one for one in tables}, overview(series), checks_of(every, cases, store, digest.sessions, root),
-        next((one for one in nodes if one.worst), None), provenance(cases.values()),
-        not_run(comparison, cases.values()), with_options('ci/nightly', results, session.site),
+        {one.name: one for one in tables}, overview(series, _ROWS),
+        checks_of(every, cases, store, digest.sessions, root), next((one for one in nodes if one.worst), None),
+        provenance(cases.values()), not_run(comparison, cases.values()),
+        with_options('ci/nightly', results, session.site),
         unfolded(every, cases, nodes, store, digest, outputs, lambda path: '' if home else _address(path, place)),
     )  # fmt: skip
 
@@ -196,76 +190,6 @@ def _table(name: str, columns: Sequence[Column], rows: Sequence[TableRow]) -> Vi
 def uplot() -> dict[str, str]:
     """Return name -> text of the files of the library that draws histories."""
     return {path.name: path.read_text(encoding='utf-8') for path in _UPLOT.iterdir()}
-
-
-class Check(NamedTuple):
-    """The charts of a check on a partition with an environ."""
-
-    name: str
-    place: str
-    counts: str
-    charts: list[Plot | Grid]
-
-
-def checks_of(
-    series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], store: Store, sessions: Sequence[Session],
-    root: Path | None = None,
-) -> list[Check]:  # fmt: skip
-    """Return the checks with charts of the last of `sessions`; earlier sessions give the usual range of curves."""
-    groups: dict[tuple[str, str, str], list[SeriesRow]] = {}
-    for one in series:
-        groups.setdefault((one.series.check, one.series.partition, one.series.environ), []).append(one)
-    styles = {key: _style(own, cases) for key, own in groups.items()}
-    curves = {(key[0], one.series.metric) for key, own in groups.items() for one in own if styles[key].x_of(one.series)}
-    usual = _usual(store, sessions[:-1], curves)
-    link_classes = _link_classes(sessions[-1].site, root)
-    checks = []
-    for key, own in sorted(groups.items()):
-        check, partition, environ = key
-        classes = {name: descr for (of, name), descr in link_classes.items() if of == partition}
-        charts = charts_of(own, styles[key], usual, classes)
-        verdicts = Counter(one.worst.verdict for one in own)
-        counts = ', '.join(f'{n} {verdict.replace("_", " ")}' for verdict, n in verdicts.items())
-        if charts:
-            checks.append(Check(check, f'{partition}/{environ}', counts, charts))
-    return checks
-
-
-def _style(series: Iterable[SeriesRow], cases: Mapping[int, CaseRow]) -> Style:
-    """Return what the records of some series declare about their dims and how to draw them."""
-    own = [cases[job.case_id] for one in series for job in one.jobs if job.case_id is not None]
-    dims = {name: dim for case in own for name, dim in case.dims.items()}
-    draw = {metric: of for case in own for metric, of in case.draw.items()}
-    return Style({name: Dim(**dim) for name, dim in dims.items()}, draw)
-
-
-def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, str]]) -> Usual:
-    """Return series -> 5th and 95th percentile over earlier sessions; `curves`: (check, metric) of these series."""
-    wanted = sorted(curves)
-    if len(before) < _FEWEST_SESSIONS or not wanted:
-        return {}
-    rows = store.select(
-        f"""
-        SELECT "partition", environ, "check", params, metric, dims,
-            quantile_cont(mean, 0.05) AS low, quantile_cont(mean, 0.95) AS high
-        FROM measured JOIN wanted USING ("check", metric)
-        GROUP BY ALL HAVING count(DISTINCT night) >= {_FEWEST_SESSIONS}
-        """,
-        before,
-        wanted={'check': [check for check, _ in wanted], 'metric': [metric for _, metric in wanted]},
-    )
-    return {SeriesId.from_row(row): (row['low'], row['high']) for row in rows}
-
-
-def _link_classes(site: str, root: Path | None) -> dict[tuple[str, str], str]:
-    """Return (partition, link class) -> its description."""
-    descriptions = {}
-    with suppress(SiteError):  # the site may have no site.yaml
-        for partition in load_site(site, site_folder(site, root).parent).partitions.values():
-            for name, link in partition.link_classes.items():
-                peak = f', peak {link.peak / UNITS["GB/s"]:.4g} GB/s' if link.peak else ''
-                descriptions[partition.name, name] = f'{link.descr}{peak}'
-    return descriptions
 
 
 def day_of(epoch: int) -> str:

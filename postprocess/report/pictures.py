@@ -12,9 +12,10 @@ from typing import Any
 from plumbline.errors import InputError
 from postprocess.history.digest import Digest, add_history
 from postprocess.report import plots
+from postprocess.report.by_check import checks_of
 from postprocess.report.charts import FEW, told
 from postprocess.report.details import source, unfolded
-from postprocess.report.page import checks_of, day_of, template
+from postprocess.report.page import day_of, template
 from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from postprocess.incidents.known import Known
     from postprocess.results.excerpts import Excerpt
 
-_LINES = 16  # most lines on the incidents of a session
-_MOST = 6  # most lines of evidence of an incident in the text
 _COLUMNS = (
     Column('id', 'id'),
     Column('state', 'state'),
@@ -105,7 +103,7 @@ def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
     return View(
         _VALUES,
         [of.to_row() | _numbers(known.incident.values.get(of)) for of in known.incident.series],
-        before='\n'.join([*text(known, day, most=10**6), *(printed(shown) if shown else ())]),
+        before='\n'.join([*text(known, day), *(printed(shown) if shown else ())]),
         after='\n'.join(sessions),
         name='series',
         document={
@@ -116,7 +114,7 @@ def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
     )
 
 
-def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[str]:
+def first_lines(known: Sequence[Known], day: str, most: int) -> list[str]:
     """Return at most `most` lines of at most 80 characters that describe the incidents of a session.
 
     The first incidents are described in full as far as they fit: what, since when, what changed, evidence, the next
@@ -127,8 +125,8 @@ def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[st
     forms = []
     for incident in named:
         titled = _titled(incident, day)
-        dated = [*titled, *_beginning(incident, day)]
-        whole = [[*dated, *_details(incident, day, pieces)] for pieces in (1, 2)]
+        dated, command = [*titled, *_indented(_beginning(incident, day))], _next_steps(incident, day, 1)
+        whole = [[*dated, *_indented(incident.incident.evidence[:pieces]), *command] for pieces in (1, 2)]
         forms.append((_brief(incident, day), titled, dated, *whole))
     chosen = [form[0] for form in forms]
     room = most - len(chosen) - (len(known) > len(named))
@@ -161,31 +159,27 @@ def _brief(known: Known, day: str) -> list[str]:
 
 
 def _beginning(known: Known, day: str) -> list[str]:
-    """Return the lines on when an incident began, and on what changed then."""
-    changed = f'changed then: {"; ".join(known.incident.changed)}'
-    return _wrap(since(known, day), '  ') + (_wrap(changed, '  ') if known.incident.changed else [])
+    """Return the sentences on when an incident began, and on what changed then."""
+    changed = known.incident.changed
+    return [since(known, day), *([f'changed then: {"; ".join(changed)}'] if changed else [])]
 
 
-def _details(known: Known, day: str, pieces: int) -> list[str]:
-    """Return the lines with the first `pieces` of evidence, and the first command."""
-    evidence = [line for text in known.incident.evidence[:pieces] for line in _wrap(text, '  ')]
-    return evidence + [line for command in commands(known, day)[:1] for line in _command(f'$ {command}')]
+def _next_steps(known: Known, day: str, most: int | None = None) -> list[str]:
+    """Return the lines with the commands that an incident asks for."""
+    return [line for command in commands(known, day)[:most] for line in _command(f'$ {command}')]
 
 
-def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
-    """Yield the lines on one incident: what, since when, what changed, evidence, and what to do next."""
-    incident = known.incident
-    yield from _wrap(f'{known.id} {known.incident.title}')
-    others = [node for node in incident.nodes if node not in incident.where.nodes]
-    if others:
-        yield from _wrap(f'on {named(others)}', '  ')
-    yield from _beginning(known, day)
-    for sentence in (*same_nodes(known), *corrected(known)):
-        yield from _wrap(sentence, '  ')
-    for line in [*incident.evidence, *outputs(known)][:most]:
-        yield from _wrap(line, '  ')
-    for command in commands(known, day):
-        yield from _command(f'$ {command}')
+def _others(known: Known) -> list[str]:
+    """Return which nodes show an incident that its place does not name."""
+    nodes = [node for node in known.incident.nodes if node not in known.incident.where.nodes]
+    return [f'on {named(nodes)}'] if nodes else []
+
+
+def text(known: Known, day: str) -> list[str]:
+    """Return the lines on one incident: what, since when, what changed, evidence, and what to do next."""
+    told = [*_others(known), *_beginning(known, day), *same_nodes(known), *corrected(known)]
+    told += [*known.incident.evidence, *outputs(known)]
+    return [*_wrap(f'{known.id} {known.incident.title}'), *_indented(told), *_next_steps(known, day)]
 
 
 def same_nodes(known: Known) -> list[str]:
@@ -215,11 +209,7 @@ def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
         yield f'- **{one.state(day)}** `{one.id}` {in_markdown(f"{one.incident.title}; {since(one, day)}")}'
         if one.incident.changed:
             yield f'  - changed then: {in_markdown("; ".join(one.incident.changed))}'
-        for sentence in (*same_nodes(one), *corrected(one)):
-            yield f'  - {in_markdown(sentence)}'
-        nodes = [node for node in one.incident.nodes if node not in one.incident.where.nodes]
-        if nodes:
-            yield f'  - on {in_markdown(named(nodes))}'
+        yield from (f'  - {in_markdown(sentence)}' for sentence in (*same_nodes(one), *corrected(one), *_others(one)))
 
 
 def _on(names: Sequence[str]) -> str:
@@ -237,6 +227,11 @@ def _numbers(of: Value | None) -> dict[str, Any]:
 def _wrap(line: str, indent: str = '') -> list[str]:
     """Return a line wrapped to the width of a terminal; further lines are indented."""
     return wrapped(line, indent, indent + '  ').splitlines()
+
+
+def _indented(sentences: Sequence[str]) -> list[str]:
+    """Return sentences as indented lines."""
+    return [line for sentence in sentences for line in _wrap(sentence, '  ')]
 
 
 def _command(line: str) -> list[str]:

@@ -353,17 +353,16 @@ def _bars(plain: list[Point], style: Style) -> list[Grid]:
         }
         rows, columns = (sorted({key[side] for key in cells}, key=natural) for side in (0, 1))
         longest = max(max(one.value or 0, one.worst.limit or 0) for one in cells.values()) or 1.0
-
-        def cell(
-            row: str, column: str, cells: dict[tuple[str, str], SeriesRow] = cells, longest: float = longest
-        ) -> GridCell | None:
-            if (one := cells.get((row, column))) is None:
-                return None
-            value, limit = (None if level is None else level / longest for level in (one.value, one.worst.limit))
-            return GridCell(one, value, limit)
-
-        table = [[cell(row, column) for column in columns] for row in rows]
+        table = [[_bar(cells.get((row, column)), longest) for column in columns] for row in rows]
         if len(columns) > len(rows):
             rows, columns, table = columns, rows, [list(column) for column in zip(*table, strict=True)]
         grids.append(Grid('bars', style.title([facts for facts, _ in members]), unit, rows, columns, table, {}))
     return grids
+
+
+def _bar(one: SeriesRow | None, longest: float) -> GridCell | None:
+    """Return the cell of a series in a table whose longest bar has this value; None without a series."""
+    if one is None:
+        return None
+    value, limit = (None if level is None else level / longest for level in (one.value, one.worst.limit))
+    return GridCell(one, value, limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -125,12 +125,10 @@ def not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str,
         if row.case_id is None:
             key = f'{row.id.check} {to_text(row.id.params)} on {row.id.partition}', row.cause
             causes.setdefault(key, []).append(row.id.name)
-
-    def named(what: str, metrics: Sequence[str]) -> str:
-        """Return a case with its metrics, or with their number."""
-        return f'{what} {", ".join(metrics) if len(metrics) < 4 else count(len(metrics), "metric")}'.strip()
-
-    return [(named(what, metrics) if metrics else what, why) for (what, why), metrics in causes.items()]
+    return [
+        (f'{what} {", ".join(metrics) if len(metrics) < 4 else count(len(metrics), "metric")}'.strip(), why)
+        for (what, why), metrics in causes.items()
+    ]
 
 
 def absent(session: Session) -> list[tuple[str, str]]:

@@ -46,11 +46,6 @@ def _measured(value: float | None, std: float | None, unit: str, places: int | N
     return f'{fixed(value, places, std)} {"" if unit == "1" else unit}'.rstrip()
 
 
-def _limit(value: float | None, places: int | None) -> str:
-    """Return a limit as text."""
-    return number(value) if places is None else fixed(value, places)
-
-
 def _sparkline(
     levels: Sequence[float | None] | None, marks: Collection[int], expected: float | None, limit: float | None
 ) -> str:
@@ -82,7 +77,7 @@ COMPARED = (
     *map(Column, ('min', 'max', 'nodes')),
     Column('expected', 'expected', _measured, number=True, beside=('expected_std', 'unit', 'places')),
     *map(Column, ('expected_std', 'expected_n')),
-    Column('limit', 'limit', _limit, number=True, beside=('places',)),
+    Column('limit', 'limit', lambda value, places: _measured(value, None, '', places), number=True, beside=('places',)),
     Column('limit_why', 'limit from', priority=3, on_page=False),
     Column('deviation', 'deviation', signed, '%', number=True, priority=1, sort='-worse_by'),
     Column(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from postprocess.text import count
 from postprocess.verdicts.same import Pair, share_in_words
-from postprocess.views.table import Column, TableRow, View
+from postprocess.views.table import Column, View
 
 _PAIRS = (
     Column('before', 'before', priority=1),
@@ -25,14 +25,9 @@ def same(pairs: Sequence[Pair]) -> View:
     sentence = f'red were {share_in_words(red, len(pairs))} of the pairs of sessions of the same state'
     sentence += f'; {count(undecided, "pair")} could not be decided' * bool(undecided)
     figures = {'pairs': len(pairs), 'red': red, 'undecided': undecided}
-    return View(
-        _PAIRS, [_row(pair) for pair in pairs if pair.exit_code], after=sentence, name='not_ok', document=figures
-    )
-
-
-def _row(pair: Pair) -> TableRow:
-    """Return the columns of a pair."""
-    return {
-        'before': pair.before.short_name, 'after': pair.after.short_name, 'day': pair.after.day, 'verdict': pair.word,
-        'worse': pair.worse, 'worst': pair.worst,
-    }  # fmt: skip
+    rows = [
+        {'before': pair.before.short_name, 'after': pair.after.short_name, 'day': pair.after.day, 'verdict': pair.word,
+         'worse': pair.worse, 'worst': pair.worst}
+        for pair in pairs if pair.exit_code
+    ]  # fmt: skip
+    return View(_PAIRS, rows, after=sentence, name='not_ok', document=figures)

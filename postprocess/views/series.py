@@ -60,7 +60,7 @@ def short(value: float | None) -> float | int | None:
     return int(rounded) if rounded.is_integer() else rounded
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class SeriesRow:
     """A series of a session with the verdicts of all jobs that measured it, the worst first.
 
@@ -105,9 +105,11 @@ def series_rows(comparison: Comparison) -> list[SeriesRow]:
     for verdict in comparison.verdicts:
         by_series.setdefault(verdict.id, []).append(verdict)
     rows = [SeriesRow(id, jobs) for id, jobs in enumerate(by_series.values())]
-    numbers: dict[tuple[str, str, str], list[float | None]] = {}
+    alike: dict[tuple[str, str, str], list[SeriesRow]] = {}
     for row in rows:
-        key = row.series.check, row.series.metric, row.quantity.unit
-        numbers.setdefault(key, []).extend((row.value, row.worst.expected))
-    shown = {key: decimals(of) for key, of in numbers.items()}
-    return [SeriesRow(row.id, row.jobs, shown[row.series.check, row.series.metric, row.quantity.unit]) for row in rows]
+        alike.setdefault((row.series.check, row.series.metric, row.quantity.unit), []).append(row)
+    for group in alike.values():
+        places = decimals(number for row in group for number in (row.value, row.worst.expected))
+        for row in group:
+            row.decimals = places
+    return rows

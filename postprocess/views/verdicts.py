@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from plumbline.identity import CaseId
 from postprocess.incidents.known import told_by
 from postprocess.text import count, fixed, number, percent, quantity, signed, wrapped
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
@@ -273,12 +272,7 @@ def _warnings(found: Comparison, digest: Digest | None, most: int = _FIRST) -> l
 def _distance(row: Verdict) -> str:
     """Return how far a series is from its expected value, and its limit."""
     value, limit = quantity(row.value, None, row.quantity.unit), number(row.limit)
-    return f'{percent(row.deviation)}  {_case(row.id.case)} {row.id.name}: {value}, limit {limit}'
-
-
-def _case(of: CaseId) -> str:
-    """Return check and params of a case; its place is the same for most rows of a summary."""
-    return str(of).partition(' ')[2]
+    return f'{percent(row.deviation)}  {row.id.what}: {value}, limit {limit}'
 
 
 def verdict_of(found: Comparison | Digest) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -48,17 +48,6 @@ _UPLOT = Path(__file__).resolve().parent / 'uplot'
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
 
 
-@jinja2.pass_context
-def _link(context: jinja2.runtime.Context, path: Path) -> str:
-    """Return the address of a file for a link on the page."""
-    return _address(path, context['page'].folder)
-
-
-def _address(path: Path, folder: Path) -> str:
-    """Return the address of a file, relative to `folder`."""
-    return quote(os.path.relpath(path, folder))
-
-
 def _compiled() -> jinja2.BytecodeCache | None:
     """Return the cache of compiled templates; without it, compiling takes a tenth of the time of a report."""
     folder = _TEMPLATES / '__pycache__'
@@ -77,7 +66,7 @@ def template(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined, bytecode_cache=_compiled(),
     )  # fmt: skip
     environment.filters |= {
-        'number': number, 'percent': percent, 'text': to_text, 'broken': _broken, 'link': _link,
+        'number': number, 'percent': percent, 'text': to_text, 'broken': _broken,
         'fixed': fixed, 'packed': packed, 'day': day_of, 'told': told, 'with_code': _with_code,
     }  # fmt: skip
     environment.globals |= {
@@ -96,14 +85,14 @@ def write_page(path: Path, store: Store, digest: Digest, root: Path | None = Non
 
 @dataclass(frozen=True)
 class Page:
-    """All that the page of a session shows; `folder`: where it will be, links to evidence are relative to it.
+    """All that the page of a session shows; `link`: makes the address of a file of evidence.
 
     `home`: address of the page of all sessions, only of a published page, which has no evidence. `series`: the judged
     ones. `behind`: the node that is furthest behind the others. `details`: what the script shows on demand.
     """
 
     digest: Digest
-    folder: Path
+    link: Callable[[Path], str]
     home: str
     series: list[SeriesRow]
     nodes: list[str]
@@ -150,7 +139,7 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
     `folder`: where it will be. [default: the results]
     """
     comparison, results = digest.comparison, store.folder.parent
-    session, place = comparison.session, folder or results
+    session = comparison.session
     every = series_rows(comparison)
     series = [one for one in every if one.worst.verdict != 'informational']
     cases = {case.case_id: case for case in store.cases(session)}
@@ -164,15 +153,20 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
         _table('worst', WORST, worst(series, digest)),
         _table('changes', TREND, alike(digest, {(one.series, one.quantity): one.id for one in series})),
     )
+
+    def link(path: Path) -> str:
+        """Return the address of a file relative to the page; empty on a published page."""
+        return '' if home else quote(os.path.relpath(path, folder or results))
+
     outputs = {} if home else printed({one.series: one.id for one in every}, cases, digest, store)
     return Page(
-        digest, place, home, series, sorted({node for _, node in ran_on}, key=natural),
+        digest, link, home, series, sorted({node for _, node in ran_on}, key=natural),
         cards(digest, store, series, cases, Counter(partition for partition, _ in ran_on)),
         {one.name: one for one in tables}, overview(series, _ROWS),
         checks_of(every, cases, store, digest.sessions, root), next((one for one in nodes if one.worst), None),
         provenance(cases.values()), not_run(comparison, cases.values()),
         with_options('ci/nightly', results, session.site),
-        unfolded(every, cases, nodes, store, digest, outputs, lambda path: '' if home else _address(path, place)),
+        unfolded(every, cases, nodes, store, digest, outputs, link),
     )  # fmt: skip
 
 

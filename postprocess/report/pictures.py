@@ -57,13 +57,10 @@ def draw_history(store: Store, what: str, site: str | None = None, days: int = 9
         if 'history' in metric:
             first, last = (times[metric['at'][place]] for place in (0, -1))
             span = f'n = {count(len(metric["at"]), "session")}, {day_of(first)} to {day_of(last)}'
-            also = (
-                ['dotted: expected; grey: within the limits; a cross: beyond them']
-                if metric.get('limit') and metric.get('expected')
-                else []
-            )
-            also += ['shaded: 9 of 10 nodes'] if 'low' in metric else []
-            about = metric['told'].replace('{span}', span).rstrip('.') + ''.join(f'; {part}' for part in also) + '.'
+            about = metric['told'].replace('{span}', span).rstrip('.')
+            if metric.get('limit') and metric.get('expected'):
+                about += '; dotted: expected; grey: within the limits; a cross: beyond them'
+            about += '; shaded: 9 of 10 nodes.' if 'low' in metric else '.'
             charts.append(
                 (_past(metric, times), [f'{metric["name"]} on {metric["where"]}', about, details['source']['history']])
             )
@@ -101,11 +98,12 @@ def _past(detail: Mapping[str, Any], times: Sequence[int]) -> Plot:
     bands = [(time, low, high) for time, low, high in zip(*around, strict=True) if None not in (low, high)]
     level = detail.get('expected') if limit is not None else None
     ends = [] if level is None else [limit, 2 * level - limit]
-    fell_short = {(time, value) for time, value in zip(at, values, strict=True) if ends and not _inside(value, ends)}
+    points = list(zip(at, values, strict=True))
+    fell_short = {point for point in points if level is not None and (point[1] - limit) * (level - limit) < 0}
     fell_short |= {(at[-1], detail['bad'])} if detail.get('bad') is not None else set()
     levels = [*values, *ends, *(value for _, value in fell_short), *(end for _, *own in bands for end in own)]
     x, y = Axis(at, LEFT, _WIDTH - RIGHT, False), Axis(levels, _HEIGHT - BOTTOM, TOP)
-    path = [(x(time), y(value)) for time, value in zip(at, values, strict=True)]
+    path = [(x(time), y(value)) for time, value in points]
     line = Line(
         'median of the nodes' if 'low' in detail else 'measured', plots.joined(path), dots=plots.dots(path),
         band=plots.around([(x(time), y(low), y(high)) for time, low, high in bands]),
@@ -116,12 +114,6 @@ def _past(detail: Mapping[str, Any], times: Sequence[int]) -> Plot:
     days = x.apart(at, _TICK_WIDTH, day_of)
     changes = [(x(times[session]), text) for session, text in detail['changes']]
     return Plot(detail['name'], detail['unit'], '', _WIDTH, _HEIGHT, days, y.ticks(), [line], since=changes)
-
-
-def _inside(value: float, ends: Sequence[float]) -> bool:
-    """Return True if a value is on the good side of a limit, the first of two `ends` around the expected value."""
-    limit, other = ends
-    return (value - limit) * (other - limit) >= 0
 
 
 def _picture(charts: Sequence[tuple[Plot, Sequence[str]]], nothing: str) -> Picture:

@@ -68,7 +68,8 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     _refuse_foreign(folder / 'index.html')
     _refuse_foreign(place / 'index.html')
     content = site_data.read(place, 'site', sessions={}, incidents={}, series=[], months=[])
-    numbers = {_id(row): number for number, row in enumerate(content['series'])}
+    names = (dict(zip(ID_COLUMNS, row, strict=False)) for row in content['series'])
+    numbers = {SeriesId.from_row(row): number for number, row in enumerate(names)}
     for forgotten in store.forgotten(site):
         content['sessions'].pop(forgotten.session, None)
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
@@ -107,11 +108,6 @@ def _refuse_foreign(page: Path) -> None:
     with suppress(FileNotFoundError):
         if not _OWN_PAGE.search(page.read_bytes()):
             raise InputError(f'{page}: is not a page of `plumbline publish` and stays; choose another folder')
-
-
-def _id(row: list[Any]) -> SeriesId:
-    """Return the series of a row of the published list."""
-    return SeriesId.from_row(dict(zip(ID_COLUMNS, row, strict=False)))
 
 
 def _list_series(series: list[list[Any]], numbers: dict[SeriesId, int], judged: Iterable[SeriesRow]) -> None:

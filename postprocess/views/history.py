@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from postprocess.history.digest import Digest
     from postprocess.history.trend import Change, Trend
 
-_PERFORMANCE = Column('change', 'performance', signed, '%', number=True, priority=1)
 #: The columns of a change, in the order of CSV, JSON and the page.
 TREND = (
     Column('kind', 'kind', width=5, priority=1),
@@ -25,7 +24,7 @@ TREND = (
     *map(Column, ('before', 'session')),
     Column('was', 'was', number, number=True),
     Column('became', 'is', lambda value, unit: f'{number(value)} {unit}', number=True, beside=('unit',)),
-    _PERFORMANCE,
+    Column('change', 'performance', signed, '%', number=True, priority=1),
     Column('sessions', 'sessions', number=True, priority=3),
     Column('with_it', 'changed with it', '; '.join, width=16),
 )

@@ -79,7 +79,7 @@ def details(name: str, root: Path | None = None) -> View:
     after = [wrapped(line, '', '  ').rstrip() for line in after]
     document = {
         'site': name, 'descr': site.descr, 'hostnames': list(site.hostnames), 'retired': site.retired,
-        'partitions': partitions, 'environs': environs, 'not_found': dict(site.not_found), **limits,
+        'environs': environs, 'not_found': dict(site.not_found), **limits,
     }  # fmt: skip
     return View(
         _PARTITIONS, partitions, '\n'.join(before), '\n'.join(after), name='partitions', document=document, blocks=True

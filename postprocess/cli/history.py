@@ -83,10 +83,10 @@ def fleet(
     found = digest.comparison
     cases = {case.case_id: case for case in store.cases(found.session)}
     rows = node_rows(series_rows(found), cases, digest, store, references)
-    show(listing(rows if nodes else [row for row in rows if row.incidents], len(rows), digest), format)
+    show(listing(rows if nodes else [row for row in rows if row['incidents']], len(rows), digest), format)
     for fault in digest.faults:
         complain(fault)
-    raise typer.Exit(2 if digest.faults else int(any(row.incidents for row in rows)))
+    raise typer.Exit(2 if digest.faults else int(any(row['incidents'] for row in rows)))
 
 
 @app.command()

@@ -26,8 +26,8 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts.stand_in import FEWEST_NODES
 from postprocess.verdicts.verdict import BAD
-from postprocess.views.nodes import NodeRow
 from postprocess.views.series import SeriesRow, short
+from postprocess.views.table import TableRow
 
 _JOBS = 20  # most jobs of a series whose samples are shown, the worst first
 _FEWEST_SESSIONS = 3  # fewest sessions of a history
@@ -40,7 +40,7 @@ def packed(content: Any) -> str:
 
 
 def unfolded(
-    series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], fleet: Sequence[NodeRow], store: Store,
+    series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], fleet: Sequence[TableRow], store: Store,
     digest: Digest, outputs: Mapping[int, dict[str, Any]], link: Callable[[Path], str],
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the details show: times of ``sessions``; ``metrics`` and ``cases`` by number, ``nodes`` by name.

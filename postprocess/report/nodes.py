@@ -19,8 +19,8 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.health import counted, facts_by_node
 from postprocess.verdicts.stand_in import FEWEST_NODES
-from postprocess.views.nodes import NodeRow
 from postprocess.views.series import SeriesRow
+from postprocess.views.table import TableRow
 
 _COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts that only a job that read counters has
 _CELLS = 250_000  # most values of nodes on a page, the worst nodes first
@@ -84,7 +84,7 @@ def _counters(facts: Sequence[Mapping[str, str]]) -> str:
 
 
 def node_pages(
-    fleet: Sequence[NodeRow], of_bands: Mapping[int, Band], histories: Mapping[int, Sequence[int]],
+    fleet: Sequence[TableRow], of_bands: Mapping[int, Band], histories: Mapping[int, Sequence[int]],
     cases: Mapping[int, CaseRow], digest: Digest,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """Return node -> what its page shows; `histories`: id of a metric -> the indices of its sessions.
@@ -107,22 +107,22 @@ def node_pages(
     pages: dict[str, dict[str, Any]] = {}
     cells = 0
     for node in fleet:
-        own = {}
-        for id in node.metrics:
+        name, own = node['name'], {}
+        for id in node['series']:
             band, at = of_bands.get(id), histories.get(id)
-            if band and at is not None and node.name in band.own and cells < _CELLS:
-                apart = 10_000 * (band.own[node.name][at] / band.middle[at] - 1)
+            if band and at is not None and name in band.own and cells < _CELLS:
+                apart = 10_000 * (band.own[name][at] / band.middle[at] - 1)
                 own[id] = [round(deviation) if abs(deviation) < 1e9 else None for deviation in apart.tolist()]
                 cells += len(own[id])
         steps = []
-        if node.name in slurm:
-            steps.append(f'scontrol show node {shlex.quote(node.name)}')
-            if node.drain or node.incidents:
-                event = f'{digest.day} incident {", ".join(node.incidents)}'
-                steps.append(drain(node.name, node.drain or event))
-        pages[node.name] = {
-            'metrics': node.metrics, 'bad': node.bad, 'own': own, 'place': node.places,
-            'incidents': incidents.get(node.name), 'steps': steps, 'cases': ran.get(node.name, []),
-            'counted': _counters(facts.get(node.name, ())),
+        if name in slurm:
+            steps.append(f'scontrol show node {shlex.quote(name)}')
+            if node['drain'] or node['incidents']:
+                event = f'{digest.day} incident {", ".join(node["incidents"])}'
+                steps.append(drain(name, node['drain'] or event))
+        pages[name] = {
+            'metrics': node['series'], 'bad': node['fell_short'], 'own': own, 'place': node['places'],
+            'incidents': incidents.get(name), 'steps': steps, 'cases': ran.get(name, []),
+            'counted': _counters(facts.get(name, ())),
         }  # fmt: skip
     return {name: {key: value for key, value in page.items() if value} for name, page in pages.items()}

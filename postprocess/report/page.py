@@ -34,7 +34,7 @@ from postprocess.verdicts.derived import OF_PEAK, derived
 from postprocess.verdicts.verdict import BAD, Comparison
 from postprocess.views.history import TREND, alike
 from postprocess.views.incidents import same_nodes
-from postprocess.views.nodes import NODES, NodeRow, node_rows
+from postprocess.views.nodes import NODES, node_rows
 from postprocess.views.series import SeriesRow, series_rows
 from postprocess.views.session import DERIVED, METRICS, WORST, absent, not_run, provenance, series_table, worst
 from postprocess.views.table import Column, TableRow, View
@@ -100,7 +100,7 @@ class Page:
     tables: dict[str, View]
     overview: tuple[list[OverviewRow], list[OverviewRow]]
     checks: list[Check]
-    behind: NodeRow | None
+    behind: TableRow | None
     provenance: dict[str, dict[str, list[str]]]
     not_run: list[tuple[str, str]]
     nightly: str
@@ -148,7 +148,7 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
     usable = (row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'})
     tables = (
         _table('verdicts', METRICS, series_table(series, digest)),
-        _table('fleet', NODES, [node.to_row() for node in nodes]),
+        _table('fleet', NODES, nodes),
         _table('figures', DERIVED, [vars(one) for one in derived(usable, cases.values())]),
         _table('worst', WORST, worst(series, digest)),
         _table('changes', TREND, alike(digest, {(one.series, one.quantity): one.id for one in series})),
@@ -163,7 +163,7 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
         digest, link, home, series, sorted({node for _, node in ran_on}, key=natural),
         cards(digest, store, series, cases, Counter(partition for partition, _ in ran_on)),
         {one.name: one for one in tables}, overview(series, _ROWS),
-        checks_of(every, cases, store, digest.sessions, root), next((one for one in nodes if one.worst), None),
+        checks_of(every, cases, store, digest.sessions, root), next((one for one in nodes if one['worst']), None),
         provenance(cases.values()), not_run(comparison, cases.values()),
         with_options('ci/nightly', results, session.site),
         unfolded(every, cases, nodes, store, digest, outputs, link),

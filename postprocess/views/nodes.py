@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,32 +39,6 @@ NODES = (
 _NOT_COMPARED = Beside(None, None, None)
 
 
-@dataclass(frozen=True)
-class NodeRow:
-    """A node of a session.
-
-    `metrics`: numbers of its series; `bad`: of the bad ones. `typical`: median difference from the other nodes, in %.
-    `worst`: the series with the largest difference, which is `furthest` %; `worst_id`: its number. `incidents`: ids of
-    its incidents. `before`: the earlier days on which it stood out. `drain`: why it is proposed to drain it.
-    """
-
-    name: str
-    metrics: list[int]
-    bad: list[int]
-    typical: float | None
-    furthest: float | None
-    worst: str
-    worst_id: int | None
-    incidents: list[str]
-    before: list[str]
-    places: str
-    drain: str
-
-    def to_row(self) -> TableRow:
-        """Return the node as plain values by the keys of the columns `NODES`, and the number of its worst series."""
-        return asdict(self) | {'bad': len(self.bad), 'metrics': len(self.metrics)}
-
-
 def places_of(site: str, root: Path | None = None) -> dict[str, list[str]]:
     """Return the places of each node as its site states them; empty if that cannot be read."""
     with suppress(InputError):  # the digest reports this error
@@ -75,9 +48,11 @@ def places_of(site: str, root: Path | None = None) -> dict[str, list[str]]:
 
 def node_rows(
     series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], digest: Digest, store: Store, root: Path | None = None
-) -> list[NodeRow]:
-    """Return the nodes on which the judged ones of `series` were measured, the worst first.
+) -> list[TableRow]:
+    """Return the nodes on which the judged ones of `series` were measured, the worst first, by the keys of `NODES`.
 
+    `before`: the earlier days on which a node stood out; `drain`: why it might be drained; `worst`: the series that is
+    furthest behind, `worst_id` its number. Besides, the numbers of all its `series`, and of those that `fell_short`.
     Raises InputError if the store cannot be read.
     """
     session = digest.comparison.session
@@ -95,25 +70,25 @@ def node_rows(
             incidents.setdefault(name, []).append(known.id)
     drain, places = digest.to_drain, places_of(session.site, root)
     ids, compared = {one.series: one.id for one in series}, beside(store, [session])
-    rows = []
+    rows: list[TableRow] = []
     for name, measured in metrics.items():
         of = compared.get((0, name), _NOT_COMPARED)
-        rows.append(
-            NodeRow(
-                name, sorted(measured), sorted(bad.get(name, ())), of.typical, of.furthest,
-                of.series.what if of.series else '', ids.get(of.series) if of.series else None,
-                incidents.get(name, []), digest.before.get(name, []),
-                ', '.join(places.get(name, ())), drain.get(name, ''),
-            )
-        )  # fmt: skip
-    return sorted(rows, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))
+        fell_short = sorted(bad.get(name, ()))
+        rows.append({
+            'name': name, 'incidents': incidents.get(name, []), 'drain': drain.get(name, ''),
+            'bad': len(fell_short), 'metrics': len(measured), 'typical': of.typical, 'furthest': of.furthest,
+            'worst': of.series.what if of.series else '', 'worst_id': ids.get(of.series) if of.series else None,
+            'before': digest.before.get(name, []), 'places': ', '.join(places.get(name, ())),
+            'series': sorted(measured), 'fell_short': fell_short,
+        })  # fmt: skip
+    return sorted(rows, key=lambda row: (not row['incidents'], row['furthest'] or 0.0, natural(row['name'])))
 
 
-def listing(rows: Sequence[NodeRow], nodes: int, digest: Digest) -> View:
+def listing(rows: Sequence[TableRow], nodes: int, digest: Digest) -> View:
     """Return some of the `nodes` of a session, the worst first."""
     drain = digest.drain
-    bad, guilty = sum(bool(row.bad) for row in rows), sum(bool(row.incidents) for row in rows)
+    bad, guilty = sum(bool(row['bad']) for row in rows), sum(bool(row['incidents']) for row in rows)
     after = f'{count(nodes, "node")} in session {digest.comparison.session.session}: {guilty} with an incident'
     after += f', {bad} with metrics that fell short'
     proposal = f'{drain}: a proposal to drain {count(len(digest.to_drain), "node")}; no node was drained'
-    return View(NODES, [row.to_row() for row in rows], after=after, notes=[proposal] if drain else [])
+    return View(NODES, rows, after=after, notes=[proposal] if drain else [])

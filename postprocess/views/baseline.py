@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.identity import SeriesId, short_name
-from postprocess.text import count, number, quantity, signed
+from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts.baseline import Proposal, Replacement
 from postprocess.verdicts.selection import command_of
 from postprocess.views.series import QUANTITY
@@ -23,7 +23,7 @@ _ROWS = (
     Column('mean', 'new', quantity, number=True, beside=('std', 'unit')),
     Column('std'),
     Column('limit', 'limit', number, number=True),
-    Column('difference', 'moves', signed, '%', number=True),
+    Column('difference', 'moves', percent, number=True),
     Column('n', 'n', number=True),
     *map(Column, ('limit_why', 'gate', 'kind', 'source', 'recorded_at', 'mode', 'note', 'spread', 'df', 'spread_n')),
     *map(Column, ('usual_spread', 'floor', 'epoch', 'objections', 'provenance')),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from plumbline.identity import NONE, Quantity, SeriesId
-from postprocess.text import count, number, signed
+from postprocess.text import count, number, percent
 from postprocess.views.series import QUANTITY, of_series
 from postprocess.views.table import Column, TableRow, View
 from postprocess.views.verdicts import with_others
@@ -24,7 +24,7 @@ TREND = (
     *map(Column, ('before', 'session')),
     Column('was', 'was', number, number=True),
     Column('became', 'is', lambda value, unit: f'{number(value)} {unit}', number=True, beside=('unit',)),
-    Column('change', 'performance', signed, '%', number=True, priority=1),
+    Column('change', 'performance', percent, number=True, priority=1),
     Column('sessions', 'sessions', number=True, priority=3),
     Column('with_it', 'changed with it', '; '.join, width=16),
 )

@@ -41,7 +41,7 @@ _VALUES = (
     Column('unit'),
     Column('n', 'n', number=True),
     Column('expected', 'expected', lambda value, unit: quantity(value, None, unit), number=True, beside=('unit',)),
-    Column('loss', 'lost', lambda loss: '' if loss is None else f'{loss:.1f}', '%', number=True),
+    Column('loss', 'lost', lambda loss: '' if loss is None else f'{loss:.1f} %', number=True),
     Column('loss_low', '95 % interval', interval, number=True, beside=('loss_high',)),
     Column('loss_high'),
 )

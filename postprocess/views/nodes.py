@@ -15,7 +15,7 @@ from postprocess.history.beside import Beside, beside
 from postprocess.incidents import FAILING
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Store
-from postprocess.text import count, signed
+from postprocess.text import count, percent
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.series import SeriesRow
 from postprocess.views.table import Column, TableRow, View
@@ -30,8 +30,8 @@ NODES = (
     Column('drain', 'drain', lambda why: 'proposed' if why else '', width=8),
     Column('bad', 'bad', number=True, sort='-bad', priority=1),
     Column('metrics', 'metrics', number=True, priority=3),
-    Column('typical', 'typical', signed, '%', number=True, priority=3),
-    Column('furthest', 'furthest behind', signed, '%', number=True, priority=1),
+    Column('typical', 'typical', percent, number=True, priority=3),
+    Column('furthest', 'furthest behind', percent, number=True, priority=1),
     Column('worst', 'metric', width=24, link=('#m', 'worst_id')),
     Column('before', 'before', priority=3),
     Column('places', 'place', width=14),

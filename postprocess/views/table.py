@@ -34,18 +34,17 @@ class Column:
 
     `key`: name of its values in the rows, in CSV, in JSON and on the page (``data-column``). `title`: its heading for
     people; None: only programs see the column. `format`: makes the text of a cell from the value and from the values
-    under the keys `beside`; `unit` follows the text. `number`: aligned to the right. `width`: number of characters that
-    a cut text keeps, and at which the page breaks the text; 0: never broken inside a word. `priority`: 1 is always
-    shown, 2 is left out on a narrow terminal, 3 also on a telephone and on paper. `sort`: key of the number by which
-    the page sorts instead of the text; with a ``-`` before it, the largest first. `on_page`: False if the page shows
-    the value elsewhere. `link`: beginning of the address to which the page links the value, and the key of its end; an
-    empty key stands for the value, or for each of a list.
+    under the keys `beside`. `number`: aligned to the right. `width`: number of characters that a cut text keeps, and at
+    which the page breaks the text; 0: never broken inside a word. `priority`: 1 is always shown, 2 is left out on a
+    narrow terminal, 3 also on a telephone and on paper. `sort`: key of the number by which the page sorts instead of
+    the text; with a ``-`` before it, the largest first. `on_page`: False if the page shows the value elsewhere. `link`:
+    beginning of the address to which the page links the value, and the key of its end; an empty key stands for the
+    value, or for each of a list.
     """
 
     key: str
     title: str | None = None
     format: Callable[..., str] = as_text
-    unit: str = ''
     number: bool = False
     beside: tuple[str, ...] = ()
     width: int = 0
@@ -73,8 +72,7 @@ class Column:
 
     def text(self, row: TableRow) -> str:
         """Return the cell of `row` as text for people."""
-        text = self.format(row[self.key], *(row[key] for key in self.beside))
-        return f'{text} {self.unit}' if text and self.unit else text
+        return self.format(row[self.key], *(row[key] for key in self.beside))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from postprocess.incidents.known import told_by
-from postprocess.text import count, fixed, number, percent, quantity, signed, wrapped
+from postprocess.text import count, fixed, number, percent, quantity, wrapped
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 from postprocess.views import incidents as views
 from postprocess.views.series import QUANTITY, SERIES, in_percent, of_series
@@ -78,7 +78,7 @@ COMPARED = (
     *map(Column, ('expected_std', 'expected_n')),
     Column('limit', 'limit', lambda value, places: _measured(value, None, '', places), number=True, beside=('places',)),
     Column('limit_why', 'limit from', priority=3, on_page=False),
-    Column('deviation', 'deviation', signed, '%', number=True, priority=1, sort='-worse_by'),
+    Column('deviation', 'deviation', percent, number=True, priority=1, sort='-worse_by'),
     Column(
         'history', 'history', _sparkline, beside=('marks', 'expected', 'limit'), width=14, priority=1, on_page=False
     ),
@@ -104,7 +104,7 @@ _COVERAGE = (
     Column('standing', '', lambda name: name.replace('_', ' ')),
     *SERIES,
     Column('expected_n', 'n', number=True),
-    Column('detectable', 'notices', lambda loss: signed(loss and -loss), '%', number=True),
+    Column('detectable', 'notices', lambda loss: percent(loss and -loss), number=True),
     Column('limit_why', 'limit from', lambda why, cause: why or cause, beside=('cause',)),
     *map(Column, ('reference_kind', 'reference_source', 'cause')),
 )

@@ -19,7 +19,7 @@ from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
 from postprocess.incidents.incident import Incident, Scope, Value
 from postprocess.incidents.known import Known, Seen
-from postprocess.text import quantity, signed
+from postprocess.text import percent, quantity
 from postprocess.verdicts.verdict import Verdict
 from postprocess.views import incidents, standing, verdicts
 from postprocess.views.table import Column, View, to_markdown
@@ -166,7 +166,7 @@ COLUMNS = [
     Column('mean', 'measured', quantity, number=True, beside=('std', 'unit')),
     Column('std'),
     Column('unit'),
-    Column('change', 'change', signed, '%', number=True),
+    Column('change', 'change', percent, number=True),
     Column('nodes', 'nodes'),
 ]
 ROWS = [

@@ -33,7 +33,7 @@ def lost(results: Path, site: str, root: Path | None) -> dict[SeriesId, Referenc
 
     Raises SiteError for a file that is wrong.
     """
-    known = known_rows(results, site)
+    known = {} if is_remembered(results, site, root) else known_rows(results, site)
     there = {row.id for row in (*read_baseline(site, root), *read_retired(site, root))} if known else set()
     return {id: row for id, row in known.items() if id not in there}
 
@@ -61,6 +61,14 @@ def known_rows(results: Path, site: str) -> dict[SeriesId, Reference]:
     """Return the rows that the judged sessions of a site knew. Raises SiteError."""
     path = known_file(results, site)
     return {row.id: row for row in read_references(path, 'baseline')} if path.exists() else {}
+
+
+def is_remembered(results: Path, site: str, root: Path | None) -> bool:
+    """Return True if the judged sessions of a site knew its ``baseline.csv`` as it stands, to the byte."""
+    try:
+        return known_file(results, site).read_bytes() == site_file(site, FILES['baseline'], root).read_bytes()
+    except OSError:  # the first session, or a file that its reader complains of
+        return False
 
 
 def known_file(results: Path, site: str) -> Path:

@@ -19,7 +19,7 @@ from plumbline.site.sites import site_names
 from postprocess.results.store import Store
 from postprocess.text import digits, to_csv
 from postprocess.verdicts.baseline import Proposal
-from postprocess.verdicts.baseline_files import known_file, known_rows, lost, read_baseline
+from postprocess.verdicts.baseline_files import is_remembered, known_file, known_rows, lost, read_baseline
 
 _COLUMNS = (*COLUMNS, *RECORDED)
 
@@ -107,6 +107,8 @@ def remember(results: Path, site: str, root: Path | None) -> None:
 
     If the file cannot be written, the rows known before stay, and the next judged session keeps these.
     """
+    if is_remembered(results, site, root):
+        return
     rows = lost(results, site, root) | {row.id: row for row in read_baseline(site, root)}
     if rows and rows != known_rows(results, site):
         with suppress(InputError):

@@ -202,7 +202,7 @@ def add_history(digest: Digest, store: Store, root: Path | None = None, days: in
     session = digest.comparison.session
     digest.sessions = store.history(session, days)
     with suppress(InputError):  # the comparison of nodes reports an unreadable ledger
-        digest.before = _before(ledger.entries(store.folder.parent, session.site), digest.sessions)
+        digest.before = _before(ledger.read_ledger(store.folder.parent, session.site), digest.sessions)
     try:
         digest.histories = by_session(store, digest.sessions, root)
         digest.trend = trend(store, digest.sessions, root, digest.histories)
@@ -211,14 +211,13 @@ def add_history(digest: Digest, store: Store, root: Path | None = None, days: in
         digest.faults.append(f'the history was not examined: {error}')
 
 
-def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, list[str]]:
+def _before(known: Sequence[Known], sessions: Sequence[Session]) -> dict[str, list[str]]:
     """Return node -> the earlier days on which it stood out."""
-    known = {session.session for session in sessions[:-1]}
-    days: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry.session in known and entry.date not in days.get(entry.node, ()):
-            days.setdefault(entry.node, []).append(entry.date)
-    return days
+    days: dict[str, set[str]] = {}
+    for session in sessions[:-1]:
+        for node in {node for one in known if session.session in one.seen for node in one.seen[session.session].bad}:
+            days.setdefault(node, set()).add(session.day)
+    return {node: sorted(own) for node, own in days.items() if node}
 
 
 def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | None) -> list[Change]:

@@ -92,6 +92,5 @@ def _one(drafts: Sequence[Draft], place: str) -> Draft:
         cases={of for draft in drafts for of in draft.cases}, series={of for draft in drafts for of in draft.series},
         evidence=list(dict.fromkeys(line for draft in drafts for line in draft.evidence)),
         certain=any(draft.certain for draft in drafts),
-        values={of: value for draft in drafts for of, value in draft.values.items()},
         loss=loss, interval=interval,
     )  # fmt: skip

@@ -6,13 +6,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from plumbline.identity import CaseId, SeriesId, natural
-from postprocess.incidents.incident import Incident, IncidentKind, Scope, Sort, Value
+from postprocess.incidents.incident import Incident, IncidentKind, Scope, Sort, Value, pooled_of
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
-from postprocess.statistics.pooled import pooled
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 
@@ -35,11 +33,6 @@ class JudgedSession:
     def several(self, partition: str) -> bool:
         """Return True if the session used several nodes of a partition: only then can one of them stand out."""
         return len(self.nodes[partition]) > 1
-
-    @cached_property
-    def all_places(self) -> set[str]:
-        """The places of all nodes."""
-        return set().union(*self.places.values())
 
     def same_nodes(self, place: str, partition: str) -> tuple[str, ...]:
         """Return the other places that have exactly the nodes of `place`, among the nodes that the session used."""
@@ -75,7 +68,6 @@ class Draft:
     interval: tuple[float, float] | None = None
     evidence: list[str] = field(default_factory=list)
     certain: bool = True
-    values: dict[SeriesId, Value] = field(default_factory=dict)
     named: bool = False
 
     def finish(self) -> Incident:
@@ -88,7 +80,7 @@ class Draft:
             self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
             tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
             certain=self.certain, named=self.named,
-            values=self.values | {id: value_of(row) for id, row in self._worst.items() if id in self.series},
+            values={id: _value_of(row) for id, row in self._worst.items() if id in self.series},
             cost=self._cost(loss),
         )  # fmt: skip
 
@@ -105,15 +97,10 @@ class Draft:
         return {row.id: row for row in sorted(self.rows, key=lambda row: row.loss or 0.0)}
 
 
-def value_of(
-    row: Verdict, expected: float | None = None, loss: float | None = None, interval: tuple[float, float] | None = None
-) -> Value:
-    """Return what a series measured.
-
-    `expected`, `loss`, `interval`: given if they differ from those of its reference.
-    """
-    against = (row.expected, row.loss, row.interval) if expected is None else (expected, loss, interval)
-    return Value(row.quantity.unit, row.quantity.better, row.value, row.measured.n, *against)
+def _value_of(row: Verdict) -> Value:
+    """Return what a series measured."""
+    unit, better = row.quantity.unit, row.quantity.better
+    return Value(unit, better, row.value, row.measured.n, row.expected, row.loss, row.interval)
 
 
 def pooled_loss(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:
@@ -121,9 +108,8 @@ def pooled_loss(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, flo
 
     The values of one job share one error: that of its node, its session and the job.
     """
-    losses = [(row.loss, row.interval) for row in rows if row.loss is not None and row.loss < 1]
-    alike = 1.0 if len({row.case_id for row in rows}) == 1 else None
-    return pooled(losses, alike) if losses else (None, None)
+    losses = [row for row in rows if row.loss is not None and row.loss < 1]
+    return pooled_of(losses, 1.0 if len({row.case_id for row in rows}) == 1 else None)
 
 
 def only(names: set[str]) -> str:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plumbline.identity import SeriesId
-from postprocess.incidents.incident import Incident, IncidentKind, Scope, together
+from postprocess.incidents.incident import Incident, IncidentKind, Scope, pooled_of, together
 from postprocess.incidents.known import WORSE, Acknowledged, Known, Seen, in_names, likeness, of_parts
 from postprocess.incidents.notes import Began, Note, Selection
 from postprocess.results.rows import Session
-from postprocess.statistics.pooled import pooled
 from postprocess.text import quantity
 
 _ID_DIGITS = 6
@@ -171,9 +170,8 @@ def _leaf_after(known: Known, tonight: Sequence[Incident], night: Night) -> Know
     entry = Seen(night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst)
     now = _continued(known, now) if known.seen else now
     known = replace(known, incident=now, seen=known.seen | {night.session.session: entry})
-    losses = [(entry.loss, entry.interval) for entry in known.seen.values() if entry.bad and entry.loss is not None]
-    if known.returned and losses:  # the loss while the incident is present
-        loss, interval = pooled(losses)
+    if known.returned and now.loss is not None:  # the loss while the incident is present
+        loss, interval = pooled_of(entry for entry in known.seen.values() if entry.bad)
         return replace(known, incident=replace(now, loss=loss, interval=interval))
     return known
 
@@ -392,8 +390,8 @@ def restricted(incident: Incident, by: Selection, taken: bool) -> Incident | Non
         return None
     kind, where = _scope(incident.kind, incident.where, nodes, by, taken)
     values = {id: value for id, value in incident.values.items() if id in series}
-    losses = [(value.loss, value.interval) for value in values.values() if value.loss is not None and value.loss < 1]
-    loss, interval = pooled(losses) if losses and incident.sort == 'loss' else (None, None)
+    lost = [value for value in values.values() if value.loss is not None and value.loss < 1]
+    loss, interval = pooled_of(lost if incident.sort == 'loss' else ())
     share = len(series) / len(incident.series) * len(nodes) / max(len(incident.nodes), 1)
     return replace(
         incident, kind=kind, where=where, series=series, nodes=nodes, values=values, loss=loss, interval=interval,

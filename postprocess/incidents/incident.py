@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from plumbline.identity import SeriesId, natural, to_text
+from postprocess.statistics.pooled import pooled
 from postprocess.text import count, named
 
 #: SYSTEM: all nodes of a partition or environ; NODE: some nodes; FABRIC: what lies between nodes or devices; DEVICE: a
@@ -22,6 +23,16 @@ Sort = Literal['loss', 'failure', 'session']
 _CHECKS = 4  # most further checks that a sentence names
 _Any = TypeVar('_Any')
 _TIMES = frozenset(('s', 'ms', 'us', 'ns'))
+
+
+class _Lossy(Protocol):
+    """What lost a share of its performance, with the 95 % interval of the loss; None if unknown."""
+
+    @property
+    def loss(self) -> float | None: ...
+
+    @property
+    def interval(self) -> tuple[float, float] | None: ...
 
 
 @dataclass(frozen=True)
@@ -211,6 +222,12 @@ class Incident:
             cause, _, more = self.cause.partition('; ')  # the whole cause is in the evidence
             return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {cause}{" ..." if more else ""}'
         return f'{name} {worst.name if worst else ""}{beside}'
+
+
+def pooled_of(of: Iterable[_Lossy], alike: float | None = None) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the mean loss of those that have one, with its 95 % interval; see `pooled`. Both None without any."""
+    losses = [(one.loss, one.interval) for one in of if one.loss is not None]
+    return pooled(losses, alike) if losses else (None, None)
 
 
 def together(incidents: Sequence[Incident]) -> Incident:

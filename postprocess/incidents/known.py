@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from plumbline.identity import SeriesId, natural
 from postprocess.incidents import STATES, State
-from postprocess.incidents.incident import Incident, Scope, together
+from postprocess.incidents.incident import Incident, Scope, pooled_of, together
 from postprocess.incidents.notes import Began, Note, Selection
-from postprocess.statistics.pooled import pooled
 from postprocess.text import count
 
 #: Largest chance that a closed incident is not over.
@@ -327,8 +326,7 @@ def _at_all_places(incidents: Sequence[Incident]) -> Incident:
     kind = now.kind
     if len({incident.kind for incident in incidents}) > 1 or (kind == 'DEVICE' and not where.device):
         kind = 'NODE' if nodes else 'SYSTEM'
-    losses = [(incident.loss, incident.interval) for incident in incidents if incident.loss is not None]
-    loss, interval = pooled(losses) if losses else (None, None)
+    loss, interval = pooled_of(incidents)
     return replace(
         now, kind=kind, where=where, loss=loss, interval=interval,
         certain=any(incident.certain for incident in incidents),
@@ -339,8 +337,7 @@ def _at_all_places(incidents: Sequence[Incident]) -> Incident:
 def _as_one(rows: Sequence[Seen]) -> Seen:
     """Return one entry for the entries of one session on the parts of an incident."""
     bad = {name for entry in rows for name in entry.bad}
-    losses = [(entry.loss, entry.interval) for entry in rows if entry.bad and entry.loss is not None]
-    loss, interval = pooled(losses) if losses else (None, None)
+    loss, interval = pooled_of(entry for entry in rows if entry.bad)
     worst = max((entry.worst for entry in rows if entry.worst), key=lambda of: of[1], default=None)
     healthy = {name for entry in rows for name in entry.healthy} - bad
     return Seen(rows[0].started, in_names(bad), in_names(healthy), loss, interval, worst)

@@ -272,35 +272,6 @@ def find(results: Path, id: str, site: str | None = None, day: str = '') -> tupl
     raise InputError(f'{results}: no incident has the id {id!r}{guess}; `plumbline incidents` lists them')
 
 
-# Nodes by session
-
-
-class Entry(NamedTuple):
-    """A node, or several joined by commas, that stood out in a session; `how`: names its incident."""
-
-    date: str
-    session: str
-    node: str
-    kind: str
-    how: str
-
-
-def entries(results: Path, site: str) -> list[Entry]:
-    """Return the nodes that stood out, the oldest session first. Raises InputError for a file that cannot be used."""
-    return entries_of(read_ledger(results, site))
-
-
-def entries_of(known: Iterable[Known]) -> list[Entry]:
-    """Return the nodes that stood out in incidents, the oldest session first."""
-    return sorted(
-        Entry(seen.day, uuid, node, incident.incident.kind, f'incident {incident.id}')
-        for incident in known
-        for uuid, seen in incident.seen.items()
-        for node in seen.bad
-        if node
-    )
-
-
 def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str, dict[str, str]]:
     """Return the sessions that incidents make doubtful: session -> node (or case, if without nodes) -> incident.
 

@@ -163,7 +163,6 @@ def test_places_of_the_nodes_that_a_session_used():
     store = SimpleNamespace(cases=lambda session: cases)
     found = JudgedSession(store, SimpleNamespace(session='s'), [], places)
     assert found.several('cpu') and not found.several('gpu') and not found.several('')
-    assert found.all_places == {'rack r1', 'switch s1', 'row 1'}
     # of n1 and n2 alone both are in the rack and at the switch; of all nodes the rack has n3, too
     assert found.same_nodes('rack r1', 'cpu') == ('switch s1',) and found.same_nodes('row 1', 'cpu') == ()
     assert found.places_of(['n1', 'n9']) == {'rack r1', 'switch s1'}

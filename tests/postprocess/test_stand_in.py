@@ -91,8 +91,9 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
         f"{again['loss']:.1f} % less, not for the first time'\n"
     )
     assert shown.exit_code == 1 and 'a proposal to drain 1 node; no node was drained' in shown.stdout
-    kept = [(entry.date, entry.session, entry.node) for entry in ledger.entries(work.results, SITE)]
-    assert kept == [('2026-11-28', '0007', 'n3'), ('2026-11-29', '0008', 'n3')]
+    (known,) = ledger.read_ledger(work.results, SITE)
+    kept = [(entry.day, session, entry.bad) for session, entry in known.seen.items()]
+    assert kept == [('2026-11-28', '0007', ('n3',)), ('2026-11-29', '0008', ('n3',))]
 
 
 def test_the_first_sessions_tell_what_a_node_should_be_until_a_baseline_does(work):

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from plumbline.causes import Code
 from plumbline.errors import InputError, SiteError
-from plumbline.identity import natural
 from plumbline.site.locations import locations
 from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
@@ -23,8 +22,8 @@ from postprocess.incidents.draft import JudgedSession
 from postprocess.incidents.failures import failures
 from postprocess.incidents.fold import Folded, Look, Night, NightFacts, after, fold, told_as
 from postprocess.incidents.healing import is_recorded, seen_again
-from postprocess.incidents.incident import Incident
-from postprocess.incidents.known import Known, in_names
+from postprocess.incidents.incident import Incident, in_names
+from postprocess.incidents.known import Known
 from postprocess.incidents.ledger import Ledger, accused_by, note_judged
 from postprocess.incidents.losses import losses
 from postprocess.incidents.problems import add_problems
@@ -120,7 +119,7 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
     for draft in drafts:
         if draft.where.place:
             draft.where = replace(draft.where, same_nodes=night.same_nodes(draft.where.place, draft.where.partition))
-    incidents = Background(store, sessions, comparison, cases).add(drafts, partial(_begun, ledger.dated))
+    incidents = Background(night).add(drafts, partial(_begun, ledger.dated))
     incidents.sort(key=lambda one: (-one.severity, one.where.partition, one.checks))
     # an incident that was split or merged after this session had its form of today and another one
     leaves = {leaf.key: leaf for state in (before, ledger.before(session, noted_later=False)) for leaf in state.leaves}
@@ -134,7 +133,7 @@ def _absent(store: Store, sessions: Sequence[Session], cases: Sequence[CaseRow])
     """Return the nodes that did not run in the last session, and measured its cases in most of those just before."""
     ran = {node for case in cases for node in case.nodes}
     lately = {row['node'] for row in store.select(_MEASURED, sessions[-1 - _LATELY :])}
-    return tuple(sorted(lately - ran, key=natural))
+    return in_names(lately - ran)
 
 
 def _begun(dated: Sequence[tuple[Known, str]], incident: Incident) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from plumbline.identity import natural
 from postprocess.incidents.draft import Draft, JudgedSession
+from postprocess.incidents.incident import in_names
 from postprocess.incidents.known import WORSE, Known, likeness
 from postprocess.statistics.pooled import pooled
 
@@ -88,7 +88,7 @@ def _one(drafts: Sequence[Draft], place: str) -> Draft:
     rows = [row for draft in drafts for row in draft.rows]
     loss, interval = (None, None) if rows else pooled([(draft.loss or 0.0, draft.interval) for draft in drafts])
     return replace(
-        first, where=replace(first.where, place=place, nodes=tuple(sorted(nodes, key=natural))), rows=rows, nodes=nodes,
+        first, where=replace(first.where, place=place, nodes=in_names(nodes)), rows=rows, nodes=nodes,
         cases={of for draft in drafts for of in draft.cases}, series={of for draft in drafts for of in draft.series},
         evidence=list(dict.fromkeys(line for draft in drafts for line in draft.evidence)),
         certain=any(draft.certain for draft in drafts),

@@ -12,17 +12,17 @@ from typing import Any
 from plumbline.identity import CaseId, name_pattern, natural, to_text
 from plumbline.references import Reference
 from plumbline.site.schedulers import scheduler
-from postprocess.incidents.draft import Draft
+from postprocess.incidents.draft import Draft, JudgedSession
 from postprocess.incidents.incident import Incident
 from postprocess.incidents.levels import began, beside, levels, shows
 from postprocess.incidents.provenance import ALL, Difference, Provenance, matches
 from postprocess.readers.cmdline import without_names
 from postprocess.results.rows import CaseRow
-from postprocess.results.store import Session, Store
+from postprocess.results.store import Session
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import failure
-from postprocess.verdicts.verdict import Comparison, Verdict
+from postprocess.verdicts.verdict import Verdict
 
 #: Sessions in which the beginning of an incident is looked for.
 BACK = 400
@@ -49,16 +49,13 @@ _FIRST_FAILURE = """
 
 
 class Background:
-    """What a session and the sessions before it show about its incidents.
+    """What a session and the sessions before it show about its incidents."""
 
-    `sessions`: up to this session, which is the last.
-    """
-
-    def __init__(self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[CaseRow]):
-        self.store, self.sessions, self.comparison = store, list(sessions)[-BACK:], comparison
-        self.cases, self.health = cases, Health(cases)
-        self.by_id = {case.case_id: case for case in cases}
-        self.slurm = {case.partition for case in cases if scheduler(case.scheduler).is_slurm}
+    def __init__(self, night: JudgedSession):
+        self.store, self.comparison, self.cases = night.store, night.comparison, night.cases
+        self.sessions, self.health = [*night.before, night.session][-BACK:], Health(night.cases)
+        self.by_id = {case.case_id: case for case in night.cases}
+        self.slurm = {case.partition for case in night.cases if scheduler(case.scheduler).is_slurm}
 
     def add(self, drafts: Sequence[Draft], begun: Callable[[Incident], str]) -> list[Incident]:
         """Return the finished drafts with beginning, changes, evidence and next steps.

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from plumbline.identity import CaseId, SeriesId, natural
-from postprocess.incidents.incident import Incident, IncidentKind, Scope, Sort, Value, pooled_of
+from plumbline.identity import CaseId, SeriesId
+from postprocess.incidents.incident import Incident, IncidentKind, Scope, Sort, Value, in_names, pooled_of
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.verdict import Comparison, Verdict
@@ -78,7 +78,7 @@ class Draft:
         loss, interval = (self.loss, self.interval) if self.loss is not None else pooled_loss(self.rows)
         return Incident(
             self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
-            tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
+            in_names(self.nodes), self.cause, loss, interval, evidence=tuple(self.evidence),
             certain=self.certain, named=self.named,
             values={id: _value_of(row) for id, row in self._worst.items() if id in self.series},
             cost=self._cost(loss),

@@ -14,7 +14,7 @@ from plumbline.identity import CaseId, natural
 from plumbline.record import EXPERIMENTAL
 from postprocess.incidents.accused import drafts_of, names_in
 from postprocess.incidents.draft import Draft, JudgedSession, only
-from postprocess.incidents.incident import IncidentKind, Scope
+from postprocess.incidents.incident import IncidentKind, Scope, in_names
 from postprocess.results.rows import CaseRow
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
@@ -183,7 +183,7 @@ def _failure_draft(
     partition, environ = only({case.partition for case in failed}), only({case.environ for case in failed})
     where = Scope(night.session.site, partition, environ)
     if nodes and (all(failure.of_node for failure in group) or _only_there(group, cases, nodes, healthy)):
-        where = replace(where, environ='', nodes=tuple(sorted(nodes, key=natural)))
+        where = replace(where, environ='', nodes=in_names(nodes))
     series = {row.id for row in own}
     draft = Draft(
         'NODE' if where.nodes else 'CASE', where, 'failure', own, failed, cases,
@@ -243,7 +243,7 @@ def _without_numbers(night: JudgedSession, explained: set[int]) -> Iterator[Draf
         some = nodes and len(nodes) < len(night.nodes[rows[0].id.partition]) / 2
         kind: IncidentKind = 'CASE'
         if some and rows[0].case_id is not None and _healthy_elsewhere(rows, night):
-            kind, where = 'NODE', replace(where, environ='', nodes=tuple(sorted(nodes, key=natural)))
+            kind, where = 'NODE', replace(where, environ='', nodes=in_names(nodes))
         cause = _most_frequent(((_NUMBERS.sub('#', row.cause),), row.cause) for row in rows)
         yield Draft(
             kind, where, 'failure', rows, [], {id.case for id in series}, series, nodes, f'{rows[0].verdict}: {cause}'

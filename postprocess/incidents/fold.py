@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plumbline.identity import SeriesId
-from postprocess.incidents.incident import Incident, IncidentKind, Scope, pooled_of, together
-from postprocess.incidents.known import WORSE, Acknowledged, Known, Seen, in_names, likeness, of_parts
+from postprocess.incidents.incident import Incident, IncidentKind, Scope, in_names, pooled_of, together
+from postprocess.incidents.known import WORSE, Acknowledged, Known, Seen, likeness, of_parts
 from postprocess.incidents.notes import Began, Note, Selection
 from postprocess.results.rows import Session
 from postprocess.text import quantity
@@ -170,8 +170,8 @@ def _leaf_after(known: Known, tonight: Sequence[Incident], night: Night) -> Know
     entry = Seen(night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst)
     now = _continued(known, now) if known.seen else now
     known = replace(known, incident=now, seen=known.seen | {night.session.session: entry})
-    if known.returned and now.loss is not None:  # the loss while the incident is present
-        loss, interval = pooled_of(entry for entry in known.seen.values() if entry.bad)
+    if known.returned and (shown := [entry for entry in known.seen.values() if entry.bad and entry.loss is not None]):
+        loss, interval = pooled_of(shown)  # the loss while the incident is present
         return replace(known, incident=replace(now, loss=loss, interval=interval))
     return known
 
@@ -211,26 +211,30 @@ def with_note(state: Folded, note: Note) -> Folded:
     known = [one for one in found if one is not None]
     if not known or len(known) < len(note.ids):
         return state
-    changed = _CHANGES[note.what](state, note, known)
-    return _sorted_out(state, [*(one for one in state.lasting.values() if one not in known), *changed])
+    return _sorted_out(state, [*(one for one in state.lasting.values() if one not in known), *_changed(note, *known)])
 
 
-def _acknowledged(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
-    (one,) = known
-    return [replace(one, acknowledged=Acknowledged(note, one.last_bad, len(one.incident.series)))]
+def _changed(note: Note, one: Known, *others: Known) -> list[Known]:
+    """Return what a note makes of the incidents that it names."""
+    if note.what == 'merged':
+        return [_merged(note, [one, *others])]
+    if note.what == 'split':
+        return _split(note, one)
+    if note.what == 'acknowledged':
+        return [_acknowledged(one, note)]
+    if note.what == 'not acknowledged':
+        return [_corrected(replace(one, acknowledged=None), note)]
+    if note.what == 'closed':
+        return [_corrected(replace(one, ended=one.last_day), note)]
+    return [_dated(note, one)]
 
 
-def _not_acknowledged(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
-    (one,) = known
-    return [_corrected(replace(one, acknowledged=None), note)]
+def _acknowledged(known: Known, note: Note) -> Known:
+    """Return an incident that may stay as it is now."""
+    return replace(known, acknowledged=Acknowledged(note, known.last_bad, len(known.incident.series)))
 
 
-def _closed(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
-    (one,) = known
-    return [_corrected(replace(one, ended=one.last_day), note)]
-
-
-def _merged(state: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
+def _merged(note: Note, known: Sequence[Known]) -> Known:
     """Return the first incident with all of the others as its parts."""
     first, *others = known
     parts = [
@@ -240,20 +244,18 @@ def _merged(state: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
     ]
     before = dict.fromkeys(id for incident in known for id in incident.before)
     done = dict.fromkeys(correction for incident in known for correction in incident.corrections)
-    whole = Known(first.id, first.incident, before=tuple(before), results=state.results, corrections=tuple(done))
+    whole = Known(first.id, first.incident, before=tuple(before), results=first.results, corrections=tuple(done))
     whole = of_parts(whole, parts)
     acknowledged = [incident.acknowledged.note for incident in known if incident.acknowledged]
     if len(acknowledged) == len(known):  # else someone acknowledged only a part of it
         reasons = '; '.join(dict.fromkeys(one.why for one in acknowledged))
-        last = replace(min(acknowledged, key=lambda one: one.until), why=reasons)
-        whole = replace(whole, acknowledged=Acknowledged(last, whole.last_bad, len(whole.incident.series)))
+        whole = _acknowledged(whole, replace(min(acknowledged, key=lambda one: one.until), why=reasons))
     names = ', '.join(f'{one.id} ({one.incident.title})' for one in others)
-    return [_corrected(whole, note, f' with {names}')]
+    return _corrected(whole, note, f' with {names}')
 
 
-def _split(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
+def _split(note: Note, whole: Known) -> list[Known]:
     """Return the part of an incident and the rest of it; the incident itself if one of them is empty."""
-    (whole,) = known
     part, rest = sides(whole, note.part, note.made, note.began)
     if not (part and rest):
         return [whole]
@@ -264,19 +266,12 @@ def _split(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
     ]
 
 
-def _dated(_: Folded, note: Note, known: Sequence[Known]) -> list[Known]:
+def _dated(note: Note, one: Known) -> Known:
     """Return the incident without what changed when it seemed to begin: the next session looks for changes again."""
-    (one,) = known
     was, begin = one.incident, note.began[note.ids[0]]
     if was.since != begin.session:
         one = one.each(lambda leaf: replace(leaf, incident=_undated(leaf.incident)))
-    return [_corrected(replace(one, dated=begin), note, f', before: since {note.was or was.day}')]
-
-
-_CHANGES = {
-    'acknowledged': _acknowledged, 'not acknowledged': _not_acknowledged, 'merged': _merged, 'split': _split,
-    'dated': _dated, 'closed': _closed,
-}  # fmt: skip
+    return _corrected(replace(one, dated=begin), note, f', before: since {note.was or was.day}')
 
 
 def _corrected(known: Known, note: Note, how: str = '') -> Known:
@@ -321,10 +316,7 @@ def _side(whole: Known, leaves: Sequence[Known], began: Mapping[str, Began]) -> 
         )  # fmt: skip
     else:
         side = of_parts(whole, leaves)
-    if side.acknowledged:
-        note = side.acknowledged.note
-        side = replace(side, acknowledged=Acknowledged(note, side.last_bad, len(side.incident.series)))
-    return side
+    return _acknowledged(side, side.acknowledged.note) if side.acknowledged else side
 
 
 def _begun(leaf: Known, begin: Began) -> Known:

@@ -20,6 +20,8 @@ from postprocess.text import count, named
 #: part of a node; SOFTWARE: a loss that a change of software explains; CASE: one case, wherever it runs.
 IncidentKind = Literal['SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE']
 Sort = Literal['loss', 'failure', 'session']
+#: Fields of a scope that name a place.
+PLACES = ('partition', 'environ', 'device', 'link_class', 'place')
 _CHECKS = 4  # most further checks that a sentence names
 _Any = TypeVar('_Any')
 _TIMES = frozenset(('s', 'ms', 'us', 'ns'))
@@ -224,6 +226,11 @@ class Incident:
         return f'{name} {worst.name if worst else ""}{beside}'
 
 
+def in_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names sorted with their numbers in order."""
+    return tuple(sorted(names, key=natural))
+
+
 def pooled_of(of: Iterable[_Lossy], alike: float | None = None) -> tuple[float | None, tuple[float, float] | None]:
     """Return the mean loss of those that have one, with its 95 % interval; see `pooled`. Both None without any."""
     losses = [(one.loss, one.interval) for one in of if one.loss is not None]
@@ -242,9 +249,9 @@ def together(incidents: Sequence[Incident]) -> Incident:
 
     return replace(
         first, cost=sum(incident.cost for incident in ordered),
-        checks=tuple(sorted(every(lambda one: one.checks), key=natural)),
-        series=every(lambda one: one.series), nodes=tuple(sorted(every(lambda one: one.nodes), key=natural)),
+        checks=in_names(every(lambda one: one.checks)),
+        series=every(lambda one: one.series), nodes=in_names(every(lambda one: one.nodes)),
         evidence=every(lambda one: one.evidence), next_steps=every(lambda one: one.next_steps),
         archives=every(lambda one: one.archives), values={**ChainMap(*(dict(incident.values) for incident in ordered))},
-        where=replace(first.where, nodes=tuple(sorted(every(lambda one: one.where.nodes), key=natural))),
+        where=replace(first.where, nodes=in_names(every(lambda one: one.where.nodes))),
     )  # fmt: skip

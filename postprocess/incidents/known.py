@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from plumbline.identity import SeriesId, natural
 from postprocess.incidents import STATES, State
-from postprocess.incidents.incident import Incident, Scope, pooled_of, together
+from postprocess.incidents.incident import PLACES, Incident, Scope, in_names, pooled_of, together
 from postprocess.incidents.notes import Began, Note, Selection
 from postprocess.text import count
 
@@ -22,7 +22,6 @@ from postprocess.text import count
 _NOT_OVER = Fraction(1, 100)
 #: The factor of the loss, or of the number of nodes, at which an acknowledged incident counts as new again.
 WORSE = 1.5
-_PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # fields of a scope that name a place
 
 
 @dataclass(frozen=True)
@@ -320,7 +319,7 @@ def _at_all_places(incidents: Sequence[Incident]) -> Incident:
     if len(incidents) == 1:
         return incidents[0]
     now, scopes = together(incidents), [incident.where for incident in incidents]
-    common = {name: {getattr(of, name) for of in scopes} for name in (*_PLACES, 'same_nodes')}
+    common = {name: {getattr(of, name) for of in scopes} for name in (*PLACES, 'same_nodes')}
     nodes = now.where.nodes if all(of.nodes for of in scopes) else ()
     where = Scope(now.where.site, nodes=nodes, **{name: of.pop() for name, of in common.items() if len(of) == 1})
     kind = now.kind
@@ -354,7 +353,7 @@ def likeness(known: Incident, tonight: Incident) -> float:
         return 0.0
     if any(
         getattr(where, name) and getattr(other, name) and getattr(where, name) != getattr(other, name)
-        for name in _PLACES
+        for name in PLACES
         if name != 'place' or set.isdisjoint(set(where.places), other.places)
     ):  # fmt: skip
         return 0.0
@@ -375,11 +374,6 @@ def likeness(known: Incident, tonight: Incident) -> float:
 def in_time(seen: dict[str, Seen]) -> dict[str, Seen]:
     """Return the entries in the order of their sessions."""
     return dict(sorted(seen.items(), key=lambda item: (item[1].started, item[0])))
-
-
-def in_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names sorted with their numbers in order."""
-    return tuple(sorted(names, key=natural))
 
 
 def in_order(known: Iterable[Known], day: str) -> list[Known]:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from statistics import median
 
 from plumbline.grouping import Group, Key, explain
-from plumbline.identity import CaseId, SeriesId, natural
+from plumbline.identity import CaseId, SeriesId
 from postprocess.incidents.draft import Draft, JudgedSession, only, pooled_loss
-from postprocess.incidents.incident import IncidentKind, Scope
+from postprocess.incidents.incident import IncidentKind, Scope, in_names
 from postprocess.incidents.known import WORSE
 from postprocess.incidents.provenance import Difference, Provenance
 from postprocess.statistics.groups import MORE
@@ -286,7 +286,7 @@ def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Judge
     if kind in ('node', 'connection'):
         return _of_rows('NODE', replace(where, environ='', nodes=(str(names[0]),)), rows, {str(names[0])})
     if kind == 'job':
-        by = tuple(sorted(map(str, names), key=natural))
+        by = in_names(map(str, names))
         return _of_rows('FABRIC' if len(by) > 1 else 'NODE', replace(where, environ='', nodes=by), rows, set(by))
     if kind == 'device':
         by = (str(names[1]),) if names[1] else ()
@@ -294,7 +294,7 @@ def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Judge
     if kind == 'link':
         return _of_rows('FABRIC', replace(where, environ='', link_class=str(names[1])), rows, seen)
     if kind in ('place', 'fabric'):
-        by = tuple(sorted(nodes or seen, key=natural)) if kind == 'place' else ()
+        by = in_names(nodes or seen) if kind == 'place' else ()
         scope = replace(where, environ='', nodes=by, place=str(names[0]))
         there = {node for node in seen if names[0] in night.places.get(node, ())}
         return _of_rows('NODE' if kind == 'place' else 'FABRIC', scope, rows, there or seen)

@@ -11,11 +11,10 @@ import msgspec
 from plumbline.causes import Code
 from plumbline.identity import SeriesId
 from postprocess.incidents.fold import NightFacts
-from postprocess.incidents.incident import Incident, Scope, Value
+from postprocess.incidents.incident import PLACES, Incident, Scope, Value
 from postprocess.results.store import Session
 
 TABLE = 'findings'
-_PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # fields of a scope that are one text
 _PLAIN = ('kind', 'sort', 'cause', 'loss', 'since', 'day', 'sessions', 'certain', 'named', 'cost')
 _LISTS = ('nodes', 'changed', 'evidence', 'next_steps', 'archives')
 
@@ -35,7 +34,7 @@ def to_row(incident: Incident, code: Code | None) -> dict[str, Any]:
     where = incident.where
     return {
         **{name: getattr(incident, name) for name in (*_PLAIN, *_LISTS, 'checks')}, **_interval(incident.interval),
-        **{name: getattr(where, name) for name in _PLACES}, 'scope_nodes': where.nodes, 'same_nodes': where.same_nodes,
+        **{name: getattr(where, name) for name in PLACES}, 'scope_nodes': where.nodes, 'same_nodes': where.same_nodes,
         'series': [of.to_row() | _of_value(incident.values.get(of)) for of in incident.series], 'code': code,
     }  # fmt: skip
 
@@ -56,7 +55,7 @@ def _ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
 def from_row(session: Session, row: Mapping[str, Any]) -> Incident:
     """Return the incident in a row."""
     where = Scope(
-        session.site, **{name: row[name] for name in _PLACES}, nodes=tuple(row['scope_nodes']),
+        session.site, **{name: row[name] for name in PLACES}, nodes=tuple(row['scope_nodes']),
         same_nodes=tuple(row['same_nodes']),
     )  # fmt: skip
     series = SeriesId.from_row

@@ -747,7 +747,7 @@ def test_a_node_is_unlike_others_that_agree():
 
 def test_what_changed_is_what_most_cases_show_and_software_what_all_show_and_nowhere_else():
     kernel, stack, governor = (Difference(name, ('1',), ('2',)) for name in ('kernel', 'stack', 'governor'))
-    session = background.Background(None, [stub()] * 2, None, ())
+    session = background.Background(stub(store=None, comparison=None, cases=[], before=[stub()], session=stub()))
 
     def changed(bad, well=(), sort='loss', nodes=(), of_all=()):
         told = {str(i): list(of) for i, of in enumerate([*bad, *well])} | {ALL_NODES: list(of_all)}

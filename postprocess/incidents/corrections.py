@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from plumbline import clock
 from plumbline.errors import InputError
 from postprocess.incidents import notes
 from postprocess.incidents.background import BACK
@@ -15,7 +16,7 @@ from postprocess.incidents.fold import new_id, sides
 from postprocess.incidents.known import Known
 from postprocess.incidents.ledger import Ledger, find, read_ledger
 from postprocess.incidents.levels import began, levels
-from postprocess.incidents.notes import Began, Selection, What
+from postprocess.incidents.notes import Began, Note, Selection, What
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 
@@ -25,7 +26,6 @@ _NAMED = 5  # most cases, metrics or nodes that an error names
 
 def acknowledge(results: Path, id: str, why: str, until: str, site: str | None = None) -> Known:
     """Note why an incident may stay, and until which day; return it. Raises InputError."""
-    notes.reason(why)
     name, known = find(results, id, site)
     try:
         until = date.fromisoformat(until).isoformat()
@@ -40,7 +40,6 @@ def acknowledge(results: Path, id: str, why: str, until: str, site: str | None =
 
 def end_acknowledgement(results: Path, id: str, why: str, site: str | None = None) -> Known:
     """Note that an incident may not stay any longer; return it. Raises InputError."""
-    notes.reason(why)
     name, known = find(results, id, site)
     if not known.acknowledged:
         raise InputError(f'incident {known.id} is not acknowledged')
@@ -49,7 +48,6 @@ def end_acknowledgement(results: Path, id: str, why: str, site: str | None = Non
 
 def close(results: Path, id: str, why: str, site: str | None = None) -> Known:
     """Note that an incident is over, whatever was measured; return it. Raises InputError."""
-    notes.reason(why)
     name, known = find(results, id, site)
     _must_last(known)
     return _written(results, name, 'closed', [known], why)[0]
@@ -57,7 +55,6 @@ def close(results: Path, id: str, why: str, site: str | None = None) -> Known:
 
 def merge(results: Path, ids: Sequence[str], why: str, site: str | None = None) -> Known:
     """Merge incidents into the first of them, and return it. Raises InputError."""
-    notes.reason(why)
     named = [find(results, id, site) for id in ids]
     known = [incident for _, incident in named]
     if len({incident.id for incident in known}) < max(2, len(known)):
@@ -82,7 +79,6 @@ def merge(results: Path, ids: Sequence[str], why: str, site: str | None = None) 
 
 def split(results: Path, id: str, by: Selection, why: str, site: str | None = None) -> tuple[Known, Known]:
     """Make a part of an incident an incident of its own; return the part and the rest. Raises InputError."""
-    notes.reason(why)
     if bool(by.node) == bool(by.case or by.metric):
         raise InputError('expected --case or --metric or both, or --node alone: which part becomes an incident')
     name, known = find(results, id, site)
@@ -103,7 +99,6 @@ def split(results: Path, id: str, by: Selection, why: str, site: str | None = No
 
 def date_it(results: Path, id: str, day: str, why: str, site: str | None = None) -> Known:
     """Note the day or session in which an incident began, and return the incident. Raises InputError."""
-    notes.reason(why)
     name, known = find(results, id, site)
     sessions = Store(results).sessions(name)
     since, day = session_from(sessions, day)
@@ -116,8 +111,12 @@ def date_it(results: Path, id: str, day: str, why: str, site: str | None = None)
 
 
 def _written(results: Path, site: str, what: What, known: Sequence[Known], why: str, **more: Any) -> list[Known]:
-    """Write a note on incidents; return these, and the one that a split made before them, as they are then."""
-    note = notes.noted(what, [one.id for one in known], why, Ledger(Store(results), site).last, **more)
+    """Write a note of the present user on incidents; return these, behind the one that a split made, as they are then.
+
+    Raises InputError for an empty reason.
+    """
+    last, today = Ledger(Store(results), site).last, f'{clock.now():%Y-%m-%d}'
+    note = Note(what, tuple(one.id for one in known), notes.reason(why), notes.user(), today, last, **more)
     notes.append(results, site, note)
     now = read_ledger(results, site)
     return [one for id in (note.made, *note.ids) for one in now if id and one.id == id]

@@ -7,7 +7,7 @@ import getpass
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from plumbline import clock
 from plumbline.errors import InputError
 from plumbline.files import make_folder, open_own
 from plumbline.identity import SeriesId, to_text
@@ -90,11 +89,6 @@ class Note:
     made: str = ''
     began: Mapping[str, Began] = field(default_factory=dict, hash=False)
     was: str = ''
-
-
-def noted(what: What, ids: Sequence[str], why: str, after: str, **more: Any) -> Note:
-    """Return a note by the present user, today. Raises InputError for an empty reason."""
-    return Note(what, tuple(ids), reason(why), user(), f'{clock.now():%Y-%m-%d}', after, **more)
 
 
 def reason(why: str) -> str:

@@ -160,7 +160,7 @@ def _leaf_after(known: Known, tonight: Sequence[Incident], night: Night) -> Know
     """Return an incident without parts after a session that shows it as `tonight`."""
     look = night.facts.looks.get(known.key, Look())
     if not tonight:
-        known = replace(known, closes_after=1) if look.accepted else known
+        known = replace(known, accepted=True) if look.accepted else known
         loss = known.last_bad.loss if look.bad else None
         entry = Seen(night.session.time, look.bad, look.healthy, loss)
         return replace(known, seen=known.seen | ({night.session.session: entry} if look.bad or look.healthy else {}))

@@ -86,7 +86,7 @@ def _healthy_needed(bad: int, of: int) -> int:
 class Known:
     """An incident in the ledger of `results`: as its last bad session shows it, and what each session shows.
 
-    `closes_after`: healthy sessions that close it, if a person recorded its level; 0: as many as its course requires.
+    `accepted`: True if a person recorded its level as the expected one, so that one healthy session closes it.
     `before`: ids of similar incidents that were closed before it was found, the latest first. The other fields follow
     from notes by persons. `parts`: merged incidents, from which `incident` and `seen` are computed (`of_parts`).
     `only`, `without`: it has the series that all selections of `only` and none of `without` match. `dated`: when it
@@ -97,7 +97,7 @@ class Known:
     incident: Incident
     seen: dict[str, Seen] = field(default_factory=dict)
     acknowledged: Acknowledged | None = None
-    closes_after: int = 0
+    accepted: bool = False
     before: tuple[str, ...] = ()
     results: Path = field(default=Path(), compare=False)
     parts: tuple[Known, ...] = ()
@@ -249,9 +249,7 @@ class Known:
 
     def _needed(self, course: _Course) -> int:
         """Return the number of healthy sessions that close the incident after a course."""
-        if self.incident.sort == 'session' or self._suspected:
-            return 1
-        return self.closes_after or course.needed
+        return 1 if self.incident.sort == 'session' or self._suspected or self.accepted else course.needed
 
     def worse(self) -> str:
         """Return in words how the incident is worse than what was acknowledged; empty if it is not."""

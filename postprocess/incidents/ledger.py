@@ -35,7 +35,7 @@ from postprocess.verdicts.stored import code
 class _Checkpoint(NamedTuple):
     """The incidents after the first `nights`, which spares a command from reading what all sessions of years showed.
 
-    `nights`: uuid of each session, and what changes when its file is replaced. `notes`: the number of notes that count.
+    `nights`: uuid of each session, and what changes when its file is replaced. `notes`: those that count.
     `code`: checksum of our own code.
     """
 

@@ -539,7 +539,7 @@ UNSURE, OF_SESSION = {'of': incident(certain=False)}, {'of': incident('session')
 @each_row(('days', 'fields', 'state', 'unhealed', 'closes_in'), [
     ('B', {}, 'open', ['n1'], 5), ('BH', {}, 'healing', ['n1'], 4), ('BHHHHH', {}, 'closed', [], 0),
     ('BHB', {}, 'intermittent', ['n1'], 6), ('BHHHHHB', {}, 'open', ['n1'], 5),  # healed, then a new fault
-    ('BHH', {'closes_after': 2}, 'closed', [], 0), ('BH', {'closes_after': 2}, 'healing', ['n1'], 1),
+    ('BH', {'accepted': True}, 'closed', [], 0), ('B', {'accepted': True}, 'open', ['n1'], 1),
     ('B', UNSURE, 'suspected', ['n1'], 1), ('BH', UNSURE, 'closed', [], 0), ('BB', UNSURE, 'open', ['n1'], 4),
     ('BBH', UNSURE, 'healing', ['n1'], 3),
     ('B', OF_SESSION, 'open', ['n1'], 1), ('BH', OF_SESSION, 'closed', [], 0),
@@ -831,7 +831,7 @@ def test_sessions_are_in_doubt_from_the_first_that_an_incident_shows_until_it_he
     found = doubts(lasting)
     assert {session: [*names] for session, names in found.items()} == {name: ['n1'] for name in ('s3', 's4', 's5')}
     assert 'abc123' in found['s3']['n1'] and 'not healed' in found['s3']['n1']
-    closed = doubts(in_ledger(days='BHH', closes_after=2))
+    closed = doubts(in_ledger(days='BH', accepted=True))
     assert closed.keys() == {'s1'} and 'not healed' not in closed['s1']['n1']
     since = replace(lasting, incident=incident(since='s1'))
     assert doubts(since).keys() == {'s1', 's3', 's4', 's5'}

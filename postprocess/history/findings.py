@@ -116,7 +116,6 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
         if draft.rows and all(row.reference and row.reference.kind == 'session' for row in draft.rows):
             # without further jobs, which only a baseline asks for, a single job proves nothing
             draft.certain = len({row.case_id for row in draft.rows}) > 1 or any(row.window > 1 for row in draft.rows)
-    for draft in drafts:
         if draft.where.place:
             draft.where = replace(draft.where, same_nodes=night.same_nodes(draft.where.place, draft.where.partition))
     incidents = Background(night).add(drafts, partial(_begun, ledger.dated))

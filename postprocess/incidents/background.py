@@ -71,8 +71,6 @@ class Background:
         for draft, incident, begin, (changed, follows) in zip(drafts, incidents, begins, changes, strict=True):
             since = self.sessions[begin]
             kind = 'SOFTWARE' if follows and incident.kind in ('SYSTEM', 'NODE', 'FABRIC', 'CASE') else incident.kind
-            if kind == 'SOFTWARE' and not follows:
-                kind = 'NODE' if incident.where.nodes else 'SYSTEM'
             incident = replace(
                 incident, kind=kind, since=since.session, day=since.day,
                 sessions=len(self.sessions) - begin, changed=tuple(map(str, changed)),
@@ -140,17 +138,11 @@ class Background:
 
             For a node only what did not change for all nodes, else how it differs from others.
             """
-            differences = provenance.change(case, before, after, node)
+            own, of_all = (provenance.change(case, before, after, name) for name in (node, ALL))
             if draft.where.nodes:
-                differences = [
-                    difference
-                    for difference in differences
-                    if difference not in provenance.change(case, before, after, ALL)
-                ]
+                differences = [difference for difference in own if difference not in of_all]
                 return differences or provenance.unlike(case, len(self.sessions) - 1, node)
-            return differences or provenance.change(
-                case, before, after, ALL
-            )  # for a case that ran on other nodes before
+            return own or of_all  # for a case that ran on other nodes before
 
         counts = Counter(difference for case, node in bad for difference in changes(case, node) if difference.now)
         elsewhere = {difference for case, node in well for difference in changes(case, node)}

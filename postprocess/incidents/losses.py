@@ -302,7 +302,7 @@ def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Judge
         where = replace(where, environ='')
     if kind == 'case' and night.several(where.partition) and len({row.case_id for row in rows}) == 1:
         return _of_rows('CASE', where, rows, seen)  # one job of many; the others are healthy
-    return _of_rows('SOFTWARE' if kind == 'software' else 'SYSTEM', where, rows, seen)
+    return _of_rows('SYSTEM', where, rows, seen)
 
 
 def _of_rows(kind: IncidentKind, where: Scope, rows: list[Verdict], nodes: set[str]) -> Draft:

@@ -10,14 +10,10 @@
     python studies/overhead.py stream  BabelStream by the suite and by hand
     python studies/overhead.py hpl     HPL of the quick size by the suite and by hand
     python studies/overhead.py osu     MPI latency between two cores by the suite and by hand
-    python studies/overhead.py watch   HPL, STREAM and likwid-bench with the looks at their threads, and without
     python studies/overhead.py meters  likwid-bench on all CPUs beside the looks and the sampler of a meter, and by hand
     python studies/overhead.py looks   CPU time of the looks at a program of 1 to 1024 threads in a minute
-    python studies/overhead.py best    the best binding of the suite and the best of 20 random ones
-    python studies/overhead.py stack   a job's way to its program: system, Spack stack, ReFrame's stock Spack
 
-By hand and by the suite, the programs on PATH run, with Open MPI; further options are ReFrame's. `best` and `stack`
-need the localhost stack installed (ci/provision), `stack` its Spack too.
+By hand and by the suite, the programs on PATH run, with Open MPI; further options are ReFrame's.
 Rounds are interleaved, so that a machine that drifts drifts for both sides. `--rounds N` sets how many.
 """
 
@@ -27,7 +23,6 @@ import argparse
 import os
 import random
 import re
-import resource
 import shlex
 import shutil
 import subprocess
@@ -37,7 +32,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,13 +41,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
 import yaml  # noqa: E402
 from scratch import ScratchClone  # noqa: E402
 
-from checks.core.job.script import activation  # noqa: E402
 from checks.core.reading.binding import granted  # noqa: E402
-from checks.memory.babelstream_base import BINDINGS  # noqa: E402
 from plumbline.machine.detect import detect_machine  # noqa: E402
-from plumbline.site.sites import Environ  # noqa: E402
-from plumbline.stacks.install import environment, find_spack  # noqa: E402
-from plumbline.stacks.manifest import Installed, known_benchmarks  # noqa: E402
+from plumbline.stacks.manifest import known_benchmarks  # noqa: E402
 
 PLAIN = """
 
@@ -74,12 +65,6 @@ def plain_checks(variants: Mapping[str, int]) -> str:
     return 'import reframe as rfm\n' + ''.join(
         PLAIN.replace('NAME', name).replace('NUMBER', str(number)) for name, number in variants.items()
     )
-
-
-def seconds(*command: object, environment: dict[str, str], cwd: Path) -> float:
-    began = time.perf_counter()
-    subprocess.run([*map(str, command)], env=environment, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - began
 
 
 def show(name: str, values: list[float], unit: str = 's'):
@@ -278,67 +263,7 @@ def show_ratio(what: str, ours: list[float], theirs: list[float]):
     print(f'{what:<32} ratio {median(ratios):.4f}, between {medians[50]:.4f} and {medians[-51]:.4f}')
 
 
-TRIAD = r'^Triad\s+(\S+)'
-
-
-def by_hand(command: str, pattern: str, cwd: Path, **environment: str) -> float:
-    """Return the number that `pattern` finds in the output of a command, run with the stack's programs on PATH."""
-    activate = Installed('localhost', 'node', 'cpu').activation
-    printed = subprocess.run(
-        ['bash', '-c', f'source {activate} && {command}'], cwd=cwd, env=os.environ | environment,
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    return float(re.search(pattern, printed, re.MULTILINE)[1])
-
-
 RANK = ROOT / 'checks/core/job/parts/rank.sh'
-LIKWID_ITERATIONS = 150
-HPCC_INPUT = Path('/usr/share/doc/hpcc/examples/_hpccinf.txt')
-
-
-def watching(rounds: int):
-    """Compare three runs in each round, in changing order on the same CPU: by hand, again by hand, and by rank.sh.
-
-    There is one rank on one CPU: other load disturbs the CPU seconds of the same work much less than its rate.
-    """
-    cpu = str(min(os.sched_getaffinity(0)))
-    root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMP_NUM_THREADS': '1'}
-    programs = {
-        'likwid-bench': (
-            f'likwid-bench -t stream -w N:200MB:1 -i {LIKWID_ITERATIONS}', {'stream': r'^MByte/s:\s+(\S+)'}
-        ),
-        'hpcc': ('hpcc', {'HPL': r'^HPL_Tflops=(\S+)', 'STREAM triad': r'^StarSTREAM_Triad=(\S+)'}),
-    }  # fmt: skip
-    values_of: dict[str, dict[str, list[float]]] = {}
-    own = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        one_rank = re.sub(r'^2(\s+[PQ]s)', r'1\1', HPCC_INPUT.read_text(), flags=re.MULTILINE)
-        (folder / 'hpccinf.txt').write_text(re.sub(r'^1000(\s+Ns)', r'1500\1', one_rank, flags=re.MULTILINE))
-        for number in range(rounds):
-            for program, (command, patterns) in programs.items():
-                launch = 'mpirun --bind-to none -np 1 ' if program == 'hpcc' else ''
-                hand = f'{launch}taskset --cpu-list {cpu} {command}'
-                ways = [('hand', hand), ('again', hand), ('rank.sh', f'{launch}bash {RANK} {command}')]
-                for way, words in ways[number % 3 :] + ways[: number % 3]:
-                    (folder / 'hpccoutf.txt').unlink(missing_ok=True)
-                    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-                    printed = subprocess.run(
-                        shlex.split(words), cwd=folder, env=os.environ | root | {'PLUMBLINE_CPUS': cpu},
-                        capture_output=True, text=True, check=True,
-                    ).stdout  # fmt: skip
-                    took = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-                    values_of.setdefault(f'{program} CPU time', {}).setdefault(way, []).append(1 / took)
-                    printed += (folder / 'hpccoutf.txt').read_text() if program == 'hpcc' else ''
-                    for what, pattern in patterns.items():
-                        value = float(re.search(pattern, printed, re.MULTILINE)[1])
-                        values_of.setdefault(f'{program} {what}', {}).setdefault(way, []).append(value)
-                time.sleep(0.1)  # for the last line of the looks
-                own += [one.watched.own / one.watched.ended for one in granted(folder).values() if one.watched.own]
-    for what, values in values_of.items():
-        for way in ('again', 'rank.sh'):
-            show_ratio(f'{what} {way}', values[way], values['hand'])
-    print(f'CPU time of the looks: {median(own):.4%} of one core, at most {max(own):.4%}')
 
 
 def metering(rounds: int):
@@ -399,73 +324,7 @@ def looks(_: int):
             print(f'{threads:>4} threads: {number} looks, {rank.watched.own * 1e3:.1f} ms, {cost:.4%} of one core')
 
 
-PROC_BIND = [None, 'true', 'close', 'spread', 'master']
-PLACES = [None, 'cores', 'threads', 'sockets']
-
-
-def best_binding(rounds: int):
-    """Compare the bindings of the suite with 20 random ones: the highest mean of `rounds` runs, and the highest run.
-
-    A run has 20 repetitions. The highest run says more if the memory switches between two levels.
-    """
-    cpus = sorted(os.sched_getaffinity(0))
-    choose = random.Random(1)
-    ours = [
-        {'OMP_NUM_THREADS': {'one': '1'}.get(count, str(len(cpus))), **options(proc_bind, places)}
-        for count, proc_bind, places in BINDINGS.values()
-    ]
-    others = [
-        {'OMP_NUM_THREADS': str(choose.randint(1, 2 * len(cpus)))}
-        | options(choose.choice(PROC_BIND), choose.choice(PLACES))
-        for _ in range(20)
-    ]
-    command = f'omp-stream --arraysize {2**25} --numtimes 20'
-    with tempfile.TemporaryDirectory() as folder:
-        rates = [
-            [by_hand(command, TRIAD, Path(folder), **binding) / 1000 for binding in ours + others]
-            for _ in range(rounds)
-        ]
-    for name, reduce in (('mean', fmean), ('run', max)):
-        rate_of_each = [reduce(values) for values in zip(*rates, strict=True)]
-        suite, rest = max(rate_of_each[: len(ours)]), max(rate_of_each[len(ours) :])
-        print(f'highest {name}: {suite:.2f} GB/s of the suite, {rest:.2f} of random ones, ratio {suite / rest:.4f}')
-
-
-def options(proc_bind: str | None, places: str | None) -> dict[str, str]:
-    return {name: value for name, value in (('OMP_PROC_BIND', proc_bind), ('OMP_PLACES', places)) if value}
-
-
-def stacks(rounds: int):
-    installed = Installed('localhost', 'node', 'cpu')
-    if fault := installed.fault():
-        sys.exit(f'the cpu stack of localhost: {fault}; run ci/provision')
-    with tempfile.TemporaryDirectory() as folder:
-        ways = {'nothing': 'true'}
-        for provider, stack in (('system', None), ('spack', installed)):
-            file = Path(folder, provider)
-            file.write_text('\n'.join(activation(Environ('cpu', provider, prefix='/usr'), stack)))
-            ways[f'{provider} provider'] = f'source {file}'
-        ways["ReFrame's stock Spack, load"] = f'eval `{find_spack()} -e {installed.folder} load --sh ior`'
-        ways["ReFrame's stock Spack, install"] = f'{find_spack()} -e {installed.folder} install'
-        took: dict[str, list[float]] = {name: [] for name in ways}
-        checked = []
-        for _ in range(rounds):
-            for name, script in ways.items():
-                took[name].append(seconds('bash', '-c', script, environment=environment(), cwd=ROOT))
-            began = time.perf_counter()
-            installed.fault()
-            checked.append(time.perf_counter() - began)
-    for name, values in took.items():
-        show(name, values)
-    show('looking whether it is up to date', checked)
-    print(f'spack to system provider: {median(took["spack provider"]) / median(took["system provider"]):.3f}')
-
-
-WHAT = {
-    'list': listing, 'wide': wide_listing, 'case': added_per_case, 'watch': watching, 'looks': looks,
-    'meters': metering,
-    'best': best_binding, 'stack': stacks,
-}  # fmt: skip
+WHAT = {'list': listing, 'wide': wide_listing, 'case': added_per_case, 'looks': looks, 'meters': metering}
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

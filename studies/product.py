@@ -1,44 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rule of the product for `studies/worlds.py`: the functions that `record`, `compare` and `ci/nightly` call.
-
-python studies/worlds.py --rule studies/product.py:Product
-python studies/worlds.py --rule studies/product.py:Small      with the budget of a baseline of 20 sessions
-"""
+"""The product on a simulated site: the functions that `record`, `compare` and `ci/nightly` call, on arrays."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 
 import numpy
 from numpy import ndarray
 from numpy.random import Generator
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
-
-from worlds import Cause, Layout, Night, Run  # noqa: E402
-
-from plumbline.identity import Quantity, SeriesId  # noqa: E402
-from plumbline.limits import DEFAULT_CAP, PRIOR_DF, Tolerance, limits  # noqa: E402
-from plumbline.references import Reference  # noqa: E402
-from postprocess.statistics.baseline import Baseline  # noqa: E402
-from postprocess.statistics.groups import Groups  # noqa: E402
-from postprocess.statistics.levels import Values, estimate  # noqa: E402
-from postprocess.statistics.method import METHOD  # noqa: E402
-from postprocess.statistics.night import FURTHER, Budget, highest, judge  # noqa: E402
-from postprocess.statistics.nodes import NodeJob, Pool  # noqa: E402
+from plumbline.identity import Quantity, SeriesId
+from plumbline.limits import DEFAULT_CAP, PRIOR_DF, Tolerance, limits
+from plumbline.references import Reference
+from postprocess.statistics.baseline import Baseline
+from postprocess.statistics.groups import Groups
+from postprocess.statistics.levels import Values, estimate
+from postprocess.statistics.method import METHOD
+from postprocess.statistics.night import FURTHER, Budget, highest, judge
+from postprocess.statistics.nodes import NodeJob, Pool
+from studies.simulated import Cause, Layout, Night, Run
 
 CAP = -math.log1p(-DEFAULT_CAP)
 
 
 class Product:
-    """The rule of the product. `budget`: further jobs as a share of the cases; None: the default of the product."""
+    """The product on one site. Values are logarithms, NaN where there is none; nodes C x S, -1 likewise.
 
-    budget: float | None = None
+    `looks`: values of the further jobs of the first session, M x `World.looks`; None without such jobs.
+    """
+
     looks: ndarray | None = None
 
     def __init__(self, layout: Layout):
@@ -56,16 +48,15 @@ class Product:
         self.ran_before: list[int] = []
         self.recorded = numpy.zeros((0, 3), int)
 
-    def share(self, n: float) -> float:
-        """Return the budget of a night, as a share of the cases, for a baseline of `n` sessions."""
-        return METHOD.budget[n >= METHOD.many] if self.budget is None else self.budget
-
     def pairs(self, rng: Generator) -> Collection[int]:
-        """Return cases at random, on average as many as the budget allows."""
-        return numpy.flatnonzero(rng.random(self.layout.cases) < self.share(1)).tolist()
+        """Return the cases that run twice in a session of the baseline: at random, on average as the budget allows."""
+        return numpy.flatnonzero(rng.random(self.layout.cases) < METHOD.budget[0]).tolist()
 
     def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
-        """Keep the baseline that `record propose` computes from these sessions."""
+        """Keep the baseline that `record propose` computes from n sessions: M x n values on C x S x n nodes.
+
+        `again`, `elsewhere`: values and nodes of second jobs. `renewed`: which series get a new baseline here.
+        """
         of = self.layout
         case, place, session = numpy.nonzero(nodes >= 0)
         self.recorded = numpy.stack([session, case, nodes[case, place, session]], axis=1)
@@ -130,7 +121,7 @@ class Product:
         parts = [(kind, part) for kind, part in parts if len(part) > 2]
         groups = Groups(*map(list, zip(*parts, strict=True))) if parts else Groups()
         order = self.rng.permutation(of.cases)
-        share = self.share(float(numpy.median(baseline.n)))
+        share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
         cases = len(numpy.unique(of.case[judged]))
         before = self.ran_before[1 - METHOD.nights :]
         budget = Budget.of(share, cases, before)
@@ -182,9 +173,3 @@ class Product:
             Cause('series', frozenset({place})) for place in numpy.flatnonzero(red).tolist() if place not in explained
         ]
         return Night(red, loss, low, high, common, list(answer.slow.loss), (), [*common, *slow, *alone])
-
-
-class Small(Product):
-    """The rule of the product with the budget of a baseline of many sessions from the first night on."""
-
-    budget = METHOD.budget[1]

@@ -7,13 +7,11 @@ their addresses, licences and commits.
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
 import numpy
@@ -44,15 +42,6 @@ def tcpd(folder: Path) -> History:
             series[told['name']] = numpy.log(values)
             labels[told['name']] = [set(places) for places in marked[told['name']].values()]
     return History('TCPD', series, labels)
-
-
-def tigerbeetle(folder: Path) -> History:
-    """Read the series of Tigerbeetle from the test of Otava that contains it."""
-    for node in ast.walk(ast.parse((folder / 'tests/tigerbeetle_test.py').read_text())):
-        if isinstance(node, ast.FunctionDef) and node.name == '_get_series':
-            values = ast.literal_eval(next(line.value for line in node.body if isinstance(line, ast.Return)))
-            return History('Tigerbeetle', {'Tigerbeetle': numpy.log(values)}, {'Tigerbeetle': [{15, 71}]})
-    raise ValueError(f'{folder}/tests/tigerbeetle_test.py: no function _get_series; expected that of Otava 0.6 to 0.8')
 
 
 def legion(folder: Path) -> History:
@@ -107,7 +96,6 @@ def by_date(times: list[tuple[str, object, float]]) -> dict[str, ndarray]:
 #: Folder of a clone -> (its reader, its address)
 REPOSITORIES: dict[str, tuple[Callable[[Path], History], str]] = {
     'TCPD': (tcpd, 'https://github.com/alan-turing-institute/TCPD'),
-    'otava': (tigerbeetle, 'https://github.com/apache/otava'),
     'perf-data': (legion, 'https://github.com/StanfordLegion/perf-data'),
     'lance-benchmark-results': (lance, 'https://github.com/lancedb/lance-benchmark-results'),
     'numpy-bench': (asv, 'https://github.com/pv/numpy-bench'),
@@ -157,17 +145,3 @@ def precision_recall(labels: Sequence[set[int]], told: set[int]) -> tuple[float,
     people = [marks | {0} for marks in labels]
     precision = len(matched(set.union(*people), told)) / len(told)
     return precision, float(numpy.mean([len(matched(marks, told)) / len(marks) for marks in people]))
-
-
-def covering(labels: Sequence[set[int]], told: set[int], n: int) -> float:
-    """Return how well the reported segments cover those of each person, 0 to 1, the mean over people (same source)."""
-
-    def segments(places: set[int]) -> list[set[int]]:
-        ends = sorted({0, *places, n})
-        return [set(range(*pair)) for pair in pairwise(ends)]
-
-    shares = []
-    for marks in labels:
-        best = (max(len(a & b) / len(a | b) for b in segments(told)) * len(a) for a in segments(marks))
-        shares.append(sum(best) / n)
-    return float(numpy.mean(shares))

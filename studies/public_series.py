@@ -15,7 +15,7 @@ import argparse
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import pairwise
@@ -25,9 +25,7 @@ import numpy
 from numpy import ndarray
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
-
-from public_histories import MARGIN, SEED, History, covering, matched, noise, precision_recall, read  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, DEFAULT_SPREAD  # noqa: E402
 from postprocess.statistics.baseline import Baseline  # noqa: E402
@@ -35,6 +33,8 @@ from postprocess.statistics.changepoints import changes  # noqa: E402
 from postprocess.statistics.levels import Values, estimate  # noqa: E402
 from postprocess.statistics.night import FURTHER, Budget, judge  # noqa: E402
 from postprocess.statistics.nodes import Pool  # noqa: E402
+from studies.public_histories import MARGIN, SEED, History, noise, precision_recall, read  # noqa: E402
+from studies.worlds import wilson  # noqa: E402
 
 try:
     from otava.analysis import compute_change_points
@@ -112,11 +112,6 @@ def as_nights(since: Series) -> ndarray:
     return jobs
 
 
-def without_reruns(baselines: Series, since: Series) -> ndarray:
-    """Return the sides on which `plumbline compare` reports the last values, with one job a night."""
-    return plumbline(baselines, as_nights(since))[0]
-
-
 def with_reruns(baselines: Series, since: Series) -> ndarray:
     """Return the sides on which `plumbline compare` reports series, with the last `RERUNS` values as further jobs.
 
@@ -182,14 +177,14 @@ def plumbline_trend(site: Series) -> list[list[int]]:
     return [sorted({*of.steps, *([of.drift.begin] if of.drift else [])}) for of in changed]
 
 
-def otava(magnitude: float, site: Series) -> list[list[int]]:
-    """Return the change points that Otava finds with the defaults of its command line and this `--magnitude`."""
-    return [list(_otava(tuple(numpy.exp(logs).tolist()), magnitude)) for logs in site]
+def otava(site: Series) -> list[list[int]]:
+    """Return the change points that Otava finds with the defaults of its command line."""
+    return [list(_otava(tuple(numpy.exp(logs).tolist()))) for logs in site]
 
 
 @cache
-def _otava(values: tuple[float, ...], magnitude: float) -> tuple[int, ...]:
-    points, _ = compute_change_points(list(values), window_len=50, max_pvalue=0.001, min_magnitude=magnitude)
+def _otava(values: tuple[float, ...]) -> tuple[int, ...]:
+    points, _ = compute_change_points(list(values), window_len=50, max_pvalue=0.001, min_magnitude=0.0)
     return tuple(point.index for point in points)
 
 
@@ -220,14 +215,12 @@ RERUN: dict[str, Rule] = {
 }
 RULES: dict[str, Rule] = {
     **RERUN,
-    'Plumbline, compare, no reruns': without_reruns,
     'mean ± 3 s': partial(deviations, 3.0),
-    'reference ± 5 %': five_percent,
 }
 LATE = dict.fromkeys(RERUN, RERUNS)
 DATED: dict[str, Detector] = {'Plumbline, trend': plumbline_trend}
 if compute_change_points is not None:
-    DATED |= {'Otava': partial(otava, 0.0), 'Otava, from 2 %': partial(otava, 0.02)}
+    DATED['Otava'] = otava
 #: Detectors on whole series: methods that date changes see all values; a rule gets a new baseline after each alarm
 WHOLE: dict[str, Detector] = {
     **DATED,
@@ -242,22 +235,12 @@ ARRIVING: dict[str, Detector] = {
 # Measures
 
 
-def with_interval(hits: Sequence[float], of: Sequence[float], digits: int = 2) -> str:
+def with_interval(hits: Sequence[float], of: Sequence[float]) -> str:
     """Return the ratio of two sums and its 95 % interval, from 2000 draws of the series: ``0.61 [0.52-0.70]``."""
     over, under = numpy.array(hits, float), numpy.array(of, float)
     drawn = numpy.random.default_rng(SEED).integers(len(over), size=(2000, len(over)))
     low, high = numpy.quantile(over[drawn].sum(axis=1) / under[drawn].sum(axis=1), (0.025, 0.975))
-    return f'{over.sum() / under.sum():.{digits}f} [{low:.{digits}f}-{high:.{digits}f}]'
-
-
-def share(hits: int, n: int) -> str:
-    """Return a share in % and its 95 % interval after Wilson: ``61 [52-70]``."""
-    if not n:
-        return '-'
-    z, p = 1.96, hits / n
-    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    low, high = ((middle + side) / (1 + z * z / n) for side in (-half, half))
-    return f'{100 * p:.0f} [{100 * max(low, 0):.0f}-{100 * min(high, 1):.0f}]'
+    return f'{over.sum() / under.sum():.2f} [{low:.2f}-{high:.2f}]'
 
 
 # Tables
@@ -272,30 +255,19 @@ def print_table(title: str, *rows: Sequence[str]) -> None:
 
 def labelled(history: History) -> None:
     """Print the scores of each detector on series whose changes people marked; every series is a site of its own."""
-    rows = [['detector', 'precision', 'recall', 'F1', 'covering', 'median date error']]
+    rows = [['detector', 'precision', 'recall', 'F1']]
     for name, detector in {**WHOLE, 'nothing is reported': nothing}.items():
-        scores, missed = [], []
+        scores = []
         for key, logs in history.series.items():
             labels, told = history.labels[key], set(detector([logs])[0])
             precision, recall = precision_recall(labels, told)
             f1 = 2 * precision * recall / (precision + recall)
-            scores.append((precision, recall, f1, covering(labels, told, len(logs))))
-            missed += matched(set.union(*labels), told)
+            scores.append((precision, recall, f1))
         ones = [1.0] * len(scores)
         cells = [with_interval(column, ones) for column in zip(*scores, strict=True)]
-        rows.append([name, *cells, f'{numpy.median(missed):g} (of {len(missed)} found)' if missed else '-'])
+        rows.append([name, *cells])
     n = sum(map(len, history.series.values()))
     print_table(f'{history.name}: {len(history.series)} series, {n} values, changes marked by people', *rows)
-
-
-def one_series(history: History) -> None:
-    """Print the places that each detector reports in the only series of a history."""
-    rows = [['detector', 'reported at']]
-    for name, detector in WHOLE.items():
-        (told,) = detector(list(history.series.values()))
-        rows.append([name, ', '.join(map(str, told)) or '-'])
-    ((key, logs),) = history.series.items()
-    print_table(f'{key}: {len(logs)} values, changes at {sorted(history.labels[key][0])}', *rows)
 
 
 @dataclass
@@ -349,7 +321,7 @@ def planted(histories: Sequence[History], rounds: int) -> None:
         for detector in ARRIVING:
             count = counts[detector, kind]
             cells = [
-                share(sum(after < n for after in count.found[loss]), len(count.found[loss]))
+                wilson(sum(after < n for after in count.found[loss]), len(count.found[loss]), 0)
                 for loss in LOSSES for n in (MARGIN, LOST)
             ]  # fmt: skip
             of = [count.values[name] / YEAR for name in count.values]
@@ -365,18 +337,6 @@ def first_alarm(told: Sequence[int], healthy: Sequence[int]) -> int:
     """
     after = [place - BASE - HEALTHY for place in told if place >= BASE + HEALTHY and place not in healthy]
     return min(after, default=WINDOW)
-
-
-def as_they_are(histories: Sequence[History]) -> None:
-    """Print how often each detector reports a change in whole histories whose true changes are not known."""
-    rows = [['detector', *(history.name for history in histories)]]
-    told: Mapping[str, list[str]] = {name: [] for name in WHOLE}
-    for history in histories:
-        series = list(history.series.values())
-        years = [max(len(logs) - BASE, 1) / YEAR for logs in series]
-        for name, detector in WHOLE.items():
-            told[name].append(with_interval([len(places) for places in detector(series)], years, 1))
-    print_table('Changes reported a year in whole histories', *rows, *([name, *cells] for name, cells in told.items()))
 
 
 def main() -> None:
@@ -395,9 +355,8 @@ def main() -> None:
     print_table('Histories', *rows)
     for history in histories.values():
         if history.labels:
-            (labelled if len(history.series) > 1 else one_series)(history)
+            labelled(history)
     if unlabelled := [history for history in histories.values() if not history.labels]:
-        as_they_are(unlabelled)
         planted(unlabelled, arguments.rounds)
 
 

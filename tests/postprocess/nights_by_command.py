@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy
 from run_reports import BEGAN, case, metric, report
 
-from studies.worlds import Site, World
+from studies.simulated import Site, World
 
 DAY = 86400
 STEPS = 8  # of further jobs in a session, as in ci/rerun.py
 
 
 class Nights:
-    """A world of `studies/worlds.py` whose values are what benchmarks measured in jobs of nodes n0, n1, ..."""
+    """A world of `studies/simulated.py` whose values are what benchmarks measured in jobs of nodes n0, n1, ..."""
 
     def __init__(self, work, world: World, number: int = 0):
         self.work, self.site, self.layout = work, Site(world, 'by command', number), None

@@ -8,7 +8,7 @@ import pytest
 from nights_by_command import Nights
 from run_reports import Workplace
 
-from studies.worlds import Loss, World
+from studies.simulated import Loss, World
 
 SMALL = {'m': 80, 'n': 10, 'factor': 1.3}
 

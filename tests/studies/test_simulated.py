@@ -7,7 +7,7 @@ import numpy
 import pytest
 from rows import each_row
 
-from studies.worlds import CHANGES, Cause, Loss, Site, World
+from studies.simulated import CHANGES, Cause, Loss, Site, World
 
 
 def first_jobs(site, nights=60):

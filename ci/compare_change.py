@@ -18,9 +18,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from ci import command, outcome
+from ci.cases import Case, case_of, cases_in, left_out, name_of, on_their_nodes
 from ci.command import duration, positive
-from ci.session import Case, CaseSelection, Content, Entry, PlannedSession, case_of, cases_in, left_out
-from ci.slurm_nodes import slurm_partitions
+from ci.session import CaseSelection, PlannedSession
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import make_folder, write_text
@@ -134,7 +134,7 @@ def measure(
                 raise InputError(f'{state}: the command or ReFrame ended with exit code {ended.code}: {session.log}')
             content = session.content()
             write_text(session.report, json.dumps(content))
-            nodes = nodes or _node_options(content, site)
+            nodes = nodes or on_their_nodes(cases_in(content), site)
             problems = [f'{case["display_name"]}: {reason}' for case in cases_in(content) if (reason := left_out(case))]
             problems = [ended.why] * bool(ended.why) + problems
             outcome.store(home, session.report, len(undecided or cases), [*map(Problem, problems)])
@@ -148,7 +148,7 @@ def measure(
                 return change
         pairs.append((uuids['before'], uuids['after']))
         change = outcome.compare_pairs(home, pairs, arguments.smallest, only)
-        undecided = {case_of(case) for case in cases_in(content) if _name_of(case) in change.undecided}
+        undecided = {case_of(case) for case in cases_in(content) if name_of(case) in change.undecided}
         if not undecided:
             break
         if change.exit_code == 1 and not arguments.to_the_end:
@@ -161,21 +161,6 @@ def measure(
             break
         print(f'plumbline: {count(len(undecided), "case")} undecided', flush=True)
     return change
-
-
-def _name_of(case: Entry) -> tuple[str, str, str]:
-    return case['partition'], case['environ'], case['display_name']
-
-
-def _node_options(content: Content, site: Site) -> dict[Case, list[str]]:
-    """Return Slurm's options that bring each case back to the nodes where it ran."""
-    partitions = {partition.name for partition in slurm_partitions(site)}
-    return {
-        case_of(case): [f'--nodelist={",".join(case["job_nodelist"])}']
-        if case['partition'] in partitions and case['job_nodelist']
-        else []
-        for case in cases_in(content)
-    }
 
 
 if __name__ == '__main__':

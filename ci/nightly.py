@@ -25,10 +25,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from ci import cleanup, command, notify, outcome, planned
+from ci.cases import Case, Content, case_of, cases_in, cut_short, failed
 from ci.command import duration
 from ci.process import Ended, owner_of
 from ci.rerun import complete, look_again, rerun
-from ci.session import Case, CaseSelection, Content, PlannedSession, case_of, cases_in, cut_short, failed, runs_here
+from ci.session import CaseSelection, PlannedSession, runs_here
 from ci.slurm_nodes import Nodes
 from plumbline import settings
 from plumbline.checkout import checks_of
@@ -41,7 +42,7 @@ from plumbline.references import MODES
 from plumbline.signals import Signalled
 from plumbline.site.sites import UNDESCRIBED, Site, load_site, read_site
 from plumbline.units import in_words
-from postprocess.text import count, one_line
+from postprocess.text import count, one_line, some
 
 INTERRUPTED = 128 + signal.SIGINT  # exit code after Ctrl-C, as in shells
 _SHOWN = 5  # cases that are named
@@ -263,15 +264,15 @@ class NightlyRun:
         session.remember()
         self._told_to_end, done = True, session.done()
         if left := [named[case] for case in cases if case not in done]:
-            more = f' and {len(left) - _SHOWN} more' if len(left) > _SHOWN else ''
-            print(f'plumbline: not run to the end: {", ".join(left[:_SHOWN])}{more}')
+            print(f'plumbline: not run to the end: {some(left, _SHOWN)}')
         ended = f'ended by you after {len(cases) - len(left)} of {count(len(cases), "case")}'
         print(f'plumbline: {ended}; `ci/nightly` goes on', flush=True)
         return INTERRUPTED
 
-    def _store(self, session: PlannedSession, problems: list[Problem]) -> None:
+    def _store(self, session: PlannedSession, problems: list[Problem], silently: bool = False) -> None:
         for sentence in outcome.store(self.results, session.report, session.expected, problems, self.site.name):
-            print(f'plumbline: {sentence}', flush=True)
+            if not silently:
+                print(f'plumbline: {sentence}', flush=True)
 
     def _nothing_ran(self, session: PlannedSession, ended: Ended, empty: CaseSelection | None) -> int:
         """Print why nothing was measured; return exit code 1. `empty`: the selection, if it holds no case."""
@@ -314,7 +315,7 @@ class NightlyRun:
     def _first_verdict(self, session: PlannedSession, content: Content) -> None:
         """Store what was measured so far and print the verdict on it, for the person who waits for the first one."""
         write_text(session.report, json.dumps(content))
-        outcome.store(self.results, session.report, session.expected, self.problems, self.site.name)
+        self._store(session, self.problems, silently=True)
         verdict = outcome.verdict_so_far(self.results, content['session_info']['uuid'])
         print(f'plumbline: first verdict: {verdict}', flush=True)
 
@@ -327,9 +328,7 @@ class NightlyRun:
         self._store(session, self.problems)
         session.forget()
         if may_go_on:
-            again = partial(
-                outcome.store, self.results, session.report, session.expected, self.problems, self.site.name
-            )
+            again = partial(self._store, session, self.problems, silently=True)
             rerun(session, content, self.site, self.deadline, again)
         junit, folder = session.report.with_suffix('.xml'), self.arguments.artifacts
         self.outcome = judged = outcome.outcome_of(self.results, uuid, junit, folder and folder / 'verdicts.md')
@@ -367,12 +366,13 @@ class NightlyRun:
         """Publish new sessions, if asked to; return False, after printing a sentence, if that failed."""
         if not self.arguments.publish:
             return True
-        sentences, fault = outcome.publish(self.results, self.site.name, self.arguments.publish)
-        for sentence in sentences:
-            print(f'plumbline: {sentence}')
-        if fault:
+        try:
+            for sentence in outcome.publish(self.results, self.site.name, self.arguments.publish):
+                print(f'plumbline: published: {sentence}')
+        except outcome.FAULTS as fault:
             print(f'plumbline: the session was not published: {fault}', file=sys.stderr)
-        return not fault
+            return False
+        return True
 
     def _name_absent_benchmarks(self) -> None:
         # With a selection, most benchmarks are not meant to run

@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ci import command, outcome
+from ci.cases import Case, Content, cases_in
 from ci.command import duration, positive
-from ci.session import Case, CaseSelection, Content, PlannedSession, cases_in
+from ci.session import CaseSelection, PlannedSession
 from ci.slurm_nodes import (
     access_options,
     ask,
@@ -41,7 +42,7 @@ from plumbline.references import MODES
 from plumbline.rounds import number_of_rounds
 from plumbline.signals import Signalled
 from plumbline.site.sites import Partition, Site
-from postprocess.text import count
+from postprocess.text import count, named
 
 NODES = 'node-sweep-nodes'  # below the results: the nodes of an allocation, one a line, for ReFrame and for Slurm
 MARGIN = 60  # seconds at the end of an allocation for ending what runs
@@ -163,7 +164,7 @@ class NodeSweep:
         out = [node for node in nodes_out(self.site) if node.partition == self.partition.name]
         known |= {node.name for node in out}
         if busy := [name for name, _ in nodes_of(self.partition, '%N|%T') if name not in known]:
-            print(f'plumbline: busy, not measured: {_some(busy)}')
+            print(f'plumbline: busy, not measured: {named(busy)}')
         for node in out:
             print(f'plumbline: left out: {node}')
             self.problems += node.problems()
@@ -263,13 +264,13 @@ class NodeSweep:
         self.sweep.remember(self.results)
         nodes = list(dict.fromkeys(node for _, place in missing for node in place))
         print(
-            f'plumbline: {f"{ended}; " if ended else ""}{count(len(missing), "case")} did not run, on {_some(nodes)}; '
+            f'plumbline: {f"{ended}; " if ended else ""}{count(len(missing), "case")} did not run, on {named(nodes)}; '
             'the same command resumes', file=sys.stderr,
         )  # fmt: skip
         return judged.exit_code or 1
 
     def _name_absent(self) -> str:
-        return f'{len(self.sweep.absent)} nodes were not measured: no longer free: {_some(list(self.sweep.absent))}'
+        return f'{len(self.sweep.absent)} nodes were not measured: no longer free: {named(list(self.sweep.absent))}'
 
     def _store(self, sweep: Sweep, content: Content) -> Path:
         """Store a node sweep as one session; return its run report."""
@@ -279,10 +280,6 @@ class NodeSweep:
         for sentence in outcome.store(self.results, path, len(cases_in(content)), problems, self.site.name):
             print(f'plumbline: {sentence}', flush=True)
         return path
-
-
-def _some(nodes: Sequence[str]) -> str:
-    return ' '.join(nodes[:20]) + (f' and {len(nodes) - 20} more' if nodes[20:] else '')
 
 
 if __name__ == '__main__':

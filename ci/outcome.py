@@ -46,6 +46,10 @@ class CrashError(RuntimeError):
     """Report that a step ended without a result; the message names the step and says how it ended."""
 
 
+#: What a step raises.
+FAULTS = (CrashError, InputError, SiteError, OSError)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of a session. `counts`: series by verdict; `summary`: the text for people; `incidents`: as in JSON.
@@ -91,7 +95,7 @@ class LookBack:
 
 
 def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a function run in a new process at each call; it raises CrashError, InputError, SiteError and OSError."""
+    """Make a function run in a new process at each call; it raises one of `FAULTS`."""
 
     @functools.wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
@@ -305,7 +309,7 @@ def look_back(results: Path, uuid: str) -> LookBack:
     """
     try:
         return _look_back(results, uuid)
-    except (CrashError, InputError, SiteError, OSError) as error:
+    except FAULTS as error:
         return LookBack([], [f'the page was not written: {error}'], False)
 
 
@@ -323,20 +327,13 @@ def _look_back(results: Path, uuid: str) -> LookBack:
     return LookBack(list(digest.lines()), faults, bool(digest.new or digest.absent))
 
 
-def publish(results: Path, site: str, folder: Path) -> tuple[list[str], str]:
-    """Publish the missing sessions of a site; return sentences on what was done, and the fault, if any."""
-    try:
-        return _publish(results, site, folder), ''
-    except (CrashError, InputError, SiteError, OSError) as error:
-        return [], str(error)
-
-
 @isolated
-def _publish(results: Path, site: str, folder: Path) -> list[str]:
-    from postprocess.report.publish import publish
+def publish(results: Path, site: str, folder: Path) -> list[str]:
+    """Publish the missing sessions of a site; return sentences on what was done."""
+    from postprocess.report import publish as module
     from postprocess.results.store import Store
 
-    return [f'published: {sentence}' for sentence in publish(Store(results), site, folder)]
+    return list(module.publish(Store(results), site, folder))
 
 
 def _answer_on(results: Path, uuid: str) -> tuple[Store, Digest]:

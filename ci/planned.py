@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ci import outcome
+from ci.cases import Case, place_of
 from ci.progress import Seconds
-from ci.session import Case, CaseSelection, PlannedSession
+from ci.session import CaseSelection, PlannedSession
 from ci.sweep import Sweep
 
 NARROWED = 'minutes'  # beginning of the entry of such a night in `Selection.narrowed_by`
@@ -25,7 +26,7 @@ def choose(
     """
     seconds = Seconds.read(results)
     seconds.budgets |= selection.budgets
-    places = {case: (*_partition_and_environ(case), name) for case, name in cases.items()}
+    places = {case: (*place_of(case)[1:], name) for case, name in cases.items()}
     chosen = outcome.plan(results, site, minutes, nodes, {place: seconds.of(case) for case, place in places.items()})
     if isinstance(chosen, str):
         print(f'plumbline: {chosen}; all cases of mode {selection.mode} run', flush=True)
@@ -43,8 +44,3 @@ def recorded(session: PlannedSession) -> dict[Case, str]:
     """Return the cases that were chosen for a session, with the reason of each; empty if it was not planned."""
     rows = json.loads(session.recorded.get(_RECORDED, '[]'))
     return {(row['case'][0], row['case'][1]): row['why'] for row in rows}
-
-
-def _partition_and_environ(case: Case) -> tuple[str, str]:
-    partition, _, environ = case[1].partition(':')[2].partition('+')
-    return partition, environ

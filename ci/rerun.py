@@ -13,8 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci import outcome
+from ci.cases import (
+    MEASURED,
+    Case,
+    Content,
+    Entry,
+    case_of,
+    cases_in,
+    left_out,
+    name_of,
+    nodes_of,
+    on_their_nodes,
+    trials_not_run,
+)
 from ci.progress import BESIDES
-from ci.session import MEASURED, Case, Content, Entry, PlannedSession, case_of, cases_in, left_out, trials_not_run
+from ci.session import PlannedSession
 from ci.slurm_nodes import free_nodes, slurm_partitions
 from plumbline.record import LOOK, OF_NODE
 from plumbline.references import load_references
@@ -42,18 +55,9 @@ def complete(session: PlannedSession, content: Content, site: Site, deadline: fl
         number += 1
         trials = {case_of(case): trials_not_run(case) for case in cases}
         print(f'plumbline: {count(len(cases), "case")} had no time for all trials in a job: job {number}', flush=True)
-        if not session.run_again(content, _on_their_nodes(cases, site), deadline, f'-part{number}', trials=trials):
+        if not session.run_again(content, on_their_nodes(cases, site), deadline, f'-part{number}', trials=trials):
             break
     return [f'{case["display_name"]}: {left_out(case)}; no job ran them' for case in _incomplete(content)]
-
-
-def _on_their_nodes(cases: Sequence[Entry], site: Site) -> dict[Case, list[str]]:
-    """Return each case with Slurm's option for the nodes of its first job."""
-    of_slurm = {partition.name for partition in slurm_partitions(site)}
-    return {
-        case_of(case): [f'--nodelist={",".join(_nodes_of(case))}'] if case['partition'] in of_slurm else []
-        for case in cases
-    }
 
 
 def _incomplete(content: Content) -> list[Entry]:
@@ -122,7 +126,7 @@ def rerun(session: PlannedSession, content: Content, site: Site, deadline: float
             return
         jobs, cases = sum(again.jobs for again in wanted), len({again.case_id for again in wanted})
         print(f'plumbline: runs {count(jobs, "further job")} of {count(cases, "case")} in doubt', flush=True)
-        first = {_key(case): case for case in reversed(cases_in(content, every_run=True))}
+        first = {name_of(case): case for case in reversed(cases_in(content, every_run=True))}
         ran = False
         for number, part in enumerate(_at_once(wanted), 1):
             times, purpose = part[0].jobs, OF_NODE if part[0].on else ''
@@ -154,10 +158,6 @@ def _at_once(wanted: Sequence[Again]) -> list[list[Again]]:
     return list(parts.values())
 
 
-def _key(case: Entry) -> tuple[str, str, str]:
-    return case['partition'], case['environ'], case['display_name']
-
-
 def _key_of(again: Again) -> tuple[str, str, str]:
     return again.partition, again.environ, again.name
 
@@ -171,13 +171,9 @@ def _with_options(session: PlannedSession, wanted: Sequence[tuple[Entry, Again]]
         options: list[str] = []
         if again.on and again.partition in free:
             options = [f'--nodelist={again.on}']
-        elif again.partition in free and len(free[again.partition] - set(again.not_on)) >= len(_nodes_of(case)):
+        elif again.partition in free and len(free[again.partition] - set(again.not_on)) >= len(nodes_of(case)):
             options = [f'--exclude={",".join(again.not_on)}'] if again.not_on else []
         if session.distributes:
-            options = [f'--nodelist={",".join(_nodes_of(case))}']
+            options = [f'--nodelist={",".join(nodes_of(case))}']
         options_of[case_of(case)] = options
     return options_of
-
-
-def _nodes_of(case: Entry) -> list[str]:
-    return case['record']['job']['nodes']

@@ -21,15 +21,16 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ci.cases import MEASURED, Case, Content, Entry, add_runs, case_of, identity
 from ci.process import COLOUR, Ended, Others, Process, troubles
 from ci.progress import Progress, Seconds, budgets_in
 from ci.slurm_nodes import cancel_jobs_below, waiting_below
@@ -37,13 +38,11 @@ from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import ROOT
-from plumbline.problems import Problem
 from plumbline.results import STAGE
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Site, load_site, name_of_this_site, reframe_feature
 from plumbline.stacks.manifest import known_benchmarks
 from postprocess.readers.cmdline import read_cmdline
-from postprocess.text import count
 
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
 RESUMABLE = 20 * 3600  # seconds after its start within which a killed session can be resumed
@@ -53,12 +52,6 @@ _CONCRETIZED = 'Concretized '
 _CHECK = re.compile(r'^@(\w+\.)?simple_test\b', re.MULTILINE)
 _GENERATORS = (('-P', '--par'), '--repe', '--dist')  # beginnings of options that generate tests from selected tests
 _MOST_JOBS = 8  # at the same time, of a partition without ``max_jobs``: ReFrame's default
-#: ReFrame's results of a case that measured.
-MEASURED = ('pass', 'xfail', 'xpass')
-
-Case = tuple[str, str]  # ReFrame's hash of a case, and its system:partition+environ
-Content = dict[str, Any]  # a run report
-Entry = dict[str, Any]  # a case of a run report
 
 
 class Lack(NamedTuple):
@@ -324,10 +317,10 @@ class PlannedSession:
             content = self._without_report()
         content['session_info'] |= {'time_start_unix': self.started, **self.recorded}
         cases = content['runs'][0]['testcases']
-        known = {_identity(case) for case in cases if case['result'] != 'abort'}
-        added = [case for case in self._journal_entries() if _identity(case) not in known]
-        names = {_identity(case) for case in added}
-        cases[:] = added + [case for case in cases if _identity(case) not in names]
+        known = {identity(case) for case in cases if case['result'] != 'abort'}
+        added = [case for case in self._journal_entries() if identity(case) not in known]
+        names = {identity(case) for case in added}
+        cases[:] = added + [case for case in cases if identity(case) not in names]
         return content
 
     def content_in_part(self) -> Content:
@@ -360,7 +353,7 @@ class PlannedSession:
                 with suppress(ValueError, KeyError):
                     case = json.loads(line)
                     case['fixture'] = '~' in case['display_name']
-                    cases[_identity(case)] = case
+                    cases[identity(case)] = case
         return list(cases.values())
 
     def run_again(
@@ -383,15 +376,6 @@ def _stamp_now() -> str:
     return datetime.now(timezone.utc).strftime('%Y%m%dT%H%M%SZ')
 
 
-def _identity(entry: Entry) -> tuple[str, ...]:
-    return tuple(entry[key] for key in ('unique_name', 'display_name', 'system', 'partition', 'environ'))
-
-
-def case_of(entry: Entry) -> Case:
-    """Return the case of an entry of a run report."""
-    return entry['hashcode'], f'{entry["system"]}:{entry["partition"]}+{entry["environ"]}'
-
-
 def runs_here(site: Site) -> bool:
     """Return True if all cases of a site run on this host."""
     return {partition.entry.get('scheduler') for partition in site.partitions.values()} == {'local'}
@@ -401,62 +385,3 @@ def _most_at_once(site: Site) -> dict[str, int]:
     """Return how many jobs of a partition without a queue run at the same time, by ``SITE:PARTITION``."""
     own = [partition for partition in site.partitions.values() if not scheduler(partition.entry['scheduler']).queued]
     return {f'{site.name}:{partition.name}': partition.entry.get('max_jobs', _MOST_JOBS) for partition in own}
-
-
-def cases_in(content: Content, every_run: bool = False) -> list[Entry]:
-    """Return the last run of each case of a run report, or every one, without fixtures."""
-    cases = [case for run in content['runs'] for case in run['testcases'] if not case['fixture']]
-    return cases if every_run else list({_identity(case): case for case in cases}.values())
-
-
-def left_out(case: Entry) -> str:
-    """Return a sentence on the trials that the queue allowed no time for; empty if all trials ran."""
-    record = case.get('record')
-    return record['provenance'].get('trials_left_out', '') if isinstance(record, dict) else ''
-
-
-def trials_not_run(case: Entry) -> int:
-    """Return how many trials the queue allowed no time for."""
-    record = case.get('record')
-    return int(record['provenance'].get('trials_not_run', 0)) if isinstance(record, dict) else 0
-
-
-def failed(content: Content) -> list[Entry]:
-    """Return the cases that did not measure; a case with a value beyond its limit has measured."""
-    return [
-        case for case in cases_in(content) if case['result'] not in MEASURED and case.get('fail_phase') != 'performance'
-    ]
-
-
-def cut_short(content: Content, why: str, expected: int) -> Problem:
-    """Write into each unfinished case why it did not end; return the problem of the session."""
-    cut = [case for case in cases_in(content) if case['result'] == 'abort']
-    for case in cut:
-        case |= {'fail_reason': f'not run to its end: {why}', 'plumbline_not_run': why}
-    running = [case['display_name'] for case in cut if case.get('jobid')]
-    while_ran = f', while {", ".join(running[:3])} ran' + f' and {len(running) - 3} more' * (len(running) > 3)
-    done = len(cases_in(content)) - len(cut)
-    sentence = f'the session did not come to its end: {why} after {done} of {count(expected, "case")}'
-    return Problem(sentence + while_ran * bool(running), 'cut short', why=why)
-
-
-def add_runs(content: Content, further: Content, wanted: Iterable[Case], purpose: str = '') -> None:
-    """Add the runs of the report `further` to `content`, as ReFrame adds its own retries; only the `wanted` cases.
-
-    If a case had not run because the session was aborted, only its new run stays in `content`.
-    """
-    wanted, ran = set(wanted), set()
-    for run in further['runs']:
-        number = len(content['runs'])
-        cases = [
-            case | {'run_index': number, 'plumbline_purpose': purpose}
-            for case in run['testcases']
-            if case['fixture'] or case_of(case) in wanted
-        ]
-        if any(not case['fixture'] for case in cases):
-            content['runs'].append({'run_index': number, 'testcases': cases})
-            ran |= {_identity(case) for case in cases}
-    first = content['runs'][0]
-    first['testcases'] = [
-        case for case in first['testcases'] if case['result'] != 'abort' or _identity(case) not in ran
-    ]

@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from plumbline.problems import Problem
 from plumbline.programs import TIME_LIMIT, TimedOut, output_of
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Partition, Site
-from postprocess.text import count
+from postprocess.text import count, some
 
 _CANCELLED = 60  # seconds in which cancelled jobs must leave the queue
 _ANSWER = 30  # seconds in which a node must answer a controller that was restarted
@@ -251,11 +250,7 @@ def waiting_below(folder: Path) -> str:
     for job, reason, where in (line.split('|', 2) for line in lines.splitlines()):
         if Path(where).is_relative_to(folder):
             waiting.setdefault(reason, []).append(job)
-    return '; '.join(f'{reason} of {_some_jobs(jobs)}' for reason, jobs in waiting.items())
-
-
-def _some_jobs(jobs: Sequence[str]) -> str:
-    return ', '.join(jobs[:5]) + (f' and {len(jobs) - 5} more' if jobs[5:] else '')
+    return '; '.join(f'{reason} of {some(jobs, 5)}' for reason, jobs in waiting.items())
 
 
 def cancel_jobs_below(folder: Path) -> str:

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.session import RESUMABLE, Case, CaseSelection, Content, Entry, PlannedSession, case_of, cases_in, left_out
+from ci.cases import Case, Content, Entry, case_of, cases_in, left_out, place_of, record_of
+from ci.session import RESUMABLE, CaseSelection, PlannedSession
 from plumbline.files import write_text
 from plumbline.problems import Problem
 from plumbline.record import from_dict
@@ -133,7 +134,7 @@ class Sweep:
     ) -> Iterator[tuple[Place, Entry]]:
         """Yield each place of an allocation with the entry of a case there. `ran`: ReFrame's entry for all places."""
         name, why = self.cases[case], part.why or 'ReFrame ended without it'
-        swept = {tuple(at_place['job']['nodes']): at_place for at_place in _record(ran).get('swept', ())}
+        swept = {tuple(at_place['job']['nodes']): at_place for at_place in record_of(ran).get('swept', ())}
         for place in (place for places in rounds_of(part.nodes, nodes_of_place(template)) for place in places):
             if ran and place in swept:
                 job = swept[place]['job']  # without an end, or killed: it ended with the whole allocation
@@ -178,12 +179,6 @@ def is_missing(case: Entry | None) -> bool:
     return case is None or case['job_state'] == _CANCELLED
 
 
-def _record(case: Entry | None) -> dict[str, Any]:
-    """Return the record of a case; empty if the case ended too early to have one."""
-    record = (case or {}).get('record')
-    return record if isinstance(record, dict) else {}
-
-
 def _of_place(case: Entry, place: dict[str, Any]) -> Entry:
     """Return the entry of one place, a node or a pair of nodes, from the entry `case` of all places."""
     record = dict(place)
@@ -200,15 +195,14 @@ def _of_place(case: Entry, place: dict[str, Any]) -> Entry:
 
 def _missing(case: Case, name: str, template: Entry | None, place: Place, why: str) -> Entry:
     """Return the entry of a case that did not run on a place; `template`: the same case elsewhere, for its series."""
-    system, _, rest = case[1].partition(':')
-    partition, _, environ = rest.partition('+')
+    system, partition, environ = place_of(case)
     entry: Entry = {
         'unique_name': name.replace(' %', '_'), 'hashcode': case[0], 'fixture': False, 'system': system,
         'partition': partition, 'environ': environ,
     }  # fmt: skip
     job = {'id': '', 'nodes': list(place), 'state': _CANCELLED, 'exitcode': None}
     entry |= template or {}
-    if known := _record(template):
+    if known := record_of(template):
         record = from_dict({key: value for key, value in known.items() if key != 'swept'})
         record.job, record.trial_seconds, record.evidence = job, [], ''
         for _, _, series in record.series():

@@ -17,9 +17,9 @@ from datetime import datetime
 from pathlib import Path
 
 from ci import command, outcome, planned
+from ci.cases import Content, cases_in
 from ci.command import positive
 from ci.node_sweep import NodeSweep, add_options
-from ci.session import Content, cases_in
 from ci.slurm_nodes import ask, free_nodes
 from ci.sweep import STATE, Sweep, is_missing, part_ended
 from plumbline import settings

@@ -43,7 +43,7 @@ from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, re
 from plumbline.units import UNITS, dimension, number_in
 from plumbline.yaml_faults import Fault, Rule, items
 from postprocess.site_cases import ANY_METRIC, Case, SeriesFacts, rehearse
-from postprocess.text import count
+from postprocess.text import count, some
 
 _BELOW_PEAK = 1000.0  # no series without a message size is so many times below its physical peak
 _Rows = Sequence[tuple[str, Reference]]  # (file and line, row)
@@ -195,8 +195,7 @@ def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
         others = f' (and in {count(len(places) - 1, "other script")})' if places[1:] else ''
         found.mistakes.append(f'{places[0]}: {option}: {why}{others}')
     for (of, arithmetic), names in times.items():
-        others = f' and {len(names) - 1} more' if names[1:] else ''
-        found.notes += [f'{site.name}:{of}: {names[0]}{others}: {arithmetic}'] if arithmetic else []
+        found.notes += [f'{site.name}:{of}: {some(names, 1)}: {arithmetic}'] if arithmetic else []
     if to_state:
         what = ', '.join(sorted(to_state))
         found.notes.append(
@@ -428,6 +427,5 @@ def _faults_of_stack(site: str, environ: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _some(names: Iterable[str], most: int = 8) -> str:
-    """Return the first `most` names, and the number of the others."""
-    names = sorted(names, key=natural)
-    return '; '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
+    """Return the first names in their natural order, and the number of the others."""
+    return some(sorted(names, key=natural), most, '; ')

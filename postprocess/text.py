@@ -59,6 +59,11 @@ def count(n: int, noun: str) -> str:
     return f'{n} {noun}' if n == 1 else f'{n} {noun}s'
 
 
+def some(names: Sequence[str], most: int, between: str = ', ') -> str:
+    """Return the first names and the number of the others: ``a, b and 3 more``."""
+    return between.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
+
+
 def named(nodes: Sequence[str]) -> str:
     """Return the names of nodes; if they are many, their ranges."""
     return ', '.join(nodes) if len(nodes) <= _NODES else f'{len(nodes)} nodes, {ranges(nodes)}'

@@ -89,8 +89,10 @@ class World:
         (results / 'report.html').write_text('page')
         return LookBack(['a node'], self.faults, self.is_new)
 
-    def publish(self, results, site, folder) -> tuple[list[str], str]:
-        return ['published: u'], self.fault
+    def publish(self, results, site, folder) -> list[str]:
+        if self.fault:
+            raise OSError(self.fault)
+        return ['u']
 
     def killed(self, *done: dict, **fields) -> PlannedSession:
         """A session of both cases that was killed after some were done."""
@@ -383,4 +385,4 @@ def test_the_exit_code_is_that_of_the_verdict_or_of_what_was_not_written(
     assert f'plumbline_exit_code{{site="s",mode="nightly"}} {exit_code}\n' in metrics.read_text()
     said = capsys.readouterr()
     assert [line for line in said.err.splitlines() if line == 'plumbline: x'] == ['plumbline: x'] * len(faults)
-    assert 'published: u' in said.out and ('was not published: full disk' in said.err) == bool(fault)
+    assert ('published: u' in said.out) != ('was not published: full disk' in said.err) == bool(fault)

@@ -184,14 +184,14 @@ def test_too_many_pairs_of_nodes_are_refused_with_the_rounds_that_would_do(
 
 
 def test_allocations_follow_each_other_until_each_node_had_its_turn(fleet, capsys):
-    busy = {f'busy{number}': 'allocated' for number in range(22)}
+    busy = {f'busy{number}': 'allocated' for number in range(40)}
     fleet.free('n1', 'n2', 'n3', lost='down', m='maint', **busy)
     fleet.reframe.lists('a', warning='WARNING: skipping test file x.py: no module')
     sweep = fleet.sweep('--max-nodes=2')
     assert sweep.run() == 1
     assert fleet.held == ['n1', 'n2', 'n3'] and len(fleet.reframe.runs) == 2
     said = capsys.readouterr().out
-    assert 'busy18 busy19 and 2 more\n' in said and '1 cases on each of 3 free nodes' in said
+    assert 'not measured: 40 nodes, busy[0-39]\n' in said and '1 cases on each of 3 free nodes' in said
     assert 'left out: lost' in said and 'left out: m' in said and 'resumes' not in said
     problems = fleet.stored[-1][2]
     assert 'x.py: no module' in problems[0] and problems[1] == 'lost of p is down, but not drained'
@@ -203,7 +203,7 @@ def test_nodes_that_are_busy_by_their_turn_are_not_measured(fleet, capsys):
     sweep = fleet.sweep('--max-nodes=1')
     sweep.run()
     assert fleet.held == ['n1'] and [*sweep.sweep.absent] == ['n2', 'n3']
-    assert 'did not run, on n1 n2 n3' in capsys.readouterr().err
+    assert 'did not run, on n1, n2, n3' in capsys.readouterr().err
 
 
 def test_where_no_allocation_began_its_nodes_are_named(fleet, capsys):
@@ -211,7 +211,7 @@ def test_where_no_allocation_began_its_nodes_are_named(fleet, capsys):
         '#!/bin/sh\ncd "$(dirname "$0")"\nsed -i s/idle/allocated/ states\ncat listed\n'
     )
     assert fleet.sweep().run() == 1 and fleet.stored == []
-    assert capsys.readouterr().err.endswith('no longer free: n1 n2 n3\n')
+    assert capsys.readouterr().err.endswith('no longer free: n1, n2, n3\n')
 
 
 def test_a_resumed_sweep_runs_what_is_missing_and_nodes_that_are_new(fleet, capsys):
@@ -291,5 +291,5 @@ def test_a_sweep_that_lacks_cases_is_kept_and_names_the_nodes(code, expected, fl
     fleet.reframe.reports(measured('a', record('n1'), *late))
     sweep = fleet.sweep()
     assert sweep.run() == expected
-    assert 'plumbline: 2 cases did not run, on n2 n3; ' in capsys.readouterr().err
+    assert 'plumbline: 2 cases did not run, on n2, n3; ' in capsys.readouterr().err
     assert Sweep.unfinished(fleet.results) == sweep.sweep

@@ -126,5 +126,5 @@ def test_neither_the_page_nor_the_publication_loses_the_verdict(tmp_path):
     """Nothing is stored there."""
     look = outcome.look_back(tmp_path, 'uuid')
     assert (look.lines, look.needs_attention) == ([], False) and look.faults[0].startswith('the page was not written: ')
-    said, fault = outcome.publish(tmp_path, 'nowhere', tmp_path / 'pages')
-    assert said == [] and fault
+    with pytest.raises(outcome.FAULTS):
+        outcome.publish(tmp_path, 'nowhere', tmp_path / 'pages')

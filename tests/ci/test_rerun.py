@@ -13,8 +13,8 @@ from rows import each_row
 from stand_ins import Slurm, site_of
 
 from ci import rerun as module
+from ci.cases import cases_in
 from ci.rerun import complete, look_again, rerun
-from ci.session import cases_in
 from plumbline.site.sites import Site
 from postprocess.verdicts.verdict import Again
 

@@ -17,9 +17,10 @@ from stand_ins import ReFrame, Slurm
 from ci import planned
 from ci import process as of_process
 from ci import session as module
+from ci.cases import add_runs, case_of, cut_short, failed
 from ci.process import Ended, Process, end_processes, owner_of
 from ci.progress import Progress, Seconds
-from ci.session import CaseSelection, PlannedSession, add_runs, case_of, failed
+from ci.session import CaseSelection, PlannedSession
 from plumbline import settings
 from plumbline.errors import InputError
 from postprocess.history.unfinished import unfinished
@@ -403,13 +404,13 @@ def test_a_part_counts_as_run_if_it_left_a_report(further, ran, session, reframe
     'results, jobs, said',
     [
         (['pass', 'fail'], 0, '2 of 2 cases'), (['pass', 'abort'], 0, '1 of 2 cases'),
-        (['abort'] * 5, 5, 'while n0, n1, n2 ran and 2 more'), (['abort'] * 4, 1, '0 of 2 cases, while n0 ran'),
+        (['abort'] * 5, 5, 'while n0, n1, n2 and 2 more ran'), (['abort'] * 4, 1, '0 of 2 cases, while n0 ran'),
     ],
 )  # fmt: skip
 def test_a_session_that_was_cut_short_says_after_how_many_cases(results, jobs, said):
     cases = [case(f'n{n}', result, jobid='7' if n < jobs else None) for n, result in enumerate(results)]
     content = {'runs': [{'testcases': [*cases, case('x ~f', 'abort')]}]}
-    problem = module.cut_short(content, 'no time', 2)
+    problem = cut_short(content, 'no time', 2)
     assert str(problem).endswith(said) and (problem.kind, problem.why) == ('cut short', 'no time')
     assert [one.get('plumbline_not_run') == 'no time' for one in cases] == [result == 'abort' for result in results]
     assert ['no time' in str(one['fail_reason']) for one in cases] == [result == 'abort' for result in results]

@@ -10,8 +10,9 @@ import re
 import shutil
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -135,6 +136,13 @@ def show(view: View, format: str, width: int | None = None) -> None:
         complain(fault)
 
 
+def end_with(code: int, faults: Sequence[str]) -> NoReturn:
+    """Print the faults of an answer and end the command: with `code`, or with 2 if the answer lacks a part."""
+    for fault in faults:
+        complain(fault)
+    raise typer.Exit(2 if faults else code)
+
+
 # rich_markup_mode=None: help in plain text appears twice as fast
 app = typer.Typer(
     cls=_Group, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True,
@@ -174,9 +182,16 @@ def _settings(
         choose_sites(sites)
 
 
-def _results(given: Path | None) -> Path:
+def _there(option: typer.CallbackParam, given: Path | None) -> Path | None:
+    """Return the folder of an option. Raises InputError if there is none: it would seem that it holds nothing."""
+    if given and not given.is_dir():
+        raise InputError(f'{option.opts[0]}: {given}: there is no such folder')
+    return given
+
+
+def _results(option: typer.CallbackParam, given: Path | None) -> Path:
     """Return the results directory: the given one, else the one that ReFrame writes to. Raises InputError."""
-    return _usable(_there(given))
+    return _usable(_there(option, given))
 
 
 def _usable(given: Path | None) -> Path:
@@ -191,29 +206,12 @@ def _usable(given: Path | None) -> Path:
     return results
 
 
-def _there(given: Path | None) -> Path | None:
-    """Return the results directory if it exists.
-
-    Raises InputError: with a wrong name, it would seem that nothing was measured.
-    """
-    if given and not given.is_dir():
-        raise InputError(f'--results: {given}: there is no such folder; expected a results directory')
-    return given
-
-
 def a_folder(text: str) -> Path:
     """Return the folder that a word names, which need not exist. Raises BadParameter."""
     if not text:  # a variable of the shell that is not set; a Path would be the current folder
         raise typer.BadParameter('expected a folder, found an empty text')
     if Path(text).exists() and not Path(text).is_dir():
         raise typer.BadParameter(f'expected a folder, found the file {text}')
-    return Path(text)
-
-
-def _a_folder_that_is_there(text: str) -> Path:
-    """Return the folder that a word names. Raises BadParameter."""
-    if not a_folder(text).is_dir():
-        raise typer.BadParameter(f'there is no folder {text}')
     return Path(text)
 
 
@@ -250,7 +248,7 @@ NewResults = Annotated[
 References = Annotated[
     Path | None,
     typer.Option(
-        '--references', parser=_a_folder_that_is_there, metavar='REFERENCES',
+        '--references', parser=a_folder, metavar='REFERENCES', callback=_there,
         help='Folder of site folders, in place of site_configs/.',
     ),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import typer
 
 from plumbline.errors import InputError
 from plumbline.problems import Problem
-from postprocess.cli.app import DEFAULT, NewResults, References, app, complain, in_a_folder, say
+from postprocess.cli.app import DEFAULT, NewResults, References, app, complain, end_with, in_a_folder, say
 
 if TYPE_CHECKING:
     from postprocess.results.store import Session, Store
@@ -75,10 +75,8 @@ def gate(
         write_whole({junit: lambda stream: stream.write(to_junit(digest.comparison, digest))})
     if summary := os.environ.get('GITHUB_STEP_SUMMARY'):
         _append(Path(summary), views.published(digest.comparison, digest))
-    for sentence in digest.faults:
-        complain(sentence)
     say(views.summary(digest.comparison, digest, verdict_last=True))
-    raise typer.Exit(2 if digest.faults else digest.exit_code)
+    end_with(digest.exit_code, digest.faults)
 
 
 def _stored(store: Store, report: Path, name: str, problems: tuple[Problem, ...] = ()) -> Session:

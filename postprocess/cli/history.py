@@ -21,8 +21,8 @@ from postprocess.cli.app import (
     SiteName,
     a_folder,
     app,
-    complain,
     days_before,
+    end_with,
     in_a_folder,
     show,
 )
@@ -84,9 +84,7 @@ def fleet(
     cases = {case.case_id: case for case in store.cases(found.session)}
     rows = node_rows(series_rows(found), cases, digest, store, references)
     show(listing(rows if nodes else [row for row in rows if row['incidents']], len(rows), digest), format)
-    for fault in digest.faults:
-        complain(fault)
-    raise typer.Exit(2 if digest.faults else int(any(row['incidents'] for row in rows)))
+    end_with(int(any(row['incidents'] for row in rows)), digest.faults)
 
 
 @app.command()

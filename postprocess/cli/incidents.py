@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,16 +30,12 @@ def list_all(
 ) -> None:
     """List what is wrong at a site, by cause; show, acknowledge and correct them. Exit code 1 while one is open."""
     if not context.invoked_subcommand:
-        _list(site, format, results)
+        list_them(site, None, format, results)
 
 
 @incidents.command('list')
 def list_them(site: SiteName = None, day: OnDay = None, format: Format = 'table', results: Results = DEFAULT) -> None:
     """List them, as without a command. Exit code 1 while one is open."""
-    _list(site, format, results, day)
-
-
-def _list(site: str | None, format: str, results: Path, day: datetime | None = None) -> None:
     from postprocess.incidents import FAILING, ledger
     from postprocess.incidents.known import in_order, last_day
     from postprocess.results.store import Store

@@ -13,7 +13,6 @@ import typer
 from plumbline.errors import InputError
 from postprocess.cli.app import (
     DEFAULT,
-    CommandGroup,
     Format,
     NewResults,
     References,
@@ -24,6 +23,7 @@ from postprocess.cli.app import (
     app,
     complain,
     days_before,
+    end_with,
     in_a_folder,
     say,
     show,
@@ -31,8 +31,6 @@ from postprocess.cli.app import (
 
 if TYPE_CHECKING:
     from postprocess.formats.measurements import Stated
-    from postprocess.history.kept import Standing
-    from postprocess.results.store import Store
 
 
 @app.command()
@@ -134,13 +132,15 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
     from plumbline.clock import now
     from plumbline.errors import SiteError
     from postprocess.history import kept
+    from postprocess.history.standing import standing as compute
     from postprocess.history.unfinished import unfinished
+    from postprocess.results.store import Store
     from postprocess.views import standing as views
 
     known, code = {each.site: each for each in kept.standings(results, site, references)}, 0
     for number, name in enumerate(known or _sites(results, site, references)):
         try:
-            standing = known.get(name) or _standing(results, name, references)
+            standing = known.get(name) or compute(Store(results), name, references)
             begun = unfinished(results, name)
             text = views.lines(standing, now(), str(begun or ''))
         except (InputError, SiteError) as error:  # a broken site must not hide the others
@@ -163,14 +163,6 @@ def _sites(results: Path, site: str | None, references: Path | None) -> list[str
     if site and site not in measured:
         must_exist(site, references)
     return [site] if site else measured or [name_of_this_site(references)]
-
-
-def _standing(results: Path, site: str, references: Path | None) -> Standing:
-    """Return where a site stands, computed anew."""
-    from postprocess.history.standing import standing
-    from postprocess.results.store import Store
-
-    return standing(Store(results), site, references)
 
 
 @app.command()
@@ -270,9 +262,7 @@ def compare(
         show(views.comparison(comparison, digest, beside), format)
         for problem in comparison.problems if format == 'csv' else ():
             complain(str(problem))
-    for sentence in digest.faults if digest else ():
-        complain(sentence)
-    raise typer.Exit(2 if digest and digest.faults else (digest or comparison).exit_code)
+    end_with((digest or comparison).exit_code, digest.faults if digest else ())
 
 
 @app.command()
@@ -313,115 +303,4 @@ def report(
 
         if not webbrowser.open(path.absolute().as_uri()):
             complain(f'no browser was found to show {path}')
-    for fault in digest.faults:
-        complain(fault)
-    raise typer.Exit(2 if digest.faults else digest.exit_code)
-
-
-store = typer.Typer(cls=CommandGroup, rich_markup_mode=None, no_args_is_help=True, help='Look after the results store.')
-app.add_typer(store, name='store')
-
-
-@store.command()
-def check(results: Results = DEFAULT) -> None:
-    """Read every file of the store, run reports, evidence and the ledger; name what is damaged, changed or missing.
-
-    Removes the unfinished files of writers that were killed more than an hour ago. Exit code 1 if anything is wrong.
-    """
-    from postprocess.incidents import ledger
-    from postprocess.readers import check as module
-    from postprocess.readers.run_reports import reports_below
-    from postprocess.results.store import Store
-    from postprocess.text import count
-
-    opened = Store(results)
-    for path in module.sweep(opened):
-        typer.echo(f'{path}: removed: its writer was killed')
-    for forgotten in opened.forgotten():
-        typer.echo(f'{forgotten}; kept aside')
-    faults = list(module.faults(opened, reports_below(results)))
-    others = [*module.evidence_faults(results), *ledger.faults(opened)]
-    for fault in dict.fromkeys((*faults, *others)):
-        typer.echo(fault)
-    if faults:
-        typer.echo(f'{opened.command("store repair", "")} sets damaged files aside and ingests their sessions again')
-    elif not others:
-        stored = sum(len(opened.sessions(name)) for name in opened.sites())
-        typer.echo(f'{opened.folder}: {count(stored, "session")}, every file is as it was written')
-    raise typer.Exit(int(bool(faults or others)))
-
-
-@store.command()
-def repair(results: Results = DEFAULT) -> None:
-    """Move damaged files aside, and ingest their sessions again from their run reports.
-
-    Nothing is deleted: damaged files are kept below store-damaged/ of the results. Exit code 1 if anything is still
-    wrong, such as a session that must be judged again.
-    """
-    from postprocess.incidents import ledger
-    from postprocess.readers.check import faults
-    from postprocess.readers.check import repair as steps
-    from postprocess.readers.run_reports import reports_below
-    from postprocess.results.store import Store
-
-    sentences = list(steps(Store(results)))
-    for sentence in sentences or ['nothing to repair']:
-        typer.echo(sentence)
-    opened = Store(results)
-    remaining = [*faults(opened, reports_below(results)), *ledger.faults(opened)]
-    for fault in remaining:
-        typer.echo(fault)
-    raise typer.Exit(int(bool(remaining) or any(' is lost: ' in sentence for sentence in sentences)))
-
-
-@store.command()
-def forget(
-    session: Annotated[str, typer.Argument(metavar='SESSION', help='Beginning of its uuid, or "latest".')],
-    why: Annotated[str, typer.Option(metavar='REASON', help='Why it must not count.')] = '',
-    back: Annotated[bool, typer.Option('--restore', help='Bring a forgotten session back.')] = False,
-    site: SiteName = None,
-    results: Results = DEFAULT,
-    references: References = DEFAULT,
-) -> None:
-    """Take a session out of the store: verdicts, incidents, history and pages are as if it had never been measured.
-
-    Nothing is deleted: `store check` names it, and --restore brings it back. Ingesting its report again does not.
-    """
-    from plumbline.clock import now
-    from postprocess.incidents import ledger
-    from postprocess.incidents.notes import reason, user
-    from postprocess.results.store import Store
-    from postprocess.text import count
-    from postprocess.verdicts.baseline_files import read_baseline
-
-    opened = Store(results)
-    if back:
-        _restore(opened, session, site)
-        return
-    why = reason(why)
-    found = opened.find(session, site)
-    before = {incident.id for incident in ledger.read_ledger(results, found.site)}
-    opened.forget(found, why, user(), f'{now():%Y-%m-%d}')
-    command = opened.command(f'store forget {found.short_name} --restore', found.site)
-    typer.echo(f'session {found.session} of {found.site}, {found.day}: forgotten, and kept aside: {command}')
-    if gone := sorted(before - {incident.id for incident in ledger.read_ledger(results, found.site)}):
-        typer.echo(f'{count(len(gone), "incident")} that no other session shows, gone with it: {", ".join(gone)}')
-    if rows := sum(found.short_name in row.sessions for row in read_baseline(found.site, references)):
-        propose = opened.command('record propose', found.site, references)
-        typer.echo(f'{count(rows, "row")} of the baseline in force were recorded from it: {propose}')
-
-
-def _restore(store: Store, session: str, site: str | None) -> None:
-    """Bring a forgotten session back. Raises InputError unless exactly one matches."""
-    from postprocess.text import count
-
-    found = [gone for gone in store.forgotten(site or '*') if session and gone.session.startswith(session)]
-    if len(found) != 1:
-        which = f'{count(len(found), "forgotten session")} whose uuid begins with {session!r}'
-        raise InputError(f'{store.folder}: holds {which}, expected one; `plumbline store check` lists them')
-    (gone,) = found
-    store.restore(gone)
-    again = f'{store.command(f"compare {gone.session[:8]}", gone.site)} judges it again'
-    if not any(known.session == gone.session for known in store.sessions(gone.site, name=gone.session)):
-        again = 'its rows are lost, so ingest its report again'
-    typer.echo(f'session {gone.session} of {gone.site}: restored; {again}')
+    end_with(digest.exit_code, digest.faults)

@@ -174,7 +174,7 @@ def test_init_refuses_a_folder_whose_name_a_shell_would_not_take(tmp_path):
 def test_results_that_are_not_there_are_an_error(work, tmp_path, command):
     result = work.run(command, results=tmp_path / 'nonexistent')
     assert result.exit_code == 2 and result.stderr.strip().endswith(
-        f'--results: {tmp_path}/nonexistent: there is no such folder; expected a results directory'
+        f'--results: {tmp_path}/nonexistent: there is no such folder'
     )
     assert not (tmp_path / 'nonexistent').exists()
 

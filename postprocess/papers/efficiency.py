@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from plumbline.errors import InputError
-from postprocess.papers.tables import CELL, Table
+from postprocess.papers.tables import CELL, Table, placed
 from postprocess.results.store import Store
 from postprocess.verdicts.derived import derived
 from postprocess.verdicts.measured import measured_in
@@ -26,20 +26,14 @@ def efficiency(sites: list[str], store: Store, session: str) -> list[Table]:
         cells = []
         rows, cases = (row for row in measured_in(store, stored) if row.status == 'measured'), store.cases(stored)
         for figure in derived(rows, cases):
-            place = {
-                'table': title,
-                'row': f'{figure.what}, {figure.partition}/{figure.environ}: {figure.of}',
-                'site': site,
-            }
-            value = {
-                'text': f'{figure.value:.3g}',
-                'mean': figure.value,
-                'unit': figure.unit,
-                'source': f'session {stored.session}',
-            }
+            row = f'{figure.what}, {figure.partition}/{figure.environ}: {figure.of}'
+            source = f'session {stored.session}'
+            value = {'text': f'{figure.value:.3g}', 'mean': figure.value, 'unit': figure.unit, 'source': source}
             texts = {'Formula': {'text': figure.formula}, 'Source': {'text': figure.source}}
-            for column, cell in ({'Value': value} | texts).items():
-                cells.append({**place, 'kind': 'measured', 'group': '', 'column': column, **CELL, **cell})
+            cells += [
+                {'table': title, **placed(row, site, 'measured', {'title': column}, CELL | cell)}
+                for column, cell in ({'Value': value} | texts).items()
+            ]
         if cells:
             columns = [('', column) for column in ('Value', 'Formula', 'Source')]
             tables.append(Table(title, 'Figure', '', columns, pandas.DataFrame(cells, dtype=object)))

@@ -170,11 +170,11 @@ def _cells(
                     (column, _computed(column, entry, cells) if computed else _cell(column, entry, site, own, used))
                 )
             if any(cell['mean'] is not None for _, cell in cells):
-                all_cells += [_placed(title, site.name, kind, column, cell) for column, cell in cells if cell['text']]
+                all_cells += [placed(title, site.name, kind, column, cell) for column, cell in cells if cell['text']]
     return all_cells
 
 
-def _placed(row: str, site: str, kind: str, column: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, Any]:
+def placed(row: str, site: str, kind: str, column: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return a cell with its place in the table."""
     place = {'row': row, 'site': site, 'kind': kind, 'group': column.get('group', ''), 'column': column['title']}
     return {**place, **cell}
@@ -341,7 +341,7 @@ def _rest(
             text = f'{row.mean:{_as_printed(row.mean, row.printed)}}'.rstrip('.') + f' {unit}' * (unit != '1')
             number = {'text': text, 'mean': row.mean, 'std': row.std, 'n': row.n, 'unit': unit, 'source': row.source}
             for column, cell in (('Value', number), ('Remark', {'text': row.note})):
-                cells.append(_placed(name, site, kind, {'title': column}, CELL | cell))
+                cells.append(placed(name, site, kind, {'title': column}, CELL | cell))
     return cells
 
 
@@ -358,5 +358,5 @@ def _ranges(layout: dict[str, Any], made: Mapping[str, Table]) -> list[dict[str,
         if len(cells):
             text = f'{cells["mean"].min():.2f} - {cells["mean"].max():.2f}'
             cell = CELL | {'text': text, 'unit': cells['unit'].iloc[0]}
-            ranges.append(_placed(group['title'], ', '.join(sites), 'range', column, cell))
+            ranges.append(placed(group['title'], ', '.join(sites), 'range', column, cell))
     return ranges

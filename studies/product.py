@@ -42,7 +42,6 @@ class Product:
         kept = {tuple(part.tolist()): (name, part) for name, part in reversed(groups) if len(part) > 2}
         self.groups = Groups(*map(list, zip(*reversed(kept.values()), strict=True)))
         self.history = numpy.full((len(layout.case), 0, FURTHER + 1), math.nan)
-        self.begins = numpy.zeros(len(layout.case), int)
         self.rng = numpy.random.default_rng(1)
         self.ran = numpy.zeros((0, 4), int)
         self.ran_before: list[int] = []
@@ -52,10 +51,10 @@ class Product:
         """Return the cases that run twice in a session of the baseline: at random, on average as the budget allows."""
         return numpy.flatnonzero(rng.random(self.layout.cases) < METHOD.budget[0]).tolist()
 
-    def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
+    def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray) -> None:
         """Keep the baseline that `record propose` computes from n sessions: M x n values on C x S x n nodes.
 
-        `again`, `elsewhere`: values and nodes of second jobs. `renewed`: which series get a new baseline here.
+        `again`, `elsewhere`: values and nodes of second jobs.
         """
         of = self.layout
         case, place, session = numpy.nonzero(nodes >= 0)
@@ -84,7 +83,6 @@ class Product:
             cap=numpy.full(m, CAP), weight=numpy.ones(m), sessions=first, second=again,
         )  # fmt: skip
         self.noticed = float(numpy.median([self._detectable(row) for row in range(m)]))
-        self.begins[renewed] = self.history.shape[1]
 
     def _detectable(self, row: int) -> float:
         """Return the loss that a series notices, as `plumbline compare --coverage` tells it."""
@@ -102,8 +100,7 @@ class Product:
         tonight = numpy.full((m, 1, FURTHER + 1), math.nan)
         tonight[:, 0, 0] = first
         self.history = numpy.concatenate([self.history, tonight], axis=1)
-        known = numpy.arange(self.history.shape[1]) >= self.begins[:, None]
-        judged = numpy.flatnonzero(numpy.isfinite(first) & numpy.isfinite(self.baseline.mean) & known[:, -1])
+        judged = numpy.flatnonzero(numpy.isfinite(first) & numpy.isfinite(self.baseline.mean))
         baseline = replace(
             self.baseline,
             **{
@@ -135,7 +132,7 @@ class Product:
         for case in range(of.cases):
             note(case, 0, nodes[case])
         while True:
-            jobs = numpy.where(known[judged][..., None], self.history[judged], math.nan)
+            jobs = self.history[judged]
             pool = Pool(of.case[judged], of.cases, self.ran, order, numpy.arange(of.cases), checks, self.recorded)
             answer = judge(baseline, jobs, pool, groups, budget)
             if not answer.more:

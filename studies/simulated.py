@@ -28,8 +28,6 @@ from numpy.random import Generator
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20261123
 PARTITIONS = 5  # a site has so many equal parts; the last one is its second partition
-CHANGES = 3  # the night on which an upgrade comes, series are renamed, a partition goes away
-AWAY = 5  # nights that a partition is away
 LOW = math.log(0.85)  # the lower level of a series with two levels
 NOISES = (
     'normal', 'gamma', 'heavy', 'slow jobs', 'slow nights, half', 'slow nights, all', 'AR(1)', 'common', 'weekly',
@@ -174,10 +172,9 @@ class World:
     `cv`: median CV of the series, log-normal by `factor`; `usual`: the stated one. `kinds`: instead, (CV, usual) of
     each equal part of the series. `effects`: sd of the lasting effects of nodes on each series; `offsets`: sd of their
     effects on all series alike; both in units of the CV. `missing`: share of cases without a value. `closed`: share of
-    nights without a session. `upgrade`: logarithmic step of an environ, which is then recorded anew. `skipped`: first
-    nights that do not count. `looks`: further jobs of each case in the first session. `span`: fewest and most
-    nodes of a case; the slowest decides. `season`: amplitude of a wave of 60 nights that all series share. `floor`: the
-    smallest loss that matters.
+    nights without a session. `skipped`: first nights that do not count. `looks`: further jobs of each case in the first
+    session. `span`: fewest and most nodes of a case; the slowest decides. `season`: amplitude of a wave of 60 nights
+    that all series share. `floor`: the smallest loss that matters.
     """
 
     noise: str = 'normal'
@@ -196,9 +193,6 @@ class World:
     losses: tuple[Loss, ...] = ()
     missing: float = 0.0
     closed: float = 0.0
-    upgrade: float = 0.0
-    renamed: bool = False
-    away: bool = False
     skipped: int = 0
     looks: int = 0
     span: tuple[int, int] = (1, 1)
@@ -235,10 +229,6 @@ class Site:
         for loss, causes in zip(world.losses, self.lost, strict=True):
             if loss.cv:
                 self.cv[sorted(set().union(*(cause.members for cause in causes)))] = loss.cv
-        self.upgraded = numpy.flatnonzero(environ == 1)
-        self.step = world.upgrade * (-1) ** number
-        # Series that end; the series after each begins
-        self.renamed = numpy.arange(4) * (m // 4) // world.size * world.size
         self.night, self._last = -world.n - 1, rng.standard_normal(m)
 
     def _stream(self, *key: int) -> Generator:
@@ -267,7 +257,7 @@ class Site:
         return [cause for loss, causes in losses if loss.on_night(night) for cause in causes]
 
     def change(self, night: int, nodes: ndarray) -> ndarray:
-        """Return what planted losses and the upgrade add on a night to the values of M series on M x S `nodes`."""
+        """Return what planted losses and the season add on a night to the values of M series on M x S `nodes`."""
         total = numpy.full(self.world.m, self.world.season * math.sin(2 * math.pi * night / 60))
         for loss, causes in zip(self.world.losses, self.lost, strict=True):
             if not loss.on_night(night):
@@ -278,8 +268,6 @@ class Site:
                 sizes = sizes * (night - loss.start + 1) if loss.drift else sizes
                 there = (cause.node == -1) | (nodes[members] == cause.node).any(axis=1)
                 total[members] += numpy.log1p(-sizes) * there
-        if night >= CHANGES:
-            total[self.upgraded] += self.step
         return total
 
     def takes_place(self, night: int) -> bool:
@@ -300,9 +288,6 @@ class Site:
         if world.noise.startswith('levels'):
             self._low[:: m // 5] = LOW * (rng.random(5) < float(world.noise.split()[1]))
         absent = (rng.random(layout.cases) < world.missing)[layout.case]
-        absent = absent | bool(world.away and CHANGES <= night < CHANGES + AWAY) & (layout.partition == 1)
-        if world.renamed:
-            absent[self.renamed + (night < CHANGES)] = True
         self._absent = absent
         nodes = numpy.full((layout.cases, world.span[1]), -1)
         nodes[:, 0] = rng.integers(world.nodes, size=layout.cases)

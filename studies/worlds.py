@@ -23,10 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from studies.product import Product  # noqa: E402
-from studies.simulated import CHANGES, MADE, SEED, Cause, Loss, Night, Site, World  # noqa: E402
-
-ANEW = 3  # sessions after an upgrade that become the new baseline
-
+from studies.simulated import MADE, SEED, Cause, Loss, Night, Site, World  # noqa: E402
 
 # Nights
 
@@ -70,8 +67,7 @@ def play(world: World, name: str, number: int) -> Played:
             rule.looks = numpy.stack([
                 numpy.concatenate([site.job(case)[0] for case in range(layout.cases)]) for _ in range(world.looks)
             ], axis=1)  # fmt: skip
-    rule.record(*_stacked(columns), numpy.ones(world.m, bool))
-    renewed = numpy.isin(numpy.arange(world.m), site.upgraded)
+    rule.record(*(numpy.stack(part, axis=-1) for part in zip(*columns, strict=True)))
     played.noticed = rule.noticed
     known: set[object] = set()
     for night in range(world.nights):
@@ -90,19 +86,7 @@ def play(world: World, name: str, number: int) -> Played:
         known |= set().union(*map(_keys, answer.incidents))
         if night >= world.skipped:
             played.nights.append(Tonight(night, answer, jobs, bool(new)))
-        if world.upgrade and night >= CHANGES:
-            nothing = numpy.full(world.m, numpy.nan), numpy.full((layout.cases, world.span[1]), -1)
-            columns.append((numpy.where(renewed, first, numpy.nan), nodes, *nothing))
-            if night == CHANGES + ANEW - 1:
-                columns[: world.n] = [
-                    (numpy.where(renewed, numpy.nan, old), *rest) for old, *rest in columns[: world.n]
-                ]
-                rule.record(*_stacked(columns), renewed)
     return played
-
-
-def _stacked(columns: Sequence[tuple[ndarray, ...]]) -> list[ndarray]:
-    return [numpy.stack(part, axis=-1) for part in zip(*columns, strict=True)]
 
 
 def _keys(cause: Cause) -> set[object]:
@@ -311,9 +295,6 @@ HEALTHY = {
     '16 nodes, effects 1 sd, after a fault of 8 series': World(nodes=16, effects=1.0, losses=FAULT, skipped=1),
     'a third of the cases missing': World(missing=1 / 3),
     'a third of the nights missing': World(closed=1 / 3),
-    'upgrade of an environ by 5 %, recorded anew': World(upgrade=0.05, skipped=CHANGES + ANEW),
-    'four series renamed': World(renamed=True),
-    'a partition away for 5 nights': World(away=True),
     '30 nights before': World(skipped=30, nights=60),
     '30 nights before, noise gamma': World('gamma', skipped=30, nights=60),
     '30 nights before, 16 nodes, effects 1 sd': World(skipped=30, nights=60, nodes=16, effects=1.0),

@@ -7,7 +7,7 @@ import numpy
 import pytest
 from rows import each_row
 
-from studies.simulated import CHANGES, Cause, Loss, Site, World
+from studies.simulated import Cause, Loss, Site, World
 
 
 def first_jobs(site, nights=60):
@@ -119,23 +119,3 @@ def test_first_jobs_are_the_same_whatever_further_jobs_run():
         for case in range(night + 10):
             busy.job(case)
     assert (calm.job(3)[0] != busy.job(4)[0]).any()
-
-
-def test_the_past_of_a_site_takes_its_values_away_or_moves_their_level():
-    away, renamed, upgraded = (
-        Site(world, 'x', 2) for world in (World(away=True), World(renamed=True), World(upgrade=0.05))
-    )
-    plain = Site(World(), 'x', 2)
-    last = away.layout.partition == 1
-    assert 0.1 < last.mean() < 0.3
-    for night in range(-10, 12):
-        expected, _ = plain.first(night)
-        values, nodes = away.first(night)
-        absent = numpy.isnan(values)
-        assert (absent == (last & (CHANGES <= night < CHANGES + 5))).all()
-        assert ((nodes[:, 0] == -1) == absent.reshape(50, 8).all(axis=1)).all()
-        ended, began = numpy.isnan(renamed.first(night)[0])[[0, 1]]
-        assert (ended, began) == ((False, True) if night < CHANGES else (True, False))
-        step = upgraded.first(night)[0] - expected
-        moved = (upgraded.layout.environ == 1) & (night >= CHANGES)
-        assert step == pytest.approx(numpy.where(moved, 0.05, 0.0))

@@ -184,7 +184,7 @@ class NightlyRun:
         session = session or PlannedSession.new(self.results, selection, len(cases))
         planned.record(session, named, chosen)
         remaining = [case for case in cases if case not in done]
-        expected = selection.estimate(remaining, self.results)
+        expected = selection.seconds(self.results).words_for(remaining)
         of = f' of {len(named)} in {minutes:g} minutes' if chosen else ''
         words = [f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}{of}', expected]
         print(*filter(None, words), sep=', ', flush=True)

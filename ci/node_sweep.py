@@ -244,7 +244,9 @@ class NodeSweep:
     def _conclude(self, ended: str) -> int:
         """Store the allocations as one session, judge it and write its page; keep the state if it can be resumed."""
         if not self.sweep.parts:
-            print(f'plumbline: {ended or self._name_absent()}', file=sys.stderr)
+            absent = [*self.sweep.absent]
+            why = ended or f'{count(len(absent), "node")}: not measured, no longer free: {named(absent)}'
+            print(f'plumbline: {why}', file=sys.stderr)
             return 1
         content, missing = self.sweep.content()
         for case in cases_in(content):
@@ -268,9 +270,6 @@ class NodeSweep:
             'the same command resumes', file=sys.stderr,
         )  # fmt: skip
         return judged.exit_code or 1
-
-    def _name_absent(self) -> str:
-        return f'{len(self.sweep.absent)} nodes were not measured: no longer free: {named(list(self.sweep.absent))}'
 
     def _store(self, sweep: Sweep, content: Content) -> Path:
         """Store a node sweep as one session; return its run report."""

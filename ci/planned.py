@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ci import outcome
 from ci.cases import Case, place_of
-from ci.progress import Seconds
 from ci.session import CaseSelection, PlannedSession
 from ci.sweep import Sweep
 
@@ -24,8 +23,7 @@ def choose(
 
     Raises InputError if no case fits into the time.
     """
-    seconds = Seconds.read(results)
-    seconds.budgets |= selection.budgets
+    seconds = selection.seconds(results)
     places = {case: (*place_of(case)[1:], name) for case, name in cases.items()}
     chosen = outcome.plan(results, site, minutes, nodes, {place: seconds.of(case) for case, place in places.items()})
     if isinstance(chosen, str):

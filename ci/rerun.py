@@ -164,8 +164,9 @@ def _key_of(again: Again) -> tuple[str, str, str]:
 
 def _with_options(session: PlannedSession, wanted: Sequence[tuple[Entry, Again]], site: Site) -> dict[Case, list[str]]:
     """Return each case with Slurm's options for its nodes."""
-    partitions = {} if session.distributes else {one.name: one for one in slurm_partitions(site)}
-    free = {name: set(free_nodes(partition)) for name, partition in partitions.items()}
+    if session.distributes:
+        return on_their_nodes([case for case, _ in wanted], site)
+    free = {partition.name: set(free_nodes(partition)) for partition in slurm_partitions(site)}
     options_of: dict[Case, list[str]] = {}
     for case, again in wanted:
         options: list[str] = []
@@ -173,7 +174,5 @@ def _with_options(session: PlannedSession, wanted: Sequence[tuple[Entry, Again]]
             options = [f'--nodelist={again.on}']
         elif again.partition in free and len(free[again.partition] - set(again.not_on)) >= len(nodes_of(case)):
             options = [f'--exclude={",".join(again.not_on)}'] if again.not_on else []
-        if session.distributes:
-            options = [f'--nodelist={",".join(nodes_of(case))}']
         options_of[case_of(case)] = options
     return options_of

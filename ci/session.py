@@ -142,12 +142,12 @@ class CaseSelection:
                     lacks.setdefault(lack, set()).add(str(check['name']).partition(' ')[0])
         return {why: sorted(checks) for why, checks in sorted(lacks.items())}
 
-    def estimate(self, cases: Sequence[Case], results: Path) -> str:
-        """Return in words how long `cases` should take; keep their budgets in `results`."""
+    def seconds(self, results: Path) -> Seconds:
+        """Return the seconds of cases, with the budgets of the listed ones, which are kept in `results`."""
         known = Seconds.read(results)
         known.budgets |= self.budgets
         known.write(results)
-        return known.words_for(cases)
+        return known
 
     @cached_property
     def _checks(self) -> tuple[list[Path], list[str]]:

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ci import command, outcome, planned
-from ci.cases import Content, cases_in
+from ci.cases import cases_in
 from ci.command import positive
 from ci.node_sweep import NodeSweep, add_options
 from ci.slurm_nodes import ask, free_nodes
@@ -139,16 +139,11 @@ class IdleSweep(NodeSweep):
         if gave_way:
             ended = [part_ended(len(part.nodes), part.why) for part in sweep.parts]
             self.problems = [problem for problem in self.problems if problem not in ended]
-            _leave_out_missing(content)
+            for run in content['runs']:  # a case that was cut short says nothing about its nodes
+                run['testcases'] = [case for case in run['testcases'] if case['fixture'] or not is_missing(case)]
         path = self._store(sweep, content) if cases_in(content) else None
         (self.results / STATE).unlink(missing_ok=True)
         return path
-
-
-def _leave_out_missing(content: Content) -> None:
-    """Leave out the cases that were cut short when the job ended: they say nothing about their nodes."""
-    for run in content['runs']:
-        run['testcases'] = [case for case in run['testcases'] if case['fixture'] or not is_missing(case)]
 
 
 if __name__ == '__main__':

@@ -72,7 +72,9 @@ def init(
         )
         typer.echo(f'{folder}: written; next: {following}')
     if site:
-        raise typer.Exit(_in_the(folder, site, yes) if folder else _guide(site, yes))
+        again = [sys.executable, '-m', 'plumbline', 'init', '--site', site, *['--yes'] * yes]
+        code = subprocess.run(again, cwd=folder, check=False).returncode if folder else _guide(site, yes)
+        raise typer.Exit(code)
 
 
 @app.command()
@@ -132,12 +134,6 @@ def _write_rules(path: Path) -> None:
         rules = rules.with_name(f'{rules.name}.new')
     write_text(rules, text)
     typer.echo(f'{rules}: written; the direction of {known} metrics is known, of {asked} it is to be decided there')
-
-
-def _in_the(folder: Path, site: str, yes: bool) -> int:
-    """Run the first steps in a checkout that was just written; return the exit code."""
-    again = [sys.executable, '-m', 'plumbline', 'init', '--site', site, *(['--yes'] if yes else [])]
-    return subprocess.run(again, cwd=folder, check=False).returncode
 
 
 def _guide(site: str, yes: bool) -> int:

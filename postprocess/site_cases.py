@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cases that ReFrame makes on a site, with the job script of each case, from a dry run of all checks."""
+"""The cases that ReFrame makes on a site, from a dry run of all checks, and what of a site's files meets none."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from plumbline.errors import InputError
-from plumbline.identity import CaseId, Quantity, SeriesId
+from plumbline.errors import InputError, expected_one_of
+from plumbline.identity import CaseId, Quantity, SeriesId, natural, to_text
 from plumbline.paths import ROOT
 from plumbline.programs import output_of
 from plumbline.record import Record, from_dict
+from plumbline.references import Reference
+from plumbline.site.file import place_of
+from plumbline.site.sites import Site, reframe_feature
+from plumbline.stacks.manifest import known_benchmarks
 from postprocess.readers.run_reports import check_and_params, reason_of
+from postprocess.text import some
 
 ANY_METRIC = '*'  # metric of other suites' checks, whose metrics are known only when they run
+_BELOW_PEAK = 1000.0  # no series without a message size is so many times below its physical peak
 _TIME_LIMIT = 900  # seconds; a site takes 5 to 30 on a slow machine
 SeriesFacts = dict[SeriesId, tuple[Quantity | None, float | None]]  # series -> (its quantity, its physical peak)
+Rows = Sequence[tuple[str, Reference]]  # (file and line, row)
 
 
 @dataclass(frozen=True)
@@ -90,3 +99,89 @@ def _case(case: dict[str, Any]) -> Case:
         submitted=started and not case.get('local'),
         time_limit=(case.get('time_limits') or {}).get(case['partition'], ''),
     )  # fmt: skip
+
+
+def rules_of_no_series(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
+    """Yield each tolerance rule for a check that has cases here, if the rule matches none of their series."""
+    series = [key.to_row() for case in cases if case.record.metrics for key in case.series()]
+    for number, rule in enumerate(site.tolerance.get('rules', [])):
+        of_check = [row for row in series if fnmatchcase(row['check'], rule.get('check', '*'))]
+        for column in ('params', 'metric', 'dims'):
+            matching = [row for row in of_check if fnmatchcase(row[column], rule.get(column, '*'))]
+            if of_check and not matching and 'check' in rule:
+                where = place_of(path, 'tolerance', 'rules', number, column)
+                has = some_of({row[column] for row in of_check})
+                yield f'{where}: {rule[column]!r} meets no series, so the rule has no effect; {rule["check"]} has {has}'
+                break
+            of_check = matching
+
+
+def unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
+    """Yield each feature of an environ that neither the suite nor a check of this site knows."""
+    known, of_checks = {*known_benchmarks()}, {feature for case in cases for feature in case.features}
+    for number, stack in enumerate(site.environs.values()):
+        for index, feature in enumerate(stack.features):
+            if feature not in known and reframe_feature(feature) not in of_checks:
+                where = place_of(path, 'environments', number, 'features', index)
+                yield f'{where}: no check requires it; {expected_one_of(feature, sorted(known))}'
+
+
+def unmet_rows(site: Site, rows: Rows, cases: Sequence[Case]) -> Iterator[str]:
+    """Yield each reference that no case measures, that has another unit, or that is above its physical peak."""
+    series = {key: facts for case in cases for key, facts in case.series().items()}
+    for where, row in rows:
+        if not row.is_limit:
+            continue
+        met = _met(row, series)
+        if not met:
+            yield f'{where}: {_why_unmatched(row, site, series)}'
+            continue
+        quantity = next(quantity for quantity, _ in met)
+        if quantity and (why := row.mismatch(quantity)):
+            yield f'{where}: {why}'
+        peaks = [peak for of, peak in met if peak is not None and of == row.quantity]
+        if row.kind != 'elsewhere' and peaks and row.mean > max(peaks):
+            unit = row.quantity.unit
+            yield f'{where}: mean: {row.mean:g} {unit} is above the physical peak in site.yaml, {max(peaks):g} {unit}'
+        elif row.kind != 'elsewhere' and peaks and not row.id.dims and row.mean < min(peaks) / _BELOW_PEAK:
+            unit, peak = row.quantity.unit, min(peaks)
+            why = f'is {peak / row.mean:.0f} times below the physical peak in site.yaml, {peak:g} {unit}'
+            yield f'{where}: mean: {row.mean:g} {unit} {why}: a slip of the unit?'
+
+
+def _met(row: Reference, series: SeriesFacts) -> set[tuple[Quantity | None, float | None]]:
+    """Return the quantity and peak of the series that a reference matches."""
+    if not row.is_pattern:
+        own_facts = series.get(row.id) or series.get(replace(row.id, metric=ANY_METRIC, dims=()))
+        return {own_facts} if own_facts else set()
+    # a test whose metrics are known only when it runs may have the metric of the row
+    named = (
+        (replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == ANY_METRIC else key, facts)
+        for key, facts in series.items()
+    )
+    return {facts for key, facts in named if row.matches(key)}
+
+
+def _why_unmatched(row: Reference, site: Site, series: Iterable[SeriesId]) -> str:
+    """Return the first column from the left in which no case of the site has the value of the row, and its choices."""
+    id_ = row.id
+    if id_.partition != '*' and id_.partition not in site.partitions:
+        return f'partition {id_.partition!r}: {expected_one_of(id_.partition, sorted(site.partitions))}'
+    if id_.environ != '*' and id_.environ not in site.environs:
+        return f'environ {id_.environ!r}: {expected_one_of(id_.environ, sorted(site.environs))}'
+    cases: dict[str, dict[str, set[str]]] = {}
+    for key in series:
+        cases.setdefault(key.check, {}).setdefault(to_text(key.params), set()).add(key.name)
+    if id_.check != '*' and id_.check not in cases:
+        return f'check {id_.check!r}: no such case on this site; {expected_one_of(id_.check, sorted(cases))}'
+    of_check, params = cases.get(id_.check, {}), to_text(id_.params)
+    if params in of_check and of_check[params].isdisjoint((id_.name, ANY_METRIC)):
+        return f'metric {id_.name!r}: {id_.check} {params} measures {some_of(of_check[params])}'
+    if not row.is_pattern and params not in of_check:
+        return f'params {params!r}: {id_.check} has {some_of(of_check)}'
+    return f'no series of this site is {id_}'
+
+
+def some_of(names: Iterable[str], most: int = 8) -> str:
+    """Return the first names in their natural order, and the number of the others."""
+    return some(sorted(names, key=natural), most, '; ')

@@ -7,9 +7,9 @@ import difflib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from functools import partial
@@ -18,7 +18,6 @@ from typing import Any
 
 from plumbline.checkout import checks_of
 from plumbline.errors import InputError, SiteError, expected_one_of
-from plumbline.identity import Quantity, SeriesId, natural, to_text
 from plumbline.machine.node import cores_of
 from plumbline.machine.vendors import VENDORS
 from plumbline.paths import ROOT, site_file
@@ -36,17 +35,13 @@ from plumbline.site.sites import (
     Site,
     load_site,
     must_exist,
-    reframe_feature,
     site_names,
 )
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
 from plumbline.units import UNITS, dimension, number_in
 from plumbline.yaml_faults import Fault, Rule, items
-from postprocess.site_cases import ANY_METRIC, Case, SeriesFacts, rehearse
+from postprocess.site_cases import Case, Rows, rehearse, rules_of_no_series, some_of, unknown_features, unmet_rows
 from postprocess.text import count, some
-
-_BELOW_PEAK = 1000.0  # no series without a message size is so many times below its physical peak
-_Rows = Sequence[tuple[str, Reference]]  # (file and line, row)
 
 
 @dataclass
@@ -155,24 +150,25 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
     return rows
 
 
-def _check_cases(found: Checked, site: Site, path: Path, rows: _Rows, cases: Sequence[Case]) -> None:
+def _check_cases(found: Checked, site: Site, path: Path, rows: Rows, cases: Sequence[Case]) -> None:
     """Add the mistakes that the cases of a site show to `found`."""
     by_fault: dict[str, list[str]] = {}
     known_places = {*map(_place, found.mistakes)}
     for case in (case for case in cases if case.fault):
         by_fault.setdefault(f'{case.id.partition}: {case.fault.partition(": | ")[0]}', []).append(case.name)
     found.mistakes += [
-        f'{site.name}: {count(len(of), "case")} of partition {fault}: {_some(of, 3)}' for fault, of in by_fault.items()
+        f'{site.name}: {count(len(of), "case")} of partition {fault}: {some_of(of, 3)}'
+        for fault, of in by_fault.items()
     ]
     found.mistakes += (
-        mistake for mistake in _unknown_features(site, path, cases) if _place(mistake) not in known_places
+        mistake for mistake in unknown_features(site, path, cases) if _place(mistake) not in known_places
     )
-    found.mistakes += _rules_of_no_series(site, path, cases)
-    found.mistakes += (mistake for mistake in _unmet_rows(site, rows, cases) if _place(mistake) not in known_places)
+    found.mistakes += rules_of_no_series(site, path, cases)
+    found.mistakes += (mistake for mistake in unmet_rows(site, rows, cases) if _place(mistake) not in known_places)
     unlisted = {case.id.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:
         message = 'known only when they run; their references were not checked'
-        found.notes.append(f'{site.name}: the metrics of {_some(unlisted)} are {message}')
+        found.notes.append(f'{site.name}: the metrics of {some_of(unlisted)} are {message}')
 
 
 def _place(mistake: str) -> str:
@@ -203,7 +199,7 @@ def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
         )
     if unjudged := {p.entry['scheduler'] for p in site.partitions.values()} - {*RULES}:
         found.notes.append(
-            f'{site.name}: no rules of scheduler {_some(unjudged)} are known: its scripts were not checked'
+            f'{site.name}: no rules of scheduler {some_of(unjudged)} are known: its scripts were not checked'
         )
     found.scripts = len(cases)
     return bool(by_fault)
@@ -267,7 +263,7 @@ def _has_cases(site: Site) -> bool:
     )
 
 
-def _future_dates(rows: _Rows) -> Iterator[str]:
+def _future_dates(rows: Rows) -> Iterator[str]:
     """Yield the rows that were recorded after tomorrow; a night does not check this."""
     tomorrow = (datetime.now(timezone.utc) + timedelta(days=1)).date().isoformat()
     for where, row in rows:
@@ -275,7 +271,7 @@ def _future_dates(rows: _Rows) -> Iterator[str]:
             yield f'{where}: recorded_at: {row.recorded_at} is in the future'
 
 
-def _rules_of_site(site: str, rows: _Rows, entry: dict[str, Any]) -> Iterator[Rule]:
+def _rules_of_site(site: str, rows: Rows, entry: dict[str, Any]) -> Iterator[Rule]:
     """Yield the rules for parts of a ``site.yaml`` whose other side is in another file."""
     yield ['tolerance', 'rules'], _rules_of_no_check(entry, rows)
     for place, environ in items(entry, 'environments'):
@@ -283,7 +279,7 @@ def _rules_of_site(site: str, rows: _Rows, entry: dict[str, Any]) -> Iterator[Ru
         yield place, _misspelt_features(environ)
 
 
-def _rules_of_no_check(entry: dict[str, Any], rows: _Rows) -> Iterator[Fault]:
+def _rules_of_no_check(entry: dict[str, Any], rows: Rows) -> Iterator[Fault]:
     """Yield each tolerance rule for a check that neither the suite nor a reference of the site has."""
     known = {*checks_of(ROOT / 'checks'), *(row.id.check for _, row in rows)}
     for number, rule in enumerate(entry.get('tolerance', {}).get('rules', [])):
@@ -301,7 +297,7 @@ def _misspelt_features(environ: dict[str, Any]) -> Iterator[Fault]:
             yield ['features', index], f'no check requires it; {expected_one_of(feature, sorted(known))}'
 
 
-def _impossible_rows(site: Site, rows: _Rows) -> Iterator[str]:
+def _impossible_rows(site: Site, rows: Rows) -> Iterator[str]:
     """Yield each reference whose partition or environ the site lacks, and each that its hardware cannot reach."""
     for where, row in rows:
         if not row.is_limit:
@@ -320,93 +316,12 @@ def _impossible_rows(site: Site, rows: _Rows) -> Iterator[str]:
                 yield f'{where}: mean: {row.printed} {unit}: {why}: a slip of the unit?'
 
 
-def _rules_of_no_series(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield each tolerance rule for a check that has cases here, if the rule matches none of their series."""
-    series = [key.to_row() for case in cases if case.record.metrics for key in case.series()]
-    for number, rule in enumerate(site.tolerance.get('rules', [])):
-        of_check = [row for row in series if fnmatchcase(row['check'], rule.get('check', '*'))]
-        for column in ('params', 'metric', 'dims'):
-            matching = [row for row in of_check if fnmatchcase(row[column], rule.get(column, '*'))]
-            if of_check and not matching and 'check' in rule:
-                where = place_of(path, 'tolerance', 'rules', number, column)
-                has = _some({row[column] for row in of_check})
-                yield f'{where}: {rule[column]!r} meets no series, so the rule has no effect; {rule["check"]} has {has}'
-                break
-            of_check = matching
-
-
-def _unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield each feature of an environ that neither the suite nor a check of this site knows."""
-    known, of_checks = {*known_benchmarks()}, {feature for case in cases for feature in case.features}
-    for number, stack in enumerate(site.environs.values()):
-        for index, feature in enumerate(stack.features):
-            if feature not in known and reframe_feature(feature) not in of_checks:
-                where = place_of(path, 'environments', number, 'features', index)
-                yield f'{where}: no check requires it; {expected_one_of(feature, sorted(known))}'
-
-
 def _unstated_mpi(site: Site, path: Path) -> Iterator[str]:
     """Yield the environs with buffers on GPUs whose MPI is not stated: it may copy the buffers through the host."""
     for number, stack in enumerate(site.environs.values()):
         if {f'osu-{kind}' for kind in VENDORS} & set(stack.features) and stack.mpi is None:
             families = ', '.join(FAMILIES)
             yield f'{place_of(path, "environments", number)}: state mpi, the family of its MPI: one of {families}'
-
-
-def _unmet_rows(site: Site, rows: _Rows, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield each reference that no case measures, that has another unit, or that is above its physical peak."""
-    series = {key: facts for case in cases for key, facts in case.series().items()}
-    for where, row in rows:
-        if not row.is_limit:
-            continue
-        met = _met(row, series)
-        if not met:
-            yield f'{where}: {_why_unmatched(row, site, series)}'
-            continue
-        quantity = next(quantity for quantity, _ in met)
-        if quantity and (why := row.mismatch(quantity)):
-            yield f'{where}: {why}'
-        peaks = [peak for of, peak in met if peak is not None and of == row.quantity]
-        if row.kind != 'elsewhere' and peaks and row.mean > max(peaks):
-            unit = row.quantity.unit
-            yield f'{where}: mean: {row.mean:g} {unit} is above the physical peak in site.yaml, {max(peaks):g} {unit}'
-        elif row.kind != 'elsewhere' and peaks and not row.id.dims and row.mean < min(peaks) / _BELOW_PEAK:
-            unit, peak = row.quantity.unit, min(peaks)
-            why = f'is {peak / row.mean:.0f} times below the physical peak in site.yaml, {peak:g} {unit}'
-            yield f'{where}: mean: {row.mean:g} {unit} {why}: a slip of the unit?'
-
-
-def _met(row: Reference, series: SeriesFacts) -> set[tuple[Quantity | None, float | None]]:
-    """Return the quantity and peak of the series that a reference matches."""
-    if not row.is_pattern:
-        own_facts = series.get(row.id) or series.get(replace(row.id, metric=ANY_METRIC, dims=()))
-        return {own_facts} if own_facts else set()
-    # a test whose metrics are known only when it runs may have the metric of the row
-    named = (
-        (replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == ANY_METRIC else key, facts)
-        for key, facts in series.items()
-    )
-    return {facts for key, facts in named if row.matches(key)}
-
-
-def _why_unmatched(row: Reference, site: Site, series: Iterable[SeriesId]) -> str:
-    """Return the first column from the left in which no case of the site has the value of the row, and its choices."""
-    id_ = row.id
-    if id_.partition != '*' and id_.partition not in site.partitions:
-        return f'partition {id_.partition!r}: {expected_one_of(id_.partition, sorted(site.partitions))}'
-    if id_.environ != '*' and id_.environ not in site.environs:
-        return f'environ {id_.environ!r}: {expected_one_of(id_.environ, sorted(site.environs))}'
-    cases: dict[str, dict[str, set[str]]] = {}
-    for key in series:
-        cases.setdefault(key.check, {}).setdefault(to_text(key.params), set()).add(key.name)
-    if id_.check != '*' and id_.check not in cases:
-        return f'check {id_.check!r}: no such case on this site; {expected_one_of(id_.check, sorted(cases))}'
-    of_check, params = cases.get(id_.check, {}), to_text(id_.params)
-    if params in of_check and of_check[params].isdisjoint((id_.name, ANY_METRIC)):
-        return f'metric {id_.name!r}: {id_.check} {params} measures {_some(of_check[params])}'
-    if not row.is_pattern and params not in of_check:
-        return f'params {params!r}: {id_.check} has {_some(of_check)}'
-    return f'no series of this site is {id_}'
 
 
 def _faults_of_stack(site: str, environ: dict[str, Any]) -> Iterator[Fault]:
@@ -424,8 +339,3 @@ def _faults_of_stack(site: str, environ: dict[str, Any]) -> Iterator[Fault]:
     for index, feature in enumerate(environ.get('features', ())):
         if feature in known_benchmarks() and not any(backs(spec, feature) for spec in specs):
             yield ['features', index], f'no spec of {manifest.path} provides {feature}'
-
-
-def _some(names: Iterable[str], most: int = 8) -> str:
-    """Return the first names in their natural order, and the number of the others."""
-    return some(sorted(names, key=natural), most, '; ')

@@ -17,7 +17,7 @@ from plumbline.identity import CaseId, from_text
 from plumbline.programs import find_reframe
 from plumbline.record import MetricRecord, Record, Series
 from postprocess import site_check
-from postprocess.site_check import Case, rehearse
+from postprocess.site_cases import Case, rehearse
 from postprocess.views.sites import details, overview
 
 

@@ -157,15 +157,12 @@ class Progress:
         print(f'  {clock} [{self._done}/{self._total}] {what}{about}', flush=True)
 
     def _left(self, now: float) -> float:
-        """Return the estimated seconds to the end. A case that is late takes as much longer as it is late already."""
+        """Return the estimated seconds to the end, if cases go on as slowly as those that ended."""
         waiting = list(self._waiting)
-        usual, runs = self.seconds.of_session(waiting[:1]), now - self._moved  # of the first case
-        if not usual:
-            return self.seconds.of_session(waiting) * _slowness(self._took, self._expected)
-        first = usual * _slowness(self._took, self._expected)
-        late = (runs, usual) if runs > first else (0.0, 0.0)
-        slowness = _slowness(self._took + late[0], self._expected + late[1])
-        return self.seconds.of_session(waiting[1:]) * slowness + abs(first - runs)
+        # few seconds say little of all
+        slowness = self._took / self._expected if self._expected > HEARTBEAT else 1.0
+        first, others = (slowness * self.seconds.of_session(part) for part in (waiting[:1], waiting[1:]))
+        return others + max(first - (now - self._moved), 0.0)
 
     def late(self, case: tuple[str, str], began: float | None) -> str:
         """Return words on how late a running case is; empty if it is not late, or if its time is not known."""
@@ -186,8 +183,3 @@ class Progress:
                 self.say(f'{count(len(waiting), "case")} to end, first {name}{remark}')
             else:
                 self.say('ReFrame works')
-
-
-def _slowness(took: float, expected: float) -> float:
-    """Return how many times longer than expected cases took; 1 until more than a minute was expected."""
-    return took / expected if expected > HEARTBEAT else 1.0

@@ -10,12 +10,12 @@ from scratch import ROOT
 
 
 @pytest.mark.parametrize(
-    'words', [['worlds.py', '--sites=1', '--only=Healthy nights: noise normal'], ['overhead.py', 'list', '--rounds=1']]
+    'words', [['worlds', '--sites=1', '--only=Healthy nights: noise normal'], ['overhead', 'list', '--rounds=1']]
 )
 def test_a_study_prints_its_figures(words, tmp_path):
     path = f'{os.path.dirname(sys.executable)}:{os.environ["PATH"]}'
     home = os.environ | {'HOME': str(tmp_path), 'PATH': path}  # where plain ReFrame keeps what it detects here
-    command = [sys.executable, ROOT / 'studies' / words[0], *words[1:]]
+    command = [sys.executable, '-m', 'studies', *words]
     answer = subprocess.run(command, cwd=ROOT, env=home, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert len(answer.stdout.strip().splitlines()) > 1, 'it printed no figure'

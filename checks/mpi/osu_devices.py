@@ -11,14 +11,13 @@ from statistics import fmean
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
 from checks.core.nodes import OSU_MODELS, OnNodes, models_for
 from checks.core.placement import Placement, cpus_of_devices
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import Metric, Run, by_trial, series_of
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
 from checks.mpi import osu_output as osu
+from checks.mpi.osu import Osu
 from plumbline.record import Dim
 from plumbline.site.mpi import FAMILIES
 
@@ -44,31 +43,26 @@ def is_staged(device: float, host: float, direct: float | None = None) -> bool |
     return device >= host if host > 2 * direct else None
 
 
-class OsuOnDevices(Benchmark):
+class OsuOnDevices(Osu):
     """Ranks with a GPU each; a run is a program, or ``<program>_<a>_<b>`` of one pair."""
 
     last_run = 'not yet on a GPU'
     valid_prog_environs = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
-    mpi = device_buffers = True
-    programs: list[str]
+    device_buffers = True
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
+    seconds = 10
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
-    memory_of_ranks: tuple[str, ...] = ()  # by OSU's letters
     #: (run, message in bytes, direct time) that is compared with the run of host buffers; see `is_staged`.
     staging: tuple[str, int, float | None]
 
     @run_after('setup')
     def know_devices(self):
         (self.gpu,) = models_for(self.topology, OSU_MODELS)
-        self.metrics, self.executable = [], self.programs[0]
 
     def run_pair(self, a: int, b: int, placement: Placement):
         """Add the runs of all programs with these two devices; each run has its own placement."""
         for program in self.programs:
-            sizes, run = osu.sizes_of(program), f'{program}_{a}_{b}'
-            options = [*osu.options_of(program, sizes), '-d', self.gpu, *self.memory_of_ranks]
-            self.runs[run] = Execution(options, placement.lists, program=program)
-            self.metrics += osu.metrics_of(program, sizes, run, pair=f'{a}-{b}')
+            self.add(program, 2, f'{program}_{a}_{b}', placement.lists, pair=f'{a}-{b}')
         self.placement = placement  # of the last pair
         self.trial_time_limit = 60 * len(self.runs)
 
@@ -78,6 +72,7 @@ class OsuOnDevices(Benchmark):
         self.staging = first, size, direct
         options = ['-m', f'{size}:{size}', '-d', self.gpu, 'H', 'H']
         self.runs[HOST] = self.runs[first]._replace(options=options, program=self.programs[0])
+        self.asked[HOST] = self.programs[0], [size], ('H', 'H')
         self.trial_time_limit = 60 * len(self.runs)
 
     def staged(self, run: Run) -> list[str]:
@@ -96,21 +91,17 @@ class OsuOnDevices(Benchmark):
         return [f'MPI stages buffers of GPUs through the host: {where}'] * bool(staged)
 
     def sanity_faults(self, run):
-        run.provenance['osu_version'] = osu.version_of(run.output)
-        if run.name == HOST:
-            program, sizes = self.programs[0], [self.staging[1]]
-            buffers: tuple[str, ...] = 'H', 'H'
-        else:
-            program = run.name if run.name in self.programs else run.name.rsplit('_', 2)[0]
-            sizes = osu.sizes_of(program, self.num_tasks)
-            buffers = self.memory_of_ranks
-        faults = osu.faults_of(run.output, program, sizes, self.num_tasks, self.gpu, buffers)
-        return faults or (self.staged(run) if run.name == HOST else [])
+        return super().sanity_faults(run) or (self.staged(run) if run.name == HOST else [])
 
     def complaints(self, folder):
         """Return why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
         errors, output = (text_of(folder / name) for name in ('stderr', 'stdout'))
         return osu.device_errors_of(errors) + osu.errors_of(errors) + osu.device_errors_of(output)
+
+
+def able(topology, ranks: int = 1) -> bool:
+    """Return True if each GPU of a node can have a rank and the node has at least `ranks` GPUs."""
+    return bool(models_for(topology, OSU_MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
 
 
 class OsuDevices(OsuOnDevices):
@@ -121,9 +112,9 @@ class OsuDevices(OsuOnDevices):
     pairs = parameter(['first', 'all'], type=str, loggable=True)
 
     def supports(self, topology):
-        able = ['cuda'] if self.buffers == 'managed-managed' else list(OSU_MODELS)
-        models = set(able).intersection(models_for(topology, OSU_MODELS))
-        return bool(models and gpu_pairs(topology, self.link_class, self.pairs) and cpus_of_devices(topology))
+        managed = self.buffers == 'managed-managed'
+        known = not managed or 'cuda' in models_for(topology, OSU_MODELS)
+        return able(topology) and known and bool(gpu_pairs(topology, self.link_class, self.pairs))
 
     @run_after('init')
     def choose_modes(self):
@@ -179,11 +170,6 @@ class OsuDeviceBandwidth(OsuDevices):
         return 2 * peak if metric.name.startswith('bidirectional') else peak
 
 
-def able(topology, ranks: int = 1) -> bool:
-    """Return True if each GPU of a node can have a rank and the node has at least `ranks` GPUs."""
-    return bool(models_for(topology, OSU_MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
-
-
 @rfm.simple_test
 class OsuDeviceRails(OsuOnDevices):
     """Each GPU of a node with one of another node: of the same number (a rail: on most machines behind the same NIC),
@@ -214,10 +200,6 @@ class OsuDeviceRails(OsuOnDevices):
         if self.buffers == 'device-device' and self.partition.transport == 'direct':
             self.compare_with_host(osu.STAGED_BETWEEN)
 
-    def peak_of(self, metric):
-        """Bound bandwidths by all network devices of a node, of which MPI may use several for one rank."""
-        return osu.peak_between_nodes(metric, self.partition.network_peak())
-
 
 @rfm.simple_test
 class OsuDeviceCollectives(OnNodes, OsuOnDevices):
@@ -225,8 +207,8 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
 
     descr = 'MPI collectives of GPUs'
     programs = ['osu_bcast', 'osu_reduce', 'osu_allreduce', 'osu_reduce_scatter', 'osu_allgather', 'osu_alltoall']
-    dims = {'message_bytes': Dim('size', 'B')}
-    usual_spread = osu.USUAL_SPREAD
+    dims = Osu.dims
+    usual_spread = Osu.usual_spread
     nodes = parameter(node_counts())
 
     def supports(self, topology):
@@ -236,12 +218,7 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
     def place(self):
         devices = tuple((device,) for device in range(len(self.topology.gpus)))
         self.placement = Placement(len(devices), cpus_of_devices(self.topology), devices=devices, gpu=self.gpu)
-        ranks = len(devices) * self.num_nodes
-        for program in self.programs:
-            sizes = osu.sizes_of(program, ranks)
-            self.runs[program] = Execution([*osu.options_of(program, sizes), '-d', self.gpu], program=program)
-            self.metrics += osu.metrics_of(program, sizes)
-        self.trial_time_limit = 120 * len(self.programs)
+        self.run_programs()
 
 
 @rfm.simple_test

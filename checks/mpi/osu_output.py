@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from checks.core.reading.trials import Metric
 from plumbline.machine.vendors import VENDORS
-from plumbline.units import dimension
 
 _NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
 _LATENCY = r'(?:Avg )?Latency ?\(us\)'
@@ -27,12 +26,6 @@ SMALL = 8  # the largest message in bytes whose latency or rate is judged
 # Bytes of the message that shows staging through the host: between GPUs of one node, and of two nodes
 STAGED_WITHIN, STAGED_BETWEEN = 4 * MIB, 64 * 1024
 _ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
-
-
-# Latency of 1 byte within 100 runs: at most 2.6 % on eleven machines, 13 % on Perlmutter, 21 % on Summit; on the last
-# two one digit counts for that much (003, Tables 4 and 5: +- 0.06, 0.07 us). Half a printed digit is 3 % of the
-# shortest. Bandwidth on a virtual machine: 2 % between sessions (docs/verdicts.md). Collectives: no source.
-USUAL_SPREAD = {'*bandwidth': 0.015, '*latency': 0.04, '*': 0.05}
 
 
 class Program(NamedTuple):
@@ -130,13 +123,6 @@ def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
     latency = _program(name).unit == 'us' or what == 'message_rate'
     small = [size for size in sizes if size <= SMALL] if latency else []
     return small + (sizes[-1:] if _program(name).largest == MIB or not latency else [])
-
-
-def peak_between_nodes(metric: Metric, through: float | None) -> float | None:
-    """Return the physical peak in B/s of a metric between two nodes, each of which sends `through` at most one way."""
-    if not through or dimension(metric.unit) != 'bandwidth':
-        return None
-    return 2 * through if metric.name.startswith('bidirectional') else through
 
 
 def published_latency() -> Metric:

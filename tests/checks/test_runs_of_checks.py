@@ -10,7 +10,7 @@ from reading import run_of
 from checks.core.placement import Placement, one_rank_on
 
 HPCG = (32, 32, 32)
-OSU_SIZES = {'osu_latency': [2**power for power in range(23)]}
+OSU, TOO_MANY = ({'osu_latency': ('osu_latency', [2**power for power in range(n)], ())} for n in (23, 24))
 NOTHING = 'clpeak measured nothing: no OpenCL device'
 POCL = {'opencl_platform': 'Portable Computing Language'}
 
@@ -24,10 +24,10 @@ POCL = {'opencl_platform': 'Portable Computing Language'}
         ('HPCG', {'grid': HPCG, 'placement': Placement(1, None), 'num_nodes': 2}, 'run', 'hpcg-3.1', [], {}),
         ('HPCG', {'grid': HPCG, 'placement': Placement(1, None, threads=2), 'num_nodes': 2}, 'run', 'hpcg-3.1',
          ['Threads per processes is 1, expected 2'], {}),
-        ('OsuLatency', {'sizes': OSU_SIZES, 'num_tasks': 2}, 'osu_latency', 'osu_latency-7.4-all-sizes', [],
+        ('OsuLatency', {'asked': OSU, 'num_tasks': 2}, 'osu_latency', 'osu_latency-7.4-all-sizes', [],
          {'osu_version': '7.4'}),
-        ('OsuLatency', {'sizes': {'osu_latency': [2**power for power in range(24)]}, 'num_tasks': 2}, 'osu_latency',
-         'osu_latency-7.4-all-sizes', ['expected a row for each of 1 to 8388608 bytes: 8388608 bytes 0 times'],
+        ('OsuLatency', {'asked': TOO_MANY, 'num_tasks': 2}, 'osu_latency', 'osu_latency-7.4-all-sizes',
+         ['expected a row for each of 1 to 8388608 bytes: 8388608 bytes 0 times'],
          {'osu_version': '7.4'}),
         ('Gemm', {'mpi': False, 'size': 'sniff', 'devices': range(2)}, 'double', 'coralgemm-2025.11-two-devices',
          ['it ended after 3.14 s, expected at least 5, in ascending order'], {}),

@@ -21,11 +21,10 @@ from checks.mpi.osu import Osu
 from plumbline.record import Dim
 from plumbline.site.mpi import FAMILIES
 
-# Memory of the two ranks, by OSU's letters. Host: near the cores of the first device. Managed: CUDA's unified memory,
-# at first on the device.
-BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
+# Memory of the two ranks. Host: near the cores of the first device. Managed: CUDA's unified memory, at first on the
+# device.
+WITHIN_A_NODE, BETWEEN_NODES = ['device-device', 'host-device', 'managed-managed'], ['device-device', 'host-host']
 HOST = 'host_buffers'  # the run whose times show whether MPI stages the buffers of GPUs
-BETWEEN_NODES = {'device-device': ('D', 'D'), 'host-host': ('H', 'H')}
 TWO_COPIES = 8.0  # us: of a short message from a GPU to its host, and from a host to its GPU (003, Table 7)
 STAGING = {True: 'staged through the host', False: 'direct', None: 'not decided: the path has no peak, or a low one'}
 
@@ -55,12 +54,15 @@ class OsuOnDevices(Osu):
     #: (run, message in bytes, direct time) that is compared with the run of host buffers; see `is_staged`.
     staging: tuple[str, int, float | None]
 
+    buffers: str  # kinds of memory of two ranks
+
     @run_after('setup')
     def know_devices(self):
         (self.gpu,) = models_for(self.topology, OSU_MODELS)
 
     def run_pair(self, a: int, b: int, placement: Placement):
         """Add the runs of all programs with these two devices; each run has its own placement."""
+        self.memory_of_ranks = tuple(osu.MEMORY[kind] for kind in self.buffers.split('-'))
         for program in self.programs:
             self.add(program, 2, f'{program}_{a}_{b}', placement.lists, pair=f'{a}-{b}')
         self.placement = placement  # of the last pair
@@ -107,7 +109,7 @@ def able(topology, ranks: int = 1) -> bool:
 class OsuDevices(OsuOnDevices):
     """Two GPUs of a node. In `host-device`, the memory of the host is near the cores of the first device."""
 
-    buffers = parameter(list(BUFFERS), loggable=True)
+    buffers = parameter(WITHIN_A_NODE, loggable=True)
     link_class = parameter(on_this_system(lambda topology: topology.link_classes), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
 
@@ -123,7 +125,6 @@ class OsuDevices(OsuOnDevices):
 
     @run_after('setup')
     def place(self):
-        self.memory_of_ranks = BUFFERS[self.buffers]
         self.measured = gpu_pairs(self.topology, self.link_class, self.pairs)
         cores, near = cpus_of_devices(self.topology), self.topology.gpu_numa_ids
         for a, b in self.measured:
@@ -183,7 +184,7 @@ class OsuDeviceRails(OsuOnDevices):
     tags = {'nightly', 'acceptance'}
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     num_nodes = 2
-    buffers = parameter(list(BETWEEN_NODES), loggable=True)
+    buffers = parameter(BETWEEN_NODES, loggable=True)
     rail = parameter(['same', 'cross'], loggable=True)
 
     def supports(self, topology):
@@ -192,7 +193,6 @@ class OsuDeviceRails(OsuOnDevices):
 
     @run_after('setup')
     def place(self):
-        self.memory_of_ranks = BETWEEN_NODES[self.buffers]
         cores = cpus_of_devices(self.topology)
         for a in range(len(cores)):
             b = a if self.rail == 'same' else (a + len(cores) // 2) % len(cores)

@@ -23,6 +23,7 @@ MIB = 2**20
 # sizes.
 LARGEST_BUFFER = 64 * MIB
 SMALL = 8  # the largest message in bytes whose latency or rate is judged
+MEMORY = {'host': 'H', 'device': 'D', 'managed': 'MD'}  # of a rank, by OSU's letters
 # Bytes of the message that shows staging through the host: between GPUs of one node, and of two nodes
 STAGED_WITHIN, STAGED_BETWEEN = 4 * MIB, 64 * 1024
 _ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
@@ -83,12 +84,21 @@ def _program(name: str) -> Program:
     return PROGRAMS[name.replace('osu_xccl_', 'osu_')]
 
 
-def sizes_of(name: str, ranks: int = 2) -> list[int]:
-    """Return the message sizes that a run on so many ranks must print, in bytes; none for a barrier."""
+def title_of(name: str, gpu: str = '') -> str:
+    """Return the title in the banner of a program whose ranks use the memory of the host, or of this kind of GPU."""
+    library = VENDORS[gpu].collectives if '_xccl_' in name else 'MPI'
+    return _program(name).title.replace('MPI', f'{library}-{gpu}' if gpu else library, 1)
+
+
+def sizes_of(name: str, ranks: int = 2, first: int = 1, last: int = 0) -> list[int]:
+    """Return the message sizes that a run on so many ranks must print, in bytes; none for a barrier.
+
+    `first`, `last`: the ends that its option -m asks for; 0: the largest size that the program has by default.
+    """
     program = _program(name)
-    sizes = [2**power for power in range(program.largest.bit_length())]
-    fit = LARGEST_BUFFER // ranks if program.buffers else program.largest
-    return [size for size in sizes if program.smallest <= size <= fit]
+    largest = min(program.largest, LARGEST_BUFFER // ranks if program.buffers else program.largest)
+    powers = range((largest and (last or largest)).bit_length())
+    return [2**power for power in powers if 2**power >= max(program.smallest, first)]
 
 
 def options_of(name: str, sizes: list[int]) -> list[str]:
@@ -148,8 +158,6 @@ def faults_of(
     `gpu`, `buffers`: kind of device, and the memory of the two ranks by OSU's letters.
     """
     program, lines = _program(name), output.splitlines()
-    library = VENDORS[gpu].collectives if '_xccl_' in name else 'MPI'
-    title = program.title.replace('MPI', f'{library}-{gpu}', 1) if gpu else program.title
     if name == 'osu_mbw_mr' and lines[:1] == lines[1:2]:
         lines = lines[1:]  # versions 6.0 to 7.2 print their banner twice
     missing = ['datatype', 'line of buffers']  # which most versions do not print
@@ -158,7 +166,7 @@ def faults_of(
     column = f'# {"Size +" if sizes else ""}{program.header}(?: +Validation)?'
     faults = []
     for what, kind, right in (
-        ('banner', '# OSU ', rf'# OSU {title} v[0-9.]+'),
+        ('banner', '# OSU ', rf'# OSU {title_of(name, gpu)} v[0-9.]+'),
         ('header', '# (Size|Avg|Latency)', column),
         ('datatype', '# Datatype', rf'# Datatype: MPI_{"(CHAR|INT)" if program.smallest == 4 else "CHAR"}\.'),
         ('line of buffers', '# Send Buffer', _buffers_line(buffers)),
@@ -183,9 +191,10 @@ def time_of(name: str, output: str, size: int) -> float | None:
 
 
 def _buffers_line(buffers: Sequence[str]) -> str:
-    """Return the pattern of the line of buffers in versions up to 7.0; versions before 5.7.1 print M for MD."""
-    words = {'H': r'HOST \(H\)', 'D': r'DEVICE \(D\)', 'MD': r'MANAGED \(MD?\)'}
-    return '# Send Buffer on {} and Receive Buffer on {}'.format(*(words[buffer] for buffer in buffers or ('H', 'H')))
+    """Return the pattern of the line of buffers in versions up to 7.0, such as ``HOST (H)``."""
+    kinds = {letters: kind.upper() for kind, letters in MEMORY.items()}
+    words = (rf'{kinds[letters]} \(\w+\)' for letters in buffers or ('H', 'H'))
+    return '# Send Buffer on {} and Receive Buffer on {}'.format(*words)
 
 
 def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[str]:

@@ -18,8 +18,8 @@ _FULL_HEADER = re.compile(
     r'^(# (?:Size +)?Avg Latency\(us\)) +Min Latency\(us\) +Max Latency\(us\) +Iterations$', re.MULTILINE
 )
 _FULL_ROW = re.compile(r'^(?P<kept>[0-9]* +[0-9.]+) +[0-9.]+ +[0-9.]+ +[0-9]+$', re.MULTILINE)
-_LETTERS = {'HOST': 'H', 'DEVICE': 'D', 'MANAGED': 'MD'}
-_BUFFERS = re.compile(r'^# Send Buffer on (\w+) .* Receive Buffer on (\w+) ', re.MULTILINE)
+_KINDS = '|'.join(osu.MEMORY).upper()
+_BUFFERS = re.compile(rf'^# Send Buffer on ({_KINDS}) .* Receive Buffer on ({_KINDS}) ', re.MULTILINE)
 
 
 def read(path: Path) -> Iterator[Measurement | str]:
@@ -46,9 +46,7 @@ def _run(part: Part) -> Iterator[Result]:
     if pairs := re.search(r'^# \[ pairs: ([0-9]{1,6}) \]', output, re.MULTILINE):
         ranks = 2 * int(pairs[1])
     memory = _BUFFERS.search(output)
-    buffers = tuple(_LETTERS.get(word, word) for word in memory.groups()) if memory else ()
-    if unknown := set(buffers) - {*_LETTERS.values()}:
-        raise ValueError(f'expected buffers on HOST, DEVICE or MANAGED, found {", ".join(unknown):.40}')
+    buffers = tuple(osu.MEMORY[word.lower()] for word in memory.groups()) if memory else ()
     params = {
         'gpu': gpu, 'buffers': '-'.join(buffers) if gpu else '', 'pairs': ranks // 2 if pairs else '',
         'command': part.command(name),
@@ -63,23 +61,16 @@ def _run(part: Part) -> Iterator[Result]:
 
 def _program(title: str) -> tuple[str, str]:
     """Return the name of a program, and the kind of device whose buffers it used."""
-    for name, program in osu.PROGRAMS.items():
-        for gpu in ('', *VENDORS):
-            libraries = ['MPI', VENDORS[gpu].collectives] if gpu else ['MPI']
-            for library in filter(None, libraries):
-                spelled = f'{library}-{gpu}' if gpu else library
-                if program.title.replace('MPI', spelled, 1).lower() == title.lower():
-                    return (name if library == 'MPI' else name.replace('osu_', 'osu_xccl_')), gpu
-    raise ValueError(f'no check reads the program "{title:.60}"')
+    of_mpi = [(name, gpu) for gpu in ('', *VENDORS) for name in osu.PROGRAMS]
+    programs = of_mpi + [(name.replace('osu_', 'osu_xccl_'), gpu) for name, gpu in of_mpi if gpu]
+    known = {osu.title_of(name, gpu).lower(): (name, gpu) for name, gpu in programs}
+    if title.lower() not in known:
+        raise ValueError(f'no check reads the program "{title:.60}"')
+    return known[title.lower()]
 
 
 def _sizes(name: str, above: str) -> list[int]:
     """Return the message sizes that were asked for; `above`: the text between this output and the output before it."""
-    plain = name.replace('osu_xccl_', 'osu_')
-    program = osu.PROGRAMS[plain]
-    if not program.largest:
-        return []
     asked = re.findall(rf'\b{name}\b[^\n]*? -m[ =]?(?:([0-9]{{1,12}}):)?([0-9]{{1,12}})\b', above)
     first, last = asked[-1] if asked else ('', '')
-    smallest, largest = max(program.smallest, int(first or 1)), int(last or program.largest)
-    return [2**power for power in range(largest.bit_length()) if smallest <= 2**power]
+    return osu.sizes_of(name, first=int(first or 1), last=int(last or 0))

@@ -2,39 +2,22 @@
 """HPCG: conjugate gradients with a multigrid preconditioner on a sparse matrix, bound by memory bandwidth."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.compute.hpcg_output import (
-    BYTES_PER_POINT,
-    accepts,
-    faults_of,
-    is_quick,
-    local_grid,
-    metrics_of,
-)  # fmt: skip
-from checks.compute.scaled import ScaledBenchmark, offered_here
+from checks.compute.hpcg_output import BYTES_PER_POINT, accepts, faults_of, is_quick, local_grid, metrics_of
+from checks.compute.scaled import Implementation, ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import ranks_with_threads
 from plumbline.errors import SiteError
 
-
-class HpcgImplementation(NamedTuple):
-    feature: str
-    executable: str
-    options: list[str]
-    output: str
-    on_gpus: bool
-
-
 # Packages that derive from 3.0 name Intel's file n<nx>-<ranks>p-<threads>t...; no other file has a hyphen.
 IMPLEMENTATIONS = {
-    'reference': HpcgImplementation('hpcg', 'xhpcg', [], 'HPCG-Benchmark*', on_gpus=False),
-    'intel': HpcgImplementation('hpcg-intel', 'xhpcg_skx', [], '[Hn]*-*', on_gpus=False),
-    'nvidia': HpcgImplementation('hpcg-nvidia', 'hpcg.sh', ['--dat', 'hpcg.dat'], 'HPCG-Benchmark*', on_gpus=True),
+    'reference': Implementation('hpcg', 'xhpcg', output='HPCG-Benchmark*'),
+    'intel': Implementation('hpcg-intel', 'xhpcg_skx', output='[Hn]*-*'),
+    'nvidia': Implementation('hpcg-nvidia', 'hpcg.sh', ['--dat', 'hpcg.dat'], on_gpus=True, output='HPCG-Benchmark*'),
 }
 RUN_SECONDS = {'quick': 10, 'full': 1800}
 # Before the time that counts it solves three times, 50 iterations of 358 Flop each (its output for 65 536 points), and
@@ -66,7 +49,6 @@ class HPCG(ScaledBenchmark):
 
     @run_after('setup')
     def write_input(self):
-        self.output = self.program.output
         settings = self.settings
         usual = len(self.topology.gpus) if self.program.on_gpus else self.most_ranks()
         ranks = settings.get('ranks_per_node') or usual

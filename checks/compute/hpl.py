@@ -2,40 +2,27 @@
 """HPL: GFlop/s of a dense linear system, on 1, 2, 4, ... nodes."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.compute import hpl_input as dat
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of
-from checks.compute.scaled import ScaledBenchmark, offered_here
+from checks.compute.scaled import Implementation, ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
-from checks.core.placement import Placement, one_rank_per_core, one_rank_per_gpu, ranks_with_threads
+from checks.core.placement import one_rank_per_core, one_rank_per_gpu, ranks_with_threads
 from checks.core.reading.outputs import text_of
-from checks.core.topology import Topology
 from plumbline.units import in_base_unit
-
-
-class HplImplementation(NamedTuple):
-    feature: str
-    executable: str
-    options: list[str]
-    placement: Callable[[Topology], Placement]
-    block_size: int
-    on_gpus: bool
-
 
 # One single-threaded rank per core suits any BLAS: with a sequential one (Spack's default of OpenBLAS), a rank uses one
 # core only. Threads of OpenBLAS are no faster: at N=9984 on two busy cores, two ranks got 51.6 GFlop/s, one rank of two
 # threads 50.4. A site that knows its BLAS sets ranks and threads.
 IMPLEMENTATIONS = {
-    'netlib': HplImplementation('hpl', 'xhpl', [], one_rank_per_core, 192, on_gpus=False),
-    'nvidia': HplImplementation('hpl-nvidia', 'hpl.sh', ['--dat', 'HPL.dat'], one_rank_per_gpu, 1024, on_gpus=True),
-    'rocm': HplImplementation('hpl-rocm', 'rochpl', [], one_rank_per_gpu, 512, on_gpus=True),
+    'netlib': Implementation('hpl', 'xhpl', block_size=192),
+    'nvidia': Implementation('hpl-nvidia', 'hpl.sh', ['--dat', 'HPL.dat'], on_gpus=True, block_size=1024),
+    'rocm': Implementation('hpl-rocm', 'rochpl', on_gpus=True, block_size=512),
 }
 # N of the quick case grows with the cube root of the cores, for a constant time: 10 s if a core does 35 GFlop/s.
 QUICK_ORDER_OF_ONE_CORE = 8000
@@ -64,7 +51,7 @@ class HPL(ScaledBenchmark):
 
     @run_after('setup')
     def write_input(self):
-        self.placement = self.program.placement(self.topology)
+        self.placement = (one_rank_per_gpu if self.program.on_gpus else one_rank_per_core)(self.topology)
         if ranks := self.settings.get('ranks_per_node'):
             self.placement = ranks_with_threads(self.topology, ranks, self.settings.get('threads_per_rank'))
         ranks = self.placement.ranks_per_node * self.num_nodes

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The base of HPL and HPCG: a table of implementations, a quick and a full size, 1, 2, 4, ... nodes."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from reframe.core.builtins import parameter, run_after
 
@@ -12,22 +12,29 @@ from checks.core.topology import features_of_this_system, node_counts
 MOST_STRONG = 8  # most nodes that solve the problem of one node together
 
 
-def offered_here(implementations: Mapping[str, Any]) -> list[str]:
+class Implementation(NamedTuple):
+    """A program for the benchmark. `block_size`: the usual one of HPL. `output`: the file in which HPCG writes."""
+
+    feature: str
+    executable: str
+    options: Sequence[str] = ()
+    on_gpus: bool = False
+    block_size: int = 0
+    output: str = 'stdout'
+
+
+def offered_here(implementations: Mapping[str, Implementation]) -> list[str]:
     """Return the implementations that a stack of this system offers; else the first, as a parameter needs a value."""
     offered = features_of_this_system()
     return [name for name, row in implementations.items() if row.feature in offered] or list(implementations)[:1]
 
 
 class ScaledBenchmark(Benchmark):
-    """A check with several implementations.
-
-    `implementations`: rows of feature, executable, options and on_gpus. The parameter `implementation` chooses the row
-    `self.program`.
-    """
+    """A check with several `implementations`, of which the parameter `implementation` chooses `self.program`."""
 
     trials_by_mode = FEW_TRIALS
     usual_spread = 0.01  # HPL of 20 runs: 0.05 % (001, Table 59); between sessions the clock of the slowest core counts
-    implementations: Mapping[str, Any]
+    implementations: Mapping[str, Implementation]
     solver: str  # dense or sparse
     intensity: str  # high, or the metric of the bytes that the program moves
     size = parameter(['quick', 'full'], loggable=True)
@@ -88,5 +95,5 @@ class ScaledBenchmark(Benchmark):
         self.tags = {'quick', 'nightly', 'acceptance'} if self.size == 'quick' else {'acceptance'}
         self.program = self.implementations[self.implementation]
         self.valid_prog_environs, self.executable = [f'+{self.program.feature}'], self.program.executable
-        self.executable_opts = self.program.options
+        self.executable_opts, self.output = [*self.program.options], self.program.output
         self.num_nodes = self.nodes

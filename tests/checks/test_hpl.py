@@ -248,7 +248,7 @@ def test_the_schema_knows_the_lines_of_hpl_dat():
     assert list(schema['$defs']['hpl']['properties']['lines']['properties']) == list(LINES)
 
 
-def test_every_implementation_is_a_known_feature_with_a_rule_for_its_ranks(reframe_runtime):
+def test_every_implementation_is_a_known_feature_with_a_rule_for_its_ranks(case_on):
     from checks.compute.hpl import IMPLEMENTATIONS
 
     cores, halves = tuple((cpu,) for cpu in range(80)), (frozenset(range(40)), frozenset(range(40, 80)))
@@ -256,6 +256,8 @@ def test_every_implementation_is_a_known_feature_with_a_rule_for_its_ranks(refra
     for name, implementation in IMPLEMENTATIONS.items():
         kind = known_benchmarks()[implementation.feature].get('gpu', 'cpu')
         assert implementation.on_gpus is (kind != 'cpu')
-        placement = implementation.placement(node)
+        site = {'benchmarks': {implementation.feature: {'memory': '320 GiB'}}}
+        of_case = {'size': 'quick', 'nodes': 1, 'implementation': name, 'num_nodes': 1}
+        placement = case_on('HPL', node, 'choose choose_budget write_input', site, **of_case).placement
         expected = (80, 1) if name == 'netlib' else (4, 20)  # 000, section 4.1: 4 ranks, 20 threads each
         assert (placement.ranks_per_node, placement.threads) == expected

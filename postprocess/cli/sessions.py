@@ -31,6 +31,7 @@ from postprocess.cli.app import (
 
 if TYPE_CHECKING:
     from postprocess.formats.measurements import Stated
+    from postprocess.history.kept import Standing
 
 
 @app.command()
@@ -132,15 +133,13 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
     from plumbline.clock import now
     from plumbline.errors import SiteError
     from postprocess.history import kept
-    from postprocess.history.standing import standing as compute
     from postprocess.history.unfinished import unfinished
-    from postprocess.results.store import Store
     from postprocess.views import standing as views
 
     known, code = {each.site: each for each in kept.standings(results, site, references)}, 0
     for number, name in enumerate(known or _sites(results, site, references)):
         try:
-            standing = known.get(name) or compute(Store(results), name, references)
+            standing = known.get(name) or _standing(results, name, references)
             begun = unfinished(results, name)
             text = views.lines(standing, now(), str(begun or ''))
         except (InputError, SiteError) as error:  # a broken site must not hide the others
@@ -163,6 +162,14 @@ def _sites(results: Path, site: str | None, references: Path | None) -> list[str
     if site and site not in measured:
         must_exist(site, references)
     return [site] if site else measured or [name_of_this_site(references)]
+
+
+def _standing(results: Path, site: str, references: Path | None) -> Standing:
+    """Return where a site stands, computed anew; what is kept needs none of these libraries."""
+    from postprocess.history.standing import standing
+    from postprocess.results.store import Store
+
+    return standing(Store(results), site, references)
 
 
 @app.command()

@@ -458,4 +458,4 @@ def test_every_command_while_the_store_is_written(work):
     assert [(process.communicate()[1], process.returncode) for process in running] == [(b'', 0)] * 2
     assert len(Store(work.results).sessions(SITE)) == len(paths)
     assert [path for path in work.results.rglob('.*') if path.is_file()] == []
-    assert 0 in seen, 'nothing was read while it was written'
+    assert seen - {2}, 'nothing was read while it was written'

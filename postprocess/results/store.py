@@ -56,11 +56,6 @@ if TYPE_CHECKING:
 _CASES_AT_ONCE = 20_000  # most cases of several sessions whose rows are in memory at once
 _ROWS_AT_ONCE = 50_000  # of a result that is read in portions
 _NAMED = re.compile(r'(?:\bFROM|\bJOIN|,)\s+(\w+)', re.IGNORECASE)  # the tables of a query, and maybe columns
-#: The names that DuckDB has for types of Arrow.
-_TYPES = {
-    pa.string(): 'VARCHAR', pa.int32(): 'INTEGER', pa.int64(): 'BIGINT', pa.float64(): 'DOUBLE', pa.bool_(): 'BOOLEAN',
-    pa.timestamp('us'): 'TIMESTAMP',
-}  # fmt: skip
 _Result = TypeVar('_Result')
 
 
@@ -280,13 +275,13 @@ class Store:
         """
         return self._query(sql, more, self._as_table, list(sessions))
 
-    def query_portions(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> Iterator[pa.Table]:
+    def query_portions(self, sql: str, sessions: Sequence[Session]) -> Iterator[pa.Table]:
         """Yield the result of a query for each portion of `sessions`, in memory that does not grow with their number.
 
         `night` is the index in all `sessions`. Only for queries that ask for nothing across sessions.
         """
         for begin, some in portions(sessions) if sessions else [(0, sessions)]:
-            yield self._query(sql, more, self._as_table, list(some), begin)
+            yield self._query(sql, {}, self._as_table, list(some), begin)
 
     def stream(self, sql: str, sessions: Sequence[Session]) -> Iterator[pa.Table]:
         """Yield the result of a query over all `sessions` in portions; what does not fit into memory waits on disk."""
@@ -351,11 +346,13 @@ class Store:
         for path in {*paths} - self._usable:
             judged.read_whole(path) if table in JUDGED else verify(path)
             self._usable.add(path)
+        # with the columns that files of an earlier version lack; `Schema.empty_table` would import pandas
+        self._duckdb.register(f'no_{table}', pa.Table.from_batches([], (TABLES | JUDGED)[table]))
         if not paths:
-            return _no_rows(table)
+            return f'FROM no_{table}'
         names = ', '.join(quoted(str(path)) for path in paths)
         rows = f'FROM read_parquet([{names}], hive_partitioning=false, union_by_name=true)'
-        return f'{rows} UNION ALL BY NAME {_no_rows(table)}'  # which has columns that files of an earlier version lack
+        return f'{rows} UNION ALL BY NAME FROM no_{table}'
 
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
@@ -375,23 +372,6 @@ class Store:
     def _path(self, table: str, session: Session) -> Path:
         """Return the file of a session in a table."""
         return path_of(self.folder, table, session.site, session.month, session.session)
-
-
-@cache
-def _no_rows(table: str) -> str:
-    """Return a query for a table without rows; a registered table would import pandas, which takes 0.15 s."""
-    columns = (f'CAST(NULL AS {_type_of(field.type)}) AS "{field.name}"' for field in (TABLES | JUDGED)[table])
-    return f'(SELECT {", ".join(columns)} LIMIT 0)'
-
-
-def _type_of(type: pa.DataType) -> str:
-    """Return the name that DuckDB has for a type of Arrow."""
-    if pa.types.is_list(type):
-        return f'{_type_of(type.value_type)}[]'
-    if pa.types.is_struct(type):
-        fields = ', '.join(f'"{of.name}" {_type_of(of.type)}' for of in type)
-        return f'STRUCT({fields})'
-    return _TYPES[type]
 
 
 @cache

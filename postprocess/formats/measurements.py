@@ -41,7 +41,6 @@ from postprocess.formats import (
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, clock_problems
-from postprocess.readers.session_rows import SessionRows
 from postprocess.results.rows import CaseRow, RunReport, Session
 from postprocess.results.store import Store
 
@@ -173,7 +172,12 @@ def _report(
     by_case: dict[tuple[str, str, str, Pairs, str], list[Measurement]] = defaultdict(list)
     for each in found:  # each node that measured a case is a job of its own
         by_case[each.partition, each.environ, each.check, pairs(dict(each.params)), each.node].append(each)
-    gathered = SessionRows()
+    about = Session(  # the name begins with the digest, because often only the beginning of a name is shown
+        site, f'{of[:12]}-{name}', min(times), max(times), hostname='', cmdline='', reframe='', selection=[],
+        narrowed_by=[], runs=1, ran=len(by_case), problems=clock_problems(min(times), max(times)),
+        report=str(path.absolute()), report_sha256=digest, source=f'{name} file',
+    )  # fmt: skip
+    gathered = RunReport(about)
     for number, ((partition, environ, check, stated, node), of_case) in enumerate(by_case.items()):
         params, dims_of_case = rules.split(check, stated)
         text = to_text(params)
@@ -209,12 +213,7 @@ def _report(
         for columns, numbers, missing in rows:
             samples = [(trial, node, value) for trial, value in numbers.items()]
             gathered.add_series(case, columns | {'missing': missing or None}, samples)
-    about = Session(  # the name begins with the digest, because often only the beginning of a name is shown
-        site, f'{of[:12]}-{name}', min(times), max(times), hostname='', cmdline='', reframe='', selection=[],
-        narrowed_by=[], runs=1, ran=len(gathered.cases), problems=clock_problems(min(times), max(times)),
-        report=str(path.absolute()), report_sha256=digest, source=f'{name} file',
-    )  # fmt: skip
-    return gathered.report(about)
+    return gathered
 
 
 def _fault(of: Measurement, value: float, columns: Mapping[str, Any]) -> str:

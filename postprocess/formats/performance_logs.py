@@ -24,7 +24,6 @@ from postprocess.formats.log_formats import reader_of
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
-from postprocess.readers.session_rows import PerformanceValue, SessionRows
 from postprocess.results.rows import CaseRow, RunReport, Session
 from postprocess.results.store import Store
 from postprocess.text import names_in
@@ -192,16 +191,16 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
         problems=clock_problems(began, ended), report=f'performance logs of {day}', report_sha256=digest,
         source='perflog',
     )  # fmt: skip
-    rows = SessionRows()
+    report = RunReport(session)
     for number, line in enumerate(lines):
         check, params = check_and_params(line.name)
         params, dims = rules.split(check, params)
         found = list(_values(line.fields, check, rules))
         beyond = [value.cause for value in found if value.cause]
         case = _case(number, line, check, params, bool(beyond))
-        rows.add_case(case, beyond if case.result == 'fail' else [])
-        rows.add_values(case, found, dims)
-    return rows.report(session)
+        report.add_case(case, beyond if case.result == 'fail' else [])
+        values.add_values(report, case, found, dims)
+    return report
 
 
 def _case(number: int, line: LogLine, check: str, params: Pairs, is_beyond: bool) -> CaseRow:
@@ -226,7 +225,7 @@ def _nodes(text: str) -> list[str]:
         return [text]
 
 
-def _values(fields: dict[str, str], check: str, rules: Rules) -> Iterator[PerformanceValue]:
+def _values(fields: dict[str, str], check: str, rules: Rules) -> Iterator[values.PerformanceValue]:
     """Yield each performance value of a line."""
     for column in fields:
         name, value = column.removesuffix('_value'), values.number(fields[column])
@@ -234,4 +233,4 @@ def _values(fields: dict[str, str], check: str, rules: Rules) -> Iterator[Perfor
             continue
         keys = ('ref', 'lower_thres', 'upper_thres')
         bounds = [values.number(fields.get(f'{name}_{key}')) for key in keys]
-        yield PerformanceValue.of(rules, check, name, fields.get(f'{name}_unit', ''), value, bounds)
+        yield rules.value(check, name, fields.get(f'{name}_unit', ''), value, bounds)

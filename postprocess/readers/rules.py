@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -67,6 +67,24 @@ class Rules:
             )
         columns['unit'] = rule.get('convert_to', columns['unit'])
         return columns, by, bool(known) or 'better' in rule or not columns['judged']
+
+    def value(
+        self, check: str, name: str, unit: str, value: float | None, bounds: Sequence[float | None],
+        is_within: bool | None = None,
+    ) -> values.PerformanceValue:  # fmt: skip
+        """Return a performance value with its `bounds`: reference, and lower and upper bound as parts of it.
+
+        `is_within`: what the test itself found. [default: as ReFrame finds it]
+        """
+        reference, lower, upper = bounds
+        columns, factor, is_decided = self.metric(check, name, unit, lower, upper)
+        if is_within is None:
+            is_within = value is None or values.is_within(value, reference, lower, upper)
+        cause = None if is_within else values.beyond(columns['metric'], unit, value, reference, lower, upper)
+        value = None if value is None else value * factor
+        fault = '' if value is None else values.fault(value, columns)
+        found = columns | {'missing': fault or None}
+        return values.PerformanceValue(found, None if fault else value, is_decided, cause)
 
     def split(self, check: str, params: Pairs) -> tuple[Pairs, Pairs]:
         """Return the params of a case without those that are dims of its metrics, and these dims."""

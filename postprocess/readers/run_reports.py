@@ -22,7 +22,6 @@ from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.old_reports import as_version_4
 from postprocess.readers.rules import NO_RULES, Rules
-from postprocess.readers.session_rows import PerformanceValue, SessionRows
 from postprocess.results.rows import CaseRow, RunReport, Session
 from postprocess.text import count, names_in, one_line
 
@@ -232,7 +231,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         ran=len(identities), problems=problems, report=origin['report'], report_sha256=origin['report_sha256'],
         source=source,
     )  # fmt: skip
-    rows = SessionRows()
+    rows = RunReport(session, [*_restored(report)])
     for number, (run, entry) in enumerate(pair for pair in entries if not _is_left_out(pair[1])):
         where = f'case {entry["display_name"]!r}'
         record = _record(entry, where)
@@ -250,10 +249,10 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         if not is_ours:
             params, dims = rules.split(case.check, case.params)
             case = case._replace(params=params)
-            rows.add_values(case, found, dims)
+            values.add_values(rows, case, found, dims)
         beyond = [value.cause for value in found if value.cause]
         rows.add_case(case, _causes(entry, record, beyond))
-    return rows.report(session, _restored(report))
+    return rows
 
 
 def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tuple[str, ...]]]:
@@ -348,7 +347,7 @@ def reason_of(entry: dict[str, Any]) -> str | None:
     return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None
 
 
-def _values(entry: dict[str, Any], where: str, check: str, rules: Rules) -> Iterator[PerformanceValue]:
+def _values(entry: dict[str, Any], where: str, check: str, rules: Rules) -> Iterator[values.PerformanceValue]:
     """Yield each performance value of a case, as one of another suite."""
     performance = _get({'perfvalues': None} | entry, 'perfvalues', (dict, type(None)), where) or {}
     for name, measured in performance.items():
@@ -359,7 +358,7 @@ def _values(entry: dict[str, Any], where: str, check: str, rules: Rules) -> Iter
         is_within = measured[5] != 'fail' if measured[5:] and measured[5] else None  # before 4.10: no result
         prefix = f'{entry["system"]}:{entry["partition"]}:'
         name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
-        found = PerformanceValue.of(rules, check, name, str(measured[4] or ''), value, bounds, is_within)
+        found = rules.value(check, name, str(measured[4] or ''), value, bounds, is_within)
         if value is None:
             found.columns['missing'] = f'its value is {measured[0]!r:.40}'
         yield found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows of a session: as readers yield them, as the store writes and returns them.
+"""The rows of a session: as readers collect them, as the store writes and returns them.
 
 `postprocess.results.tables` describes the columns.
 """
@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import repeat
@@ -17,11 +18,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import pyarrow as pa
 
-from plumbline.causes import Cause
+from plumbline.causes import Cause, sentence
 from plumbline.identity import CaseId, Pairs, from_text, short_name, to_text
 from plumbline.problems import Problem
-from plumbline.record import Purpose
-from postprocess.results.tables import SCHEMA, Status
+from plumbline.record import Purpose, Sample, summarize
+from postprocess.results.tables import SCHEMA, Status, status_of
+from postprocess.text import one_line
 
 
 @dataclass(frozen=True)
@@ -192,20 +194,40 @@ class SampleRow(NamedTuple):
     value: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunReport:
-    """One session as a reader yields it.
+    """One session, as a reader collects its rows.
 
     Not stored: `notes`, sentences for the person who ingests it; `undecided`: (check, metric, unit) of metrics for
     which neither bounds nor unit nor a rule say whether higher or lower is better.
     """
 
     session: Session
-    cases: list[CaseRow]
-    metrics: list[MetricRow]
-    samples: list[SampleRow]
-    notes: tuple[str, ...] = ()
-    undecided: frozenset[tuple[str, str, str]] = frozenset()
+    notes: Sequence[str] = ()
+    cases: list[CaseRow] = field(default_factory=list)
+    metrics: list[MetricRow] = field(default_factory=list)
+    samples: list[SampleRow] = field(default_factory=list)
+    undecided: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def add_case(self, case: CaseRow, causes: Sequence[Cause]) -> None:
+        """Add a case with what is wrong with it, as data and as the sentence of them for people."""
+        plain = []
+        for cause in causes:
+            texts: dict[str, Any] = {
+                name: one_line(of) or '' for name, of in vars(cause).items() if isinstance(of, str)
+            }
+            plain.append(replace(cause, **texts))
+        said = sentence(plain, case.evidence) or None
+        self.cases.append(case._replace(causes=plain, fail_reason=said))
+
+    def add_series(self, case: CaseRow, columns: Mapping[str, Any], samples: Sequence[Sample]) -> None:
+        """Add a series of a case with its samples, their statistics and the status; `columns`: all others."""
+        found = summarize([value for *_, value in samples])
+        is_finite = found.mean is not None and math.isfinite(found.mean)
+        status = status_of(case.result, case.fail_phase, bool(columns.get('invalid')), found.n, is_finite)
+        row = MetricRow(case.case_id, status=status, **vars(found), **columns)
+        self.metrics.append(row)
+        self.samples += [SampleRow(case.case_id, row.metric, row.dims, *sample) for sample in samples]
 
 
 @lru_cache(2**14)  # most cases of a session say the same

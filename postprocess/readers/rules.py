@@ -20,7 +20,7 @@ from plumbline.errors import InputError, SiteError
 from plumbline.files import read_yaml
 from plumbline.identity import Pairs, pairs
 from plumbline.paths import SCHEMAS, site_folders
-from plumbline.units import factor, plain
+from plumbline.units import UNITS, dimension, factor, plain
 from plumbline.yaml_faults import Fault, explain, follow, for_rules, items, messages
 from postprocess.readers import values
 
@@ -53,19 +53,19 @@ class Rules:
         """
         unit = plain(unit)
         known = better or values.direction(unit, lower, upper)
-        columns = values.metric(name, unit, known or 'higher')
-        rule = self.of(check, name, columns['unit'])
+        columns = {'metric': name, 'dims': (), 'unit': unit, 'judged': True, 'better': known or 'higher'}
+        columns |= {'floor': values.FLOOR_OF_TIMES} if unit in UNITS and dimension(unit) == 'time' else {}
+        rule = self.of(check, name, unit)
         columns |= {key: rule[key] for key in ('better', 'floor', 'usual_spread', 'judged') if key in rule}
         if 'name' in rule and (match := re.fullmatch(rule['name'], name)):
             groups = match.groupdict('')
             columns |= {'metric': groups.pop('metric'), 'dims': pairs(groups)}
-        by = factor(columns['unit'], rule['convert_to']) if 'convert_to' in rule else 1.0
+        columns['unit'] = wanted = rule.get('convert_to', unit)
+        by = 1.0 if wanted == unit else factor(unit, wanted)
         if by is None:
             raise InputError(
-                f'{check} {name}: convert_to of {NAME}: {columns["unit"] or "no unit"} is not of the same kind as '
-                f'{rule["convert_to"]}'
+                f'{check} {name}: convert_to of {NAME}: {unit or "no unit"} is not of the same kind as {wanted}'
             )
-        columns['unit'] = rule.get('convert_to', columns['unit'])
         return columns, by, bool(known) or 'better' in rule or not columns['judged']
 
     def value(
@@ -74,13 +74,11 @@ class Rules:
     ) -> values.PerformanceValue:  # fmt: skip
         """Return a performance value with its `bounds`: reference, and lower and upper bound as parts of it.
 
-        `is_within`: what the test itself found. [default: as ReFrame finds it]
+        `is_within`: see `values.beyond`.
         """
         reference, lower, upper = bounds
         columns, factor, is_decided = self.metric(check, name, unit, lower, upper)
-        if is_within is None:
-            is_within = value is None or values.is_within(value, reference, lower, upper)
-        cause = None if is_within else values.beyond(columns['metric'], unit, value, reference, lower, upper)
+        cause = values.beyond(columns['metric'], unit, value, reference, (lower, upper), is_within)
         value = None if value is None else value * factor
         fault = '' if value is None else values.fault(value, columns)
         found = columns | {'missing': fault or None}

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from plumbline.causes import Cause
 from plumbline.identity import Pairs, pairs
-from plumbline.units import UNITS, better, dimension, number_in
+from plumbline.units import UNITS, better, number_in
 from postprocess.results.rows import CaseRow, RunReport
 
-_FLOOR_OF_TIMES = 0.05  # times of other suites vary more than rates
+FLOOR_OF_TIMES = 0.05  # times of other suites vary more than rates
 _RATE = re.compile(r'.*/ ?[nmu]?s(?:ec(?:onds?)?)?|.*(?:flops?|iops|ops|teps)', re.IGNORECASE)
 _COST = re.compile(r'.*/ ?(?:op|iter(?:ation)?)')  # such as ns/iter, and B/op of Go's benchmarks
 _NAMES_OF_TIMES = re.compile(r'time|latency|seconds|duration|lat(?:_|\b)', re.IGNORECASE)  # of metrics without a unit
@@ -40,12 +40,6 @@ def add_values(report: RunReport, case: CaseRow, found: Iterable[PerformanceValu
         report.add_series(case, columns, [] if value is None else [(1, ','.join(case.nodes), value)])
 
 
-def metric(name: str, unit: str, better: str) -> dict[str, Any]:
-    """Return the columns of a metric."""
-    row = {'metric': name, 'dims': (), 'unit': unit, 'judged': True, 'better': better}
-    return row | ({'floor': _FLOOR_OF_TIMES} if unit in UNITS and dimension(unit) == 'time' else {})
-
-
 def direction(unit: str, lower: float | None, upper: float | None) -> str | None:
     """Return the better direction by the only bound, else by the unit; None if neither says it."""
     if (lower is None) == (upper is None):
@@ -61,7 +55,7 @@ def _by_unit(unit: str) -> str | None:
 
 
 def fault(value: float, row: Mapping[str, Any]) -> str:
-    """Return why a value of a metric (a row of `metric`) is no measurement; empty if it may be one.
+    """Return why a value of a metric (`row`: its columns) is no measurement; empty if it may be one.
 
     Times, rates and other physical quantities are above 0. A count may be 0, and what is better lower not below.
     """
@@ -73,22 +67,20 @@ def fault(value: float, row: Mapping[str, Any]) -> str:
     return f'{row["metric"]}: {value:g} {unit}'.rstrip() + f' is no measurement: expected {wanted}'
 
 
-def is_within(value: float, reference: float | None, lower: float | None, upper: float | None) -> bool:
-    """Return True if a value is within its bounds, which are parts of the reference such as -0.05 and 0.05."""
-    low, high = _bounds(reference, lower, upper)
-    return (low is None or value >= low) and (high is None or value <= high)
-
-
-def _bounds(reference: float | None, *bounds: float | None) -> list[float | None]:
-    """Return the values of bounds; as ReFrame, which takes bounds of the size of a negative reference."""
-    return [reference + abs(reference) * bound if reference and bound is not None else None for bound in bounds]
-
-
 def beyond(
-    metric: str, unit: str, value: float | None, reference: float | None, lower: float | None, upper: float | None
-) -> Cause:
-    """Return as the cause of a failure that a value is beyond its bounds."""
-    low, high = _bounds(reference, lower, upper)
+    metric: str, unit: str, value: float | None, reference: float | None, parts: Sequence[float | None],
+    is_within: bool | None = None,
+) -> Cause | None:  # fmt: skip
+    """Return as the cause of a failure that a value is beyond its bounds; None if it is within them.
+
+    `parts`: the lower and the upper bound as parts of the reference, such as -0.05 and 0.05. `is_within`: what the test
+    itself found. [default: as ReFrame finds it, which takes bounds of the size of a negative reference]
+    """
+    low, high = (reference + abs(reference) * part if reference and part is not None else None for part in parts)
+    if is_within is None:
+        is_within = value is None or ((low is None or value >= low) and (high is None or value <= high))
+    if is_within:
+        return None
     sides = [f'{word} {bound:g}' for word, bound in (('at least', low), ('at most', high)) if bound is not None]
     found = 'no number' if value is None else f'{value:g} {unit}'.rstrip()
     return Cause('reference', metric, detail=f': {found}' + (f', expected {" and ".join(sides)}' if sides else ''))

@@ -30,7 +30,6 @@ class Chosen:
 
     mode: str | None = None
     site: str | None = None
-    partition: str | None = None
     narrowed_by: tuple[str, ...] = ()
     selection: tuple[str, ...] = ()
     is_dry_run: bool = False
@@ -70,7 +69,7 @@ def read_cmdline(text: str, mode: str | None = None) -> Chosen:
     except ValueError as error:  # ReFrame would not accept this command line either
         return Chosen(mode=mode, narrowed_by=(f'an unreadable command line ({error})',))
     mode = mode or options['--mode']
-    site, _, partition = (options['--system'] or '').partition(':')
+    site = (options['--system'] or '').partition(':')[0]
     asked = [
         (name, value)
         for name in ('--mode', '--system', *_LISTS, *_PERHAPS_WITH_VALUE, *_SWITCHES)
@@ -80,7 +79,7 @@ def read_cmdline(text: str, mode: str | None = None) -> Chosen:
     selection = tuple(name[2:] + (f'={value}' if value else '') for name, value in asked)
     free = {('--tag', mode), ('--mode', options['--mode']), ('--system', options['--system'])}
     narrowed_by = tuple(dict.fromkeys(name for name, value in asked if (name, value) not in free))
-    return Chosen(mode, site or None, partition or None, narrowed_by, selection, options[_DRY_RUN])
+    return Chosen(mode, site or None, narrowed_by, selection, options[_DRY_RUN])
 
 
 def without_names(text: str) -> list[str]:

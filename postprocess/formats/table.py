@@ -9,11 +9,7 @@ from typing import Any
 
 from plumbline.measurement import Measurement
 from postprocess.formats import fields
-
-COLUMNS = (
-    'session', 'time', 'partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'value', 'node',
-    'trial',
-)  # fmt: skip
+from postprocess.results.node_checks import COLUMNS
 
 
 def read(path: Path) -> Iterator[Measurement]:

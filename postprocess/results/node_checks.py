@@ -23,7 +23,7 @@ from plumbline.node_check.benchmarks import NodeBenchmark, name_of
 
 BASELINE = 50  # number of first checks of a node that are its baseline: a slow decline does not move them
 PEERS = 64  # most other nodes whose checks are read
-_COLUMNS = (
+COLUMNS = (
     'session', 'time', 'partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'value', 'node',
     'trial',
 )  # fmt: skip
@@ -57,7 +57,7 @@ def write(folder: Path, node: str, partition: str, rows: Sequence[Row], drained:
     time = now().isoformat(timespec='milliseconds')
     begin = {'session': f'{node}-{time}', 'time': time, 'partition': partition, 'check': 'NodeCheck', 'node': node}
     with open_own(folder / f'{node}{".drained" if drained else ""}.csv', 'a') as stream:
-        writer = csv.DictWriter(stream, _COLUMNS, lineterminator='\n')
+        writer = csv.DictWriter(stream, COLUMNS, lineterminator='\n')
         if not stream.tell():
             writer.writeheader()
         for key, unit, rates in rows:

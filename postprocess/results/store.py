@@ -232,7 +232,7 @@ class Store:
 
         With `days`, only the last ones.
         """
-        sessions = [session for session in self.sessions(last.site) if _order(session) <= _order(last)]
+        sessions = [session for session in self.sessions(last.site) if session.key <= last.key]
         since = last.started - timedelta(days=days) if days else datetime.min
         return [session for session in sessions if session.started > since]
 
@@ -247,11 +247,11 @@ class Store:
                     now = path.stat()
                     yield f'{path.parent.name}/{path.name} {now.st_size} {now.st_mtime_ns}'
         for one in self.sessions(last.site, last.month):
-            if _order(one) <= _order(last):
+            if one.key <= last.key:
                 yield f'{one.session} {one.runs} {one.report_sha256}'
         if out := {forgotten.session for forgotten in self.forgotten(last.site)}:
             for one in self._every(last.site):
-                if one.session in out and _order(one) <= _order(last):
+                if one.session in out and one.key <= last.key:
                     yield f'{one.session} forgotten'
 
     def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
@@ -367,7 +367,7 @@ class Store:
     def _every(self, site: str, month: str = '*', name: str = '') -> list[Session]:
         """Return the sessions with those that were taken out."""
         paths = [path for path in self.files(site, month) if path.name.startswith(name)]
-        return sorted(map(read_session, paths), key=_order)
+        return sorted(map(read_session, paths), key=lambda session: session.key)
 
     def _path(self, table: str, session: Session) -> Path:
         """Return the file of a session in a table."""
@@ -406,11 +406,6 @@ def _own_folder() -> str:
         if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
             return str(folder)
     return tempfile.mkdtemp(prefix='plumbline-')  # another user was first
-
-
-def _order(session: Session) -> tuple[datetime, str]:
-    """Return the sort key of a session."""
-    return session.started, session.session
 
 
 def quoted(text: str) -> str:

@@ -58,7 +58,7 @@ class Ledger:
         take_over(store, site)
         self.sessions = store.sessions(site)
         self.notes = notes.read(self.results, site)
-        self._files = [(one, state) for one in self.sessions if (state := _state_of(judged.path_of(store, TABLE, one)))]
+        self._files = [(one, state) for one in self.sessions if (state := _state_of(store.path(TABLE, one)))]
         self._must_be_whole()
         self._start = self._checkpoint()
         self._read(self._files[len(self._start.nights) :])
@@ -68,7 +68,7 @@ class Ledger:
         there = {session.session for session, _ in self._files} | {self.judging}
         listed = {words[0] for words in map(str.split, _judged(self.results, self.site)) if len(words) == 1}
         if lost := [session for session in self.sessions if session.session in listed - there]:
-            path, first = judged.path_of(self.store, TABLE, lost[0]), lost[0].short_name
+            path, first = self.store.path(TABLE, lost[0]), lost[0].short_name
             which = f'{path}: what session {first} showed is missing'
             more = f', and that of {count(len(lost) - 1, "other session")}' if lost[1:] else ''
             raise InputError(f'{which}{more}: {self.store.command(f"compare {first}", self.site)} judges it again')

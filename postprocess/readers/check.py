@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from postprocess.readers.run_reports import read_report, reports_below
 from postprocess.results import judged, old_layout
 from postprocess.results.files import in_table, read_session, read_table
 from postprocess.results.store import Session, Store
-from postprocess.results.tables import TABLES
+from postprocess.results.tables import JUDGED, TABLES
 from postprocess.text import count
 
 ASIDE = 'store-damaged'  # folder of the results directory for damaged files
@@ -50,19 +50,25 @@ def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
             f'{path}: its file of the table sessions is missing, removed or never written: ingest the report '
             f'of session {path.stem} again, or remove this file'
         )
-    for path in judged.files(store):
-        try:
-            judged.read_whole(path)
-            if all_known and path.stem not in known:
-                yield f'{path}: session {path.stem}, from which it follows, is not in the store: remove this file'
-        except InputError as error:
-            yield f'{error}'
+    for _, fault in _faults_of_judged(store, known if all_known else None):
+        yield f'{fault}'
     for report, session in reports.items():
         stored = known.get(session or '')
         if stored is None:
             yield f'{report}: session {session or "of no uuid"} is not in the store: ingest the report again'
         elif is_of(stored, report) and stored.report_sha256 not in ('', sha256_of(report)):
             yield f'{report}: has changed since session {session} was stored from it, as its sha256 says: restore it'
+
+
+def _faults_of_judged(store: Store, known: Container[str] | None) -> Iterator[tuple[Path, InputError]]:
+    """Yield each file of what was judged that is damaged, or of a session that is not `known`; None: all are."""
+    for path in (path for table in JUDGED for path in store.files(table=table)):
+        try:
+            judged.read_whole(path)
+            if known is not None and path.stem not in known:
+                raise InputError(f'{path}: session {path.stem}, from which it follows, is not in the store')
+        except InputError as error:
+            yield path, error
 
 
 def is_of(session: Session, report: Path) -> bool:
@@ -101,7 +107,7 @@ def orphans(store: Store) -> list[Path]:
     return [
         path
         for table in _OTHERS
-        for path in sorted((store.folder / table).glob('*/*/*.parquet'))
+        for path in store.files(table=table)
         if not (index := in_table(path, 'sessions')).exists() and not (index.parent.exists() and _is_recent(path))
     ]
 
@@ -191,14 +197,9 @@ def repair(store: Store) -> Iterator[str]:
             yield f'{path}: session {uuid} is ingested again: {count(len(report.samples), "sample")}'
         except InputError as error:
             yield f'{error}'
-    for path in judged.files(store):
-        try:
-            judged.read_whole(path)
-            if path.stem not in known:
-                raise InputError(f'{path}: session {path.stem}, from which it follows, is not in the store')
-        except InputError as error:
-            _move(path, store.folder, aside)
-            yield f'{error}; kept in {aside}'
+    for path, fault in _faults_of_judged(store, known):
+        _move(path, store.folder, aside)
+        yield f'{fault}; kept in {aside}'
     for uuid in sorted(damaged.keys() - known - changed):
         yield f'session {uuid} is lost: it has no run report in {store.folder.parent / "reports"}; see {aside}'
 

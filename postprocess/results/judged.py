@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import write_whole
-from postprocess.results import files as _files
 from postprocess.results.files import opened
 from postprocess.results.tables import JUDGED, table_of
 
@@ -45,20 +44,10 @@ class _Head(NamedTuple):
         return f'{zlib.crc32(b" ".join(self)):08x}'.encode()
 
 
-def path_of(store: Store, table: str, session: Session) -> Path:
-    """Return the file of a session in a table of `JUDGED`."""
-    return _files.path_of(store.folder, table, session.site, session.month, session.session)
-
-
-def files(store: Store) -> list[Path]:
-    """Return the files of all sessions in the tables of `JUDGED`."""
-    return sorted(path for table in JUDGED for path in (store.folder / table).glob('*/*/*.parquet'))
-
-
 def is_stored(store: Store, table: str, session: Session, follows_from: str) -> bool:
     """Return True if the rows of a session are stored and follow from what is so today."""
     try:
-        with opened(path_of(store, table, session)) as file:
+        with opened(store.path(table, session)) as file:
             return _is_of(file, table, follows_from)
     except InputError:
         return False
@@ -69,7 +58,7 @@ def read(
 ) -> tuple[bytes, list[_Row]] | None:
     """Return facts and converted rows of a session; None without a file, or if it is damaged or follows from others."""
     try:
-        with opened(path_of(store, table, session)) as file:
+        with opened(store.path(table, session)) as file:
             return _content(file, table, convert) if _is_of(file, table, follows_from) else None
     except InputError:
         return None
@@ -82,7 +71,7 @@ def read_any(
 
     Raises InputError for a missing or damaged file, and for one with other columns than today.
     """
-    with opened(path_of(store, table, session)) as file:
+    with opened(store.path(table, session)) as file:
         return _content(file, table, convert)
 
 
@@ -93,12 +82,12 @@ def write(
     remaining = iter(rows)
     portions = iter(lambda: [*islice(remaining, _ROWS_AT_ONCE)], [])
     tables = (table_of(table, session.session, portion) for portion in portions)
-    _write(path_of(store, table, session), tables, _Head(follows_from.encode(), facts))
+    _write(store.path(table, session), tables, _Head(follows_from.encode(), facts))
 
 
 def replace_facts(store: Store, table: str, session: Session, facts: bytes) -> None:
     """Replace the facts of a session, and keep its rows. Raises InputError for a damaged file."""
-    path = path_of(store, table, session)
+    path = store.path(table, session)
     with opened(path) as file:
         _verify_columns(file, table)
         rows, head = file.read(JUDGED[table].names, use_threads=False), _head(file)

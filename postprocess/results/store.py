@@ -97,7 +97,7 @@ class Store:
         for forgotten in self.forgotten(new.site):
             if forgotten.session == new.session:
                 raise self._gone(forgotten)
-        index = self._path('sessions', new)
+        index = self.path('sessions', new)
         for stored in self.sessions(new.site, name=new.session):
             if stored.session != new.session:
                 continue
@@ -162,9 +162,9 @@ class Store:
 
     # Reading
 
-    def files(self, site: str = '*', month: str = '*') -> list[Path]:
-        """Return the files of the table `sessions`, sorted by site, month and name."""
-        folders = [self.folder / 'sessions']
+    def files(self, site: str = '*', month: str = '*', table: str = 'sessions') -> list[Path]:
+        """Return the files of a table, sorted by site, month and name."""
+        folders = [self.folder / table]
         for wanted in (f'site={site}', f'month={month}', '*.parquet'):
             folders = [path for folder in folders for path in listed(folder) if fnmatchcase(path.name, wanted)]
         return sorted(folders)
@@ -256,16 +256,16 @@ class Store:
 
     def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
         """Return the rows of one session, missing values as None."""
-        path = self._path(table, session)
+        path = self.path(table, session)
         return [vars(read_session(path))] if table == 'sessions' else read_table(path).to_pylist()
 
     def cases(self, session: Session) -> list[CaseRow]:
         """Return the rows of the cases of one session."""
-        return typed(CaseRow, read_table(self._path('cases', session)))
+        return typed(CaseRow, read_table(self.path('cases', session)))
 
     def metrics(self, session: Session) -> list[MetricRow]:
         """Return the rows of the metrics of one session."""
-        return typed(MetricRow, read_table(self._path('metrics', session)))
+        return typed(MetricRow, read_table(self.path('metrics', session)))
 
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold only the rows of `sessions`.
@@ -340,7 +340,7 @@ class Store:
             known = [vars(session) for session in sessions]
             self._duckdb.register('of_sessions', pa.Table.from_pylist(known, TABLES[table]))
             return 'FROM of_sessions'
-        paths = [self._path(table, session) for session in sessions]
+        paths = [self.path(table, session) for session in sessions]
         if table in JUDGED:
             paths = [path for path in paths if path.exists()]
         for path in {*paths} - self._usable:
@@ -369,7 +369,7 @@ class Store:
         paths = [path for path in self.files(site, month) if path.name.startswith(name)]
         return sorted(map(read_session, paths), key=lambda session: session.key)
 
-    def _path(self, table: str, session: Session) -> Path:
+    def path(self, table: str, session: Session) -> Path:
         """Return the file of a session in a table."""
         return path_of(self.folder, table, session.site, session.month, session.session)
 

@@ -14,7 +14,6 @@ from scratch import ROOT
 from simulated_site import slow_node
 
 import postprocess
-from postprocess.results import judged
 from postprocess.results.store import Store
 from postprocess.results.tables import JUDGED
 
@@ -43,7 +42,7 @@ def test_findings_are_what_the_session_itself_shows(slow):
 def test_what_a_person_corrects_changes_no_finding(slow):
     slow.compare()
     store = Store(slow.results)
-    path = judged.path_of(store, 'findings', store.find('latest'))
+    path = store.path('findings', store.find('latest'))
     before = path.read_bytes()
     (id,) = (one['id'] for one in json.loads(slow.run('incidents --format json').stdout) if one['kind'] == 'NODE')
     assert slow.run(f'incidents split {id}', '--metric', 'm1', '--why', 'x').exit_code == 0

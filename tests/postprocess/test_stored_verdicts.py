@@ -236,9 +236,9 @@ def test_kill_9_at_every_point_of_writing_leaves_nothing_half(red, tmp_path, mon
     for number in itertools.count():
         store = Store(shutil.copytree(red.results, tmp_path / f'{number}'))
         was_killed = killed(number, write, written, store)
-        known = [table for table in JUDGED if judged.path_of(store, table, session).exists()]
+        known = [table for table in JUDGED if store.path(table, session).exists()]
         for table in known:
-            judged.read_whole(judged.path_of(store, table, session))
+            judged.read_whole(store.path(table, session))
         left.setdefault((*known,), store)
         if not was_killed:
             break
@@ -246,7 +246,7 @@ def test_kill_9_at_every_point_of_writing_leaves_nothing_half(red, tmp_path, mon
     assert [*left] == [(), ('verdicts',), ('verdicts', 'findings')]
     found = [judge(store, session.session, root=red.sites) for store in left.values()]
     assert found[0] == found[1] == found[2] and found[0].known
-    assert [len(judged.files(store)) for store in left.values()] == [2, 2, 2]
+    assert [sum(len(store.files(table=table)) for table in JUDGED) for store in left.values()] == [2, 2, 2]
 
 
 def test_two_processes_that_judge_at_once_leave_one_row_each(red):
@@ -257,4 +257,4 @@ def test_two_processes_that_judge_at_once_leave_one_row_each(red):
     store = Store(red.results)
     for table in JUDGED:
         assert [row['session'] for row in store.select(f'FROM {table}', store.sessions(SITE))] == ['night01']
-    assert len(judged.files(store)) == 2 and not [*red.results.glob('store/*/*/*/.*')]
+    assert sum(len(store.files(table=table)) for table in JUDGED) == 2 and not [*red.results.glob('store/*/*/*/.*')]

@@ -10,16 +10,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from plumbline.errors import InputError
+from plumbline.identity import Pairs, SeriesId
 from plumbline.problems import Problem
+from plumbline.units import factor
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
-from postprocess.readers.same_units import convert
 from postprocess.results.rows import RunReport
 from postprocess.results.store import ForgottenError, Store
 from postprocess.text import count, one_line
 
 Reader = Callable[[Store, Sequence[Path], str | None, Rules], Iterable[RunReport | InputError]]
 _SOME = 5  # most metrics that a sentence names
+_SESSIONS = 20  # last sessions in which the unit of a series is looked up
+_SQL = """
+    SELECT "partition", environ, "check", params, metric, metrics.dims, arg_max(unit, night) AS unit
+    FROM metrics JOIN cases USING (night, case_id) WHERE n > 0 GROUP BY ALL
+"""
 _NOT_PASSED = {'fail': 'failed', 'skip': 'skipped'}
 
 
@@ -64,7 +70,7 @@ def ingest(
             report = replace(report, session=replace(session, expected=expected, problems=said, problem_facts=facts))
         try:
             if session.is_of_another_suite:
-                report, converted = convert(store, report)
+                report, converted = _in_known_units(store, report)
             added = store.add(report)
         except ForgottenError as error:
             yield f'{session.report}: not stored: {error}'
@@ -114,3 +120,28 @@ def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -
             yield InputError(f'{path}: expected a file, found a device')
             return
     yield from read(store, paths, site, rules)
+
+
+def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[str]]:
+    """Return `report`, of another suite, in the units of its earlier sessions, and a sentence for each other unit."""
+    of_site = store.sessions(report.session.site)
+    earlier = [session for session in of_site if session.is_of_another_suite][-_SESSIONS:]
+    if not earlier:
+        return report, []
+    units = {SeriesId.from_row(row): row['unit'] for row in store.select(_SQL, earlier)}
+    cases = {case.case_id: case for case in report.cases}
+    by: dict[tuple[int, str, Pairs], float] = {}
+    sentences: dict[str, None] = {}
+    metrics = []
+    for row in report.metrics:
+        case = cases[row.case_id]
+        before = units.get(case.id.series(row.metric, row.dims))
+        times = factor(row.unit, before) if before is not None and before != row.unit else None
+        if before is not None and times is not None:
+            by[row.case_id, row.metric, row.dims] = times
+            sentences[f'{case.check} {row.metric} is in {row.unit}, converted to {before} as before'] = None
+            mean, std, low, high = (of if of is None else of * times for of in (row.mean, row.std, row.min, row.max))
+            row = row._replace(unit=before, mean=mean, std=std, min=low, max=high)
+        metrics.append(row)
+    samples = [each._replace(value=each.value * by.get(each[:3], 1.0)) for each in report.samples]
+    return replace(report, metrics=metrics, samples=samples), [*sentences]

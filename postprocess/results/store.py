@@ -17,15 +17,15 @@ import re
 import shlex
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 _CASES_AT_ONCE = 20_000  # most cases of several sessions whose rows are in memory at once
 _ROWS_AT_ONCE = 50_000  # of a result that is read in portions
 _NAMED = re.compile(r'(?:\bFROM|\bJOIN|,)\s+(\w+)', re.IGNORECASE)  # the tables of a query, and maybe columns
-_Result = TypeVar('_Result')
 
 
 @dataclass(frozen=True)
@@ -273,44 +272,39 @@ class Store:
         Every row also has `site`, `month` and `night`, the index of its session in `sessions`. The numbers that count
         are in `measured`, see `postprocess.results.tables.RELATIONS`. `more`: further tables, name -> column -> values.
         """
-        return self._query(sql, more, self._as_table, list(sessions))
+        with self._prepared(sql, sessions, more) as whole:
+            return self._duckdb.sql(whole).to_arrow_table()
 
-    def query_portions(self, sql: str, sessions: Sequence[Session]) -> Iterator[pa.Table]:
+    def query_portions(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> Iterator[pa.Table]:
         """Yield the result of a query for each portion of `sessions`, in memory that does not grow with their number.
 
         `night` is the index in all `sessions`. Only for queries that ask for nothing across sessions.
         """
         for begin, some in portions(sessions) if sessions else [(0, sessions)]:
-            yield self._query(sql, {}, self._as_table, list(some), begin)
+            with self._prepared(sql, some, more, begin) as whole:
+                table = self._duckdb.sql(whole).to_arrow_table()
+            yield table
 
     def stream(self, sql: str, sessions: Sequence[Session]) -> Iterator[pa.Table]:
         """Yield the result of a query over all `sessions` in portions; what does not fit into memory waits on disk."""
-
-        def begun(sql: str) -> Iterator[pa.RecordBatch]:
-            """Return the rows of a query that has read its files."""
-            batches = self._duckdb.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
-            return chain([*islice(batches, 1)], batches)
-
-        for batch in self._query(sql, {}, begun, list(sessions)):
+        with self._prepared(sql, sessions, {}) as whole:
+            batches = self._duckdb.sql(whole).to_arrow_reader(_ROWS_AT_ONCE)
+            first = [*islice(batches, 1)]  # for which the files are read
+        for batch in chain(first, batches):
             yield pa.Table.from_batches([batch])
 
     def select(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> list[dict[str, Any]]:
         """Return the rows of a query, see `query`; for few rows this is a third faster."""
-        return self._query(sql, more, self._as_rows, list(sessions))
+        with self._prepared(sql, sessions, more) as whole:
+            result = self._duckdb.execute(whole)  # binds the query once, `sql` twice
+            names = [column[0] for column in result.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
-    def _as_table(self, sql: str) -> pa.Table:
-        return self._duckdb.sql(sql).to_arrow_table()
-
-    def _as_rows(self, sql: str) -> list[dict[str, Any]]:
-        result = self._duckdb.execute(sql)  # binds the query once, `sql` twice
-        names = [column[0] for column in result.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-
-    def _query(
-        self, sql: str, more: dict[str, dict[str, list[Any]]], run: Callable[[str], _Result], sessions: list[Session],
-        begin: int = 0,
-    ) -> _Result:  # fmt: skip
-        """Return the result of a query; `begin`: `night` of the first of `sessions`."""
+    @contextmanager
+    def _prepared(
+        self, sql: str, sessions: Sequence[Session], more: dict[str, dict[str, list[Any]]], begin: int = 0
+    ) -> Iterator[str]:
+        """Yield the whole SQL of a query, to be run within; `begin`: `night` of the first of `sessions`."""
         import duckdb
 
         nights = {name: [getattr(session, name) for session in sessions] for name in ('session', 'site', 'month')}
@@ -330,11 +324,11 @@ class Store:
                 if table in named
             ]
             parts += [f'{name} AS NOT MATERIALIZED ({own})' for name, own in RELATIONS.items() if name in named]
-            return run(f'WITH {", ".join(parts)} FROM ({sql})' if parts else sql)
+            yield f'WITH {", ".join(parts)} FROM ({sql})' if parts else sql
         except duckdb.Error as error:
             raise InputError(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
 
-    def _select(self, table: str, sessions: list[Session]) -> str:
+    def _select(self, table: str, sessions: Sequence[Session]) -> str:
         """Return a query for the rows of `sessions`, whose files are verified: DuckDB itself verifies no checksum."""
         if table == 'sessions':
             known = [vars(session) for session in sessions]

@@ -16,6 +16,7 @@ from typing import Any
 
 from plumbline.measurement import Measurement
 from postprocess.formats import fields
+from postprocess.readers.run_reports import is_database
 
 _SEPARATORS = ',;\t|'
 _SPREAD = re.compile(r'_(?:std|cnt|min|max|first|last)$')  # ends of the names of JUBE's statistics other than the mean
@@ -23,10 +24,8 @@ _SPREAD = re.compile(r'_(?:std|cnt|min|max|first|last)$')  # ends of the names o
 
 def read(path: Path) -> Iterator[Measurement]:
     """Yield the measured columns of each row; the other columns are params, and rows with equal params are trials."""
-    with path.open('rb') as stream:
-        is_database = stream.read(16) == b'SQLite format 3\x00'
     trials: Counter[tuple[str, ...]] = Counter()
-    for row, units in _of_database(path) if is_database else _of_table(path):
+    for row, units in _of_database(path) if is_database(path) else _of_table(path):
         others = {name: str(value) for name, value in row.items() if name not in units and value not in (None, '')}
         check = others.pop('jube_benchmark_name', path.stem)
         session, at = others.pop('jube_benchmark_id', ''), others.pop('jube_benchmark_start', None)

@@ -283,11 +283,10 @@ def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tup
 
 def _lost_cases(runs: list[Any]) -> list[str]:
     """Return a sentence for each run that holds fewer cases than ReFrame counted in it."""
-    runs_and_counts = [(run['testcases'], run.get('num_cases')) for run in runs]
     return [
-        f'its run report counts {count(counted, "case")} and has {len(cases)}'
-        for cases, counted in runs_and_counts
-        if isinstance(counted, int) and counted > len(cases)
+        f'its run report counts {count(counted, "case")} and has {len(run["testcases"])}'
+        for run in runs
+        if isinstance(counted := run.get('num_cases'), int) and counted > len(run['testcases'])
     ]
 
 

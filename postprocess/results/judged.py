@@ -34,11 +34,6 @@ class _Head(NamedTuple):
     facts: bytes
 
     @property
-    def follows(self) -> str:
-        """What the rows follow from."""
-        return self.follows_from.decode()
-
-    @property
     def checksum(self) -> bytes:
         """The checksum of both, because those of Parquet's pages do not cover the metadata."""
         return f'{zlib.crc32(b" ".join(self)):08x}'.encode()
@@ -133,7 +128,7 @@ def _verify_columns(file: pq.ParquetFile, table: str) -> None:
 
 def _is_of(file: pq.ParquetFile, table: str, follows_from: str) -> bool:
     """Return True if the rows of a file follow from what is so today. Raises ValueError."""
-    return _head(file).follows == follows_from and file.schema_arrow.equals(JUDGED[table])
+    return _head(file).follows_from == follows_from.encode() and file.schema_arrow.equals(JUDGED[table])
 
 
 def _head(file: pq.ParquetFile) -> _Head:

@@ -253,11 +253,6 @@ class Store:
                 if one.session in out and one.key <= last.key:
                     yield f'{one.session} forgotten'
 
-    def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
-        """Return the rows of one session, missing values as None."""
-        path = self.path(table, session)
-        return [vars(read_session(path))] if table == 'sessions' else read_table(path).to_pylist()
-
     def cases(self, session: Session) -> list[CaseRow]:
         """Return the rows of the cases of one session."""
         return typed(CaseRow, read_table(self.path('cases', session)))

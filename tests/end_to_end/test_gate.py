@@ -97,7 +97,8 @@ def rates(gate, tmp_path):
 def stored(tmp_path):
     store = Store(tmp_path / 'results')
     session = store.find()
-    return [row['value'] for row in store.rows('samples', session)], session
+    rows = store.select('FROM samples ORDER BY case_id, metric, dims, trial', [session])
+    return [row['value'] for row in rows], session
 
 
 def test_what_was_slow_once_runs_again_by_its_own_command(rates, tmp_path):

@@ -19,6 +19,7 @@ from plumbline.references import Reference, read_references
 from postprocess import demo
 from postprocess.demo import BEGAN, SITE, SITE_YAML, as_csv, case, metric, metrics_of, reference  # noqa: F401
 from postprocess.readers.ingest import ingest
+from postprocess.results.files import read_table
 from postprocess.results.store import Store
 from postprocess.verdicts.verdict import Verdict
 
@@ -36,6 +37,11 @@ def verdict_of(id, value=None, verdict='ok', unit='GB/s', better='higher', limit
         bound = Limits(limit, limit, 0.0, '')
     measured = NOTHING if value is None else Summary(1, value, None, value, value)
     return Verdict(verdict, id, Quantity(unit, better), measured, of, bound)
+
+
+def rows_of(store, table, session):
+    """The rows of a session as they are in its file, missing values as None."""
+    return [vars(session)] if table == 'sessions' else read_table(store.path(table, session)).to_pylist()
 
 
 def only(document):

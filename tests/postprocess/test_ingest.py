@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from run_reports import SITE, case, metric, report
+from run_reports import SITE, case, metric, report, rows_of
 
 from plumbline.errors import InputError
 from plumbline.identity import to_text
@@ -39,17 +39,17 @@ def test_a_session_is_a_file_of_each_table_and_comes_back_as_it_was(work):
     assert session.started == datetime(2026, 11, 21, 10, 38, 51)
     assert session.problems == ['checks/x.py does not import']
     assert (session.reframe, session.hostname) == ('4.10.4', 'login1')
-    (entry,) = store.rows('cases', session)
+    (entry,) = rows_of(store, 'cases', session)
     assert (entry['check'], entry['params'], entry['environ'], entry['partition']) == (
         'STREAM', 'size=big', 'system', 'cpu',
     )  # fmt: skip
     assert entry['nodes'] == ['n7', 'n8']
     assert entry['job_state'] == 'COMPLETED'
     assert json.loads(entry['provenance']) == {'binary_sha256': 'ab' * 32}
-    copy, triad = sorted(store.rows('metrics', session), key=lambda row: row['metric'])
+    copy, triad = sorted(rows_of(store, 'metrics', session), key=lambda row: row['metric'])
     assert (triad['n'], triad['mean'], triad['std'], triad['min'], triad['max']) == (3, 2.0, 1.0, 1.0, 3.0)
     assert (copy['n'], copy['mean'], copy['missing']) == (0, None, 'not in the output')
-    samples = [(row['trial'], row['node'], row['value']) for row in store.rows('samples', session)]
+    samples = [(row['trial'], row['node'], row['value']) for row in rows_of(store, 'samples', session)]
     assert samples == [(1, 'n7', 1.0), (2, 'n7', 2.0), (3, 'n7', 3.0)]
 
 
@@ -142,7 +142,7 @@ def test_messages_become_plain_lines(work):
     work.ingest(report(case(result='fail', fail_phase='run', fail_reason=words)), problem='a\nb')
     store = Store(work.results)
     session = store.find()
-    assert session.problems == ['a b'] and store.rows('cases', session)[0]['fail_reason'] == 'red and tab'
+    assert session.problems == ['a b'] and rows_of(store, 'cases', session)[0]['fail_reason'] == 'red and tab'
 
 
 def test_a_value_that_does_not_fit_its_table_is_said_and_nothing_is_written(work):
@@ -183,7 +183,7 @@ def test_every_run_of_a_case_is_kept(work):
     store = Store(work.results)
     session = store.find()
     assert (session.ran, session.runs) == (2, 2)
-    assert [(c['check'], c['round'], c['result']) for c in store.rows('cases', session)] == [
+    assert [(c['check'], c['round'], c['result']) for c in rows_of(store, 'cases', session)] == [
         ('STREAM', 0, 'fail'), ('Other', 0, 'pass'), ('STREAM', 1, 'pass'),
     ]  # fmt: skip
     stream, other = (row for row in measured_in(store, session) if row.id.metric == 'triad')
@@ -214,7 +214,7 @@ def test_a_report_with_further_runs_takes_the_place_of_the_first(work):
     work.ingest(report(GOOD, earlier_runs=[[GOOD]]))
     store = Store(work.results)
     (session,) = store.sessions('cluster')
-    assert (session.runs, session.ran, len(store.rows('cases', session))) == (2, 1, 2)
+    assert (session.runs, session.ran, len(rows_of(store, 'cases', session))) == (2, 1, 2)
 
 
 def test_a_real_report_of_reframe_is_read():

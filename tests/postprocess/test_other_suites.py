@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import each_row
-from run_reports import BEGAN
+from run_reports import BEGAN, rows_of
 from scratch import ROOT
 
 from plumbline.errors import InputError
@@ -297,7 +297,7 @@ def test_a_report_with_another_value_somewhere_is_read_or_named(tmp_path_factory
 
 def cases_of(results):
     store = Store(results)
-    return store.rows('cases', store.find())
+    return rows_of(store, 'cases', store.find())
 
 
 def test_nodes_in_the_short_form_that_a_performance_report_leaves(work):

@@ -4,6 +4,7 @@
 import re
 
 import pytest
+from run_reports import rows_of
 from scratch import OUTPUTS
 
 from postprocess import open_results
@@ -44,7 +45,7 @@ def test_a_log_that_reframe_wrote(work):
     store = Store(work.results)
     session = store.find()
     assert (session.site, session.source, session.ran) == ('generic', 'perflog', 4)
-    cases = store.rows('cases', session)
+    cases = rows_of(store, 'cases', session)
     assert {(row['check'], row['params'], row['partition'], row['environ']) for row in cases} == {
         ('Guest', 'size=small', 'default', 'builtin'), ('Guest', 'size=big', 'default', 'builtin'),
     }  # fmt: skip
@@ -115,7 +116,7 @@ def test_without_a_result_a_case_beyond_its_reference_has_failed(work):
     header, *lines = (row.split('|', 1)[1] for row in rows)
     ingest(work, log(work, *lines, header=header))
     store = Store(work.results)
-    cases = [case for session in store.sessions('*') for case in store.rows('cases', session)]
+    cases = [case for session in store.sessions('*') for case in rows_of(store, 'cases', session)]
     assert [(case['result'], case['fail_phase']) for case in cases] == [
         ('fail', 'performance'), ('pass', None),
         ('pass', None), ('fail', 'performance'),  # 5 % of 100 below -100 are allowed
@@ -152,7 +153,7 @@ def test_bytes_that_are_no_text_and_abbreviated_nodes(work):
     path.write_bytes(path.read_bytes().replace(b'Bench', b'B\xe9nch'))
     ingest(work, path)
     store = Store(work.results)
-    (row,) = store.rows('cases', store.find())
+    (row,) = rows_of(store, 'cases', store.find())
     assert row['check'] == 'B\ufffdnch'
     assert row['nodes'] == ['n1', 'n2', 'n3', 'n7']
 
@@ -176,7 +177,7 @@ def test_logs_of_other_format_strings(work, form):
         ('triad', 'GB/s', 'higher'), ('latency', 'us', 'lower'),
     }  # fmt: skip
     store = Store(work.results)
-    assert {(row['check'], row['partition'], row['environ']) for row in store.rows('cases', store.find())} == {
+    assert {(row['check'], row['partition'], row['environ']) for row in rows_of(store, 'cases', store.find())} == {
         ('StreamLike', 'login', 'builtin'), ('StreamLike', 'login', 'gnu'),
     }  # fmt: skip
     assert store.find().site == 'box'

@@ -8,7 +8,7 @@ import os
 import shutil
 
 import pytest
-from run_reports import SITE, Workplace
+from run_reports import SITE, Workplace, rows_of
 from scratch import ROOT
 
 from plumbline.references import read_references
@@ -54,9 +54,9 @@ def ingested(tmp_path, release):
 def test_every_row_of_the_store_is_there(written):
     store = Store(written.results)
     sessions = [store.find(uuid) for uuid in STATUSES]
-    assert {table: [len(store.rows(table, session)) for session in sessions] for table in TABLES} == ROWS
+    assert {table: [len(rows_of(store, table, session)) for session in sessions] for table in TABLES} == ROWS
     for uuid, expected in STATUSES.items():
-        statuses = [row['status'] for row in store.rows('metrics', store.find(uuid))]
+        statuses = [row['status'] for row in rows_of(store, 'metrics', store.find(uuid))]
         assert {status: statuses.count(status) for status in expected} == expected
     sql = """
         SELECT night, mean, n FROM metrics JOIN cases USING (night, case_id) WHERE "check" = 'OsuDeviceLatency'
@@ -70,7 +70,7 @@ def test_every_row_of_the_store_is_there(written):
 
 def as_read(store, table, uuid):
     """Rows that can be compared: NaN equal to NaN, without the column that a release did not have."""
-    rows = store.rows(table, store.find(uuid))
+    rows = rows_of(store, table, store.find(uuid))
     return [{key: str(value) for key, value in row.items() if key != 'causes'} for row in rows]
 
 
@@ -114,7 +114,7 @@ def test_a_conversion_that_was_killed_goes_on(work, kept, monkeypatch):
     monkeypatch.undo()
     list(old_layout.convert(work.results / 'store'))
     store = Store(work.results)
-    assert {table: [len(store.rows(table, store.find(uuid))) for uuid in STATUSES] for table in TABLES} == ROWS
+    assert {table: [len(rows_of(store, table, store.find(uuid))) for uuid in STATUSES] for table in TABLES} == ROWS
     assert not list(work.results.glob('store/**/*.sums')) and not list(work.results.glob('store/**/together*'))
 
 

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from run_reports import case, metric, report
+from run_reports import case, metric, report, rows_of
 
 from plumbline.errors import InputError
 from postprocess.readers import check as reading
@@ -127,7 +127,7 @@ def everything(results):
     """All that the store answers: the rows of each table by pyarrow, and by DuckDB across sessions."""
     store = Store(results)
     sessions = [session for site in store.sites() for session in store.sessions(site)]
-    rows = [store.rows(table, session) for session in sessions for table in TABLES]
+    rows = [rows_of(store, table, session) for session in sessions for table in TABLES]
     return rows + [store.query(f'SELECT * FROM {table} ORDER BY ALL', sessions).to_pylist() for table in TABLES]
 
 
@@ -177,7 +177,7 @@ def only(work, pattern):
 
 def samples(work, uuid):
     store = Store(work.results)
-    return [row['value'] for row in store.rows('samples', store.find(uuid))]
+    return [row['value'] for row in rows_of(store, 'samples', store.find(uuid))]
 
 
 def repair(work):

@@ -5,7 +5,7 @@ import importlib
 import json
 import re
 
-from run_reports import case, reference, report
+from run_reports import case, reference, report, rows_of
 from scratch import ROOT
 
 from plumbline.identity import SeriesId
@@ -43,7 +43,7 @@ def test_a_value_is_the_same_in_each_form(work):
     assert store.add(read)
     session = store.find()
     assert session.started == read.session.started and store.metrics(session) == read.metrics
-    assert [(row['dims'], row['value']) for row in store.rows('samples', session)] == [('kernel=triad', VALUE)]
+    assert [(row['dims'], row['value']) for row in rows_of(store, 'samples', session)] == [('kernel=triad', VALUE)]
     (measured,) = measured_in(store, session)
     assert (measured.id, measured.value) == (TRIAD, VALUE)
     comparison = verdicts_of(store, session, work.sites)

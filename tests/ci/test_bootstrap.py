@@ -95,6 +95,19 @@ def test_no_python_is_one_sentence_with_the_command(machine, manager, command):
     assert not (machine.clone / '.venv').exists()
 
 
+@pytest.mark.parametrize(
+    ('words', 'installs'),
+    [((), True), (('--no-provision',), False), (('--provision', 'never'), False), (('--provision=never',), False)],
+)
+def test_a_night_that_is_to_install_nothing_installs_no_python(machine, words, installs):
+    machine.program('python3', OLD)
+    machine.program('apt-get')
+    machine.program('dpkg-query', 'exit 1')
+    machine.program('id', 'echo 0')
+    machine.run('ci/nightly', *words)
+    assert ('apt-get' in machine.calls()) == installs
+
+
 @pytest.fixture
 def apt(machine, program, tmp_path):
     """The real apt-get with folders of its own, in which a stand-in for hpcc is installed; returns its environment."""

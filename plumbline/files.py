@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read YAML files, and write files that are either complete or absent."""
 
+import json
 import os
 import platform
 import secrets
@@ -24,7 +25,10 @@ def read_yaml(path: Path, parse: str = 'load') -> Any:
     loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # the loader of libyaml, if built in, is ten times faster
     try:
         text = path.read_text(encoding='utf-8')
-        return getattr(yaml, parse)(text, Loader=loader)
+        content = getattr(yaml, parse)(text, Loader=loader)
+        if parse == 'load':
+            json.dumps(content, default=str, skipkeys=True)  # ValueError where an alias repeats the part around it
+        return content
     except OSError as error:
         raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
     except UnicodeDecodeError as error:

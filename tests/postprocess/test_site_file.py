@@ -205,6 +205,11 @@ def test_locations_are_checked_with_the_files(work, check):
     assert code == 2 and 'locations.csv:3: node n1: expected one row of 2 columns' in said
 
 
+def test_an_alias_that_repeats_the_part_around_it_is_one_sentence(check):
+    code, (said,) = check(HERON + 'env_vars: &a [*a]\n')
+    assert code == 2 and 'not valid YAML: Circular reference detected' in said
+
+
 def test_a_file_that_is_no_yaml_is_one_sentence_and_stops_no_other_site(check, work):
     (work.sites / 'other').mkdir()
     (work.sites / 'other' / 'site.yaml').write_text(HERON)

@@ -191,9 +191,9 @@ def time_of(name: str, output: str, size: int) -> float | None:
 
 
 def _buffers_line(buffers: Sequence[str]) -> str:
-    """Return the pattern of the line of buffers in versions up to 7.0, such as ``HOST (H)``."""
+    """Return the pattern of the line of buffers in versions up to 7.0; versions before 5.7.1 print M for MD."""
     kinds = {letters: kind.upper() for kind, letters in MEMORY.items()}
-    words = (rf'{kinds[letters]} \(\w+\)' for letters in buffers or ('H', 'H'))
+    words = (rf'{kinds[letters]} \({letters.replace("MD", "MD?")}\)' for letters in buffers or ('H', 'H'))
     return '# Send Buffer on {} and Receive Buffer on {}'.format(*words)
 
 

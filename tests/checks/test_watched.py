@@ -235,16 +235,23 @@ def test_no_text_is_misread_in_a_way_that_ends_the_reading(lines):
     assert str(seen) and seen.faults(BOUND, {}) is not None
 
 
-def test_the_trial_with_the_fewest_looks_stays_in_the_record(tmp_path):
+@pytest.mark.parametrize(
+    ('fewest', 'said'),
+    [
+        (['look 0', 'end 10000 1'], 'too short to look at: 0.01 s'),
+        ([*START, *at(0.02, thread(100, 1, '4'))], '1 look, the last after 0.02 s'),
+    ],
+)
+def test_the_trial_with_the_fewest_looks_stays_in_the_record(tmp_path, fewest, said):
     long = [*START, *at(0.02, thread(100, 1, '4')), *at(0.05, thread(100, 2, '4'))]
-    for trial, lines in enumerate((long, ['look 0', 'end 10000 1'], long), start=1):
+    for trial, lines in enumerate((long, fewest, long), start=1):
         run = tmp_path / f'trial_{trial}/run'
         run.mkdir(parents=True)
         for name, content in {'stdout': ['done'], 'exit_code': ['0'], 'binding.n1.0': ['4,5', *lines]}.items():
             (run / name).write_text('\n'.join([*content, '']))
     record = read_trials(tmp_path, plan_of('Demo', trials=3), 'n1')
     assert record.placement['actual'] == {'n1.0': '4,5'}
-    assert record.placement['watched'] == {'n1.0': 'too short to look at: 0.01 s'}
+    assert record.placement['watched'] == {'n1.0': said}
 
 
 @each_row(

@@ -186,7 +186,10 @@ def _with_pairs(data: dict[str, Any]) -> dict[str, Any]:
                 for one in metric['series']
             ]
             metrics = {**metrics, name: {**metric, 'series': of}}
-    return {**data, 'params': _pairs(data['params'], 'record: params'), 'metrics': metrics}
+    causes = data.get('causes', [])
+    if isinstance(causes, list):  # sentences, in a record from before causes had codes
+        causes = [{'code': 'said', 'what': cause} if isinstance(cause, str) else cause for cause in causes]
+    return {**data, 'params': _pairs(data['params'], 'record: params'), 'metrics': metrics, 'causes': causes}
 
 
 def _pairs(found: Any, where: str) -> Pairs:

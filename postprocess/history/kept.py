@@ -80,6 +80,13 @@ class State(NamedTuple):
     told: str
 
 
+class _Kept(NamedTuple):
+    """What is kept: where a site stands, and the state of the files from which that follows."""
+
+    state: State
+    standing: Standing
+
+
 def state(results: Path, site: str, root: Path | None) -> State:
     """Return the present state of the files from which it follows where a site stands.
 
@@ -100,7 +107,7 @@ def standings(results: Path, site: str | None, root: Path | None) -> list[Standi
     """Return the standing of all sites in the store, or of `site`; empty if one of them is not known or out of date."""
     names = [site] if site else sorted(path.name[5:] for path in (results / 'store').glob('sessions/site=*'))
     kept = [(name, _read(results, name)) for name in names]
-    known = [of[1] for name, of in kept if of and of[0] == state(results, name, root)]
+    known = [of.standing for name, of in kept if of and of.state == state(results, name, root)]
     return known if len(known) == len(names) else []
 
 
@@ -110,7 +117,7 @@ def keep(results: Path, standing: Standing, state: State) -> None:
     Where it cannot be written, the site is looked at again the next time.
     """
     with suppress(InputError):
-        write_text(_path(results, standing.site), msgspec.json.encode((state, standing)).decode())
+        write_text(_path(results, standing.site), msgspec.json.encode(_Kept(state, standing)).decode())
 
 
 def _checksum(texts: Iterable[str]) -> str:
@@ -118,10 +125,10 @@ def _checksum(texts: Iterable[str]) -> str:
     return hashlib.sha256('\0'.join(texts).encode(errors='surrogateescape')).hexdigest()
 
 
-def _read(results: Path, site: str) -> tuple[State, Standing] | None:
-    """Return the state of files and where a site stands by it, as kept; None without a readable file."""
+def _read(results: Path, site: str) -> _Kept | None:
+    """Return what is kept of a site; None without a readable file."""
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return msgspec.json.decode(_path(results, site).read_bytes(), type=tuple[State, Standing])
+        return msgspec.json.decode(_path(results, site).read_bytes(), type=_Kept)
     return None
 
 

@@ -221,7 +221,8 @@ def test_a_dead_program_has_a_code_and_its_exit_code_in_words(tmp_path, exit, er
     assert from_dict(json.loads(json.dumps(record.to_dict()))).causes == [cause]
 
 
-def test_a_cause_whose_code_no_table_has_is_refused():
-    record = Record('HPL', ()).to_dict()
+def test_a_record_from_before_causes_had_codes_keeps_its_sentences():
+    record = Record('HPL', (), causes=['xhpl died on n1']).to_dict()
+    assert from_dict(record).causes == [Cause('said', 'xhpl died on n1')]
     with pytest.raises(RecordError, match=r"Invalid enum value 'of-node' - at `.*causes"):
         from_dict(record | {'causes': [{'code': 'of-node', 'what': 'x'}]})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci.outcome import isolated
+from ci.isolated import isolated
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.programs import output_of

@@ -26,7 +26,7 @@ from postprocess.verdicts.elsewhere import CARRIED, NodeHardware  # noqa: E402
 from postprocess.verdicts.sharing import Of, of_gpus, of_series, summarize, to_text  # noqa: E402
 
 Value = tuple[Of, str, float, str]
-# The bindings of checks/memory/babelstream_base.py with a thread on each core or hardware thread
+# The bindings of checks/memory/babelstream.py with a thread on each core or hardware thread
 _ALL_CORES = ('cores', 'cores-spread', 'cores-true', 'threads', 'threads-close', 'threads-true')
 # Series that reach about the same share of a peak: check, params, metric, dims
 _SHARES: dict[str, list[tuple[str, Pairs, str, Pairs]]] = {

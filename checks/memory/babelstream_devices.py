@@ -10,7 +10,7 @@ from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_for, models_of_this_system
 from checks.core.placement import Placement, one_process
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
-from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, SWEPT_ELEMENTS, BabelStream
+from checks.memory.babelstream import FEWEST_REPETITIONS, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
@@ -38,7 +38,8 @@ class BabelStreamOnDevices(ByModel, BabelStream):
     def stream_on(self, device: int, run: str = 'run') -> tuple[Placement, list[str]]:
         """Return placement and options of a run on a device, the only GPU that the program then sees."""
         placement = one_process(self.topology, [device])
-        return placement, self.stream(self.array_elements, run, device if placement.devices is None else 0)
+        seen_as = device if placement.devices is None else 0
+        return placement, [*self.stream(self.array_elements, run), '--device', str(seen_as)]
 
     def devices_named(self, run):
         return re.findall(r'^Using \w+ device (.*\S)', run.output, re.MULTILINE)
@@ -88,7 +89,7 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
     """
 
     descr = 'BabelStream on all devices at once'
-    dims = KERNEL | {'device': Dim('name')}
+    dims = BabelStream.dims | {'device': Dim('name')}
     tags = {'nightly', 'acceptance'}
     concurrent = True
 
@@ -121,7 +122,7 @@ class BabelStreamDeviceSizes(BabelStreamOnDevices):
 
     descr = 'BabelStream over array sizes on a device'
     seconds = 300
-    dims = KERNEL | {'elements': Dim('size', '1')}
+    dims = BabelStream.dims | {'elements': Dim('size', '1')}
     tags = {'acceptance'}
 
     def supports(self, topology):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Latency of each level of the caches of one core."""
 
+import re
+
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
@@ -8,10 +10,20 @@ from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Metric
-from checks.memory.multichase_output import LATENCY, chase_faults
 from plumbline.record import Dim
 
 LOCALITY = 2**18  # bytes within which multichase's order is random: 64 pages, so that translations do not count
+LATENCY = r'^(?=.{6}) *(\d+\.\d+)$'  # the last line: mean ns of the samples, six characters or more
+
+
+def chase_faults(output: str, size: int, samples: int) -> list[str]:
+    """Return a sentence if multichase did not take so many samples of a chain of `size` bytes."""
+    faults = []
+    if f'total_memory = {size} ' not in output:
+        faults.append(f'the chain is not as long as requested: expected total_memory = {size}')
+    if (taken := len(re.findall(r'^ +[0-9.]+ +avg=', output, re.MULTILINE))) != samples:
+        faults.append(f'{samples} samples were requested, multichase took {taken}')
+    return faults
 
 
 def chain_within(cache: int) -> tuple[int, int]:

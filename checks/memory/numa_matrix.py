@@ -15,9 +15,9 @@ from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import Placement
 from checks.core.reading.trials import Metric, by_trial, series_of
-from checks.memory import likwid_base
-from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
-from checks.memory.multichase_output import LATENCY, chase_faults
+from checks.memory import likwid
+from checks.memory.cache_latency import LATENCY, chase_faults
+from checks.memory.likwid import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
 from plumbline.record import Dim, Record, Series
 from plumbline.units import UNITS
 
@@ -204,7 +204,7 @@ class NumaStream(LikwidOnDomains):
     dims = {'domain': Dim('name')}
     figures = {'triad': {'balance': 'domain'}, 'triad_total': {'intensity': 2 / 24}}  # two Flop, three doubles
     # the difference of domains that are alike varies as much as the domains: no source
-    usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': likwid_base.USUAL_SPREAD}
+    usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': likwid.USUAL_SPREAD}
 
     @run_after('setup')
     def choose_runs(self):

@@ -12,16 +12,13 @@ from scratch import ROOT
 
 import checks
 
-
-@pytest.fixture(scope='session', autouse=True)
-def reframe_runtime():
-    configuration = reframe.core.config.load_config(str(ROOT / 'reframe_settings/settings.py'))
-    configuration.select_subconfig('localhost')
-    reframe.core.runtime.init_runtime(configuration)
+CONFIGURATION = reframe.core.config.load_config(str(ROOT / 'reframe_settings/settings.py'))
+CONFIGURATION.select_subconfig('localhost')
+reframe.core.runtime.init_runtime(CONFIGURATION)
 
 
 @pytest.fixture(scope='session')
-def classes(reframe_runtime) -> dict[str, type]:
+def classes() -> dict[str, type]:
     """Every check class by name."""
     from checks.core.benchmark import Benchmark
 

@@ -64,8 +64,8 @@ def targets() -> Iterator[Target]:
     """Yield every recorded output of a complete run. ReFrame's runtime must have been started."""
     from checks.compute import fft, hpcc, hpl_mxp, openssl
     from checks.gpu import clpeak, copies
-    from checks.memory import babelstream_output, likwid, likwid_base
-    from checks.memory.multichase_output import LATENCY
+    from checks.memory import babelstream_output, likwid
+    from checks.memory.cache_latency import LATENCY
     from checks.storage import fio
     from checks.storage.ior import PATTERNS
 
@@ -82,8 +82,8 @@ def targets() -> Iterator[Target]:
     for file, *asked in (('3.1', 2, 1), ('3.1-threads', 1, 2), ('3.0', 2, 1)):
         yield target(f'hpcg-{file}', hpcg.metrics_of(1, None), given(hpcg.faults_of, (32, 32, 32), *asked))
     flops, triad = likwid.flop_metrics('run', {}, None), likwid.bandwidth_metrics('triad', None)
-    yield target('likwid-bench-peakflops_avx512_fma', flops, given(likwid_base.faults_of, (0,)))
-    yield target('likwid-bench-triad_avx512_fma', triad, given(likwid_base.faults_of, (0, 1)))
+    yield target('likwid-bench-peakflops_avx512_fma', flops, given(likwid.faults_of, (0,)))
+    yield target('likwid-bench-triad_avx512_fma', triad, given(likwid.faults_of, (0, 1)))
     yield target('multichase-20250815', [Metric('latency', 'ns', 'lower', LATENCY)])
     for file, times in (('5.0-omp', 10), ('5.0-omp-100', 100), ('5.0-ocl', 15), ('6.0rc-omp', 100)):
         faults = given(babelstream_output.faults_of, 2**25, times)

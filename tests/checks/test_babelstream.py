@@ -109,7 +109,7 @@ def test_arrays_are_four_times_the_caches_and_at_least_the_default():
         (('gfx90a',) * 8, ['hip', 'omp-target', 'sycl', 'kokkos']),
     ],
 )
-def test_a_node_has_the_models_of_its_devices(reframe_runtime, gpus, models):
+def test_a_node_has_the_models_of_its_devices(gpus, models):
     from checks.memory.babelstream_devices import MODELS, models_for
 
     assert models_for(replace(TWO, gpus=gpus), MODELS) == models

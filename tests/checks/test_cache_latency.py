@@ -30,7 +30,7 @@ def test_recorded_outputs_of_the_command_that_the_check_asks_for(case_on, record
 
 
 @given(st.integers(2**13, 2**30))
-def test_a_chain_fits_its_cache_and_has_whole_parts(reframe_runtime, cache):
+def test_a_chain_fits_its_cache_and_has_whole_parts(cache):
     from checks.memory.cache_latency import chain_within
 
     size, locality = chain_within(cache)

@@ -7,7 +7,7 @@ from rows import each_row
 
 
 @pytest.fixture(scope='module')
-def clpeak(reframe_runtime):
+def clpeak():
     from checks.gpu import clpeak
 
     return clpeak

@@ -211,7 +211,7 @@ def node(sockets: int, domains: int, ids: tuple[int, ...], near: tuple[int, ...]
     (node(2, 2, (0, 1), near=(1,)), [1, 0]),
     (node(2, 4, (0, 1, 8, 9), near=(9,)), [9, 0]),
 ])  # fmt: skip
-def test_the_process_is_on_one_numa_domain_of_each_socket(reframe_runtime, topology, found):
+def test_the_process_is_on_one_numa_domain_of_each_socket(topology, found):
     from checks.gpu.comm_scope import numa_ids
 
     assert numa_ids(topology, 0) == found

@@ -9,7 +9,7 @@ from checks.core.topology import topology_of
 
 
 @pytest.fixture(scope='module')
-def copies(reframe_runtime):
+def copies():
     from checks.gpu import copies
 
     return copies

@@ -10,7 +10,7 @@ from checks.core.reading.trials import NotMeasured
 
 
 @pytest.fixture(scope='module')
-def fio(reframe_runtime):
+def fio():
     from checks.storage import fio
 
     return fio

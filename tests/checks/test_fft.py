@@ -11,7 +11,7 @@ SIZE = (64, 64, 256)
 
 
 @pytest.fixture(scope='module')
-def fft(reframe_runtime):
+def fft():
     from checks.compute import fft
 
     return fft

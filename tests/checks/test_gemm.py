@@ -26,7 +26,7 @@ I8GEMM: 5.128e+06 GFlop/s
 
 
 @pytest.fixture(scope='module')
-def gemm(reframe_runtime):
+def gemm():
     from checks.gpu import gemm
 
     return gemm

@@ -31,7 +31,7 @@ PLANNED = {
 
 
 @pytest.fixture(scope='module')
-def ladder(reframe_runtime):
+def ladder():
     from checks.ladder import check
 
     return check

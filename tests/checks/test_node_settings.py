@@ -257,7 +257,7 @@ def test_each_node_of_a_job_is_looked_at_once_by_its_first_rank(tmp_path):
     assert rank(0).stdout == 'ran\n', 'the next program of the job'
 
 
-def test_only_a_site_that_expects_settings_has_the_check_and_each_other_setting_is_a_fault(reframe_runtime):
+def test_only_a_site_that_expects_settings_has_the_check_and_each_other_setting_is_a_fault():
     from checks.node.settings import NodeSettings
 
     known = [

@@ -12,7 +12,7 @@ from reading import run_of, value_of
 
 from checks.core import topology as topology_module
 from checks.core.topology import Cache, Topology, topology_of
-from checks.memory.likwid_base import repetitions
+from checks.memory.likwid import repetitions
 from checks.memory.numa_matrix import coefficient_of_variation, distance_classes, normalized_range
 from plumbline.errors import SiteError
 from plumbline.site.sites import Partition

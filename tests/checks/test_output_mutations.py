@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 
 @pytest.fixture(scope='module')
-def targets(reframe_runtime):
+def targets():
     return list(study.targets())
 
 

@@ -13,7 +13,7 @@ from rows import each_row
 from checks.compute import hpcg_output as hpcg
 from checks.core.reading.trials import Metric
 from checks.gpu import xccl_output as xccl
-from checks.memory import likwid_base
+from checks.memory import likwid
 from checks.mpi import osu_output as osu
 from checks.storage import ior_output, mdtest_output
 
@@ -91,7 +91,7 @@ def test_the_yaml_of_intels_hpcg(recorded):
 
 
 @pytest.fixture(scope='module')
-def checks(reframe_runtime):
+def checks():
     """The modules of checks that ReFrame must be up for."""
     from checks.compute import fft
     from checks.gpu import copies
@@ -135,8 +135,8 @@ def test_likwid_bench_of_two_machines(checks, recorded):
     rate, of_core = (next(iter(values_of(one, triad).values())) for one in checks.likwid.bandwidth_metrics('x', None))
     assert rate == pytest.approx(11.16334)
     assert of_core == pytest.approx(63999983616 / 22977763263 / 3)
-    assert likwid_base.faults_of(peak, (0,)) == [] == likwid_base.faults_of(triad, (0, 1, 4))
-    assert likwid_base.faults_of(triad, (0, 1, 2)) == [
+    assert likwid.faults_of(peak, (0,)) == [] == likwid.faults_of(triad, (0, 1, 4))
+    assert likwid.faults_of(triad, (0, 1, 2)) == [
         'threads were requested on CPUs [0, 1, 2] and ran on [0, 1, 4]'
     ]  # fmt: skip
 

@@ -8,19 +8,19 @@ from reading import value_of
 
 from checks.core.reading.trials import NotMeasured
 from checks.gpu.xccl_output import iteration_faults
-from checks.memory.likwid_base import faults_of
-from checks.memory.multichase_output import chase_faults
+from checks.memory.cache_latency import chase_faults
+from checks.memory.likwid import faults_of
 
 
 @pytest.fixture(scope='module')
-def hpcc(reframe_runtime):
+def hpcc():
     from checks.compute import hpcc
 
     return hpcc
 
 
 @pytest.fixture(scope='module')
-def likwid(reframe_runtime):
+def likwid():
     from checks.memory import likwid
 
     return likwid

@@ -184,7 +184,7 @@ def test_a_rate_that_a_cache_may_have_answered_is_invalid(case_on, tmp_path, fil
     assert found is None if reason is None else reason in found
 
 
-def test_numbers_of_ranks_are_those_of_002_on_twelve_sockets(reframe_runtime):
+def test_numbers_of_ranks_are_those_of_002_on_twelve_sockets():
     from checks.core.topology import topology_of
     from checks.storage.storage import rank_counts
 

@@ -150,7 +150,7 @@ def test_the_algorithm_of_the_largest_message_is_named_as_nccl_does_since_2_23(l
     assert xccl.algorithm_of(f'{small}n1:1:1 [0] NCCL INFO {line}\n{small}') == is_
 
 
-def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(recorded, reframe_runtime, tmp_path):
+def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(recorded, tmp_path):
     from checks.gpu.xccl import XcclTests
 
     for process, name in ((1, 'nccl-info-ib.txt'), (2, 'nccl-info-sockets.txt')):

@@ -27,7 +27,7 @@ _STATED = {
 _WRONG = r'^ *(?:Failed Validation|Solution is not|For array .*, [1-9][0-9]* errors were found).*'
 
 
-def read(path: Path) -> Iterator[Measurement | str]:
+def read_saved(path: Path) -> Iterator[Measurement | str]:
     """Yield the rate of each kernel; all count as failed if the solution did not validate."""
     begin = begins(rf'^(?:STREAM version|.*STREAM Benchmark implementation|Array size|{_HEADER[1:]})', '^Triad:')
     yield from results_of(path, begin, 'Function    Best Rate MB/s  Avg time     Min time     Max time', _run)

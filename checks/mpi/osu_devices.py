@@ -5,6 +5,7 @@ Each rank sees only its own GPU, and runs on cores near it, if the site names th
 message size, and for each pair: ``pair=0-1`` is from device 0 to device 1. The runs of a trial follow each other.
 """
 
+import re
 from math import inf
 from statistics import fmean
 
@@ -25,6 +26,8 @@ from plumbline.site.mpi import FAMILIES
 # device.
 WITHIN_A_NODE, BETWEEN_NODES = ['device-device', 'host-device', 'managed-managed'], ['device-device', 'host-host']
 HOST = 'host_buffers'  # the run whose times show whether MPI stages the buffers of GPUs
+# Bytes of the message that shows staging through the host: between GPUs of one node, and of two nodes
+STAGED_WITHIN, STAGED_BETWEEN = 4 * 2**20, 64 * 1024
 TWO_COPIES = 8.0  # us: of a short message from a GPU to its host, and from a host to its GPU (003, Table 7)
 STAGING = {True: 'staged through the host', False: 'direct', None: 'not decided: the path has no peak, or a low one'}
 
@@ -40,6 +43,22 @@ def is_staged(device: float, host: float, direct: float | None = None) -> bool |
     if direct is None:
         return device > 2 * host and device - host > TWO_COPIES
     return device >= host if host > 2 * direct else None
+
+
+def device_errors_of(errors: str) -> list[str]:
+    """Return why there are no device buffers, from the messages of OSU, MPI and the launchers."""
+    causes = {
+        'the programs were built without support for such buffers':
+            r'Benchmark Does Not Support Accelerator Transfers|(?:CUDA|ROCm|Managed Memory) Support Not Enabled'
+            r'|Managed memory support requires CUDA kernels|Invalid device type|Invalid option \[-d\]',
+        'the program is not linked with GTL, the library of Cray MPICH for GPUs: see `ldd`, and docs/stacks.md':
+            r'GTL library is not linked',
+        # the library takes them for host memory
+        'the MPI library does not seem to support device buffers':
+            r'segmentation fault|SIGSEGV|signal:? 11\b|bus error|bad address|memory access fault',
+    }  # fmt: skip
+    matches = {cause: re.search(pattern, errors, re.IGNORECASE) for cause, pattern in causes.items()}
+    return [f'{cause}: {match[0]}' for cause, match in matches.items() if match]
 
 
 class OsuOnDevices(Osu):
@@ -98,7 +117,7 @@ class OsuOnDevices(Osu):
     def complaints(self, folder):
         """Return why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
         errors, output = (text_of(folder / name) for name in ('stderr', 'stdout'))
-        return osu.device_errors_of(errors) + osu.errors_of(errors) + osu.device_errors_of(output)
+        return device_errors_of(errors) + osu.errors_of(errors) + device_errors_of(output)
 
 
 def able(topology, ranks: int = 1) -> bool:
@@ -132,7 +151,7 @@ class OsuDevices(OsuOnDevices):
             self.run_pair(a, b, Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory))
         if self.buffers == 'device-device':
             peak = self.partition.link_classes[self.link_class].peak
-            self.compare_with_host(osu.STAGED_WITHIN, 1e6 * osu.STAGED_WITHIN / peak if peak else inf)
+            self.compare_with_host(STAGED_WITHIN, 1e6 * STAGED_WITHIN / peak if peak else inf)
 
 
 @rfm.simple_test
@@ -198,7 +217,7 @@ class OsuDeviceRails(OsuOnDevices):
             b = a if self.rail == 'same' else (a + len(cores) // 2) % len(cores)
             self.run_pair(a, b, Placement(1, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, across=True))
         if self.buffers == 'device-device' and self.partition.transport == 'direct':
-            self.compare_with_host(osu.STAGED_BETWEEN)
+            self.compare_with_host(STAGED_BETWEEN)
 
 
 @rfm.simple_test

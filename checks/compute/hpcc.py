@@ -8,7 +8,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.compute.hpl_input import nearly_square, operations
+from checks.compute.hpl import matrix_order, nearly_square, operations
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
@@ -112,13 +112,13 @@ class HPCC(Benchmark):
     @run_after('setup')
     def write_input(self):
         self.placement = one_rank_per_core(self.topology)
-        self.n = self.matrix_order()
+        self.n = self.choose_order()
         p, q = nearly_square(self.placement.ranks_per_node * self.num_nodes)
         text = INPUT.read_text(encoding='utf-8').format(n=self.n, nb=self.block_size, p=p, q=q)
         Path(self.stagedir, 'hpccinf.txt').write_text(text, encoding='utf-8')
         self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(self.block_size), 'hpl_grid': f'{p}x{q}'}
 
-    def matrix_order(self) -> int:
+    def choose_order(self) -> int:
         """Return N, a multiple of the block size; make STREAMs informational whose arrays fit into the caches."""
         ranks = self.placement.ranks_per_node * self.num_nodes
         beyond = matrix_beyond_caches(self.topology, self.num_nodes)
@@ -129,7 +129,7 @@ class HPCC(Benchmark):
         slowed = self.slowed if self.size == 'quick' else 1.0
         dense = budget.dense_rate(self.topology, self.partition.peaks) * self.num_nodes
         size = self.fit(wanted, 0, lambda matrix: seconds_of(matrix, ranks, dense), share, slowed=slowed)
-        n = math.isqrt(int(size) // 8) // self.block_size * self.block_size
+        n = matrix_order(size, self.block_size)
         for who, needed in beyond.items():
             if 8 * n**2 < needed:
                 self.metrics = budget.informational(self.metrics, f'{who}STREAM*')

@@ -67,7 +67,6 @@ def targets() -> Iterator[Target]:
     from checks.memory import babelstream_output, likwid
     from checks.memory.cache_latency import LATENCY
     from checks.storage import fio
-    from checks.storage.ior import PATTERNS
 
     def target(file: str, metrics: list[Metric], faults: Callable[[str], list[str]] = lambda text: []) -> Target:
         text = (OUTPUTS / f'{file}.txt').read_text(encoding='utf-8', errors='replace')
@@ -108,14 +107,13 @@ def targets() -> Iterator[Target]:
     yield target('transferbench-host-to-gpu', [rate], given(copies.faults_of, 1, 1024))
     write = ior_output.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
     read = write._replace(operation='read', repetitions=1)
-    operations = ('creation', 'stat', 'read', 'removal')
-    rows = Metric('rate', 'ops/s', 'higher', mdtest_output.rows_of('File', operations), {}, {'operation': operations})
+    rows = mdtest_output.metrics_of('easy_unique', 'File', mdtest_output.OPERATIONS['File'])
     for version in ('3.3.0', '4.0.0'):
         for asked in (write, read):
-            easy = [PATTERNS['easy_1m'].metric('run', {})]
+            easy = [ior_output.metric_of(False, {})]
             yield target(f'ior-{version}-json-{asked.operation}', easy, given(ior_output.faults_of, asked))
-        yield target(f'mdtest-{version}-files-unique', [rows], given(mdtest_output.faults_of, 2, 1, 400, 3))
-    yield target('mdtest-4.1.0-nfs', [rows], given(mdtest_output.faults_of, 128, 1, 16384, 10))
+        yield target(f'mdtest-{version}-files-unique', rows[:1], given(mdtest_output.faults_of, 2, 1, 400, 3))
+    yield target('mdtest-4.1.0-nfs', rows[:1], given(mdtest_output.faults_of, 128, 1, 16384, 10))
     for pattern in ('write', 'randread'):
         faults = lambda text: fio.LocalDisk.sanity_faults(None, run_of(text))  # noqa: E731
         yield target(f'fio-3.33-{pattern}', fio.metrics_of(pattern), faults)

@@ -18,7 +18,6 @@ from checks.mpi import osu_output as osu
 from checks.storage import ior_output, mdtest_output
 
 DEVICES = ('D', 'D')
-OPERATIONS = ('creation', 'stat', 'read', 'removal')
 
 
 def powers(first, last):
@@ -118,9 +117,8 @@ MDTEST = [
 @each_row(('name', 'item', 'ranks', 'items', 'iterations', 'rates'), MDTEST)
 def test_mdtest_4_1_names_the_unit_above_its_table(recorded, name, item, ranks, items, iterations, rates):
     output = recorded(f'mdtest-4.1.0-{name}.txt')
-    operations = [one for one in OPERATIONS if item == 'File' or one != 'read']
-    rows = mdtest_output.rows_of(item, operations)
-    metric = Metric('rate', 'ops/s', 'higher', rows, {}, {'operation': operations})
+    operations = mdtest_output.OPERATIONS[item]
+    metric, _ = mdtest_output.metrics_of('any', item, operations)
     assert list(values_of(metric, output).values()) == rates
     assert mdtest_output.faults_of(output, ranks, 1, items, iterations) == []
     assert ior_output.complaint_of(output) == []

@@ -110,11 +110,6 @@ ROWS = {
 }
 
 
-def of_row(row: str) -> tuple[str, dict, dict]:
-    item, operation = row.split()
-    return mdtest_output.rows_of(item, [operation]), {}, {'operation': [operation]}
-
-
 @each_row('version', VERSIONS)
 @each_row('name', ROWS)
 def test_recorded_tables_of_mdtest(recorded, version, name):
@@ -122,7 +117,8 @@ def test_recorded_tables_of_mdtest(recorded, version, name):
     items = 200 if name.startswith('directories') else 400
     assert mdtest_output.faults_of(output, 2, 1, items, 3) == []
     for row, means in ROWS[name].items():
-        metric = Metric('rate', 'ops/s', 'higher', *of_row(row))
+        item, operation = row.split()
+        metric, each = mdtest_output.metrics_of('any', item, [operation])
         value = value_of(metric, output)
         assert means is None or value == means[VERSIONS.index(version)]
         without = re.sub(rf'^ +{row}.*\n', '', output, flags=re.MULTILINE)
@@ -130,7 +126,6 @@ def test_recorded_tables_of_mdtest(recorded, version, name):
             value_of(metric, without)
         with pytest.raises(NotMeasured, match='there 2 times'):
             value_of(metric, output + output)
-        each = Metric('rate', 'ops/s', 'higher', *of_row(row), per=(r'was launched with (\d+) total',))
         assert value_of(each, output) == value / 2
 
 

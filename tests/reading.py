@@ -4,7 +4,8 @@
 from checks.core.placement import Placement
 from checks.core.reading.binding import Request, binding_faults
 from checks.core.reading.causes import Run
-from checks.core.reading.trials import Hooks, Metric, NotMeasured, Plan, Planned, add_metrics
+from checks.core.reading.metrics import Metric, NotMeasured
+from checks.core.reading.trials import Hooks, Plan, Planned, add_metrics
 from plumbline.record import Record, Series
 
 

@@ -12,7 +12,7 @@ from checks.compute.hpl import matrix_order, nearly_square, operations
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology
 
 # HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.

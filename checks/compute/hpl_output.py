@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from checks.core.reading import saved
-from checks.core.reading.trials import Metric, NotMeasured, OutputRow
+from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
 from plumbline.measurement import Measurement
 
 Configuration = tuple[int, int, int, int]  # N, NB, P, Q

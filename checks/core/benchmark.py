@@ -27,7 +27,8 @@ from checks.core.placement import Placement
 from checks.core.reading import causes
 from checks.core.reading.binding import Request, nodes_of
 from checks.core.reading.causes import Ending
-from checks.core.reading.trials import Hooks, Metric, Plan, Planned, add_metrics, read_trials
+from checks.core.reading.metrics import Metric
+from checks.core.reading.trials import Hooks, Plan, Planned, add_metrics, read_trials
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline import checkout, evidence
 from plumbline.causes import Cause, sentence

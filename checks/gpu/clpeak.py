@@ -10,7 +10,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import one_process
-from checks.core.reading.trials import Metric, by_trial, series_of
+from checks.core.reading.metrics import Metric, by_trial, series_of
 from checks.core.topology import on_this_system
 from plumbline.record import Dim
 

@@ -18,7 +18,7 @@ from reframe.core.exceptions import SanityError
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_of_this_system
 from checks.core.placement import one_process
-from checks.core.reading.trials import Metric, by_trial, mean, series_of
+from checks.core.reading.metrics import Metric, by_trial, mean, series_of
 from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.gpu import comm_scope_output as scope
 from plumbline.machine.vendors import AMD, NVIDIA

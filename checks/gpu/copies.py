@@ -16,7 +16,7 @@ from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, models_of_this_system
 from checks.core.placement import one_process
-from checks.core.reading.trials import Metric, OutputRow, by_trial, series_of
+from checks.core.reading.metrics import Metric, OutputRow, by_trial, series_of
 from checks.core.topology import Topology
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim

@@ -20,8 +20,8 @@ from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, models_of_this_system
 from checks.core.placement import Placement, cpus_of_devices, one_process
 from checks.core.reading.health import state_of
+from checks.core.reading.metrics import Metric, NotMeasured, OutputRow, by_trial, series_of
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import Metric, NotMeasured, OutputRow, by_trial, series_of
 from plumbline.machine.vendors import AMD, INTEL, NVIDIA
 from plumbline.record import Dim
 

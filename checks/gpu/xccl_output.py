@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
 from checks.core.reading.saved import Part, Result, begins, results_of
-from checks.core.reading.trials import Metric, NotMeasured, OutputRow
 from plumbline.measurement import Measurement
 
 #: Collective -> function of the ranks: bytes that cross a link for each byte of the message.

@@ -12,7 +12,7 @@ from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, mean, series_of
+from checks.core.reading.metrics import Metric, mean, series_of
 from checks.core.topology import Topology, on_this_system, topologies
 from checks.memory.babelstream_output import bandwidth, failed_validations, faults_of
 from plumbline.record import Dim

@@ -9,7 +9,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_for, models_of_this_system
 from checks.core.placement import Placement, one_process
-from checks.core.reading.trials import Metric, by_trial, mean, series_of
+from checks.core.reading.metrics import Metric, by_trial, mean, series_of
 from checks.memory.babelstream import FEWEST_REPETITIONS, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
 from plumbline.machine.vendors import AMD, NVIDIA

@@ -9,7 +9,7 @@ from reframe.core.builtins import run_after, variable
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.record import Dim
 
 LOCALITY = 2**18  # bytes within which multichase's order is random: 64 pages, so that translations do not count

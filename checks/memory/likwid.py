@@ -17,7 +17,7 @@ from checks.core.benchmark import Benchmark
 from checks.core.job.script import ShellText
 from checks.core.job.spec import Execution
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology, layouts, on_this_system, topologies
 from plumbline.record import Dim
 

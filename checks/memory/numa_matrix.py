@@ -14,7 +14,7 @@ from reframe.core.builtins import run_after, variable
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, by_trial, series_of
+from checks.core.reading.metrics import Metric, by_trial, series_of
 from checks.memory import likwid
 from checks.memory.cache_latency import LATENCY, chase_faults
 from checks.memory.likwid import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from checks.core.reading.metrics import Metric
 from checks.core.reading.saved import Part, Result, begins, results_of
-from checks.core.reading.trials import Metric
 from plumbline.measurement import Measurement
 from plumbline.units import UNITS
 

@@ -16,8 +16,8 @@ from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.nodes import OnNodes
 from checks.core.placement import APART, one_rank_each, one_rank_on
+from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import Metric
 from checks.core.topology import node_counts, on_this_system, pairs
 from checks.mpi import osu_output as osu
 from plumbline.record import Dim

@@ -14,8 +14,9 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.nodes import OSU_MODELS, OnNodes, models_for
 from checks.core.placement import Placement, cpus_of_devices
+from checks.core.reading.metrics import Metric, by_trial, series_of
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import Metric, Run, by_trial, series_of
+from checks.core.reading.trials import Run
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from checks.mpi.osu import Osu

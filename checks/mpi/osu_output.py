@@ -14,8 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from checks.core.reading.metrics import Metric
 from checks.core.reading.saved import Part, Result, results_of
-from checks.core.reading.trials import Metric
 from plumbline.machine.vendors import VENDORS
 from plumbline.measurement import Measurement
 

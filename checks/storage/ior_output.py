@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from checks.core.reading import saved
+from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import errors_of
-from checks.core.reading.trials import Metric
 from plumbline.measurement import Measurement
 
 # A warning of IOR or mdtest, even if they continue and exit with 0. Harmless: for empty files, reading means opening

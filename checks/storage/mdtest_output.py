@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from checks.core.reading import saved
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.storage.ior_output import complaint_of
 from plumbline.measurement import Measurement
 

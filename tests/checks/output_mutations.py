@@ -21,8 +21,8 @@ from scratch import OUTPUTS
 
 from checks.compute import hpcg_output as hpcg
 from checks.compute import hpl_output as hpl
+from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import plain
-from checks.core.reading.trials import Metric
 from checks.gpu import comm_scope_output as scope
 from checks.gpu import xccl_output as xccl
 from checks.mpi import osu_output as osu

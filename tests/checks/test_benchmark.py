@@ -15,7 +15,7 @@ from scratch import ROOT
 
 from checks.core.job.script import prerun
 from checks.core.job.spec import Execution, JobSpec
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Limits

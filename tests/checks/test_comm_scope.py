@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reading import value_of
 from rows import each_row
 
-from checks.core.reading.trials import Metric, NotMeasured
+from checks.core.reading.metrics import Metric, NotMeasured
 from checks.core.topology import Topology
 from checks.gpu import comm_scope_output as scope
 

@@ -8,7 +8,7 @@ import pytest
 from described_nodes import GPUS, NODES, TWO
 from reading import plan_of
 
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.identity import to_text
 
 KERNELS = {'copy': (10, 20), 'mul': (30, 30), 'add': (1, 2), 'triad': (50, 4), 'dot': (2, 2)}

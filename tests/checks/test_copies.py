@@ -4,7 +4,7 @@
 import pytest
 from rows import each_row
 
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.topology import topology_of
 
 

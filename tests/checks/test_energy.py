@@ -21,7 +21,7 @@ from scratch import ROOT
 
 from checks.core.meters.energy import Meter, Metering, metering_of
 from checks.core.meters.energy_sources import SOURCES, Count, MeterReading, counted, doubt_of
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 
 RANGE = 262_143.328_85  # J, of a Xeon
 RAPL = Meter('rapl', 'package+dram', 0.03, 0.001, SOURCES['rapl'])

@@ -13,7 +13,7 @@ from rows import each_row
 
 from checks.core.meters.energy import Meter, Metering
 from checks.core.meters.energy_sources import Count, MeterReading, doubt_of, source_of
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.extras.meters import sampled
 
 SOURCE = {name: source_of(name, {}) for name in ('slurm', 'ear')}

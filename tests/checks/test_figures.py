@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from scratch import ROOT
 
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.record import FIGURES
 
 

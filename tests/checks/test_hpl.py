@@ -26,7 +26,7 @@ from checks.compute.hpl import (
     operations,
 )
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of, results_of
-from checks.core.reading.trials import NotMeasured
+from checks.core.reading.metrics import NotMeasured
 from plumbline.errors import SiteError
 from plumbline.site.file import read_site_file
 from plumbline.stacks.manifest import known_benchmarks

@@ -13,7 +13,7 @@ from reading import values_of as values_at
 from rows import each_row
 from scratch import OUTPUTS
 
-from checks.core.reading.trials import NotMeasured
+from checks.core.reading.metrics import NotMeasured
 from checks.core.topology import Topology, pairs
 from checks.mpi.osu import options_of, published_latency
 from checks.mpi.osu_devices import device_errors_of, is_staged

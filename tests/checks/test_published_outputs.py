@@ -11,7 +11,7 @@ from reading import values_of
 from rows import each_row
 
 from checks.compute import hpcg_output as hpcg
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.gpu import xccl_output as xccl
 from checks.memory import likwid
 from checks.mpi import osu_output as osu

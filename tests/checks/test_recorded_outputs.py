@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import value_of
 
-from checks.core.reading.trials import NotMeasured
+from checks.core.reading.metrics import NotMeasured
 from checks.gpu.xccl_output import iteration_faults
 from checks.memory.cache_latency import chase_faults
 from checks.memory.likwid import faults_of

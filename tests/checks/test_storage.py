@@ -13,7 +13,7 @@ from reading import run_of, value_of
 from rows import each_row
 from scratch import site_text
 
-from checks.core.reading.trials import Metric, NotMeasured
+from checks.core.reading.metrics import Metric, NotMeasured
 from checks.storage import mdtest_output
 from checks.storage.ior_output import Requested, complaint_of, faults_of, spread_of
 from plumbline.errors import SiteError

@@ -18,7 +18,8 @@ from rows import each_row
 from run_reports import SITE, case, metric, reference, report
 
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, read_trials
+from checks.core.reading.metrics import Metric
+from checks.core.reading.trials import read_trials
 from plumbline import evidence
 from postprocess.report import printed
 from postprocess.results import excerpts

@@ -16,8 +16,8 @@ from statistics import fmean
 from checks.core.job import node_sweep
 from checks.core.job.spec import MeterLines
 from checks.core.meters.energy_sources import LEAST_SAMPLES, Source, Spent, doubt_of, source_of
+from checks.core.reading.metrics import Metric, by_trial, series_of
 from checks.core.reading.outputs import CLOCKS, marks_of
-from checks.core.reading.trials import Metric, by_trial, series_of
 from plumbline.record import Dim, Record, Series
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Partition

@@ -18,7 +18,7 @@ from reframe.core.exceptions import SanityError
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_of_this_system
 from checks.core.placement import one_process
-from checks.core.reading.metrics import Metric, by_trial, mean, series_of
+from checks.core.reading.metrics import Metric, Of, by_trial, is_whole, mean, series_of
 from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.gpu import comm_scope_output as scope
 from plumbline.machine.vendors import AMD, NVIDIA
@@ -86,10 +86,6 @@ class CommScope(ByModel, Benchmark):
     def sanity_faults(self, run):
         return scope.faults_of(run.output, self.names)
 
-    def whole(self, series: list[Series]) -> bool:
-        """Return True if each of these series has a sample of each trial."""
-        return all(len(one.samples) == self.trials for one in series)
-
 
 class CommScopeDevice(CommScope):
     """A check of one device that runs from each socket: ``domain=0``.
@@ -133,7 +129,7 @@ class CommScopeKernel(CommScopeDevice):
     def derive(self, record):
         """Take the domain that launches fastest as the best."""
         names = ('launch', 'wait')
-        if self.whole([series_of(record, name, domain=numa) for name in names for numa in self.domains]):
+        if is_whole(record, [series_of(record, name, domain=numa) for name in names for numa in self.domains]):
             launches = {numa: mean(series_of(record, 'launch', domain=numa)) for numa in self.domains}
             self.take_from_nearest(record, min(launches, key=launches.__getitem__), names)
 
@@ -166,7 +162,7 @@ class CommScopeHostDevice(CommScopeDevice):
         def of(name: str, **where: int) -> list[Series]:
             return [series_of(record, name, direction=way, **where) for way in self.directions]
 
-        if not self.whole([one for name in names for numa in self.domains for one in of(name, domain=numa)]):
+        if not is_whole(record, [one for name in names for numa in self.domains for one in of(name, domain=numa)]):
             return
         bandwidths = {numa: sum(map(mean, of('bandwidth', domain=numa))) for numa in self.domains}
         for way in self.directions:
@@ -204,13 +200,7 @@ class CommScopeDevicePair(CommScope):
             for a, b in gpu_pairs(self.topology, self.link_class, self.pairs)
             for metric, size in COPIES
         }
-        self.run_benchmarks(metrics, [metric for metric, _ in COPIES])
+        self.run_benchmarks(metrics, [replace(metric, of=Of(metric.name, fmean)) for metric, _ in COPIES])
 
     def peak_of(self, metric):
         return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None
-
-    def derive(self, record):
-        for name, metric in record.metrics.items():
-            pairs = [series for series in metric.series if series.dims]
-            if self.whole(pairs):
-                series_of(record, name).samples = by_trial(pairs, fmean)

@@ -9,7 +9,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_for, models_of_this_system
 from checks.core.placement import Placement, one_process
-from checks.core.reading.metrics import Metric, by_trial, mean, series_of
+from checks.core.reading.metrics import Metric, Of, mean, series_of
 from checks.memory.babelstream import FEWEST_REPETITIONS, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
 from plumbline.machine.vendors import AMD, NVIDIA
@@ -98,19 +98,15 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
 
     @run_after('setup')
     def start_on_each(self):
-        self.metrics = [Metric('slowest', 'GB/s', 'higher'), Metric('all', 'GB/s', 'higher')]
+        self.metrics = [
+            Metric(name, 'GB/s', 'higher', of=Of('bandwidth', function, {'kernel': 'triad'}))
+            for name, function in (('slowest', min), ('all', sum))
+        ]
         for device in range(len(self.topology.gpus)):
             run = f'device_{device}'
             self.placement, options = self.stream_on(device, run)
             self.runs[run] = Execution(options, self.placement.lists if self.placement.devices else {})
             self.metrics.append(bandwidth(run, 'device_memory_bandwidth', device=device))
-
-    def derive(self, record):
-        devices = range(len(self.topology.gpus))
-        triads = [series_of(record, 'bandwidth', kernel='triad', device=device) for device in devices]
-        if all(len(triad.samples) == self.trials for triad in triads):
-            series_of(record, 'slowest').samples = by_trial(triads, min)
-            series_of(record, 'all').samples = by_trial(triads, sum)
 
 
 @rfm.simple_test

@@ -14,11 +14,11 @@ from reframe.core.builtins import run_after, variable
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import Placement
-from checks.core.reading.metrics import Metric, by_trial, series_of
+from checks.core.reading.metrics import Metric, Of
 from checks.memory import likwid
 from checks.memory.cache_latency import LATENCY, chase_faults
 from checks.memory.likwid import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
-from plumbline.record import Dim, Record, Series
+from plumbline.record import Dim
 from plumbline.units import UNITS
 
 CHAIN_RATE = 0.5e9  # bytes/s at which multichase makes its chain
@@ -124,11 +124,13 @@ class Matrix(rfm.RegressionTestPlugin):
         self.provenance['numa_distances'] = '; '.join(rows) or 'not known'
         self.trial_seconds *= len(pairs)  # the budget is for one pair
 
-    def derive(self, record: Record):
-        (quantity,) = record.metrics
-        for name, members in self.classes.items():
-            of_pairs = [series_of(record, quantity, pair=name_of(pair)) for pair in members]
-            series_of(record, quantity, distance=name).samples = by_trial(of_pairs, fmean)
+    def by_distance(self, quantity: str, unit: str, better: str) -> list[Metric]:
+        """Return the means over the pairs of each class."""
+        return [
+            Metric(quantity, unit, better, dims={'distance': name},
+                   of=Of(quantity, fmean, {'pair': list(map(name_of, members))}))
+            for name, members in self.classes.items()
+        ]  # fmt: skip
 
 
 @rfm.simple_test
@@ -147,7 +149,7 @@ class NumaBandwidth(Matrix, LikwidOnDomains):
         self.estimates *= len(self.places)
         self.runs |= {run: Execution(self.options('load', *pair)) for run, pair in self.places.items()}
         self.metrics = [self.rate('bandwidth', run, pair=name_of(pair)) for run, pair in self.places.items()]
-        self.metrics.append(Metric('bandwidth', 'GB/s', 'higher', expected={'distance': [*self.classes]}))
+        self.metrics += self.by_distance('bandwidth', 'GB/s', 'higher')
 
 
 @rfm.simple_test
@@ -183,7 +185,7 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
             Metric('latency', 'ns', 'lower', LATENCY, {'pair': name_of(pair)}, run=run)
             for run, pair in self.places.items()
         ]
-        self.metrics.append(Metric('latency', 'ns', 'lower', expected={'distance': [*self.classes]}))
+        self.metrics += self.by_distance('latency', 'ns', 'lower')
 
     def sanity_faults(self, run):
         return chase_faults(run.output, self.memory_mib * 2**20, self.half_seconds)
@@ -212,14 +214,7 @@ class NumaStream(LikwidOnDomains):
         self.beyond = self.beyond_caches(['stream'], *self.cpus)
         self.runs |= {run: Execution(self.options('stream', *place)) for run, place in self.places.items()}
         self.metrics = [self.rate('triad', run, domain=domain) for run, (domain, _) in self.places.items()]
-        self.metrics.append(Metric('triad_total', 'GB/s', 'higher'))
-        if len(self.domains) > 1:
-            self.metrics += [Metric('triad_cv', '1', 'lower'), Metric('triad_range', '1', 'lower')]
-
-    def derive(self, record: Record):
-        rates: list[Series] = record.metrics['triad'].series
-        series_of(record, 'triad_total').samples = by_trial(rates, sum)
-        if len(self.domains) > 1:
-            times = [Series(samples=[(trial, node, 1 / rate) for trial, node, rate in one.samples]) for one in rates]
-            for name, spread in (('triad_cv', coefficient_of_variation), ('triad_range', normalized_range)):
-                series_of(record, name).samples = by_trial(times, spread)
+        self.metrics.append(Metric('triad_total', 'GB/s', 'higher', of=Of('triad', sum)))
+        for name, spread in (('triad_cv', coefficient_of_variation), ('triad_range', normalized_range)):
+            of_times = Of('triad', lambda rates, spread=spread: spread([1 / rate for rate in rates]))
+            self.metrics += [Metric(name, '1', 'lower', of=of_times)] * (len(self.domains) > 1)

@@ -14,7 +14,7 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.nodes import OSU_MODELS, OnNodes, models_for
 from checks.core.placement import Placement, cpus_of_devices
-from checks.core.reading.metrics import Metric, by_trial, series_of
+from checks.core.reading.metrics import Metric, Of
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import Run
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
@@ -145,9 +145,8 @@ class OsuDevices(OsuOnDevices):
 
     @run_after('setup')
     def place(self):
-        self.measured = gpu_pairs(self.topology, self.link_class, self.pairs)
         cores, near = cpus_of_devices(self.topology), self.topology.gpu_numa_ids
-        for a, b in self.measured:
+        for a, b in gpu_pairs(self.topology, self.link_class, self.pairs):
             memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
             self.run_pair(a, b, Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory))
         if self.buffers == 'device-device':
@@ -168,12 +167,8 @@ class OsuDeviceLatency(OsuDevices):
     @run_after('setup')
     def add_published(self):
         if self.buffers == 'device-device':
-            self.metrics.append(Metric('mpi_latency', 'us', 'lower'))
-
-    def derive(self, record):
-        if self.buffers == 'device-device':
-            pairs = [series_of(record, 'latency', message_bytes=1, pair=f'{a}-{b}') for a, b in self.measured]
-            series_of(record, 'mpi_latency').samples = by_trial(pairs, fmean)
+            of_one_byte = Of('latency', fmean, {'message_bytes': 1})
+            self.metrics.append(Metric('mpi_latency', 'us', 'lower', of=of_one_byte))
 
 
 @rfm.simple_test

@@ -28,6 +28,22 @@ class OutputRow(NamedTuple):
     lines: tuple[int, ...] = ()
 
 
+class Of(NamedTuple):
+    """What a metric is computed from: a function of the values that the series of another metric have in a trial.
+
+    `at`: dim -> its value, or the values, of the series that count; without it all that are read from an output do.
+    """
+
+    metric: str
+    function: Callable[[list[float]], float]
+    at: Mapping[str, object] = {}
+
+    def takes(self, dims: Pairs) -> bool:
+        """Return True if the series at `dims` counts."""
+        has = dict(dims)
+        return all(has.get(dim, '') in map(str, of if isinstance(of, list) else [of]) for dim, of in self.at.items())
+
+
 class NotMeasured(ValueError):
     """Report that an output has no usable number for a metric, and why."""
 
@@ -39,7 +55,8 @@ class Metric:
     `unit`: one of `plumbline.units.UNITS`. `better`: ``higher`` or ``lower``. Raises ValueError for others.
     `read`: a regular expression (``^`` and ``$`` match at lines), or a function of the output that yields its rows and
     raises NotMeasured. The pattern's group ``value``, or its only group, is the number; each other named group is a
-    dim, whose value is taken in lower case. Without `read` the check's `derive` computes the metric.
+    dim, whose value is taken in lower case. Without `read` the metric is computed: from another one, as `of` says, or
+    by the check's `derive`.
     `dims`: the dims that all rows of this run share. `expected`: dim -> the values that must appear, each exactly once;
     of several dims, each combination.
     The value is the number times `scale`, divided by the number that each pattern of `per` finds once in the output.
@@ -60,6 +77,7 @@ class Metric:
     peak: str | None = None
     judged: bool | Callable[[Mapping[str, str]], bool] = True
     draw: Mapping[str, Any] | None = None
+    of: Of | None = None
 
     def __post_init__(self) -> None:
         if fault := units.fault_of(self.unit, self.better):
@@ -67,7 +85,7 @@ class Metric:
 
     @property
     def computed(self) -> bool:
-        """True if `derive` computes the metric instead of reading it from an output."""
+        """True if the metric is computed instead of read from an output."""
         return self.read is None
 
     def points(self) -> list[Pairs]:
@@ -170,6 +188,22 @@ def by_trial(inputs: Sequence[Series], function: Callable[[list[float]], float])
     nodes = {trial: node for source in inputs for trial, node, _ in source.samples}
     trials = sorted(set.intersection(*map(set, measured))) if measured else []
     return [(trial, nodes[trial], function([each[trial] for each in measured])) for trial in trials]
+
+
+def is_whole(record: Record, inputs: Sequence[Series]) -> bool:
+    """Return True if each of these series has a sample of each trial."""
+    return all(len(series.samples) == record.trials for series in inputs)
+
+
+def compute(record: Record, metrics: Sequence[Metric]) -> None:
+    """Add the samples of the metrics that are computed from another one, if that has a value in each trial."""
+    for metric in metrics:
+        if of := metric.of:
+            read = [source for source in metrics if source.name == of.metric and source.read]
+            points = [point for source in read for point in source.points() if of.takes(point)]
+            inputs = [series_of(record, of.metric, **dict(point)) for point in points]
+            if inputs and is_whole(record, inputs):
+                series_of(record, metric.name, **metric.dims).samples = by_trial(inputs, of.function)
 
 
 def mean(series: Series) -> float:

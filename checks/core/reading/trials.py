@@ -16,7 +16,7 @@ from checks.core.reading import causes, signatures, transport
 from checks.core.reading.binding import Request, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Run
 from checks.core.reading.health import add_health, clock_steps, facts_in
-from checks.core.reading.metrics import Metric, variable_name
+from checks.core.reading.metrics import Metric, compute, variable_name
 from checks.core.reading.outputs import LONGEST, cut_of, first_words, some, text_of
 from checks.core.reading.watched import Watched
 from plumbline.causes import Cause, Code
@@ -47,7 +47,7 @@ class Hooks:
         return None
 
     def derive(self, record: Record) -> None:
-        """Add the samples of the computed metrics after all trials are read."""
+        """Add the samples of the metrics that only the check can compute, after all trials are read."""
 
     def read_meters(self, folder: Path, record: Record, nodes: str) -> None:
         """Add the energy of the trials below `folder`."""
@@ -167,6 +167,7 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     wrong += clock_steps(folder, record, nodes)
     errors, changes = add_health(folder, record, nodes.split(','), files.clocks, plan.ranks.host_of)
     wrong += [*changes, *files.transport_faults()]
+    compute(record, plan.metrics)
     hooks.derive(record)
     hooks.read_meters(folder, record, nodes)
     wrong += files.lost_computed(fatal)

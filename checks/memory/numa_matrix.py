@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 import reframe as rfm
-from reframe.core.builtins import run_after, variable
+from reframe.core.builtins import run_after
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import Placement
 from checks.core.reading.metrics import Metric, Of
 from checks.memory import likwid
-from checks.memory.cache_latency import LATENCY, chase_faults
+from checks.memory.cache_latency import LATENCY, SAMPLES, chase_faults, chase_options
 from checks.memory.likwid import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
 from plumbline.record import Dim
 from plumbline.units import UNITS
@@ -166,21 +166,19 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
     usual_spread = 0.02  # no source
     valid_prog_environs = ['+multichase']
     executable = 'multichase'
-    #: Samples of half a second; the program measures one more and drops it.
-    half_seconds = variable(int, value=3)
 
     @run_after('setup')
     def choose_runs(self):
         self.add_pairs('latency')
         first_cores = [cpus[0] for cpus in self.cpus]
         cache = max(self.topology.last_level_cache_bytes((core,)) for core in first_cores)
-        wanted, start = 16 * cache, 2 + self.half_seconds / 2
+        wanted, start = 16 * cache, 2 + SAMPLES / 2
         chain = self.fit(wanted, wanted / 2, lambda size: start + size / CHAIN_RATE, runs=len(self.places))
         self.estimates *= len(self.places)
         self.memory_mib = 4 * math.ceil(chain / 2**22)  # whole runs of 64 pages of up to 64 KiB
         for run, (cores, memory) in self.places.items():
-            options = f'-v -a -n {self.half_seconds} -s 128 -m {self.memory_mib}m -W {self.topology.numa_ids[memory]}:1'
-            self.runs[run] = Execution(options.split(), {'PLUMBLINE_CPUS': str(first_cores[cores])})
+            options = chase_options(128, f'{self.memory_mib}m', '-W', f'{self.topology.numa_ids[memory]}:1')
+            self.runs[run] = Execution(options, {'PLUMBLINE_CPUS': str(first_cores[cores])})
         self.metrics = [
             Metric('latency', 'ns', 'lower', LATENCY, {'pair': name_of(pair)}, run=run)
             for run, pair in self.places.items()
@@ -188,7 +186,7 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
         self.metrics += self.by_distance('latency', 'ns', 'lower')
 
     def sanity_faults(self, run):
-        return chase_faults(run.output, self.memory_mib * 2**20, self.half_seconds)
+        return chase_faults(run.output, self.memory_mib * 2**20)
 
 
 @rfm.simple_test

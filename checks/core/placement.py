@@ -137,20 +137,6 @@ def one_rank_on(cpus: tuple[int, ...]) -> Placement:
     return Placement(len(cpus), tuple((cpu,) for cpu in cpus))
 
 
-def one_rank_each(topology: Topology) -> dict[str, Placement]:
-    """Return the placements `node` (a rank on its first core), `socket` and `core`; only those that differ."""
-    candidates = {
-        'node': topology.cpu_of_core[:1],
-        'socket': tuple(cpus[0] for cpus in topology.cpus_by_socket()),
-        'core': topology.cpu_of_core,
-    }
-    placements: dict[str, Placement] = {}
-    for name, cpus in candidates.items():
-        if one_rank_on(cpus) not in placements.values():
-            placements[name] = one_rank_on(cpus)
-    return placements
-
-
 def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = None) -> Placement:
     """Spread `ranks` evenly over NUMA domains, else sockets, else the node; each has `threads` consecutive cores.
 

@@ -18,7 +18,7 @@ from checks.core.job.script import ShellText
 from checks.core.job.spec import Execution
 from checks.core.placement import Placement
 from checks.core.reading.metrics import Metric
-from checks.core.topology import Topology, layouts, on_this_system, topologies
+from checks.core.topology import Topology, on_this_system, topologies
 from plumbline.record import Dim
 
 LONGEST = 50  # seconds of a trial; sizes are cut to keep it
@@ -111,6 +111,35 @@ class Likwid(Benchmark):
             return self.seconds_beyond_caches(kernels, size, self.topology)
 
         return budget.BEYOND_CACHES * self.fit(wanted, wanted, seconds_of, runs=runs) / wanted
+
+
+Layout = dict[int, tuple[int, ...]]  # NUMA domain -> its cores in use, so that each domain can keep its data local
+
+
+@functools.cache
+def layouts(topology: Topology) -> dict[str, Layout]:
+    """Return all layouts of a node in the order below; of layouts on the same cores, only the first.
+
+    node: all cores. core: the first core. half_close: the first half of the cores, domain after domain. half_spread:
+    every second core of every domain. socket<i>, numa<i>: all cores of socket or domain i.
+    """
+    domains = [topology.cpus_in(domain) for domain in topology.numa_domains]
+    half = len(topology.cores) // 2
+    close: list[tuple[int, ...]] = []
+    for cpus in domains:
+        close.append(cpus[: half - sum(map(len, close))])
+    candidates = {'node': domains, 'core': [domains[0][:1]], 'half_close': close}
+    candidates['half_spread'] = [cpus[::2] for cpus in domains]
+    for i, socket in enumerate(topology.sockets):
+        candidates[f'socket{i}'] = [tuple(cpu for cpu in cpus if cpu in socket) for cpus in domains]
+    for i, cpus in enumerate(domains):
+        candidates[f'numa{i}'] = [cpus if j == i else () for j in range(len(domains))]
+    distinct: dict[str, Layout] = {}
+    for name, by_domain in candidates.items():
+        layout = {i: cpus for i, cpus in enumerate(by_domain) if cpus}
+        if layout and layout not in distinct.values():
+            distinct[name] = layout
+    return distinct
 
 
 def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Metric]:

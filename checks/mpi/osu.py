@@ -15,16 +15,42 @@ from reframe.core.builtins import parameter, run_after
 from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.nodes import OnNodes
-from checks.core.placement import APART, one_rank_each, one_rank_on
+from checks.core.placement import APART, Placement, one_rank_on
 from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import text_of
-from checks.core.topology import node_counts, on_this_system, pairs
+from checks.core.topology import Topology, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from plumbline.record import Dim
 from plumbline.units import dimension
 
 # Pairs that the scheduler must place, by the name of the resource that requests them -> switches of their nodes
 SWITCHES = {'same_switch': 'same', 'different_switch': 'different'}
+
+
+def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
+    """Return where two communicating processes run: on two CPUs of a node, or on one CPU of each of two nodes.
+
+    same_numa: the first two cores. same_socket: in two NUMA domains of a socket. different_socket: in two sockets.
+    first_last: the ends of a node of one socket. two_nodes: the first core of each, near its first network device. Of
+    pairs on the same cores, only the first is returned.
+    """
+    first, last = topology.cpu_of_core[0], topology.cpu_of_core[-1]
+    domains = [cpus for domain in topology.numa_domains if (cpus := topology.cpus_in(domain))]
+    sockets = topology.cpus_by_socket()
+    candidates = {
+        'same_numa': [cpus[:2] for cpus in domains],
+        'same_socket': [(first, cpus[0]) for cpus in domains[1:] if cpus[0] in sockets[0]],
+        'different_socket': [(first, cpus[0]) for cpus in sockets[1:]],
+        'first_last': [(first, last)] if len(sockets) == 1 else [],
+    }
+    chosen: dict[str, tuple[int, ...]] = {}
+    for name, options in candidates.items():
+        usable = [cpus for cpus in options if len(set(cpus)) == 2 and cpus not in chosen.values()]
+        if usable:
+            chosen[name] = usable[0]
+    if topology.nodes_of_partition > 1:
+        chosen['two_nodes'] = (topology.cpu_near_nic(),)
+    return chosen
 
 
 def pairs_of(topology) -> list[str]:
@@ -185,6 +211,20 @@ class OsuMultiPair(Osu):
         even = len(cpus) // 2 * 2
         self.placement = one_rank_on(cpus[:even] if self.nodes == 1 else cpus)
         self.run_programs()
+
+
+def one_rank_each(topology: Topology) -> dict[str, Placement]:
+    """Return the placements `node` (a rank on its first core), `socket` and `core`; only those that differ."""
+    candidates = {
+        'node': topology.cpu_of_core[:1],
+        'socket': tuple(cpus[0] for cpus in topology.cpus_by_socket()),
+        'core': topology.cpu_of_core,
+    }
+    placements: dict[str, Placement] = {}
+    for name, cpus in candidates.items():
+        if one_rank_on(cpus) not in placements.values():
+            placements[name] = one_rank_on(cpus)
+    return placements
 
 
 @rfm.simple_test

@@ -14,8 +14,8 @@ from rows import each_row
 from scratch import OUTPUTS
 
 from checks.core.reading.metrics import NotMeasured
-from checks.core.topology import Topology, pairs
-from checks.mpi.osu import options_of, published_latency
+from checks.core.topology import Topology
+from checks.mpi.osu import options_of, pairs, published_latency
 from checks.mpi.osu_devices import device_errors_of, is_staged
 from checks.mpi.osu_output import (
     LARGEST_BUFFER,

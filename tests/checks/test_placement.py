@@ -13,9 +13,10 @@ from reading import faults_of_ranks
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.placement import Placement, cpus_of_devices, one_rank_each, ranks_with_threads
+from checks.core.placement import Placement, cpus_of_devices, ranks_with_threads
 from checks.core.reading.binding import Gpu, Granted, granted, nodes_of, unlike
 from checks.core.topology import Topology
+from checks.mpi.osu import one_rank_each
 
 RANK = ROOT / 'checks/core/job/parts/rank.sh'
 TWO = Placement(2, ((0,), (1,)))

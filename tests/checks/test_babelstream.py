@@ -11,6 +11,8 @@ from rows import each_row
 
 from checks.core.reading.metrics import NotMeasured
 from checks.core.topology import Cache, Topology
+from checks.memory.babelstream import BabelStreamOnHost
+from checks.memory.babelstream_devices import MODELS, models_for
 from checks.memory.babelstream_output import bandwidth, faults_of
 
 ELEMENTS = 2**25
@@ -78,8 +80,6 @@ def caches(mib: int, core: int) -> Topology:
 
 def sized(topology: Topology, *threads: int) -> tuple[list[int], list[tuple[float, float]]]:
     """The doubles of an array in each run, and what each asked the budget for: bytes wanted and needed."""
-    from checks.memory.babelstream import BabelStreamOnHost  # after ReFrame's runtime is up
-
     asked = []
 
     def fit(wanted, needed, seconds_of, runs):
@@ -110,6 +110,4 @@ def test_arrays_are_four_times_the_caches_and_at_least_the_default():
     ],
 )
 def test_a_node_has_the_models_of_its_devices(gpus, models):
-    from checks.memory.babelstream_devices import MODELS, models_for
-
     assert models_for(replace(TWO, gpus=gpus), MODELS) == models

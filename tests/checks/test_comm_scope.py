@@ -16,6 +16,7 @@ from rows import each_row
 from checks.core.reading.metrics import Metric, NotMeasured
 from checks.core.topology import Topology
 from checks.gpu import comm_scope_output as scope
+from checks.gpu.comm_scope import numa_ids
 
 SMALL, LARGE = 2**8, 2**30
 NAMES = {
@@ -212,6 +213,4 @@ def node(sockets: int, domains: int, ids: tuple[int, ...], near: tuple[int, ...]
     (node(2, 4, (0, 1, 8, 9), near=(9,)), [9, 0]),
 ])  # fmt: skip
 def test_the_process_is_on_one_numa_domain_of_each_socket(topology, found):
-    from checks.gpu.comm_scope import numa_ids
-
     assert numa_ids(topology, 0) == found

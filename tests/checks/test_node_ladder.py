@@ -16,7 +16,7 @@ from scratch import ROOT
 
 from checks.core.placement import Placement, one_rank_on
 from checks.core.topology import topology_of
-from checks.ladder import on_node
+from checks.ladder import check, on_node
 from checks.ladder.judge import rounds_within
 from plumbline.causes import Cause
 
@@ -30,18 +30,11 @@ PLANNED = {
 }
 
 
-@pytest.fixture(scope='module')
-def ladder():
-    from checks.ladder import check
-
-    return check
-
-
 @each_row('partition', list(PLANNED))
-def test_rails_and_rounds_of_a_site_of_gpus(ladder, partition):
+def test_rails_and_rounds_of_a_site_of_gpus(partition):
     topology = topology_of(*partition.split(':'))
     nodes, (host, _), (device, within) = (
-        ladder.node_counts_of(topology), ladder.rails_of(topology, 'host'), ladder.rails_of(topology, 'device')
+        check.node_counts_of(topology), check.rails_of(topology, 'host'), check.rails_of(topology, 'device')
     )  # fmt: skip
     rounds = [rounds_within(number, len(device), 840) for number in nodes]
     assert (nodes, len(host), len(device), rounds) == PLANNED[partition]
@@ -50,9 +43,9 @@ def test_rails_and_rounds_of_a_site_of_gpus(ladder, partition):
     assert within.devices == ((0,), (1,))
 
 
-def test_each_start_names_its_nodes(ladder):
+def test_each_start_names_its_nodes():
     values = {'nodes': 'n1,n2', 'count': 2, 'ranks': 2, 'each': 1, 'slots': 'n1:1,n2:1'}
-    for launcher, words in ladder.STARTS.items():
+    for launcher, words in check.STARTS.items():
         if launcher != 'jsrun':  # which has a file of them
             assert 'n1' in words.format(**values) and 'n2' in words.format(**values), launcher
 
@@ -125,8 +118,8 @@ HOSTS, DEVICES = replace(TWO, launcher='srun', nodes_of_partition=16), replace(G
     ('nodes', 'launcher', 'counts'),
     [(1, 'srun', []), (4, 'srun', [4]), (17, 'jsrun', [16, 17]), (5000, 'srun', [16, 2048]), (4, 'local', [])],
 )  # fmt: skip
-def test_the_nodes_of_a_night_and_of_an_acceptance(ladder, nodes, launcher, counts):
-    assert ladder.node_counts_of(replace(TWO, launcher=launcher, nodes_of_partition=nodes)) == counts
+def test_the_nodes_of_a_night_and_of_an_acceptance(nodes, launcher, counts):
+    assert check.node_counts_of(replace(TWO, launcher=launcher, nodes_of_partition=nodes)) == counts
 
 
 @each_row(
@@ -169,14 +162,14 @@ def test_rails_and_metrics_of_a_ladder_over_hosts(case_on):
     assert len(case.metrics[1].points()) == 2
 
 
-def test_two_gpus_suffice_for_two_ranks_within_a_node(ladder):
+def test_two_gpus_suffice_for_two_ranks_within_a_node():
     for number, within in ((1, None), (2, ((0, 1, 2, 3), (4, 5, 6, 7)))):
-        rails, both = ladder.rails_of(replace(GPUS, gpus=('sm_90',) * number, gpu_numa_ids=(0, 1)[:number]), 'device')
+        rails, both = check.rails_of(replace(GPUS, gpus=('sm_90',) * number, gpu_numa_ids=(0, 1)[:number]), 'device')
         assert len(rails) == number and (both and both.cpus) == within
 
 
-def test_the_plan_of_a_ladder_over_gpus(case_on, ladder, monkeypatch):
-    monkeypatch.setattr(ladder, 'locations', lambda site: {'n2': {'rack r1', 'switch s1'}})
+def test_the_plan_of_a_ladder_over_gpus(case_on, monkeypatch):
+    monkeypatch.setattr(check, 'locations', lambda site: {'n2': {'rack r1', 'switch s1'}})
     case = case_on('NodeLadder', DEVICES, 'choose choose_budget place', nodes=4, buffers='device')
     case._job = SimpleNamespace(launcher=SimpleNamespace(options=['--mpi=pmix']))
     case.site = SimpleNamespace(name='box')

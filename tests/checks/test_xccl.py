@@ -11,6 +11,7 @@ from scratch import OUTPUTS
 
 from checks.core.reading.metrics import NotMeasured
 from checks.gpu import xccl_output as xccl
+from checks.gpu.xccl import XcclTests
 
 
 def powers(first: int, last: int) -> list[int]:
@@ -151,8 +152,6 @@ def test_the_algorithm_of_the_largest_message_is_named_as_nccl_does_since_2_23(l
 
 
 def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(recorded, tmp_path):
-    from checks.gpu.xccl import XcclTests
-
     for process, name in ((1, 'nccl-info-ib.txt'), (2, 'nccl-info-sockets.txt')):
         (tmp_path / f'nccl.n1.{process}').write_text(recorded(name))
     run = run_of(recorded('rccl-tests-all_reduce-8-ranks.txt'), name='all_reduce', folder=tmp_path)

@@ -120,9 +120,11 @@ class CommScopeKernel(CommScopeDevice):
     def choose_benchmarks(self):
         derived = [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')]
         metrics = {
-            benchmark(self.model, numa, self.device): replace(metric, dims={'domain': numa}, judged=False)
+            scope.name_of(self.model, metric.name, numa, self.device): replace(
+                metric, dims={'domain': numa}, judged=False
+            )
             for numa in self.domains
-            for metric, benchmark in zip(derived, (scope.launch, scope.wait), strict=True)
+            for metric in derived
         }
         self.run_benchmarks(metrics, derived)
 
@@ -139,20 +141,20 @@ class CommScopeHostDevice(CommScopeDevice):
     """Copies between pinned memory of the host and a device; `latency` and `bandwidth` are (H→D + D→H)/2 of Table 6."""
 
     descr = 'Copies between host and device'
-    directions = {'h2d': scope.host_to_device, 'd2h': scope.device_to_host}
+    directions = ('h2d', 'd2h')
 
     @run_after('setup')
     def choose_benchmarks(self):
         metrics = {
-            benchmark(self.model, numa, self.device, size): replace(
+            scope.name_of(self.model, way, numa, self.device, size): replace(
                 metric, dims={'direction': way, 'domain': numa}, judged=False
             )
-            for way, benchmark in self.directions.items()
+            for way in self.directions
             for numa in self.domains
             for metric, size in COPIES
         }
         means = [metric for metric, _ in COPIES]
-        of_ways = [replace(metric, expected={'direction': [*self.directions]}) for metric in means]
+        of_ways = [replace(metric, expected={'direction': self.directions}) for metric in means]
         self.run_benchmarks(metrics, means + of_ways)
 
     def derive(self, record):
@@ -194,7 +196,7 @@ class CommScopeDevicePair(CommScope):
     @run_after('setup')
     def choose_benchmarks(self):
         metrics = {
-            scope.device_to_device(self.model, numa_ids(self.topology, a)[0], a, b, size): replace(
+            scope.name_of(self.model, 'd2d', numa_ids(self.topology, a)[0], a, size, b): replace(
                 metric, dims={'pair': f'{a}-{b}'}
             )
             for a, b in gpu_pairs(self.topology, self.link_class, self.pairs)

@@ -121,10 +121,10 @@ def targets() -> Iterator[Target]:
         metrics_of_model = [
             scope.reading(Metric(name, unit, better), benchmark)
             for name, unit, better, benchmark in (
-                ('launch', 'us', 'lower', scope.launch(model, 0, 1)),
-                ('wait', 'us', 'lower', scope.wait(model, 0, 1)),
-                ('latency', 'us', 'lower', scope.device_to_device(model, 0, 0, 1, 2**8)),
-                ('bandwidth', 'GB/s', 'higher', scope.device_to_device(model, 0, 0, 1, 2**30)),
+                ('launch', 'us', 'lower', scope.name_of(model, 'launch', 0, 1)),
+                ('wait', 'us', 'lower', scope.name_of(model, 'wait', 0, 1)),
+                ('latency', 'us', 'lower', scope.name_of(model, 'd2d', 0, 0, 2**8, 1)),
+                ('bandwidth', 'GB/s', 'higher', scope.name_of(model, 'd2d', 0, 0, 2**30, 1)),
             )
         ]
         recorded = target(f'comm_scope-0.12.0-{model}', metrics_of_model)

@@ -121,7 +121,7 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
 
     def nics_asked_for(self) -> Sequence[str]:
         """Return the network devices that must each carry traffic; if empty, any device of the fabric may."""
-        alike = self.placement and not any(of.env_vars for of in self.runs.values())
+        alike = self.placement and not any(of.placement for of in self.runs.values())
         asked = (self.placement.nics or ()) if alike else ()
         return list(dict.fromkeys(name for of_rank in asked for name in of_rank))
 
@@ -219,7 +219,7 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         runs = self.runs or {'run': Execution(())}
         return Plan(
             add_metrics(record, metrics, self.usual_spread, self.floor), metrics,
-            {name: Planned(of.program or self.started or self.check, of.env_vars) for name, of in runs.items()},
+            {name: Planned(of.program or self.started or self.check, of.placement) for name, of in runs.items()},
             Request(
                 self.placement or Placement(1, None), self.num_nodes,
                 getattr(self.job.scheduler, 'host_of', str) if chosen else None,

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plumbline.machine.vendors import VENDORS, vendors_of
 
@@ -111,15 +111,6 @@ class Placement:
             for variable, lists in requested.items()
             if lists is not None
         }
-
-    def with_lists(self, variables: Mapping[str, str]) -> Placement:
-        """Return this placement with the lists that the `variables` of a run replace."""
-        named = {name: variables[variable].split(':') for name, variable in LISTS.items() if variable in variables}
-        lists: dict[str, Any] = {
-            name: tuple(tuple(items.split(',') if name == 'nics' else parse_cpu_list(items)) for items in own)
-            for name, own in named.items()
-        }
-        return replace(self, **lists)
 
     @property
     def unset(self) -> list[str]:

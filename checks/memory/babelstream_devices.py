@@ -105,7 +105,7 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
         for device in range(len(self.topology.gpus)):
             run = f'device_{device}'
             self.placement, options = self.stream_on(device, run)
-            self.runs[run] = Execution(options, self.placement.lists if self.placement.devices else {})
+            self.runs[run] = Execution(options, placement=self.placement if self.placement.devices else None)
             self.metrics.append(bandwidth(run, 'device_memory_bandwidth', device=device))
 
 

@@ -13,7 +13,7 @@ from reframe.core.builtins import run_after
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
-from checks.core.placement import Placement
+from checks.core.placement import Placement, one_rank_on
 from checks.core.reading.metrics import Metric, Of
 from checks.memory import likwid
 from checks.memory.cache_latency import LATENCY, SAMPLES, chase_faults, chase_options
@@ -178,7 +178,7 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
         self.memory_mib = 4 * math.ceil(chain / 2**22)  # whole runs of 64 pages of up to 64 KiB
         for run, (cores, memory) in self.places.items():
             options = chase_options(128, f'{self.memory_mib}m', '-W', f'{self.topology.numa_ids[memory]}:1')
-            self.runs[run] = Execution(options, {'PLUMBLINE_CPUS': str(first_cores[cores])})
+            self.runs[run] = Execution(options, placement=one_rank_on((first_cores[cores],)))
         self.metrics = [
             Metric('latency', 'ns', 'lower', LATENCY, {'pair': name_of(pair)}, run=run)
             for run, pair in self.places.items()

@@ -5,7 +5,6 @@ A metric has a series for each message size. One job runs several programs, on t
 queue.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -86,12 +85,12 @@ class Osu(Benchmark):
         self.metrics, self.executable = [], self.programs[0]
         self.asked: dict[str, tuple[str, list[int], tuple[str, ...]]] = {}  # run -> program, sizes, memory_of_ranks
 
-    def add(self, program: str, ranks: int, run: str = '', env_vars: Mapping[str, str] = {}, **dims: object):
-        """Add a run of `program` and its metrics; `run`: its name, `dims`: their further dims."""
+    def add(self, program: str, ranks: int, run: str = '', placement: Placement | None = None, **dims: object):
+        """Add a run of `program` and its metrics; `run`: its name, `placement`: its own, `dims`: their further dims."""
         run, sizes = run or program, osu.sizes_of(program, ranks)
         memory = ['-d', self.gpu, *self.memory_of_ranks] if self.gpu else []
         self.asked[run] = program, sizes, self.memory_of_ranks
-        self.runs[run] = Execution([*options_of(program, sizes), *memory], env_vars, program=program)
+        self.runs[run] = Execution([*options_of(program, sizes), *memory], program=program, placement=placement)
         self.metrics += osu.metrics_of(program, sizes, run, **dims)
 
     def run_programs(self):

@@ -84,7 +84,7 @@ class OsuOnDevices(Osu):
         """Add the runs of all programs with these two devices; each run has its own placement."""
         self.memory_of_ranks = tuple(osu.MEMORY[kind] for kind in self.buffers.split('-'))
         for program in self.programs:
-            self.add(program, 2, f'{program}_{a}_{b}', placement.lists, pair=f'{a}-{b}')
+            self.add(program, 2, f'{program}_{a}_{b}', placement, pair=f'{a}-{b}')
         self.placement = placement  # of the last pair
         self.trial_time_limit = 60 * len(self.runs)
 

@@ -239,12 +239,6 @@ def test_without_cpus_asked_the_rank_keeps_what_it_has(tmp_path):
     assert got_of(tmp_path, 'true') == Granted(frozenset(os.sched_getaffinity(0)))
 
 
-def test_a_run_of_its_own_asks_for_what_its_variables_say():
-    own = Placement(2, ((2,), (3, 4)), devices=((1,), (0,)), memory=((0,), (1,)), nics=(('mlx5_0',), ('mlx5_1',)))
-    assert TWO.with_lists(own.env_vars) == own
-    assert TWO.with_lists({'OMP_NUM_THREADS': '4'}) == TWO
-
-
 # Devices, memory and network devices
 
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from checks.core.placement import Placement
 from checks.core.reading import causes, signatures, transport
 from checks.core.reading.binding import Request, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Run
@@ -54,10 +55,10 @@ class Hooks:
 
 
 class Planned(NamedTuple):
-    """An execution of each trial: its program, and the variables that it alone gets."""
+    """An execution of each trial: its program, and where its ranks run, if not as those of the others."""
 
     program: str
-    env_vars: Mapping[str, str]
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True)
@@ -227,15 +228,15 @@ class _Files:
 
     def _binding_faults(self, run: Run) -> list[str]:
         """Add what the ranks got, and their clocks, to the record; return what differs from the request."""
-        actual, own = granted(run.folder), self.plan.runs[run.name].env_vars
+        actual, own = granted(run.folder), self.plan.runs[run.name].placement
         granted_to, watched = (self.record.placement.setdefault(key, {}) for key in ('actual', 'watched'))
         for rank, got in actual.items():
-            where = f'{run.name} {rank}' if 'PLUMBLINE_CPUS' in own else rank
+            where = f'{run.name} {rank}' if own else rank
             granted_to[where] = str(got)
             self.watched[where] = min(self.watched.get(where, got.watched), got.watched, key=Watched.number)
             watched[where] = str(self.watched[where])
             self.clocks[rank.rpartition('.')[0]] += got.watched.clocks
-        ranks = replace(self.plan.ranks, placement=self.plan.ranks.placement.with_lists(own))
+        ranks = replace(self.plan.ranks, placement=own or self.plan.ranks.placement)
         faults = binding_faults(ranks, actual, self.nodes.split(',') if self.nodes else [])
         return faults + unlike(self.hooks.devices_named(run), actual, ranks.archs)
 

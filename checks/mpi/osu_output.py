@@ -28,7 +28,8 @@ MIB = 2**20
 LARGEST_BUFFER = 64 * MIB
 SMALL = 8  # the largest message in bytes whose latency or rate is judged
 MEMORY = {'host': 'H', 'device': 'D', 'managed': 'MD'}  # of a rank, by OSU's letters
-_ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
+_FLUSH = ('-w', 'allocate', '-s', 'flush')
+_FLUSHED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
 
 
 class Program(NamedTuple):
@@ -47,24 +48,20 @@ def _collective(title: str, name: str, **more) -> Program:
     return Program(f'{title} Latency Test', (name,), 'us', _LATENCY, largest=MIB, **more)
 
 
-def _one_sided(name: str) -> Program:
-    what, _, kind = name.partition('_')
-    unit, header = ('us', _LATENCY) if kind == 'latency' else ('MB/s', _BANDWIDTH)
-    options = ('-w', 'allocate', '-s', 'flush')
-    title = f'MPI_{what.title()} {kind.title()} Test'
-    return Program(title, (name,), unit, header, options=options, says=_ONE_SIDED)
-
-
 # Reductions add numbers of 4 bytes up to version 7.0 and from 7.5 on; the versions between add numbers of 1 byte.
 # fmt: off
 PROGRAMS = {
     'osu_latency': Program('MPI Latency Test', ('latency',), 'us', _LATENCY),
     'osu_bw': Program('MPI Bandwidth Test', ('bandwidth',), 'MB/s', _BANDWIDTH),
     'osu_bibw': Program('MPI Bi-Directional Bandwidth Test', ('bidirectional_bandwidth',), 'MB/s', _BANDWIDTH),
-    'osu_put_latency': _one_sided('put_latency'),
-    'osu_get_latency': _one_sided('get_latency'),
-    'osu_put_bw': _one_sided('put_bandwidth'),
-    'osu_get_bw': _one_sided('get_bandwidth'),
+    'osu_put_latency': Program('MPI_Put Latency Test', ('put_latency',), 'us', _LATENCY, options=_FLUSH, says=_FLUSHED),
+    'osu_get_latency': Program('MPI_Get Latency Test', ('get_latency',), 'us', _LATENCY, options=_FLUSH, says=_FLUSHED),
+    'osu_put_bw': Program(
+        'MPI_Put Bandwidth Test', ('put_bandwidth',), 'MB/s', _BANDWIDTH, options=_FLUSH, says=_FLUSHED,
+    ),
+    'osu_get_bw': Program(
+        'MPI_Get Bandwidth Test', ('get_bandwidth',), 'MB/s', _BANDWIDTH, options=_FLUSH, says=_FLUSHED,
+    ),
     'osu_multi_lat': Program('MPI Multi Latency Test', ('multi_latency',), 'us', _LATENCY),
     'osu_mbw_mr': Program(
         'MPI Multiple Bandwidth / Message Rate Test', ('multi_bandwidth', 'message_rate'), 'MB/s',
@@ -113,23 +110,15 @@ def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> li
         unit = 'ops/s' if what == 'message_rate' else program.unit
         numbers = [f'(?P<value>{NUMBER})' if i == column else NUMBER for i in range(len(program.metrics))]
         rows = rf'^(?P<message_bytes>{"|".join(map(str, sizes))}) +{" +".join(numbers)}(?: +Pass)?$'
-        judged = {str(size) for size in judged_sizes(name, what, sizes)}
+        # of latencies and rates the small sizes need a reference, of bandwidths the largest, of collectives both
+        judged = {str(size) for size in sizes if size <= SMALL} if unit != 'MB/s' else set()
+        judged |= {str(size) for size in sizes[-1:]} if unit == 'MB/s' or program.largest == MIB else set()
         metrics.append(Metric(
             what, unit, 'lower' if unit == 'us' else 'higher', rows if sizes else rf'^ +({NUMBER})$', dims,
             {'message_bytes': sizes} if sizes else {}, run=run or name,
             judged=(lambda at, judged=judged: at['message_bytes'] in judged) if sizes else True,
         ))  # fmt: skip
     return metrics
-
-
-def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
-    """Return the sizes that need a reference; the others are informational.
-
-    Of latencies and rates: the small ones. Of bandwidths: the largest one. Of collectives: both.
-    """
-    latency = program_of(name).unit == 'us' or what == 'message_rate'
-    small = [size for size in sizes if size <= SMALL] if latency else []
-    return small + (sizes[-1:] if program_of(name).largest == MIB or not latency else [])
 
 
 def version_of(output: str) -> str:

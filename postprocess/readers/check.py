@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 import zlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,23 +19,23 @@ import pyarrow.parquet as pq
 from plumbline.errors import InputError
 from plumbline.files import make_folder, remove_abandoned, write_text
 from plumbline.results import EVIDENCE
+from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.rules import read_rules
-from postprocess.readers.run_reports import read_report, reports_below
+from postprocess.readers.run_reports import read_report
 from postprocess.results import judged, old_layout
 from postprocess.results.files import in_table, read_session, read_table
 from postprocess.results.store import Session, Store
-from postprocess.results.tables import JUDGED, TABLES
+from postprocess.results.tables import JUDGED, OF_CASES
 from postprocess.text import count
 
 ASIDE = 'store-damaged'  # folder of the results directory for damaged files
 _WRITING = 3600.0  # seconds after which an unfinished file belongs to a writer that was killed
-_OTHERS = tuple(table for table in TABLES if table != 'sessions')
 
 
-def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
+def faults(store: Store) -> Iterator[str]:
     """Yield a sentence for each fault in the files of a store, each of which is read and verified.
 
-    The session of each of the run `reports` must be in the store, and the report be as it was when that was stored.
+    The session of each run report must be in the store, and the report be as it was when that was stored.
     """
     known: dict[str, Session] = {}
     all_known = True
@@ -52,7 +52,7 @@ def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
         )
     for _, fault in _faults_of_judged(store, known if all_known else None):
         yield f'{fault}'
-    for report, session in reports.items():
+    for report, session in _reports_below(store.folder.parent).items():
         stored = known.get(session or '')
         if stored is None:
             yield f'{report}: session {session or "of no uuid"} is not in the store: ingest the report again'
@@ -69,6 +69,19 @@ def _faults_of_judged(store: Store, known: Container[str] | None) -> Iterator[tu
                 raise InputError(f'{path}: session {path.stem}, from which it follows, is not in the store')
         except InputError as error:
             yield path, error
+
+
+def _reports_below(results: Path) -> dict[Path, str | None]:
+    """Return run report -> uuid of its session, None if it cannot be read, of a results directory without dry runs."""
+    found: dict[Path, str | None] = {}
+    for path in sorted(results.glob('reports/*.json')):
+        try:
+            info = json.loads(path.read_bytes())['session_info']
+            if not read_cmdline(str(info.get('cmdline'))).is_dry_run:
+                found[path] = info['uuid']
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            found[path] = None
+    return found
 
 
 def is_of(session: Session, report: Path) -> bool:
@@ -93,7 +106,7 @@ def evidence_faults(results: Path) -> Iterator[str]:
 def read_whole(index: Path) -> Session:
     """Read all files of a session, and return it. Raises InputError."""
     session = read_session(index)
-    for path in (in_table(index, table) for table in _OTHERS):
+    for path in (in_table(index, table) for table in OF_CASES):
         if foreign := {*read_table(path)['session'].unique().to_pylist()} - {index.stem}:
             raise InputError(f'{path}: has rows of session {", ".join(sorted(foreign))}')
     return session
@@ -106,7 +119,7 @@ def orphans(store: Store) -> list[Path]:
     """
     return [
         path
-        for table in _OTHERS
+        for table in OF_CASES
         for path in store.files(table=table)
         if not (index := in_table(path, 'sessions')).exists() and not (index.parent.exists() and _is_recent(path))
     ]
@@ -172,13 +185,13 @@ def repair(store: Store) -> Iterator[str]:
         try:
             read_whole(index)
         except InputError as error:
-            for path in (index, *(in_table(index, table) for table in _OTHERS)):  # without the first it is not stored
+            for path in (index, *(in_table(index, table) for table in OF_CASES)):  # without the first it is not stored
                 _move(path, store.folder, aside)
             yield f'{error}; kept in {aside}'
     known = {session.session for session in store.sessions('*')} | {gone.session for gone in store.forgotten()}
     damaged = _sessions_aside(aside)
     changed = set()
-    for path, uuid in reports_below(store.folder.parent).items():
+    for path, uuid in _reports_below(store.folder.parent).items():
         try:
             if uuid in known:
                 continue

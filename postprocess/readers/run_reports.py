@@ -59,19 +59,6 @@ def read_report(path: Path, site: str | None = None, rules: Rules = NO_RULES) ->
     return _parse(content, str(path), path, 'report', site, rules)
 
 
-def reports_below(results: Path) -> dict[Path, str | None]:
-    """Return run report -> uuid of its session, None if it cannot be read, of a results directory without dry runs."""
-    found: dict[Path, str | None] = {}
-    for path in sorted(results.glob('reports/*.json')):
-        try:
-            info = json.loads(path.read_bytes())['session_info']
-            if not read_cmdline(str(info.get('cmdline'))).is_dry_run:
-                found[path] = info['uuid']
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            found[path] = None
-    return found
-
-
 def is_database(path: Path) -> bool:
     """Return True if the file is an SQLite database."""
     try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import random
 import time
 import zlib
 from collections.abc import Container, Iterator
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
-from plumbline.files import make_folder, remove_abandoned, write_text
+from plumbline.files import make_folder, remove_abandoned
 from plumbline.results import EVIDENCE
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.rules import read_rules
@@ -126,26 +127,17 @@ def orphans(store: Store) -> list[Path]:
 
 
 def part(store: Store, seconds: float) -> list[str]:
-    """Read files of a store for `seconds`, the longest unread first; return a sentence for each fault.
-
-    ``store-read.json`` of the results directory keeps when each file was last read.
-    """
-    record = store.folder.parent / 'store-read.json'
-    try:
-        known: dict[str, float] = json.loads(record.read_bytes())
-        last = {index: float(known.get(str(index.relative_to(store.folder)), 0)) for index in store.files()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        last = dict.fromkeys(store.files(), 0.0)
+    """Read files of a store for `seconds`, in another order each time; return a sentence for each fault."""
     faults, end = [], time.monotonic() + seconds
-    for index in sorted(last, key=lambda index: last[index]):
+    indexes = store.files()
+    random.shuffle(indexes)
+    for index in indexes:
         try:
             read_whole(index)
         except InputError as error:
             faults.append(f'{error}')
-        last[index] = time.time()
         if time.monotonic() > end:
             break
-    write_text(record, json.dumps({str(index.relative_to(store.folder)): when for index, when in last.items()}))
     return faults
 
 

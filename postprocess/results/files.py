@@ -110,7 +110,8 @@ def read_session(index: Path) -> Session:
     with _errors(index):
         state = _state(index)
         if index not in _sessions or _sessions[index][0] != state:
-            with pq.ParquetFile(index, page_checksum_verification=True) as file:
+            content = pa.BufferReader(index.read_bytes())  # of a small file, read at once
+            with pq.ParquetFile(content, page_checksum_verification=True) as file:
                 if 'checksums' not in file.schema_arrow.names and index.with_suffix('.sums').exists():
                     raise InputError(f'{index}: of a version before 1.0: `plumbline store repair` converts the store')
                 (row,) = file.read(use_threads=False).to_pylist()

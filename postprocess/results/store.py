@@ -53,7 +53,7 @@ from postprocess.results.tables import JUDGED, OF_CASES, RELATIONS, TABLES
 if TYPE_CHECKING:
     import duckdb
 
-_CASES_AT_ONCE = 20_000  # most cases of several sessions whose rows are in memory at once
+_CASES_AT_ONCE = 40_000  # most cases of several sessions whose rows are in memory at once: 90 nights of 400
 _ROWS_AT_ONCE = 50_000  # of a result that is read in portions
 _NAMED = re.compile(r'(?:\bFROM|\bJOIN|,)\s+(\w+)', re.IGNORECASE)  # the tables of a query, and maybe columns
 

@@ -21,7 +21,7 @@ from plumbline.errors import InputError
 from plumbline.files import make_folder, remove_abandoned
 from plumbline.results import EVIDENCE
 from postprocess.readers.cmdline import read_cmdline
-from postprocess.readers.rules import read_rules
+from postprocess.readers.rules import place, read_rules
 from postprocess.readers.run_reports import read_report
 from postprocess.results import judged, old_layout
 from postprocess.results.files import in_table, read_session, read_table
@@ -187,7 +187,7 @@ def repair(store: Store) -> Iterator[str]:
         try:
             if uuid in known:
                 continue
-            report = read_report(path, rules=read_rules())
+            report = read_report(path, rules=read_rules(place()))
             if row := damaged.get(uuid or ''):
                 if row.get('source', '').endswith('report') and row['report_sha256'] != sha256_of(path):
                     changed.add(uuid)

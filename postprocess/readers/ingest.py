@@ -111,7 +111,7 @@ def ingest(
 def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -> Iterator[RunReport | InputError]:
     """Yield what `read` yields of the files, after errors for what no reader may open."""
     try:
-        rules = read_rules()
+        rules = read_rules(place())
     except InputError as error:
         yield error
         return

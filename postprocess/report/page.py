@@ -198,12 +198,8 @@ def _with_code(text: str) -> Markup:
 
 def _broken(text: str) -> Markup:
     """Return text as HTML that a browser may break after a comma and a ``=``."""
-    return Markup(_breakable(text))  # noqa: S704 # nosec B704  escaped
-
-
-def _breakable(text: str) -> str:
-    """Return the same as a plain text."""
-    return str(escape(text)).replace(',', ',<wbr>').replace('=', '=<wbr>')
+    breakable = str(escape(text)).replace(',', ',<wbr>').replace('=', '=<wbr>')
+    return Markup(breakable)  # noqa: S704 # nosec B704  escaped
 
 
 def _rows(table: View, rows: Sequence[TableRow]) -> Markup:
@@ -226,7 +222,6 @@ def _cells(column: Column, rows: Sequence[TableRow]) -> Iterator[str]:
             order = row[column.sort.removeprefix('-')]
             sort = '' if order is None else f' data-v="{order:.2f}"'
         shown = ' '.join(
-            f'<a href="{escape(address)}">{_breakable(text)}</a>' if address else _breakable(text)
-            for text, address in parts
+            f'<a href="{escape(address)}">{_broken(text)}</a>' if address else _broken(text) for text, address in parts
         )
         yield f'{begin}{kind}{sort}>{shown}</td>'

@@ -12,8 +12,7 @@ import pytest
 from rows import each_row
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
-from postprocess.formats.measurements import READERS
+from postprocess.readers.measurements import readers
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def read(tmp_path, monkeypatch):
                 for key, value in vars(one).items()
                 if value != defaults[key]
             }
-            for one in READERS[name](tmp_path / file)
+            for one in readers()[name].load()(tmp_path / file)
         ]
 
     yield measurements
@@ -257,61 +256,3 @@ def test_two_blocks_of_xdmod_are_read_and_what_differs_is_refused(read):
     ):
         with pytest.raises(ValueError, match=re.escape(said)):
             read('xdmod', XDMOD.replace(old, new, 1))
-
-
-@each_row(('value', 'found'), [
-    (' 2.5 ', 2.5), ('1e3', 1000.0), (True, None), ('1_0', None), ('\uff11', None), ('inf', None), ('x', None),
-])  # fmt: skip
-def test_a_number_is_finite_and_written_in_ascii(value, found):
-    if found is None:
-        with pytest.raises(ValueError, match=r'expected a (finite )?number|could not convert'):
-            fields.number(value)
-    else:
-        assert fields.number(value) == found
-    assert math.isnan(fields.number('nan'))
-
-
-@each_row(('text', 'found'), [
-    ('size=8, kernel=copy', {'size': '8', 'kernel': 'copy'}), ('a=b=c', {'a': 'b=c'}),
-    ({'a': 1, 'b': None}, {'a': '1'}), ('=1', None), ('a=1,b', None), ('', None),
-])  # fmt: skip
-def test_names_and_values_are_told_apart(text, found):
-    if found is None:
-        with pytest.raises(ValueError, match='expected name=value,name=value, found'):
-            fields.names(text)
-    else:
-        assert fields.names(text) == found
-
-
-@each_row(('value', 'found'), [
-    # 1e11 s are 1157407 days and 35200 s after 1970; more are milliseconds
-    (1793620800, NOON), ('1793620800000', NOON), ('1793620800.5', NOON + timedelta(seconds=0.5)),
-    ('2026-11-02T12:00:00Z', NOON), ('2026-11-02 12:00:00', NOON), ('2026-11-02T13:00:00+01:00', NOON), (NOON, NOON),
-    (1e11, datetime(1970, 1, 1) + timedelta(days=1157407, seconds=35200)),
-])  # fmt: skip
-def test_a_time_is_told_in_utc(value, found):
-    assert fields.utc(value) == found
-
-
-def test_rows_are_whole_and_names_are_there_once():
-    with pytest.raises(ValueError, match='row 2: expected 2 fields, found 1'):
-        fields.named_rows([['a', 'b'], ['1', '2'], ['3']])
-    with pytest.raises(ValueError, match='expected columns of different names, found a, a'):
-        fields.named_rows([['a', 'a']])
-    with pytest.raises(ValueError, match="the key 'b' is there twice"):
-        fields.json_of('{"a": 1, "b": 1, "b": 2}')
-
-
-def test_values_must_have_the_mean_that_is_stated():
-    assert fields.mean_of([1.0, 3.0], 2, 'a') is None
-    with pytest.raises(ValueError, match=r'a: states a mean of 2.1, and its 2 values have 2.0'):
-        fields.mean_of([1.0, 3.0], 2.1, 'a')
-
-
-@each_row(('metric', 'better'), [
-    ('Wall Clock Time', 'lower'), ('rw_lat', 'lower'), ('file size', 'lower'), ('jitter', 'lower'),
-    ('rate', 'higher'), ('Average STREAM Bandwidth', 'higher'), ('resized', ''), ('lateral', ''),
-    ('timesteps_per_second', ''), ('Real-time throughput', ''),
-])  # fmt: skip
-def test_the_direction_follows_from_the_name(metric, better):
-    assert fields.better_by_name(metric) == better

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.identity import Pairs
-from postprocess.formats.log_formats import reader_of
 from postprocess.readers import values
+from postprocess.readers.log_formats import reader_of
 from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
 from postprocess.results.rows import CaseRow, RunReport, Session

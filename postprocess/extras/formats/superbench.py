@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 
 #: Parts of the names of metrics that are better lower, in release 0.12 and, without ``time``, in releases before 0.5.
 _LOWER = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 
 _UNITS = {'time': 's', 'timeraw': 's', 'mem': 'B', 'peakmem': 'B', 'track': ''}
 

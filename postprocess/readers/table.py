@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 from postprocess.results.node_checks import COLUMNS
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 
 _SIZES = ('workload_name', 'n_nodes', 'n_ranks', 'n_threads', 'processes_per_node')
 _Key = tuple[str, str, str, str]  # (context, origin if that is a modifier, name, unit)

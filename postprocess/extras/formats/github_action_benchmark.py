@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 
 #: The tools of whose numbers the action says that larger is better; of the others it says smaller.
 _HIGHER = ('benchmarkjs', 'pytest', 'customBiggerIsBetter')

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plumbline import units
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 
 #: Numbers of an entry that are Google Benchmark's own; all others are counters of the user.
 _OWN = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 
 
 def read(path: Path) -> Iterator[Measurement]:

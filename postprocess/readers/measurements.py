@@ -2,8 +2,8 @@
 """Numbers that ReFrame did not write: the readers of formats, and the sessions made from what they yield.
 
 A reader is a function of a path that yields a `Measurement` for each number. It raises ValueError if the file is not of
-its format. Packages register their readers under the entry point ``plumbline.readers`` by the name of the format, as
-checks do for the outputs of their programs.
+its format. All readers are entry points of the group ``plumbline.readers``, by the name of the format: those of the
+checks, for the outputs of their programs, of `postprocess.extras.formats`, for other tools, and of other packages.
 """
 
 from __future__ import annotations
@@ -23,21 +23,6 @@ from plumbline.causes import Cause
 from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.measurement import Measurement
-from postprocess.formats import (
-    asv,
-    bencher,
-    conbench,
-    github_action_benchmark,
-    google_benchmark,
-    hyperfine,
-    jube,
-    pyperf,
-    pytest_benchmark,
-    ramble,
-    superbench,
-    table,
-    xdmod,
-)
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, clock_problems
@@ -45,13 +30,6 @@ from postprocess.results.rows import CaseRow, RunReport, Session
 from postprocess.results.store import Store
 
 Reader = Callable[[Path], Iterator[Measurement | str]]  # a text: a sentence on a part that cannot be read
-READERS: dict[str, Reader] = {
-    module.__name__.rpartition('.')[2].replace('_', '-'): module.read
-    for module in (
-        asv, bencher, conbench, github_action_benchmark, google_benchmark, hyperfine, jube, pyperf, pytest_benchmark,
-        ramble, superbench, table, xdmod,
-    )
-}  # fmt: skip
 _SHOWN = 3  # parts that are named
 
 
@@ -79,9 +57,9 @@ class Stated(NamedTuple):
         )  # fmt: skip
 
 
-def readers() -> dict[str, Reader | EntryPoint]:
-    """Return name of a format -> its reader: our own, and the entry points of other packages, not yet loaded."""
-    return {entry.name: entry for entry in entry_points(group='plumbline.readers')} | READERS
+def readers() -> dict[str, EntryPoint]:
+    """Return name of a format -> its reader, not yet loaded."""
+    return {entry.name: entry for entry in entry_points(group='plumbline.readers')}
 
 
 def read_files(
@@ -99,18 +77,13 @@ def read_files(
 
 def _reader(name: str) -> Reader:
     """Return the reader of a format. Raises InputError."""
-    if name in READERS:  # without a look through all installed packages
-        return READERS[name]
     known = readers()
     if name not in known:
         raise InputError(f'--format {name}: {expected_one_of(name, sorted(known))}')
-    reader = known[name]
-    if not isinstance(reader, EntryPoint):
-        return reader
     try:
-        return reader.load()
+        return known[name].load()
     except Exception as error:  # from a package of the site
-        raise InputError(f'{name}: its reader {reader.value} cannot be loaded: {_brief(error)}') from None
+        raise InputError(f'{name}: its reader {known[name].value} cannot be loaded: {_brief(error)}') from None
 
 
 def read_measurements(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 
 #: Units of Bencher's built-in measures, by their slugs (bencherdev/bencher, measure/built_in.rs).
 _UNITS = {'latency': 'ns', 'throughput': '1/s', 'build-time': 's', 'file-size': 'B', 'allocated': 'B'}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 from postprocess.readers.run_reports import is_database
 
 _SEPARATORS = ',;\t|'

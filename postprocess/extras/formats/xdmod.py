@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
-from postprocess.formats import fields
+from postprocess.readers import fields
 
 _RULE = ['---------']
 _HEADER = ['Date', 'Value', 'Control', 'Changed']

@@ -10,7 +10,7 @@ from postprocess.results.frames import to_csv
 from postprocess.views.table import Column, to_json, to_markdown
 
 if TYPE_CHECKING:
-    from postprocess.papers.tables import Table
+    from postprocess.extras.papers.tables import Table
 
 
 def formatted_tables(found: Sequence[Table], format: str) -> str:

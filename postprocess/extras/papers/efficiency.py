@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from plumbline.errors import InputError
-from postprocess.papers.tables import CELL, Table, placed
+from postprocess.extras.papers.cells import CELL, placed
+from postprocess.extras.papers.tables import Table
 from postprocess.results.store import Store
 from postprocess.verdicts.derived import derived
 from postprocess.verdicts.measured import measured_in

@@ -12,10 +12,10 @@ from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from plumbline.identity import CaseId, Quantity
 from plumbline.references import Reference
-from postprocess.papers import tables
-from postprocess.papers.energy import contradiction, efficiency, energy, energy_delay, hpl_seconds, power
-from postprocess.papers.tables import CELL, paper_tables
-from postprocess.views.papers import formatted_tables as render
+from postprocess.extras.papers import cells as module
+from postprocess.extras.papers.energy import contradiction, efficiency, energy, energy_delay, hpl_seconds, power
+from postprocess.extras.papers.printed import formatted_tables as render
+from postprocess.extras.papers.tables import paper_tables
 
 # As the papers print their tables, typed from them; columns apart by blanks, `+-` before a standard deviation. Columns
 # that are not numbers, and signs such as %, are left out.
@@ -358,8 +358,8 @@ PARTITION = SimpleNamespace(peaks={'memory_bandwidth': 200e9}, published_peaks={
 ])  # fmt: skip
 def test_a_number_is_shown_in_the_unit_of_its_column(row, column, entry, shown):
     known = {'std': None, 'n': 3, 'unit': 'GB/s', 'source': '001 Table 7', 'fault': ''}
-    found = tables._shown(row, {'title': 'x'} | column, entry, PARTITION)
-    assert found == (CELL if shown is None else known | shown)
+    found = module._shown(row, {'title': 'x'} | column, entry, PARTITION)
+    assert found == (module.CELL if shown is None else known | shown)
 
 
 @each_row(('value', 'printed', 'shown'), [
@@ -367,7 +367,7 @@ def test_a_number_is_shown_in_the_unit_of_its_column(row, column, entry, shown):
     (99.94, '86.5', '99.9'), (1.0, '4e-3', '1.'), (1.5, '', '2'), (1000.0, '123', '1000'), (999.0, '123', '999.'),
 ])  # fmt: skip
 def test_a_number_keeps_the_significant_digits_of_its_source(value, printed, shown):
-    assert f'{value:{tables._as_printed(value, printed)}}' == shown
+    assert f'{value:{module.as_printed(value, printed)}}' == shown
 
 
 def test_the_formulas_of_the_papers():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command that exchanges levels of performance between sites: share."""
+"""The command share."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def share(
     metrics without a reference of this machine are compared with it, which warns and never fails.
     """
     from plumbline.clock import now
+    from postprocess.extras.sharing import levels
     from postprocess.results.store import Store
-    from postprocess.verdicts import sharing
 
     store = Store(results)
     if elsewhere:
         if output or signed_off_by:
             raise InputError('share: give --elsewhere alone, or --output and --signed-off-by')
-        path, new = sharing.take(elsewhere, site or store.find('latest').site, references)
+        path, new = levels.take(elsewhere, site or store.find('latest').site, references)
         typer.echo(
             f'{path}: {count(new, "new level")}; metrics without a reference of this machine are compared with it'
         )
@@ -56,7 +56,7 @@ def share(
     if bool(output) != bool(by):
         raise InputError('share: give --output and --signed-off-by together; without both, the rows are printed')
     source = f'shared {now():%Y-%m}, signed off by {by or "..."}'
-    text = sharing.to_text(sharing.shared(store, store.find('latest', site), source, references))
+    text = levels.to_text(levels.shared(store, store.find('latest', site), source, references))
     rows = count(text.count('\n') - 1, 'level')
     if output is None:
         say(text, for_people=False)

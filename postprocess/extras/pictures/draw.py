@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The charts of the report as pictures for notebooks and papers, each with a caption that describes it."""
+"""Draw the charts of the report as pictures, each with a caption that describes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from plumbline.errors import InputError
 from postprocess.history.digest import Digest, add_history
@@ -16,7 +16,7 @@ from postprocess.report.by_check import checks_of
 from postprocess.report.charts import FEW, told
 from postprocess.report.details import source, unfolded
 from postprocess.report.page import day_of, template
-from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot
+from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot, Ticks
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, wrapped
@@ -24,6 +24,7 @@ from postprocess.verdicts.selection import selected
 from postprocess.verdicts.stored import verdicts_of
 from postprocess.views.series import series_rows
 
+_FOLDER = Path(__file__).resolve().parent
 _WIDTH, _HEIGHT = 640, 240  # pixels of a history
 _CHARACTER, _BOLD, _LINE = 6, 7, 15  # pixels: width of a character, width of one in a title, and height of a line
 _TICK_WIDTH = 90  # pixels between the days below a history
@@ -37,6 +38,14 @@ class Picture:
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+
+class Chart(NamedTuple):
+    """A plot with its captions, of which the first is a title. `since`: changes, each with its place in pixels."""
+
+    plot: Plot
+    captions: Sequence[str]
+    since: Ticks = []
 
 
 def draw_history(store: Store, what: str, site: str | None = None, days: int = 90, root: Path | None = None) -> Picture:
@@ -61,9 +70,8 @@ def draw_history(store: Store, what: str, site: str | None = None, days: int = 9
             if metric.get('limit') and metric.get('expected'):
                 about += '; dotted: expected; grey: within the limits; a cross: beyond them'
             about += '; shaded: 9 of 10 nodes.' if 'low' in metric else '.'
-            charts.append(
-                (_past(metric, times), [f'{metric["name"]} on {metric["where"]}', about, details['source']['history']])
-            )
+            title = f'{metric["name"]} on {metric["where"]}'
+            charts.append(_past(metric, times, [title, about, details['source']['history']]))
     return _picture(charts, f'{what}: no series of session {session.session} with three sessions in {days} days')
 
 
@@ -82,7 +90,7 @@ def draw_curves(
             if isinstance(plot, Plot):
                 title = ', '.join(filter(None, (plot.title, plot.unit)))
                 captions = [f'{check.name} on {check.place}: {title}, over {plot.x}', told(plot), source([session])]
-                charts.append((plot, captions))
+                charts.append(Chart(plot, captions))
     return _picture(charts, f'{what}: no curve of session {session.session}')
 
 
@@ -91,7 +99,7 @@ def _cases(store: Store, session: Session) -> dict[int, CaseRow]:
     return {case.case_id: case for case in store.cases(session)}
 
 
-def _past(detail: Mapping[str, Any], times: Sequence[int]) -> Plot:
+def _past(detail: Mapping[str, Any], times: Sequence[int], captions: Sequence[str]) -> Chart:
     """Return the chart of a history; `detail`: its details on the page; `times`: of all sessions."""
     at, values, limit = [times[session] for session in detail['at']], detail['history'], detail.get('limit')
     around = [at, detail['low'], detail['high']] if 'low' in detail else []
@@ -113,29 +121,30 @@ def _past(detail: Mapping[str, Any], times: Sequence[int]) -> Plot:
     )  # fmt: skip
     days = x.apart(at, _TICK_WIDTH, day_of)
     changes = [(x(times[session]), text) for session, text in detail['changes']]
-    return Plot(detail['name'], detail['unit'], '', _WIDTH, _HEIGHT, days, y.ticks(), [line], since=changes)
+    return Chart(Plot(detail['name'], detail['unit'], '', _WIDTH, _HEIGHT, days, y.ticks(), [line]), captions, changes)
 
 
-def _picture(charts: Sequence[tuple[Plot, Sequence[str]]], nothing: str) -> Picture:
-    """Return charts below each other with the lines of their captions, of which the first is a title."""
+def _picture(charts: Sequence[Chart], nothing: str) -> Picture:
+    """Return charts below each other with the lines of their captions."""
     if not 0 < len(charts) <= FEW:
         raise InputError(nothing if not charts else f'{len(charts)} charts match, more than {FEW}: name fewer')
     parts: list[dict[str, Any]] = []
     height = 0
-    for plot, captions in charts:
+    for plot, captions, since in charts:
         title = wrapped(captions[0], width=plot.width // _BOLD).splitlines()
         rest = (line for text in captions[1:] for line in wrapped(text, width=plot.width // _CHARACTER).splitlines())
         caption = [*title, *rest]
-        parts.append({'plot': plot, 'title': captions[0], 'top': height, 'caption': caption, 'bold': len(title)})
+        parts.append(
+            {'plot': plot, 'since': since, 'title': captions[0], 'top': height, 'caption': caption, 'bold': len(title)}
+        )
         height += plot.height + _LINE * (len(plot.lines) + len(caption) + 2)
     sheet = template('report.css').render()
     paper = dict(re.findall(r'--(\w+): (#\w+)', sheet.partition('@media')[0]))
     style = re.sub(r'var\(--(\w+)\)', lambda found: paper[found[1]], template('plot.css').render())
-    most = max(len(plot.lines) for plot, _ in charts)
+    most = max(len(chart.plot.lines) for chart in charts)
     colours = [paper[f'c{i}'] for i in range(FEW)]
     if most > FEW:
         colours = [f'hsl({265 - 245 * i / most:.0f}, 60%, 45%)' for i in range(most)]
-    width = max(plot.width for plot, _ in charts)
-    return Picture(
-        template('picture.svg.j2').render(charts=parts, width=width, height=height, style=style, colours=colours)
-    )
+    width = max(chart.plot.width for chart in charts)
+    drawing = template('picture.svg.j2', _FOLDER)
+    return Picture(drawing.render(charts=parts, width=width, height=height, style=style, colours=colours))

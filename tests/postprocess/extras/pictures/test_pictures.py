@@ -9,7 +9,7 @@ from lxml import etree
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from plumbline.errors import InputError
-from postprocess.report.pictures import draw_curves, draw_history
+from postprocess.extras.pictures.draw import draw_curves, draw_history
 from postprocess.results.store import Store
 
 DAY = 86400

@@ -3,7 +3,7 @@
 
 ``DIR/index.html`` lists the sites. Each site has a folder: ``index.html``; ``latest.svg`` and ``latest.json``;
 ``sessions/<uuid>.html``, the pages; ``data/site.js``, what the first screen shows; ``data/<month>.js``, the numbers of
-the sessions of that month; and the :mod:`nodes <postprocess.report.site_nodes>`.
+the sessions of that month.
 
 Published data are read back, so adding a session rewrites only the files of its month and the lists. The only file that
 sites share is ``DIR/index.html``, which is computed from the others.
@@ -36,7 +36,6 @@ from postprocess.report import site_data
 from postprocess.report.details import of_report
 from postprocess.report.page import page_of, template, to_html, uplot
 from postprocess.report.site_data import Content
-from postprocess.report.site_nodes import PublishedNodes
 from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, one_line
@@ -75,7 +74,6 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
     new = [one for one in store.sessions(site) if one == last or one.runs > runs.get(one.session, -1)]
     paged = {one.session for one in (*new[-pages:], last)}
-    nodes, known = PublishedNodes(place), {}
     for month, sessions in groupby(new, key=lambda session: session.month):
         part, added = site_data.read(place, month, rows={}), 0
         for session in sessions:
@@ -91,15 +89,13 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
                 write_text(place / f'sessions/{session.session}.html', to_html(page))
                 yield from digest.faults
             if digest and session == last:
-                known = _known(store, digest)
-                content['incidents'] = _incidents(content['incidents'], known, digest.day, numbers)
+                content['incidents'] = _incidents(content['incidents'], _known(store, digest), digest.day, numbers)
             added += session.session not in runs
         content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
         content['months'] = sorted({*content['months'], month})
         site_data.write(place, part, content)
         if added:
             yield f'{site}, {month}: {count(added, "session")}'
-    nodes.update(store, store.sessions(site), known.values(), numbers, root)
     _write_pages(content, last.session, folder, site, root)
 
 

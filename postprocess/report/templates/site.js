@@ -25,7 +25,7 @@
   const readLibrary = () => read(document.body.dataset.uplot);
   if (!byId('cards')) return document.documentElement.dataset.ready = '';
 
-  let site, order, fleet;
+  let site, order;
   const monthOf = uuid => day(site.sessions[uuid].at).slice(0, 7);
   const rows = async months => Object.assign({}, ...await Promise.all(months.map(month)));
   const rowOf = async uuid => (await month(monthOf(uuid)))[uuid];
@@ -79,41 +79,7 @@
     return `Site ${document.body.dataset.site}; sessions ${first} to ${last}${report ? `, the last one from ${report}` : ''}; published by Plumbline ${document.body.dataset.version}.`;
   };
 
-  // All nodes; nodes that an incident has named come first, and only these have a history
   const failing = ['open', 'intermittent', 'suspected'], percent = value => value == null ? '' : `${(Math.round(10 * value) / 10 + 0).toFixed(1)} %`; // + 0: no "-0.0"
-  const nodeLink = name => fleet[name] ? link(`#node=${encodeURIComponent(name)}`, name) : name;
-  const incidentsOf = name => Object.keys(fleet[name].incidents ?? {}).filter(id => site.incidents[id]).sort((a, b) => fleet[name].incidents[a][0] < fleet[name].incidents[b][0] ? 1 : -1);
-  const openOf = name => incidentsOf(name).filter(id => failing.includes(site.incidents[id].state));
-  const nodes = () => {
-    const names = Object.keys(fleet), many = Object.fromEntries(names.map(name => [name, [openOf(name).length, incidentsOf(name).length]]));
-    const order = (a, b) => many[b][0] - many[a][0] || many[b][1] - many[a][1] || (fleet[a].furthest ?? 0) - (fleet[b].furthest ?? 0) || natural(a, b);
-    const texts = names.sort(order).map(name => [name, [name, ...fleet[name].place ?? [], ...incidentsOf(name)].join(' ').toLowerCase()]);
-    const heads = [...byId('fleet').tHead.rows[0].cells].map(head => head.textContent), [filters] = all('.filters[data-of=nodes]'), [search, output, all_] = filters.querySelectorAll('input, output, button');
-    const row = name => {
-      const one = fleet[name], ids = incidentsOf(name), last = ids.map(id => one.incidents[id][1]).sort().at(-1), series = one.series == null ? '' : link(addressOf(site.series[one.series]), nameOf(site.series[one.series]));
-      return make('tr', {}, ...[nodeLink(name), make('span', {}, ...ids.slice(0, 5).flatMap(id => [link(`#incident=${id}`, id, {className: openOf(name).includes(id) ? 'b' : ''}), ' ']), ids.length > 5 ? `and ${ids.length - 5} more` : ''),
-        last, percent(one.typical), percent(one.furthest), series, one.counted, one.place?.join(', ')].map((part, i) => {
-        const cell = make('td', {className: i > 2 && i < 5 ? 'r' : ''}, part ?? '');
-        cell.dataset.title = heads[i];
-        return cell;
-      }));
-    };
-    let whole = false;
-    const show = () => {
-      const words = search.value.toLowerCase().split(/\s+/), fits = texts.filter(([, text]) => words.every(word => text.includes(word))), shown = whole ? fits : fits.slice(0, 20);
-      byId('fleet').tBodies[0].replaceChildren(...shown.map(([name]) => row(name)));
-      output.textContent = `${shown.length} of ${names.length} nodes`;
-      all_.hidden = shown.length === fits.length;
-    };
-    search.addEventListener('input', show);
-    all_.addEventListener('click', () => { whole = true; show(); });
-    show();
-    const text = name => fleet[name].incidents ? `incidents: ${incidentsOf(name).join(', ')}` : 'never stood out';
-    if (names.length > 1) byId('map').append(...mapOf(names.map(name => ({
-      name, href: `#node=${encodeURIComponent(name)}`, mark: many[name][0] ? 'found' : many[name][1] ? 'before' : '', behind: fleet[name].furthest, places: fleet[name].place ?? [],
-      text: [percent(fleet[name].furthest), ...fleet[name].place ?? [], text(name)].filter(Boolean).join(', '),
-    }))));
-  };
 
   // Compare two sessions, and show how much neighbouring sessions of their months usually differ
   const form = document.forms[0], table = byId('changes'), [output] = all('output', form), [more] = all('[type=button]', form);
@@ -211,7 +177,7 @@
     },
     incident: async id => {
       const one = site.incidents[id];
-      show(`${one.kind} ${one.where}`, make('p', {}, make('b', {}, one.state), `: ${one.what}`), facts({Since: one.since, Began: one.day, Changed: one.changed.join('; '), Corrected: one.corrected?.join('; '), Nodes: make('span', {}, ...one.nodes.flatMap((name, i) => [...i ? [', '] : [], nodeLink(name)])),
+      show(`${one.kind} ${one.where}`, make('p', {}, make('b', {}, one.state), `: ${one.what}`), facts({Since: one.since, Began: one.day, Changed: one.changed.join('; '), Corrected: one.corrected?.join('; '), Nodes: one.nodes.join(', '),
         Sessions: make('span', {}, ...one.sessions.filter(uuid => site.sessions[uuid]).slice(-30).flatMap(uuid => [sessionLink(uuid), ' '])), Next: make('code', {}, one.next)}),
         list(one.evidence), list(one.series.map(number => link(addressOf(site.series[number]), nameOf(site.series[number])))));
     },
@@ -222,30 +188,6 @@
       one.changes = Object.values(site.incidents).filter(incident => incident.size && incident.series.includes(number)).map(incident => [order.findIndex(uuid => day(site.sessions[uuid].at) >= incident.day), [incident.size, incident.day, ...incident.changed.slice(0, 1)].join(', ')]);
       if (one.at.length) await chart(box, one, order.map(uuid => site.sessions[uuid].at), span => [`${nameOf(row)} on ${row[0]}/${row[1]}`, `${row[6]}, ${row[7]} is better; median of the jobs in each session; ${span}.`, source(one.at)]);
     },
-    node: async name => {
-      const one = fleet[name], ids = incidentsOf(name), open = openOf(name), last = order.findLast(uuid => site.sessions[uuid].at === one.at), box = make('figure', {}), past = make('div', {});
-      const days = ids.flatMap(id => one.incidents[id].slice(0, 2)).sort(), said = ids.length ? `Named by ${ids.length === 1 ? '1 incident' : `${ids.length} incidents`}, ${open.length || 'none'} open: first on ${days[0]}, last on ${days.at(-1)}.`
-        : `Never stood out in the sessions of this site: only what was measured last is kept of it.`;
-      const rows = ids.map(id => {
-        const {state, kind, what, closed, noted} = site.incidents[id], [from, to, sessions] = one.incidents[id];
-        return [state, make('span', {}, `${kind} `, link(`#incident=${id}`, id)), make('span', {}, what, noted ? ` (acknowledged ${noted})` : ''), from, to, closed ?? '', String(sessions)];
-      });
-      const heads = ['State', 'Incident', 'What', 'From', 'Last bad', 'Closed', 'Bad sessions'], cell = (part, i) => {
-        const made = make('td', {className: [failing.includes(part) && 'b', i === 6 && 'r'].filter(Boolean).join(' ')}, part);
-        made.dataset.title = heads[i];
-        return made;
-      };
-      show(name, make('p', {}, said), facts({Place: one.place?.join(', '), 'Last measured': last ? sessionLink(last) : day(one.at), 'Beside the others': one.furthest == null ? 'too few nodes measured the same' : `half of its metrics are below ${percent(one.typical)}, the furthest behind ${percent(one.furthest)}`,
-        'In metric': one.series == null ? '' : link(addressOf(site.series[one.series]), nameOf(site.series[one.series])), Counted: one.counted}),
-        ...(rows.length ? [make('table', {className: 'full past'}, make('thead', {}, make('tr', {}, ...heads.map(head => make('th', {scope: 'col'}, head)))), make('tbody', {}, ...rows.map(row => make('tr', {}, ...row.map(cell)))))] : []), box, past);
-      if (one.file == null) return;
-      await read(`data/node-${one.file}.js`);
-      const own = received[`node-${one.file}`].rows, at = order.map((_, i) => i).filter(i => own[order[i]]?.[0] != null), counted = order.filter(uuid => own[uuid]?.[3]).reverse();
-      const began = incident => order.findIndex(uuid => day(site.sessions[uuid].at) >= one.incidents[incident][0]);
-      if (at.length) await chart(box, {at, history: at.map(i => own[order[i]][0]), own: at.map(i => own[order[i]][1]), label: 'half of its metrics are below', node: 'the metric furthest behind', unit: '% beside the other nodes', changes: ids.map(id => [began(id), id])}, order.map(uuid => site.sessions[uuid].at),
-        span => [`Node ${name} beside the other nodes`, `% from the median of the nodes that measured the same in a session, below 0 is slower; ${span}; dashed: where its incidents began.`, source(at)]);
-      if (counted.length) past.append(make('h3', {}, 'Counted in its jobs'), list(counted.map(uuid => [sessionLink(uuid), ` ${own[uuid][3]}`])));
-    },
     compare: async text => {
       if (dialog.open) dialog.close();
       await compare(...text.split('..'));
@@ -255,11 +197,11 @@
   let search, before = '';
   const follow = async () => {
     const [kind, text = ''] = location.hash.slice(1).replace('metrics?q=', 'metrics=').split(/=(.*)/s), of = decodeURIComponent(text);
-    if (!['session', 'incident', 'metric', 'node'].includes(kind)) {
+    if (!['session', 'incident', 'metric'].includes(kind)) {
       before = location.hash;
       if (dialog.open) dialog.close();
     }
-    const exists = {session: site.sessions[of], node: fleet[of], incident: site.incidents[of], compare: of.split('..').length === 2 && of.split('..').every(uuid => site.sessions[uuid]), metric: site.series.some(row => row.slice(0, 6).join('/') === of)};
+    const exists = {session: site.sessions[of], incident: site.incidents[of], compare: of.split('..').length === 2 && of.split('..').every(uuid => site.sessions[uuid]), metric: site.series.some(row => row.slice(0, 6).join('/') === of)};
     if (kind === 'metrics' && text) search(of);
     else if (views[kind] && !exists[kind]) throw new Error(`This site has no ${kind} ${of}`);
     else await views[kind]?.(of);
@@ -283,13 +225,10 @@
   });
   guarded(async () => {
     await read('data/site.js');
-    await read('data/nodes.js');
     site = received.site;
-    fleet = received.nodes.nodes;
     order = Object.keys(site.sessions).sort((a, b) => site.sessions[a].at - site.sessions[b].at);
     incidents();
     calendar();
-    nodes();
     for (const select of [form.elements.before, form.elements.after]) select.append(...order.toReversed().map(uuid => make('option', {value: uuid}, `${day(site.sessions[uuid].at)} ${site.sessions[uuid].word} ${uuid.slice(0, 8)}`)));
     if (order.length > 1) form.elements.before.selectedIndex = 1;
     search = await overview();

@@ -254,7 +254,7 @@ def _look_back(results: Path, uuid: str) -> LookBack:
 @isolated
 def publish(results: Path, site: str, folder: Path) -> list[str]:
     """Publish the missing sessions of a site; return sentences on what was done."""
-    from postprocess.report import publish as module
+    from postprocess.extras.publish import site as module
     from postprocess.results.store import Store
 
     return list(module.publish(Store(results), site, folder))

@@ -155,7 +155,7 @@ def test_a_site_is_written_into_no_folder_that_is_not_there(tmp_path):
 
 @each_row(
     'words',
-    [['publish', ''], ['init', ''], ['status', '--results', ''], ['record', 'accept', '--references', '']],
+    [['demo', ''], ['init', ''], ['status', '--results', ''], ['record', 'accept', '--references', '']],
 )
 def test_a_variable_that_is_not_set_is_no_folder(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -170,7 +170,7 @@ def test_init_refuses_a_folder_whose_name_a_shell_would_not_take(tmp_path):
     assert not (tmp_path / 'ours (1)').exists()
 
 
-@each_row('command', ['status', 'compare', 'store check', 'record accept', 'fleet', 'tables doe', 'publish site'])
+@each_row('command', ['status', 'compare', 'store check', 'record accept', 'fleet'])
 def test_results_that_are_not_there_are_an_error(work, tmp_path, command):
     result = work.run(command, results=tmp_path / 'nonexistent')
     assert result.exit_code == 2 and result.stderr.strip().endswith(

@@ -14,8 +14,10 @@ from lxml import html
 from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
 from postprocess.demo import plant
-from postprocess.report import publish as module
-from postprocess.report import site_data
+from postprocess.extras.publish import data
+from postprocess.extras.publish import site as module
+from postprocess.report import page
+from postprocess.verdicts import stored
 
 DAY = 86400
 NIGHTS = 34
@@ -37,7 +39,7 @@ def published(work, *words):
 
 
 def content(folder, name='site'):
-    return site_data.read(folder / SITE, name)
+    return data.read(folder / SITE, name)
 
 
 @pytest.mark.parametrize('page', ['index.html', f'{SITE}/index.html'])
@@ -86,6 +88,36 @@ def test_published_again_an_incident_is_as_it_is_now_and_one_that_is_gone_keeps_
     work.reference(reference(mean=70))
     published(work)
     assert content(folder)['incidents'][id]['state'] == 'closed'
+
+
+def test_an_incident_that_was_merged_says_so_and_leads_to_the_whole(work):
+    nodes = [f'n{i}' for i in range(8)]
+    work.reference(reference(metric='triad'))
+    cases = [
+        case(metrics={'triad': metric([{'n3': 80.0, 'n6': 70.0}.get(node, 100.0)])}, nodes=[node], unique_name=node)
+        for node in nodes
+    ]
+    work.ingest(report(*cases, uuid=f'{900:08x}', began=BEGAN))
+    folder, _ = published(work)
+    first, second = content(folder)['incidents']
+    assert work.run('incidents merge', first, second, '--why', 'one DIMM').exit_code == 0
+    published(work)
+    found = content(folder)['incidents']
+    assert any('one DIMM' in said for said in found[first]['corrected'])
+    assert (found[second]['state'], found[second]['since']) == ('closed', f'is part of {first}')
+
+
+def test_what_was_judged_is_read_and_a_page_has_no_output_of_programs(work, monkeypatch):
+    work.reference(reference())
+    night(work, 0, 70.0)
+    assert work.run('compare').exit_code == 1
+
+    def never(*_, **__):
+        raise AssertionError('judged again, or an archive was read')
+
+    monkeypatch.setattr(stored, 'judge_session', never)
+    monkeypatch.setattr(page, 'printed', never)
+    published(work)
 
 
 def test_sessions_that_the_store_lost_stay_and_what_ran_again_is_renewed(work):

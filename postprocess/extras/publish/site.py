@@ -27,15 +27,15 @@ from plumbline.files import write_text, write_whole
 from plumbline.identity import ID_COLUMNS, SeriesId
 from plumbline.paths import site_folder
 from plumbline.site.sites import load_site
+from postprocess.extras.publish import data
+from postprocess.extras.publish.data import Content
 from postprocess.history.digest import Digest, add_history, judge
 from postprocess.incidents import FAILING, ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import FACTS, matches
 from postprocess.incidents.words import commands, corrected, since
-from postprocess.report import site_data
 from postprocess.report.details import of_report
 from postprocess.report.page import page_of, template, to_html, uplot
-from postprocess.report.site_data import Content
 from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, one_line
@@ -44,6 +44,7 @@ from postprocess.verdicts.verdict import Comparison
 from postprocess.views.series import SeriesRow, series_rows, short
 from postprocess.views.verdicts import verdict_of
 
+_template = partial(template, own=Path(__file__).resolve().parent / 'templates')
 _DAYS = 90  # days of history on the page of a session
 _VALUES = 3  # most values of a fact in one session; a fact with more values differs between checks
 _METRICS = 50  # most metrics of an incident that are named
@@ -66,7 +67,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     place, last = folder / site, store.find('latest', site)
     _refuse_foreign(folder / 'index.html')
     _refuse_foreign(place / 'index.html')
-    content = site_data.read(place, 'site', sessions={}, incidents={}, series=[], months=[])
+    content = data.read(place, 'site', sessions={}, incidents={}, series=[], months=[])
     names = (dict(zip(ID_COLUMNS, row, strict=False)) for row in content['series'])
     numbers = {SeriesId.from_row(row): number for number, row in enumerate(names)}
     for forgotten in store.forgotten(site):
@@ -75,7 +76,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     new = [one for one in store.sessions(site) if one == last or one.runs > runs.get(one.session, -1)]
     paged = {one.session for one in (*new[-pages:], last)}
     for month, sessions in groupby(new, key=lambda session: session.month):
-        part, added = site_data.read(place, month, rows={}), 0
+        part, added = data.read(place, month, rows={}), 0
         for session in sessions:
             digest = judge(store, session.session, site, root, late=False) if session.session in paged else None
             comparison = digest.comparison if digest else verdicts_of(store, session, root)
@@ -93,7 +94,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
             added += session.session not in runs
         content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
         content['months'] = sorted({*content['months'], month})
-        site_data.write(place, part, content)
+        data.write(place, part, content)
         if added:
             yield f'{site}, {month}: {count(added, "session")}'
     _write_pages(content, last.session, folder, site, root)
@@ -195,8 +196,8 @@ def _write_pages(content: Content, last: str, folder: Path, site: str, root: Pat
     place = folder / site
     texts = {
         'latest.json': json.dumps(state, indent=2) + '\n',
-        'latest.svg': template('badge.svg.j2').render(state=state),
-        'index.html': template('site.html.j2').render(state=state, assets=assets, version=version()),
+        'latest.svg': _template('badge.svg.j2').render(state=state),
+        'index.html': _template('site.html.j2').render(state=state, assets=assets, version=version()),
     }
     write_whole({place / name: partial(_write_utf8, text) for name, text in texts.items()})
     _write_index(folder, assets)
@@ -209,13 +210,13 @@ def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
     """
     written = None
     while (states := [state for path in sorted(folder.glob('*/data/site.js')) if (state := _state(path))]) != written:
-        write_text(folder / 'index.html', template('sites.html.j2').render(states=states, assets=assets))
+        write_text(folder / 'index.html', _template('sites.html.j2').render(states=states, assets=assets))
         written = states
 
 
-def _state(data: Path) -> Content | None:
+def _state(of_site: Path) -> Content | None:
     """Return the state of a site; None while the site is being published for the first time. Raises InputError."""
-    path = data.parents[1] / 'latest.json'
+    path = of_site.parents[1] / 'latest.json'
     try:
         return json.loads(path.read_text(encoding='utf-8'))
     except FileNotFoundError:
@@ -231,8 +232,8 @@ def _write_assets(folder: Path) -> dict[str, str]:
     """
     library = uplot()
     texts = {
-        'plumbline.css': library['uPlot.min.css'] + template('report.css').render() + template('site.css').render(),
-        'plumbline.js': template('site.js').render(),
+        'plumbline.css': library['uPlot.min.css'] + template('report.css').render() + _template('site.css').render(),
+        'plumbline.js': _template('site.js').render(),
         'uPlot.js': f'/*\n{library["LICENSE"]}*/\n{library["uPlot.iife.min.js"]}',
     }
     names = {}

@@ -9,10 +9,10 @@ import pytest
 from test_node_sweep_steps import Fleet, measured, site_of
 from test_sweep import record
 
-from ci import sweep_idle
+from ci.extras import sweep_idle
+from ci.extras.sweep_idle import IdleSweep, parse
 from ci.session import CaseSelection, PlannedSession
 from ci.sweep import PART, STATE, Allocation, Sweep
-from ci.sweep_idle import IdleSweep, parse
 from plumbline import settings
 from plumbline.errors import InputError
 
@@ -27,7 +27,7 @@ class IdleFleet(Fleet):
         self.slurm.says('scontrol', CONFIG.format('CANCEL', 'preempt/partition_prio'))
         self.reframe.lists('a', 'b')
         self.seen, self.plan, self.asked = {}, 'no night can be planned', []
-        monkeypatch.setattr(sweep_idle.outcome, 'last_looks', lambda *_: self.seen)
+        monkeypatch.setattr(sweep_idle, 'last_looks', lambda *_: self.seen)
         monkeypatch.setattr(sweep_idle.outcome, 'plan', self.planned)
 
     def planned(self, results, site, minutes, nodes, places):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ci import command, compare_change
-from ci.suspects import Suspects, suspects
+from ci.extras.suspects import Suspects, suspects
 from plumbline.errors import InputError
 from plumbline.identity import name_pattern
 from plumbline.site.sites import Site

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci import why
+from ci.extras import why
+from ci.extras.suspects import Suspects, loaded_by, undone
+from ci.extras.why import parse, search
 from ci.outcome import PairsOutcome
-from ci.suspects import Suspects, loaded_by, undone
-from ci.why import parse, search
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from postprocess.incidents.provenance import Difference

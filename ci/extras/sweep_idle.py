@@ -19,6 +19,7 @@ from pathlib import Path
 from ci import command, outcome, planned
 from ci.cases import cases_in
 from ci.command import positive
+from ci.extras.last_looks import last_looks
 from ci.node_sweep import NodeSweep, add_options
 from ci.slurm_nodes import ask, free_nodes
 from ci.sweep import STATE, Sweep, is_missing, part_ended
@@ -84,7 +85,7 @@ class IdleSweep(NodeSweep):
     def run(self) -> int:
         """Measure idle nodes and return the exit code; the caller holds the lock of the results directory."""
         self._require_preemption()
-        seen = outcome.last_looks(self.results, self.site.name)
+        seen = last_looks(self.results, self.site.name)
         free = sorted(free_nodes(self.partition), key=lambda node: seen.get(node, datetime.min))[: self.max_nodes]
         if not free:
             print(f'plumbline: {self.place}: no node is idle')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What readers of formats have in common: numbers, names, times, rows and directions."""
+"""What readers of formats have in common: numbers, names, times and rows."""
 
 import math
 from datetime import datetime, timedelta
@@ -53,18 +53,3 @@ def test_rows_are_whole_and_names_are_there_once():
         fields.named_rows([['a', 'a']])
     with pytest.raises(ValueError, match="the key 'b' is there twice"):
         fields.json_of('{"a": 1, "b": 1, "b": 2}')
-
-
-def test_values_must_have_the_mean_that_is_stated():
-    assert fields.mean_of([1.0, 3.0], 2, 'a') is None
-    with pytest.raises(ValueError, match=r'a: states a mean of 2.1, and its 2 values have 2.0'):
-        fields.mean_of([1.0, 3.0], 2.1, 'a')
-
-
-@each_row(('metric', 'better'), [
-    ('Wall Clock Time', 'lower'), ('rw_lat', 'lower'), ('file size', 'lower'), ('jitter', 'lower'),
-    ('rate', 'higher'), ('Average STREAM Bandwidth', 'higher'), ('resized', ''), ('lateral', ''),
-    ('timesteps_per_second', ''), ('Real-time throughput', ''),
-])  # fmt: skip
-def test_the_direction_follows_from_the_name(metric, better):
-    assert fields.better_by_name(metric) == better

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
+from postprocess.extras.formats.common import better_by_name
 from postprocess.readers import fields
 
 #: Units of Bencher's built-in measures, by their slugs (bencherdev/bencher, measure/built_in.rs).
@@ -24,5 +25,5 @@ def read(path: Path) -> Iterator[Measurement]:
             yield Measurement(
                 check=check, metric=metric, value=fields.number(of['value']),
                 unit=_UNITS.get(slug, 'B' if slug.endswith('-bytes') else ''),
-                better='lower' if _LOWER.search(slug) else fields.better_by_name(slug),
+                better='lower' if _LOWER.search(slug) else better_by_name(slug),
             )  # fmt: skip

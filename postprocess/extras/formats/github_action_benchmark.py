@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.measurement import Measurement
+from postprocess.extras.formats.common import word
 from postprocess.readers import fields
 
 #: The tools of whose numbers the action says that larger is better; of the others it says smaller.
@@ -24,7 +25,7 @@ def read(path: Path) -> Iterator[Measurement]:
             tool, date = run.get('tool', ''), run.get('date')
             common: dict[str, Any] = {
                 'session': str(run.get('commit', {}).get('id', '')),
-                'environ': fields.word(suite),
+                'environ': word(suite),
             }
             if date is not None:
                 common['time'] = fields.utc(date)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from plumbline import units
 from plumbline.measurement import Measurement
+from postprocess.extras.formats.common import better_by_name
 from postprocess.readers import fields
 
 #: Numbers of an entry that are Google Benchmark's own; all others are counters of the user.
@@ -48,7 +49,7 @@ def read(path: Path) -> Iterator[Measurement]:
         for key, value in entry.items():
             if key not in _OWN and isinstance(value, (int, float)) and not isinstance(value, bool):
                 unit = units.plain(re.split(r'[\s\[(:]+', key.rstrip(')] '))[-1])
-                better = '' if unit in units.UNITS else fields.better_by_name(key)
+                better = '' if unit in units.UNITS else better_by_name(key)
                 unit = unit if unit in units.UNITS else ''
                 yield Measurement(metric=key, value=fields.number(value), unit=unit, better=better, **common)
     for name, asked in repetitions.items():

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
+from postprocess.extras.formats.common import mean_of
 from postprocess.readers import fields
 
 
@@ -16,7 +17,7 @@ def read(path: Path) -> Iterator[Measurement]:
             raise ValueError(f'{result["command"]!r:.40}: has {len(result["times"])} times and {len(codes)} exit codes')
         failed = next((f'exit code {code}' for code in codes if code), '')
         times = [fields.number(seconds) for seconds in result.get('times') or []]
-        fields.mean_of(times, result['mean'], result['command'])
+        mean_of(times, result['mean'], result['command'])
         for trial, seconds in enumerate(times or [fields.number(result['mean'])], 1):
             yield Measurement(
                 check=result['command'], params=params, metric='time', value=seconds, unit='s', trial=trial,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.measurement import Measurement
+from postprocess.extras.formats.common import better_by_name, local
 from postprocess.readers import fields
 from postprocess.readers.run_reports import is_database
 
@@ -39,8 +40,8 @@ def read(path: Path) -> Iterator[Measurement]:
             )
             yield Measurement(
                 check=check, params=params, metric=metric, value=value, unit=unit, trial=trials[case],
-                time=fields.local(at) if at else None, session=session and f'{check} {session}',
-                better='' if unit else fields.better_by_name(metric), judged=not _SPREAD.search(metric),
+                time=local(at) if at else None, session=session and f'{check} {session}',
+                better='' if unit else better_by_name(metric), judged=not _SPREAD.search(metric),
             )  # fmt: skip
 
 

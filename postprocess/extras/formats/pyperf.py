@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
+from postprocess.extras.formats.common import local
 from postprocess.readers import fields
 
 
@@ -20,6 +21,6 @@ def read(path: Path) -> Iterator[Measurement]:
                 trial += 1
                 yield Measurement(
                     check=facts['name'], metric='value', value=fields.number(value), unit=unit, better='lower',
-                    trial=trial, time=fields.local(facts['date']) if 'date' in facts else None,
+                    trial=trial, time=local(facts['date']) if 'date' in facts else None,
                     node=facts.get('hostname', ''),
                 )  # fmt: skip

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
+from postprocess.extras.formats.common import mean_of
 from postprocess.readers import fields
 
 
@@ -16,7 +17,7 @@ def read(path: Path) -> Iterator[Measurement]:
         if 'data' in stats and len(stats['data']) != stats['rounds']:
             raise ValueError(f'{test["fullname"]}: expected {stats["rounds"]} rounds, found {len(stats["data"])}')
         times = [fields.number(seconds) for seconds in stats.get('data') or []]
-        fields.mean_of(times, stats['mean'], test['fullname'])
+        mean_of(times, stats['mean'], test['fullname'])
         for trial, seconds in enumerate(times or [fields.number(stats['mean'])], 1):
             yield Measurement(
                 check=test['fullname'].partition('[')[0], params=test['params'] or {}, metric='time', unit='s',

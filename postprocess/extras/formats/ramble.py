@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.measurement import Measurement
+from postprocess.extras.formats.common import better_by_name, local
 from postprocess.readers import fields
 
 _SIZES = ('workload_name', 'n_nodes', 'n_ranks', 'n_threads', 'processes_per_node')
@@ -18,7 +19,7 @@ _Key = tuple[str, str, str, str]  # (context, origin if that is a modifier, name
 def read(path: Path) -> Iterator[Measurement]:
     """Yield the figures of merit of each experiment; repeats are trials, and each of them must have all figures."""
     stamp = re.fullmatch(r'results\.(\d{4}-\d\d-\d\d)_(\d\d)\.(\d\d)\.(\d\d)\.json', path.name)
-    at = fields.local('{}T{}:{}:{}'.format(*stamp.groups())) if stamp else None
+    at = local('{}T{}:{}:{}'.format(*stamp.groups())) if stamp else None
     experiments: dict[str, dict[int, Any]] = defaultdict(dict)
     for run in fields.json_of(path.read_bytes())['experiments']:
         repeat = int(run['RAMBLE_VARIABLES'].get('repeat_index') or 0)
@@ -50,7 +51,7 @@ def read(path: Path) -> Iterator[Measurement]:
                 lost = f'{run["name"]} has no number of "{metric}"' if math.isnan(value) else ''
                 yield Measurement(
                     metric=metric, unit=unit, value=value, dims=dims | ({'origin': origin} if origin else {}),
-                    better='' if unit else fields.better_by_name(metric), failed=status or lost, **common
+                    better='' if unit else better_by_name(metric), failed=status or lost, **common
                 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.measurement import Measurement
+from postprocess.extras.formats.common import better_by_name, word
 from postprocess.readers import fields
 
 _RULE = ['---------']
@@ -26,8 +27,8 @@ def read(path: Path) -> Iterator[Measurement]:
             end = rows.index(_RULE, begin + 1)
         except ValueError:
             raise ValueError('expected a line --------- before and after the rows of each block') from None
-        title, name, word, parameters, dates, span = rows[:begin] if begin == 6 else [[]] * 6
-        if (title, name, word, dates) != (['title'], ['App Kernel Data'], ['parameters'], ['start', 'end']):
+        title, name, heading, parameters, dates, span = rows[:begin] if begin == 6 else [[]] * 6
+        if (title, name, heading, dates) != (['title'], ['App Kernel Data'], ['parameters'], ['start', 'end']):
             raise ValueError(f'expected a block of "App Kernel Data", found {",".join(map(",".join, rows[:2])):.60}')
         block = dict(parameter.split(' = ', 1) for parameter in parameters)
         if tuple(block) != _PARAMETERS or rows[begin + 1] != _HEADER:
@@ -40,8 +41,8 @@ def read(path: Path) -> Iterator[Measurement]:
             if len(run) != len(_HEADER):
                 raise ValueError(f'expected {len(_HEADER)} fields, found {",".join(run):.60}')
             yield Measurement(
-                check=block['App Kernel'], partition=fields.word(block['Resource']), metric=block['Metric'],
+                check=block['App Kernel'], partition=word(block['Resource']), metric=block['Metric'],
                 params={'processing_units': block['Processing Units']}, time=fields.utc(run[0]),
-                session=f'{block["Resource"]} {run[0][:10]}', better=fields.better_by_name(block['Metric']),
+                session=f'{block["Resource"]} {run[0][:10]}', better=better_by_name(block['Metric']),
                 value=fields.number(run[1]) if run[1] else math.nan,
             )  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 from rows import each_row
 
 from plumbline.measurement import Measurement
+from postprocess.extras.formats import common
 from postprocess.readers.measurements import readers
 
 
@@ -256,3 +257,18 @@ def test_two_blocks_of_xdmod_are_read_and_what_differs_is_refused(read):
     ):
         with pytest.raises(ValueError, match=re.escape(said)):
             read('xdmod', XDMOD.replace(old, new, 1))
+
+
+def test_values_must_have_the_mean_that_is_stated():
+    assert common.mean_of([1.0, 3.0], 2, 'a') is None
+    with pytest.raises(ValueError, match=r'a: states a mean of 2.1, and its 2 values have 2.0'):
+        common.mean_of([1.0, 3.0], 2.1, 'a')
+
+
+@each_row(('metric', 'better'), [
+    ('Wall Clock Time', 'lower'), ('rw_lat', 'lower'), ('file size', 'lower'), ('jitter', 'lower'),
+    ('rate', 'higher'), ('Average STREAM Bandwidth', 'higher'), ('resized', ''), ('lateral', ''),
+    ('timesteps_per_second', ''), ('Real-time throughput', ''),
+])  # fmt: skip
+def test_the_direction_follows_from_the_name(metric, better):
+    assert common.better_by_name(metric) == better

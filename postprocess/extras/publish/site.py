@@ -170,13 +170,11 @@ def _incidents(
 
 def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Content:
     """Return the entry of an incident."""
-    of, noted = known.incident, known.acknowledged and known.acknowledged.note
+    of = known.incident
     return {
         'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
         'day': of.day, 'since': since(known, day), 'corrected': corrected(known),
         'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
-        'last': known.last_bad.day, 'closed': known.closed,
-        'noted': f'until {noted.until}: {noted.why}' if noted else '',
         'evidence': list(of.evidence[:5]), 'next': commands(known, day)[0],
         'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
         'series': [numbers[series] for series in of.series if series in numbers][:_METRICS],

@@ -23,7 +23,7 @@ from typing import Any
 
 from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
-from plumbline.files import write_text, write_whole
+from plumbline.files import write_text
 from plumbline.identity import ID_COLUMNS, SeriesId
 from plumbline.paths import site_folder
 from plumbline.site.sites import load_site
@@ -90,7 +90,9 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
                 write_text(place / f'sessions/{session.session}.html', to_html(page))
                 yield from digest.faults
             if digest and session == last:
-                content['incidents'] = _incidents(content['incidents'], _known(store, digest), digest.day, numbers)
+                every = (*ledger.read_ledger(store.folder.parent, site), *digest.known)
+                known = {incident.id: incident for incident in every}
+                content['incidents'] = _incidents(content['incidents'], known, digest.day, numbers)
             added += session.session not in runs
         content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
         content['months'] = sorted({*content['months'], month})
@@ -142,16 +144,6 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
     }  # fmt: skip
 
 
-def _known(store: Store, found: Digest) -> dict[str, Known]:
-    """Return id -> incident, for all incidents of the site, as the digest of its last session leaves them."""
-    known = {incident.id: incident for incident in found.known}
-    with suppress(InputError):  # the digest reports this error
-        known = {
-            incident.id: incident for incident in ledger.read_ledger(store.folder.parent, found.comparison.session.site)
-        } | known
-    return known
-
-
 def _incidents(
     before: Mapping[str, Content], known: Mapping[str, Known], day: str, numbers: Mapping[SeriesId, int]
 ) -> dict[str, Content]:
@@ -192,12 +184,9 @@ def _write_pages(content: Content, last: str, folder: Path, site: str, root: Pat
              'sessions': len(sessions), 'recent': recent}  # fmt: skip
     assets = _write_assets(folder)
     place = folder / site
-    texts = {
-        'latest.json': json.dumps(state, indent=2) + '\n',
-        'latest.svg': _template('badge.svg.j2').render(state=state),
-        'index.html': _template('site.html.j2').render(state=state, assets=assets, version=version()),
-    }
-    write_whole({place / name: partial(_write_utf8, text) for name, text in texts.items()})
+    write_text(place / 'index.html', _template('site.html.j2').render(state=state, assets=assets, version=version()))
+    write_text(place / 'latest.svg', _template('badge.svg.j2').render(state=state))
+    write_text(place / 'latest.json', json.dumps(state, indent=2) + '\n')
     _write_index(folder, assets)
 
 
@@ -207,20 +196,19 @@ def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
     Repeat this until it matches the folder, because others may publish at the same time.
     """
     written = None
-    while (states := [state for path in sorted(folder.glob('*/data/site.js')) if (state := _state(path))]) != written:
+    while (states := [*_states(folder)]) != written:
         write_text(folder / 'index.html', _template('sites.html.j2').render(states=states, assets=assets))
         written = states
 
 
-def _state(of_site: Path) -> Content | None:
-    """Return the state of a site; None while the site is being published for the first time. Raises InputError."""
-    path = of_site.parents[1] / 'latest.json'
-    try:
-        return json.loads(path.read_text(encoding='utf-8'))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise InputError(f'{path}: cannot be read: {error}; publish its site again') from None
+def _states(folder: Path) -> Iterator[Content]:
+    """Yield the state of each site that was published once, in the order of their names. Raises InputError."""
+    for path in sorted(folder.glob('*/latest.json')):
+        if (path.parent / 'data/site.js').exists():
+            try:
+                yield json.loads(path.read_text(encoding='utf-8'))
+            except (OSError, ValueError) as error:
+                raise InputError(f'{path}: cannot be read: {error}; publish its site again') from None
 
 
 def _write_assets(folder: Path) -> dict[str, str]:
@@ -241,8 +229,3 @@ def _write_assets(folder: Path) -> dict[str, str]:
         if not (folder / names[name]).exists():
             write_text(folder / names[name], text)
     return names
-
-
-def _write_utf8(text: str, stream: Any) -> None:
-    """Write a text to a stream of bytes."""
-    stream.write(text.encode())

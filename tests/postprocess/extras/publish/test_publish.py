@@ -107,6 +107,21 @@ def test_an_incident_that_was_merged_says_so_and_leads_to_the_whole(work):
     assert (found[second]['state'], found[second]['since']) == ('closed', f'is part of {first}')
 
 
+def test_where_the_ledger_cannot_be_read_no_incident_is_published_as_closed(work):
+    work.reference(reference())
+    night(work, 1, 70.0)
+    folder, _ = published(work)
+    (id,) = content(folder)['incidents']
+    assert work.run('incidents acknowledge', id, '--why', 'a test', '--until', '2099-01-01').exit_code == 0
+    published(work)
+    night(work, 0)
+    notes = work.results / f'incidents/{SITE}.jsonl'
+    notes.write_text('no note\n' + notes.read_text())
+    answer = work.run('publish', folder)
+    assert answer.exit_code == 2 and str(notes) in answer.stderr, answer.output
+    assert [one['state'] for one in content(folder)['incidents'].values()] == ['acknowledged']
+
+
 def test_what_was_judged_is_read_and_a_page_has_no_output_of_programs(work, monkeypatch):
     work.reference(reference())
     night(work, 0, 70.0)
@@ -140,7 +155,7 @@ def test_sites_that_are_published_at_the_same_time_are_both_listed(work, monkeyp
     written = []
 
     def write(path, text):
-        if path.name == 'index.html' and not written:
+        if path.parent.name == 'site' and path.name == 'index.html' and not written:
             written.append(path)
             state = json.loads((path.parent / SITE / 'latest.json').read_text())
             (path.parent / 'other/data').mkdir(parents=True)

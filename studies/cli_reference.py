@@ -64,7 +64,7 @@ def page() -> str:
 
 
 def _driver(name: str) -> Section:
-    module, stop = importlib.import_module(_module(name)), InterruptedError
+    module, stop = module_of(name), InterruptedError
     patch = mock.patch.object(argparse.ArgumentParser, 'parse_args', autospec=True, side_effect=stop)
     with patch as parse, contextlib.suppress(stop):
         module.parse([])
@@ -77,10 +77,10 @@ def _driver(name: str) -> Section:
     return Section(f'ci/{name}', [parser.description or '', parser.epilog or ''], rows)
 
 
-def _module(name: str) -> str:
+def module_of(name: str) -> Any:
     """Return the module that the script of this name in ci/ starts."""
     (found,) = re.findall(r'-m (ci\.[\w.]+)', (ROOT / 'ci' / name).read_text(encoding='utf-8'))
-    return found
+    return importlib.import_module(found)
 
 
 def _value(action: argparse.Action) -> str:

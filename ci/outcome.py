@@ -7,7 +7,6 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,19 +105,6 @@ def plan(
     except NothingKnown as why:
         return str(why)
     return {look.place: night.reason(look) for look in night.chosen}
-
-
-@isolated
-def last_looks(results: Path, site: str) -> dict[str, datetime]:
-    """Return, by node, the begin in UTC of the last session of a site on it, within the last 60 days."""
-    from postprocess.results.store import Store
-
-    store = Store(results)
-    if site not in store.sites():
-        return {}
-    sessions = store.history(store.find('latest', site), days=60)
-    sql = 'SELECT node, max(night) AS night FROM (SELECT night, unnest(nodes) AS node FROM cases) GROUP BY node'
-    return {row['node']: sessions[row['night']].started for row in store.select(sql, sessions)}
 
 
 @isolated
@@ -254,7 +240,7 @@ def _look_back(results: Path, uuid: str) -> LookBack:
 @isolated
 def publish(results: Path, site: str, folder: Path) -> list[str]:
     """Publish the missing sessions of a site; return sentences on what was done."""
-    from postprocess.report import publish as module
+    from postprocess.extras.publish import site as module
     from postprocess.results.store import Store
 
     return list(module.publish(Store(results), site, folder))

@@ -59,10 +59,10 @@ def _compiled() -> jinja2.BytecodeCache | None:
 
 
 @functools.cache
-def template(name: str) -> jinja2.Template:
-    """Return a template of the pages, with the filters and functions that all templates use."""
+def template(name: str, own: Path = _TEMPLATES) -> jinja2.Template:
+    """Return a template of the folder `own`, with the parts, filters and functions that all templates use."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader([own, _TEMPLATES]), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined, bytecode_cache=_compiled(),
     )  # fmt: skip
     environment.filters |= {

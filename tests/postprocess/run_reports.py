@@ -29,6 +29,15 @@ def report(*cases, **session):
     return json.loads(json.dumps(demo.report(*cases, **session)))
 
 
+def on_nodes(values, check='STREAM', **fields):
+    """Cases of the metric triad, each of one job alone on a node, by whose name its value is given."""
+    return [
+        case(check, metrics={'triad': metric([value] * 3, node=node)}, nodes=(node,), unique_name=f'{check}_{node}',
+             **fields)
+        for node, value in values.items()
+    ]  # fmt: skip
+
+
 def verdict_of(id, value=None, verdict='ok', unit='GB/s', better='higher', limit=None, expected=None):
     """A verdict of one sample, with a reference only where `limit` or `expected` is given."""
     of = bound = None

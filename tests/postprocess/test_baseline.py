@@ -9,7 +9,7 @@ import re
 
 import numpy
 import pytest
-from run_reports import BEGAN, baseline, case, metric, nights, record, reference, report
+from run_reports import BEGAN, baseline, case, metric, nights, on_nodes, record, reference, report
 
 from plumbline.references import COLUMNS, RECORDED
 
@@ -144,19 +144,6 @@ def test_a_row_whose_dates_a_person_wrote_in_another_way_begins_with_all_session
 BUSY = {'load_beside': '3.20', 'cpu_steal': '0.00'}
 
 
-def test_busy_sessions_are_left_out_and_named(work):
-    nights(work, [100, 101, 99])
-    nights(work, [80], first=3, provenance=BUSY)
-    nights(work, [99.5], first=4, provenance={'load_beside': '0.40', 'cpu_steal': '1.20', 'clock_throttled': '0'})
-    answer = work.run('record propose')
-    assert answer.exit_code == 0
-    assert 'taken: 4 sessions of 2026-11-21 to 2026-11-25: night00, night01, night02, night04' in answer.stdout
-    busy = '3.2 CPUs were busy beside the benchmark, expected at most 0.5 (STREAM on n1)'
-    assert f'left out: session night03: {busy}' in answer.stdout
-    row = record(work)['triad']
-    assert (row.n, row.provenance.split('sessions=')[1]) == (4, 'night00, night01, night02, night04')
-
-
 @pytest.mark.parametrize(('provenance', 'words', 'named'), [
     (BUSY, '3.2 CPUs were busy beside the benchmark', ()), (BUSY, '3.2 CPUs were busy beside the benchmark', ('aaaa',)),
     ({'load_beside': '0.00', 'cpu_steal': '7.50'}, 'the hypervisor took 7.5 % of the CPU time', ()),
@@ -186,13 +173,6 @@ def test_a_baseline_of_busy_sessions_says_which_losses_it_will_not_see(work):
     assert 'in doubt' not in quiet.stdout + work.run('record accept').stdout
 
 
-def test_after_a_busy_first_night_all_lines_say_to_run_again(work):
-    work.ingest(report(case(metrics={'triad': metric(TRIAD)}, provenance=BUSY), uuid='aaaa'))
-    (hint,) = work.compare()['hints']
-    for said in (hint, work.run('status').stdout):
-        assert 'run `ci/nightly` again while they are quiet' in ' '.join(said.split())
-
-
 def test_a_reason_lets_busy_sessions_in_only_where_they_are_named_or_nothing_else_is_there(work):
     nights(work, [100, 101])
     nights(work, [80], first=2, provenance=BUSY)
@@ -208,11 +188,7 @@ def test_a_node_with_an_open_incident_is_left_out_until_it_has_healed(work):
 
     def night(number, level=1):
         values = {f'n{node}': 100 * level if node == 3 else 100 + node for node in range(6)}
-        entries = [
-            case(metrics={'triad': metric([value, 1.001 * value])}, nodes=(node,), unique_name=f'STREAM_{node}')
-            for node, value in values.items()
-        ]
-        work.ingest(report(*entries, uuid=f'night{number}', began=BEGAN + number * 86400))
+        work.ingest(report(*on_nodes(values), uuid=f'night{number}', began=BEGAN + number * 86400))
         return work.compare()
 
     night(0)
@@ -338,12 +314,6 @@ def test_of_a_machine_that_varies_much_one_session_never_says_that_more_would_ch
     assert 'With a baseline of 1 session half of the metrics notice a loss of 75 %; after 2 more sessions' in said
     work.run('record accept')
     assert 'next 1 of 3 sessions for narrow limits; nothing to do' in ' '.join(work.run('status').stdout.split())
-
-
-def test_of_a_case_that_ran_again_the_first_job_counts(work):
-    jobs = [case(metrics={'triad': metric([value])}) for value in (90.0, 100.0)]
-    work.ingest(report(jobs[1], earlier_runs=([jobs[0]],)))
-    assert record(work)['triad'].mean == 90
 
 
 def test_jobs_that_ran_again_on_the_first_night_widen_the_limits_of_its_only_session(work):

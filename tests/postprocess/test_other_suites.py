@@ -244,15 +244,6 @@ def test_values_of_another_form_are_named(work, values):
     assert said.exit_code == 2 and 'perfvalues' in said.output and 'expected' in said.output
 
 
-def test_a_value_that_is_no_number_is_missing(work):
-    report = night(0, 95.0)
-    report['runs'][0]['testcases'][0]['perfvalues']['cluster:cpu:triad'][0] = None
-    work.ingest(report)
-    store = Store(work.results)
-    (lost,) = [row for row in measured_in(store, store.find()) if row.status == 'missing']
-    assert lost.id.metric == 'triad' and 'its value is None' in str(lost.cause)
-
-
 @pytest.mark.parametrize(
     ('line', 'words'),
     [
@@ -277,7 +268,7 @@ def scalars(node, path=()):
 
 
 @given(st.sampled_from(VERSIONS), st.integers(0, 10**9), st.sampled_from([None, '', 7, -1e400, 'x', [], {}, True]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_report_with_another_value_somewhere_is_read_or_named(tmp_path_factory, version, seed, value):
     report = document(f'reframe-{version}')
     path = random.Random(seed).choice(list(scalars(report)))

@@ -4,7 +4,7 @@
 from datetime import datetime, timezone
 
 import pytest
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from run_reports import BEGAN, SITE, case, metric, on_nodes, reference, report
 from simulated_site import DAY
 
 from ci import outcome
@@ -13,9 +13,7 @@ from plumbline.errors import InputError
 
 def night(work, number, **values):
     """Ingest a session of one case on each node of `values`; its uuid."""
-    entries = [case(metrics={'triad': metric([value] * 2)}, nodes=(node,), unique_name=node)
-               for node, value in values.items()]  # fmt: skip
-    content = report(*entries, uuid=f'{number:08x}', began=BEGAN + number * DAY)
+    content = report(*on_nodes(values), uuid=f'{number:08x}', began=BEGAN + number * DAY)
     work.ingest(content)
     return content['session_info']['uuid']
 
@@ -72,15 +70,12 @@ def test_a_page_with_something_new_needs_attention(work, monkeypatch):
 def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning_and_name_the_worst(work):
     """The library c is loaded by one job of two."""
 
+    both = {'preloaded_a': '/a.so', 'preloaded_c': '/c.so'}
+
     def session(number, of_a, of_b):
         entries = [
             case('A', '-', metrics={'rate': metric([of_a] * 3)}, provenance={'preloaded_a': '/a.so'}),
-            case(
-                'B',
-                '-',
-                metrics={'rate': metric([of_b] * 3)},
-                provenance={'preloaded_a': '/a.so', 'preloaded_c': '/c.so'},
-            ),
+            case('B', '-', metrics={'rate': metric([of_b] * 3)}, provenance=both),
         ]
         content = report(*entries, uuid=f'{number:08x}', began=BEGAN + number * DAY)
         work.ingest(content)

@@ -253,15 +253,6 @@ def test_a_session_of_before_is_not_the_last_one_of_a_node_and_one_that_is_gone_
     assert 'late' in content(place.parent, 'node-0')['rows']
 
 
-def test_published_by_an_earlier_version_the_nodes_are_added(site):
-    place = place_of(site)
-    whole = {name: (place / f'data/{name}.js').read_text() for name in ('nodes', 'node-0', 'node-1')}
-    for name in whole:
-        (place / f'data/{name}.js').unlink()
-    published(site, '--pages', 0)
-    assert {name: (place / f'data/{name}.js').read_text() for name in whole} == whole
-
-
 # In a browser
 
 
@@ -349,21 +340,6 @@ def test_any_two_sessions_are_compared_and_their_address_says_which(browser, yea
     assert browser.run("document.querySelector('#fault').textContent") == 'This site has no compare nosuch..latest'
 
 
-def test_the_chart_of_a_metric_is_saved_with_where_it_is_from(browser, year):
-    browser.open(year / SITE / 'index.html', '#metric=cpu%2Fsystem%2FApp0%2Finput%3D3%2Frate_1%2F-')
-    name, svg = browser.saved('dialog', 'SVG')
-    assert name == 'App0-input=3-rate-1-on-cpu-system.svg'
-    assert f'n = {NIGHTS} sessions, 2026-10-19 to 2026-11-21' in svg.decode()
-    assert f'sessions 00000001 to {NIGHTS:08x}, the last one from night.json (sha256 ' in svg.decode()
-
-
-def test_metrics_are_searched(browser, year):
-    browser.open(year / SITE / 'index.html', '#metrics?q=app0%20=1')
-    shown = f'{ALL(".mini")}.filter(box => !box.hidden).length'
-    assert 0 < browser.run(shown) < browser.run(f'{ALL(".mini")}.length')
-    assert browser.run(f'{ALL(".mini .line")}.length') == 32
-
-
 @pytest.mark.parametrize(
     ('page', 'state'),
     [
@@ -413,16 +389,3 @@ def test_has_this_node_been_slow_before(browser, site):
     assert 'Never stood out' in browser.run("document.querySelector('dialog').innerText")
     browser.open(place / 'index.html', '#node=n9')
     assert browser.run("document.querySelector('#fault').textContent") == 'This site has no node n9'
-
-
-def test_the_page_of_a_node_is_printed_alone_and_that_of_a_session_leads_to_it(browser, site):
-    place = place_of(site)
-    browser.open(place / f'sessions/{8:08x}.html', '#n=n2')
-    link = browser.run(f"{ALL('dialog a')}.find(a => a.textContent === 'This node in all sessions').href")
-    assert link == f'{(place / "index.html").as_uri()}#node=n2'
-    browser.emulate(media='print')
-    browser.open(place / 'index.html', '#node=n2', width=717, height=1000)
-    browser.until(f"{TITLE} === 'n2'")
-    assert browser.run(f'{ALL("main, header, .close")}.filter(one => one.checkVisibility()).length') == 0
-    box = browser.run("(({left, right}) => [left, right])(document.querySelector('dialog').getBoundingClientRect())")
-    assert box[0] >= 0 and box[1] <= 717

@@ -352,7 +352,7 @@ def test_nothing_sticks_out_at_any_width_and_on_a_telephone_nothing_is_cut(brows
     browser.open(request.getfixturevalue(store)[0], width=400, height=800)
     cut = f"{ALL('body *')}.filter(e => e.getBoundingClientRect().right > 401 && !e.closest('.wide:not(:has(.full))'))"
     assert browser.run(f'{cut}.map(element => element.outerHTML.slice(0, 200))') == []
-    for width in (400, 500, 640, 641, 800, 961, 1024, 1100, 1200, 1279, 1280, 1366, 1400, 1440, 1600, 1760, 1920, 2000):
+    for width in (400, 640, 641, 961, 1024, 1279, 1280, 1600, 1920):
         browser('Emulation.setDeviceMetricsOverride', width=width, height=900, deviceScaleFactor=1, mobile=False)
         assert browser.run('document.documentElement.scrollWidth') <= width, width
 

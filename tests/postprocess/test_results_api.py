@@ -92,11 +92,6 @@ def test_a_store_without_sessions_is_empty_and_a_damaged_one_an_error(work, resu
         results.metrics()
 
 
-def test_the_directory_is_that_of_the_environment(work, results, monkeypatch):
-    monkeypatch.setenv('PLUMBLINE_RESULTS', str(work.results))
-    assert len(postprocess.open_results().sessions()) == 4
-
-
 def test_the_notebook_of_the_documentation_runs(monkeypatch, tmp_path):
     monkeypatch.delenv('PLUMBLINE_RESULTS', raising=False)
     shutil.copytree(RELEASED, tmp_path / 'tests/data/releases/1.0')  # its pictures are of a judged session
@@ -185,7 +180,7 @@ def test_a_text_that_a_spreadsheet_would_run_is_quoted_and_a_number_is_not(text,
     assert re.findall(',(-[12].5)$', work.run('export --to csv --table samples').stdout, re.M) == ['-1.5', '-2.5']
 
 
-@pytest.mark.parametrize('words', ['csv --table samples', 'csv --table cases', 'csv --dims', 'influx', 'openmetrics'])
+@pytest.mark.parametrize('words', ['csv --table samples', 'csv --dims', 'influx'])
 def test_an_export_holds_the_rows_of_few_sessions_and_is_the_same(work, results, words, monkeypatch):
     whole, held = export(work, '--to', *words.split()).stdout, []
     monkeypatch.setattr('postprocess.results.store._CASES_AT_ONCE', 1)
@@ -212,12 +207,3 @@ def test_export_to_a_closed_output_is_an_error(work, results):
         ['sh', '-c', 'exec "$@" >&-', 'sh', *command], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert closed.returncode == 2 and 'standard output is closed' in closed.stderr
-
-
-def test_sessions_of_an_earlier_version_are_read_beside_those_of_this_one(work, results):
-    """Their files lack the column `causes`."""
-    before = len(results.cases(site=SITE))
-    work.ingest(report(case(metrics={'triad': metric([7.0])}), uuid='ffffffff', began=BEGAN + DAY))
-    rows = postprocess.open_results(work.results).cases(site=SITE)
-    assert len(rows) == before + 1 and rows['causes'].isna().sum() == before
-    assert work.run('trend', '--site', SITE).exit_code in (0, 1)

@@ -164,24 +164,6 @@ def test_a_proposal_that_waits_loses_what_is_retired(work):
     assert in_force(work) == {'copy'}
 
 
-def test_the_suggested_pattern_spares_what_is_still_measured(work):
-    """The same metric in another partition, and another one that begins alike."""
-    work.reference(
-        reference(), reference(partition='gpu'), reference(metric='triad_read'),
-        reference(check='Gone'), reference(check='Gone', metric='copy', mode='nightly'),
-    )  # fmt: skip
-    night(work, 0, 'triad_read', entries=[case(partition='gpu', metrics={'triad': metric([100.0])})])
-    (hint,) = [one for one in work.compare()['hints'] if 'record retire' in one]
-    assert "record retire 'Gone triad' 'cpu/system STREAM size=big triad' --why REASON" in hint
-
-
-def test_a_failed_job_retires_nothing(work):
-    work.reference(reference())
-    night(work, 0, result='fail', fail_phase='sanity', fail_reason='exit code 1')
-    document = work.compare()
-    assert document['exit_code'] == 1 and 'record retire' not in json.dumps(document)
-
-
 def test_what_a_killed_command_left_beside_a_baseline_is_removed(work):
     """Only a file of its own form, and only after an hour, in which its writer would have ended."""
     night(work, 0, 'copy', 'triad')

@@ -8,7 +8,6 @@ numbers: labels, several runs, ends before the end, and what is no measurement.
 import json
 import os
 import random
-import re
 import shutil
 from fnmatch import fnmatch
 from typing import NamedTuple
@@ -288,7 +287,7 @@ def test_a_file_that_was_cut_short_is_named_or_read_as_far_as_it_goes(tmp_path, 
     os.utime(path, (BEGAN, BEGAN))
     (whole, _), text, choose = keys_of(path, name), path.read_bytes(), random.Random(3)
     ends = {at for at, byte in enumerate(text, 1) if byte == ord('\n')}
-    for length in sorted({*choose.sample(sorted(ends), min(15, len(ends))), *choose.sample(range(len(text)), 15)}):
+    for length in sorted({*choose.sample(sorted(ends), min(6, len(ends))), *choose.sample(range(len(text)), 6)}):
         path.write_bytes(text[:length])
         os.utime(path, (BEGAN, BEGAN))
         try:
@@ -316,7 +315,7 @@ def test_another_value_somewhere_is_read_or_named(tmp_path, name):
     text = saved(RECORDED[name][0][0]).read_text()
     lines = text.splitlines() if name == 'superbench' else [text]
     choose, file = random.Random(11), tmp_path / 'mutated'
-    for _ in range(150):
+    for _ in range(60):
         documents = [json.loads(line) for line in lines]
         *path, last = choose.choice(list(places(documents)))
         node = documents
@@ -462,7 +461,6 @@ Date,Value,Control,Changed
 """
 
 
-@pytest.mark.parametrize('value', [0, -1])
 @pytest.mark.parametrize(
     ('name', 'text'),
     [
@@ -474,10 +472,10 @@ Date,Value,Control,Changed
         ('xdmod', XDMOD),
     ],
 )  # fmt: skip
-def test_a_time_of_zero_or_below_fails_in_each_format(tmp_path, name, text, value):
-    (path := tmp_path / 'a.json').write_text(re.sub(r'(?<=[ \[,])0(?=[]},])', str(value), text, count=2))
+def test_a_time_of_zero_fails_in_each_format(tmp_path, name, text):
+    (path := tmp_path / 'a.json').write_text(text)
     (why,) = found_in(name, path).failed
-    assert f'{value} ' in why and 'is no measurement' in why
+    assert '0 ' in why and 'is no measurement' in why
 
 
 def test_a_count_may_be_zero(tmp_path):

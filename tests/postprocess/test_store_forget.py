@@ -4,6 +4,7 @@
 import json
 
 import pytest
+from rows import each_row
 from run_reports import BEGAN, case, metric, reference, report
 
 DAY = 86400
@@ -102,22 +103,6 @@ def test_restored_it_is_as_it_was_with_what_people_noted(nights):
     assert (files(nights), rows(nights)) == (before, judged)
 
 
-def test_an_incident_of_two_sessions_began_in_the_one_that_is_left(work):
-    work.reference(reference())
-    for number in (1, 2, 3):
-        work.ingest(night(number, GOOD if number == 1 else BAD))
-        work.compare()
-    (before,) = work.compare()['incidents']
-    assert (before['since'], before['sessions']) == ('2026-11-23', 2)
-    forget(work, 2)
-    (now,) = work.compare()['incidents']
-    assert (now['id'], now['since'], now['sessions']) == (before['id'], '2026-11-24', 1)
-    forget(work, 2, '--restore')
-    work.compare('00000002')
-    (again,) = work.compare()['incidents']
-    assert (again['since'], again['sessions']) == ('2026-11-23', 2)
-
-
 def test_a_site_of_which_all_is_forgotten_is_no_site_of_the_store(work):
     work.ingest(night(1), report(case(site='other', metrics={'triad': metric([1.0])}), uuid='bbbb'))
     assert work.run('status').exit_code in (0, 2)
@@ -137,7 +122,7 @@ def test_numbers_of_a_forgotten_session_do_not_become_a_baseline(work):
     assert not work.baseline.exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('options', 'says'),
     [(('00000001',), '--why'), (('00000009', *WHY), '00000009'), (('00000001', '--restore'), '0 forgotten sessions'),
      (('', *WHY), 'uuid')],

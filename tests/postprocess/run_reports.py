@@ -17,7 +17,7 @@ from plumbline.limits import Limits
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference, read_references
 from postprocess import demo
-from postprocess.demo import BEGAN, SITE, SITE_YAML, as_csv, case, metric, metrics_of, reference  # noqa: F401
+from postprocess.demo import BEGAN, DAY, SITE, SITE_YAML, as_csv, case, metric, metrics_of, reference  # noqa: F401
 from postprocess.readers.ingest import ingest
 from postprocess.results.files import read_table
 from postprocess.results.store import Store

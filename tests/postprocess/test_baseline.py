@@ -218,17 +218,6 @@ def test_what_an_incident_holds_that_is_of_no_node_is_left_out(work):
     assert row.mean == pytest.approx(70, rel=0.01)
 
 
-def test_a_slow_loss_does_not_become_the_baseline_without_a_reason(work):
-    nights(work, [100.4, 99.6, 100.1, 99.9, 100.0, 100.2])
-    record(work)
-    nights(work, [100 * 0.998**night + 0.3 * (-1) ** night for night in range(25)], first=6)
-    answer = work.run('record propose')
-    days = 'from 2026-11-21 to 2026-12-21'
-    assert answer.exit_code == 1
-    assert re.search(rf'withheld: .* triad: lost [45]\.\d % little by little {days}', answer.stdout)
-    record(work, '--although', 'warmer water')
-
-
 def test_a_level_worse_than_the_one_in_force_needs_a_reason(work):
     work.reference(reference())
     work.ingest(report(case(metrics={'triad': metric([50.0, 51.0]), 'copy': metric([1.0, 1.0])})))
@@ -243,19 +232,6 @@ def test_a_level_worse_than_the_one_in_force_needs_a_reason(work):
     row = record(work, '--although', 'half of the memory was sold')['triad']
     assert (row.mean, 'although: half of the memory was sold' in row.note) == (50.5, True)
     assert work.compare()['counts'] == {'ok': 2}
-
-
-def test_a_level_worse_than_the_published_one_of_this_machine_needs_a_reason_once(work):
-    work.reference(reference(kind='published', mode='', mean='100'), file='published.csv')
-    nights(work, [90, 91, 90.5])
-    answer = work.run('record propose')
-    assert answer.exit_code == 1
-    assert '90.5 GB/s is worse than what is published, 100, by 9.5 % (session x)' in answer.stdout
-    record(work, '--although', 'the paper used other memory')
-    nights(work, [90.2], first=3)
-    assert record(work)['triad'].note.endswith('although: the paper used other memory'), 'it is not asked again'
-    nights(work, [60], first=4)
-    assert work.run('record propose', 'night04').exit_code == 1
 
 
 def test_of_two_levels_both_are_shown_and_the_worse_one_is_recorded(work):
@@ -285,16 +261,6 @@ def test_one_session_states_what_its_check_calls_usual(work):
     row = record(work)['triad']
     assert (row.n, row.std, row.spread, row.usual_spread, row.floor) == (1, None, None, 0.01, 0.03)
     assert 'one session: limits from the usual spread of such a metric, 0.01' in row.note
-
-
-def test_more_sessions_are_recommended_until_they_change_little(work):
-    nights(work, [100])
-    assert 'more sessions it is ' in work.run('record propose').stdout.splitlines()[-2]
-    assert 'more session' in work.run('record accept').stdout.splitlines()[0]
-    nights(work, [101, 99], first=1)
-    assert 'would change little' not in work.run('record propose').stdout
-    nights(work, [100 + i % 3 for i in range(36)], first=4)
-    assert 'more sessions would change little' in work.run('record propose').stdout.splitlines()[-2]
 
 
 def first_night(work, value, looks):

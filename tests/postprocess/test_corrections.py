@@ -5,8 +5,8 @@ import json
 
 import pytest
 from lxml import html
-from run_reports import BEGAN, SITE, Workplace, all_nights_over, case, report
-from simulated_site import DAY, METRICS, NODES, OSU, Site, slow_node
+from run_reports import BEGAN, DAY, SITE, Workplace, all_nights_over, case, report
+from simulated_site import METRICS, NODES, OSU, Site, slow_node
 from test_incidents import failed, ladder
 
 from plumbline.problems import Problem
@@ -166,22 +166,6 @@ def test_what_was_acknowledged_of_all_parts_stays_acknowledged(pair):
     assert one['acknowledged_why'] == f'fan {first}; fan {second}'
 
 
-def test_a_late_session_enters_both_parts_of_a_merged_incident(site):
-    site.run(two_slow)
-    late = site.content(two_slow)
-    site.run(two_slow)
-    found = by_place(site.judged(1))
-    correct(site, 'merge', found['n3']['id'], found['n9']['id'], *WHY)
-    site.work.ingest(late)
-    uuid = late['session_info']['uuid']
-    (then,) = site.work.compare(uuid)['incidents']
-    assert then['id'] == found['n3']['id'] and then['nodes'] == ['n3', 'n9']
-    assert site.work.shown(then['id'])['seen'][uuid]['bad'] == ['n3', 'n9']
-    assert len(listed(site)) == 1
-    site.run(two_slow)
-    assert [one['id'] for one in site.judged(1)] == [then['id']]
-
-
 # Split
 
 
@@ -233,6 +217,17 @@ def test_a_node_that_is_split_from_a_system_stays_apart(site):
     assert {one['id']: one['state'] for one in site.judged(1)} == {new: 'open', rest: 'healing'}
 
 
+def test_a_node_is_split_from_two_whose_jobs_failed(site):
+    dead = {node: failed(node, 'lost') for node in ('n4', 'n5')}
+    site.run(replaced=dead)
+    (one,) = site.judged(1)
+    new, rest = ids_in(correct(site, 'split', one['id'], '--node', 'n5', *WHY))
+    site.run(replaced=dead)
+    assert {one['id']: one['nodes'] for one in site.judged(1)} == {new: ['n5'], rest: ['n4']}
+    site.run(replaced={'n4': dead['n4']})
+    assert {one['id']: one['state'] for one in site.judged(1)} == {new: 'healing', rest: 'open'}
+
+
 def test_a_split_part_began_when_its_own_series_fell(site):
     """Five checks of an environ are slow since three nights, the sixth since one; one incident holds all."""
     for checks in (OSU[:5], OSU[:5], OSU):
@@ -245,6 +240,20 @@ def test_a_split_part_began_when_its_own_series_fell(site):
     assert (site.work.shown(new)['sessions'], site.work.shown(rest)['sessions']) == (1, 3)
     site.run(slow_checks)
     assert {one['id']: one['since'] for one in site.judged(1)} == {new: '2026-11-28', rest: '2026-11-26'}
+
+
+def test_a_late_session_before_all_that_show_it_enters_both_parts_of_a_split_incident(site):
+    late = site.content(slow_checks)
+    site.run(slow_checks)
+    (one,) = site.judged(1)
+    new, rest = ids_in(correct(site, 'split', one['id'], '--case', 'OsuBarrier', *WHY))
+    site.work.ingest(late)
+    uuid = late['session_info']['uuid']
+    assert {one['id'] for one in site.work.compare(uuid)['incidents']} == {new, rest}
+    assert listed(site) == {new, rest}
+    assert all(site.work.shown(id)['seen'][uuid]['bad'] == [''] for id in (new, rest))
+    found = {one['id']: one['checks'] for one in site.judged(1)}
+    assert found == {new: ['OsuBarrier'], rest: sorted(set(OSU) - {'OsuBarrier'})}
 
 
 # Date
@@ -277,6 +286,19 @@ def test_what_changed_is_looked_for_on_the_day_that_a_person_gave(site):
         found = one['since'], one['kind'], one['changed']
         assert found == ('2026-11-26', 'SOFTWARE', ['kernel: 6.1 -> 6.5'])
         site.run(slow_stream(0.8), lambda check: {'kernel': '6.5'})
+
+
+def test_a_dated_part_and_a_dated_whole_keep_their_dates(pair):
+    site, first, second = pair
+    correct(site, 'date', first, '2026-11-23', *WHY)
+    correct(site, 'merge', second, first, *WHY)
+    assert [one['since'] for one in site.judged(1)] == ['2026-11-23']
+    correct(site, 'date', second, '2026-11-25', *WHY)
+    site.run(two_slow)
+    assert [one['since'] for one in site.judged(1)] == ['2026-11-25']
+    new, rest = ids_in(correct(site, 'split', second, '--node', 'n3', *WHY))
+    site.run(two_slow)
+    assert {one['id']: one['since'] for one in site.judged(1)} == {new: '2026-11-25', rest: '2026-11-25'}
 
 
 # What cannot be corrected

@@ -4,9 +4,8 @@
 import re
 
 from lxml import html
-from run_reports import BEGAN, SITE, on_nodes, report
+from run_reports import BEGAN, DAY, SITE, on_nodes, report
 
-DAY = 86400
 NODES = [f'n{i}' for i in range(12)]
 
 

@@ -31,14 +31,6 @@ def slow(site, monkeypatch):
     return site.work
 
 
-def test_findings_are_what_the_session_itself_shows(slow):
-    frame = postprocess.open_results(slow.results).findings(days=0.5)
-    found = zip(frame['kind'], frame['scope_nodes'], frame['checks'], frame['code'].fillna(''), strict=True)
-    assert {*found} == {('NODE', 'n3', 'STREAM', ''), ('CASE', '', 'OsuBcast', 'oom-limit')}
-    (loss,) = frame.loc[frame['scope_nodes'] == 'n3', 'loss']
-    assert loss == pytest.approx(0.2, abs=0.01)
-
-
 def test_what_a_person_corrects_changes_no_finding(slow):
     slow.compare()
     store = Store(slow.results)

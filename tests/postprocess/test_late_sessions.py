@@ -3,9 +3,8 @@
 
 import json
 
-from run_reports import BEGAN, case, metric, reference, report
+from run_reports import BEGAN, DAY, case, metric, reference, report
 
-DAY = 86400
 GOOD, BAD = 100.0, 70.0
 HEALS = 5  # healthy nights that close the incident of one bad night
 

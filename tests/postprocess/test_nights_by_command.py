@@ -6,11 +6,10 @@ Small worlds, of one seed each; `studies/worlds.py` measures the same with inter
 
 import numpy
 import pytest
-from run_reports import BEGAN, Workplace, case, metric, report
+from run_reports import BEGAN, DAY, Workplace, case, metric, record, report
 
 from studies.simulated import Loss, Site, World
 
-DAY = 86400
 STEPS = 8  # of further jobs in a session, as in ci/rerun.py
 SMALL = {'m': 80, 'n': 10, 'factor': 1.3}
 
@@ -38,8 +37,7 @@ class Nights:
     def recorded(self):
         """Ingest the nights of the baseline, and accept it."""
         self.work.ingest(*(self.first(night) for night in range(-self.world.n, 0)))
-        assert self.work.run('record propose', '--although', 'simulated').exit_code == 0
-        assert self.work.run('record accept').exit_code == 0
+        record(self.work, '--although', 'simulated')
         return self
 
     def judged(self, night: int):
@@ -78,8 +76,8 @@ def told(document):
 
 
 def test_a_pool_of_16_healthy_nodes_with_lasting_differences_is_never_red(play):
-    nights, further = play(nodes=16, effects=1.0).play(5)
-    assert [document['exit_code'] for document in nights] == [0] * 5
+    nights, further = play(nodes=16, effects=1.0).play(3)
+    assert [document['exit_code'] for document in nights] == [0] * 3
     assert not any(document['incidents'] for document in nights), 'nobody is suspected'
     assert further <= 0.4
 
@@ -96,14 +94,3 @@ def test_a_loss_of_the_whole_site_in_one_night_is_one_incident_and_accuses_no_no
     assert [document['exit_code'] for document in nights] == [0, 1, 0]
     (one,) = told(nights[1])
     assert one['kind'] == 'SYSTEM' and one['loss'] == pytest.approx(3, abs=0.5)
-
-
-def test_the_only_case_of_a_site_is_red_where_one_node_is_slow_and_names_it(play):
-    """No other case could judge the node: two more jobs of this one there do."""
-    site = play(m=8, nodes=4, losses=(Loss('node', 0.39),))
-    night = next(night for night in range(50) if site.site.first(night)[1][0, 0] == 0)
-    document, _ = site.judged(night)
-    (one,) = told(document)
-    assert document['exit_code'] == 1 and document['counts'] == {'regressed': 8}
-    assert (one['kind'], one['where']) == ('NODE', 'n0')
-    assert one['loss'] == pytest.approx(39, abs=4)

@@ -5,7 +5,7 @@ import csv
 import random
 
 import pytest
-from run_reports import BEGAN, on_nodes, report
+from run_reports import BEGAN, on_nodes, record, report
 
 NODES = [f'n{number:02}' for number in range(1, 13)]
 #: What each node has for good, of 100 GB/s.
@@ -25,8 +25,7 @@ def measure(work, number, values):
 def test_no_node_is_red_for_what_it_always_was_and_one_that_changed_is(work, nights):
     for number in range(10):
         measure(work, number, nights[number])
-    assert work.run('record propose', '--although', 'planted').exit_code == 0
-    assert work.run('record accept').exit_code == 0
+    record(work, '--although', 'planted')
     for number in range(10, 15):
         measure(work, number, nights[number])
         assert work.run('compare').exit_code == 0, f'night {number}'
@@ -43,8 +42,7 @@ def test_a_reference_that_a_person_set_stays_in_force_on_every_node(work, nights
     """Of 100 GB/s a person makes 130."""
     for number in range(10):
         measure(work, number, nights[number])
-    assert work.run('record propose', '--although', 'planted').exit_code == 0
-    assert work.run('record accept').exit_code == 0
+    record(work, '--although', 'planted')
     header, row = work.baseline.read_text().splitlines()
     fields = dict(zip(header.split(','), next(csv.reader([row])), strict=True))
     work.baseline.write_text(f'{header}\n{row.replace(fields["mean"], "130", 1)}\n')

@@ -4,8 +4,7 @@
 from datetime import datetime, timezone
 
 import pytest
-from run_reports import BEGAN, SITE, case, metric, on_nodes, reference, report
-from simulated_site import DAY
+from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
 from ci import outcome
 from plumbline.errors import InputError

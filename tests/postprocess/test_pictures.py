@@ -6,13 +6,12 @@ from itertools import pairwise
 
 import pytest
 from lxml import etree
-from run_reports import BEGAN, SITE, case, metric, on_nodes, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
 from plumbline.errors import InputError
 from postprocess.report.pictures import draw_curves, draw_history
 from postprocess.results.store import Store
 
-DAY = 86400
 SVG = '{http://www.w3.org/2000/svg}'
 LEVELS = (100, 101, 99, 80)  # one of each night, the last one 20 % below the expected 100
 

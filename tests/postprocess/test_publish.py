@@ -13,13 +13,12 @@ import duckdb
 import pytest
 from browser import ALL
 from lxml import html
-from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
+from run_reports import BEGAN, DAY, SITE, Workplace, case, metric, reference, report
 
 from postprocess.demo import plant
 from postprocess.report import publish as module
 from postprocess.report import site_data
 
-DAY = 86400
 NIGHTS = 34
 TITLE = "document.querySelector('dialog[open] h2')?.textContent"
 

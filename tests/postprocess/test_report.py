@@ -8,13 +8,12 @@ from types import SimpleNamespace
 import pytest
 from browser import unpacked
 from lxml import html
-from run_reports import BEGAN, case, metric, reference, report, verdict_of
+from run_reports import BEGAN, DAY, case, metric, reference, report, verdict_of
 
 from plumbline.identity import CaseId, Quantity
 from postprocess.views import history, session
 from postprocess.views.series import SeriesRow
 
-DAY = 86400
 BYTES = {'message_bytes': ('size', 'B')}
 
 

@@ -15,7 +15,7 @@ import pytest
 from nbclient import NotebookClient
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rows import each_row
-from run_reports import BEGAN, SITE, Workplace, case, metric, report
+from run_reports import BEGAN, DAY, SITE, Workplace, case, metric, report
 from scratch import ROOT
 
 import postprocess
@@ -24,7 +24,6 @@ from postprocess.results.frames import with_dims
 from postprocess.results.store import Store
 
 RELEASED = ROOT / 'tests/data/releases/1.0'
-DAY = 86400
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ import shlex
 from datetime import datetime
 
 import pytest
-from run_reports import BEGAN, SITE, case, metric, record, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, record, reference, report
 
 from plumbline.references import read_references
-
-DAY = 86400
 
 
 def night(work, number, *names, value=100.0, entries=(), **fields):
@@ -37,19 +35,6 @@ def retire(work, *words, code=0):
     result = work.run('record retire', *words)
     assert result.exit_code == code, result.output
     return result
-
-
-def test_a_renamed_metric_is_not_proposed_from_the_nights_before(work):
-    for number in range(3):
-        night(work, number, 'copy', 'triad')
-    night(work, 3, 'copy', 'triad_bandwidth')
-    names, document = proposed(work)
-    assert names == {'copy', 'triad_bandwidth'} and document['refused'] == []
-    assert document['ended'] == [f'cpu/system STREAM size=big triad: no longer measured since session {3:08x}']
-    assert 'not proposed: cpu/system STREAM size=big triad: ' in work.run('record propose').stdout
-    record(work)
-    night(work, 4, 'copy', 'triad_bandwidth')
-    assert set(work.verdicts().values()) == {'ok'}
 
 
 def test_a_case_that_failed_or_lost_a_number_tells_nothing_of_its_metrics(work):

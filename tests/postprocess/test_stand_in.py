@@ -10,15 +10,13 @@ import numpy
 import pytest
 from lxml import html
 from rows import each_row
-from run_reports import BEGAN, SITE, case, metric, on_nodes, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
 from plumbline.identity import SeriesId, from_text
 from postprocess.history.drain import drain, write_drain
 from postprocess.incidents import ledger
 from postprocess.results.store import Store
 from postprocess.verdicts.stand_in import part_of
-
-DAY = 86400
 
 
 def sessions(work, nodes=12, nights=8, slow=None, provenance=None, jobs=None, first=0, mode='nightly'):
@@ -144,18 +142,6 @@ def test_a_slow_node_is_found_by_what_it_was_or_where_it_is_far_behind_the_other
     found = incidents(work, code=0)[1]
     assert [one['where'] for one in found] == (['n2'] if loss else [])
     assert not loss or found[0]['loss'] == pytest.approx(loss, rel=0.25)
-
-
-def test_what_several_jobs_of_a_node_show_counts_at_once(work):
-    for night in range(7):
-        values = {
-            f'n{i}': (100 + i) * (0.85 if (i, night) == (3, 6) else 1) * (1 + 0.002 * ((3 * i + night) % 5))
-            for i in range(8)
-        }
-        entries = on_nodes(values) + on_nodes(values, 'Gemm')
-        work.ingest(report(*entries, uuid=f'{night:08}', began=BEGAN + night * DAY))
-    scopes, (found,) = incidents(work)
-    assert scopes == [('NODE', 'n3')] and found['state'] == 'open' and found['checks'] == ['Gemm', 'STREAM']
 
 
 def test_each_node_is_judged_by_its_own_spread(work):

@@ -4,9 +4,8 @@
 from statistics import NormalDist, median
 
 import pytest
-from run_reports import BEGAN, SITE, case, metric, on_nodes, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
-DAY = 86400
 NODES = [f'n{i}' for i in range(1, 17)]
 RACK = NODES[10:]
 CHECKS = ('STREAM', 'Dgemm', 'Hpcg')

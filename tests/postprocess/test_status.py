@@ -6,18 +6,13 @@ import json
 import re
 
 from commands import run_command
-from run_reports import BEGAN, SITE, case, metric, nights, reference, report
+from run_reports import BEGAN, SITE, case, metric, nights, record, reference, report
 
 NAMES = 'copy', 'triad'
 
 
 def night(work, number, value=100.0, **fields):
     nights(work, [dict.fromkeys(NAMES, value)], first=number, **fields)
-
-
-def record(work):
-    for step in ('propose', 'accept'):
-        assert work.run(f'record {step}').exit_code == 0
 
 
 def status(work, code=0):

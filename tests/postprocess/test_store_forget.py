@@ -5,9 +5,8 @@ import json
 
 import pytest
 from rows import each_row
-from run_reports import BEGAN, case, metric, reference, report
+from run_reports import BEGAN, DAY, case, metric, record, reference, report
 
-DAY = 86400
 GOOD, BAD = 100.0, 70.0
 WHY = ('--why', 'a trial of my own')
 
@@ -111,6 +110,14 @@ def test_a_site_of_which_all_is_forgotten_is_no_site_of_the_store(work):
     assert 'no session' in work.run('compare').stderr
     assert work.run('store forget', 'bbbb', '--restore').exit_code == 0
     assert 'site other is not described' in work.run('compare').stderr
+
+
+def test_a_baseline_that_was_recorded_from_it_is_named_with_the_next_step(work, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    work.ingest(night(1), night(2))
+    record(work)
+    told = ' '.join(forget(work, 1).split())
+    assert '1 row of the baseline in force were recorded from it: `plumbline record propose' in told
 
 
 def test_numbers_of_a_forgotten_session_do_not_become_a_baseline(work):

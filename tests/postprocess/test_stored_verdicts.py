@@ -11,7 +11,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from run_reports import BEGAN, SITE, case, metric, nights, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, nights, reference, report
 from scratch import ROOT
 
 from postprocess.history.digest import judge
@@ -21,8 +21,6 @@ from postprocess.results.store import Store
 from postprocess.results.tables import JUDGED
 from postprocess.verdicts import stored
 from postprocess.verdicts.stored import verdicts_of
-
-DAY = 86400
 
 
 @pytest.fixture

@@ -6,14 +6,12 @@ import json
 import pytest
 import yaml
 from commands import run_command
-from run_reports import BEGAN
+from run_reports import BEGAN, DAY
 from scratch import ROOT
 
 from postprocess.readers.rules import read_rules
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
-
-DAY = 86400
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rows import each_row
-from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
+from run_reports import BEGAN, DAY, SITE, Workplace, case, metric, reference, report
 
 from plumbline.errors import InputError
 from plumbline.files import write_text
@@ -35,7 +35,6 @@ from postprocess.results.tables import JUDGED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPARE = jsonschema.Draft202012Validator(json.loads((ROOT / 'docs/compare.schema.json').read_text()))
-DAY = 86400
 NIGHTS = 12
 
 COMMANDS = (
@@ -285,7 +284,7 @@ def places(value, *place):
     yield from chain.from_iterable(places(part, *place, key) for key, part in parts)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from([place for place in places(GOOD) if place]), value=ANY)
 def test_a_report_with_anything_in_it_is_refused_in_a_line_or_judged(tmp_path_factory, place, value):
     content = json.loads(json.dumps(GOOD))

@@ -203,6 +203,15 @@ def test_a_report_that_is_given_twice_counts_once(work):
     assert once == twice and '2 jobs' in once['cause']
 
 
+def test_nights_add_up_to_a_small_loss(work):
+    work.reference(*(reference(metric=name) for name in ('triad', 'copy')))
+    nights(work, [{'triad': 97.5 + 0.3 * (day % 3), 'copy': 99.7 + 0.3 * (day % 3)} for day in range(14)])
+    assert set(work.verdicts('night00').values()) == {'ok'}
+    copy, triad = sorted(work.compare()['verdicts'], key=lambda row: row['metric'])
+    assert (copy['verdict'], triad['verdict']) == ('ok', 'regressed') and triad['window'] > 1
+    assert triad['loss'] == pytest.approx(2.2, abs=0.3)
+
+
 def curve(factors):
     """A latency by message size: every size is measured, one is judged by itself."""
     metrics = {

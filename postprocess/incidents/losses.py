@@ -167,11 +167,18 @@ def _in_common(night: JudgedSession, bad: Sequence[Verdict]) -> Iterator[tuple[C
 def rows_that_share(common: Common, night: JudgedSession) -> list[Verdict]:
     """Return the verdicts of the series that share a loss; of the node, if the loss is of one node.
 
-    Series that lost significantly more are left out, except on a slow node, where they have the same cause.
+    Series that lost significantly more are left out: than `MORE` times the loss or, on nodes that are slow by
+    themselves, than the loss. On a slow node they have the same cause.
     """
-    most = math.inf if common.kind == 'node' else MORE * common.loss
-    rows = night.comparison.verdicts
-    return [row for row in rows if row.loss is not None and common.holds(row) and (row.interval or (0.0,))[0] <= most]
+    slow = {one.where for one in night.comparison.common if one.kind == 'node'}
+
+    def most(row: Verdict) -> float:
+        if common.kind == 'node':
+            return math.inf
+        return common.loss if row.nodes and slow.issuperset(row.nodes) else MORE * common.loss
+
+    rows = (row for row in night.comparison.verdicts if row.loss is not None and common.holds(row))
+    return [row for row in rows if (row.interval or (0.0,))[0] <= most(row)]
 
 
 def _common_draft(common: Common, rows: list[Verdict], night: JudgedSession) -> Draft:

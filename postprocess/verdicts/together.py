@@ -24,6 +24,7 @@ from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import failure, runs_of
 from postprocess.verdicts.verdict import Again, Common
 
+_WHOLE = ('partition', 'environ')  # kinds of groups of which a single series needs no cause of its own
 _PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
 
 
@@ -100,11 +101,15 @@ def _cause(loss: Loss, row: gather.ReferencedSeries, session: Session, what: str
 def _in_common(
     found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.ReferencedSeries]
 ) -> list[Common]:
-    """Return the losses that groups of series share, the largest group first, one loss for each distinct cause."""
+    """Return the losses that groups of series share, the largest group first, one loss for each distinct cause.
+
+    A group within an environ is left out if most of its series regressed by themselves: incidents show what they share.
+    """
     common = []
     for index in night.highest(found, groups):
         members = groups.members[index]
-        if index in found.common.loss:
+        alone = 4 * found.red[members].sum() > 3 * len(members) and groups.kinds[index] not in _WHOLE
+        if index in found.common.loss and not alone:
             loss, low, high = (-math.expm1(-size) for size in found.common.loss[index])
             series = tuple(dict.fromkeys(rows[member].measured.id for member in members))
             common.append(Common(groups.kinds[index], names[index], series, loss, (low, high), found.common.p[index]))

@@ -17,7 +17,7 @@ from plumbline.limits import Limits
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference, read_references
 from postprocess import demo
-from postprocess.demo import BEGAN, SITE, SITE_YAML, as_csv, case, metric, metrics_of, reference  # noqa: F401
+from postprocess.demo import BEGAN, DAY, SITE, SITE_YAML, as_csv, case, metric, metrics_of, reference  # noqa: F401
 from postprocess.readers.ingest import ingest
 from postprocess.results.files import read_table
 from postprocess.results.store import Store
@@ -27,6 +27,15 @@ from postprocess.verdicts.verdict import Verdict
 def report(*cases, **session):
     """A whole run report, as `demo.report` makes it, that a test may change."""
     return json.loads(json.dumps(demo.report(*cases, **session)))
+
+
+def on_nodes(values, check='STREAM', **fields):
+    """Cases of the metric triad, each of one job alone on a node, by whose name its value is given."""
+    return [
+        case(check, metrics={'triad': metric([value] * 3, node=node)}, nodes=(node,), unique_name=f'{check}_{node}',
+             **fields)
+        for node, value in values.items()
+    ]  # fmt: skip
 
 
 def verdict_of(id, value=None, verdict='ok', unit='GB/s', better='higher', limit=None, expected=None):

@@ -4,9 +4,8 @@
 import random
 import shutil
 
-from run_reports import BEGAN, case, metric, reference, report
+from run_reports import BEGAN, DAY, case, metric, reference, report
 
-DAY = 86400
 NODES = [f'n{i}' for i in range(16)]
 OSU = [f'Osu{name}' for name in ('Latency', 'Bandwidth', 'Allreduce', 'Alltoall', 'Bcast', 'Barrier')]
 METRICS = 5

@@ -66,16 +66,6 @@ def test_a_session_with_nothing_to_record_is_refused_whole(work):
     assert not (work.results / 'proposals').exists()
 
 
-def test_one_unusable_session_among_good_ones_is_said(work):
-    work.ingest(
-        report(case(metrics={'triad': metric(TRIAD)}), uuid='aaaa'),
-        report(case(result='fail', fail_phase='run', fail_reason='x'), uuid='bbbb'),
-    )
-    result = work.run('record propose', 'aaaa', 'bbbb')
-    assert result.exit_code == 1
-    assert 'session bbbb holds nothing' in result.stderr
-
-
 def test_a_broken_proposal_leaves_the_baseline_as_it_is(work):
     work.reference(reference())
     before = work.baseline.read_bytes()

@@ -9,7 +9,7 @@ import re
 
 import numpy
 import pytest
-from run_reports import BEGAN, baseline, case, metric, nights, record, reference, report
+from run_reports import BEGAN, baseline, case, metric, nights, on_nodes, record, reference, report
 
 from plumbline.references import COLUMNS, RECORDED
 
@@ -144,19 +144,6 @@ def test_a_row_whose_dates_a_person_wrote_in_another_way_begins_with_all_session
 BUSY = {'load_beside': '3.20', 'cpu_steal': '0.00'}
 
 
-def test_busy_sessions_are_left_out_and_named(work):
-    nights(work, [100, 101, 99])
-    nights(work, [80], first=3, provenance=BUSY)
-    nights(work, [99.5], first=4, provenance={'load_beside': '0.40', 'cpu_steal': '1.20', 'clock_throttled': '0'})
-    answer = work.run('record propose')
-    assert answer.exit_code == 0
-    assert 'taken: 4 sessions of 2026-11-21 to 2026-11-25: night00, night01, night02, night04' in answer.stdout
-    busy = '3.2 CPUs were busy beside the benchmark, expected at most 0.5 (STREAM on n1)'
-    assert f'left out: session night03: {busy}' in answer.stdout
-    row = record(work)['triad']
-    assert (row.n, row.provenance.split('sessions=')[1]) == (4, 'night00, night01, night02, night04')
-
-
 @pytest.mark.parametrize(('provenance', 'words', 'named'), [
     (BUSY, '3.2 CPUs were busy beside the benchmark', ()), (BUSY, '3.2 CPUs were busy beside the benchmark', ('aaaa',)),
     ({'load_beside': '0.00', 'cpu_steal': '7.50'}, 'the hypervisor took 7.5 % of the CPU time', ()),
@@ -186,13 +173,6 @@ def test_a_baseline_of_busy_sessions_says_which_losses_it_will_not_see(work):
     assert 'in doubt' not in quiet.stdout + work.run('record accept').stdout
 
 
-def test_after_a_busy_first_night_all_lines_say_to_run_again(work):
-    work.ingest(report(case(metrics={'triad': metric(TRIAD)}, provenance=BUSY), uuid='aaaa'))
-    (hint,) = work.compare()['hints']
-    for said in (hint, work.run('status').stdout):
-        assert 'run `ci/nightly` again while they are quiet' in ' '.join(said.split())
-
-
 def test_a_reason_lets_busy_sessions_in_only_where_they_are_named_or_nothing_else_is_there(work):
     nights(work, [100, 101])
     nights(work, [80], first=2, provenance=BUSY)
@@ -208,11 +188,7 @@ def test_a_node_with_an_open_incident_is_left_out_until_it_has_healed(work):
 
     def night(number, level=1):
         values = {f'n{node}': 100 * level if node == 3 else 100 + node for node in range(6)}
-        entries = [
-            case(metrics={'triad': metric([value, 1.001 * value])}, nodes=(node,), unique_name=f'STREAM_{node}')
-            for node, value in values.items()
-        ]
-        work.ingest(report(*entries, uuid=f'night{number}', began=BEGAN + number * 86400))
+        work.ingest(report(*on_nodes(values), uuid=f'night{number}', began=BEGAN + number * 86400))
         return work.compare()
 
     night(0)
@@ -242,17 +218,6 @@ def test_what_an_incident_holds_that_is_of_no_node_is_left_out(work):
     assert row.mean == pytest.approx(70, rel=0.01)
 
 
-def test_a_slow_loss_does_not_become_the_baseline_without_a_reason(work):
-    nights(work, [100.4, 99.6, 100.1, 99.9, 100.0, 100.2])
-    record(work)
-    nights(work, [100 * 0.998**night + 0.3 * (-1) ** night for night in range(25)], first=6)
-    answer = work.run('record propose')
-    days = 'from 2026-11-21 to 2026-12-21'
-    assert answer.exit_code == 1
-    assert re.search(rf'withheld: .* triad: lost [45]\.\d % little by little {days}', answer.stdout)
-    record(work, '--although', 'warmer water')
-
-
 def test_a_level_worse_than_the_one_in_force_needs_a_reason(work):
     work.reference(reference())
     work.ingest(report(case(metrics={'triad': metric([50.0, 51.0]), 'copy': metric([1.0, 1.0])})))
@@ -267,19 +232,6 @@ def test_a_level_worse_than_the_one_in_force_needs_a_reason(work):
     row = record(work, '--although', 'half of the memory was sold')['triad']
     assert (row.mean, 'although: half of the memory was sold' in row.note) == (50.5, True)
     assert work.compare()['counts'] == {'ok': 2}
-
-
-def test_a_level_worse_than_the_published_one_of_this_machine_needs_a_reason_once(work):
-    work.reference(reference(kind='published', mode='', mean='100'), file='published.csv')
-    nights(work, [90, 91, 90.5])
-    answer = work.run('record propose')
-    assert answer.exit_code == 1
-    assert '90.5 GB/s is worse than what is published, 100, by 9.5 % (session x)' in answer.stdout
-    record(work, '--although', 'the paper used other memory')
-    nights(work, [90.2], first=3)
-    assert record(work)['triad'].note.endswith('although: the paper used other memory'), 'it is not asked again'
-    nights(work, [60], first=4)
-    assert work.run('record propose', 'night04').exit_code == 1
 
 
 def test_of_two_levels_both_are_shown_and_the_worse_one_is_recorded(work):
@@ -311,16 +263,6 @@ def test_one_session_states_what_its_check_calls_usual(work):
     assert 'one session: limits from the usual spread of such a metric, 0.01' in row.note
 
 
-def test_more_sessions_are_recommended_until_they_change_little(work):
-    nights(work, [100])
-    assert 'more sessions it is ' in work.run('record propose').stdout.splitlines()[-2]
-    assert 'more session' in work.run('record accept').stdout.splitlines()[0]
-    nights(work, [101, 99], first=1)
-    assert 'would change little' not in work.run('record propose').stdout
-    nights(work, [100 + i % 3 for i in range(36)], first=4)
-    assert 'more sessions would change little' in work.run('record propose').stdout.splitlines()[-2]
-
-
 def first_night(work, value, looks):
     """A session whose case ran again with `looks`, which nothing chose; the first one of a machine."""
     first, *more = [case(metrics={'triad': metric([mean])}) for mean in (value, *looks)]
@@ -338,12 +280,6 @@ def test_of_a_machine_that_varies_much_one_session_never_says_that_more_would_ch
     assert 'With a baseline of 1 session half of the metrics notice a loss of 75 %; after 2 more sessions' in said
     work.run('record accept')
     assert 'next 1 of 3 sessions for narrow limits; nothing to do' in ' '.join(work.run('status').stdout.split())
-
-
-def test_of_a_case_that_ran_again_the_first_job_counts(work):
-    jobs = [case(metrics={'triad': metric([value])}) for value in (90.0, 100.0)]
-    work.ingest(report(jobs[1], earlier_runs=([jobs[0]],)))
-    assert record(work)['triad'].mean == 90
 
 
 def test_jobs_that_ran_again_on_the_first_night_widen_the_limits_of_its_only_session(work):

@@ -16,8 +16,8 @@ from plumbline.paths import SUITE_SITES
 
 
 @pytest.mark.parametrize(('values', 'better', 'verdict'), [
-    ([99.0, 100.0], 'higher', 'ok'), ([90.0, 91.0], 'higher', 'regressed'), ([109.0, 110.0], 'higher', 'improved'),
-    ([99.0, 100.0], 'lower', 'ok'), ([90.0, 91.0], 'lower', 'improved'), ([109.0, 110.0], 'lower', 'regressed'),
+    ([99.0, 100.0], 'higher', 'ok'), ([90.0, 91.0], 'higher', 'regressed'), ([90.0, 91.0], 'lower', 'improved'),
+    ([109.0, 110.0], 'lower', 'regressed'),
 ])  # fmt: skip
 def test_a_mean_is_judged_by_its_reference(work, values, better, verdict):
     row = only(work.judge(case(metrics={'triad': metric(values, better=better)}), reference(better=better)))
@@ -45,16 +45,6 @@ def test_the_tolerance_of_the_site_holds(work):
     assert (row['limit'], row['verdict']) == (pytest.approx(90), 'ok')  # cap of the site: 10 %
     work.ingest(report(case(metrics={'triad': metric([80.0])}), uuid='bbbb'))
     assert only(work.compare('bbbb'))['verdict'] == 'regressed'  # however much it varies
-
-
-def test_without_any_reference_it_is_said_once_how_to_record_one(work):
-    work.ingest(report(case(metrics={name: metric([1.0]) for name in ('triad', 'copy', 'add')})))
-    for arguments in ([], ['--summary'], ['--format', 'markdown']):
-        result = work.run('compare', *arguments)
-        assert result.exit_code == 0
-        text = ' '.join(result.output.split())
-        assert text.count('plumbline record propose') == text.count('plumbline record accept') == 1
-        assert '3 no reference' in text
 
 
 def test_void_without_a_reference_is_void(work):
@@ -149,31 +139,6 @@ def test_a_reference_in_another_unit_or_direction_fails_with_a_sentence(work, un
     assert row['verdict'] == 'failed' and row['cause'].startswith(cause)
 
 
-def test_the_same_case_on_another_partition_or_stack_has_its_own_verdict(work):
-    work.reference(reference(), reference(partition='gpu', mean='50'), reference(environ='other', mean='200'))
-    metrics = {'triad': metric([100.0])}
-    work.ingest(
-        report(case(metrics=metrics), case(metrics=metrics, partition='gpu'), case(metrics=metrics, stack='other'))
-    )
-    rows = work.compare()['verdicts']
-    assert {(row['partition'], row['environ']): row['verdict'] for row in rows} == {
-        ('cpu', 'system'): 'ok', ('gpu', 'system'): 'improved', ('cpu', 'other'): 'regressed',
-    }  # fmt: skip
-
-
-def test_every_node_of_a_distributed_case_is_judged(work):
-    entries = [
-        case(metrics={'triad': metric([value], node=node)}, nodes=(node,), unique_name=f'STREAM_{node}')
-        for node, value in (('n1', 100.0), ('n2', 50.0))
-    ]
-    work.reference(reference())
-    work.ingest(report(*entries))
-    document = work.compare()
-    assert [(row['verdict'], row['nodes']) for row in document['verdicts']] == [('regressed', ['n2']), ('ok', ['n1'])]
-    assert document['counts'] == {'regressed': 1}  # one metric
-    assert '1 gated' in ' '.join(work.run('compare', '--summary').stdout.split())
-
-
 # Warnings, reruns, and all metrics together
 
 
@@ -196,9 +161,6 @@ def test_every_metric_90_percent_worse_than_one_accepted_session_is_red(work):
 
 
 @pytest.mark.parametrize(('better', 'reruns', 'verdict', 'says'), [
-    ('higher', [('n1', 89.0), ('n2', 88.0)], 'regressed', '3 jobs: 90, 89, 88'),
-    ('higher', [('n1', 100.0)], 'warning', '2 jobs: 90, 100'),
-    ('higher', [('n1', 100.0), ('n2', 101.0)], 'warning', 'not confirmed'),
     ('higher', [('n1', 91.0), ('n1', 89.0), ('n2', 90.0), ('n2', 100.0)], 'regressed', '5 jobs'),
     ('higher', [('n1', None), ('n2', None)], 'regressed', 'expected 100'),
     ('lower', [('n1', 112.4), ('n2', 113.6)], 'regressed', '3 jobs: 111, 112.4, 113.6'),
@@ -279,18 +241,6 @@ def test_every_size_of_a_curve_counts(work, lost, share):
     assert document['exit_code'] == 1
     regressed = {row['dims'] for row in document['verdicts'] if row['verdict'] == 'regressed'}
     assert regressed == {f'message_bytes={2**power}' for power in lost}
-
-
-def test_the_chances_of_all_metrics_together(work):
-    rng = random.Random(2)
-    values = {f'm{i}': rng.gauss(100, 1) for i in range(100)} | {'m0': 96.8, 'm1': 80.0}
-    entry = case(metrics={name: metric([value]) for name, value in values.items()})
-    document = work.judge(entry, *(reference(metric=name) for name in values))
-    rows = {row['metric']: row for row in document['verdicts']}
-    assert document['counts'] == {'regressed': 1, 'ok': 99}
-    assert rows['m0']['p'] > 0.01 > rows['m1']['q'] > rows['m1']['p']
-    assert rows['m0']['q'] > 0.05
-    assert 'each notices losses above' in ' '.join(work.run('compare', '--summary').stdout.split())
 
 
 @pytest.mark.parametrize(('row', 'verdict'), [

@@ -5,8 +5,8 @@ import json
 
 import pytest
 from lxml import html
-from run_reports import BEGAN, SITE, Workplace, all_nights_over, case, report
-from simulated_site import DAY, METRICS, NODES, OSU, Site, slow_node
+from run_reports import BEGAN, DAY, SITE, Workplace, all_nights_over, case, report
+from simulated_site import METRICS, NODES, OSU, Site, slow_node
 from test_incidents import failed, ladder
 
 from plumbline.problems import Problem
@@ -160,29 +160,6 @@ def test_what_was_acknowledged_of_all_parts_stays_acknowledged(pair):
     assert one['acknowledged_why'] == f'fan {first}; fan {second}'
 
 
-def test_what_was_acknowledged_of_one_part_alone_is_open(pair):
-    site, first, second = pair
-    correct(site, 'acknowledge', first, '--why', 'fan', '--until', '2026-12-24')
-    correct(site, 'merge', first, second, *WHY)
-    assert site.judged(1)[0]['state'] == 'open'
-
-
-def test_a_late_session_enters_both_parts_of_a_merged_incident(site):
-    site.run(two_slow)
-    late = site.content(two_slow)
-    site.run(two_slow)
-    found = by_place(site.judged(1))
-    correct(site, 'merge', found['n3']['id'], found['n9']['id'], *WHY)
-    site.work.ingest(late)
-    uuid = late['session_info']['uuid']
-    (then,) = site.work.compare(uuid)['incidents']
-    assert then['id'] == found['n3']['id'] and then['nodes'] == ['n3', 'n9']
-    assert site.work.shown(then['id'])['seen'][uuid]['bad'] == ['n3', 'n9']
-    assert len(listed(site)) == 1
-    site.run(two_slow)
-    assert [one['id'] for one in site.judged(1)] == [then['id']]
-
-
 # Split
 
 
@@ -271,18 +248,6 @@ def test_a_late_session_before_all_that_show_it_enters_both_parts_of_a_split_inc
     assert all(site.work.shown(id)['seen'][uuid]['bad'] == [''] for id in (new, rest))
     found = {one['id']: one['checks'] for one in site.judged(1)}
     assert found == {new: ['OsuBarrier'], rest: sorted(set(OSU) - {'OsuBarrier'})}
-
-
-def test_a_merged_incident_is_split_again(pair):
-    site, first, second = pair
-    correct(site, 'merge', first, second, *WHY)
-    new, rest = ids_in(correct(site, 'split', first, '--node', 'n9', '--why', 'not so'))
-    assert rest == first
-    site.run(two_slow)
-    assert {one['id']: one['nodes'] for one in site.judged(1)} == {new: ['n9'], first: ['n3']}
-    correct(site, 'merge', new, first, '--why', 'and yet')
-    site.run(two_slow)
-    assert [(one['id'], one['nodes']) for one in site.judged(1)] == [(new, ['n3', 'n9'])]
 
 
 # Date

@@ -4,19 +4,15 @@
 import re
 
 from lxml import html
-from run_reports import BEGAN, SITE, case, metric, report
+from run_reports import BEGAN, DAY, SITE, on_nodes, report
 
-DAY = 86400
 NODES = [f'n{i}' for i in range(12)]
 
 
 def night(work, number, levels=None, nodes=NODES, provenance=None):
     """A session of a metric on each node, at 100 but for `levels`."""
     noise = {node: 100 + (i * 7 + number * 3) % 5 / 10 for i, node in enumerate(nodes)}
-    entries = [
-        case(metrics={'triad': metric([value] * 3, node=node)}, nodes=(node,), unique_name=node, provenance=provenance)
-        for node, value in (noise | (levels or {})).items()
-    ]
+    entries = on_nodes(noise | (levels or {}), provenance=provenance)
     work.ingest(report(*entries, uuid=f'{number:08x}', began=BEGAN + number * DAY))
 
 

@@ -3,32 +3,26 @@
 
 import pytest
 from rows import each_row
-from run_reports import BEGAN, baseline, case, metric, report
+from run_reports import BEGAN, DAY, baseline, case, metric, record, report
 
 from postprocess.verdicts.hardware import unlike
 
-DAY = 86400
 WHOLE = {'cpus': '2', 'memory': '24 GiB', 'gpus': '2 x A; 1 x B'}
 HALF = WHOLE | {'cpus': '1 of 2'}
 
 
-def night(work, number, value=100.0, facts=WHOLE, check='STREAM', nodes=('n1',), **fields):
-    """Ingest a session of two metrics of one case on each of the nodes."""
-    cases = [
-        case(
-            check=check, metrics={name: metric([0.999 * value, 1.001 * value]) for name in ('triad', 'copy')},
-            provenance=dict(WHOLE if node == 'n2' else facts), nodes=[node],
-        )
-        for node in nodes
-    ]  # fmt: skip
-    work.ingest(report(*cases, uuid=f'{number:08x}', began=BEGAN + number * DAY, **fields))
+def night(work, number, value=100.0, facts=WHOLE):
+    """Ingest a session of two metrics of one case."""
+    metrics = {name: metric([0.999 * value, 1.001 * value]) for name in ('triad', 'copy')}
+    entry = case(metrics=metrics, provenance=dict(facts))
+    work.ingest(report(entry, uuid=f'{number:08x}', began=BEGAN + number * DAY))
 
 
 @pytest.fixture
 def recorded(work):
     """A site with the baseline of a night."""
     night(work, 1)
-    assert work.run('record propose').exit_code == work.run('record accept').exit_code == 0
+    record(work)
     return work
 
 
@@ -70,16 +64,6 @@ def test_the_nights_after_are_judged_as_if_it_had_not_been(recorded):
     assert recorded.compare()['exit_code'] == 0
 
 
-def test_one_node_of_several_is_judged_alone(work):
-    night(work, 1, nodes=('n1', 'n2'))
-    assert work.run('record propose').exit_code == work.run('record accept').exit_code == 0
-    night(work, 2, facts=HALF, nodes=('n1', 'n2'))
-    document = work.compare()
-    assert {(row['nodes'][0], row['verdict']) for row in document['verdicts']} == {('n1', 'invalid'), ('n2', 'ok')}
-    (incident,) = document['incidents']
-    assert (incident['kind'], incident['where']) == ('NODE', 'n1')
-
-
 def test_a_baseline_takes_no_night_with_other_hardware(recorded):
     night(recorded, 2, 130.0, HALF)
     night(recorded, 3)
@@ -107,10 +91,3 @@ def test_a_planned_change_is_recorded_by_its_name(recorded):
     night(recorded, 3, 200.0, more)
     document = recorded.compare()
     assert (document['exit_code'], document['problems']) == (0, [])
-
-
-def test_a_baseline_that_does_not_know_its_hardware_is_compared_as_before(work):
-    night(work, 1, facts={})
-    assert work.run('record propose').exit_code == work.run('record accept').exit_code == 0
-    night(work, 2, facts=HALF)
-    assert work.compare()['counts'] == {'ok': 2}

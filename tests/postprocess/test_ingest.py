@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from rows import each_row
 from run_reports import SITE, case, metric, report, rows_of
 
 from plumbline.errors import InputError
@@ -145,8 +146,9 @@ def test_messages_become_plain_lines(work):
     assert session.problems == ['a b'] and rows_of(store, 'cases', session)[0]['fail_reason'] == 'red and tab'
 
 
-def test_a_value_that_does_not_fit_its_table_is_said_and_nothing_is_written(work):
-    path = work.write(broken(job={'exitcode': 2**40}))
+@each_row('content', [broken(job={'exitcode': 2**40}), report(case(nodes=('n\udcff',)))])
+def test_a_value_that_does_not_fit_its_table_is_said_and_nothing_is_written(work, content):
+    path = work.write(content)
     result = work.run('ingest', path)
     assert result.exit_code == 2
     assert f'{path}: a value does not fit the table cases' in result.stderr
@@ -189,24 +191,6 @@ def test_every_run_of_a_case_is_kept(work):
     stream, other = (row for row in measured_in(store, session) if row.id.metric == 'triad')
     assert [(job.round, job.status) for job in stream.jobs] == [(0, 'failed'), (1, 'measured')]
     assert (stream.status, stream.value, stream.summary.n, other.value) == ('measured', 2.0, 3, 5.0)
-
-
-def test_jobs_of_several_rounds_count_together(work):
-    first, again, elsewhere = (
-        case(metrics={'triad': metric([value, value, value])}, nodes=[node])
-        for value, node in ((1.0, 'n1'), (3.0, 'n1'), (9.0, 'n2'))
-    )
-    work.ingest(report(elsewhere, earlier_runs=[[first], [again]]))
-    store = Store(work.results)
-    (stream,) = measured_in(store, store.find())
-    assert (stream.value, stream.summary.n, stream.nodes) == (2.0, 6, ('n1',)), 'a value is of the nodes of its row'
-    assert [job.value for job in stream.jobs] == [1.0, 3.0, 9.0]
-
-
-def test_cases_alike_in_the_first_round_stay_cases_of_their_own(work):
-    work.ingest(report(*(case(metrics={'triad': metric([value])}, nodes=[f'n{value:.0f}']) for value in (1.0, 2.0))))
-    store = Store(work.results)
-    assert [row.value for row in measured_in(store, store.find())] == [1.0, 2.0]
 
 
 def test_a_report_with_further_runs_takes_the_place_of_the_first(work):

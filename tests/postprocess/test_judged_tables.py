@@ -31,14 +31,6 @@ def slow(site, monkeypatch):
     return site.work
 
 
-def test_findings_are_what_the_session_itself_shows(slow):
-    frame = postprocess.open_results(slow.results).findings(days=0.5)
-    found = zip(frame['kind'], frame['scope_nodes'], frame['checks'], frame['code'].fillna(''), strict=True)
-    assert {*found} == {('NODE', 'n3', 'STREAM', ''), ('CASE', '', 'OsuBcast', 'oom-limit')}
-    (loss,) = frame.loc[frame['scope_nodes'] == 'n3', 'loss']
-    assert loss == pytest.approx(0.2, abs=0.01)
-
-
 def test_what_a_person_corrects_changes_no_finding(slow):
     slow.compare()
     store = Store(slow.results)
@@ -97,13 +89,3 @@ def test_a_store_of_a_release_without_these_tables_gets_them(work, monkeypatch):
     assert (last['verdict'], last['mean'], last['expected']) == ('ok', 510, 505)
     postprocess.open_results(work.results).findings()
     assert [len([*work.results.glob(f'store/{table}/*/*/*.parquet')]) for table in JUDGED] == [3, 3]
-
-
-def test_a_forgotten_session_is_in_neither_table(slow):
-    slow.run('compare')
-    assert slow.run('store forget 00000005 --why trial').exit_code == 0
-    results = postprocess.open_results(slow.results)
-    assert '00000005' not in {*results.verdicts(days=2)['session']} and results.findings(days=2).empty
-    assert slow.run('store check').exit_code == 0
-    assert slow.run('store forget 00000005 --restore').exit_code == 0
-    assert '00000005' in {*results.verdicts(days=2)['session']} & {*results.findings(days=2)['session']}

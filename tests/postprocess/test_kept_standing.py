@@ -77,7 +77,7 @@ def test_whatever_it_follows_from_makes_it_anew(red, monkeypatch, change, after)
     assert after in red.run('status').output and calls
 
 
-@pytest.mark.parametrize('damage', [b'', b'not JSON\n', b'{"session": "0\xb8"}\n', None])
+@pytest.mark.parametrize('damage', [b'{"session": "0\xb8"}\n', None])
 def test_a_damaged_file_is_made_anew(red, damage):
     red.run('status')
     path = red.results / 'judged' / f'{SITE}.json'

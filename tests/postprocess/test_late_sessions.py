@@ -3,9 +3,8 @@
 
 import json
 
-from run_reports import BEGAN, case, metric, reference, report
+from run_reports import BEGAN, DAY, case, metric, reference, report
 
-DAY = 86400
 GOOD, BAD = 100.0, 70.0
 HEALS = 5  # healthy nights that close the incident of one bad night
 
@@ -53,19 +52,6 @@ def test_a_late_night_of_an_open_incident_gets_its_row(work):
     assert (newest['id'], newest['sessions'], newest['since']) == (id, 3, '2026-11-22')
 
 
-def test_an_incident_of_a_late_night_alone_has_the_state_that_later_nights_give_it(work):
-    work.reference(reference())
-    healthy = list(range(3, 2 + HEALS))
-    judged_nights(work, (1, *healthy))
-    night(work, 2, BAD)
-    (then,) = judged(work, 2, 1)
-    assert ledger(work) == {then['id']: ('healing', [2], healthy)}
-    last = 2 + HEALS
-    judged_nights(work, (last,))
-    assert judged(work, 2, 1)[0]['id'] == then['id']
-    assert ledger(work) == {then['id']: ('closed', [2], [*healthy, last])}
-
-
 def test_what_the_night_after_found_began_in_the_late_one_and_keeps_its_id(work):
     work.reference(reference())
     judged_nights(work, (1, 4), bad=(4,))
@@ -80,18 +66,6 @@ def test_what_the_night_after_found_began_in_the_late_one_and_keeps_its_id(work)
     assert ledger(work) == {id: ('acknowledged', [2, 3, 4], [])}
     (now,) = judged(work, 4, 0)
     assert (now['since'], now['sessions']) == ('2026-11-23', 3)
-
-
-def test_a_late_night_long_before_is_another_incident(work):
-    work.reference(reference())
-    healthy = list(range(3, 3 + HEALS))
-    judged_nights(work, (1, *healthy))
-    last = 3 + HEALS
-    night(work, last, BAD)
-    (found,) = judged(work, last, 1)
-    night(work, 2, BAD)
-    (then,) = judged(work, 2, 1)
-    assert ledger(work) == {found['id']: ('open', [last], []), then['id']: ('closed', [2], healthy)}
 
 
 def test_a_late_bad_night_opens_again_what_was_closed_too_early(work):
@@ -117,11 +91,3 @@ def test_looking_at_a_night_that_was_judged_changes_nothing(work):
     judged(work, 3, 0)
     assert work.run('fleet').exit_code == 0
     assert ledger(work) == {}
-
-
-def test_a_problem_of_a_late_night_is_over_with_the_next(work):
-    work.reference(reference())
-    judged_nights(work, (1, 3))
-    night(work, 2, problem='the file system was full')
-    (then,) = judged(work, 2, 1)
-    assert then['kind'] == 'CASE' and ledger(work) == {then['id']: ('closed', [2], [3])}

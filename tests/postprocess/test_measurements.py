@@ -3,12 +3,11 @@
 
 import duckdb
 import pytest
-from run_reports import BEGAN
+from run_reports import BEGAN, DAY
 from saved_files import ingest, numbers
 
 from postprocess.results.store import Store
 
-DAY = 86400
 TABLE = """\
 session,time,partition,environ,check,params,metric,dims,unit,better,value,node,trial
 a,2026-11-01T02:00:00+01:00,cpu,gnu,Stream,"size=8,threads=2",rate,kernel=triad,GB/s,,95.125,n1,1

@@ -18,7 +18,6 @@ from scratch import ROOT
 from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
 from postprocess.node_check import CheckedNode, take_looks
-from postprocess.results import node_checks
 
 SITE = """\
 descr: a site
@@ -143,17 +142,6 @@ def test_what_was_measured_is_read_by_ingest_and_what_is_not_judged_is_told(node
     work = Workplace(tmp_path / 'work')
     stored = work.run('ingest', node.checks / 'n1.csv', '--format', 'table', '--site', 'cluster')
     assert stored.exit_code == 0, stored.output
-
-
-def test_each_look_of_a_rate_is_a_row_and_those_of_a_drained_node_stand_apart(tmp_path):
-    key = node_checks.Key('EPYC', 'program=p,work=w', 'memory_bandwidth', '-')
-    node_checks.write(tmp_path, 'n1', 'cpu', [(key, 'GB/s', [10.0, 1234567.0])], drained=False)
-    node_checks.write(tmp_path, 'n1', 'cpu', [(key, 'GB/s', [3.0])], drained=True)
-    row = 'cpu,EPYC,NodeCheck,"program=p,work=w",memory_bandwidth,-,GB/s,higher'
-    _, *kept = (tmp_path / 'n1.csv').read_text().splitlines()
-    _, *drained = (tmp_path / 'n1.drained.csv').read_text().splitlines()
-    assert [line.split(',', 2)[2] for line in kept] == [f'{row},10,n1,1', f'{row},1.23457e+06,n1,2']
-    assert [line.split(',', 2)[2] for line in drained] == [f'{row},3,n1,1']
 
 
 def test_a_slow_new_node_is_found_by_its_peers_and_a_damaged_peer_is_named(node):

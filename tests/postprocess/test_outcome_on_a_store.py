@@ -4,18 +4,16 @@
 from datetime import datetime, timezone
 
 import pytest
-from run_reports import BEGAN, SITE, case, metric, reference, report
-from simulated_site import DAY
+from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
 from ci import outcome
+from ci.extras.last_looks import last_looks
 from plumbline.errors import InputError
 
 
 def night(work, number, **values):
     """Ingest a session of one case on each node of `values`; its uuid."""
-    entries = [case(metrics={'triad': metric([value] * 2)}, nodes=(node,), unique_name=node)
-               for node, value in values.items()]  # fmt: skip
-    content = report(*entries, uuid=f'{number:08x}', began=BEGAN + number * DAY)
+    content = report(*on_nodes(values), uuid=f'{number:08x}', began=BEGAN + number * DAY)
     work.ingest(content)
     return content['session_info']['uuid']
 
@@ -33,10 +31,10 @@ def test_a_report_that_cannot_be_read_is_an_error_and_one_that_can_is_stored(wor
 def test_when_each_node_was_measured_last(work):
     for number, nodes in ((0, ['n1', 'n2', 'n3']), (61, ['n1', 'n2']), (62, ['n1'])):
         night(work, number, **dict.fromkeys(nodes, 100.0))
-    seen = outcome.last_looks.__wrapped__(work.results, SITE)
+    seen = last_looks.__wrapped__(work.results, SITE)
     first = datetime.fromtimestamp(BEGAN, timezone.utc).replace(tzinfo=None)
     assert {node: (time - first).days for node, time in seen.items()} == {'n1': 62, 'n2': 61}, 'n3 is too long ago'
-    assert outcome.last_looks.__wrapped__(work.results, 'another') == {}
+    assert last_looks.__wrapped__(work.results, 'another') == {}
 
 
 def test_cases_in_doubt_are_those_of_the_session_and_of_open_incidents(work, monkeypatch):
@@ -72,15 +70,12 @@ def test_a_page_with_something_new_needs_attention(work, monkeypatch):
 def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning_and_name_the_worst(work):
     """The library c is loaded by one job of two."""
 
+    both = {'preloaded_a': '/a.so', 'preloaded_c': '/c.so'}
+
     def session(number, of_a, of_b):
         entries = [
             case('A', '-', metrics={'rate': metric([of_a] * 3)}, provenance={'preloaded_a': '/a.so'}),
-            case(
-                'B',
-                '-',
-                metrics={'rate': metric([of_b] * 3)},
-                provenance={'preloaded_a': '/a.so', 'preloaded_c': '/c.so'},
-            ),
+            case('B', '-', metrics={'rate': metric([of_b] * 3)}, provenance=both),
         ]
         content = report(*entries, uuid=f'{number:08x}', began=BEGAN + number * DAY)
         work.ingest(content)

@@ -74,17 +74,6 @@ def test_the_line_that_the_check_read_is_marked_with_the_titles_above_it(tmp_pat
     assert part.caption == 'trial_1/run/stdout, 7 of 15 lines; marked: where the check read the numbers'
 
 
-def test_the_trial_that_is_asked_for_is_shown_with_its_standard_error(tmp_path, stream):
-    for trial in (1, 2, 3):
-        run_of(tmp_path / 'stage', trial, stream, f'line 1\nwords of {trial}' if trial == 2 else '')
-    noted(tmp_path / 'stage', 3)
-    archive = packed(tmp_path / 'stage', tmp_path)
-    output, errors = excerpt(tmp_path, archive, [Shown('add', 2)]).parts
-    assert output.caption.startswith('trial_2/run/stdout') and output.marks == {'add': [13]}
-    assert errors.caption == 'trial_2/run/stderr, 2 lines' and errors.lines == [(1, 'line 1'), (2, 'words of 2')]
-    assert len(excerpt(tmp_path, archive, [Shown('add', 1)]).parts) == 1
-
-
 def test_a_computed_metric_has_the_lines_of_which_it_is_computed(tmp_path, stream):
     run_of(tmp_path / 'stage', output=stream)
     noted(tmp_path / 'stage')

@@ -14,7 +14,7 @@ from scratch import ROOT
 from plumbline.references import read_references
 from postprocess.results import old_layout
 from postprocess.results.store import Store
-from postprocess.results.tables import SCHEMA, TABLES
+from postprocess.results.tables import TABLES
 
 RELEASES = ROOT / 'tests/data/releases'
 BEFORE = ROOT / 'tests/data/before-1.0/store'  #: the same sessions as the last development version stored them
@@ -103,7 +103,7 @@ def test_a_store_of_a_version_before_is_converted_in_one_step(written):
     assert 'the second board comes in January' in ' '.join(shown.split())
 
 
-@pytest.mark.parametrize('kept', [1, 2, 3, 5, 9])
+@pytest.mark.parametrize('kept', [1, 5])
 def test_a_conversion_that_was_killed_goes_on(work, kept, monkeypatch):
     """After so many files were put in place."""
     shutil.copytree(BEFORE, work.results / 'store')
@@ -172,13 +172,3 @@ def test_the_ledger_keeps_what_people_wrote_there(written):
 @pytest.mark.parametrize('command', ['compare', 'trend', 'fleet', 'report', 'store check', 'export --to csv'])
 def test_commands_read_it(written, command):
     assert written.run(command).exit_code in (0, 1)
-
-
-def test_the_next_session_joins_what_was_stored(written, release):
-    first = json.loads((release / 'reports/00000002.json').read_text())
-    first['session_info'] |= {'uuid': '00000003', 'time_start_unix': 1795171131.0, 'time_end_unix': 1795171191.0}
-    written.ingest(first)
-    store = Store(written.results)
-    assert [session.session for session in store.sessions(SITE)] == [*STATUSES, '00000003']
-    assert store.find('00000003').schema == SCHEMA
-    assert written.compare()['session'] == '00000003'

@@ -8,13 +8,12 @@ from types import SimpleNamespace
 import pytest
 from browser import unpacked
 from lxml import html
-from run_reports import BEGAN, case, metric, reference, report, verdict_of
+from run_reports import BEGAN, DAY, case, metric, reference, report, verdict_of
 
 from plumbline.identity import CaseId, Quantity
 from postprocess.views import history, session
 from postprocess.views.series import SeriesRow
 
-DAY = 86400
 BYTES = {'message_bytes': ('size', 'B')}
 
 
@@ -63,17 +62,6 @@ def cells(page, table):
     """The rows of a table, by the names of their columns."""
     return [{cell.get('data-column'): text_of(cell) for cell in row.iter('td')}
             for row in html.fromstring(page).xpath(f'//table[@id="{table}"]/tbody/tr')]  # fmt: skip
-
-
-def test_every_verdict_is_a_row(page):
-    rows = cells(page, 'verdicts')
-    assert [row['verdict'] for row in rows] == ['regressed', 'missing', 'failed', 'failed', 'no reference']
-    assert rows[0] == {
-        'incident': rows[0]['incident'], 'verdict': 'regressed', 'partition': 'cpu/system on n1', 'check': 'STREAM',
-        'params': 'size=big', 'metric': 'triad', 'value': '63.67 ± 22.81 GB/s', 'n': '3',
-        'expected': '100.00 ± 1.00 GB/s', 'limit': rows[0]['limit'], 'deviation': '-36.3 %',
-        'loss': rows[0]['loss'],
-    }  # fmt: skip
 
 
 def card_of(tree, word):
@@ -249,15 +237,6 @@ def test_a_step_in_the_history_is_annotated_with_what_changed(work):
     assert unpacked(tree)['metrics']['0']['changes'] == [[12, '-10.0 % 3 Dec, driver: old -> new']]
 
 
-def test_a_quiet_history_of_the_days_that_were_asked_for_is_in_the_details(work):
-    nights(work, [100 + night % 3 / 5 for night in range(12)])
-    tree = tree_of(work)
-    assert 'No change in 12 sessions since 2026-11-21' in section(tree, 'history')
-    details = unpacked(tree)['metrics']['0']
-    assert details['at'] == list(range(12)) and details['history'][:3] == [100.0, 100.2, 100.4]
-    assert 'No change in 5 sessions' in section(tree_of(work, '--days', '5'), 'history')
-
-
 def test_a_number_leads_to_what_the_benchmark_wrote(work):
     entry = case(metrics={'rate': metric([5.0])}, dims={'unused': ('name', '')})
     entry['record']['evidence'] = 'evidence/cluster/2026-11/a b.tar.gz'
@@ -285,20 +264,6 @@ def test_the_usual_range_is_of_what_was_measured(work):
     (band,) = tree_of(work).find_class('band')
     heights = {float(y) for y in re.findall(r'\d+ (\d+)', band.get('d'))}
     assert max(heights) - min(heights) < 30, 'the failed session would have made it as high as the plot'
-
-
-@pytest.mark.parametrize(
-    ('facts', 'counted'),
-    [({'clock_throttled': '0'}, 'no error and no throttling in 1 job'), ({}, 'no counters were recorded')],
-)
-def test_one_node_alone_has_no_map_and_does_not_stand_out(work, facts, counted):
-    work.reference(reference())
-    work.ingest(report(case(metrics={'triad': metric([100.0] * 3)}, nodes=('n1',), provenance=facts)))
-    tree = tree_of(work)
-    assert tree.xpath('//*[@id="map" or @id="fleet" or @id="nodes" or @href="#nodes"]') == []
-    assert 'stands out' not in tree.text_content()
-    (link,) = tree.xpath('//a[@href="#n=n1"]')
-    assert link.text == 'n1' and unpacked(tree)['nodes']['n1']['counted'] == counted
 
 
 STREAM = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))

@@ -4,7 +4,6 @@
 import json
 import math
 from datetime import date
-from itertools import combinations
 
 import pytest
 import recomputed
@@ -318,41 +317,12 @@ def test_the_keyboard_walks_over_every_control(browser, fleet):
     assert controls > 50 and reached >= set(range(controls))
 
 
-# Machado, Oliveira and Fernandes (2009), severity 1: what is left of linear red, green and blue
-DEFICIENT = {
-    'deuteranopia': ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
-    'protanopia': ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
-}
-XYZ = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
-
-
-def lab(color, matrix):
-    """The CIELAB coordinates of ``#rrggbb`` as it is seen."""
-    values = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
-    linear = [of / 255 / 12.92 if of <= 10.3 else ((of / 255 + 0.055) / 1.055) ** 2.4 for of in values]
-    for of in (matrix, XYZ):
-        linear = [max(sum(a * b for a, b in zip(row, linear, strict=True)), 0) for row in of]
-    x, y, z = (value ** (1 / 3) for value in linear)
-    return 116 * y - 16, 500 * (x / 0.9505 ** (1 / 3) - y), 200 * (y - z / 1.089 ** (1 / 3))
-
-
-@pytest.mark.parametrize('scheme', ['light', 'dark'])
-def test_what_matters_differs_for_the_colour_blind(browser, page, scheme):
-    browser.emulate(scheme=scheme)
-    browser.open(page)
-    style = 'getComputedStyle(document.documentElement)'
-    colors = [browser.run(f"{style}.getPropertyValue('--{name}').trim()") for name in ('bad', 'c0', 'c1', 'soft')]
-    for matrix in DEFICIENT.values():
-        for one, other in combinations(colors, 2):
-            assert math.dist(lab(one, matrix), lab(other, matrix)) > 10, (one, other)
-
-
 @pytest.mark.parametrize('store', ['year', 'fleet', 'first'])
 def test_nothing_sticks_out_at_any_width_and_on_a_telephone_nothing_is_cut(browser, store, request):
     browser.open(request.getfixturevalue(store)[0], width=400, height=800)
     cut = f"{ALL('body *')}.filter(e => e.getBoundingClientRect().right > 401 && !e.closest('.wide:not(:has(.full))'))"
     assert browser.run(f'{cut}.map(element => element.outerHTML.slice(0, 200))') == []
-    for width in (400, 500, 640, 641, 800, 961, 1024, 1100, 1200, 1279, 1280, 1366, 1400, 1440, 1600, 1760, 1920, 2000):
+    for width in (400, 640, 641, 961, 1024, 1279, 1280, 1600, 1920):
         browser('Emulation.setDeviceMetricsOverride', width=width, height=900, deviceScaleFactor=1, mobile=False)
         assert browser.run('document.documentElement.scrollWidth') <= width, width
 

@@ -15,7 +15,7 @@ import pytest
 from nbclient import NotebookClient
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rows import each_row
-from run_reports import BEGAN, SITE, Workplace, case, metric, report
+from run_reports import BEGAN, DAY, SITE, Workplace, case, metric, report
 from scratch import ROOT
 
 import postprocess
@@ -24,7 +24,6 @@ from postprocess.results.frames import with_dims
 from postprocess.results.store import Store
 
 RELEASED = ROOT / 'tests/data/releases/1.0'
-DAY = 86400
 
 
 @pytest.fixture
@@ -90,11 +89,6 @@ def test_a_store_without_sessions_is_empty_and_a_damaged_one_an_error(work, resu
     next(work.results.glob('store/metrics/*/*/*.parquet')).write_bytes(b'PAR1')
     with pytest.raises(InputError, match='damaged'):
         results.metrics()
-
-
-def test_the_directory_is_that_of_the_environment(work, results, monkeypatch):
-    monkeypatch.setenv('PLUMBLINE_RESULTS', str(work.results))
-    assert len(postprocess.open_results().sessions()) == 4
 
 
 def test_the_notebook_of_the_documentation_runs(monkeypatch, tmp_path):
@@ -185,7 +179,7 @@ def test_a_text_that_a_spreadsheet_would_run_is_quoted_and_a_number_is_not(text,
     assert re.findall(',(-[12].5)$', work.run('export --to csv --table samples').stdout, re.M) == ['-1.5', '-2.5']
 
 
-@pytest.mark.parametrize('words', ['csv --table samples', 'csv --table cases', 'csv --dims', 'influx', 'openmetrics'])
+@pytest.mark.parametrize('words', ['csv --table samples', 'csv --dims', 'influx'])
 def test_an_export_holds_the_rows_of_few_sessions_and_is_the_same(work, results, words, monkeypatch):
     whole, held = export(work, '--to', *words.split()).stdout, []
     monkeypatch.setattr('postprocess.results.store._CASES_AT_ONCE', 1)
@@ -212,12 +206,3 @@ def test_export_to_a_closed_output_is_an_error(work, results):
         ['sh', '-c', 'exec "$@" >&-', 'sh', *command], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert closed.returncode == 2 and 'standard output is closed' in closed.stderr
-
-
-def test_sessions_of_an_earlier_version_are_read_beside_those_of_this_one(work, results):
-    """Their files lack the column `causes`."""
-    before = len(results.cases(site=SITE))
-    work.ingest(report(case(metrics={'triad': metric([7.0])}), uuid='ffffffff', began=BEGAN + DAY))
-    rows = postprocess.open_results(work.results).cases(site=SITE)
-    assert len(rows) == before + 1 and rows['causes'].isna().sum() == before
-    assert work.run('trend', '--site', SITE).exit_code in (0, 1)

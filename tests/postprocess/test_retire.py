@@ -7,11 +7,9 @@ import shlex
 from datetime import datetime
 
 import pytest
-from run_reports import BEGAN, SITE, case, metric, record, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, record, reference, report
 
 from plumbline.references import read_references
-
-DAY = 86400
 
 
 def night(work, number, *names, value=100.0, entries=(), **fields):
@@ -37,19 +35,6 @@ def retire(work, *words, code=0):
     result = work.run('record retire', *words)
     assert result.exit_code == code, result.output
     return result
-
-
-def test_a_renamed_metric_is_not_proposed_from_the_nights_before(work):
-    for number in range(3):
-        night(work, number, 'copy', 'triad')
-    night(work, 3, 'copy', 'triad_bandwidth')
-    names, document = proposed(work)
-    assert names == {'copy', 'triad_bandwidth'} and document['refused'] == []
-    assert document['ended'] == [f'cpu/system STREAM size=big triad: no longer measured since session {3:08x}']
-    assert 'not proposed: cpu/system STREAM size=big triad: ' in work.run('record propose').stdout
-    record(work)
-    night(work, 4, 'copy', 'triad_bandwidth')
-    assert set(work.verdicts().values()) == {'ok'}
 
 
 def test_a_case_that_failed_or_lost_a_number_tells_nothing_of_its_metrics(work):
@@ -162,24 +147,6 @@ def test_a_proposal_that_waits_loses_what_is_retired(work):
     assert 'the proposal that waits lost 1 row, too' in retire(work, 'STREAM triad', '--why', 'x').stdout
     work.run('record accept')
     assert in_force(work) == {'copy'}
-
-
-def test_the_suggested_pattern_spares_what_is_still_measured(work):
-    """The same metric in another partition, and another one that begins alike."""
-    work.reference(
-        reference(), reference(partition='gpu'), reference(metric='triad_read'),
-        reference(check='Gone'), reference(check='Gone', metric='copy', mode='nightly'),
-    )  # fmt: skip
-    night(work, 0, 'triad_read', entries=[case(partition='gpu', metrics={'triad': metric([100.0])})])
-    (hint,) = [one for one in work.compare()['hints'] if 'record retire' in one]
-    assert "record retire 'Gone triad' 'cpu/system STREAM size=big triad' --why REASON" in hint
-
-
-def test_a_failed_job_retires_nothing(work):
-    work.reference(reference())
-    night(work, 0, result='fail', fail_phase='sanity', fail_reason='exit code 1')
-    document = work.compare()
-    assert document['exit_code'] == 1 and 'record retire' not in json.dumps(document)
 
 
 def test_what_a_killed_command_left_beside_a_baseline_is_removed(work):

@@ -5,13 +5,11 @@ Recorded outputs are in tests/outputs. Those in tests/data/as-people-have-them h
 numbers: labels, several runs, ends before the end, and what is no measurement.
 """
 
-import json
 import shutil
 from fnmatch import fnmatch
 
 import pytest
 from saved_files import OUTPUTS, PEOPLE, cut_anywhere, found_in, saved
-from scratch import ROOT
 
 from plumbline.errors import InputError
 from plumbline.outputs import plain
@@ -330,14 +328,3 @@ def test_what_stands_in_front_of_lines_is_taken_off(label):
 def test_lines_that_only_look_like_labels_stay():
     text = 'node distances:\n0: 10 21\n1: 21 10\nd 2: 3\n2 4\n'
     assert plain(text) == text
-
-
-def test_a_time_of_zero_in_a_run_report_is_no_measurement(work, tmp_path):
-    report = json.loads((ROOT / 'tests/data/other-suites/reframe-4.10.4.json').read_text())
-    (values, *_) = [case['perfvalues'] for run in report['runs'] for case in run['testcases'] if case.get('perfvalues')]
-    name = min(values)
-    values[name] = [0.0, 0, None, None, 's', 'pass'][: len(values[name])]
-    (path := tmp_path / 'run-report.json').write_text(json.dumps(report))
-    assert work.run('ingest', path).exit_code == 0
-    stored = work.run('export', '--to', 'csv', '--table', 'metrics').output
-    assert '0 s is no measurement' in stored

@@ -219,16 +219,6 @@ def test_a_host_without_lmod_rehearses_a_site_that_has_it(tmp_path, monkeypatch)
     assert 'module load hpcc' in cases[0].script.read_text()
 
 
-@pytest.mark.skipif(find_reframe() is None, reason='no reframe here')
-def test_the_real_reframe_rehearses_all_cases_of_a_site(tmp_path):
-    cases = rehearse(find_reframe(), 'castorc', tmp_path)
-    assert cases and all(case.script.is_file() and not case.fault for case in cases)
-    bandwidth = next(case for case in cases if case.record.check == 'BabelStreamDevice')
-    assert set(bandwidth.peaks.values()) == {150.0}  # GB/s, of site.yaml
-    assert bandwidth.record.trials == 100
-    assert {str(of) for of, _ in bandwidth.series().values()} == {"Quantity(unit='GB/s', better='higher')"}
-
-
 def test_init_leaves_out_the_steps_that_were_taken_and_goes_on_where_a_person_stopped(work, monkeypatch):
     """The files are checked each time."""
     monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))

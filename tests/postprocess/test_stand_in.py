@@ -10,15 +10,13 @@ import numpy
 import pytest
 from lxml import html
 from rows import each_row
-from run_reports import BEGAN, SITE, case, metric, record, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
 from plumbline.identity import SeriesId, from_text
 from postprocess.history.drain import drain, write_drain
 from postprocess.incidents import ledger
 from postprocess.results.store import Store
 from postprocess.verdicts.stand_in import part_of
-
-DAY = 86400
 
 
 def sessions(work, nodes=12, nights=8, slow=None, provenance=None, jobs=None, first=0, mode='nightly'):
@@ -64,14 +62,6 @@ def test_every_node_is_listed_as_the_page_has_it(work):
     assert [head.text_content().lower() for head in table.find('thead/tr')] == heads
 
 
-def test_a_healthy_site(work):
-    sessions(work)
-    assert incidents(work, code=0)[0] == []
-    shown = work.run('fleet')
-    said = '12 nodes in session 0007: 0 with an incident, 0 with metrics that fell short\n'
-    assert (shown.exit_code, shown.stdout) == (0, said)
-
-
 def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_second_time(work):
     def slow(name, night):
         return 0.9 if name == 'n3' and night > 6 else 1
@@ -96,19 +86,9 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
     assert kept == [('2026-11-28', '0007', ('n3',)), ('2026-11-29', '0008', ('n3',))]
 
 
-def test_the_first_sessions_tell_what_a_node_should_be_until_a_baseline_does(work):
-    """Slow in the last ten of 30 sessions."""
-    sessions(work, nights=30, slow=lambda name, night: 0.95 if name == 'n3' and night >= 20 else 1)
-    scopes, (found,) = incidents(work)
-    assert scopes == [('NODE', 'n3')] and found['loss'] == pytest.approx(5, abs=1)
-    # recorded from sessions in which the node was as slow as now
-    record(work, *(f'{night:04}' for night in range(22, 30)), '--although', 'as it is')
-    assert incidents(work, code=0)[0] == []
-
-
 def test_a_loss_of_all_nodes_is_of_the_system_and_of_no_node(work):
     sessions(work, slow=lambda name, night: 0.93 if night == 7 else 1)
-    assert incidents(work)[0] == [('SYSTEM', 'cpu/system')]
+    assert incidents(work)[0] == [('SYSTEM', 'cpu')]
     assert not [*work.results.glob('proposals/drain-*')]
 
 
@@ -152,20 +132,6 @@ def test_a_wrong_location_table_is_named(work, text, says):
     assert result.exit_code == 2 and f'{path}:{says}' in result.stderr
 
 
-def test_a_wrong_ledger_is_named(work):
-    sessions(work, nights=1)
-    path = work.results / f'incidents/{SITE}.jsonl'
-    path.parent.mkdir(parents=True)
-    path.write_text('{"what": "known"}\n')
-    result = work.run('fleet')
-    assert result.exit_code == 2 and f'{path}: line 1 is not a note on incidents, or damaged (' in result.stderr
-
-
-def test_a_node_that_ran_a_case_twice_counts_once(work):
-    sessions(work, jobs=[(f'n{i % 12}',) for i in range(24)])
-    assert '12 nodes in session 0007' in work.run('fleet').stdout
-
-
 @pytest.mark.parametrize(('site', 'left', 'since', 'loss'), [
     ({'nodes': 24}, 0.96, 7, 4), ({}, 0.985, 7, None), ({'nodes': 3}, 0.5, 7, None),
     ({'nodes': 16, 'nights': 1}, 0.7, 0, 30), ({'nodes': 16}, 0.7, 0, 30),
@@ -178,35 +144,6 @@ def test_a_slow_node_is_found_by_what_it_was_or_where_it_is_far_behind_the_other
     assert not loss or found[0]['loss'] == pytest.approx(loss, rel=0.25)
 
 
-def test_a_new_node_is_compared_with_the_others(work):
-    sessions(work, nights=8)
-    sessions(work, nights=1, first=8, nodes=13, slow=lambda name, night: 0.7 if name == 'n12' else 1)
-    scopes, (found,) = incidents(work, code=0)
-    assert scopes == [('NODE', 'n12')] and found['loss'] == pytest.approx(30, abs=5)
-
-
-def test_what_several_jobs_of_a_node_show_counts_at_once(work):
-    for night in range(7):
-        entries = []
-        for i in range(8):
-            value = (100 + i) * (0.85 if (i, night) == (3, 6) else 1) * (1 + 0.002 * ((3 * i + night) % 5))
-            entries += [
-                case(check, metrics={'triad': metric([value] * 2)}, nodes=(f'n{i}',)) | {'unique_name': f'{check}{i}'}
-                for check in ('STREAM', 'Gemm')
-            ]
-        work.ingest(report(*entries, uuid=f'{night:08}', began=BEGAN + night * DAY))
-    scopes, (found,) = incidents(work)
-    assert scopes == [('NODE', 'n3')] and found['state'] == 'open' and found['checks'] == ['Gemm', 'STREAM']
-
-
-def test_a_baseline_of_one_session_hides_no_node_that_falls_behind_the_others(work):
-    work.reference(reference(std=8, n=1))
-    sessions(work, nodes=24, nights=1, slow=lambda name, night: 0.85 if name == 'n7' else 1)
-    (found,) = incidents(work, code=0)[1]
-    assert found['where'] == 'n7'
-    assert found['loss_low'] < 15 < found['loss_high'] and found['loss_high'] - found['loss_low'] < 25
-
-
 def test_each_node_is_judged_by_its_own_spread(work):
     """n0 varies by 4 %, the others by 0.3 %: 5 % less of it is usual, 4 % less of another node is not."""
     rng = numpy.random.default_rng(4)
@@ -214,10 +151,7 @@ def test_each_node_is_judged_by_its_own_spread(work):
         values = 100 * numpy.exp(numpy.where(numpy.arange(16) == 0, 0.04, 0.003) * rng.standard_normal(16))
         if night == 12:
             values[[0, 5]] = 95, 96
-        entries = [
-            case(metrics={'triad': metric([value] * 2)}, nodes=(f'n{i}',)) | {'unique_name': f'n{i}'}
-            for i, value in enumerate(values)
-        ]
+        entries = on_nodes({f'n{i}': value for i, value in enumerate(values.tolist())})
         work.ingest(report(*entries, uuid=f'{night:08}', began=BEGAN + night * DAY))
     assert incidents(work, code=0)[0] == [('NODE', 'n5')]
 
@@ -231,22 +165,15 @@ def test_sessions_of_another_mode_do_not_stand_in(work):
 
 
 def test_what_an_incident_accuses_stands_in_for_nothing(work):
-    """Slow in 8 of its first 14 sessions, and found in the first of them: they are not what it should be."""
-    for first, nights in ((0, 6), *((night, 1) for night in range(6, 14))):
+    """Slow in 6 of its first 11 sessions, and found in the first of them: they are not what it should be."""
+    for first, nights in ((0, 5), *((night, 1) for night in range(5, 11))):
         sessions(
             work, nodes=8, nights=nights, first=first,
-            slow=lambda name, night: 0.9 if name == 'n3' and night > 5 else 1,
+            slow=lambda name, night: 0.9 if name == 'n3' and night > 4 else 1,
         )  # fmt: skip
         work.run('compare')
     (found,) = incidents(work)[1]
     assert found['where'] == 'n3' and found['state'] == 'open' and found['loss'] == pytest.approx(10, abs=1)
-
-
-def test_a_loss_against_a_baseline_is_told_against_it(work):
-    work.reference(reference(mean=120, std=1, n=1))
-    sessions(work, nodes=16, nights=6, slow=lambda name, night: 0.7 if name == 'n3' and night == 5 else 1)
-    found = next(one for one in incidents(work)[1] if one['where'] == 'n3')
-    assert any('expected 120' in line and '(baseline)' in line for line in found['evidence'])
 
 
 # Equal parts of a node
@@ -312,14 +239,6 @@ def test_what_is_alike_in_a_node(one, other, alike):
 
 
 # What follows from slow and absent nodes
-
-
-def test_nodes_that_two_of_three_sessions_before_measured_are_missed(work):
-    for night, there in enumerate(('012345', '01234', '01235', '01235', '0123')):
-        sessions(work, jobs=[(f'n{i}',) for i in there], nights=1, first=night)
-    work.run('report')
-    text = html.fromstring((work.results / 'report.html').read_text()).text_content()
-    assert 'lately they were: n5' in ' '.join(text.split())
 
 
 def test_the_commands_that_drain_are_written_in_the_order_of_the_nodes(work):

@@ -18,10 +18,8 @@ from postprocess.statistics.distributions import (
     deviate,
     digamma,
     false_discovery_rates,
-    inliers,
     moderate,
     proportion,
-    scatter,
     student,
     tail,
     trigamma,
@@ -48,13 +46,6 @@ def test_pooled_groups_equal_numpy_on_all_samples(groups):
 def test_groups_without_samples_change_nothing():
     assert pool([summarize([]), summarize([])]) == Summary(0, None, None, None, None)
     assert pool([summarize([]), summarize([1.0, 3.0])]) == Summary(2, 2.0, pytest.approx(math.sqrt(2)), 1.0, 3.0)
-
-
-def test_nights_beyond_4_mad_go_and_all_others_stay():
-    nights = numpy.array([100.0, 101, 99, 100.5, 99.5, 100.2, 99.8, 100.4, 99.6, 60])
-    assert inliers(numpy.log(nights)).tolist() == [True] * 9 + [False]
-    assert inliers(-numpy.log(nights)).tolist() == [True] * 9 + [False]  # a time, as a rate
-    assert inliers(numpy.log([nights, nights[::-1]]))[1].tolist() == [False] + [True] * 9
 
 
 def test_the_prior_of_the_spreads_is_found_again():
@@ -162,13 +153,6 @@ def test_one_job_beside_several_moves_as_they_do_and_two_do_not_show_how_jobs_di
     assert (found.df, found.factor) == (2, pytest.approx(1 / 3 + 1))
     found = change([100.0], [90.0])
     assert (found.variance, found.df, found.factor) == (0, 0, 2)
-
-
-def test_the_scatter_of_a_night_shows_though_half_of_the_series_lost():
-    normal = numpy.random.default_rng(1).standard_normal(1000)
-    assert scatter(normal) == 1
-    assert scatter(2 * normal) == pytest.approx(2, rel=0.15)
-    assert scatter(normal - 20 * (numpy.arange(1000) < 400)) < 1.4
 
 
 def test_variances_of_few_series_are_drawn_to_the_prior_of_their_kind():

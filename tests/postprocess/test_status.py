@@ -6,18 +6,13 @@ import json
 import re
 
 from commands import run_command
-from run_reports import BEGAN, SITE, case, metric, nights, reference, report
+from run_reports import BEGAN, SITE, case, metric, nights, record, reference, report
 
 NAMES = 'copy', 'triad'
 
 
 def night(work, number, value=100.0, **fields):
     nights(work, [dict.fromkeys(NAMES, value)], first=number, **fields)
-
-
-def record(work):
-    for step in ('propose', 'accept'):
-        assert work.run(f'record {step}').exit_code == 0
 
 
 def status(work, code=0):
@@ -93,16 +88,6 @@ def test_a_stack_that_is_not_installed_is_named_with_its_command(tmp_path):
     assert '`ci/provision --site marenostrum5`' in answer.stdout
 
 
-def test_a_check_that_changed_since_its_baseline_is_named(work):
-    night(work, 0, provenance={'check_code': 'aaaa'})
-    record(work)
-    night(work, 1, provenance={'check_code': 'aaaa'})
-    assert 'code' not in status(work)['next']
-    night(work, 2, provenance={'check_code': 'bbbb'})
-    said = status(work)['next']
-    assert 'the code of STREAM has changed' in said and '--epoch' in said
-
-
 def test_each_site_of_a_store_has_its_block_and_the_worst_is_the_exit_code(work):
     other = work.sites / 'other'
     other.mkdir()
@@ -123,43 +108,6 @@ def test_each_site_of_a_store_has_its_block_and_the_worst_is_the_exit_code(work)
     answer = work.run('status')
     assert answer.exit_code == 2 and str(other / 'site.yaml') in answer.stderr
     assert re.search('incidents +1 open', answer.stdout), 'the other site is told all the same'
-
-
-def test_what_has_no_reference_while_others_have_is_told_by_its_place(work):
-    names = [f'm{i}' for i in range(10)]
-    work.reference(*(reference(metric=name) for name in names))
-    many, few = ({name: metric([100.0]) for name in some} for some in (names, names[:2]))
-    for number, (place, says) in enumerate((
-        ({'partition': 'gpu'}, 'partition gpu'), ({'stack': 'other'}, 'environ other of partition cpu'),
-        ({'check': 'New'}, 'New with environ system of partition cpu'),
-    )):  # fmt: skip
-        new = case(metrics=few, **place)
-        work.ingest(report(case(metrics=many), new, uuid=f'{number:08x}', began=BEGAN + number))
-        said = status(work)['next']
-        assert said.startswith(f'No reference yet: {says} (2 metrics). ') and '`plumbline record propose ' in said
-
-
-def test_gains_after_an_upgrade_are_told_with_what_changed(work):
-    def hints(number, value, kernel):
-        nights(work, [dict.fromkeys(('add', *NAMES), value)], first=number, provenance={'kernel': kernel})
-        return [hint for hint in work.compare()['hints'] if 'better than' in hint]
-
-    for number in range(3):
-        hints(number, 100.0, '6.1')
-    record(work)
-    assert hints(3, 100.2, '6.2') == []
-    (hint,) = hints(4, 130.0, '6.2')
-    assert hint.startswith('3 of 3 metrics are better than their references since kernel 6.1 -> 6.2')
-    assert '`plumbline record propose --epoch WHAT_CHANGED' in hint
-
-
-def test_a_first_night_of_which_many_cases_failed_is_not_proposed_as_a_baseline(work):
-    good = [case(check=f'Good{i}', metrics={'rate': metric([100.0])}) for i in range(3)]
-    bad = case(check='Bad', metrics={'rate': metric([])}, result='fail', fail_phase='sanity', fail_reason='no output')
-    for number, (entries, share, proposed) in enumerate(((good[:1], '1 of 2', False), (good, '1 of 4', True))):
-        work.ingest(report(*entries, bad, uuid=f'{number}', mode='quick', began=BEGAN + number), problem=None)
-        (hint,) = work.compare(f'{number}')['hints']
-        assert f'{share} cases of this session failed' in hint and ('record accept' in hint) is proposed
 
 
 def begun(work, ended):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from run_reports import BEGAN, SITE, case, metric, report
+from run_reports import BEGAN, DAY, SITE, case, metric, report
 
 from plumbline.causes import Cause
 from plumbline.errors import InputError
@@ -19,7 +19,6 @@ from postprocess.results.rows import CaseRow, typed
 from postprocess.results.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DAY = 86400
 
 
 def night(number, value=100.0):

@@ -4,9 +4,9 @@
 import json
 
 import pytest
-from run_reports import BEGAN, case, metric, reference, report
+from rows import each_row
+from run_reports import BEGAN, DAY, case, metric, record, reference, report
 
-DAY = 86400
 GOOD, BAD = 100.0, 70.0
 WHY = ('--why', 'a trial of my own')
 
@@ -102,22 +102,6 @@ def test_restored_it_is_as_it_was_with_what_people_noted(nights):
     assert (files(nights), rows(nights)) == (before, judged)
 
 
-def test_an_incident_of_two_sessions_began_in_the_one_that_is_left(work):
-    work.reference(reference())
-    for number in (1, 2, 3):
-        work.ingest(night(number, GOOD if number == 1 else BAD))
-        work.compare()
-    (before,) = work.compare()['incidents']
-    assert (before['since'], before['sessions']) == ('2026-11-23', 2)
-    forget(work, 2)
-    (now,) = work.compare()['incidents']
-    assert (now['id'], now['since'], now['sessions']) == (before['id'], '2026-11-24', 1)
-    forget(work, 2, '--restore')
-    work.compare('00000002')
-    (again,) = work.compare()['incidents']
-    assert (again['since'], again['sessions']) == ('2026-11-23', 2)
-
-
 def test_a_site_of_which_all_is_forgotten_is_no_site_of_the_store(work):
     work.ingest(night(1), report(case(site='other', metrics={'triad': metric([1.0])}), uuid='bbbb'))
     assert work.run('status').exit_code in (0, 2)
@@ -126,6 +110,14 @@ def test_a_site_of_which_all_is_forgotten_is_no_site_of_the_store(work):
     assert 'no session' in work.run('compare').stderr
     assert work.run('store forget', 'bbbb', '--restore').exit_code == 0
     assert 'site other is not described' in work.run('compare').stderr
+
+
+def test_a_baseline_that_was_recorded_from_it_is_named_with_the_next_step(work, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    work.ingest(night(1), night(2))
+    record(work)
+    told = ' '.join(forget(work, 1).split())
+    assert '1 row of the baseline in force were recorded from it: `plumbline record propose' in told
 
 
 def test_numbers_of_a_forgotten_session_do_not_become_a_baseline(work):
@@ -137,7 +129,7 @@ def test_numbers_of_a_forgotten_session_do_not_become_a_baseline(work):
     assert not work.baseline.exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('options', 'says'),
     [(('00000001',), '--why'), (('00000009', *WHY), '00000009'), (('00000001', '--restore'), '0 forgotten sessions'),
      (('', *WHY), 'uuid')],

@@ -2,7 +2,6 @@
 """A session is judged once: verdicts and findings are rows of the store, and never outlive what they follow from."""
 
 import itertools
-import math
 import os
 import re
 import shutil
@@ -12,7 +11,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from run_reports import BEGAN, SITE, case, metric, nights, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, nights, reference, report
 from scratch import ROOT
 
 from postprocess.history.digest import judge
@@ -22,8 +21,6 @@ from postprocess.results.store import Store
 from postprocess.results.tables import JUDGED
 from postprocess.verdicts import stored
 from postprocess.verdicts.stored import verdicts_of
-
-DAY = 86400
 
 
 @pytest.fixture
@@ -53,17 +50,6 @@ def test_only_one_function_judges_a_session():
         for _ in re.findall(r'(?<!def )\bjudge_session\(', path.read_text())
     ]
     assert calls == ['stored.py']
-
-
-def test_numbers_that_are_not_finite_and_jobs_without_any_are_read_as_they_were(work, judgings):
-    values = {'nan': metric([math.nan, 1.0]), 'inf': metric([math.inf]), 'none': metric([])}
-    work.reference(*(reference(metric=name) for name in values))
-    failed = case('HPL', result='fail', fail_phase='run', fail_reason='x', nodes=(), missing={'none': 'lost'})
-    work.ingest(report(case(metrics=values), failed, uuid='night01'))
-    first = again(work)
-    means = {row.id.metric: row.measured.mean for row in first.verdicts}
-    assert math.isnan(means['nan']) and means['inf'] == math.inf and means['none'] is None
-    assert repr(again(work)) == repr(first) and judgings == ['night01']
 
 
 def test_what_was_judged_is_read_as_it_was(red, judgings):
@@ -167,7 +153,7 @@ def test_a_verdict_is_told_where_incidents_cannot_be_followed(red):
 
 
 @pytest.mark.parametrize(('table', 'place'), [
-    ('verdicts', 'data'), ('verdicts', 'metadata'), ('findings', 'data'), ('findings', 'end'),
+    ('verdicts', 'metadata'), ('findings', 'data'), ('findings', 'end'),
 ])  # fmt: skip
 def test_a_damaged_file_is_named_and_its_session_judged_anew(red, table, place):
     red.run('compare')

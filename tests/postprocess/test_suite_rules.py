@@ -6,14 +6,12 @@ import json
 import pytest
 import yaml
 from commands import run_command
-from run_reports import BEGAN
+from run_reports import BEGAN, DAY
 from scratch import ROOT
 
 from postprocess.readers.rules import read_rules
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
-
-DAY = 86400
 
 
 @pytest.fixture(autouse=True)
@@ -50,17 +48,6 @@ def rules(work, text):
 def rows(work):
     store = Store(work.results)
     return [row for session in store.sessions('*') for row in measured_in(store, session)]
-
-
-@pytest.mark.parametrize(('unit', 'bounds', 'better'), [
-    ('GB/s', (None, None), 'higher'), ('images/sec', (None, None), 'higher'), ('Seconds', (None, None), 'lower'),
-    ('W', (None, None), 'lower'), ('GB/s', (None, 0.1), 'lower'), ('s', (-0.1, None), 'higher'),
-    ('s', (-0.1, 0.1), 'lower'),
-])  # fmt: skip
-def test_bounds_decide_before_the_unit(work, unit, bounds, better):
-    said = work.run('ingest', work.write(report([('x', 5.0, unit, *bounds)])))
-    assert [row.quantity.better for row in rows(work)] == [better]
-    assert 'neither bounds nor unit' not in said.output
 
 
 def test_a_direction_that_nothing_tells_is_said_and_a_rule_decides_it(work):

@@ -187,12 +187,6 @@ def test_people_see_the_columns_with_a_title_formatted():
     assert rows[1] == 'none'
 
 
-def test_markdown_has_as_many_cells_in_every_line():
-    lines = [line for line in VIEW.render('markdown').splitlines() if line.startswith('|')]
-    assert len(lines) == 2 + len(ROWS)
-    assert {line.replace('\\|', '').count('|') for line in lines} == {5}
-
-
 @pytest.mark.parametrize(('width', 'left'), [(40, 'abc'), (34, 'ac'), (18, 'a')])
 def test_columns_give_way_by_their_priority_and_a_text_keeps_its_width(width, left):
     columns = [Column('a', 'a', priority=1, width=8), Column('b', 'b', priority=3), Column('c', 'c', priority=2)]

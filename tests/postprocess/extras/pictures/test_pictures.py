@@ -6,13 +6,12 @@ from itertools import pairwise
 
 import pytest
 from lxml import etree
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
 from plumbline.errors import InputError
 from postprocess.extras.pictures.draw import draw_curves, draw_history
 from postprocess.results.store import Store
 
-DAY = 86400
 SVG = '{http://www.w3.org/2000/svg}'
 LEVELS = (100, 101, 99, 80)  # one of each night, the last one 20 % below the expected 100
 
@@ -88,9 +87,7 @@ def test_a_curve_has_its_sizes_and_tells_its_session(work, store):
 def test_where_each_node_is_alone_the_history_is_their_median(work):
     work.reference(reference())
     for night in range(3):
-        entries = [
-            case(metrics={'triad': metric([100 + i, 100 + i])}, nodes=(f'n{i}',), unique_name=f'n{i}') for i in range(5)
-        ]
+        entries = on_nodes({f'n{i}': 100 + i for i in range(5)})
         work.ingest(report(*entries, uuid=f'{night:08x}', began=BEGAN + night * DAY))
     paths, value, _, said = drawn(draw_history(Store(work.results), 'STREAM', root=work.sites))
     assert [value(y) for _, y in points(paths['line'])] == pytest.approx([102] * 3, abs=0.2)

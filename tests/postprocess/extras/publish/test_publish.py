@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from browser import ALL
 from lxml import html
-from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
+from run_reports import BEGAN, DAY, SITE, Workplace, case, metric, reference, report
 
 from postprocess.demo import plant
 from postprocess.extras.publish import data
@@ -19,7 +19,6 @@ from postprocess.extras.publish import site as module
 from postprocess.report import page
 from postprocess.verdicts import stored
 
-DAY = 86400
 NIGHTS = 34
 TITLE = "document.querySelector('dialog[open] h2')?.textContent"
 
@@ -279,21 +278,6 @@ def test_any_two_sessions_are_compared_and_their_address_says_which(browser, yea
     assert browser.run(f'{ALL("#changes tbody tr")}.length') == int(every)
     browser.open(year / SITE / 'index.html', '#compare=nosuch..latest')
     assert browser.run("document.querySelector('#fault').textContent") == 'This site has no compare nosuch..latest'
-
-
-def test_the_chart_of_a_metric_is_saved_with_where_it_is_from(browser, year):
-    browser.open(year / SITE / 'index.html', '#metric=cpu%2Fsystem%2FApp0%2Finput%3D3%2Frate_1%2F-')
-    name, svg = browser.saved('dialog', 'SVG')
-    assert name == 'App0-input=3-rate-1-on-cpu-system.svg'
-    assert f'n = {NIGHTS} sessions, 2026-10-19 to 2026-11-21' in svg.decode()
-    assert f'sessions 00000001 to {NIGHTS:08x}, the last one from night.json (sha256 ' in svg.decode()
-
-
-def test_metrics_are_searched(browser, year):
-    browser.open(year / SITE / 'index.html', '#metrics?q=app0%20=1')
-    shown = f'{ALL(".mini")}.filter(box => !box.hidden).length'
-    assert 0 < browser.run(shown) < browser.run(f'{ALL(".mini")}.length')
-    assert browser.run(f'{ALL(".mini .line")}.length') == 32
 
 
 @pytest.mark.parametrize(

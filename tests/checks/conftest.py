@@ -11,20 +11,16 @@ import reframe.core.runtime
 from scratch import ROOT
 
 import checks
+from checks.core.benchmark import Benchmark
 
-
-@pytest.fixture(scope='session', autouse=True)
-def reframe_runtime():
-    configuration = reframe.core.config.load_config(str(ROOT / 'reframe_settings/settings.py'))
-    configuration.select_subconfig('localhost')
-    reframe.core.runtime.init_runtime(configuration)
+configuration = reframe.core.config.load_config(str(ROOT / 'reframe_settings/settings.py'))
+configuration.select_subconfig('localhost')
+reframe.core.runtime.init_runtime(configuration)
 
 
 @pytest.fixture(scope='session')
-def classes(reframe_runtime) -> dict[str, type]:
+def classes() -> dict[str, type]:
     """Every check class by name."""
-    from checks.core.benchmark import Benchmark
-
     for module in pkgutil.walk_packages(checks.__path__, 'checks.'):
         importlib.import_module(module.name)
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from reading import run_of, value_of
 
 from checks.core.topology import Cache, Topology
+from checks.memory.cache_latency import chain_within
 
 # The machine that recorded the outputs: two cores with L1 and L2 each
 CORES, BOTH = ((0,), (1,)), frozenset({0, 1})
@@ -30,8 +31,6 @@ def test_recorded_outputs_of_the_command_that_the_check_asks_for(case_on, record
 
 
 @given(st.integers(2**13, 2**30))
-def test_a_chain_fits_its_cache_and_has_whole_parts(reframe_runtime, cache):
-    from checks.memory.cache_latency import chain_within
-
+def test_a_chain_fits_its_cache_and_has_whole_parts(cache):
     size, locality = chain_within(cache)
     assert cache / 4 < size <= cache / 2 and size % locality == 0 and locality <= 2**18

@@ -16,6 +16,7 @@ from rows import each_row
 from checks.core.reading.trials import Metric, NotMeasured
 from checks.core.topology import Topology
 from checks.gpu import comm_scope_output as scope
+from checks.gpu.comm_scope import numa_ids
 
 SMALL, LARGE = 2**8, 2**30
 NAMES = {
@@ -120,12 +121,9 @@ WHOLE = stand_in.document(NAMES['cuda'])
 @each_row(('fault', 'words'), [
     ('del entries[0]', 'Comm_cudart_kernel/0/1/0/real_time/threads:1 is there 0 times, expected 1'),
     ('entries[4]["run_type"] = "aggregate"', "is of type 'aggregate', expected iteration"),
-    ('entries[4].update(error_occurred=True)', 'did not run: no reason given'),
     ('entries[4].update(skipped=True, skip_message="not here")', 'did not run: not here'),
     ('entries[4]["time_unit"] = "GB"', "has time_unit 'GB', expected one of ns, us, ms, s"),
-    ('del entries[4]["time_unit"]', 'has time_unit None, expected one of'),
     ('entries[4]["real_time"] = 0', 'has real_time 0.0, expected a finite number above zero'),
-    ('entries[4]["real_time"] = float("inf")', 'has real_time inf, expected'),
     ('entries[4]["real_time"] = "10100"', "has real_time '10100', expected"),
     ('entries[5]["bytes"] = 1e9', 'copied 1000000000 bytes, expected 1073741824'),
     ('del entries[4]["bytes"]', 'has bytes None, expected'),
@@ -141,7 +139,6 @@ def test_an_entry_that_is_no_measurement_says_why(fault, words):
     ('', 'has none of the requested benchmarks'),  # of a filter that matches nothing; the program exits with 0
     (stand_in.document([*NAMES['cuda'], 'Comm_cudart_kernel/0/1/1/real_time/threads:1']),
      'not requested: Comm_cudart_kernel/0/1/1/real_time/threads:1'),
-    (stand_in.document(NAMES['cuda'], 'entries.append({})'), 'not requested: None'),
     (stand_in.document(NAMES['cuda'], 'entries.append(3)'), 'ValueError: no benchmarks in it'),
     ('{}', "KeyError: 'benchmarks'"),
     ('null', 'no complete JSON of Google Benchmark: TypeError'),
@@ -211,7 +208,5 @@ def node(sockets: int, domains: int, ids: tuple[int, ...], near: tuple[int, ...]
     (node(2, 2, (0, 1), near=(1,)), [1, 0]),
     (node(2, 4, (0, 1, 8, 9), near=(9,)), [9, 0]),
 ])  # fmt: skip
-def test_the_process_is_on_one_numa_domain_of_each_socket(reframe_runtime, topology, found):
-    from checks.gpu.comm_scope import numa_ids
-
+def test_the_process_is_on_one_numa_domain_of_each_socket(topology, found):
     assert numa_ids(topology, 0) == found

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Copies of many GPUs at the same time: what is asked of TransferBench, and what it printed."""
 
-import pytest
 from rows import each_row
 
 from checks.core.reading.trials import Metric
 from checks.core.topology import topology_of
-
-
-@pytest.fixture(scope='module')
-def copies(reframe_runtime):
-    from checks.gpu import copies
-
-    return copies
+from checks.gpu import copies
 
 
 def output_of(transfers: list[str], rate: float = 20.0) -> str:
@@ -36,7 +29,7 @@ def output_of(transfers: list[str], rate: float = 20.0) -> str:
     ('summit', 'gpu', 'C1->D0->G0', ['G0->D0->G3', 'G5->D5->G2'], 30),
     ('daint', 'gh200', 'C2->D0->G0', ['G1->D1->G3', 'G3->D3->G1'], 12),
 ])  # fmt: skip
-def test_the_copies_of_a_node_follow_its_domains_and_gpus(copies, site, partition, far, bisection, each):
+def test_the_copies_of_a_node_follow_its_domains_and_gpus(site, partition, far, bisection, each):
     topology = topology_of(site, partition)
     asked = copies.copies_of(topology, ['pinned', 'unpinned'])
     gpus = len(topology.gpus)
@@ -45,7 +38,7 @@ def test_the_copies_of_a_node_follow_its_domains_and_gpus(copies, site, partitio
     assert asked['h2d_unpinned'][0].startswith('U') and len(asked['all_to_all']) == each
 
 
-def test_unified_memory_has_its_kinds(copies):
+def test_unified_memory_has_its_kinds():
     topologies = {name: topology_of(*name.split(':')) for name in ('tuolumne:apu', 'daint:gh200', 'polaris:gpu')}
     assert [topology.unified for topology in topologies.values()] == [True, True, False]
     asked = copies.copies_of(topologies['tuolumne:apu'], list(copies.MEMORY_KINDS))
@@ -53,7 +46,7 @@ def test_unified_memory_has_its_kinds(copies):
     assert set(topologies['daint:gh200'].memory_kinds) == {'lpddr5', 'hbm3'}
 
 
-def test_a_recorded_frame_of_a_newer_version_is_read(copies, recorded):
+def test_a_recorded_frame_of_a_newer_version_is_read(recorded):
     output = recorded('transferbench-host-to-gpu.txt')
     assert copies.faults_of(output, 1, 1024) == []
     metric = Metric('bandwidth', 'GB/s', 'higher', copies.rates_of, {}, {'transfer': ['d0-g0']}, run='h2d')
@@ -67,7 +60,7 @@ def test_a_recorded_frame_of_a_newer_version_is_read(copies, recorded):
     ('Transfer 01', 'Transfer x1', 'expected 2 transfers and their aggregate, found 1 transfers'),
     ('268435456 bytes | C0 -> DMA00', '134217728 bytes | C0 -> DMA00', 'to be copied, 134217728 bytes were'),
 ])  # fmt: skip
-def test_a_wrong_output_says_why(copies, old, new, says):
+def test_a_wrong_output_says_why(old, new, says):
     output = output_of(['C0->D0->G0', 'C0->D1->G1'])
     assert old in output and copies.faults_of(output, 2) == []
     (fault,) = copies.faults_of(output.replace(old, new), 2)

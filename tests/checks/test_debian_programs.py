@@ -7,13 +7,7 @@ from reading import run_of, value_of
 from rows import each_row
 
 from checks.core.reading.trials import NotMeasured
-
-
-@pytest.fixture(scope='module')
-def fio(reframe_runtime):
-    from checks.storage import fio
-
-    return fio
+from checks.storage import fio
 
 
 def test_the_rate_of_a_stressor(case_on, recorded):
@@ -36,7 +30,7 @@ def test_the_rate_of_a_stressor(case_on, recorded):
         ('randread', {'operations': 34985.71903, 'latency_p99': 8585.216}),
     ],
 )
-def test_what_a_pattern_of_fio_measured(pattern, found, case_on, recorded, fio):
+def test_what_a_pattern_of_fio_measured(pattern, found, case_on, recorded):
     output = recorded(f'fio-3.33-{pattern}.txt')
     for text in (output, f'fio: a warning\n{output}'):
         assert {metric.name: value_of(metric, text) for metric in fio.metrics_of(pattern)} == found
@@ -46,14 +40,14 @@ def test_what_a_pattern_of_fio_measured(pattern, found, case_on, recorded, fio):
 
 
 @each_row('output', ['', 'fio: file not found', '{', '{"jobs": []}', '[1]', '{"jobs": [1, 2]}'])
-def test_no_json_of_fio_is_no_measurement(output, fio):
+def test_no_json_of_fio_is_no_measurement(output):
     (metric,) = fio.metrics_of('write')
     with pytest.raises(NotMeasured, match='no JSON of fio'):
         value_of(metric, output)
     assert fio.LocalDisk.sanity_faults(None, run_of(output)) == []
 
 
-def test_a_number_that_fio_lacks_and_an_error_of_it_are_named(recorded, fio):
+def test_a_number_that_fio_lacks_and_an_error_of_it_are_named(recorded):
     output = recorded('fio-3.33-write.txt')
     (metric,) = fio.metrics_of('write')
     lost = metric.reading_of(output.replace('bw_bytes', 'bw')).missing

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from scratch import ROOT
 
+from checks.compute import scaled
 from checks.core.reading.trials import Metric
 from plumbline.record import FIGURES
 
@@ -54,7 +55,5 @@ def test_the_peak_of_a_metric_is_that_of_all_its_nodes_in_its_unit(classes):
     [([], ['netlib']), (['hpl'], ['netlib']), (['hpl-rocm', 'hpl-nvidia', 'osu'], ['nvidia', 'rocm'])],
 )
 def test_the_implementations_that_a_stack_offers_else_the_first(monkeypatch, classes, offered, found):
-    from checks.compute import scaled
-
     monkeypatch.setattr(scaled, 'features_of_this_system', lambda: {*offered})
     assert scaled.offered_here(classes['HPL'].implementations) == found

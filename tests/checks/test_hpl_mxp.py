@@ -5,6 +5,7 @@ import pytest
 from reading import values_of
 from rows import each_row
 
+from checks.compute import hpl_mxp as mxp
 from checks.compute import hpl_mxp_output as output_of
 
 
@@ -28,7 +29,5 @@ def test_another_solution_than_the_one_asked_for_is_a_fault(whole, old, new, say
     assert says in fault
 
 
-def test_each_gpu_has_as_much_of_the_matrix(reframe_runtime):
-    from checks.compute import hpl_mxp as mxp
-
+def test_each_gpu_has_as_much_of_the_matrix():
     assert [mxp.order_of(ranks, 61440) for ranks in (1, 4, 16)] == [61440, 122880, 245760]

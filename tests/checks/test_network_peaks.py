@@ -8,6 +8,7 @@ import pytest
 from rows import each_row
 
 from checks.core.reading.trials import Metric
+from checks.memory.likwid import flop_metrics
 from plumbline.site.sites import Partition
 
 NICS = ('cxi0', 'cxi1', 'cxi2', 'cxi3')
@@ -58,8 +59,6 @@ def test_an_allreduce_that_was_measured_is_possible_and_one_above_all_devices_is
 
 def test_flops_of_double_precision_are_bounded_and_shares_of_a_published_peak_are_not(classes):
     """112 cores of 32 Flop a cycle are 7.17 TFlop/s at 2 GHz, as a document counts them, and 10.75 at 3 GHz."""
-    from checks.memory.likwid import flop_metrics
-
     bounds = [flop_metrics('x', {'precision': precision}, None)[0].peak for precision in ('dp', 'sp')]
     assert bounds == ['flops_dp', None]
     node = Partition('gpp', {}, peaks={'flops_dp': 10.75e12}, published_peaks={'flops_dp': 7.17e12})

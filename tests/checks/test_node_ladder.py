@@ -16,6 +16,7 @@ from scratch import ROOT
 
 from checks.core.placement import Placement, one_rank_on
 from checks.core.topology import topology_of
+from checks.ladder import check as ladder
 from checks.ladder import on_node
 from checks.ladder.judge import rounds_within
 from plumbline.causes import Cause
@@ -30,15 +31,8 @@ PLANNED = {
 }
 
 
-@pytest.fixture(scope='module')
-def ladder(reframe_runtime):
-    from checks.ladder import check
-
-    return check
-
-
 @each_row('partition', list(PLANNED))
-def test_rails_and_rounds_of_a_site_of_gpus(ladder, partition):
+def test_rails_and_rounds_of_a_site_of_gpus(partition):
     topology = topology_of(*partition.split(':'))
     nodes, (host, _), (device, within) = (
         ladder.node_counts_of(topology), ladder.rails_of(topology, 'host'), ladder.rails_of(topology, 'device')
@@ -50,7 +44,7 @@ def test_rails_and_rounds_of_a_site_of_gpus(ladder, partition):
     assert within.devices == ((0,), (1,))
 
 
-def test_each_start_names_its_nodes(ladder):
+def test_each_start_names_its_nodes():
     values = {'nodes': 'n1,n2', 'count': 2, 'ranks': 2, 'each': 1, 'slots': 'n1:1,n2:1'}
     for launcher, words in ladder.STARTS.items():
         if launcher != 'jsrun':  # which has a file of them
@@ -125,7 +119,7 @@ HOSTS, DEVICES = replace(TWO, launcher='srun', nodes_of_partition=16), replace(G
     ('nodes', 'launcher', 'counts'),
     [(1, 'srun', []), (4, 'srun', [4]), (17, 'jsrun', [16, 17]), (5000, 'srun', [16, 2048]), (4, 'local', [])],
 )  # fmt: skip
-def test_the_nodes_of_a_night_and_of_an_acceptance(ladder, nodes, launcher, counts):
+def test_the_nodes_of_a_night_and_of_an_acceptance(nodes, launcher, counts):
     assert ladder.node_counts_of(replace(TWO, launcher=launcher, nodes_of_partition=nodes)) == counts
 
 
@@ -139,7 +133,7 @@ def test_a_ladder_is_of_all_nodes_and_of_gpus_that_mpi_reaches(case_on, node, bu
 
 
 @each_row(
-    ('fields', 'ladder', 'seconds', 'nodes', 'tags'),
+    ('fields', 'said', 'seconds', 'nodes', 'tags'),
     [
         # two rungs of 4.32 s, 15 + 2 rounds of 4.16 s, 3 x 4 groups of 4.08 s
         ({}, 'rails 2, rounds 15 of 8 pairs', 128.32, 16, {'mpi', 'acceptance', 'nightly'}),
@@ -150,9 +144,9 @@ def test_a_ladder_is_of_all_nodes_and_of_gpus_that_mpi_reaches(case_on, node, bu
         ({'nodes': 17}, 'rails 2, rounds 17 of 8 pairs', 148.995, 17, {'mpi', 'acceptance'}),
     ],
 )
-def test_rounds_and_seconds_of_a_ladder_over_hosts(case_on, fields, ladder, seconds, nodes, tags):
+def test_rounds_and_seconds_of_a_ladder_over_hosts(case_on, fields, said, seconds, nodes, tags):
     case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', **{'nodes': 16, 'buffers': 'host'} | fields)
-    assert (case.provenance['ladder'], case.estimates) == (ladder, [pytest.approx(seconds)])
+    assert (case.provenance['ladder'], case.estimates) == (said, [pytest.approx(seconds)])
     assert (case.num_nodes, case.tags) == (nodes, tags)
 
 
@@ -169,13 +163,13 @@ def test_rails_and_metrics_of_a_ladder_over_hosts(case_on):
     assert len(case.metrics[1].points()) == 2
 
 
-def test_two_gpus_suffice_for_two_ranks_within_a_node(ladder):
+def test_two_gpus_suffice_for_two_ranks_within_a_node():
     for number, within in ((1, None), (2, ((0, 1, 2, 3), (4, 5, 6, 7)))):
         rails, both = ladder.rails_of(replace(GPUS, gpus=('sm_90',) * number, gpu_numa_ids=(0, 1)[:number]), 'device')
         assert len(rails) == number and (both and both.cpus) == within
 
 
-def test_the_plan_of_a_ladder_over_gpus(case_on, ladder, monkeypatch):
+def test_the_plan_of_a_ladder_over_gpus(case_on, monkeypatch):
     monkeypatch.setattr(ladder, 'locations', lambda site: {'n2': {'rack r1', 'switch s1'}})
     case = case_on('NodeLadder', DEVICES, 'choose choose_budget place', nodes=4, buffers='device')
     case._job = SimpleNamespace(launcher=SimpleNamespace(options=['--mpi=pmix']))

@@ -11,6 +11,7 @@ from reading import run_of
 from rows import each_row
 from scratch import OUTPUTS
 
+from checks.node.settings import NodeSettings
 from plumbline.paths import ROOT
 
 SCRIPT = ROOT / 'checks/core/job/parts/settings.sh'
@@ -257,9 +258,7 @@ def test_each_node_of_a_job_is_looked_at_once_by_its_first_rank(tmp_path):
     assert rank(0).stdout == 'ran\n', 'the next program of the job'
 
 
-def test_only_a_site_that_expects_settings_has_the_check_and_each_other_setting_is_a_fault(reframe_runtime):
-    from checks.node.settings import NodeSettings
-
+def test_only_a_site_that_expects_settings_has_the_check_and_each_other_setting_is_a_fault():
     known = [
         NodeSettings.supports(None, SimpleNamespace(expects=expects)) for expects in ((), (('smt_active', 'off'),))
     ]

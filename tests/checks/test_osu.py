@@ -15,6 +15,7 @@ from scratch import OUTPUTS
 
 from checks.core.reading.trials import NotMeasured
 from checks.core.topology import Topology, pairs
+from checks.mpi.osu_devices import is_staged
 from checks.mpi.osu_output import (
     LARGEST_BUFFER,
     PROGRAMS,
@@ -183,8 +184,6 @@ def test_the_pairs_are_those_of_the_ranks():
     (7.0, 5.5, None, False), (21.0, 5.5, None, True), (12.0, 5.5, None, False), (130.0, 110.0, None, False),
 ])  # fmt: skip
 def test_buffers_that_mpi_stages_through_the_host_are_recognized_by_their_times(device, host, direct, staged):
-    from checks.mpi.osu_devices import is_staged  # here, after ReFrame's runtime is up
-
     assert is_staged(device, host, direct) is staged
 
 

@@ -12,6 +12,7 @@ import pytest
 from described_nodes import NODES
 from scratch import ROOT
 
+from checks.core.topology import caps_of
 from plumbline.record import Dim
 
 CAP = ROOT / 'checks/core/job/parts/cap.sh'
@@ -141,8 +142,6 @@ def test_a_cap_has_a_case_where_the_partition_has_both_the_cap_and_the_case(case
 
 def test_the_usual_cap_is_measured_too():
     """So that the energy saved is against it, as in 002, section IV-I."""
-    from checks.core.topology import caps_of
-
     assert caps_of({'caps': ['60 W', '0.22 kW'], 'normal': '246 W', 'command': 'cap'}) == (60, 220, 246)
     assert caps_of({'caps': ['246 W'], 'normal': '246 W', 'command': 'cap'}) == (246,)
     assert caps_of({}) == ()

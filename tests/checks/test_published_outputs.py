@@ -4,16 +4,16 @@
 Intel's HPL is in test_hpl.py, the topologies of nodes with GPUs in tests/plumbline/test_gpu_links.py.
 """
 
-from types import SimpleNamespace
-
 import pytest
 from reading import values_of
 from rows import each_row
 
+from checks.compute import fft
 from checks.compute import hpcg_output as hpcg
 from checks.core.reading.trials import Metric
+from checks.gpu import copies
 from checks.gpu import xccl_output as xccl
-from checks.memory import likwid_base
+from checks.memory import likwid, likwid_base
 from checks.mpi import osu_output as osu
 from checks.storage import ior_output, mdtest_output
 
@@ -90,20 +90,10 @@ def test_the_yaml_of_intels_hpcg(recorded):
     assert hpcg.is_quick(output) and hpcg.faults_of(output, (104, 104, 104), 8, 1) == []
 
 
-@pytest.fixture(scope='module')
-def checks(reframe_runtime):
-    """The modules of checks that ReFrame must be up for."""
-    from checks.compute import fft
-    from checks.gpu import copies
-    from checks.memory import likwid
-
-    return SimpleNamespace(fft=fft, copies=copies, likwid=likwid)
-
-
-def test_heffte_on_amds_gpus(checks, recorded):
+def test_heffte_on_amds_gpus(recorded):
     output = recorded('heffte-rocfft.txt')
-    assert [list(values_of(metric, output).values()) for metric in checks.fft.Fft.metrics] == [[324.41]]
-    assert checks.fft.faults_of(output, 'rocfft', (512, 512, 512), 4) == []
+    assert [list(values_of(metric, output).values()) for metric in fft.Fft.metrics] == [[324.41]]
+    assert fft.faults_of(output, 'rocfft', (512, 512, 512), 4) == []
 
 
 # file -> item, ranks, items of all ranks, iterations, and mean rates of OPERATIONS
@@ -127,12 +117,12 @@ def test_mdtest_4_1_names_the_unit_above_its_table(recorded, name, item, ranks, 
     assert mdtest_output.faults_of(output, ranks, 1, items, 1) == [f'iterations: 1 requested, mdtest says {iterations}']
 
 
-def test_likwid_bench_of_two_machines(checks, recorded):
+def test_likwid_bench_of_two_machines(recorded):
     peak, triad = (recorded(f'likwid-bench-{run}.txt') for run in ('peakflops-i5-14500', 'triad_avx-3-threads'))
-    flops, per_cycle = (next(iter(values_of(one, peak).values())) for one in checks.likwid.flop_metrics('x', {}, None))
+    flops, per_cycle = (next(iter(values_of(one, peak).values())) for one in likwid.flop_metrics('x', {}, None))
     assert flops == pytest.approx(9.91929)
     assert per_cycle == pytest.approx(15728640000 / 4122722646)  # of one core
-    rate, of_core = (next(iter(values_of(one, triad).values())) for one in checks.likwid.bandwidth_metrics('x', None))
+    rate, of_core = (next(iter(values_of(one, triad).values())) for one in likwid.bandwidth_metrics('x', None))
     assert rate == pytest.approx(11.16334)
     assert of_core == pytest.approx(63999983616 / 22977763263 / 3)
     assert likwid_base.faults_of(peak, (0,)) == [] == likwid_base.faults_of(triad, (0, 1, 4))
@@ -141,18 +131,18 @@ def test_likwid_bench_of_two_machines(checks, recorded):
     ]  # fmt: skip
 
 
-def test_transfers_of_two_executors_of_transferbench(checks, recorded):
+def test_transfers_of_two_executors_of_transferbench(recorded):
     output = recorded('transferbench-two-executors.txt')
     ends = {'transfer': ['c0-n', 'g0-n', 'g0-g0', 'g0-g1']}
-    metric = Metric('bandwidth', 'GB/s', 'higher', checks.copies.rates_of, {}, ends, run='all')
+    metric = Metric('bandwidth', 'GB/s', 'higher', copies.rates_of, {}, ends, run='all')
     assert list(values_of(metric, output).values()) == [4.476, 0.014, 80.886, 48.807]
-    assert checks.copies.faults_of(output, 4, 32) == [
+    assert copies.faults_of(output, 4, 32) == [
         f'{end} to N: 32 MiB were to be copied, 1048576 bytes were' for end in ('C0', 'G0')
     ]
 
 
-def test_commas_of_transferbench_are_no_rows(checks, recorded):
+def test_commas_of_transferbench_are_no_rows(recorded):
     """No check asks for OUTPUT_TO_CSV."""
-    assert checks.copies.faults_of(recorded('transferbench-1.69-csv.txt'), 1, 4) == [
+    assert copies.faults_of(recorded('transferbench-1.69-csv.txt'), 1, 4) == [
         'expected 1 transfers and their aggregate, found 0 transfers'
     ]

@@ -6,27 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import value_of
 
+from checks.compute import hpcc
 from checks.core.reading.trials import NotMeasured
 from checks.gpu.xccl_output import iteration_faults
+from checks.memory import likwid
 from checks.memory.likwid_base import faults_of
 from checks.memory.multichase_output import chase_faults
 
 
-@pytest.fixture(scope='module')
-def hpcc(reframe_runtime):
-    from checks.compute import hpcc
-
-    return hpcc
-
-
-@pytest.fixture(scope='module')
-def likwid(reframe_runtime):
-    from checks.memory import likwid
-
-    return likwid
-
-
-def test_every_performance_figure_of_a_recorded_hpcc_summary(recorded, hpcc):
+def test_every_performance_figure_of_a_recorded_hpcc_summary(recorded):
     output = recorded('hpcc-1.5.0.txt')
     values = {metric.name: value_of(metric, output) for metric in hpcc.HPCC.metrics}
     assert values['HPL_Tflops'] == 0.0931897
@@ -41,7 +29,7 @@ def test_every_performance_figure_of_a_recorded_hpcc_summary(recorded, hpcc):
     assert set(values) == figures
 
 
-def test_a_wrong_solution_is_not_sane(recorded, hpcc):
+def test_a_wrong_solution_is_not_sane(recorded):
     output = recorded('hpcc-1.5.0.txt')
     assert hpcc.faults_of(output, 10176) == []
     assert hpcc.faults_of(output.replace('PASSED', 'FAILED'), 10176) == ["HPL's residual check did not pass"]
@@ -50,13 +38,13 @@ def test_a_wrong_solution_is_not_sane(recorded, hpcc):
 
 @given(st.integers(1, 20_000))
 @settings(max_examples=200)
-def test_the_process_grid_is_as_square_as_the_ranks_allow(hpcc, ranks):
+def test_the_process_grid_is_as_square_as_the_ranks_allow(ranks):
     p, q = hpcc.nearly_square(ranks)
     assert p * q == ranks and p <= q
     assert not any(ranks % better == 0 for better in range(p + 1, int(ranks**0.5) + 1))
 
 
-def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded, likwid):
+def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded):
     def number(output: str, name: str) -> float:
         return float(next(line for line in output.splitlines() if line.startswith(name)).split()[2])
 
@@ -70,7 +58,7 @@ def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded, likw
     assert 2 * per_cycle == pytest.approx(bandwidth * 1e9 / number(triad, 'CPU Clock'), rel=1e-3)  # of two cores
 
 
-def test_load_does_no_flops_and_threads_that_share_a_core_are_seen(recorded, likwid):
+def test_load_does_no_flops_and_threads_that_share_a_core_are_seen(recorded):
     """likwid-bench put five threads on two cores and ended with 0."""
     output = recorded('likwid-bench-five-threads-on-two.txt')
     with pytest.raises(NotMeasured, match='above zero'):

@@ -4,8 +4,10 @@
 import pytest
 from rows import each_row
 
+from checks.compute.hpl import HPL, HPLPowerCap
 from checks.core import source
 from checks.core.benchmark import Benchmark
+from checks.mpi.osu import OsuLatency
 
 CODE = '''"""A module."""
 from checks.core.benchmark import Benchmark
@@ -33,9 +35,6 @@ def test_only_code_counts(tmp_path, old, new, same):
 
 
 def test_no_folder_of_the_core_counts_as_the_code_of_a_check():
-    from checks.compute.hpl import HPL, HPLPowerCap
-    from checks.mpi.osu import OsuLatency
-
     assert 'checks.core.meters' in {base.__module__.rpartition('.')[0] for base in HPLPowerCap.__mro__}
     assert source.digest(HPLPowerCap) == source.digest(HPL), 'both are in one file'
     assert source.digest(Benchmark) == source.digest(object) != source.digest(OsuLatency)

@@ -14,8 +14,10 @@ from rows import each_row
 from scratch import site_text
 
 from checks.core.reading.trials import Metric, NotMeasured
+from checks.core.topology import topology_of
 from checks.storage import mdtest_output
 from checks.storage.ior_output import Requested, complaint_of, faults_of, spread_of
+from checks.storage.storage import mapped, rank_counts
 from plumbline.errors import SiteError
 from plumbline.machine import detect
 from plumbline.site.sites import FileSystem, load_site
@@ -184,10 +186,7 @@ def test_a_rate_that_a_cache_may_have_answered_is_invalid(case_on, tmp_path, fil
     assert found is None if reason is None else reason in found
 
 
-def test_numbers_of_ranks_are_those_of_002_on_twelve_sockets(reframe_runtime):
-    from checks.core.topology import topology_of
-    from checks.storage.storage import rank_counts
-
+def test_numbers_of_ranks_are_those_of_002_on_twelve_sockets():
     counts = rank_counts(topology_of('superdome-flex', 'node'))
     assert counts == [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 288]
     assert rank_counts(topology_of('eagle', 'standard')) == [1, 2, 4, 8, 16, 32, 36]
@@ -196,8 +195,6 @@ def test_numbers_of_ranks_are_those_of_002_on_twelve_sockets(reframe_runtime):
 @given(st.integers(1, 12), st.integers(1, 8), st.data())
 def test_ranks_fill_the_sockets_or_take_turns_among_them(n_sockets, cores, data):
     """002 Fig. 11: by core, a socket is filled first; by socket, no socket has two ranks more than another."""
-    from checks.storage.storage import mapped, rank_counts
-
     cpus = [range(i * cores, (i + 1) * cores) for i in range(n_sockets)]
     topology = replace(
         TWO, cores=tuple((cpu,) for of_socket in cpus for cpu in of_socket), sockets=tuple(map(frozenset, cpus)),

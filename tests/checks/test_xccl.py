@@ -11,6 +11,7 @@ from scratch import OUTPUTS
 
 from checks.core.reading.trials import NotMeasured
 from checks.gpu import xccl_output as xccl
+from checks.gpu.xccl import XcclTests
 
 
 def powers(first: int, last: int) -> list[int]:
@@ -150,9 +151,7 @@ def test_the_algorithm_of_the_largest_message_is_named_as_nccl_does_since_2_23(l
     assert xccl.algorithm_of(f'{small}n1:1:1 [0] NCCL INFO {line}\n{small}') == is_
 
 
-def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(recorded, reframe_runtime, tmp_path):
-    from checks.gpu.xccl import XcclTests
-
+def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(recorded, tmp_path):
     for process, name in ((1, 'nccl-info-ib.txt'), (2, 'nccl-info-sockets.txt')):
         (tmp_path / f'nccl.n1.{process}').write_text(recorded(name))
     run = run_of(recorded('rccl-tests-all_reduce-8-ranks.txt'), name='all_reduce', folder=tmp_path)

@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """BabelStream's parser on what the real program printed, and the sizes of its arrays."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import pytest
 from described_nodes import TWO
 from reading import run_of, values_of
 from rows import each_row
 
 from checks.core.reading.trials import NotMeasured
-from checks.core.topology import Cache, Topology
 from checks.memory.babelstream_output import bandwidth, faults_of
 
 ELEMENTS = 2**25
-MIB = 1_048_576
-
-
 # elements and repetitions that were asked for, and rates in GB/s that the program printed
 RUNS = {
     '5.0-omp-100': (
@@ -68,48 +61,3 @@ def test_a_failed_validation_on_stderr_is_a_fault_although_the_program_exits_wit
     (fault,) = case.sanity_faults(run_of(output, errors))
     assert 'Validation failed on sum. Error 0.115442' in fault
     assert case.sanity_faults(run_of(output, 'some library warns\n')) == []
-
-
-def caches(mib: int, core: int) -> Topology:
-    """Last-level caches of `mib` in all, of which `core` MiB are for the first core."""
-    parts = (Cache(3, core * MIB, frozenset({0})), Cache(3, (mib - core) * MIB, frozenset({1, 2, 3})))
-    return replace(TWO, caches=(*parts, Cache(2, MIB, frozenset({0}))))
-
-
-def sized(topology: Topology, *threads: int) -> tuple[list[int], list[tuple[float, float]]]:
-    """The doubles of an array in each run, and what each asked the budget for: bytes wanted and needed."""
-    from checks.memory.babelstream import BabelStreamOnHost  # after ReFrame's runtime is up
-
-    asked = []
-
-    def fit(wanted, needed, seconds_of, runs):
-        asked.append((wanted, needed))
-        return wanted
-
-    case = SimpleNamespace(topology=topology, repetitions=100, rate=lambda count: 1e10, fit=fit)
-    case.repeat_in_time = lambda once, runs: None
-    return BabelStreamOnHost.doubles(case, *threads), asked
-
-
-def test_arrays_are_four_times_the_caches_and_at_least_the_default():
-    assert sized(caches(32, 16), 4)[0] == [33_554_432]  # 256 MiB beside 4 x 32
-    # 4 x 512 MiB are 268 435 456 doubles; three arrays of them 6 GiB
-    assert sized(caches(512, 128), 4) == ([268_435_456], [(6_442_450_944, 6_442_450_944)])
-    # 4 x 513 MiB, in whole Mi; one thread fills the caches of its core alone, 12 x 129 MiB
-    doubles, asked = sized(caches(513, 129), 1, 4)
-    assert doubles == [269_484_032] * 2
-    assert [needed for _, needed in asked] == [1_623_195_648, 6_455_033_856]
-
-
-@each_row(
-    ('gpus', 'models'),
-    [
-        ((), []),
-        (('sm_90',), ['cuda', 'omp-target', 'sycl', 'kokkos', 'std']),
-        (('gfx90a',) * 8, ['hip', 'omp-target', 'sycl', 'kokkos']),
-    ],
-)
-def test_a_node_has_the_models_of_its_devices(reframe_runtime, gpus, models):
-    from checks.memory.babelstream_devices import MODELS, models_for
-
-    assert models_for(replace(TWO, gpus=gpus), MODELS) == models

@@ -89,7 +89,6 @@ def test_nvidias_prints_no_nz(recorded):
     [
         (r'(Reproducibility Information(?:::|: *\n +)Result\W+)PASSED', r'\1FAILED', 'reproducibility is FAILED'),
         (r'(Optimized CG iterations per set\W+)50', r'\g<1>49', 'per set is 49, expected at least the 50'),
-        (r'(Optimized CG iterations per set\W+)50', r'\1none', 'per set is none, expected at least the 50'),
         (r'(System Information(?:::|: *\n(?: .*\n)+? +)Number of Nonzero Terms\W+)\d', r'\1-9', 'Nonzero Terms'),
         (r'(Global nz\W+)32', r'\g<1>64', 'Number of Nonzero Terms'),
     ],
@@ -153,7 +152,3 @@ def test_a_wrong_setting_of_the_site_is_named(tmp_path, settings, words):
     (tmp_path / 'demo/site.yaml').write_text(text)
     with pytest.raises(SiteError, match=words):
         load_site('demo', tmp_path)
-
-
-def test_cores_that_make_no_process_grid_leave_some_idle():
-    assert [max(filter(accepts, range(1, cores + 1))) for cores in (1, 11, 22, 68, 76, 112)] == [1, 10, 21, 66, 75, 112]

@@ -131,20 +131,11 @@ def test_what_was_not_measured_or_is_beyond_a_limit_at_a_place_fails(case_on, de
     case.every_variable_has_a_value()
 
 
-def test_the_parameters_of_a_case_are_its_own_and_its_nodes(case_on):
-    own = (('implementation', 'netlib'), ('size', 'full'))
-    for nodes, params in ((1, own), (4, (own[0], ('num_nodes', '4'), own[1]))):
-        case = case_on('HPL', TWO, size='full', nodes=nodes, num_nodes=nodes, implementation='netlib')
-        assert (case.check, case.params) == ('HPL', params)
-
-
 @pytest.mark.parametrize(
     ('nodes', 'transport', 'fields', 'sends'),
     [
         (2, None, {}, True),
         (2, 'sockets', {}, False),
-        (1, None, {}, False),
-        (2, None, {'mpi': False}, False),
         (2, None, {'_current_partition': None}, False),  # while ReFrame only describes the check
     ],
 )
@@ -163,15 +154,6 @@ def test_the_network_devices_that_must_carry_traffic_are_those_of_the_placement(
     assert case.nics_asked_for() == []
     case.placement = None
     assert case.nics_asked_for() == []
-
-
-def test_a_plan_requires_looks_where_the_partition_does_not_excuse_them(judged_case):
-    case = judged_case()
-    assert case.plan().ranks.looks_required
-    case.partition.looks = 'lacking'
-    assert not case.plan().ranks.looks_required
-    case._current_partition = None
-    assert case.plan().ranks.looks_required
 
 
 @pytest.mark.parametrize(
@@ -283,15 +265,14 @@ def test_a_stack_is_brought_up_before_a_run_and_not_before_a_dry_one(placed, mon
     case.bring_stack_up()
 
 
-def test_the_hosts_of_nodes_are_known_where_a_scheduler_chose_them(placed):
+def test_what_a_plan_asks_of_the_ranks(placed):
+    """Looks where the partition does not excuse them, and hosts of nodes where a scheduler chose them."""
     case = placed()
-    assert case.plan().ranks.host_of('n1') == 'n1.cluster'
-    case._job.scheduler = SimpleNamespace(is_local=False)
-    assert case.plan().ranks.host_of('n1') == 'n1'
-    case.local = True
-    assert case.plan().ranks.host_of is None
-    case._job = None
-    assert case.plan().ranks.host_of is None
+    assert case.plan().ranks.looks_required and case.plan().ranks.host_of('n1') == 'n1.cluster'
+    case.partition.looks, case._job.scheduler = 'lacking', SimpleNamespace(is_local=False)
+    assert not case.plan().ranks.looks_required and case.plan().ranks.host_of('n1') == 'n1'
+    case._current_partition, case.local = None, True
+    assert case.plan().ranks.looks_required and case.plan().ranks.host_of is None
 
 
 @pytest.mark.parametrize(

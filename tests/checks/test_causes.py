@@ -60,16 +60,6 @@ def test_the_standard_error_of_an_output_with_a_fault_is_quoted_once(tmp_path):
     assert 'stderr begins' not in cause
 
 
-def test_the_first_trials_cause_is_kept_and_comes_first(tmp_path):
-    folder = folder_of(tmp_path, GOOD, GOOD, GOOD)
-    dead(folder, 1, 3, 'first words')
-    dead(folder, 2, 4, 'other words')
-    record, (first, second) = causes(folder, trials=3)
-    assert 'exit code 3 in trial 1 of 3 on n1: "first words"' in first
-    assert 'exit code 4 in trial 2 of 3' in second
-    assert record.metrics['latency'].series[0].missing.endswith('exit code 3 in trial 1 of 3')
-
-
 def test_the_end_of_a_job_from_outside_comes_before_all_else(tmp_path):
     folder = dead(folder_of(tmp_path, GOOD, GOOD), 1, 1, 'trouble')
     (folder / 'trial_2/run/exit_code').unlink()

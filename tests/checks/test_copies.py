@@ -38,14 +38,6 @@ def test_the_copies_of_a_node_follow_its_domains_and_gpus(site, partition, far, 
     assert asked['h2d_unpinned'][0].startswith('U') and len(asked['all_to_all']) == each
 
 
-def test_unified_memory_has_its_kinds():
-    topologies = {name: topology_of(*name.split(':')) for name in ('tuolumne:apu', 'daint:gh200', 'polaris:gpu')}
-    assert [topology.unified for topology in topologies.values()] == [True, True, False]
-    asked = copies.copies_of(topologies['tuolumne:apu'], list(copies.MEMORY_KINDS))
-    assert asked['h2d_managed'][3] == 'M3->D3->G3' and asked['d2h_unpinned'][3] == 'G3->D3->U3'
-    assert set(topologies['daint:gh200'].memory_kinds) == {'lpddr5', 'hbm3'}
-
-
 def test_a_recorded_frame_of_a_newer_version_is_read(recorded):
     output = recorded('transferbench-host-to-gpu.txt')
     assert copies.faults_of(output, 1, 1024) == []

@@ -166,14 +166,6 @@ def test_power_samples_that_cannot_be_trusted(times, words):
     assert words in doubt_of(sampled(trace(times), BEGAN, BEGAN + 60, 1.0, 0.02), 60, 0.02)
 
 
-def test_samples_that_come_late_where_the_power_is_low_make_power_times_time_differ():
-    """A busy phase is sampled five times as often as a quiet one: the mean of the samples is not the mean power."""
-    times = [*(index / 5 for index in range(150)), *range(30, 61)]
-    spent = sampled(trace(times, lambda at: 300 if at < 30 else 100), BEGAN, BEGAN + 60, 1.0, 0.05)
-    assert spent.joules == pytest.approx(12000, rel=0.02)
-    assert 'power x time is 33' in doubt_of(spent, 60, 0.05)
-
-
 def test_a_trial_without_both_marks_has_no_energy(tmp_path):
     write_looks(tmp_path, RAPL, [(0, as_printed(zones())), (10, as_printed(zones((2000, 0))))])
     write_phase(tmp_path / 'trial_1', 0, 10)

@@ -48,11 +48,6 @@ def test_every_figure_of_a_recorded_run(recorded, name):
     assert rates_of(output) == pytest.approx(expected | dict(zip(OTHERS, others, strict=True)), rel=1e-12)
 
 
-def test_figures_of_one_node_without_a_known_peak():
-    found = [(metric.name, metric.peak) for metric in metrics_of(1, None)]
-    assert found == [(name, None) for name in ('gflops', *OTHERS)]
-
-
 @each_row(
     ('name', 'grid', 'ranks', 'threads', 'faults'),
     [
@@ -131,7 +126,7 @@ def test_hpcg_counts_the_bytes_of_a_point_as_we_do(name):
 
 def test_process_grids_are_those_that_hpcg_printed(recorded):
     refused = recorded('hpcg-3.1-ranks-11.txt')
-    assert '(11,1,1) are invalid' in refused and process_grid(11) == (1, 1, 11) and not accepts(11)
+    assert '(11,1,1) are invalid' in refused and process_grid(11) == (1, 1, 11) and not accepts(11) and accepts(1)
     for name, ((_, ranks, _), _) in RUNS.items():
         sides = sorted(map(int, re.findall(r'\bnp[xyz]\W+(\d+)', TEXTS[name])))
         assert process_grid(ranks) == tuple(sides) and accepts(ranks)
@@ -141,8 +136,6 @@ def test_process_grids_are_those_that_hpcg_printed(recorded):
     ('settings', 'words'),
     [
         ('{grid: [104, 104, 100]}', 'benchmarks.hpcg.grid.2: 100 is not a multiple of 8'),
-        ('{grid: [104, 104, 8]}', 'benchmarks.hpcg.grid.2: expected at least 16'),
-        ('{ranks: 8}', 'expected one of grid, ranks_per_node, run_seconds, threads_per_rank'),
         ('{threads_per_rank: 8}', "'ranks_per_node' is a dependency of 'threads_per_rank'"),
     ],
 )

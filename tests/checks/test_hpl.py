@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import value_of
 from rows import each_row
-from scratch import ROOT, site_text
+from scratch import ROOT
 
 from checks.compute.hpl import IMPLEMENTATIONS
 from checks.compute.hpl_input import LINES, configurations, lines_of, matrix_order, nearly_square, operations, text_of
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of, results_of
 from checks.core.reading.trials import NotMeasured
 from plumbline.errors import SiteError
-from plumbline.site.file import read_site_file
 from plumbline.stacks.manifest import known_benchmarks
 
 ASKED = ((2000, 192, 1, 2),)
@@ -209,26 +208,6 @@ def test_several_grids_and_one_that_leaves_ranks_idle():
     for ps, qs in (('1', '2'), ('1 2', '6'), ('1 2', '6 2')):
         with pytest.raises(SiteError, match='expected grids Ps x Qs of 6 ranks'):
             configurations(lines_of(1000, 8, 6, {'Ps': ps, 'Qs': qs}), 6)
-
-
-@each_row(
-    ('hpl', 'says'),
-    [
-        ('{lines: {BCAST: 1}}', r'hpl.lines.BCAST: unknown key: did you mean BCASTs'),
-        ('{lines: {NBs: "192,256"}}', 'hpl.lines.NBs'),
-        ('{memory_fraction: 1.5}', 'hpl.memory_fraction'),
-        ('{threads_per_rank: 4}', 'ranks_per_node'),
-        ('{block_size: 232, memory_fraction: 0.9, ranks_per_node: 2, threads_per_rank: 56, lines: {BCASTs: 1}}', None),
-    ],
-)
-def test_what_a_site_may_say(tmp_path, hpl, says):
-    path = tmp_path / 'site.yaml'
-    path.write_text(site_text(f'benchmarks:\n  hpl: {hpl}\n'))
-    if says is None:
-        assert read_site_file(path)['partitions'][0]['benchmarks']['hpl']['block_size'] == 232
-    else:
-        with pytest.raises(SiteError, match=says):
-            read_site_file(path)
 
 
 def test_the_schema_knows_the_lines_of_hpl_dat():

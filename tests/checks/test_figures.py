@@ -4,8 +4,10 @@
 import ast
 from types import SimpleNamespace
 
+from rows import each_row
 from scratch import ROOT
 
+from checks.compute import scaled
 from checks.core.reading.trials import Metric
 from plumbline.record import FIGURES
 
@@ -46,3 +48,11 @@ def test_the_peak_of_a_metric_is_that_of_all_its_nodes_in_its_unit(classes):
     stated = check.figures_with_peaks(case, metrics)
     assert stated == {'bandwidth': {'roof': 'bandwidth', 'peak': 1228.8}}
     assert case.figures == {'bandwidth': {'roof': 'bandwidth'}}, 'those of the class stay as they are'
+
+
+@each_row(
+    'offered, found', [(['hpl-rocm', 'hpl-nvidia', 'osu'], ['nvidia', 'rocm']), (['hpl'], ['netlib']), ([], ['netlib'])]
+)
+def test_the_implementations_that_a_stack_offers_else_the_first(monkeypatch, classes, offered, found):
+    monkeypatch.setattr(scaled, 'features_of_this_system', lambda: {*offered})
+    assert scaled.offered_here(classes['HPL'].implementations) == found

@@ -2,6 +2,7 @@
 """Check files look at ReFrame's current system while they are imported; here it is `localhost`."""
 
 import importlib
+import os
 import pkgutil
 from types import SimpleNamespace
 
@@ -13,9 +14,13 @@ from scratch import ROOT
 import checks
 from checks.core.benchmark import Benchmark
 
+before = dict(os.environ)
 configuration = reframe.core.config.load_config(str(ROOT / 'reframe_settings/settings.py'))
 configuration.select_subconfig('localhost')
 reframe.core.runtime.init_runtime(configuration)
+os.environ.update(before)  # of which the settings keep only what jobs need, for tests of other folders
+if 'PLUMBLINE_ROOT' not in before:
+    del os.environ['PLUMBLINE_ROOT']
 
 
 @pytest.fixture(scope='session')

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ci.outcome import CrashError
+from ci.isolated import CrashError, let_go
 from ci.process import end_processes
 from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
@@ -160,6 +160,8 @@ def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
             ignore()
             print(f'plumbline: {told}', file=sys.stderr)
             return told.exit_code
+        finally:
+            let_go()
 
 
 def _exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:

@@ -27,6 +27,7 @@ from pathlib import Path
 from ci import cleanup, command, notify, outcome, planned
 from ci.cases import Case, Content, case_of, cases_in, cut_short, failed
 from ci.command import duration
+from ci.isolated import FAULTS
 from ci.process import Ended, owner_of
 from ci.rerun import complete, look_again, rerun
 from ci.session import CaseSelection, PlannedSession, runs_here
@@ -369,7 +370,7 @@ class NightlyRun:
         try:
             for sentence in outcome.publish(self.results, self.site.name, self.arguments.publish):
                 print(f'plumbline: published: {sentence}')
-        except outcome.FAULTS as fault:
+        except FAULTS as fault:
             print(f'plumbline: the session was not published: {fault}', file=sys.stderr)
             return False
         return True

@@ -1,31 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Store, judge and show a session.
-
-Each step runs in a process of its own: a crash, also of a library, loses only its own result, and a command that waits
-hours for ReFrame does not hold the memory of the store. The steps import what they need themselves.
-"""
+"""Store, judge and show a session, each step in a process beside the command; it imports what it needs itself."""
 
 from __future__ import annotations
 
-import functools
-import gc
-import multiprocessing
-import signal
 import sys
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from plumbline.errors import InputError, SiteError
+from ci.isolated import FAULTS, isolated
+from plumbline.errors import InputError
 from plumbline.problems import Problem
-from plumbline.signals import ENDING, Signalled, ignore
 from postprocess.incidents import FAILING
 
 if TYPE_CHECKING:
@@ -34,20 +21,7 @@ if TYPE_CHECKING:
     from postprocess.results.store import Store
     from postprocess.verdicts.verdict import Again, VerdictName
 
-_PROCESSES = multiprocessing.get_context('spawn')  # a fork would copy locks that threads of this process hold
-
 _READING = 5.0  # seconds for reading files of the store each night; a year's files take less
-
-_Arguments = ParamSpec('_Arguments')
-_Result = TypeVar('_Result')
-
-
-class CrashError(RuntimeError):
-    """Report that a step ended without a result; the message names the step and says how it ended."""
-
-
-#: What a step raises.
-FAULTS = (CrashError, InputError, SiteError, OSError)
 
 
 @dataclass(frozen=True)
@@ -94,57 +68,6 @@ class LookBack:
         return lines + faults
 
 
-def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a function run in a new process at each call; it raises one of `FAULTS`."""
-
-    @functools.wraps(function)
-    def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        receiver, sender = _PROCESSES.Pipe(duplex=False)
-        process = _PROCESSES.Process(target=_answer, args=(sender, call, args, kwargs))
-        try:
-            _start(process)
-            sender.close()
-            answer = receiver.recv()
-        except Signalled:  # files are written completely or not at all
-            if process.pid:
-                process.kill()
-                process.join()
-            raise
-        except EOFError:
-            time.sleep(0.1)  # a signal to the process group also reaches this process
-            process.join()
-            code = process.exitcode or 0
-            how = f'by {signal.Signals(-code).name}' if code < 0 else 'with the traceback above'
-            raise CrashError(f'{function.__name__.strip("_")}: ended {how}') from None
-        process.join()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    return call
-
-
-def _start(process: BaseProcess) -> None:
-    """Start a process with signals blocked: while it loads what `_answer` needs, it does not ignore them yet."""
-    resource_tracker.ensure_running()  # `start` would start it, and it unblocks signals
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _answer(sender: Connection, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    ignore()  # Ctrl-C also reaches this process, but the command handles it
-    gc.disable()  # as for the command line: a step needs its objects to the end
-    try:
-        answer = call.__wrapped__(*args, **kwargs)
-    except (InputError, SiteError, OSError) as error:
-        answer = error
-    with suppress(BrokenPipeError):  # the command was told to end
-        sender.send(answer)
-
-
 @isolated
 def store(
     results: Path, report: Path, expected: int, problems: Sequence[Problem], site: str | None = None
@@ -182,19 +105,6 @@ def plan(
     except NothingKnown as why:
         return str(why)
     return {look.place: night.reason(look) for look in night.chosen}
-
-
-@isolated
-def last_looks(results: Path, site: str) -> dict[str, datetime]:
-    """Return, by node, the begin in UTC of the last session of a site on it, within the last 60 days."""
-    from postprocess.results.store import Store
-
-    store = Store(results)
-    if site not in store.sites():
-        return {}
-    sessions = store.history(store.find('latest', site), days=60)
-    sql = 'SELECT node, max(night) AS night FROM (SELECT night, unnest(nodes) AS node FROM cases) GROUP BY node'
-    return {row['node']: sessions[row['night']].started for row in store.select(sql, sessions)}
 
 
 @isolated
@@ -330,7 +240,7 @@ def _look_back(results: Path, uuid: str) -> LookBack:
 @isolated
 def publish(results: Path, site: str, folder: Path) -> list[str]:
     """Publish the missing sessions of a site; return sentences on what was done."""
-    from postprocess.report import publish as module
+    from postprocess.extras.publish import site as module
     from postprocess.results.store import Store
 
     return list(module.publish(Store(results), site, folder))

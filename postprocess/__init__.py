@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from postprocess.report.pictures import Picture
+    from postprocess.extras.pictures.draw import Picture
     from postprocess.results.frames import Results
     from postprocess.results.store import Session, Store
 
@@ -34,13 +34,13 @@ def open_results(path: str | Path | None = None, references: Path | None = None)
 
 def draw_history(results: Results, what: str, site: str | None = None, days: int = 90) -> Picture:
     """Draw the history of the series that the shell pattern `what` matches; see docs/results-api.md."""
-    from postprocess.report import pictures
+    from postprocess.extras.pictures import draw
 
-    return pictures.draw_history(results.store, what, site, days)
+    return draw.draw_history(results.store, what, site, days)
 
 
 def draw_curves(results: Results, what: str, site: str | None = None, session: str = 'latest') -> Picture:
     """Draw the curves over sizes or counts of one session of the series that the shell pattern `what` matches."""
-    from postprocess.report import pictures
+    from postprocess.extras.pictures import draw
 
-    return pictures.draw_curves(results.store, what, site, session)
+    return draw.draw_curves(results.store, what, site, session)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ def page() -> str:
 
 
 def _driver(name: str) -> Section:
-    module, stop = importlib.import_module(f'ci.{name.replace("-", "_")}'), InterruptedError
+    module, stop = module_of(name), InterruptedError
     patch = mock.patch.object(argparse.ArgumentParser, 'parse_args', autospec=True, side_effect=stop)
     with patch as parse, contextlib.suppress(stop):
         module.parse([])
@@ -74,6 +75,12 @@ def _driver(name: str) -> Section:
         if action.dest not in ('help', 'version'):
             rows.append((words, (action.help or '') % {'default': action.default}))
     return Section(f'ci/{name}', [parser.description or '', parser.epilog or ''], rows)
+
+
+def module_of(name: str) -> Any:
+    """Return the module that the script of this name in ci/ starts."""
+    (found,) = re.findall(r'-m (ci\.[\w.]+)', (ROOT / 'ci' / name).read_text(encoding='utf-8'))
+    return importlib.import_module(found)
 
 
 def _value(action: argparse.Action) -> str:

@@ -22,11 +22,11 @@ from plumbline.identity import ANY, Pairs, Quantity, SeriesId, from_text  # noqa
 from plumbline.references import Reference, read_references  # noqa: E402
 from plumbline.site.sites import Partition, load_site  # noqa: E402
 from plumbline.units import UNITS  # noqa: E402
+from postprocess.extras.sharing.levels import Of, of_gpus, of_series, summarize, to_text  # noqa: E402
 from postprocess.verdicts.elsewhere import CARRIED, NodeHardware  # noqa: E402
-from postprocess.verdicts.sharing import Of, of_gpus, of_series, summarize, to_text  # noqa: E402
 
 Value = tuple[Of, str, float, str]
-# The bindings of checks/memory/babelstream_base.py with a thread on each core or hardware thread
+# The bindings of checks/memory/babelstream.py with a thread on each core or hardware thread
 _ALL_CORES = ('cores', 'cores-spread', 'cores-true', 'threads', 'threads-close', 'threads-true')
 # Series that reach about the same share of a peak: check, params, metric, dims
 _SHARES: dict[str, list[tuple[str, Pairs, str, Pairs]]] = {

@@ -3,14 +3,12 @@
 
     python studies/overhead.py list    listing all checks against plain ReFrame listing one trivial check, and as many
                                        trivial ones with as many variants: what ReFrame itself takes for them
-    python studies/overhead.py wide    listing all checks of 50 partitions of 8 GPUs, and as many trivial ones
     python studies/overhead.py case    what a session adds to each case, against `executable = 'true'` with the settings
                                        of ReFrame and with ours; in seconds, and in seconds of CPU time
     python studies/overhead.py hpcc    HPL, DGEMM and STREAM triad of HPC Challenge by the suite and by hand
     python studies/overhead.py stream  BabelStream by the suite and by hand
     python studies/overhead.py hpl     HPL of the quick size by the suite and by hand
     python studies/overhead.py osu     MPI latency between two cores by the suite and by hand
-    python studies/overhead.py meters  likwid-bench on all CPUs beside the looks and the sampler of a meter, and by hand
     python studies/overhead.py looks   CPU time of the looks at a program of 1 to 1024 threads in a minute
 
 By hand and by the suite, the programs on PATH run, with Open MPI; further options are ReFrame's.
@@ -43,7 +41,6 @@ from scratch import ScratchClone  # noqa: E402
 
 from checks.core.reading.binding import granted  # noqa: E402
 from plumbline.machine.detect import detect_machine  # noqa: E402
-from plumbline.stacks.manifest import known_benchmarks  # noqa: E402
 
 PLAIN = """
 
@@ -72,11 +69,10 @@ def show(name: str, values: list[float], unit: str = 's'):
 
 
 class Spent(NamedTuple):
-    """The cost of a command: seconds, seconds of CPU time with its children, MiB of the largest process."""
+    """The cost of a command: seconds, and seconds of CPU time with its children."""
 
     seconds: float
     cpu: float
-    memory: float
 
 
 def spent(*command: object, environment: Mapping[str, str], cwd: Path) -> Spent:
@@ -85,7 +81,7 @@ def spent(*command: object, environment: Mapping[str, str], cwd: Path) -> Spent:
     _, status, usage = os.wait4(process.pid, 0)
     if process.returncode or status:
         sys.exit(f'{command[0]} failed')
-    return Spent(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Spent(time.perf_counter() - began, usage.ru_utime + usage.ru_stime)
 
 
 def compare_last(ways: Mapping[str, Sequence[object]], rounds: int, of: int, environment: Mapping[str, str], cwd: Path):
@@ -123,50 +119,6 @@ def listing(rounds: int):
             'all checks of the suite': suite,
         }
         compare_last(ways, rounds, 1, environment, Path(folder))
-
-
-# All 28 pairs of eight GPUs in four classes, similar to a node of MI250X
-NODE = """\
-{processor: {num_cpus: 128, num_cpus_per_core: 2, num_sockets: 2, num_numa_domains: 8,
-caches: {L2: {size: 1 MiB, num_cpus: 2}, L3: {size: 32 MiB, num_cpus: 16}}},
-devices: [{type: gpu, arch: sm_90, num_devices: 8}], memory_per_node: 512 GiB, num_nodes: 64,
-scheduler: local, launcher: mpirun, environs: [system], link_classes: {CLASSES}, name: """
-
-
-def wide_site() -> str:
-    pairs = [[a, b] for a in range(8) for b in range(a + 1, 8)]
-    classes = ', '.join(f'{name}: {{pairs: {pairs[i::4]}}}' for i, name in enumerate('ABCD'))
-    node = NODE.replace('CLASSES', classes).replace('\n', ' ')
-    features = [feature for feature in known_benchmarks() if 'rocm' not in feature and 'hip' not in feature]
-    lines = ['descr: wide', 'hostnames: [nowhere]', 'partitions:', *(f'  - {node}p{i}}}' for i in range(50))]
-    stack = f'  - {{name: system, provider: system, prefix: /usr, features: [{", ".join(features)}]}}'
-    return '\n'.join([*lines, 'environments:', stack, ''])
-
-
-def wide_listing(rounds: int):
-    with tempfile.TemporaryDirectory() as folder:
-        clone = ScratchClone(Path(folder))
-        clone.site_file.write_text(wide_site())
-        ours = ('reframe', '-C', clone.root / 'reframe_settings/settings.py', '-c', clone.root / 'checks', '-R', '-l')
-        listing_text = clone.run(*ours).stdout
-        lines = [line for line in listing_text.splitlines() if line.startswith('- ')]
-        number = int(re.search(r'Found (\d+) check', listing_text)[1])
-        plain, config = Path(folder, 'plain.py'), Path(folder, 'config.py')
-        plain.write_text(plain_checks({'Plain': number}))
-        partitions = [
-            {'name': f'p{i}', 'scheduler': 'local', 'launcher': 'local', 'environs': ['system']} for i in range(50)
-        ]
-        system = {'name': 'wide', 'hostnames': ['.*'], 'partitions': partitions}
-        config.write_text(f'site_configuration = {{"systems": [{system}], "environments": [{{"name": "system"}}]}}')
-        theirs = ('reframe', '-C', config, '-c', plain, '-l')
-        at = {'environment': clone.environment(), 'cwd': clone.root}
-        took = [[spent(*command, **at) for command in (theirs, ours)] for _ in range(rounds)]
-    print(f'{number} checks, {len(lines)} listed, on 50 partitions')
-    for what, unit in (('seconds', 's'), ('memory', 'MiB')):
-        plain_ones, suite = ([getattr(measured[side], what) for measured in took] for side in (0, 1))
-        show('plain ReFrame', plain_ones, unit)
-        show('the suite', suite, unit)
-        print(f'ratio of medians {median(suite) / median(plain_ones):.2f}')
 
 
 def added_per_case(rounds: int, cases: int = 20):
@@ -266,33 +218,6 @@ def show_ratio(what: str, ours: list[float], theirs: list[float]):
 RANK = ROOT / 'checks/core/job/parts/rank.sh'
 
 
-def metering(rounds: int):
-    """Compare runs by hand, again by hand, and by rank.sh beside a sampler that uses the full 0.1 % of a core."""
-    cpus = sorted(os.sched_getaffinity(0))
-    command = f'likwid-bench -t peakflops_avx_fma -w N:{20 * len(cpus)}kB:{len(cpus)} -i 2500000'
-    hand = f'taskset --cpu-list {",".join(map(str, cpus))} {command}'
-    ways = [('hand', hand), ('again', hand), ('suite', f'bash {RANK} {command}')]
-    placed = os.environ | {'PLUMBLINE_CPUS': ','.join(map(str, cpus))}
-    rates: dict[str, list[float]] = {way: [] for way, _ in ways}
-    with tempfile.TemporaryDirectory() as name:
-        (Path(name) / 'energy.meters').write_text('bmc\t0\t100\techo 100\n')
-        for number in range(rounds):
-            for way, words in ways[number % 3 :] + ways[: number % 3]:
-                sampler = None
-                if way == 'suite':
-                    sampler = subprocess.Popen(['bash', RANK.with_name('energy.sh'), 'sample'], cwd=name)
-                answer = subprocess.run(
-                    shlex.split(words), cwd=name, env=placed, capture_output=True, text=True, check=True
-                )
-                rates[way].append(float(re.search(r'^MFlops/s:\s+(\S+)', answer.stdout, re.MULTILINE)[1]))
-                if sampler:
-                    sampler.kill()
-        samples = sum(path.read_text().count('look ') for path in Path(name, 'energy').iterdir())
-    print(f'{samples} samples of the meter')
-    for way in ('again', 'suite'):
-        show_ratio(f'likwid-bench {way}', rates[way], rates['hand'])
-
-
 SLEEPER = """
 #include <pthread.h>
 #include <stdlib.h>
@@ -324,7 +249,7 @@ def looks(_: int):
             print(f'{threads:>4} threads: {number} looks, {rank.watched.own * 1e3:.1f} ms, {cost:.4%} of one core')
 
 
-WHAT = {'list': listing, 'wide': wide_listing, 'case': added_per_case, 'looks': looks, 'meters': metering}
+WHAT = {'list': listing, 'case': added_per_case, 'looks': looks}
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -49,7 +49,7 @@ peaks: {memory_bandwidth: 100 GB/s}
 DEMO_CHECK = r'''import reframe as rfm
 
 from checks.core.benchmark import Benchmark
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.placement import Placement
 
 

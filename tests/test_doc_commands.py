@@ -3,7 +3,6 @@
 
 import contextlib
 import functools
-import importlib
 import io
 import json
 import os
@@ -18,12 +17,11 @@ from rows import each_row
 from scratch import ROOT
 
 from postprocess.cli import app
+from studies import cli_reference
 
 PAGES = ['README.md', 'CONTRIBUTING.md', 'RELEASE.md', 'SECURITY.md']
 PAGES += [f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md')]
-DRIVERS = {
-    f'ci/{name}': name.replace('-', '_') for name in ('nightly', 'node-sweep', 'compare-change', 'why', 'provision')
-}  # fmt: skip
+DRIVERS = {f'ci/{name}': name for name in cli_reference.DRIVERS}
 UsageError = typer.BadParameter.__base__  # whichever click it is that typer uses
 CHECKS = set(re.findall(r'^class (\w+)\(', '\n'.join(p.read_text() for p in (ROOT / 'checks').rglob('*.py')), re.M))
 
@@ -70,7 +68,7 @@ def check(line):
     words = [] if synopsis else shlex.split(line, comments=True)
     program = line.split()[0]
     if program in DRIVERS:
-        parse = importlib.import_module(f'ci.{DRIVERS[program]}').parse
+        parse = cli_reference.module_of(DRIVERS[program]).parse
         if synopsis or line == program:  # prose names it
             known = usage(parse, [])
             own = line.partition(' -- ')[0]

@@ -73,6 +73,20 @@ def test_wheel_has_one_top_level_name(wheel):
     assert not [name for name in names if '__pycache__' in name or name.endswith('baseline.csv')]
 
 
+def test_wheel_has_all_files_of_the_extras(wheel):
+    names = {*zipfile.ZipFile(wheel).namelist()}
+    for folder, inside in (('postprocess/extras', '_library'), ('ci/extras', '_checkout')):
+        files = [path for path in (ROOT / folder).rglob('*') if path.is_file() and '__pycache__' not in path.parts]
+        assert {f'plumbline/{inside}/{path.relative_to(ROOT)}' for path in files} <= names
+
+
+def test_readers_of_formats_are_found_in_the_wheel(installed, tmp_path):
+    (tmp_path / 'a.csv').write_text('check,metric,value,unit\nStream,rate,95.5,GB/s\n')
+    words = ['ingest', '--results', 'results', '--site', 'box', '--format', 'table', 'a.csv']
+    done = installed.run('plumbline', *words, cwd=tmp_path)
+    assert done.returncode == 0 and '1 sample' in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize('command', ['sites localhost', 'probe --name here'])
 def test_outside_a_checkout_a_command_says_what_to_do(installed, tmp_path, command):
     done = installed.run('plumbline', *command.split(), cwd=tmp_path)

@@ -9,7 +9,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import Models, OnNodes, models_for
 from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.topology import features_of_this_system, node_counts, on_this_system
 from plumbline.machine.vendors import AMD, NVIDIA
 

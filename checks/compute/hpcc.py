@@ -6,17 +6,19 @@ import re
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, variable
+from reframe.core.builtins import parameter, run_after
 
-from checks.compute.hpl_input import nearly_square, operations
+from checks.compute.hpl import matrix_order, nearly_square, operations
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology
 
 # HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
 INPUT = Path(__file__).with_name('hpccinf.template')
+BLOCK = 192  # NB of HPL
+FULL = 0.8  # part of the memory that `size=full` fills
 # RandomAccess: half of the measured updates/s, in local memory and among all ranks; seconds of everything else
 UPDATES_OF_CORE, UPDATES_OF_RANK, START = 50e6, 4e6, 4.0
 
@@ -93,8 +95,6 @@ class HPCC(Benchmark):
         '*PingPongBandwidth*': 0.02, '*': 0.03,
     }  # fmt: skip
     size = parameter(['quick', 'full'], loggable=True)
-    memory_fraction = variable(float, value=0.8)
-    block_size = variable(int, value=192)
     valid_prog_environs = ['+hpcc']
     executable = 'hpcc'
     mpi = True
@@ -112,24 +112,24 @@ class HPCC(Benchmark):
     @run_after('setup')
     def write_input(self):
         self.placement = one_rank_per_core(self.topology)
-        self.n = self.matrix_order()
+        self.n = self.choose_order()
         p, q = nearly_square(self.placement.ranks_per_node * self.num_nodes)
-        text = INPUT.read_text(encoding='utf-8').format(n=self.n, nb=self.block_size, p=p, q=q)
+        text = INPUT.read_text(encoding='utf-8').format(n=self.n, nb=BLOCK, p=p, q=q)
         Path(self.stagedir, 'hpccinf.txt').write_text(text, encoding='utf-8')
-        self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(self.block_size), 'hpl_grid': f'{p}x{q}'}
+        self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(BLOCK), 'hpl_grid': f'{p}x{q}'}
 
-    def matrix_order(self) -> int:
+    def choose_order(self) -> int:
         """Return N, a multiple of the block size; make STREAMs informational whose arrays fit into the caches."""
         ranks = self.placement.ranks_per_node * self.num_nodes
         beyond = matrix_beyond_caches(self.topology, self.num_nodes)
-        wanted = 8 * (math.ceil(math.sqrt(max(beyond.values()) / 8) / self.block_size) * self.block_size) ** 2
-        share = budget.MEMORY_SHARE if self.size == 'quick' else self.memory_fraction
+        wanted: float = 8 * (math.ceil(math.sqrt(max(beyond.values()) / 8) / BLOCK) * BLOCK) ** 2
+        share = budget.MEMORY_SHARE if self.size == 'quick' else FULL
         if self.size == 'full':
             wanted = share * self.topology.memory_bytes * self.num_nodes
         slowed = self.slowed if self.size == 'quick' else 1.0
         dense = budget.dense_rate(self.topology, self.partition.peaks) * self.num_nodes
         size = self.fit(wanted, 0, lambda matrix: seconds_of(matrix, ranks, dense), share, slowed=slowed)
-        n = math.isqrt(int(size) // 8) // self.block_size * self.block_size
+        n = matrix_order(size, BLOCK)
         for who, needed in beyond.items():
             if 8 * n**2 < needed:
                 self.metrics = budget.informational(self.metrics, f'{who}STREAM*')

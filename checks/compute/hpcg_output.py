@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from checks.core.reading import saved
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.measurement import Measurement
 
 NUMBER = r'([0-9.eE+-]+)'

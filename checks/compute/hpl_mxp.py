@@ -4,7 +4,7 @@
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.compute.hpl_input import nearly_square
+from checks.compute.hpl import nearly_square
 from checks.compute.hpl_mxp_output import METRICS, faults_of
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.nodes import OnNodes

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from checks.core.reading import saved
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.measurement import Measurement
 
 _RATE = r'= +(?P<value>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +([0-9]+\.[0-9]{2}) .*$'

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from checks.compute.hpl_input import Configuration
 from checks.core.reading import saved
-from checks.core.reading.trials import Metric, NotMeasured, OutputRow
+from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
 from plumbline.measurement import Measurement
 
+Configuration = tuple[int, int, int, int]  # N, NB, P, Q
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
 RESULT = re.compile(
     r'W[RC]\w+ +(\d{1,9}) +(\d{1,9}) +(\d{1,9}) +(\d{1,9}) +(\d{1,9}\.\d\d) +(\d\.\d{3,5}e[+-]\d\d)(?: +\([^()]*\))? *',

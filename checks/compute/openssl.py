@@ -7,7 +7,7 @@ from reframe.core.builtins import run_after
 from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.record import Dim
 
 ALGORITHMS = ('sha1', 'sha256', 'sha512')

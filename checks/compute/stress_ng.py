@@ -9,7 +9,7 @@ from reframe.core.builtins import run_after
 from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.record import Dim
 
 # Stressors of one lasting process: two busy ones would share the core, and no look sees where brief ones ran

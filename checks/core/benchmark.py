@@ -27,7 +27,8 @@ from checks.core.placement import Placement
 from checks.core.reading import causes
 from checks.core.reading.binding import Request, nodes_of
 from checks.core.reading.causes import Ending
-from checks.core.reading.trials import Hooks, Metric, Plan, Planned, add_metrics, read_trials
+from checks.core.reading.metrics import Metric
+from checks.core.reading.trials import Hooks, Plan, Planned, add_metrics, read_trials
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline import checkout, evidence
 from plumbline.causes import Cause, sentence
@@ -120,7 +121,7 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
 
     def nics_asked_for(self) -> Sequence[str]:
         """Return the network devices that must each carry traffic; if empty, any device of the fabric may."""
-        alike = self.placement and not any(of.env_vars for of in self.runs.values())
+        alike = self.placement and not any(of.placement for of in self.runs.values())
         asked = (self.placement.nics or ()) if alike else ()
         return list(dict.fromkeys(name for of_rank in asked for name in of_rank))
 
@@ -218,7 +219,7 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         runs = self.runs or {'run': Execution(())}
         return Plan(
             add_metrics(record, metrics, self.usual_spread, self.floor), metrics,
-            {name: Planned(of.program or self.started or self.check, of.env_vars) for name, of in runs.items()},
+            {name: Planned(of.program or self.started or self.check, of.placement) for name, of in runs.items()},
             Request(
                 self.placement or Placement(1, None), self.num_nodes,
                 getattr(self.job.scheduler, 'host_of', str) if chosen else None,

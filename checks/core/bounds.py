@@ -11,7 +11,7 @@ from reframe.core.builtins import loggable, run_after, run_before
 from reframe.core.exceptions import PerformanceError
 
 from checks.core.job import node_sweep
-from checks.core.reading.trials import Metric, mean, variable_name
+from checks.core.reading.metrics import Metric, mean, variable_name
 from plumbline.causes import Cause, Code
 from plumbline.errors import SiteError
 from plumbline.identity import SeriesId

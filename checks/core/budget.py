@@ -19,7 +19,7 @@ import reframe as rfm
 from reframe.core.builtins import loggable, variable
 from reframe.core.logging import getlogger
 
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology, current_site
 from plumbline import settings, units
 from plumbline.errors import SiteError

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plumbline.machine.vendors import VENDORS, vendors_of
 
@@ -112,15 +112,6 @@ class Placement:
             if lists is not None
         }
 
-    def with_lists(self, variables: Mapping[str, str]) -> Placement:
-        """Return this placement with the lists that the `variables` of a run replace."""
-        named = {name: variables[variable].split(':') for name, variable in LISTS.items() if variable in variables}
-        lists: dict[str, Any] = {
-            name: tuple(tuple(items.split(',') if name == 'nics' else parse_cpu_list(items)) for items in own)
-            for name, own in named.items()
-        }
-        return replace(self, **lists)
-
     @property
     def unset(self) -> list[str]:
         """Variables of the user that must not reach the benchmark, and of the job that must not reach srun."""
@@ -135,20 +126,6 @@ def one_rank_per_core(topology: Topology) -> Placement:
 def one_rank_on(cpus: tuple[int, ...]) -> Placement:
     """Return a placement with a rank on each of `cpus`."""
     return Placement(len(cpus), tuple((cpu,) for cpu in cpus))
-
-
-def one_rank_each(topology: Topology) -> dict[str, Placement]:
-    """Return the placements `node` (a rank on its first core), `socket` and `core`; only those that differ."""
-    candidates = {
-        'node': topology.cpu_of_core[:1],
-        'socket': tuple(cpus[0] for cpus in topology.cpus_by_socket()),
-        'core': topology.cpu_of_core,
-    }
-    placements: dict[str, Placement] = {}
-    for name, cpus in candidates.items():
-        if one_rank_on(cpus) not in placements.values():
-            placements[name] = one_rank_on(cpus)
-    return placements
 
 
 def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = None) -> Placement:

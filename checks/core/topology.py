@@ -310,64 +310,6 @@ def _of_jobs(processor: dict[str, Any], cores: Iterable[tuple[int, ...]]) -> Ite
     return (core for core in cores if core[0] not in processor.get('reserved_cores', ()))
 
 
-# Sets of cores that a benchmark of one process runs on, and pairs of cores and of devices, by name
-
-
-Layout = dict[int, tuple[int, ...]]  # NUMA domain -> its cores in use, so that each domain can keep its data local
-
-
-@functools.cache
-def layouts(topology: Topology) -> dict[str, Layout]:
-    """Return all layouts of a node in the order below; of layouts on the same cores, only the first.
-
-    node: all cores. core: the first core. half_close: the first half of the cores, domain after domain. half_spread:
-    every second core of every domain. socket<i>, numa<i>: all cores of socket or domain i.
-    """
-    domains = [topology.cpus_in(domain) for domain in topology.numa_domains]
-    half = len(topology.cores) // 2
-    close: list[tuple[int, ...]] = []
-    for cpus in domains:
-        close.append(cpus[: half - sum(map(len, close))])
-    candidates = {'node': domains, 'core': [domains[0][:1]], 'half_close': close}
-    candidates['half_spread'] = [cpus[::2] for cpus in domains]
-    for i, socket in enumerate(topology.sockets):
-        candidates[f'socket{i}'] = [tuple(cpu for cpu in cpus if cpu in socket) for cpus in domains]
-    for i, cpus in enumerate(domains):
-        candidates[f'numa{i}'] = [cpus if j == i else () for j in range(len(domains))]
-    distinct: dict[str, Layout] = {}
-    for name, by_domain in candidates.items():
-        layout = {i: cpus for i, cpus in enumerate(by_domain) if cpus}
-        if layout and layout not in distinct.values():
-            distinct[name] = layout
-    return distinct
-
-
-def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
-    """Return where two communicating processes run: on two CPUs of a node, or on one CPU of each of two nodes.
-
-    same_numa: the first two cores. same_socket: in two NUMA domains of a socket. different_socket: in two sockets.
-    first_last: the ends of a node of one socket. two_nodes: the first core of each, near its first network device. Of
-    pairs on the same cores, only the first is returned.
-    """
-    first, last = topology.cpu_of_core[0], topology.cpu_of_core[-1]
-    domains = [cpus for domain in topology.numa_domains if (cpus := topology.cpus_in(domain))]
-    sockets = topology.cpus_by_socket()
-    candidates = {
-        'same_numa': [cpus[:2] for cpus in domains],
-        'same_socket': [(first, cpus[0]) for cpus in domains[1:] if cpus[0] in sockets[0]],
-        'different_socket': [(first, cpus[0]) for cpus in sockets[1:]],
-        'first_last': [(first, last)] if len(sockets) == 1 else [],
-    }
-    chosen: dict[str, tuple[int, ...]] = {}
-    for name, options in candidates.items():
-        usable = [cpus for cpus in options if len(set(cpus)) == 2 and cpus not in chosen.values()]
-        if usable:
-            chosen[name] = usable[0]
-    if topology.nodes_of_partition > 1:
-        chosen['two_nodes'] = (topology.cpu_near_nic(),)
-    return chosen
-
-
 def gpu_pairs(topology: Topology, link_class: str | None, pairs: str) -> tuple[tuple[int, int], ...]:
     """Return (from, to) of the paths of a link class that `pairs` selects.
 

@@ -10,7 +10,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import one_process
-from checks.core.reading.trials import Metric, by_trial, series_of
+from checks.core.reading.metrics import Metric, Of
 from checks.core.topology import on_this_system
 from plumbline.record import Dim
 
@@ -44,7 +44,7 @@ def metrics_of(test: str, peak: str | None = None) -> list[Metric]:
     dims = {'type': kind} if name == 'flops' else {}
     return [
         Metric(name, unit, 'higher', rows, dims, {'vector': vectors}, scale=scale, run=test, peak=peak, judged=False),
-        Metric(name, unit, 'higher', dims=dims, peak=peak),
+        Metric(name, unit, 'higher', dims=dims, peak=peak, of=Of(name, max, dims)),
     ]
 
 
@@ -103,12 +103,3 @@ class ClPeak(Benchmark):
 
     def devices_named(self, run):
         return re.findall(r'<device name="(.*?)"', run.output)
-
-    def derive(self, record):
-        for test in self.tests:
-            for metric in metrics_of(test):
-                if metric.computed:
-                    widths = [
-                        series_of(record, metric.name, vector=f'{TESTS[test][-1]}{n}', **metric.dims) for n in WIDTHS
-                    ]
-                    series_of(record, metric.name, **metric.dims).samples = by_trial(widths, max)

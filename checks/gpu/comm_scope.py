@@ -18,7 +18,7 @@ from reframe.core.exceptions import SanityError
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_of_this_system
 from checks.core.placement import one_process
-from checks.core.reading.trials import Metric, by_trial, mean, series_of
+from checks.core.reading.metrics import Metric, Of, by_trial, is_whole, mean, series_of
 from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.gpu import comm_scope_output as scope
 from plumbline.machine.vendors import AMD, NVIDIA
@@ -86,10 +86,6 @@ class CommScope(ByModel, Benchmark):
     def sanity_faults(self, run):
         return scope.faults_of(run.output, self.names)
 
-    def whole(self, series: list[Series]) -> bool:
-        """Return True if each of these series has a sample of each trial."""
-        return all(len(one.samples) == self.trials for one in series)
-
 
 class CommScopeDevice(CommScope):
     """A check of one device that runs from each socket: ``domain=0``.
@@ -124,16 +120,18 @@ class CommScopeKernel(CommScopeDevice):
     def choose_benchmarks(self):
         derived = [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')]
         metrics = {
-            benchmark(self.model, numa, self.device): replace(metric, dims={'domain': numa}, judged=False)
+            scope.name_of(self.model, metric.name, numa, self.device): replace(
+                metric, dims={'domain': numa}, judged=False
+            )
             for numa in self.domains
-            for metric, benchmark in zip(derived, (scope.launch, scope.wait), strict=True)
+            for metric in derived
         }
         self.run_benchmarks(metrics, derived)
 
     def derive(self, record):
         """Take the domain that launches fastest as the best."""
         names = ('launch', 'wait')
-        if self.whole([series_of(record, name, domain=numa) for name in names for numa in self.domains]):
+        if is_whole(record, [series_of(record, name, domain=numa) for name in names for numa in self.domains]):
             launches = {numa: mean(series_of(record, 'launch', domain=numa)) for numa in self.domains}
             self.take_from_nearest(record, min(launches, key=launches.__getitem__), names)
 
@@ -143,20 +141,20 @@ class CommScopeHostDevice(CommScopeDevice):
     """Copies between pinned memory of the host and a device; `latency` and `bandwidth` are (H→D + D→H)/2 of Table 6."""
 
     descr = 'Copies between host and device'
-    directions = {'h2d': scope.host_to_device, 'd2h': scope.device_to_host}
+    directions = ('h2d', 'd2h')
 
     @run_after('setup')
     def choose_benchmarks(self):
         metrics = {
-            benchmark(self.model, numa, self.device, size): replace(
+            scope.name_of(self.model, way, numa, self.device, size): replace(
                 metric, dims={'direction': way, 'domain': numa}, judged=False
             )
-            for way, benchmark in self.directions.items()
+            for way in self.directions
             for numa in self.domains
             for metric, size in COPIES
         }
         means = [metric for metric, _ in COPIES]
-        of_ways = [replace(metric, expected={'direction': [*self.directions]}) for metric in means]
+        of_ways = [replace(metric, expected={'direction': self.directions}) for metric in means]
         self.run_benchmarks(metrics, means + of_ways)
 
     def derive(self, record):
@@ -166,7 +164,7 @@ class CommScopeHostDevice(CommScopeDevice):
         def of(name: str, **where: int) -> list[Series]:
             return [series_of(record, name, direction=way, **where) for way in self.directions]
 
-        if not self.whole([one for name in names for numa in self.domains for one in of(name, domain=numa)]):
+        if not is_whole(record, [one for name in names for numa in self.domains for one in of(name, domain=numa)]):
             return
         bandwidths = {numa: sum(map(mean, of('bandwidth', domain=numa))) for numa in self.domains}
         for way in self.directions:
@@ -198,19 +196,13 @@ class CommScopeDevicePair(CommScope):
     @run_after('setup')
     def choose_benchmarks(self):
         metrics = {
-            scope.device_to_device(self.model, numa_ids(self.topology, a)[0], a, b, size): replace(
+            scope.name_of(self.model, 'd2d', numa_ids(self.topology, a)[0], a, size, b): replace(
                 metric, dims={'pair': f'{a}-{b}'}
             )
             for a, b in gpu_pairs(self.topology, self.link_class, self.pairs)
             for metric, size in COPIES
         }
-        self.run_benchmarks(metrics, [metric for metric, _ in COPIES])
+        self.run_benchmarks(metrics, [replace(metric, of=Of(metric.name, fmean)) for metric, _ in COPIES])
 
     def peak_of(self, metric):
         return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None
-
-    def derive(self, record):
-        for name, metric in record.metrics.items():
-            pairs = [series for series in metric.series if series.dims]
-            if self.whole(pairs):
-                series_of(record, name).samples = by_trial(pairs, fmean)

@@ -15,45 +15,32 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from checks.core.reading.trials import Metric, NotMeasured, OutputRow
+from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
 from plumbline.units import UNITS
 
 _TIMES = ('ns', 'us', 'ms', 's')
+# Model and what is measured -> name of the benchmark. `real_time` is that of the wall clock, which includes waiting;
+# `manual_time` that of the benchmark, from an event before the copy on the device to one after it. `launch` is of an
+# empty kernel without argument (0), for which it does not wait; `wait` for an idle device. Between devices CUDA's
+# benchmark switches peer access off; HIP's does not switch it and binds to no NUMA domain.
+_OF_DEVICE, _COPY = '{numa}/{device}', 'log2(N):{power}/manual_time'
+_NAMES = {
+    ('cuda', 'launch'): f'Comm_cudart_kernel/{_OF_DEVICE}/0/real_time/threads:1',
+    ('hip', 'launch'): f'Comm_hip_kernel/{_OF_DEVICE}/0/real_time/threads:1',
+    ('cuda', 'wait'): f'Comm_cudaDeviceSynchronize/{_OF_DEVICE}/real_time/threads:1',
+    ('hip', 'wait'): f'Comm_hipDeviceSynchronize/{_OF_DEVICE}/real_time/threads:1',
+    ('cuda', 'h2d'): f'Comm_cudaMemcpyAsync_PinnedToGPU/{_OF_DEVICE}/{_COPY}',
+    ('hip', 'h2d'): f'Comm_hipMemcpyAsync_PinnedToGPU/{_OF_DEVICE}/{_COPY}',
+    ('cuda', 'd2h'): f'Comm_cudaMemcpyAsync_GPUToPinned/{_OF_DEVICE}/{_COPY}',
+    ('hip', 'd2h'): f'Comm_hipMemcpyAsync_GPUToPinned/{_OF_DEVICE}/{_COPY}',
+    ('cuda', 'd2d'): f'Comm_cudaMemcpyAsync_GPUToGPU/{{numa}}/{{device}}/{{target}}/{_COPY}',
+    ('hip', 'd2d'): f'Comm_hipMemcpyAsync_GPUToGPU/{{device}}/{{target}}/{_COPY}',
+}
 
 
-# The names. `real_time` is that of the wall clock, which includes waiting; `manual_time` that of the benchmark, from an
-# event before the copy on the device to one after it.
-
-
-def launch(model: str, numa: int, device: int) -> str:
-    """Return the name of the benchmark that launches an empty kernel without argument (0) and does not wait for it."""
-    return f'{dict(cuda="Comm_cudart_kernel", hip="Comm_hip_kernel")[model]}/{numa}/{device}/0/real_time/threads:1'
-
-
-def wait(model: str, numa: int, device: int) -> str:
-    """Return the name of the benchmark that waits for an idle device."""
-    return f'Comm_{model}DeviceSynchronize/{numa}/{device}/real_time/threads:1'
-
-
-def host_to_device(model: str, numa: int, device: int, size: int) -> str:
-    return f'Comm_{model}MemcpyAsync_PinnedToGPU/{numa}/{device}/{_size(size)}'
-
-
-def device_to_host(model: str, numa: int, device: int, size: int) -> str:
-    return f'Comm_{model}MemcpyAsync_GPUToPinned/{numa}/{device}/{_size(size)}'
-
-
-def device_to_device(model: str, numa: int, source: int, target: int, size: int) -> str:
-    """Return the name of the benchmark that copies from device to device.
-
-    CUDA's benchmark switches peer access off; HIP's does not switch it and binds to no NUMA domain.
-    """
-    ids = f'{numa}/{source}/{target}' if model == 'cuda' else f'{source}/{target}'
-    return f'Comm_{model}MemcpyAsync_GPUToGPU/{ids}/{_size(size)}'
-
-
-def _size(size: int) -> str:
-    return f'log2(N):{size.bit_length() - 1}/manual_time'
+def name_of(model: str, what: str, numa: int, device: int, size: int = 0, target: int = 0) -> str:
+    """Return the name of a benchmark; of copies with their `size` in bytes, between devices with the `target`."""
+    return _NAMES[model, what].format(numa=numa, device=device, power=size.bit_length() - 1, target=target)
 
 
 def options_of(names: list[str], seconds: float) -> list[str]:
@@ -67,9 +54,6 @@ def options_of(names: list[str], seconds: float) -> list[str]:
         f'--benchmark_filter={filters}', f'--benchmark_min_time={seconds}', '--benchmark_out=benchmarks.json',
         '--benchmark_out_format=json',
     ]  # fmt: skip
-
-
-# The numbers
 
 
 def reading(metric: Metric, name: str) -> Metric:

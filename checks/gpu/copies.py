@@ -16,7 +16,7 @@ from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, models_of_this_system
 from checks.core.placement import one_process
-from checks.core.reading.trials import Metric, OutputRow, by_trial, series_of
+from checks.core.reading.metrics import Metric, Of, OutputRow
 from checks.core.topology import Topology
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
@@ -113,15 +113,10 @@ class DeviceCopies(ByModel, Benchmark):
             ends = {'transfer': [re.sub('->.*->', '-', transfer).lower() for transfer in transfers]}
             self.metrics += [
                 Metric('bandwidth', 'GB/s', 'higher', rates_of, {'path': path}, ends, run=path, judged=False),
-                *(Metric(name, 'GB/s', 'higher', dims={'path': path}) for name in ('slowest', 'all')),
-            ]
+                *(Metric(name, 'GB/s', 'higher', dims={'path': path}, of=Of('bandwidth', function, {'path': path}))
+                  for name, function in (('slowest', min), ('all', sum))),
+            ]  # fmt: skip
         self.env_vars['HIDE_ENV'] = '1'
 
     def sanity_faults(self, run):
         return faults_of(run.output, len(self.copies[run.name]))
-
-    def derive(self, record):
-        for path in self.copies:
-            each = [series for series in record.metrics['bandwidth'].series if dict(series.dims)['path'] == path]
-            for name, function in (('slowest', min), ('all', sum)):
-                series_of(record, name, path=path).samples = by_trial(each, function)

@@ -8,7 +8,7 @@ of each GPU meanwhile, where the node tells them.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from statistics import median
 
 import reframe as rfm
@@ -20,8 +20,8 @@ from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, models_of_this_system
 from checks.core.placement import Placement, cpus_of_devices, one_process
 from checks.core.reading.health import state_of
+from checks.core.reading.metrics import Metric, NotMeasured, Of, OutputRow
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import Metric, NotMeasured, OutputRow, by_trial, series_of
 from plumbline.machine.vendors import AMD, INTEL, NVIDIA
 from plumbline.record import Dim
 
@@ -85,16 +85,17 @@ def rates_of_devices(output: str) -> Iterator[OutputRow]:
         yield OutputRow({'device': str(device)}, median(of_device))
 
 
-def metrics_of(precision: str, devices: Sequence[int], with_peak: bool) -> list[Metric]:
-    """Return the metrics of CoralGemm: each device, the slowest, and all together."""
+def metrics_of(precision: str, devices: Sequence[int], peak: float | None) -> list[Metric]:
+    """Return the metrics of CoralGemm: each device, the slowest, and all together. `peak`: of a device in Flop/s."""
     dims, of_devices = {'precision': precision}, {'device': devices}
-    fraction = [Metric('peak_fraction', '1', 'higher', dims=dims, judged=False)] if with_peak else []
+    slowest, together = Of('flops', min, dims), Of('flops', sum, dims)
+    of_peak = Of('flops', lambda rates: min(rates) / (peak / 1e12), dims) if peak else None
     return [
         Metric('flops', 'TFlop/s', 'higher', rates_of_devices, dims, of_devices, scale=1e-3, run=precision,
                peak=f'device_flops_{precision}', judged=False),
-        Metric('slowest', 'TFlop/s', 'higher', dims=dims),
-        Metric('all', 'TFlop/s', 'higher', dims=dims),
-        *fraction,
+        Metric('slowest', 'TFlop/s', 'higher', dims=dims, of=slowest),
+        Metric('all', 'TFlop/s', 'higher', dims=dims, of=together),
+        *[Metric('peak_fraction', '1', 'higher', dims=dims, judged=False, of=of_peak)] * bool(peak),
     ]  # fmt: skip
 
 
@@ -171,7 +172,7 @@ class Gemm(ByModel, Benchmark):
                 # a look takes longer than 0.1 % of the seconds of a sniff
                 before=f'bash ../../gpus.sh > {STATE} &' if self.size == 'burn' else '',
             )
-            self.metrics += metrics_of(precision, self.devices, f'device_flops_{precision}' in self.partition.peaks)
+            self.metrics += metrics_of(precision, self.devices, self.partition.peaks.get(f'device_flops_{precision}'))
 
     def sanity_faults(self, run):
         if self.mpi:
@@ -179,13 +180,3 @@ class Gemm(ByModel, Benchmark):
         if self.size == 'burn':
             run.provenance[f'gpus_{run.name}'] = state_of(text_of(run.folder / STATE)) or 'the node did not say'
         return coral_faults(run.output, len(self.devices), DURATIONS[self.size])
-
-    def derive(self, record):
-        for precision in () if self.mpi else self.precisions:
-            flops = [series_of(record, 'flops', precision=precision, device=device) for device in self.devices]
-            peak = self.partition.peaks.get(f'device_flops_{precision}', 0) / 1e12
-            functions: dict[str, Callable[[list[float]], float]] = {'slowest': min, 'all': sum}
-            if peak:
-                functions['peak_fraction'] = lambda rates, peak=peak: min(rates) / peak
-            for name, function in functions.items():
-                series_of(record, name, precision=precision).samples = by_trial(flops, function)

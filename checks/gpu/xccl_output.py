@@ -12,9 +12,12 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from checks.core.reading.trials import Metric, NotMeasured, OutputRow
+from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
+from checks.core.reading.saved import Part, Result, begins, results_of
+from plumbline.measurement import Measurement
 
 #: Collective -> function of the ranks: bytes that cross a link for each byte of the message.
 FACTORS = {
@@ -46,6 +49,7 @@ _NUMBER = r'([0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{2})?)'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
 _CHOICE = r'(?: +[A-Za-z]\w* +[A-Z]\w* +[0-9]{1,4})?'  # algorithm, protocol and channels, by an option of rccl-tests
 _ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +([a-z]\w+) +([a-z]+) +(?:-1|0){_WAY}{_WAY}{_CHOICE} *')
+_RANK = re.compile(r'^# +Rank +[0-9]+ (?:.* on +(\S+) device +\d+ \[(\S+)\] (.*\S))?', re.MULTILINE)
 KINDS = (('float', 'sum'), ('float', 'none'))  # type and operation of the rows, as the check asks for them
 _CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*?\S)(?: +comm 0x.*)?$', re.MULTILINE)
 # How NCCL numbers what it names since 2.23 (src/include/device.h)
@@ -140,7 +144,7 @@ def faults_of(
         faults.append(f'elements of {unchecked} of {len(rows)} sizes were not checked (N/A), which -c 1 asks for')
     if [row.asked for row in rows] != list(sizes):
         faults.append(f'expected one row for each of {sizes[0]} to {sizes[-1]} bytes, in this order; found {len(rows)}')
-    if (seen := len(re.findall(r'^# +Rank +[0-9]+ ', output, re.MULTILINE))) != ranks:
+    if (seen := len(_RANK.findall(output))) != ranks:
         faults.append(f'expected {ranks} ranks, found {seen}')
     return faults
 
@@ -155,7 +159,7 @@ def iteration_faults(output: str) -> list[str]:
 
 def hosts_of(output: str) -> list[str]:
     """Return the nodes of the ranks, sorted."""
-    return sorted({*re.findall(r'^# +Rank +[0-9]+ .* on +(\S+) device ', output, re.MULTILINE)})
+    return sorted({host for host, *_ in _RANK.findall(output) if host})
 
 
 def devices_of(output: str) -> list[str]:
@@ -163,8 +167,7 @@ def devices_of(output: str) -> list[str]:
 
     The name alone if the program prints no PCI address: older versions print only the bus, ``[0x07]``.
     """
-    ranks = re.findall(r'^# +Rank .* device +\d+ \[(\S+)\] (.*\S)', output, re.MULTILINE)
-    return [f'{name} at {address}' if ':' in address else name for address, name in ranks]
+    return [f'{name} at {address}' if ':' in address else name for _, address, name in _RANK.findall(output) if name]
 
 
 # What NCCL_DEBUG=INFO says
@@ -226,3 +229,77 @@ def version_of(log: str) -> str:
     """Return the version of the library; empty if the log has none."""
     match = re.search(r'\bR?NCCL version *:? ([0-9][\w.+:-]*)', log) or re.search(r'RCCL version *: *(\S+)', log)
     return match[1] if match else ''
+
+
+# Saved outputs, also of several runs
+
+_OF_A_WAY = ['time', 'algbw', 'busbw', '#wrong']
+_COLUMNS = ['size', 'count', 'type', 'redop', 'root', *_OF_A_WAY, *_OF_A_WAY]
+_PROGRAM = re.compile(rf'\b({"|".join(FACTORS)})_perf')
+_ASKED = r'^# nThread .* minBytes ([0-9]{1,15}) maxBytes ([0-9]{1,15}) step: ([0-9]{1,15})\((factor|bytes)\)'
+_MOST_SIZES = 10_000
+
+
+def read_saved(path: Path) -> Iterator[Measurement | str]:
+    """Yield both rates of each size; all count as failed if an element is wrong or a size is missing.
+
+    The collective is named in the output from version 2.17 on, else by the command above it, or the name of the file.
+    """
+    begin = begins(r'^(?:# \S+-tests version.*\n)?(?:# Collective test starting.*\n)?# nThread ')
+    yield from results_of(path, begin, '# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor)', _run)
+
+
+def _run(part: Part) -> Iterator[Result]:
+    output = part.output
+    for columns in re.findall(r'^# +(size +count .*)', output, re.MULTILINE):
+        if columns.split()[: len(_COLUMNS)] != _COLUMNS:
+            raise ValueError(f'expected the columns {" ".join(_COLUMNS)}, found {" ".join(columns.split())}')
+    named = _PROGRAM.findall(output)[:1] or _PROGRAM.findall(part.above)[-1:] or _PROGRAM.findall(part.file)[:1]
+    named = named or [name for name in FACTORS if name in part.file][:1]
+    if not named:
+        raise ValueError(
+            f'expected one of {", ".join(FACTORS)}, with _perf in the output or the name of the file, found none'
+        )
+    (collective,) = named
+    ranks, nodes = len(_RANK.findall(output)), hosts_of(output)
+    if ranks < 2:
+        raise ValueError(f'expected lines "# Rank ..." of at least two ranks, found {ranks}')
+    sizes = _sizes(output)
+    # a test rounds the smallest sizes down by ranks: they are counted, and not read
+    least = 1 if collective in ('all_reduce', 'sendrecv', 'broadcast', 'reduce') else SMALLEST_OF_RANK * ranks
+    rows, lines = rows_of(output, sizes), output.split('\n')
+    for row in rows:
+        if row.asked < least:
+            lines[row.line - 1] = ''
+    faults = [f'expected {len(sizes)} sizes, found {len(rows)}'] * (len(rows) != len(sizes))
+    output, sizes = '\n'.join(lines), [size for size in sizes if size >= least]
+    if not sizes:
+        raise ValueError(f'expected sizes from {least} bytes on, which {ranks} ranks can share')
+    kinds = {row.kind for row in rows}
+    if len(kinds) > 1:
+        raise ValueError(f'expected one type and operation, found {", ".join(map(" ".join, sorted(kinds)))}')
+    kind, operation = next(iter(kinds), KINDS[0])
+    faults += faults_of(output, collective, sizes, ranks, kinds or KINDS)
+    params = {
+        'ranks': ranks, 'nodes': len(nodes) or '', 'type': '' if kind == 'float' else kind,
+        'operation': '' if operation in ('sum', 'none') else operation,
+    }  # fmt: skip
+    header = '\n'.join([part.command(rf'{collective}_perf\w*'), *re.findall('^# nThread .*', output, re.MULTILINE)])
+    metrics = metrics_of(collective, sizes, ranks)
+    yield Result(f'{collective}_perf', params, metrics, output, faults, header, node=','.join(nodes))
+
+
+def _sizes(output: str) -> list[int]:
+    """Return the sizes in bytes that the run was asked for."""
+    asked = re.findall(_ASKED, output, re.MULTILINE)
+    if not asked:
+        raise ValueError('expected minBytes, maxBytes and step in the line "# nThread ..."')
+    first, last, step = map(int, asked[0][:3])
+    last = min(
+        [last, *map(int, re.findall(r'^# Reducing maxBytes to ([0-9]{1,15}) due to memory', output, re.MULTILINE))]
+    )
+    times, plus = (step, 0) if asked[0][3] == 'factor' else (1, step)
+    sizes = [first]
+    while 0 < sizes[-1] < (following := times * sizes[-1] + plus) <= last and len(sizes) < _MOST_SIZES:
+        sizes.append(following)
+    return sizes

@@ -16,7 +16,7 @@ import plumbline
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OSU_MODELS, models_for
 from checks.core.placement import LISTS, Placement, cpus_of_devices, one_rank_on
-from checks.core.reading.trials import Metric, series_of
+from checks.core.reading.metrics import Metric, series_of
 from checks.core.topology import on_this_system
 from checks.ladder.judge import rounds_within, seconds_of
 from plumbline.causes import Cause

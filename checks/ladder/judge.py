@@ -52,6 +52,19 @@ class Machine(Protocol):
         """Return the time since the start."""
 
 
+class Rules(NamedTuple):
+    """How long a ladder may take, and what it names: losses of more than `tolerance` against comparable pairs.
+
+    `rounds`: of pairs, at most. `seconds`: of all. `sustain`: part of the bandwidth of the group before that a larger
+    group must keep.
+    """
+
+    rounds: int
+    seconds: float
+    tolerance: float = 0.1
+    sustain: float = 0.7
+
+
 class Meeting(NamedTuple):
     """A pair of nodes that was measured on a rail, in a round that counts from 1."""
 
@@ -299,10 +312,10 @@ def grow(
 
 
 def climb(
-    machine: Machine, nodes: Sequence[str], places: Places, rails: int, rounds: int, *, seconds: float,
-    tolerance: float = 0.1, sustain: float = 0.7, tell: Callable[..., None] = lambda *words: None,
+    machine: Machine, nodes: Sequence[str], places: Places, rails: int, rules: Rules,
+    tell: Callable[..., None] = lambda *words: None,
 ) -> Climbed:  # fmt: skip
-    """Climb the ladder within `seconds`; call `tell` with the words of each result."""
+    """Climb the ladder; call `tell` with the words of each result."""
     named = [
         Named('settings', f'node {node}', (node,), f'node {node}: {why}')
         for node, why in sorted(machine.preflight(nodes).items())
@@ -314,7 +327,7 @@ def climb(
         for node, value in machine.loopback([suspect.nodes[0] for suspect in low] or remaining).items():
             loopback[node] = max(value, loopback.get(node, 0.0))
             tell('loopback', node, f'{value:.2f}')
-        if not (low := low_within(loopback, tolerance)):
+        if not (low := low_within(loopback, rules.tolerance)):
             break
     named += low
     remaining = _without(remaining, named)
@@ -327,17 +340,16 @@ def climb(
             tell('pair', number, rail, ','.join(pair), f'{value:.2f}')
         tell('round', number, len(pairs), f'{machine.seconds() - began:.1f} s')
 
-    until = seconds * (1 - _FOR_GROUPS)
-    for number, pairs in enumerate(plan(remaining, places, rounds) if len(remaining) > 1 else []):
+    until = rules.seconds * (1 - _FOR_GROUPS)
+    for number, pairs in enumerate(plan(remaining, places, rules.rounds) if len(remaining) > 1 else []):
         if machine.seconds() > until:
-            tell('late', f'{number} of {rounds} rounds of pairs were measured')
+            tell('late', f'{number} of {rules.rounds} rounds of pairs were measured')
             break
         meet(rail_of(number, len(remaining), rails), pairs)
-    for rail, pairs in rounds_again(suspects(meetings, places, tolerance, rails), remaining, rails)[
-        : 4 * AGAIN * rails
-    ]:
+    again = rounds_again(suspects(meetings, places, rules.tolerance, rails), remaining, rails)
+    for rail, pairs in again[: 4 * AGAIN * rails]:
         meet(rail, pairs)
-    named += confirmed(meetings, places, tolerance, rails)
+    named += confirmed(meetings, places, rules.tolerance, rails)
     good = in_order(_without(remaining, named), meetings, places)
 
     def together(group: Sequence[str]) -> float:
@@ -345,7 +357,7 @@ def climb(
         tell('group', len(group), f'{value:.2f}', ','.join(group))
         return value
 
-    group, bandwidth, refused = grow(good, together, sustain, lambda: machine.seconds() > seconds)
+    group, bandwidth, refused = grow(good, together, rules.sustain, lambda: machine.seconds() > rules.seconds)
     for suspect in (named := named + refused):
         tell('named', json.dumps(suspect))
     tell('largest', len(group), f'{bandwidth:.2f}')

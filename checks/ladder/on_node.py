@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from checks.ladder.judge import climb
+from checks.ladder.judge import Rules, climb
 
 STAGE = Path(__file__).resolve().parent
 AT_ONCE = 512  # launcher processes that the first node runs at a time
@@ -152,10 +152,8 @@ def main(path, words):
     say(f'nodes {len(nodes)}, {words}')
     with tempfile.TemporaryDirectory(prefix='output.', dir=Path.cwd()) as output:  # of the case, whatever ends the job
         job = LadderJob(plan, output)
-        climb(
-            job, nodes, plan['places'], len(plan['rails']), plan['rounds'], seconds=plan['seconds'],
-            tolerance=plan['tolerance'], sustain=plan['sustain'], tell=say,
-        )  # fmt: skip
+        rules = Rules(*(plan[name] for name in Rules._fields))
+        climb(job, nodes, plan['places'], len(plan['rails']), rules, say)
         say('took', f'{job.seconds():.1f} s')
 
 

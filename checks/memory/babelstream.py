@@ -5,25 +5,63 @@ import itertools
 import math
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
 from checks.core.job.spec import Execution
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, mean, series_of
+from checks.core.reading.metrics import Metric, mean, series_of
 from checks.core.topology import Topology, on_this_system, topologies
-from checks.memory.babelstream_base import BINDINGS, KERNEL, PASSES, START, SWEPT_ELEMENTS, BabelStream
-from checks.memory.babelstream_output import bandwidth
+from checks.memory.babelstream_output import bandwidth, failed_validations, faults_of
 from plumbline.record import Dim
 
-MEBI = 2**20
+SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
+FEWEST_REPETITIONS = 15  # the best of 15 is close to the best of 100
+PASSES = 16  # over an array in a repetition of all kernels, with the reads before writes
+START = 3.0  # seconds until the arrays are filled
+# Table 1 of the US DOE study (003): OMP_NUM_THREADS (one, all cores, all hardware threads), OMP_PROC_BIND, OMP_PLACES
+BINDINGS = {
+    'one': ('one', None, None),
+    'one-true': ('one', 'true', None),
+    'cores': ('cores', None, None),
+    'cores-true': ('cores', 'true', None),
+    'cores-spread': ('cores', 'spread', 'cores'),
+    'threads': ('threads', None, None),
+    'threads-true': ('threads', 'true', None),
+    'threads-close': ('threads', 'close', 'threads'),
+}
 
 
 def differs(binding: str, topology: Topology) -> bool:
     """Return True if a binding differs from the earlier ones on such a node: without SMT, threads equal cores."""
     return topology.threads_per_core > 1 or binding not in ('threads', 'threads-true')
+
+
+class BabelStream(Benchmark):
+    """The base of every BabelStream check: arrays, repetitions and sanity."""
+
+    last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), OpenMP'
+    #: How often the program repeats each kernel: its default, or less often if the time of a trial does not suffice.
+    repetitions = variable(int, value=100)
+    seconds = 18
+    dims = {'kernel': Dim('name')}
+    usual_spread = 0.015  # 0.05 to 3.5 % within 100 runs, median 0.4 % of all cores and 1.3 % of one (003, Table 4)
+    elements: dict[str, int]  # of an array, by run
+
+    def stream(self, elements: int, run: str = 'run') -> list[str]:
+        """Return the options of one run with arrays of `elements` doubles."""
+        self.elements = getattr(self, 'elements', {}) | {run: elements}
+        return ['--arraysize', str(elements), '--numtimes', str(self.repetitions)]
+
+    def repeat_in_time(self, once: float, runs: int):
+        """Lower the repetitions to what the time of a trial allows; `once`: seconds of one repetition of all runs."""
+        allowed = int((self.trial_seconds - START * runs) / once)
+        self.repetitions = min(self.repetitions, max(FEWEST_REPETITIONS, allowed))
+
+    def sanity_faults(self, run):
+        return failed_validations(run.errors) + faults_of(run.output, self.elements[run.name], self.repetitions)
 
 
 class BabelStreamOnHost(BabelStream):
@@ -47,7 +85,7 @@ class BabelStreamOnHost(BabelStream):
         of_one_core, of_all = map(
             self.topology.last_level_cache_bytes, (self.topology.cpu_of_core[:1], self.topology.cpu_of_core)
         )
-        wanted = max(2**25, math.ceil(budget.BEYOND_CACHES * of_all / 8 / MEBI) * MEBI)
+        wanted = max(2**25, math.ceil(budget.BEYOND_CACHES * of_all / 8 / 2**20) * 2**20)
         self.repeat_in_time(sum(PASSES * 8 * wanted / self.rate(count) for count in threads), len(threads))
 
         def fitting(count: int) -> int:
@@ -150,7 +188,7 @@ class BabelStreamThreads(BabelStreamOnHost):
 
     descr = 'BabelStream over threads'
     seconds = 1800
-    dims = KERNEL | {'proc_bind': Dim('name'), 'threads': Dim('count')}
+    dims = BabelStream.dims | {'proc_bind': Dim('name'), 'threads': Dim('count')}
     tags = {'acceptance'}
 
     @run_after('setup')
@@ -175,7 +213,7 @@ class BabelStreamSizes(BabelStreamOnHost):
 
     descr = 'BabelStream over array sizes'
     seconds = 300
-    dims = KERNEL | {'elements': Dim('size', '1')}
+    dims = BabelStream.dims | {'elements': Dim('size', '1')}
     tags = {'acceptance'}
 
     @run_after('setup')

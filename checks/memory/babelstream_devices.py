@@ -9,8 +9,8 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_for, models_of_this_system
 from checks.core.placement import Placement, one_process
-from checks.core.reading.trials import Metric, by_trial, mean, series_of
-from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, SWEPT_ELEMENTS, BabelStream
+from checks.core.reading.metrics import Metric, Of, mean, series_of
+from checks.memory.babelstream import FEWEST_REPETITIONS, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
@@ -38,7 +38,8 @@ class BabelStreamOnDevices(ByModel, BabelStream):
     def stream_on(self, device: int, run: str = 'run') -> tuple[Placement, list[str]]:
         """Return placement and options of a run on a device, the only GPU that the program then sees."""
         placement = one_process(self.topology, [device])
-        return placement, self.stream(self.array_elements, run, device if placement.devices is None else 0)
+        seen_as = device if placement.devices is None else 0
+        return placement, [*self.stream(self.array_elements, run), '--device', str(seen_as)]
 
     def devices_named(self, run):
         return re.findall(r'^Using \w+ device (.*\S)', run.output, re.MULTILINE)
@@ -88,7 +89,7 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
     """
 
     descr = 'BabelStream on all devices at once'
-    dims = KERNEL | {'device': Dim('name')}
+    dims = BabelStream.dims | {'device': Dim('name')}
     tags = {'nightly', 'acceptance'}
     concurrent = True
 
@@ -97,19 +98,15 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
 
     @run_after('setup')
     def start_on_each(self):
-        self.metrics = [Metric('slowest', 'GB/s', 'higher'), Metric('all', 'GB/s', 'higher')]
+        self.metrics = [
+            Metric(name, 'GB/s', 'higher', of=Of('bandwidth', function, {'kernel': 'triad'}))
+            for name, function in (('slowest', min), ('all', sum))
+        ]
         for device in range(len(self.topology.gpus)):
             run = f'device_{device}'
             self.placement, options = self.stream_on(device, run)
-            self.runs[run] = Execution(options, self.placement.lists if self.placement.devices else {})
+            self.runs[run] = Execution(options, placement=self.placement if self.placement.devices else None)
             self.metrics.append(bandwidth(run, 'device_memory_bandwidth', device=device))
-
-    def derive(self, record):
-        devices = range(len(self.topology.gpus))
-        triads = [series_of(record, 'bandwidth', kernel='triad', device=device) for device in devices]
-        if all(len(triad.samples) == self.trials for triad in triads):
-            series_of(record, 'slowest').samples = by_trial(triads, min)
-            series_of(record, 'all').samples = by_trial(triads, sum)
 
 
 @rfm.simple_test
@@ -121,7 +118,7 @@ class BabelStreamDeviceSizes(BabelStreamOnDevices):
 
     descr = 'BabelStream over array sizes on a device'
     seconds = 300
-    dims = KERNEL | {'elements': Dim('size', '1')}
+    dims = BabelStream.dims | {'elements': Dim('size', '1')}
     tags = {'acceptance'}
 
     def supports(self, topology):

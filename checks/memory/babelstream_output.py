@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from checks.core.reading import saved
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.measurement import Measurement
 
 KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')
@@ -47,6 +47,11 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
     return faults or broken_rows(output)
 
 
+def failed_validations(printed: str) -> list[str]:
+    """Return a sentence for each array that is wrong; the program prints them to standard error."""
+    return [f'the program says: {line}' for line in re.findall(r'^Validation failed.*', printed, re.MULTILINE)]
+
+
 def read_saved(path: Path) -> Iterator[Measurement | str]:
     """Yield the rate of each kernel; all count as failed if the program says that its validation failed."""
     begin = saved.begins(r'^(?:BabelStream *\n(?:Version: .*\n)?)?Implementation: ')
@@ -60,7 +65,7 @@ def _run(part: saved.Part) -> Iterator[saved.Result]:
         'implementation': part.stated('the implementation', r'^Implementation: (.*\S) *$'),
         'precision': part.stated('the precision', r'^Precision: (double|float) *$'), 'array_mb': megabytes,
     }  # fmt: skip
-    faults = [f'the program says: {line}' for line in re.findall(r'^Validation failed.*', part.output, re.MULTILINE)]
+    faults = failed_validations(part.output)
     pattern, fault = HEADER
     faults += [fault] * (len(re.findall(pattern, part.output, re.MULTILINE)) != 1)
     faults += broken_rows(part.output)

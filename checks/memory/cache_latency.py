@@ -1,17 +1,35 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Latency of each level of the caches of one core."""
 
+import re
+
 import reframe as rfm
-from reframe.core.builtins import run_after, variable
+from reframe.core.builtins import run_after
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
-from checks.core.reading.trials import Metric
-from checks.memory.multichase_output import LATENCY, chase_faults
+from checks.core.reading.metrics import Metric
 from plumbline.record import Dim
 
 LOCALITY = 2**18  # bytes within which multichase's order is random: 64 pages, so that translations do not count
+SAMPLES = 3  # of half a second; the program measures one more and drops it
+LATENCY = r'^(?=.{6}) *(\d+\.\d+)$'  # the last line: mean ns of the samples, six characters or more
+
+
+def chase_options(stride: int, size: str, *more: str) -> list[str]:
+    """Return the options of a chain of this size with a pointer every `stride` bytes."""
+    return ['-v', '-a', '-n', str(SAMPLES), '-s', str(stride), '-m', size, *more]
+
+
+def chase_faults(output: str, size: int) -> list[str]:
+    """Return a sentence if multichase did not take all samples of a chain of `size` bytes."""
+    faults = []
+    if f'total_memory = {size} ' not in output:
+        faults.append(f'the chain is not as long as requested: expected total_memory = {size}')
+    if (taken := len(re.findall(r'^ +[0-9.]+ +avg=', output, re.MULTILINE))) != SAMPLES:
+        faults.append(f'{SAMPLES} samples were requested, multichase took {taken}')
+    return faults
 
 
 def chain_within(cache: int) -> tuple[int, int]:
@@ -36,8 +54,6 @@ class CacheLatency(Benchmark):
     executable = 'multichase'
     dims = {'level': Dim('name')}
     usual_spread = 0.02  # no source
-    #: Samples of half a second; the program measures one more and drops it.
-    half_seconds = variable(int, value=3)
 
     def supports(self, topology):
         return bool(topology.caches)
@@ -49,13 +65,11 @@ class CacheLatency(Benchmark):
         levels = sorted({cache.level for cache in self.topology.caches})
         self.chains = {f'L{level}': chain_within(self.topology.cache_bytes(level, core)) for level in levels}
         self.runs |= {
-            level: Execution(
-                ['-v', '-a', '-n', str(self.half_seconds), '-s', '64', '-m', str(size), '-T', str(locality)]
-            )
+            level: Execution(chase_options(64, str(size), '-T', str(locality)))
             for level, (size, locality) in self.chains.items()
         }
-        self.estimates = [len(levels) * (1 + self.half_seconds / 2)]
+        self.estimates = [len(levels) * (1 + SAMPLES / 2)]
         self.metrics = [Metric('latency', 'ns', 'lower', LATENCY, {'level': level}, run=level) for level in self.runs]
 
     def sanity_faults(self, run):
-        return chase_faults(run.output, self.chains[run.name][0], self.half_seconds)
+        return chase_faults(run.output, self.chains[run.name][0])

@@ -6,45 +6,165 @@ They correspond to the FPU and MEM micro-kernels of the MareNostrum 5 paper (000
 
 import functools
 import math
+import re
+from collections.abc import Mapping, Sequence
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
+from checks.core.job.script import ShellText
 from checks.core.job.spec import Execution
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric
-from checks.core.topology import Topology, layouts, on_this_system, topologies
-from checks.memory import likwid_base as likwid
+from checks.core.reading.metrics import Metric
+from checks.core.topology import Topology, on_this_system, topologies
 from plumbline.record import Dim
 
 LONGEST = 50  # seconds of a trial; sizes are cut to keep it
+# Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
+ISAS = {
+    'scalar': ('', '', ''),
+    'sse': ('sse2', '_sse', '_sse'),
+    'avx': ('avx', '_avx', '_avx_fma'),
+    'avx512': ('avx512f', '_avx512', '_avx512_fma'),
+}
+USUAL_SPREAD = 0.015  # STREAM between executions: 0.1 % on one node (002, section IV-E), several % on virtual ones
+ARRAYS = {'load': 1, 'store': 1, 'copy': 2, 'stream': 3, 'triad': 4}  # likwid-bench -l KERNEL, "Number of streams"
+# Seconds, by its source and as measured: until likwid-bench knows the clock; of a loop that it doubles until it lasts 1
+# s
+START, LOOP = 1.1, 1.45
+WITH_FMA_VARIANT = ('peakflops', 'peakflops_sp', 'stream', 'triad')
+# likwid's cycles are ticks of the nominal clock, whatever clock the cores run at.
+OF_ONE_CORE_AND_CYCLE = (r'^Cycles:\s+(\d+)$', r'^Using (\d+) threads$')
+FLOP_RATE = r'^MFlops/s:\s+(\d+\.\d\d)$'
+FLOPS = r'^Number of Flops:\s+(\d+)$'
+BYTE_RATE = r'^MByte/s:\s+(\d+\.\d\d)$'
+BYTES = r'^Data volume \(Byte\):\s+(\d+)$'
+
+
+def faults_of(output: str, cpus: tuple[int, ...]) -> list[str]:
+    """Return a sentence if the threads did not run on `cpus`, each on one of its own."""
+    ran_on = sorted(map(int, re.findall(r'^Group: .* running on hwthread (\d{1,6})\b', output, re.MULTILINE)))
+    requested = sorted(cpus)
+    return [] if ran_on == requested else [f'threads were requested on CPUs {requested} and ran on {ran_on}']
+
+
+def allocated_from(output: str) -> set[int]:
+    """Return the hardware threads that first touched the arrays: the memory is in their NUMA domains."""
+    return set(map(int, re.findall(r'^Allocate: Process running on hwthread (\d{1,6})\b', output, re.MULTILINE)))
+
+
+def repetitions(seconds: int) -> ShellText:
+    """Return the option that says how often the loop is repeated.
+
+    In the first trial one thread finds the number of repetitions that takes `seconds`, which costs twice the measured
+    loop. Later trials use the same number, so that all do the same work.
+    """
+    of_first = "sed -n 's/^Iterations per thread:[[:space:]]*/-i /p' ../../trial_1/$run/stdout 2> /dev/null"
+    return ShellText(f'$({of_first} | grep . || echo -s {seconds})')
+
+
+def isas_of(topology: Topology) -> list[str]:
+    """Return the instruction sets of a processor, the widest last."""
+    return [isa for isa, (extension, *_) in ISAS.items() if topology.has_instructions(extension or None)]
+
+
+class Likwid(Benchmark):
+    """Runs likwid-bench, which binds its threads itself and prints where they ran."""
+
+    last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
+    valid_prog_environs = ['+likwid']
+    executable = 'likwid-bench'
+    usual_spread: float | Mapping[str, float] = USUAL_SPREAD
+    #: Shortest time of the measured loop, in seconds.
+    loop_seconds = variable(int, value=1)
+
+    def supports(self, topology):
+        # it chooses cores by a stride in hardware threads, so all must have the same number
+        return super().supports(topology) and len(set(map(len, topology.cores))) == 1
+
+    def seconds_of(self, runs: int, slowdown: float = 1) -> float:
+        """Return the seconds of a trial with `runs` runs, averaged over all trials.
+
+        `slowdown`: factor by which the other threads slow a thread down in the measured loop, the only part in which
+        they work.
+        """
+        return runs * (START + LOOP * self.loop_seconds * (slowdown + 2 / self.trials_of_case))
+
+    def seconds_beyond_caches(self, kernels: Sequence[str], size: float, topology: Topology) -> float:
+        """Return the seconds of runs on arrays in memory; `size`: bytes of the arrays of the kernel with the most."""
+        cores, rates = len(topology.cores), [budget.memory_rate(topology, {}, threads) for threads in (1, None)]
+        touched = sum(ARRAYS[kernel] for kernel in kernels) / max(ARRAYS[kernel] for kernel in kernels)
+        return self.seconds_of(len(kernels), cores * rates[0] / rates[1]) + touched * size / budget.FIRST_TOUCH
+
+    def beyond_caches(self, kernels: Sequence[str], *groups: tuple[int, ...], runs: int = 1) -> float:
+        """Return the size of an array in units of the last-level caches: 4, or less if the time of a trial requires it.
+
+        `kernels` run one after the other, each on all `groups` of cores; a trial repeats this `runs` times.
+        """
+        caches = budget.BEYOND_CACHES * sum(map(self.topology.last_level_cache_bytes, groups))
+        largest = max(ARRAYS[kernel] for kernel in kernels)
+        wanted = largest * caches
+
+        def seconds_of(size: float) -> float:
+            return self.seconds_beyond_caches(kernels, size, self.topology)
+
+        return budget.BEYOND_CACHES * self.fit(wanted, wanted, seconds_of, runs=runs) / wanted
+
+
+Layout = dict[int, tuple[int, ...]]  # NUMA domain -> its cores in use, so that each domain can keep its data local
+
+
+@functools.cache
+def layouts(topology: Topology) -> dict[str, Layout]:
+    """Return all layouts of a node in the order below; of layouts on the same cores, only the first.
+
+    node: all cores. core: the first core. half_close: the first half of the cores, domain after domain. half_spread:
+    every second core of every domain. socket<i>, numa<i>: all cores of socket or domain i.
+    """
+    domains = [topology.cpus_in(domain) for domain in topology.numa_domains]
+    half = len(topology.cores) // 2
+    close: list[tuple[int, ...]] = []
+    for cpus in domains:
+        close.append(cpus[: half - sum(map(len, close))])
+    candidates = {'node': domains, 'core': [domains[0][:1]], 'half_close': close}
+    candidates['half_spread'] = [cpus[::2] for cpus in domains]
+    for i, socket in enumerate(topology.sockets):
+        candidates[f'socket{i}'] = [tuple(cpu for cpu in cpus if cpu in socket) for cpus in domains]
+    for i, cpus in enumerate(domains):
+        candidates[f'numa{i}'] = [cpus if j == i else () for j in range(len(domains))]
+    distinct: dict[str, Layout] = {}
+    for name, by_domain in candidates.items():
+        layout = {i: cpus for i, cpus in enumerate(by_domain) if cpus}
+        if layout and layout not in distinct.values():
+            distinct[name] = layout
+    return distinct
 
 
 def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Metric]:
     """Return the metrics of one run: GFlop/s of all its cores, Flop of a core in a nominal cycle, part of the peak."""
     metrics = [
-        Metric('flops', 'GFlop/s', 'higher', likwid.FLOP_RATE, dims, scale=1e-3, run=run,
+        Metric('flops', 'GFlop/s', 'higher', FLOP_RATE, dims, scale=1e-3, run=run,
                peak='flops_dp' if dims.get('precision') == 'dp' else None),
-        Metric('flop_per_cycle', 'Flop/cycle', 'higher', likwid.FLOPS, dims, per=likwid.OF_ONE_CORE_AND_CYCLE, run=run),
+        Metric('flop_per_cycle', 'Flop/cycle', 'higher', FLOPS, dims, per=OF_ONE_CORE_AND_CYCLE, run=run),
     ]  # fmt: skip
     if peak:
-        metrics.append(Metric('peak_fraction', '1', 'higher', likwid.FLOP_RATE, dims, scale=1e6 / peak, run=run))
+        metrics.append(Metric('peak_fraction', '1', 'higher', FLOP_RATE, dims, scale=1e6 / peak, run=run))
     return metrics
 
 
 def bandwidth_metrics(kernel: str, peak: str | None) -> list[Metric]:
     """Return the metrics of the run `kernel`: GB/s of all its cores, and bytes of one core in a nominal cycle."""
     dims = {'kernel': kernel}
-    per = likwid.OF_ONE_CORE_AND_CYCLE
+    per = OF_ONE_CORE_AND_CYCLE
     return [
-        Metric('bandwidth', 'GB/s', 'higher', likwid.BYTE_RATE, dims, scale=1e-3, run=kernel, peak=peak),
-        Metric('bytes_per_cycle', 'B/cycle', 'higher', likwid.BYTES, dims, per=per, run=kernel),
+        Metric('bandwidth', 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=kernel, peak=peak),
+        Metric('bytes_per_cycle', 'B/cycle', 'higher', BYTES, dims, per=per, run=kernel),
     ]
 
 
-class LikwidBench(likwid.Likwid):
+class LikwidBench(Likwid):
     """likwid-bench on the cores of one layout."""
 
     trials_by_mode = Benchmark.trials_by_mode | {'quick': 2}
@@ -64,7 +184,7 @@ class LikwidBench(likwid.Likwid):
 
     def seconds_on(self, topology: Topology) -> float:
         """Return the mean seconds of a trial on such a node, with sizes that nothing cuts."""
-        return self.seconds_of(len(likwid.ARRAYS))
+        return self.seconds_of(len(ARRAYS))
 
     def choose_budget(self):
         known = [self.seconds_on(topology) for _, topology in topologies() if self.supports(topology)]
@@ -79,15 +199,15 @@ class LikwidBench(likwid.Likwid):
 
     def options(self, kernel: str, isa: str, bytes_of_group) -> list[str]:
         """Return the options for `kernel`: a work group for each NUMA domain, with `bytes_of_group(cpus)` of arrays."""
-        fused = self.topology.has_instructions('fma') and kernel in likwid.WITH_FMA_VARIANT
-        options = ['-t', kernel + likwid.ISAS[isa][2 if fused else 1], likwid.repetitions(self.loop_seconds)]
+        fused = self.topology.has_instructions('fma') and kernel in WITH_FMA_VARIANT
+        options = ['-t', kernel + ISAS[isa][2 if fused else 1], repetitions(self.loop_seconds)]
         stride = self.topology.threads_per_core * (2 if self.layout == 'half_spread' else 1)
         for domain, cpus in self.by_domain.items():
             options += ['-w', f'M{domain}:{bytes_of_group(cpus) / 1000:.0f}kB:{len(cpus)}:1:{stride}']
         return options
 
     def sanity_faults(self, run):
-        return likwid.faults_of(run.output, self.cores_in_use)
+        return faults_of(run.output, self.cores_in_use)
 
 
 @rfm.simple_test
@@ -108,12 +228,12 @@ class LikwidPeakFlops(LikwidBench):
         return {'flops': {'roof': 'flops', 'dims': {'precision': 'dp'}}} if self.layout == 'node' else {}
 
     def seconds_on(self, topology):
-        return self.seconds_of(2 * len(likwid.isas_of(topology)))
+        return self.seconds_of(2 * len(isas_of(topology)))
 
     @run_after('setup')
     def choose_kernels(self):
         self.metrics = []
-        for isa in likwid.isas_of(self.topology):
+        for isa in isas_of(self.topology):
             for precision, kernel in (('dp', 'peakflops'), ('sp', 'peakflops_sp')):
                 run, dims = f'{isa}_{precision}', {'isa': isa, 'precision': precision}
                 self.runs[run] = Execution(
@@ -154,8 +274,8 @@ class LikwidBandwidth(LikwidBench):
         if self.level != 'memory' or not topology.caches:
             return super().seconds_on(topology)
         caches = topology.last_level_cache_bytes(topology.cpu_of_core)
-        size = budget.BEYOND_CACHES * max(likwid.ARRAYS.values()) * caches
-        return self.seconds_beyond_caches([*likwid.ARRAYS], size, topology)
+        size = budget.BEYOND_CACHES * max(ARRAYS.values()) * caches
+        return self.seconds_beyond_caches([*ARRAYS], size, topology)
 
     def takes_seconds(self):
         return super().takes_seconds() and self.level == 'memory'
@@ -163,10 +283,10 @@ class LikwidBandwidth(LikwidBench):
     @run_after('setup')
     def choose_kernels(self):
         self.metrics, groups = [], [*self.by_domain.values()]
-        self.beyond = self.beyond_caches([*likwid.ARRAYS], *groups) if self.level == 'memory' else 0
+        self.beyond = self.beyond_caches([*ARRAYS], *groups) if self.level == 'memory' else 0
         peak = 'memory_bandwidth' if self.level == 'memory' else None
-        widest = likwid.isas_of(self.topology)[-1]
-        for kernel, arrays in likwid.ARRAYS.items():
+        widest = isas_of(self.topology)[-1]
+        for kernel, arrays in ARRAYS.items():
             self.runs[kernel] = Execution(self.options(kernel, widest, functools.partial(self.size, arrays)))
             self.metrics += bandwidth_metrics(kernel, peak)
 

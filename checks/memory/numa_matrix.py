@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 import reframe as rfm
-from reframe.core.builtins import run_after, variable
+from reframe.core.builtins import run_after
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.job.spec import Execution
-from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, by_trial, series_of
-from checks.memory import likwid_base
-from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
-from checks.memory.multichase_output import LATENCY, chase_faults
-from plumbline.record import Dim, Record, Series
+from checks.core.placement import Placement, one_rank_on
+from checks.core.reading.metrics import Metric, Of
+from checks.memory import likwid
+from checks.memory.cache_latency import LATENCY, SAMPLES, chase_faults, chase_options
+from checks.memory.likwid import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
+from plumbline.record import Dim
 from plumbline.units import UNITS
 
 CHAIN_RATE = 0.5e9  # bytes/s at which multichase makes its chain
@@ -124,11 +124,13 @@ class Matrix(rfm.RegressionTestPlugin):
         self.provenance['numa_distances'] = '; '.join(rows) or 'not known'
         self.trial_seconds *= len(pairs)  # the budget is for one pair
 
-    def derive(self, record: Record):
-        (quantity,) = record.metrics
-        for name, members in self.classes.items():
-            of_pairs = [series_of(record, quantity, pair=name_of(pair)) for pair in members]
-            series_of(record, quantity, distance=name).samples = by_trial(of_pairs, fmean)
+    def by_distance(self, quantity: str, unit: str, better: str) -> list[Metric]:
+        """Return the means over the pairs of each class."""
+        return [
+            Metric(quantity, unit, better, dims={'distance': name},
+                   of=Of(quantity, fmean, {'pair': list(map(name_of, members))}))
+            for name, members in self.classes.items()
+        ]  # fmt: skip
 
 
 @rfm.simple_test
@@ -147,7 +149,7 @@ class NumaBandwidth(Matrix, LikwidOnDomains):
         self.estimates *= len(self.places)
         self.runs |= {run: Execution(self.options('load', *pair)) for run, pair in self.places.items()}
         self.metrics = [self.rate('bandwidth', run, pair=name_of(pair)) for run, pair in self.places.items()]
-        self.metrics.append(Metric('bandwidth', 'GB/s', 'higher', expected={'distance': [*self.classes]}))
+        self.metrics += self.by_distance('bandwidth', 'GB/s', 'higher')
 
 
 @rfm.simple_test
@@ -164,29 +166,27 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
     usual_spread = 0.02  # no source
     valid_prog_environs = ['+multichase']
     executable = 'multichase'
-    #: Samples of half a second; the program measures one more and drops it.
-    half_seconds = variable(int, value=3)
 
     @run_after('setup')
     def choose_runs(self):
         self.add_pairs('latency')
         first_cores = [cpus[0] for cpus in self.cpus]
         cache = max(self.topology.last_level_cache_bytes((core,)) for core in first_cores)
-        wanted, start = 16 * cache, 2 + self.half_seconds / 2
+        wanted, start = 16 * cache, 2 + SAMPLES / 2
         chain = self.fit(wanted, wanted / 2, lambda size: start + size / CHAIN_RATE, runs=len(self.places))
         self.estimates *= len(self.places)
         self.memory_mib = 4 * math.ceil(chain / 2**22)  # whole runs of 64 pages of up to 64 KiB
         for run, (cores, memory) in self.places.items():
-            options = f'-v -a -n {self.half_seconds} -s 128 -m {self.memory_mib}m -W {self.topology.numa_ids[memory]}:1'
-            self.runs[run] = Execution(options.split(), {'PLUMBLINE_CPUS': str(first_cores[cores])})
+            options = chase_options(128, f'{self.memory_mib}m', '-W', f'{self.topology.numa_ids[memory]}:1')
+            self.runs[run] = Execution(options, placement=one_rank_on((first_cores[cores],)))
         self.metrics = [
             Metric('latency', 'ns', 'lower', LATENCY, {'pair': name_of(pair)}, run=run)
             for run, pair in self.places.items()
         ]
-        self.metrics.append(Metric('latency', 'ns', 'lower', expected={'distance': [*self.classes]}))
+        self.metrics += self.by_distance('latency', 'ns', 'lower')
 
     def sanity_faults(self, run):
-        return chase_faults(run.output, self.memory_mib * 2**20, self.half_seconds)
+        return chase_faults(run.output, self.memory_mib * 2**20)
 
 
 @rfm.simple_test
@@ -204,7 +204,7 @@ class NumaStream(LikwidOnDomains):
     dims = {'domain': Dim('name')}
     figures = {'triad': {'balance': 'domain'}, 'triad_total': {'intensity': 2 / 24}}  # two Flop, three doubles
     # the difference of domains that are alike varies as much as the domains: no source
-    usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': likwid_base.USUAL_SPREAD}
+    usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': likwid.USUAL_SPREAD}
 
     @run_after('setup')
     def choose_runs(self):
@@ -212,14 +212,7 @@ class NumaStream(LikwidOnDomains):
         self.beyond = self.beyond_caches(['stream'], *self.cpus)
         self.runs |= {run: Execution(self.options('stream', *place)) for run, place in self.places.items()}
         self.metrics = [self.rate('triad', run, domain=domain) for run, (domain, _) in self.places.items()]
-        self.metrics.append(Metric('triad_total', 'GB/s', 'higher'))
-        if len(self.domains) > 1:
-            self.metrics += [Metric('triad_cv', '1', 'lower'), Metric('triad_range', '1', 'lower')]
-
-    def derive(self, record: Record):
-        rates: list[Series] = record.metrics['triad'].series
-        series_of(record, 'triad_total').samples = by_trial(rates, sum)
-        if len(self.domains) > 1:
-            times = [Series(samples=[(trial, node, 1 / rate) for trial, node, rate in one.samples]) for one in rates]
-            for name, spread in (('triad_cv', coefficient_of_variation), ('triad_range', normalized_range)):
-                series_of(record, name).samples = by_trial(times, spread)
+        self.metrics.append(Metric('triad_total', 'GB/s', 'higher', of=Of('triad', sum)))
+        for name, spread in (('triad_cv', coefficient_of_variation), ('triad_range', normalized_range)):
+            of_times = Of('triad', lambda rates, spread=spread: spread([1 / rate for rate in rates]))
+            self.metrics += [Metric(name, '1', 'lower', of=of_times)] * (len(self.domains) > 1)

@@ -5,6 +5,7 @@ Each rank sees only its own GPU, and runs on cores near it, if the site names th
 message size, and for each pair: ``pair=0-1`` is from device 0 to device 1. The runs of a trial follow each other.
 """
 
+import re
 from math import inf
 from statistics import fmean
 
@@ -13,8 +14,9 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.nodes import OSU_MODELS, OnNodes, models_for
 from checks.core.placement import Placement, cpus_of_devices
+from checks.core.reading.metrics import Metric, Of
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import Metric, Run, by_trial, series_of
+from checks.core.reading.trials import Run
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from checks.mpi.osu import Osu
@@ -25,6 +27,8 @@ from plumbline.site.mpi import FAMILIES
 # device.
 WITHIN_A_NODE, BETWEEN_NODES = ['device-device', 'host-device', 'managed-managed'], ['device-device', 'host-host']
 HOST = 'host_buffers'  # the run whose times show whether MPI stages the buffers of GPUs
+# Bytes of the message that shows staging through the host: between GPUs of one node, and of two nodes
+STAGED_WITHIN, STAGED_BETWEEN = 4 * 2**20, 64 * 1024
 TWO_COPIES = 8.0  # us: of a short message from a GPU to its host, and from a host to its GPU (003, Table 7)
 STAGING = {True: 'staged through the host', False: 'direct', None: 'not decided: the path has no peak, or a low one'}
 
@@ -40,6 +44,22 @@ def is_staged(device: float, host: float, direct: float | None = None) -> bool |
     if direct is None:
         return device > 2 * host and device - host > TWO_COPIES
     return device >= host if host > 2 * direct else None
+
+
+def device_errors_of(errors: str) -> list[str]:
+    """Return why there are no device buffers, from the messages of OSU, MPI and the launchers."""
+    causes = {
+        'the programs were built without support for such buffers':
+            r'Benchmark Does Not Support Accelerator Transfers|(?:CUDA|ROCm|Managed Memory) Support Not Enabled'
+            r'|Managed memory support requires CUDA kernels|Invalid device type|Invalid option \[-d\]',
+        'the program is not linked with GTL, the library of Cray MPICH for GPUs: see `ldd`, and docs/stacks.md':
+            r'GTL library is not linked',
+        # the library takes them for host memory
+        'the MPI library does not seem to support device buffers':
+            r'segmentation fault|SIGSEGV|signal:? 11\b|bus error|bad address|memory access fault',
+    }  # fmt: skip
+    matches = {cause: re.search(pattern, errors, re.IGNORECASE) for cause, pattern in causes.items()}
+    return [f'{cause}: {match[0]}' for cause, match in matches.items() if match]
 
 
 class OsuOnDevices(Osu):
@@ -64,7 +84,7 @@ class OsuOnDevices(Osu):
         """Add the runs of all programs with these two devices; each run has its own placement."""
         self.memory_of_ranks = tuple(osu.MEMORY[kind] for kind in self.buffers.split('-'))
         for program in self.programs:
-            self.add(program, 2, f'{program}_{a}_{b}', placement.lists, pair=f'{a}-{b}')
+            self.add(program, 2, f'{program}_{a}_{b}', placement, pair=f'{a}-{b}')
         self.placement = placement  # of the last pair
         self.trial_time_limit = 60 * len(self.runs)
 
@@ -98,7 +118,7 @@ class OsuOnDevices(Osu):
     def complaints(self, folder):
         """Return why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
         errors, output = (text_of(folder / name) for name in ('stderr', 'stdout'))
-        return osu.device_errors_of(errors) + osu.errors_of(errors) + osu.device_errors_of(output)
+        return device_errors_of(errors) + osu.errors_of(errors) + device_errors_of(output)
 
 
 def able(topology, ranks: int = 1) -> bool:
@@ -125,14 +145,13 @@ class OsuDevices(OsuOnDevices):
 
     @run_after('setup')
     def place(self):
-        self.measured = gpu_pairs(self.topology, self.link_class, self.pairs)
         cores, near = cpus_of_devices(self.topology), self.topology.gpu_numa_ids
-        for a, b in self.measured:
+        for a, b in gpu_pairs(self.topology, self.link_class, self.pairs):
             memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
             self.run_pair(a, b, Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory))
         if self.buffers == 'device-device':
             peak = self.partition.link_classes[self.link_class].peak
-            self.compare_with_host(osu.STAGED_WITHIN, 1e6 * osu.STAGED_WITHIN / peak if peak else inf)
+            self.compare_with_host(STAGED_WITHIN, 1e6 * STAGED_WITHIN / peak if peak else inf)
 
 
 @rfm.simple_test
@@ -148,12 +167,8 @@ class OsuDeviceLatency(OsuDevices):
     @run_after('setup')
     def add_published(self):
         if self.buffers == 'device-device':
-            self.metrics.append(Metric('mpi_latency', 'us', 'lower'))
-
-    def derive(self, record):
-        if self.buffers == 'device-device':
-            pairs = [series_of(record, 'latency', message_bytes=1, pair=f'{a}-{b}') for a, b in self.measured]
-            series_of(record, 'mpi_latency').samples = by_trial(pairs, fmean)
+            of_one_byte = Of('latency', fmean, {'message_bytes': 1})
+            self.metrics.append(Metric('mpi_latency', 'us', 'lower', of=of_one_byte))
 
 
 @rfm.simple_test
@@ -198,7 +213,7 @@ class OsuDeviceRails(OsuOnDevices):
             b = a if self.rail == 'same' else (a + len(cores) // 2) % len(cores)
             self.run_pair(a, b, Placement(1, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, across=True))
         if self.buffers == 'device-device' and self.partition.transport == 'direct':
-            self.compare_with_host(osu.STAGED_BETWEEN)
+            self.compare_with_host(STAGED_BETWEEN)
 
 
 @rfm.simple_test

@@ -9,13 +9,17 @@ the first size; the sizes of a run are therefore part of its options, and a miss
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
+from checks.core.reading.saved import Part, Result, results_of
 from plumbline.machine.vendors import VENDORS
+from plumbline.measurement import Measurement
 
-_NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
+NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
 _LATENCY = r'(?:Avg )?Latency ?\(us\)'
 _BANDWIDTH = r'Bandwidth \(MB/s\)'  # 10^6 bytes
 MIB = 2**20
@@ -24,9 +28,8 @@ MIB = 2**20
 LARGEST_BUFFER = 64 * MIB
 SMALL = 8  # the largest message in bytes whose latency or rate is judged
 MEMORY = {'host': 'H', 'device': 'D', 'managed': 'MD'}  # of a rank, by OSU's letters
-# Bytes of the message that shows staging through the host: between GPUs of one node, and of two nodes
-STAGED_WITHIN, STAGED_BETWEEN = 4 * MIB, 64 * 1024
-_ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
+_FLUSH = ('-w', 'allocate', '-s', 'flush')
+_FLUSHED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
 
 
 class Program(NamedTuple):
@@ -45,24 +48,20 @@ def _collective(title: str, name: str, **more) -> Program:
     return Program(f'{title} Latency Test', (name,), 'us', _LATENCY, largest=MIB, **more)
 
 
-def _one_sided(name: str) -> Program:
-    what, _, kind = name.partition('_')
-    unit, header = ('us', _LATENCY) if kind == 'latency' else ('MB/s', _BANDWIDTH)
-    options = ('-w', 'allocate', '-s', 'flush')
-    title = f'MPI_{what.title()} {kind.title()} Test'
-    return Program(title, (name,), unit, header, options=options, says=_ONE_SIDED)
-
-
 # Reductions add numbers of 4 bytes up to version 7.0 and from 7.5 on; the versions between add numbers of 1 byte.
 # fmt: off
 PROGRAMS = {
     'osu_latency': Program('MPI Latency Test', ('latency',), 'us', _LATENCY),
     'osu_bw': Program('MPI Bandwidth Test', ('bandwidth',), 'MB/s', _BANDWIDTH),
     'osu_bibw': Program('MPI Bi-Directional Bandwidth Test', ('bidirectional_bandwidth',), 'MB/s', _BANDWIDTH),
-    'osu_put_latency': _one_sided('put_latency'),
-    'osu_get_latency': _one_sided('get_latency'),
-    'osu_put_bw': _one_sided('put_bandwidth'),
-    'osu_get_bw': _one_sided('get_bandwidth'),
+    'osu_put_latency': Program('MPI_Put Latency Test', ('put_latency',), 'us', _LATENCY, options=_FLUSH, says=_FLUSHED),
+    'osu_get_latency': Program('MPI_Get Latency Test', ('get_latency',), 'us', _LATENCY, options=_FLUSH, says=_FLUSHED),
+    'osu_put_bw': Program(
+        'MPI_Put Bandwidth Test', ('put_bandwidth',), 'MB/s', _BANDWIDTH, options=_FLUSH, says=_FLUSHED,
+    ),
+    'osu_get_bw': Program(
+        'MPI_Get Bandwidth Test', ('get_bandwidth',), 'MB/s', _BANDWIDTH, options=_FLUSH, says=_FLUSHED,
+    ),
     'osu_multi_lat': Program('MPI Multi Latency Test', ('multi_latency',), 'us', _LATENCY),
     'osu_mbw_mr': Program(
         'MPI Multiple Bandwidth / Message Rate Test', ('multi_bandwidth', 'message_rate'), 'MB/s',
@@ -79,7 +78,7 @@ PROGRAMS = {
 # fmt: on
 
 
-def _program(name: str) -> Program:
+def program_of(name: str) -> Program:
     """Return the facts of a program; ``osu_xccl_<collective>`` differs from MPI's only in the library in its banner."""
     return PROGRAMS[name.replace('osu_xccl_', 'osu_')]
 
@@ -87,7 +86,7 @@ def _program(name: str) -> Program:
 def title_of(name: str, gpu: str = '') -> str:
     """Return the title in the banner of a program whose ranks use the memory of the host, or of this kind of GPU."""
     library = VENDORS[gpu].collectives if '_xccl_' in name else 'MPI'
-    return _program(name).title.replace('MPI', f'{library}-{gpu}' if gpu else library, 1)
+    return program_of(name).title.replace('MPI', f'{library}-{gpu}' if gpu else library, 1)
 
 
 def sizes_of(name: str, ranks: int = 2, first: int = 1, last: int = 0) -> list[int]:
@@ -95,15 +94,10 @@ def sizes_of(name: str, ranks: int = 2, first: int = 1, last: int = 0) -> list[i
 
     `first`, `last`: the ends that its option -m asks for; 0: the largest size that the program has by default.
     """
-    program = _program(name)
+    program = program_of(name)
     largest = min(program.largest, LARGEST_BUFFER // ranks if program.buffers else program.largest)
     powers = range((largest and (last or largest)).bit_length())
     return [2**power for power in powers if 2**power >= max(program.smallest, first)]
-
-
-def options_of(name: str, sizes: list[int]) -> list[str]:
-    """Return the options of a run. Sizes start at 1, which reductions count in elements up to version 7.0."""
-    return [*(['-m', f'1:{sizes[-1]}'] if sizes else []), *_program(name).options]
 
 
 def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> list[Metric]:
@@ -111,37 +105,20 @@ def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> li
 
     `run`: name of the run, if it differs from the program's. `dims`: further dims of that run.
     """
-    program, metrics = _program(name), []
+    program, metrics = program_of(name), []
     for column, what in enumerate(program.metrics):
         unit = 'ops/s' if what == 'message_rate' else program.unit
-        numbers = [f'(?P<value>{_NUMBER})' if i == column else _NUMBER for i in range(len(program.metrics))]
+        numbers = [f'(?P<value>{NUMBER})' if i == column else NUMBER for i in range(len(program.metrics))]
         rows = rf'^(?P<message_bytes>{"|".join(map(str, sizes))}) +{" +".join(numbers)}(?: +Pass)?$'
-        judged = {str(size) for size in judged_sizes(name, what, sizes)}
+        # of latencies and rates the small sizes need a reference, of bandwidths the largest, of collectives both
+        judged = {str(size) for size in sizes if size <= SMALL} if unit != 'MB/s' else set()
+        judged |= {str(size) for size in sizes[-1:]} if unit == 'MB/s' or program.largest == MIB else set()
         metrics.append(Metric(
-            what, unit, 'lower' if unit == 'us' else 'higher', rows if sizes else rf'^ +({_NUMBER})$', dims,
+            what, unit, 'lower' if unit == 'us' else 'higher', rows if sizes else rf'^ +({NUMBER})$', dims,
             {'message_bytes': sizes} if sizes else {}, run=run or name,
             judged=(lambda at, judged=judged: at['message_bytes'] in judged) if sizes else True,
         ))  # fmt: skip
     return metrics
-
-
-def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
-    """Return the sizes that need a reference; the others are informational.
-
-    Of latencies and rates: the small ones. Of bandwidths: the largest one. Of collectives: both.
-    """
-    latency = _program(name).unit == 'us' or what == 'message_rate'
-    small = [size for size in sizes if size <= SMALL] if latency else []
-    return small + (sizes[-1:] if _program(name).largest == MIB or not latency else [])
-
-
-def published_latency() -> Metric:
-    """Return the "MPI latency" of tables 4 and 5 of 003.
-
-    The tables name no message size. A latency below a microsecond is of a small message; the smallest message that the
-    version of the tables (7.1) prints is 1 byte.
-    """
-    return Metric('mpi_latency', 'us', 'lower', rf'^1 +({_NUMBER})(?: +Pass)?$', run='osu_latency')
 
 
 def version_of(output: str) -> str:
@@ -157,7 +134,7 @@ def faults_of(
 
     `gpu`, `buffers`: kind of device, and the memory of the two ranks by OSU's letters.
     """
-    program, lines = _program(name), output.splitlines()
+    program, lines = program_of(name), output.splitlines()
     if name == 'osu_mbw_mr' and lines[:1] == lines[1:2]:
         lines = lines[1:]  # versions 6.0 to 7.2 print their banner twice
     missing = ['datatype', 'line of buffers']  # which most versions do not print
@@ -184,7 +161,7 @@ def faults_of(
 
 def time_of(name: str, output: str, size: int) -> float | None:
     """Return the time of a message of `size` bytes in µs, as osu_latency or osu_bw printed it; None without one."""
-    row = re.search(rf'^{size} +({_NUMBER})\b', output, re.MULTILINE)
+    row = re.search(rf'^{size} +({NUMBER})\b', output, re.MULTILINE)
     if not row or not float(row[1]):
         return None
     return float(row[1]) if PROGRAMS[name].unit == 'us' else size / float(row[1])
@@ -200,7 +177,7 @@ def _buffers_line(buffers: Sequence[str]) -> str:
 def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[str]:
     rows = [line for line in lines if re.match(r' *[0-9]', line)]
     size = '([0-9]{1,12})' if sizes else '()'
-    matches = [re.fullmatch(rf'{size}(?: +{_NUMBER}){{{columns}}}(?: +(Pass|Fail))?', row) for row in rows]
+    matches = [re.fullmatch(rf'{size}(?: +{NUMBER}){{{columns}}}(?: +(Pass|Fail))?', row) for row in rows]
     broken = [row for row, match in zip(rows, matches, strict=True) if not match]
     faults = [f'cannot parse row: expected SIZE VALUE, found {row[:80]}' for row in broken]
     if len({len(row) for row in rows}) > 1:
@@ -225,17 +202,68 @@ def errors_of(errors: str) -> list[str]:
     return [f'OSU says: {line}' for line in dict.fromkeys(re.findall(pattern, errors))]
 
 
-def device_errors_of(errors: str) -> list[str]:
-    """Return why there are no device buffers, from the messages of OSU, MPI and the launchers."""
-    causes = {
-        'the programs were built without support for such buffers':
-            r'Benchmark Does Not Support Accelerator Transfers|(?:CUDA|ROCm|Managed Memory) Support Not Enabled'
-            r'|Managed memory support requires CUDA kernels|Invalid device type|Invalid option \[-d\]',
-        'the program is not linked with GTL, the library of Cray MPICH for GPUs: see `ldd`, and docs/stacks.md':
-            r'GTL library is not linked',
-        # the library takes them for host memory
-        'the MPI library does not seem to support device buffers':
-            r'segmentation fault|SIGSEGV|signal:? 11\b|bus error|bad address|memory access fault',
+# Saved outputs, also several in one file
+
+_BANNER = re.compile(r'^# OSU (?P<title>.*) v[0-9][0-9.]*$\n?', re.MULTILINE)
+_HINT = 'it was cut off, or -m asked for others; then its command belongs above the output, as set -x prints it'
+# What -f adds to the mean of a collective
+_FULL_HEADER = re.compile(
+    r'^(# (?:Size +)?Avg Latency\(us\)) +Min Latency\(us\) +Max Latency\(us\) +Iterations$', re.MULTILINE
+)
+_FULL_ROW = re.compile(r'^(?P<kept>[0-9]* +[0-9.]+) +[0-9.]+ +[0-9.]+ +[0-9]+$', re.MULTILINE)
+_KINDS = '|'.join(MEMORY).upper()
+_BUFFERS = re.compile(rf'^# Send Buffer on ({_KINDS}) .* Receive Buffer on ({_KINDS}) ', re.MULTILINE)
+
+
+def read_saved(path: Path) -> Iterator[Measurement | str]:
+    """Yield the metrics of each program; the check has the name of the program.
+
+    Each size that the program prints by default is expected; if a line above its output has the command, as ``set -x``
+    prints it, each size that ``-m`` asks for there. That command is a param: the output does not say where ranks ran.
+    """
+    yield from results_of(path, _begins, '# OSU MPI Latency Test v7.4', _run)
+
+
+def _begins(text: str) -> list[int]:
+    """Return where the programs' banners are; osu_mbw_mr 6.0 to 7.2 prints its own twice."""
+    banners = list(_BANNER.finditer(text))
+    again = [one.end() == two.start() and one[0].strip() == two[0].strip() for one, two in pairwise(banners)]
+    return [banner.start() for banner, repeats in zip(banners, [False, *again], strict=False) if not repeats]
+
+
+def _run(part: Part) -> Iterator[Result]:
+    title = _BANNER.match(part.output)
+    name, gpu = _program_titled(title['title'] if title else '')
+    output = _FULL_ROW.sub(r'\g<kept>', _FULL_HEADER.sub(r'\1', part.output))
+    sizes, ranks = _sizes(name, part.above), 2
+    if pairs := re.search(r'^# \[ pairs: ([0-9]{1,6}) \]', output, re.MULTILINE):
+        ranks = 2 * int(pairs[1])
+    memory = _BUFFERS.search(output)
+    buffers = tuple(MEMORY[word.lower()] for word in memory.groups()) if memory else ()
+    params = {
+        'gpu': gpu, 'buffers': '-'.join(buffers) if gpu else '', 'pairs': ranks // 2 if pairs else '',
+        'command': part.command(name),
     }  # fmt: skip
-    matches = {cause: re.search(pattern, errors, re.IGNORECASE) for cause, pattern in causes.items()}
-    return [f'{cause}: {match[0]}' for cause, match in matches.items() if match]
+    faults = [*errors_of(output), *faults_of(output, name, sizes, ranks, gpu, buffers)]
+    printed = [int(size) for size in re.findall(r'^([0-9]{1,12}) ', output, re.MULTILINE)]
+    if sizes and (last := max(printed, default=0)) != sizes[-1]:
+        faults.insert(0, f'expected sizes up to {sizes[-1]} bytes, found up to {last}: {_HINT}')
+    header = ''.join(re.findall(r'^#.*\n', output, re.MULTILINE))
+    yield Result(name, params, metrics_of(name, sizes), output, faults, header)
+
+
+def _program_titled(title: str) -> tuple[str, str]:
+    """Return the name of a program, and the kind of device whose buffers it used."""
+    of_mpi = [(name, gpu) for gpu in ('', *VENDORS) for name in PROGRAMS]
+    programs = of_mpi + [(name.replace('osu_', 'osu_xccl_'), gpu) for name, gpu in of_mpi if gpu]
+    known = {title_of(name, gpu).lower(): (name, gpu) for name, gpu in programs}
+    if title.lower() not in known:
+        raise ValueError(f'no check reads the program "{title:.60}"')
+    return known[title.lower()]
+
+
+def _sizes(name: str, above: str) -> list[int]:
+    """Return the message sizes that were asked for; `above`: the text between this output and the output before it."""
+    asked = re.findall(rf'\b{name}\b[^\n]*? -m[ =]?(?:([0-9]{{1,12}}):)?([0-9]{{1,12}})\b', above)
+    first, last = asked[-1] if asked else ('', '')
+    return sizes_of(name, first=int(first or 1), last=int(last or 0))

@@ -8,7 +8,7 @@ from reframe.core.builtins import run_after, run_before
 
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 
 
 @rfm.simple_test

@@ -11,7 +11,7 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
-from checks.core.reading.trials import Metric, NotMeasured, OutputRow
+from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
 from checks.storage.storage import FILE_SYSTEM_KINDS, FILE_SYSTEMS, StorageBenchmark, in_job_directory
 from plumbline.record import Dim
 

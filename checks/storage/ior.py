@@ -8,16 +8,8 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
-from checks.core.reading.trials import Metric
 from checks.core.topology import features_of_this_system, on_this_system
-from checks.storage.ior_output import (
-    BANDWIDTH,
-    OPERATIONS,
-    Requested,
-    answered_by_a_cache,
-    faults_of,
-    spread_of,
-)  # fmt: skip
+from checks.storage.ior_output import Requested, answered_by_a_cache, faults_of, metric_of, spread_of
 from checks.storage.storage import (
     CLIENT_COUNTS,
     FILE_SYSTEMS,
@@ -52,10 +44,6 @@ class Pattern(NamedTuple):
         words += ['-F'] * self.file_per_process + ['-z'] * self.random + ['--posix.odirect'] * direct
         words += ['-c'] * (api != 'POSIX' and not self.file_per_process)  # collective, the purpose of MPI-IO
         return [*words, '-O', 'summaryFile=summary.json', '-O', 'summaryFormat=JSON']
-
-    def metric(self, run: str, dims: dict[str, str]) -> Metric:
-        name, unit, key = OPERATIONS if self.random else BANDWIDTH
-        return Metric(name, unit, 'higher', rf'"{key}": (\S+?),', dims, run=run)
 
 
 MIB = 2**20
@@ -112,7 +100,7 @@ class IORBenchmark(StorageBenchmark):
             before = f'storage_drop {HERE}/{files}*' if drops else ''
             self.runs[run] = Execution([*words, *options, '-i', str(times)], before=before)
             if operation == 'write' or direct or self.num_nodes > 1 or not self.kind.own_cache:
-                self.metrics.append(pattern.metric(run, dims | {'access': operation}))
+                self.metrics.append(metric_of(pattern.random, dims | {'access': operation}, run=run))
 
     def need(self):
         """Set the bytes, inodes and time that the runs need; each pattern removes its files before the next one."""

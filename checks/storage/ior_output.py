@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from checks.core.reading import saved
+from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import errors_of
-from checks.core.reading.trials import Metric
 from plumbline.measurement import Measurement
 
 # A warning of IOR or mdtest, even if they continue and exit with 0. Harmless: for empty files, reading means opening
@@ -21,8 +21,6 @@ _WARNING = re.compile(
     r'|The file .* exists already)'
 )
 MIB = 2**20
-BANDWIDTH = 'bandwidth', 'MiB/s', 'bwMeanMIB'  # metric, unit, key of IOR's summary
-OPERATIONS = 'operations', 'ops/s', 'OPsMean'  # of random offsets
 SPREAD = {'mean': 'bwMeanMIB', 'std': 'bwStdMIB', 'max': 'bwMaxMIB', 'min': 'bwMinMIB'}  # MiB/s in its summary
 KEPT = 0.01  # part of a file in the reader's cache, above which the rate is invalid
 _SUMMARY = re.compile(r'^Summary of all tests: *\n(Operation .*)\n((?:(?:write|read) .*\n)*)', re.MULTILINE)
@@ -32,6 +30,12 @@ def complaint_of(printed: str) -> list[str]:
     """Return the first error on standard output, else the first warning, as a list of one or none."""
     warnings = errors_of(printed, _WARNING)
     return (errors_of(printed) or sorted(warnings, key=lambda line: 'failed' not in line))[:1]
+
+
+def metric_of(random: bool, dims: Mapping[str, str], rows: str = '', run: str = 'run') -> Metric:
+    """Return the mean bandwidth of a test, of random offsets its operations; `rows`: where not as in IOR's JSON."""
+    name, unit, key = ('operations', 'ops/s', 'OPsMean') if random else ('bandwidth', 'MiB/s', 'bwMeanMIB')
+    return Metric(name, unit, 'higher', rows or rf'"{key}": (\S+?),', dims, run=run)
 
 
 def answered_by_a_cache(cached: Path, file_system: str | None) -> str | None:
@@ -140,11 +144,9 @@ def _of_json(text: str) -> Iterator[saved.Result]:
         done += len(results)
         output = json.dumps({'tests': [test | {'Results': results}], 'summary': [summary]}, indent=1)
         random = bool(asked.get('randomOffset'))
-        name, unit, key = OPERATIONS if random else BANDWIDTH
-        metric = Metric(name, unit, 'higher', rf'"{key}": (\S+?),', {'access': access})
         yield saved.Result(
-            'IOR', _params(wanted, random, asked.get('testFileName', '')), [metric], output,
-            faults_of(output, wanted), dates=[report['Began']],
+            'IOR', _params(wanted, random, asked.get('testFileName', '')), [metric_of(random, {'access': access})],
+            output, faults_of(output, wanted), dates=[report['Began']],
             node=''.join(host) if wanted.nodes == 1 else '',
         )  # fmt: skip
     measured_at_all = [each for test in tests.values() for each in _flat(test['Results']) if each['access'] != 'remove']
@@ -172,14 +174,13 @@ def _of_text(part: saved.Part) -> Iterator[saved.Result]:
     path, host = options.get('test filename', ''), options.get('Machine', '').split()[1:2]
     dates = [options[name] for name in ('Began', 'Run began') if name in options]
     random = options.get('ordering in a file', '').startswith('random')
-    name, unit, _ = OPERATIONS if random else BANDWIDTH
     column = 'Mean(OPs)' if random else 'Mean(MiB)'
     rows = [_columns(names, row) for names, of_table in _SUMMARY.findall(output) for row in of_table.splitlines()]
     faults = [] if {'Finished', 'Run finished'} & options.keys() else ['IOR did not finish']
     if not rows:
         rows, faults = _of_table(output, options), []
     if not rows:
-        metric = Metric(name, unit, 'higher', '(?!)()', {'access': 'write'})
+        metric = metric_of(random, {'access': 'write'}, '(?!)()')
         yield saved.Result('IOR', {'path': path}, [metric], output, ['it has no whole table of results'], dates=dates)
     for of in rows:
         numbers = ('blksiz', 'xsize', 'segcnt', '#Tasks', 'tPN', 'reps')
@@ -191,7 +192,7 @@ def _of_text(part: saved.Part) -> Iterator[saved.Result]:
             of['Operation'], of.get('API') or options.get('api', ''), transfer, block, segments, ranks,
             int(nodes) if nodes.isdecimal() else -(-ranks // max(1, of_node)), repetitions, of.get('fPP') == '1',
         )  # fmt: skip
-        metric = Metric(name, unit, 'higher', r'^(\S+)\n', {'access': of['Operation']})
+        metric = metric_of(random, {'access': of['Operation']}, r'^(\S+)\n')
         node = ''.join(host) if wanted.nodes == 1 else ''
         yield saved.Result(
             'IOR', _params(wanted, random, path), [metric], output, faults,

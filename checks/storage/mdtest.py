@@ -2,37 +2,24 @@
 """mdtest: operations per second on the metadata of a parallel or local file system."""
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.job.spec import Execution
 from checks.core.placement import one_rank_on
-from checks.core.reading.trials import Metric
-from checks.storage import mdtest_output as output_of
+from checks.storage.mdtest_output import OPERATIONS, faults_of, metrics_of
 from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
 from plumbline.record import Dim
 
-FILES = ('File', ('creation', 'stat', 'read', 'removal'))
-DIRECTORIES = ('Directory', ('creation', 'stat', 'removal'))
-
-
-class Workload(NamedTuple):
-    """A workload of mdtest. `rows`: the items, and the operations for each of which mdtest prints a row."""
-
-    options: str
-    rows: tuple[str, tuple[str, ...]]
-    bytes_of_file: int = 0
-
-
+# Options of each workload
 WORKLOADS = {
-    'easy_unique': Workload('-F -u', FILES),  # mdtest-easy of IO500: empty files, a directory for each rank
-    'easy_shared': Workload('-F', FILES),
-    'hard_unique': Workload('-F -u -w 3901 -e 3901', FILES, 3901),
-    'hard_shared': Workload('-F -w 3901 -e 3901', FILES, 3901),  # mdtest-hard of IO500
-    'directories_unique': Workload('-D -u', DIRECTORIES),
-    'directories_shared': Workload('-D', DIRECTORIES),
+    'easy_unique': '-F -u',  # mdtest-easy of IO500: empty files, a directory for each rank
+    'easy_shared': '-F',
+    'hard_unique': '-F -u -w 3901 -e 3901',
+    'hard_shared': '-F -w 3901 -e 3901',  # mdtest-hard of IO500
+    'directories_unique': '-D -u',
+    'directories_shared': '-D',
 }
 QUICK = ('easy_unique', 'hard_shared')
 ITEMS_OF_RANK = {'quick': 200, 'nightly': 1000, 'full': 10000}
@@ -57,26 +44,19 @@ class MdtestBenchmark(StorageBenchmark):
     def add(self, kinds: Collection[str], items_of_rank: int):
         self.items = items_of_rank * self.ranks
         stride = self.placement.ranks_per_node if self.num_nodes > 1 else 1
-        ranks = (r'was launched with (\d+) total',)
         self.metrics = []
         for name in kinds:
-            words = f'{WORKLOADS[name].options} -n {items_of_rank} -i {self.iterations} -N {stride} -d'
+            words = f'{WORKLOADS[name]} -n {items_of_rank} -i {self.iterations} -N {stride} -d'
             self.runs[name] = Execution([*words.split(), in_job_directory(name)])
-            item, operations = WORKLOADS[name].rows
-            rows, dims, expected = output_of.rows_of(item, operations), {'place': name}, {'operation': operations}
-            self.metrics += [
-                Metric(metric, 'ops/s', 'higher', rows, dims, expected, per=per, run=name, draw=draw)
-                for metric, per, draw in (
-                    ('operations', (), None), ('operations_per_process', ranks, {'ideal': 'none'}),
-                )
-            ]  # fmt: skip
+            item = 'Directory' if '-D' in WORKLOADS[name] else 'File'
+            self.metrics += metrics_of(name, item, OPERATIONS[item], name)
         self.need_inodes = self.items + 2 * self.ranks + 16
         self.need_bytes = self.need_inodes * 4096  # a block each
         operations = 4 * self.items * self.iterations * len(kinds)
         self.estimate(operations / (SLOW * self.ranks))
 
     def sanity_faults(self, run):
-        return output_of.faults_of(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
+        return faults_of(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
 
 
 @rfm.simple_test

@@ -8,11 +8,20 @@ from itertools import pairwise
 from pathlib import Path
 
 from checks.core.reading import saved
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.storage.ior_output import complaint_of
 from plumbline.measurement import Measurement
 
+#: Items of mdtest -> the operations for each of which it prints a row.
+OPERATIONS = {'File': ('creation', 'stat', 'read', 'removal'), 'Directory': ('creation', 'stat', 'removal')}
 _RATE = r'\d+\.\d{3}'
+# Above its table, version 1 says only SUMMARY, and 4.1 the unit, too
+_STATED = {
+    'ranks': r'was launched with (\d+) total task\(s\)',
+    'nodes': r'total task\(s\) on (\d+) node\(s\)',
+    'items': r'^\d+ tasks, (\d+) (?:files|directories)',
+    'iterations': r'^SUMMARY(?: rate)?(?: \(in ops/sec\))?: \(of (\d+) iterations\)',
+}
 # Option of mdtest -> the only phase that it runs
 _ONLY = {'-C': 'creation', '-T': 'stat', '-E': 'read', '-r': 'removal'}
 # Options of mdtest that say what a number is of, beside ranks, nodes and items
@@ -21,25 +30,25 @@ _PARAMS = {'-d': 'path', '-a': 'api', '-w': 'write_bytes', '-e': 'read_bytes', '
 _TIMES = re.compile(r'^SUMMARY time.*\n(?: .*\n)*', re.MULTILINE)
 
 
-def rows_of(item: str, operations: Sequence[str]) -> str:
-    """Return a pattern of the mean rate in rows such as ``File creation : max min mean std``; 4.0 has no colon."""
+def metrics_of(place: str, item: str, operations: Sequence[str], run: str = 'run') -> list[Metric]:
+    """Return the mean rates of rows such as ``File creation : max min mean std``; 4.0 has no colon."""
     columns = rf'{_RATE} +{_RATE} +(?P<value>{_RATE}) +{_RATE}'
-    return rf'^ +{item} (?P<operation>{"|".join(operations)}) *:? +{columns} *$'
+    rows = rf'^ +{item} (?P<operation>{"|".join(operations)}) *:? +{columns} *$'
+    dims, expected, of_process = {'place': place}, {'operation': operations}, (_STATED['ranks'],)
+    return [
+        Metric('operations', 'ops/s', 'higher', rows, dims, expected, run=run),
+        Metric('operations_per_process', 'ops/s', 'higher', rows, dims, expected, of_process, run=run,
+               draw={'ideal': 'none'}),
+    ]  # fmt: skip
 
 
 def faults_of(output: str, ranks: int, nodes: int, items: int, iterations: int) -> list[str]:
     """Return a sentence for each number that differs from the requested one.
 
-    `items`: files or directories of all ranks. Above its table, version 1 says only
-    SUMMARY, and 4.1 the unit, too.
+    `items`: files or directories of all ranks.
     """
     faults = []
-    for what, pattern, requested in (
-        ('ranks', r'was launched with (\d+) total task\(s\)', ranks),
-        ('nodes', r'total task\(s\) on (\d+) node\(s\)', nodes),
-        ('items', r'^\d+ tasks, (\d+) (?:files|directories)', items),
-        ('iterations', r'^SUMMARY(?: rate)?(?: \(in ops/sec\))?: \(of (\d+) iterations\)', iterations),
-    ):
+    for (what, pattern), requested in zip(_STATED.items(), (ranks, nodes, items, iterations), strict=True):
         stated = re.findall(pattern, output, re.MULTILINE)
         if stated != [str(requested)]:
             faults.append(f'{what}: {requested} requested, mdtest says {", ".join(stated) or "nothing"}')
@@ -57,24 +66,16 @@ def read_saved(path: Path) -> Iterator[Measurement | str]:
 def _run(part: saved.Part) -> Iterator[saved.Result]:
     output = _TIMES.sub('', part.output)
     words = shlex.split(part.stated('its command', r'^Command line used: (.*)$'))
-    ranks = int(part.stated('its tasks', r'was launched with ([0-9]{1,9}) total task'))
-    nodes = int(part.stated('its nodes', r'total task\(s\) on ([0-9]{1,9}) node'))
-    items = int(part.stated('its items', r'^[0-9]{1,9} tasks, ([0-9]{1,15}) (?:files|directories)'))
-    of_iterations = r'^SUMMARY(?: rate)?(?: \(in ops/sec\))?: \(of ([0-9]{1,9}) iterations\)'
-    iterations = re.findall(of_iterations, output, re.MULTILINE)
+    ranks, nodes, items = (int(part.stated(f'its {what}', _STATED[what])) for what in ('ranks', 'nodes', 'items'))
+    iterations = re.findall(_STATED['iterations'], output, re.MULTILINE)
     only = [_ONLY[word] for word in words if word in _ONLY]
     sharing = 'unique' if '-u' in words else 'shared'
     metrics = []
     for item, option, kind in (('File', '-F', 'hard' if '-w' in words else 'easy'), ('Directory', '-D', 'directories')):
         if option not in words and {'-F', '-D'} & {*words}:
             continue
-        known = ('creation', 'stat', 'read', 'removal') if item == 'File' else ('creation', 'stat', 'removal')
-        operations = [name for name in known if not only or name in only]
-        rows, dims = rows_of(item, operations), {'place': f'{kind}_{sharing}'}
-        metrics += [
-            Metric(name, 'ops/s', 'higher', rows, dims, {'operation': operations}, per=per)
-            for name, per in (('operations', ()), ('operations_per_process', (r'was launched with (\d+) total',)))
-        ]
+        operations = [name for name in OPERATIONS[item] if not only or name in only]
+        metrics += metrics_of(f'{kind}_{sharing}', item, operations)
     faults = faults_of(output, ranks, nodes, items, int(iterations[0]) if iterations else 1)
     params: dict[str, object] = {'ranks': ranks, 'nodes': nodes, 'items': items}
     params |= {_PARAMS[word]: value for word, value in pairwise(words) if word in _PARAMS}

@@ -38,15 +38,13 @@ class Rules:
     """What is known of a scheduler's directives.
 
     `options`: each option of its `command` as one writes it, and the name that `meaning` knows it by. `meaning`: sets
-    what the stated options ask for, and returns the faulty ones. `of_each_job`: pattern of the options that the suite
-    states for each job.
+    what the stated options ask for, and returns the faulty ones.
     """
 
     prefix: str
     command: str
     options: Mapping[str, str]
     meaning: Callable[[Stated, Asked], Iterable[ScriptFault]]
-    of_each_job: str
 
 
 def read_directives(lines: Sequence[str], scheduler: str) -> tuple[Asked, list[ScriptFault]]:
@@ -99,19 +97,6 @@ def gpus_of_node(option: str) -> int | None:
     number = re.search(r'--gpus-per-node[= ](?:[A-Za-z]\w*:)?(\d+)|--gres[= ](?:\S*,)?gpu:(?:[A-Za-z]\w*:)?(\d+)|'
                        r'\bngpus=(\d+)', option)  # fmt: skip
     return int(next(filter(None, number.groups()))) if number else None
-
-
-def faults_of_access(option: str, scheduler: str) -> Iterator[str]:
-    """Yield what is wrong with an option that ``access`` of site.yaml states for a scheduler of `RULES`."""
-    rules = RULES[scheduler]
-    try:
-        _, faults = read_directives([f'{rules.prefix} {option}'], scheduler)
-        yield from (f'{where}: {why}' for _, where, why in faults)
-    except ValueError as error:  # not a number where one is expected, or an open quote
-        yield f'cannot be read as an option of {scheduler}: {error}'
-    if own := re.match(rules.of_each_job, option):
-        name = own[0].strip(' =')
-        yield f'{name} is stated for each job by the suite, from what the case needs; expected none'
 
 
 def _seconds(text: str) -> int:
@@ -251,16 +236,13 @@ _OF_SLURM = Rules(
     'sbatch',
     {f'--{name}': name for name in _SBATCH} | {f'-{short}': name for name, short in _SBATCH.items() if short},
     _slurm,
-    r'(--(nodes|ntasks|ntasks-per-node|cpus-per-task|time|job-name|output|error)\b(?!-)|-[NntcJoe]\b)[= ]?',
 )
-_OF_PBS = Rules(
-    '#PBS', 'qsub', {f'-{name}': name for name in 'lNoeAPqWjkmMrSVv'}, _pbs, r'-l (select|walltime|nodes|ncpus)='
-)
+_OF_PBS = Rules('#PBS', 'qsub', {f'-{name}': name for name in 'lNoeAPqWjkmMrSVv'}, _pbs)
 #: What is known of the directives of a scheduler, by ReFrame's name of it.
 RULES = {
     'slurm': _OF_SLURM,
     'squeue': _OF_SLURM,
     'pbs': _OF_PBS,
     'pbspro': _OF_PBS,
-    'lsf': Rules('#BSUB', 'bsub', {f'-{name}': name for name in _BSUB}, _lsf, r'-(nnodes|n|W|J|o|e)\b'),
+    'lsf': Rules('#BSUB', 'bsub', {f'-{name}': name for name in _BSUB}, _lsf),
 }

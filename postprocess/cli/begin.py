@@ -112,7 +112,7 @@ def _write_rules(path: Path) -> None:
     import tempfile
 
     from plumbline.files import write_text
-    from postprocess.formats.proposed_rules import proposed, read_all
+    from postprocess.readers.proposed_rules import proposed, read_all
     from postprocess.readers.rules import place
     from postprocess.results.rows import RunReport
     from postprocess.results.store import Store

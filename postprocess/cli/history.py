@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands on all sessions of a site: trend, fleet, plan, publish and export."""
+"""Commands on all sessions of a site: trend, fleet, plan and export."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from postprocess.cli.app import (
     Results,
     SessionName,
     SiteName,
-    a_folder,
     app,
     days_before,
     end_with,
@@ -110,30 +109,6 @@ def plan(
     from postprocess.views import plan as views
 
     show(views.plan(module.plan(Store(results), site, minutes, nodes, days, root=references), why), format)
-
-
-@app.command()
-def publish(
-    folder: Annotated[Path, typer.Argument(metavar='DIR', parser=a_folder, help='Where the site is, or is to be.')],
-    pages: Annotated[
-        int, typer.Option(min=0, help='How many of the newest sessions that are new there get a page of their own.')
-    ] = 30,
-    site: SiteName = None,
-    results: Results = DEFAULT,
-    references: References = DEFAULT,
-) -> None:
-    """Add all sessions that DIR lacks to a static site, for a web server or a browser: DIR/index.html.
-
-    Several sites, from several machines, can be published into one DIR.
-    """
-    from postprocess.report import publish as module
-    from postprocess.results.store import Store
-
-    store = Store(results)
-    for name in [site] if site else store.sites() or ['']:
-        for sentence in module.publish(store, name, folder, references, pages):
-            typer.echo(sentence)
-    typer.echo(folder / 'index.html')
 
 
 @app.command()

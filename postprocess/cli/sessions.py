@@ -30,8 +30,8 @@ from postprocess.cli.app import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from postprocess.formats.measurements import Stated
     from postprocess.history.kept import Standing
+    from postprocess.readers.measurements import Stated
 
 
 @app.command()
@@ -84,9 +84,9 @@ def ingest(
 ) -> None:
     """Put run reports into the results store, also those of other suites. A known report changes nothing."""
     from plumbline.problems import Problem
-    from postprocess.formats.measurements import read_files
-    from postprocess.formats.performance_logs import read_perflogs
     from postprocess.readers import ingest as module
+    from postprocess.readers.measurements import read_files
+    from postprocess.readers.performance_logs import read_perflogs
     from postprocess.results.store import Store
 
     failed = False
@@ -109,7 +109,7 @@ def ingest(
 
 def _stated(partition: str | None, params: list[str], nodes: str | None) -> Stated | None:
     """Return what is stated of files that do not say it; None: nothing. Raises InputError."""
-    from postprocess.formats.measurements import Stated
+    from postprocess.readers.measurements import Stated
     from postprocess.text import names_in
 
     if wrong := [text for text in params if not re.fullmatch(r'[\w.-]+=[^,=]+', text)]:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands on the files of the sites: probe, sites, and the tables of the papers."""
+"""Commands on the files of the sites: probe and sites."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from plumbline.errors import InputError, expected_one_of
-from postprocess.cli.app import DEFAULT, Format, References, Results, app, complain, in_a_folder, show
+from plumbline.errors import InputError
+from postprocess.cli.app import DEFAULT, Format, References, app, complain, in_a_folder, show
 from postprocess.text import WIDTH
 
 
@@ -95,40 +95,3 @@ def probe(
         if name and not looked_at and (said := locations.fill(path.parent)):
             typer.echo(said)
         typer.echo(f'{path}: written; complete it as its comments say; next: plumbline sites {name or "SITE"} --check')
-
-
-@app.command()
-def tables(
-    style: Annotated[str, typer.Argument(metavar='STYLE', help='Which paper: doe, mn5, numa or prace; or efficiency.')],
-    sites: Annotated[
-        list[str] | None, typer.Argument(metavar='SITE', help='Only these sites, also ones that are not in the paper.')
-    ] = None,
-    session: Annotated[str, typer.Option(help='Beginning of its uuid, or "latest" of each site.')] = 'latest',
-    published: Annotated[bool, typer.Option('--published', help='Leave out what sessions measured.')] = False,
-    format: Annotated[
-        Literal['table', 'markdown', 'latex', 'json', 'csv'], typer.Option(help='How to print it.')
-    ] = 'table',
-    results: Results = DEFAULT,
-    references: References = DEFAULT,
-) -> None:
-    """Print the tables of a paper, and under each of its rows what a session of that site measured.
-
-    Style efficiency: speed-up, parallel efficiency, share of the roofline and balance that follow from a session.
-    """
-    from plumbline.paths import site_folder
-    from plumbline.site.sites import must_exist
-    from postprocess.papers import efficiency
-    from postprocess.papers import tables as published_tables
-    from postprocess.results.store import Store
-    from postprocess.views import papers as views
-
-    if style not in (styles := (*published_tables.STYLES, efficiency.STYLE)):
-        raise InputError(f'tables {style}: {expected_one_of(style, styles)}')
-    for name in sites or ():
-        must_exist(name, site_folder(name, references).parent)
-    store = None if published else Store(results)
-    if style == efficiency.STYLE:
-        result = efficiency.efficiency(sites or [], store or Store(results), session)
-    else:
-        result = published_tables.paper_tables(style, sites or [], store, session, references)
-    typer.echo(views.formatted_tables(result, format), nl=False)

@@ -26,7 +26,6 @@ def check(results: Results = DEFAULT) -> None:
     """
     from postprocess.incidents import ledger
     from postprocess.readers import check as module
-    from postprocess.readers.run_reports import reports_below
     from postprocess.results.store import Store
     from postprocess.text import count
 
@@ -35,7 +34,7 @@ def check(results: Results = DEFAULT) -> None:
         typer.echo(f'{path}: removed: its writer was killed')
     for forgotten in opened.forgotten():
         typer.echo(f'{forgotten}; kept aside')
-    faults = list(module.faults(opened, reports_below(results)))
+    faults = list(module.faults(opened))
     others = [*module.evidence_faults(results), *ledger.faults(opened)]
     for fault in dict.fromkeys((*faults, *others)):
         typer.echo(fault)
@@ -57,14 +56,13 @@ def repair(results: Results = DEFAULT) -> None:
     from postprocess.incidents import ledger
     from postprocess.readers.check import faults
     from postprocess.readers.check import repair as steps
-    from postprocess.readers.run_reports import reports_below
     from postprocess.results.store import Store
 
     sentences = list(steps(Store(results)))
     for sentence in sentences or ['nothing to repair']:
         typer.echo(sentence)
     opened = Store(results)
-    remaining = [*faults(opened, reports_below(results)), *ledger.faults(opened)]
+    remaining = [*faults(opened), *ledger.faults(opened)]
     for fault in remaining:
         typer.echo(fault)
     raise typer.Exit(int(bool(remaining) or any(' is lost: ' in sentence for sentence in sentences)))

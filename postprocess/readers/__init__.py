@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turn what ReFrame and other suites wrote into rows of the store: run reports, results databases, performance logs.
+"""Turn files into rows of the store: ReFrame's run reports, databases and performance logs, and measurements.
 
-A reader is registered as an entry point, yields measurements, and raises an error for a file that it cannot read. It
-makes no verdicts.
+Measurements are what the readers of formats yield, registered as entry points; of these, only `table` is in this room.
+It raises an error for a file that it cannot read, and makes no verdicts.
 """

@@ -6,9 +6,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import random
 import time
 import zlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,25 +18,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
-from plumbline.files import make_folder, remove_abandoned, write_text
+from plumbline.files import make_folder, remove_abandoned
 from plumbline.results import EVIDENCE
-from postprocess.readers.rules import read_rules
-from postprocess.readers.run_reports import read_report, reports_below
+from postprocess.readers.cmdline import read_cmdline
+from postprocess.readers.rules import place, read_rules
+from postprocess.readers.run_reports import read_report
 from postprocess.results import judged, old_layout
 from postprocess.results.files import in_table, read_session, read_table
 from postprocess.results.store import Session, Store
-from postprocess.results.tables import JUDGED, TABLES
+from postprocess.results.tables import JUDGED, OF_CASES
 from postprocess.text import count
 
 ASIDE = 'store-damaged'  # folder of the results directory for damaged files
 _WRITING = 3600.0  # seconds after which an unfinished file belongs to a writer that was killed
-_OTHERS = tuple(table for table in TABLES if table != 'sessions')
 
 
-def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
+def faults(store: Store) -> Iterator[str]:
     """Yield a sentence for each fault in the files of a store, each of which is read and verified.
 
-    The session of each of the run `reports` must be in the store, and the report be as it was when that was stored.
+    The session of each run report must be in the store, and the report be as it was when that was stored.
     """
     known: dict[str, Session] = {}
     all_known = True
@@ -52,7 +53,7 @@ def faults(store: Store, reports: Mapping[Path, str | None]) -> Iterator[str]:
         )
     for _, fault in _faults_of_judged(store, known if all_known else None):
         yield f'{fault}'
-    for report, session in reports.items():
+    for report, session in _reports_below(store.folder.parent).items():
         stored = known.get(session or '')
         if stored is None:
             yield f'{report}: session {session or "of no uuid"} is not in the store: ingest the report again'
@@ -69,6 +70,19 @@ def _faults_of_judged(store: Store, known: Container[str] | None) -> Iterator[tu
                 raise InputError(f'{path}: session {path.stem}, from which it follows, is not in the store')
         except InputError as error:
             yield path, error
+
+
+def _reports_below(results: Path) -> dict[Path, str | None]:
+    """Return run report -> uuid of its session, None if it cannot be read, of a results directory without dry runs."""
+    found: dict[Path, str | None] = {}
+    for path in sorted(results.glob('reports/*.json')):
+        try:
+            info = json.loads(path.read_bytes())['session_info']
+            if not read_cmdline(str(info.get('cmdline'))).is_dry_run:
+                found[path] = info['uuid']
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            found[path] = None
+    return found
 
 
 def is_of(session: Session, report: Path) -> bool:
@@ -93,7 +107,7 @@ def evidence_faults(results: Path) -> Iterator[str]:
 def read_whole(index: Path) -> Session:
     """Read all files of a session, and return it. Raises InputError."""
     session = read_session(index)
-    for path in (in_table(index, table) for table in _OTHERS):
+    for path in (in_table(index, table) for table in OF_CASES):
         if foreign := {*read_table(path)['session'].unique().to_pylist()} - {index.stem}:
             raise InputError(f'{path}: has rows of session {", ".join(sorted(foreign))}')
     return session
@@ -106,33 +120,24 @@ def orphans(store: Store) -> list[Path]:
     """
     return [
         path
-        for table in _OTHERS
+        for table in OF_CASES
         for path in store.files(table=table)
         if not (index := in_table(path, 'sessions')).exists() and not (index.parent.exists() and _is_recent(path))
     ]
 
 
 def part(store: Store, seconds: float) -> list[str]:
-    """Read files of a store for `seconds`, the longest unread first; return a sentence for each fault.
-
-    ``store-read.json`` of the results directory keeps when each file was last read.
-    """
-    record = store.folder.parent / 'store-read.json'
-    try:
-        known: dict[str, float] = json.loads(record.read_bytes())
-        last = {index: float(known.get(str(index.relative_to(store.folder)), 0)) for index in store.files()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        last = dict.fromkeys(store.files(), 0.0)
+    """Read files of a store for `seconds`, in another order each time; return a sentence for each fault."""
     faults, end = [], time.monotonic() + seconds
-    for index in sorted(last, key=lambda index: last[index]):
+    indexes = store.files()
+    random.shuffle(indexes)
+    for index in indexes:
         try:
             read_whole(index)
         except InputError as error:
             faults.append(f'{error}')
-        last[index] = time.time()
         if time.monotonic() > end:
             break
-    write_text(record, json.dumps({str(index.relative_to(store.folder)): when for index, when in last.items()}))
     return faults
 
 
@@ -172,17 +177,17 @@ def repair(store: Store) -> Iterator[str]:
         try:
             read_whole(index)
         except InputError as error:
-            for path in (index, *(in_table(index, table) for table in _OTHERS)):  # without the first it is not stored
+            for path in (index, *(in_table(index, table) for table in OF_CASES)):  # without the first it is not stored
                 _move(path, store.folder, aside)
             yield f'{error}; kept in {aside}'
     known = {session.session for session in store.sessions('*')} | {gone.session for gone in store.forgotten()}
     damaged = _sessions_aside(aside)
     changed = set()
-    for path, uuid in reports_below(store.folder.parent).items():
+    for path, uuid in _reports_below(store.folder.parent).items():
         try:
             if uuid in known:
                 continue
-            report = read_report(path, rules=read_rules())
+            report = read_report(path, rules=read_rules(place()))
             if row := damaged.get(uuid or ''):
                 if row.get('source', '').endswith('report') and row['report_sha256'] != sha256_of(path):
                     changed.add(uuid)

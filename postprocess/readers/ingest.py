@@ -15,7 +15,7 @@ from plumbline.problems import Problem
 from plumbline.units import factor
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
-from postprocess.results.rows import RunReport
+from postprocess.results.rows import RunReport, Session
 from postprocess.results.store import ForgottenError, Store
 from postprocess.text import count, one_line
 
@@ -56,18 +56,12 @@ def ingest(
     for report in _read(store, paths, site, read):
         found_any = True
         converted: list[str] = []
-        if isinstance(report, DryRunError):
-            yield f'left out: {report}'
-            continue
         if isinstance(report, InputError):
-            yield report
+            yield f'left out: {report}' if isinstance(report, DryRunError) else report
             continue
         session = report.session
         if session.source.endswith('report'):
-            told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
-            facts = json.dumps([vars(each) for each in told if each.kind != 'session'])
-            said = [*map(str, told), *session.problems]
-            report = replace(report, session=replace(session, expected=expected, problems=said, problem_facts=facts))
+            report = _with_problems(report, expected, problems)
         try:
             if session.is_of_another_suite:
                 report, converted = _in_known_units(store, report)
@@ -80,38 +74,61 @@ def ingest(
             continue
         name = f'{session.report}: session {session.session} of {session.site}'
         if added:
-            of = f' of {expected}' if expected not in (None, session.ran) else ''
-            ran, samples = count(session.ran, 'case') + of, count(len(report.samples), 'sample')
-            several = {(case.partition, case.environ, case.name, case.result): case for case in report.cases}
-            is_file = session.source.endswith(' file')  # each of whose nodes measured a case of its own
-            results = Counter(case.result for case in (report.cases if is_file else several.values()))
-            others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
-            ran += f' ({", ".join(others)})' if others else ''
-            yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session.started, session.ended)])
+            yield f'{name}: {_stored(report, expected)}'
             yield from (f'{name}: {note}' for note in (*report.notes, *converted))
             undecided |= report.undecided
-            of_format = of_format or is_file
+            of_format = of_format or _is_of_file(session)
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
             yield f'{name} is in the store already: nothing changed{ignored}'
     if not found_any:
         yield 'nothing new: the store has all of it already'
     if undecided:
-        names = [f'{check} {metric} in {unit or "no unit"}' for check, metric, unit in sorted(undecided)]
-        some = ', '.join(names[:_SOME]) + (', ...' if names[_SOME:] else '')
-        metric = min(metric for _, metric, _ in undecided)
-        rule = f'a rule such as `- {{metric: {metric}, better: lower}}` decides it in {place()}'
-        listed = f'`plumbline init --suite REPORT` lists them in {place()}'
-        yield (
-            f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; '
-            f'{rule if of_format else listed}'
-        )
+        yield _assumed(undecided, of_format)
+
+
+def _with_problems(report: RunReport, expected: int | None, problems: Sequence[Problem]) -> RunReport:
+    """Return a report with what its driver knows: how many cases were expected, and what went wrong outside them."""
+    told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
+    facts = json.dumps([vars(each) for each in told if each.kind != 'session'])
+    said = [*map(str, told), *report.session.problems]
+    return replace(report, session=replace(report.session, expected=expected, problems=said, problem_facts=facts))
+
+
+def _stored(report: RunReport, expected: int | None) -> str:
+    """Return what was stored: ``16 cases of 20 (1 failed), 48 samples``, and what was wrong with the clock."""
+    session = report.session
+    of = f' of {expected}' if expected not in (None, session.ran) else ''
+    several = {(case.partition, case.environ, case.name, case.result): case for case in report.cases}
+    results = Counter(case.result for case in (report.cases if _is_of_file(session) else several.values()))
+    others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
+    ran = count(session.ran, 'case') + of + (f' ({", ".join(others)})' if others else '')
+    samples = count(len(report.samples), 'sample')
+    return '; '.join([f'{ran}, {samples}', *clock_problems(session.started, session.ended)])
+
+
+def _is_of_file(session: Session) -> bool:
+    """Return True if a session was read from a file of numbers, each of whose nodes measured a case of its own."""
+    return session.source.endswith(' file')
+
+
+def _assumed(undecided: Iterable[tuple[str, str, str]], of_format: bool) -> str:
+    """Return for which metrics a direction was assumed, and how to state it; `of_format`: of a file of numbers."""
+    names = [f'{check} {metric} in {unit or "no unit"}' for check, metric, unit in sorted(undecided)]
+    some = ', '.join(names[:_SOME]) + (', ...' if names[_SOME:] else '')
+    metric = min(metric for _, metric, _ in undecided)
+    rule = f'a rule such as `- {{metric: {metric}, better: lower}}` decides it in {place()}'
+    listed = f'`plumbline init --suite REPORT` lists them in {place()}'
+    return (
+        f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; '
+        f'{rule if of_format else listed}'
+    )
 
 
 def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -> Iterator[RunReport | InputError]:
     """Yield what `read` yields of the files, after errors for what no reader may open."""
     try:
-        rules = read_rules()
+        rules = read_rules(place())
     except InputError as error:
         yield error
         return

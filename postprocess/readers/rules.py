@@ -97,18 +97,14 @@ class Rules:
 NO_RULES = Rules()
 
 
-def place(root: Path | None = None) -> Path:
+def place() -> Path:
     """Return the path where the rules are, or would be written."""
-    folders = site_folders(root)
+    folders = site_folders()
     return next((folder / NAME for folder in folders if (folder / NAME).exists()), folders[0] / NAME)
 
 
-def read_rules(path: Path | None = None) -> Rules:
-    """Return the rules in `path`, by default in `place()`; no rules without a file.
-
-    Raises InputError for the first mistake.
-    """
-    path = path or place()
+def read_rules(path: Path) -> Rules:
+    """Return the rules in `path`; no rules without a file. Raises InputError for the first mistake."""
     if not path.exists():
         return NO_RULES
     try:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
@@ -57,19 +57,6 @@ def read_report(path: Path, site: str | None = None, rules: Rules = NO_RULES) ->
     except OSError as error:
         raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
     return _parse(content, str(path), path, 'report', site, rules)
-
-
-def reports_below(results: Path) -> dict[Path, str | None]:
-    """Return run report -> uuid of its session, None if it cannot be read, of a results directory without dry runs."""
-    found: dict[Path, str | None] = {}
-    for path in sorted(results.glob('reports/*.json')):
-        try:
-            info = json.loads(path.read_bytes())['session_info']
-            if not read_cmdline(str(info.get('cmdline'))).is_dry_run:
-                found[path] = info['uuid']
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            found[path] = None
-    return found
 
 
 def is_database(path: Path) -> bool:
@@ -201,36 +188,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         raise _Unexpected(f'session_info: data_version: expected 3.x or 4.x, found {version}')
     runs = _get(report, 'runs', list, 'the file')
     entries, identities = _entries(runs)
-    own = any(_is_of_own_configuration(entry) for _, entry in entries)
-
-    mode = _get({'plumbline_mode': None} | info, 'plumbline_mode', (str, type(None)), 'session_info')
-    cmdline = _get(info, 'cmdline', str, 'session_info')
-    selection = read_cmdline(cmdline, mode)
-    if selection.is_dry_run:
-        raise DryRunError('a dry run: nothing was measured')
-    sites = {entry['system'] for _, entry in entries} or {site or selection.site}
-    if len(sites) > 1 or None in sites:
-        problem = (
-            'no case ran, so no site is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
-        )
-        raise _Unexpected(f'expected one site, {problem}')
-    started, ended = (_utc(_get(info, f'time_{key}_unix', _NUMBER, 'session_info')) for key in ('start', 'end'))
-    narrowed_by = _chosen(info, 'narrowed_by')
-    problems, source = clock_problems(started, ended), origin['source']
-    if 'plumbline_mode' not in info:  # else ci counts the cases, and puts those that ran again in place of others
-        problems += _lost_cases(runs)
-    if not any(map(_is_ours, (entry for _, entry in entries))) and any(entry.get('perfvalues') for _, entry in entries):
-        source = f'other {source}'
-    source = f'own {source}' if own else source
-    session = Session(
-        _name(sites.pop(), 'site'), _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'), started,
-        ended, hostname=_get(info, 'hostname', str, 'session_info'), user=info.get('user'),
-        reframe=_get(info, 'version', str, 'session_info'), mode=selection.mode, cmdline=cmdline,
-        selection=_chosen(info, 'selection') or list(selection.selection),
-        narrowed_by=list(selection.narrowed_by) if narrowed_by is None else narrowed_by, runs=len(runs),
-        ran=len(identities), problems=problems, report=origin['report'], report_sha256=origin['report_sha256'],
-        source=source,
-    )  # fmt: skip
+    session = _session(info, runs, [entry for _, entry in entries], len(identities), site, origin)
     rows = RunReport(session, [*_restored(report)])
     for number, (run, entry) in enumerate(pair for pair in entries if not _is_left_out(pair[1])):
         where = f'case {entry["display_name"]!r}'
@@ -255,6 +213,40 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
     return rows
 
 
+def _session(
+    info: dict[str, Any], runs: list[Any], entries: Sequence[dict[str, Any]], ran: int, site: str | None,
+    origin: dict[str, str],
+) -> Session:  # fmt: skip
+    """Return the session of a report; `info`: what the report says of it; `ran`: how many cases ran to their end."""
+    mode = _get({'plumbline_mode': None} | info, 'plumbline_mode', (str, type(None)), 'session_info')
+    cmdline = _get(info, 'cmdline', str, 'session_info')
+    selection = read_cmdline(cmdline, mode)
+    if selection.is_dry_run:
+        raise DryRunError('a dry run: nothing was measured')
+    sites = {entry['system'] for entry in entries} or {site or selection.site}
+    if None in sites:
+        raise _Unexpected('expected one site, no case ran, so no site is named: give --site')
+    if len(sites) > 1:
+        raise _Unexpected(f'expected one site, found {", ".join(sorted(sites))}')
+    started, ended = (_utc(_get(info, f'time_{key}_unix', _NUMBER, 'session_info')) for key in ('start', 'end'))
+    narrowed_by = _chosen(info, 'narrowed_by')
+    problems, source = clock_problems(started, ended), origin['source']
+    if 'plumbline_mode' not in info:  # else ci counts the cases, and puts those that ran again in place of others
+        problems += _lost_cases(runs)
+    if not any(map(_is_ours, entries)) and any(entry.get('perfvalues') for entry in entries):
+        source = f'other {source}'
+    if any(map(_is_of_own_configuration, entries)):
+        source = f'own {source}'
+    return Session(
+        _name(sites.pop(), 'site'), _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'), started,
+        ended, hostname=_get(info, 'hostname', str, 'session_info'), user=info.get('user'),
+        reframe=_get(info, 'version', str, 'session_info'), mode=selection.mode, cmdline=cmdline,
+        selection=_chosen(info, 'selection') or list(selection.selection),
+        narrowed_by=list(selection.narrowed_by) if narrowed_by is None else narrowed_by, runs=len(runs), ran=ran,
+        problems=problems, report=origin['report'], report_sha256=origin['report_sha256'], source=source,
+    )  # fmt: skip
+
+
 def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tuple[str, ...]]]:
     """Return all cases, each with the number of its round, and the identities of those that ran to their end.
 
@@ -271,11 +263,11 @@ def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tup
                 unique = display = _REPETITION.sub('', display)
                 entry = entry | {'display_name': display}
                 repetitions = max(repetitions, int(repeated[1]) + 1)
-            identity = (unique, display, *place)
-            if identity in identities and _is_end_of_duration(entry):
+            identity, is_aborted = (unique, display, *place), entry.get('result') == 'abort'
+            if identity in identities and is_aborted and _END_OF_DURATION in (reason_of(entry) or ''):
                 continue  # an earlier round has measured the case, and nothing failed
             is_case = not _get(entry, 'fixture', bool, where) or bool(entry.get('perfvalues'))
-            if is_case and entry.get('result') != 'abort' and not _is_left_out(entry):
+            if is_case and not is_aborted and not _is_left_out(entry):
                 identities.add(identity)
             entries.append((number, entry | {'repetition': int(repeated[1]) if repeated else 0}))
     return [(number * repetitions + entry['repetition'], entry) for number, entry in entries], identities
@@ -288,11 +280,6 @@ def _lost_cases(runs: list[Any]) -> list[str]:
         for run in runs
         if isinstance(counted := run.get('num_cases'), int) and counted > len(run['testcases'])
     ]
-
-
-def _is_end_of_duration(entry: dict[str, Any]) -> bool:
-    """Return True if the end of ``--duration`` cut a case off."""
-    return entry.get('result') == 'abort' and _END_OF_DURATION in (reason_of(entry) or '')
 
 
 def _is_ours(entry: dict[str, Any]) -> bool:

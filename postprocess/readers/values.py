@@ -69,12 +69,12 @@ def fault(value: float, row: Mapping[str, Any]) -> str:
 
 def beyond(
     metric: str, unit: str, value: float | None, reference: float | None, parts: Sequence[float | None],
-    is_within: bool | None = None,
+    is_within: bool | None,
 ) -> Cause | None:  # fmt: skip
     """Return as the cause of a failure that a value is beyond its bounds; None if it is within them.
 
     `parts`: the lower and the upper bound as parts of the reference, such as -0.05 and 0.05. `is_within`: what the test
-    itself found. [default: as ReFrame finds it, which takes bounds of the size of a negative reference]
+    itself found; None: as ReFrame finds it, which takes bounds of the size of a negative reference.
     """
     low, high = (reference + abs(reference) * part if reference and part is not None else None for part in parts)
     if is_within is None:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from plumbline.causes import sentence
 from plumbline.checkout import version
@@ -35,8 +36,8 @@ _FEWEST_SESSIONS = 3  # fewest sessions of a history
 
 def packed(content: Any) -> str:
     """Return a text, or values as JSON, deflated and in base64; details are half of the size of a page."""
-    text = content if isinstance(content, str) else json.dumps(content, separators=(',', ':'), allow_nan=False)
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    packable = content.encode() if isinstance(content, str) else msgspec.json.encode(content)
+    return base64.b64encode(zlib.compress(packable, 9)).decode()
 
 
 def unfolded(

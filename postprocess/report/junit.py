@@ -25,7 +25,7 @@ _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 _WARNINGS = 20  # most warnings of a check
 
 
-def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
+def to_junit(comparison: Comparison, digest: Digest | None) -> bytes:
     """Return the document. Open incidents are failures of the suite ``incidents``; acknowledged ones are skipped.
 
     A bad series of an acknowledged incident is also skipped on its nodes. Without a `digest`, problems of the session

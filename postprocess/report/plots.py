@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from postprocess.text import number
@@ -38,10 +38,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines in a box of `width` by `height` pixels; `x`: what the x axis shows; `x_values`: its `places` as text.
-
-    `since`: changes, which only a picture shows.
-    """
+    """Lines in a box of `width` by `height` pixels; `x`: what the x axis shows; `x_values`: its `places` as text."""
 
     title: str
     unit: str
@@ -54,7 +51,6 @@ class Plot:
     x_values: tuple[str, ...] = ()
     places: tuple[float, ...] = ()
     is_logarithmic: bool = False
-    since: Ticks = field(default_factory=list)
     kind: str = 'plot'
 
 

@@ -110,7 +110,8 @@ def read_session(index: Path) -> Session:
     with _errors(index):
         state = _state(index)
         if index not in _sessions or _sessions[index][0] != state:
-            with pq.ParquetFile(index, page_checksum_verification=True) as file:
+            content = pa.BufferReader(index.read_bytes())  # of a small file, read at once
+            with pq.ParquetFile(content, page_checksum_verification=True) as file:
                 if 'checksums' not in file.schema_arrow.names and index.with_suffix('.sums').exists():
                     raise InputError(f'{index}: of a version before 1.0: `plumbline store repair` converts the store')
                 (row,) = file.read(use_threads=False).to_pylist()
@@ -173,18 +174,22 @@ def _checksum(path: Path) -> int:
 @contextmanager
 def _errors(path: Path) -> Iterator[None]:
     """Raise what goes wrong with a file of the store as InputError that says how to replace the file."""
-    repair = f'to replace it, remove {in_table(path, "sessions")} and ingest its reports again'
-    if path.parts[-4] in JUDGED:
-        repair = 'remove it, and the session is judged again'
     try:
         yield
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f'{path}: the file of a stored session is missing; {repair}') from None
+        raise InputError(f'{path}: the file of a stored session is missing; {_to_replace(path)}') from None
     except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
         if isinstance(error, OSError) and error.errno:
             raise InputError(f'{path}: cannot be read: {os.strerror(error.errno)}') from None
         said = str(error) if isinstance(error, (OSError, ValueError)) else ''
         why = (said or _CHANGED).splitlines()[0].rstrip('.')
-        raise InputError(f'{path}: damaged, or not a file of the store: {why}; {repair}') from None
+        raise InputError(f'{path}: damaged, or not a file of the store: {why}; {_to_replace(path)}') from None
+
+
+def _to_replace(path: Path) -> str:
+    """Return how to replace a damaged or missing file."""
+    if path.parts[-4] in JUDGED:
+        return 'remove it, and the session is judged again'
+    return f'to replace it, remove {in_table(path, "sessions")} and ingest its reports again'

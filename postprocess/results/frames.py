@@ -55,10 +55,7 @@ class Results:
     cannot be read. `judge`: called with the store, a table that follows from others, and the sessions to be read of it.
     """
 
-    def __init__(
-        self, folder: str | Path | None = None,
-        judge: Callable[[Store, str, Sequence[Session]], None] = lambda store, table, sessions: None,
-    ):  # fmt: skip
+    def __init__(self, folder: str | Path | None, judge: Callable[[Store, str, Sequence[Session]], None]):
         self.store, self._judge = Store(results_directory() if folder is None else Path(folder)), judge
 
     def sessions(self, site: str | None = None, days: float | None = None) -> pandas.DataFrame:

@@ -23,11 +23,10 @@ from plumbline.errors import InputError
 from plumbline.files import write_whole
 from postprocess.results.files import in_table, place_of, write_session
 from postprocess.results.rows import Session
-from postprocess.results.tables import TABLES
+from postprocess.results.tables import OF_CASES, TABLES
 from postprocess.text import count
 
 KEPT = 'store-before'  # folder of the results directory
-_OTHERS = tuple(table for table in TABLES if table != 'sessions')
 _KNOWN = {field.name for field in fields(Session)}
 
 
@@ -48,7 +47,7 @@ def convert(store: Path) -> Iterator[str]:
         }
         for uuid, (index, row) in of.items():
             session = Session(place_of(index)[0], **{name: row[name] for name in row.keys() & _KNOWN})
-            tables = {table: _of_session(in_table(index, table), table, uuid) for table in _OTHERS}
+            tables = {table: _of_session(in_table(index, table), table, uuid) for table in OF_CASES}
             write_session(folder / f'{uuid}.parquet', session, tables)
         for path in sums:
             if path.stem not in of:
@@ -65,7 +64,7 @@ def _kept(index: Path, store: Path) -> Path:
     if not copy.exists():
         sums = json.loads(index.with_suffix('.sums').read_bytes())
         contents: dict[Path, Callable[[BinaryIO], object]] = {}
-        for table in (*_OTHERS, 'sessions'):
+        for table in (*OF_CASES, 'sessions'):
             path = in_table(index, table)
             try:
                 content = path.read_bytes()

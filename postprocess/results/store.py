@@ -25,7 +25,7 @@ from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -48,12 +48,12 @@ from postprocess.results.files import (
 )
 from postprocess.results.rows import CaseRow, MetricRow, RunReport, typed
 from postprocess.results.rows import Session as Session
-from postprocess.results.tables import JUDGED, RELATIONS, TABLES
+from postprocess.results.tables import JUDGED, OF_CASES, RELATIONS, TABLES
 
 if TYPE_CHECKING:
     import duckdb
 
-_CASES_AT_ONCE = 20_000  # most cases of several sessions whose rows are in memory at once
+_CASES_AT_ONCE = 40_000  # most cases of several sessions whose rows are in memory at once: 90 nights of 400
 _ROWS_AT_ONCE = 50_000  # of a result that is read in portions
 _NAMED = re.compile(r'(?:\bFROM|\bJOIN|,)\s+(\w+)', re.IGNORECASE)  # the tables of a query, and maybe columns
 
@@ -107,12 +107,10 @@ class Store:
                     f'{new.report}: the store holds another report of session {new.session}; nothing was changed '
                     f'(to replace it, remove {index})'
                 )
-        rows: dict[str, Sequence[NamedTuple]]
-        rows = {'samples': report.samples, 'metrics': report.metrics, 'cases': report.cases}
         table, tables = '', {}
         try:
-            for table, own in rows.items():
-                tables[table] = to_arrow(table, new.session, own)
+            for table in OF_CASES:
+                tables[table] = to_arrow(table, new.session, getattr(report, table))
             table = 'sessions'
             write_session(index, new, tables)
         except InputError:

@@ -56,6 +56,9 @@ TABLES = {
     ),
 }  # fmt: skip
 
+#: Tables with the rows of the cases of a session, which are put in place before its row in `sessions`.
+OF_CASES = tuple(table for table in TABLES if table != 'sessions')
+
 _SERIES = dict.fromkeys(ID_COLUMNS, pa.string())
 _QUANTITY = dict.fromkeys(('unit', 'better'), pa.string())
 _SUMMARY = {'n': pa.int64()} | dict.fromkeys(('mean', 'std', 'min', 'max'), pa.float64())

@@ -14,13 +14,14 @@ from functools import cached_property
 import numpy
 from numpy import ndarray
 
-from postprocess.statistics.distributions import deviate, fit_prior, inliers, scatter
+from postprocess.statistics.distributions import MAD_OF_NORMAL, deviate, fit_prior, inliers, scatter
 from postprocess.statistics.method import METHOD
 
 _ENOUGH_SERIES = 20  # fewest series for an estimate over a site
 _ENOUGH_VALUES = 200  # fewest values of all baselines together for an estimate of the tail of slow sessions
 _MOST_DF = 30.0  # upper bound of the degrees of freedom of an assumed variance
 _SAME_LEVEL = 2.0  # standard errors within which later sessions are at the level of the baseline
+_FEWEST = 4  # fewest sessions whose median absolute deviation says something of a series' own spread
 _CLIP = 6.0  # standard deviations from the mean at which a later session is cut, before it changes the level
 
 
@@ -126,7 +127,8 @@ class Expected:
 
 def expect(baseline: Baseline, first: ndarray) -> Expected:
     """Return what to expect of each series; `first`: M x W first jobs of sessions after the baseline, tonight last."""
-    baseline = _with_accepted_sessions(_with_fitted_spread(baseline, first), first)
+    baseline = _with_own_spread(_with_fitted_spread(baseline, first), first)
+    baseline = _with_accepted_sessions(baseline, first)
     phi = _likeness_of_sessions(baseline, first)
     g = error_of_mean(phi, baseline.n)
     n = numpy.maximum(baseline.n, 2)
@@ -167,6 +169,27 @@ def _with_fitted_spread(baseline: Baseline, first: ndarray) -> Baseline:
     variance, df = baseline.variance.copy(), baseline.df.copy()
     variance[unknown] = prior * min(max(factor, 1 / 9), 100)
     df[unknown] = min(max(d0, 1), _MOST_DF)
+    return replace(baseline, variance=variance, df=df)
+
+
+def _with_own_spread(baseline: Baseline, first: ndarray) -> Baseline:
+    """Return the baseline with the spread of series of few sessions narrowed by their later sessions before tonight.
+
+    It is their median absolute deviation, which sessions that lost hardly change while they are less than half; as
+    uncertain as the standard deviation of 0.37 n values, and n / (n - 0.8) too small (Croux and Rousseeuw, 1992).
+    """
+    values = numpy.column_stack([baseline.mean, first[:, :-1]])
+    count = numpy.isfinite(values).sum(axis=1)
+    short = (baseline.n < METHOD.short) & (count >= _FEWEST)
+    if not short.any():
+        return baseline
+    own, count = values[short], count[short]
+    apart = numpy.nanmedian(abs(own - numpy.nanmedian(own, axis=1, keepdims=True)), axis=1) / MAD_OF_NORMAL
+    apart *= count / (count - 0.8)
+    more = 0.37 * (count - 1)
+    variance, df = baseline.variance.copy(), baseline.df.copy()
+    variance[short] = (df[short] * variance[short] + more * apart**2) / (df[short] + more)
+    df[short] += more
     return replace(baseline, variance=variance, df=df)
 
 

@@ -110,9 +110,13 @@ def judge(
     expected = expect(baseline, jobs[..., 0])
     slow = judge_nodes(expected, jobs[:, -METHOD.nights :], _since(pool, jobs.shape[1] - METHOD.nights))
     tonight = numpy.where(slow.explained[:, None], math.nan, jobs[:, -1])
-    weather = _weather(expected, jobs, pool)
+    of_most, least = _of_most(expected, jobs, pool), METHOD.near * float(numpy.median(baseline.floor))
+    # a common change below the floor, such as a season, accuses no series
+    weather = numpy.clip(of_most, 0.0, least)
     common = judge_groups(expected, groups, tonight, pool, len(set(groups.kinds)), float(weather[-1]))
-    night = _Night(expected, jobs, pool, common, slow, weather)
+    # what most of the site lost in nights before and no longer loses is no lasting loss of a series
+    over = numpy.where((of_most > least) & (of_most[-1] < least), of_most, 0.0)
+    night = _Night(expected, jobs + over[:, None], pool, common, slow, weather)
     more, left_out = _more(night, jobs[:, -1], budget or Budget(0.0, 0.0))
     p, window, loss, below, above = night.told()
     q = numpy.minimum(p / expected.baseline.shares, 1.0)
@@ -186,16 +190,13 @@ def _packed(values: ndarray) -> ndarray:
     return numpy.take_along_axis(values, numpy.argsort(~numpy.isfinite(values), axis=1, kind='stable'), axis=1)
 
 
-def _weather(expected: Expected, jobs: ndarray, pool: Pool) -> ndarray:
-    """Return the loss of most series in each of W sessions, at most the floor; 0 with few cases.
-
-    A common change below the floor, such as a season, accuses no series.
-    """
+def _of_most(expected: Expected, jobs: ndarray, pool: Pool) -> ndarray:
+    """Return the loss of most series in each of W sessions, as logarithm; 0 with few cases."""
     losses = expected.baseline.mean[:, None] - jobs[..., 0]
     known = numpy.isfinite(losses).any(axis=0) & (len(numpy.unique(pool.case)) >= _MANY_CASES)
-    weather = numpy.zeros(losses.shape[1])
-    weather[known] = numpy.nanmedian(losses[:, known], axis=0)
-    return numpy.clip(weather, 0.0, METHOD.near * float(numpy.median(expected.baseline.floor)))
+    of_most = numpy.zeros(losses.shape[1])
+    of_most[known] = numpy.nanmedian(losses[:, known], axis=0)
+    return of_most
 
 
 class _Window(NamedTuple):

@@ -34,6 +34,7 @@ _ROUNDS = 3  # in which series that did not lose are left out of the loss of a n
 _WINDOWS = (1, *METHOD.windows)
 _FAR = (3.0, 5.0)  # standard deviations from which on a case is counted as far below its level
 _NO_NODE = -1
+_OF_MEDIAN = math.pi / 2  # variance of a median of normal values in that of their mean
 _TESTS = 1 + len(_FAR)  # tests of a node in a window: the mean of all its jobs, and these counts
 
 
@@ -101,8 +102,8 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
 
     `jobs`: M x W x J values of the last sessions. `asking`: how many of the usual questions may be asked.
     """
-    slow, recorded = Slow(numpy.zeros(len(pool.case), bool)), _recorded(expected, pool)
-    table = _Jobs.of(expected, *_beyond_usual(expected, jobs, pool, recorded), recorded)
+    slow, recorded = Slow(numpy.zeros(len(pool.case), bool)), _recorded(expected, pool, METHOD.cut[0])
+    table = _Jobs.of(expected, *_beyond_usual(expected, jobs, pool), recorded)
     nodes = numpy.unique(table.node[table.night[table.job] == table.last])
     if len(nodes) < 2:
         return slow
@@ -440,8 +441,11 @@ def _places(nodes: ndarray, of: ndarray) -> tuple[ndarray, ndarray]:
     return numpy.searchsorted(nodes, of), numpy.isin(of, nodes)
 
 
-def _recorded(expected: Expected, pool: Pool) -> ndarray:
-    """Return the levels of the jobs of the baselines, cases x N, without that of their night; NaN where not known."""
+def _recorded(expected: Expected, pool: Pool, cut: float) -> ndarray:
+    """Return the levels of the jobs of the baselines, cases x N, without that of their night; NaN where not known.
+
+    Deviations of series are cut at `cut` standard deviations.
+    """
     baseline, g = expected.baseline, expected.g[:, None]
     levels = numpy.where((baseline.n >= METHOD.short)[:, None], baseline.deviations(baseline.sessions), math.nan)
     known = [len(numpy.unique(pool.case[numpy.isfinite(session)])) >= _ENOUGH for session in levels.T]
@@ -449,12 +453,12 @@ def _recorded(expected: Expected, pool: Pool) -> ndarray:
     centre[known] = numpy.nanmedian(levels[:, known], axis=0)
     # a baseline is closer to its own mean than a session to come
     levels = (levels - centre) * numpy.sqrt((1 + g) / numpy.maximum(1 - g, 0.5))
-    return _by_case(pool, numpy.clip(levels, -METHOD.cut[0], METHOD.cut[0]), numpy.ones(len(levels)))
+    return _by_case(pool, numpy.clip(levels, -cut, cut), numpy.ones(len(levels)))
 
 
-def _beyond_usual(expected: Expected, jobs: ndarray, pool: Pool, recorded: ndarray) -> tuple[ndarray, Pool]:
+def _beyond_usual(expected: Expected, jobs: ndarray, pool: Pool) -> tuple[ndarray, Pool]:
     """Return the jobs, and the pool with its own, each without what the slowest of its nodes usually loses."""
-    usual = _usual(pool, recorded)
+    usual = _usual(pool, _recorded(expected, pool, math.inf))
     if not usual:
         return jobs, pool
     sd, jobs, slowest = expected.baseline.sd, jobs.copy(), dict[tuple[int, int, int], float]()
@@ -472,7 +476,7 @@ def _beyond_usual(expected: Expected, jobs: ndarray, pool: Pool, recorded: ndarr
 def _usual(pool: Pool, recorded: ndarray) -> dict[int, float]:
     """Return how much jobs on each node usually lose, in standard deviations of a series; only nodes that lose.
 
-    It is the mean loss on the node in the sessions of the baseline, shrunk to 0 as far as the means of all nodes
+    It is the median loss on the node in the sessions of the baseline, shrunk to 0 as far as the medians of all nodes
     scatter by chance.
     """
     session, case, node = pool.recorded.T
@@ -480,11 +484,13 @@ def _usual(pool: Pool, recorded: ndarray) -> dict[int, float]:
     there = numpy.isfinite(losses)
     if not there.any():
         return {}
-    losses = losses[there] - losses[there].mean()
-    nodes, places, count = numpy.unique(node[there], return_inverse=True, return_counts=True)
-    means, chance = numpy.bincount(places, losses) / count, float(losses.var()) / count
-    between = max(float((means**2 - chance).mean()), 0.0)
-    usual = means * between / (between + chance) if between else numpy.zeros(len(nodes))
+    losses = losses[there] - numpy.median(losses[there])
+    order = numpy.argsort(node[there], kind='stable')
+    nodes, starts, count = numpy.unique(node[there][order], return_index=True, return_counts=True)
+    medians = numpy.array([numpy.median(own) for own in numpy.split(losses[order], starts[1:])])
+    chance = _OF_MEDIAN * (numpy.median(abs(losses)) / MAD_OF_NORMAL) ** 2 / count
+    between = max(float((medians**2 - chance).mean()), 0.0)
+    usual = medians * between / (between + chance) if between else numpy.zeros(len(nodes))
     return {place: loss for place, loss in zip(nodes.tolist(), usual.tolist(), strict=True) if loss > 0}
 
 

@@ -21,7 +21,7 @@ from postprocess.verdicts.verdict import Comparison
 
 TABLE = 'verdicts'
 #: Parts of our own folders from which verdicts and findings do not follow; the last two are what a wheel adds.
-_NOT_OF_VERDICTS = ('cli', 'papers', 'report', 'views', '_checkout', '_library')
+_NOT_OF_VERDICTS = ('cli', 'extras', 'report', 'views', '_checkout', '_library')
 _CODE = ('.csv', '.py', '.yaml')
 
 

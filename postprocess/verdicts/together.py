@@ -100,14 +100,11 @@ def _cause(loss: Loss, row: gather.ReferencedSeries, session: Session, what: str
 def _in_common(
     found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.ReferencedSeries]
 ) -> list[Common]:
-    """Return the losses that groups of series share, the largest group first, one loss for each distinct cause.
-
-    A group is left out if most of its series regressed by themselves: incidents show what these series share.
-    """
+    """Return the losses that groups of series share, the largest group first, one loss for each distinct cause."""
     common = []
     for index in night.highest(found, groups):
         members = groups.members[index]
-        if index in found.common.loss and 4 * found.red[members].sum() <= 3 * len(members):
+        if index in found.common.loss:
             loss, low, high = (-math.expm1(-size) for size in found.common.loss[index])
             series = tuple(dict.fromkeys(rows[member].measured.id for member in members))
             common.append(Common(groups.kinds[index], names[index], series, loss, (low, high), found.common.p[index]))

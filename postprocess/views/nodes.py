@@ -69,10 +69,10 @@ def node_rows(
         for name in known.incident.own_nodes:
             incidents.setdefault(name, []).append(known.id)
     drain, places = digest.to_drain, places_of(session.site, root)
-    ids, compared = {one.series: one.id for one in series}, beside(store, [session])
+    ids, compared = {one.series: one.id for one in series}, beside(store, session)
     rows: list[TableRow] = []
     for name, measured in metrics.items():
-        of = compared.get((0, name), _NOT_COMPARED)
+        of = compared.get(name, _NOT_COMPARED)
         fell_short = sorted(bad.get(name, ()))
         rows.append({
             'name': name, 'incidents': incidents.get(name, []), 'drain': drain.get(name, ''),

@@ -8,7 +8,7 @@ from described_nodes import TWO
 from reading import run_of, values_of
 from rows import each_row
 
-from checks.core.reading.trials import NotMeasured
+from checks.core.reading.metrics import NotMeasured
 from checks.core.topology import Cache
 from checks.memory.babelstream_output import bandwidth, faults_of
 

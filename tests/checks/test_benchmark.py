@@ -16,7 +16,7 @@ from scratch import ROOT
 
 from checks.core.job.script import prerun
 from checks.core.job.spec import Execution, JobSpec
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Limits
@@ -155,7 +155,7 @@ def test_ranks_of_several_nodes_that_communicate_send_by_the_fabric(case_on, nod
 def test_the_network_devices_that_must_carry_traffic_are_those_of_the_placement(case_on):
     case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='two_nodes')
     assert case.nics_asked_for() == ['mlx5_0']
-    case.runs['osu_bw'] = case.runs['osu_bw']._replace(env_vars={'PLUMBLINE_CPUS': '0'})  # runs with lists of their own
+    case.runs['osu_bw'] = case.runs['osu_bw']._replace(placement=case.placement)  # each its own
     assert case.nics_asked_for() == []
     case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='same_numa')
     assert case.nics_asked_for() == []

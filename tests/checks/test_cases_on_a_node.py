@@ -49,7 +49,7 @@ def asked(case):
         'needs': ' '.join(word[1:].replace('_', '-') for word in case.valid_prog_environs if word[:1] == '+'),
         'command': ' '.join([*case.wrapper, case.executable, *case.executable_opts]),
         'runs': {run: ' '.join(filter(None, [of.program, *of.options])) for run, of in case.runs.items()},
-        'run_env': {run: listed(of.env_vars) for run, of in case.runs.items() if of.env_vars},
+        'run_env': {run: listed(of.variables) for run, of in case.runs.items() if of.variables},
         'before_run': {run: of.before for run, of in case.runs.items() if of.before},
         'around': [*case.prerun_cmds, *case.postrun_cmds],
         'space': f'{case.need_bytes} B, {case.need_inodes} files' if hasattr(case, 'need_bytes') else '',

@@ -12,8 +12,9 @@ from test_trials import CURVE, ROWS, folder_of, plan
 
 from checks.core.reading import signatures
 from checks.core.reading.causes import Ending
+from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import first_words, text_of
-from checks.core.reading.trials import Metric, read_trials
+from checks.core.reading.trials import read_trials
 from plumbline.causes import CODES, SHARED, Cause
 from plumbline.errors import RecordError
 from plumbline.record import Record, from_dict

@@ -2,6 +2,7 @@
 """Programs that leave the CPUs they were given are found and named; and what the looks leave as it is."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -14,8 +15,9 @@ from reading import faults_of_ranks
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.placement import Placement
+from checks.core.placement import UNBOUND, Placement
 from checks.core.reading.binding import granted
+from checks.core.reading.watched import parse_cpu_list
 
 RANK = ROOT / 'checks/core/job/parts/rank.sh'
 CPUS = sorted(os.sched_getaffinity(0))
@@ -120,6 +122,27 @@ def test_a_rank_that_moves_under_a_launcher_that_binds_is_named(tmp_path, progra
     # not at the same time: an mpirun of Open MPI that ends removes the folder in which another one starts
     honest = Rank(tmp_path / 'b', cheat, 'honest', '0', '1', '0', **given).end()
     assert honest.faults == [], f'what the launcher binds, rank.sh binds again: {honest.said}'
+
+
+def test_no_launcher_binds_where_its_variable_is_set(tmp_path, program):
+    said = subprocess.run([program('mpirun.openmpi'), '--version'], capture_output=True, text=True, check=True).stdout
+    by_prrte = int(re.search(r'\d+', said)[0]) >= 5
+    of_openmpi = 'PRTE_MCA_hwloc_default_binding_policy' if by_prrte else 'OMPI_MCA_hwloc_base_binding_policy'
+    for name, variable in (('mpirun.openmpi', of_openmpi), ('mpirun.mpich', 'HYDRA_BINDING')):
+        words = [program(name), '-np', '2', 'bash', '-c', 'taskset --cpu-list --pid $$ >> seen; sleep 0.2']
+        for value, whole in (('core', False), (UNBOUND[variable], True)):
+            folder = tmp_path / f'{name}-{value}'
+            folder.mkdir()
+            # Hydra itself may die of SIGPIPE where ranks end as soon as they start: what they saw counts
+            subprocess.run(words, cwd=folder, check=False, env=os.environ | AS_ROOT | {variable: value})
+            seen = [parse_cpu_list(line.rpartition(' ')[2]) for line in (folder / 'seen').read_text().splitlines()]
+            assert [one == set(CPUS) for one in seen] == [whole, whole], (name, value, seen)
+
+
+def test_a_program_without_a_look_is_never_called_looked_at(tmp_path):
+    ran = Rank(tmp_path, 'true').end()
+    assert (ran.code, ran.faults) == (0, [])
+    assert str(ran.watched).startswith('too short to look at: ') or ran.watched.looks[1:], ran.watched
 
 
 def test_the_looks_may_come_from_any_cpu(tmp_path):

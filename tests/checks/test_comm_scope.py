@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reading import value_of
 from rows import each_row
 
-from checks.core.reading.trials import Metric, NotMeasured
+from checks.core.reading.metrics import Metric, NotMeasured
 from checks.gpu import comm_scope_output as scope
 from checks.gpu.comm_scope import numa_ids
 
@@ -63,9 +63,11 @@ def outcome(output: str, model: str = 'cuda'):
 def test_the_names_are_those_that_version_0_12_0_registers(recorded, model):
     """Recorded on two devices and one NUMA domain of two cores."""
     listed = set(recorded(f'comm_scope-0.12.0-{model}-list.txt').splitlines())
-    assert [scope.launch(model, 0, 1), scope.wait(model, 0, 1), scope.host_to_device(model, 0, 1, SMALL),
-            scope.device_to_host(model, 0, 1, LARGE), scope.device_to_device(model, 0, 0, 1, SMALL),
-            scope.device_to_device(model, 0, 0, 1, LARGE)] == NAMES[model][:6]  # fmt: skip
+    asked = [
+        ('launch', 0, 1), ('wait', 0, 1), ('h2d', 0, 1, SMALL), ('d2h', 0, 1, LARGE), ('d2d', 0, 0, SMALL, 1),
+        ('d2d', 0, 0, LARGE, 1),
+    ]  # fmt: skip
+    assert [scope.name_of(model, *words) for words in asked] == NAMES[model][:6]
     assert set(NAMES[model]) <= listed
 
 

@@ -3,7 +3,7 @@
 
 from rows import each_row
 
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.topology import topology_of
 from checks.gpu import copies
 

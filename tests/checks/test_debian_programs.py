@@ -6,7 +6,7 @@ from described_nodes import TWO
 from reading import run_of, value_of
 from rows import each_row
 
-from checks.core.reading.trials import NotMeasured
+from checks.core.reading.metrics import NotMeasured
 from checks.storage import fio
 
 

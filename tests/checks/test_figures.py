@@ -8,7 +8,7 @@ from rows import each_row
 from scratch import ROOT
 
 from checks.compute import scaled
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.record import FIGURES
 
 

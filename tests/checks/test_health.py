@@ -14,8 +14,9 @@ from rows import each_row
 
 from checks.core.placement import one_rank_on
 from checks.core.reading.health import clock_steps, state_of
+from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import CLOCKS, other_clock
-from checks.core.reading.trials import Metric, read_trials
+from checks.core.reading.trials import read_trials
 from plumbline.paths import ROOT
 
 PARTS = ROOT / 'checks/core/job/parts'

@@ -15,10 +15,18 @@ from reading import value_of
 from rows import each_row
 from scratch import ROOT
 
-from checks.compute.hpl import IMPLEMENTATIONS
-from checks.compute.hpl_input import LINES, configurations, lines_of, matrix_order, nearly_square, operations, text_of
+from checks.compute.hpl import (
+    IMPLEMENTATIONS,
+    LINES,
+    configurations,
+    dat_of,
+    lines_of,
+    matrix_order,
+    nearly_square,
+    operations,
+)
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of, results_of
-from checks.core.reading.trials import NotMeasured
+from checks.core.reading.metrics import NotMeasured
 from plumbline.errors import SiteError
 from plumbline.stacks.manifest import known_benchmarks
 
@@ -185,7 +193,7 @@ def test_the_matrix_fits_and_the_grid_has_all_ranks(memory, block_size, ranks):
     ((n_asked, nb, p, q),) = configurations(lines, ranks)
     assert (n_asked, nb) == (n, block_size)
     assert p * q == ranks and p <= q and (p, q) == nearly_square(ranks)
-    assert parsed(text_of(lines)) == {name: value.split() for name, value in lines.items()}
+    assert parsed(dat_of(lines)) == {name: value.split() for name, value in lines.items()}
 
 
 @given(st.fixed_dictionaries({}, optional={
@@ -194,7 +202,7 @@ def test_the_matrix_fits_and_the_grid_has_all_ranks(memory, block_size, ranks):
 } | {'PMAP': st.sampled_from([0, 1]), 'threshold': st.just(-1.0), 'Ns': st.just('100 200')}))  # fmt: skip
 def test_any_line_is_the_sites_to_change(site):
     lines = lines_of(1000, 8, 6, site)
-    found = parsed(text_of(lines))
+    found = parsed(dat_of(lines))
     assert all(found[name] == str(value).split() for name, value in site.items())
     asked = configurations(lines, 6)
     algorithms = ('PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs')

@@ -69,10 +69,8 @@ class Simulated:
 
 def climbed(machine, rails=1, rounds=None, seconds=LIMIT, told=None):
     told = [] if told is None else told
-    return judge.climb(
-        machine, machine.nodes, machine.places, rails, rounds or judge.rounds_within(len(machine.nodes), rails, LIMIT),
-        seconds=seconds, tell=lambda *words: told.append(words),
-    )  # fmt: skip
+    rules = judge.Rules(rounds or judge.rounds_within(len(machine.nodes), rails, LIMIT), seconds)
+    return judge.climb(machine, machine.nodes, machine.places, rails, rules, lambda *words: told.append(words))
 
 
 def named(found) -> dict[str, str]:

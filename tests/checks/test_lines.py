@@ -9,7 +9,8 @@ from test_trials import ROWS, folder_of, plan
 
 from checks.compute.hpl_output import metrics_of
 from checks.core.job.node_sweep import read_place
-from checks.core.reading.trials import Metric, read_trials
+from checks.core.reading.metrics import Metric
+from checks.core.reading.trials import read_trials
 from checks.gpu import xccl_output
 from checks.memory.babelstream_output import bandwidth
 from plumbline.identity import to_text

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from rows import each_row
 
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.memory.likwid import flop_metrics
 from plumbline.site.sites import Partition
 

@@ -16,8 +16,7 @@ from scratch import ROOT
 
 from checks.core.placement import Placement, one_rank_on
 from checks.core.topology import topology_of
-from checks.ladder import check as ladder
-from checks.ladder import on_node
+from checks.ladder import check, on_node
 from checks.ladder.judge import rounds_within
 from plumbline.causes import Cause
 
@@ -35,7 +34,7 @@ PLANNED = {
 def test_rails_and_rounds_of_a_site_of_gpus(partition):
     topology = topology_of(*partition.split(':'))
     nodes, (host, _), (device, within) = (
-        ladder.node_counts_of(topology), ladder.rails_of(topology, 'host'), ladder.rails_of(topology, 'device')
+        check.node_counts_of(topology), check.rails_of(topology, 'host'), check.rails_of(topology, 'device')
     )  # fmt: skip
     rounds = [rounds_within(number, len(device), 840) for number in nodes]
     assert (nodes, len(host), len(device), rounds) == PLANNED[partition]
@@ -46,7 +45,7 @@ def test_rails_and_rounds_of_a_site_of_gpus(partition):
 
 def test_each_start_names_its_nodes():
     values = {'nodes': 'n1,n2', 'count': 2, 'ranks': 2, 'each': 1, 'slots': 'n1:1,n2:1'}
-    for launcher, words in ladder.STARTS.items():
+    for launcher, words in check.STARTS.items():
         if launcher != 'jsrun':  # which has a file of them
             assert 'n1' in words.format(**values) and 'n2' in words.format(**values), launcher
 
@@ -120,7 +119,7 @@ HOSTS, DEVICES = replace(TWO, launcher='srun', nodes_of_partition=16), replace(G
     [(1, 'srun', []), (4, 'srun', [4]), (17, 'jsrun', [16, 17]), (5000, 'srun', [16, 2048]), (4, 'local', [])],
 )  # fmt: skip
 def test_the_nodes_of_a_night_and_of_an_acceptance(nodes, launcher, counts):
-    assert ladder.node_counts_of(replace(TWO, launcher=launcher, nodes_of_partition=nodes)) == counts
+    assert check.node_counts_of(replace(TWO, launcher=launcher, nodes_of_partition=nodes)) == counts
 
 
 @each_row(
@@ -133,7 +132,7 @@ def test_a_ladder_is_of_all_nodes_and_of_gpus_that_mpi_reaches(case_on, node, bu
 
 
 @each_row(
-    ('fields', 'said', 'seconds', 'nodes', 'tags'),
+    ('fields', 'ladder', 'seconds', 'nodes', 'tags'),
     [
         # two rungs of 4.32 s, 15 + 2 rounds of 4.16 s, 3 x 4 groups of 4.08 s
         ({}, 'rails 2, rounds 15 of 8 pairs', 128.32, 16, {'mpi', 'acceptance', 'nightly'}),
@@ -144,9 +143,9 @@ def test_a_ladder_is_of_all_nodes_and_of_gpus_that_mpi_reaches(case_on, node, bu
         ({'nodes': 17}, 'rails 2, rounds 17 of 8 pairs', 148.995, 17, {'mpi', 'acceptance'}),
     ],
 )
-def test_rounds_and_seconds_of_a_ladder_over_hosts(case_on, fields, said, seconds, nodes, tags):
+def test_rounds_and_seconds_of_a_ladder_over_hosts(case_on, fields, ladder, seconds, nodes, tags):
     case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', **{'nodes': 16, 'buffers': 'host'} | fields)
-    assert (case.provenance['ladder'], case.estimates) == (said, [pytest.approx(seconds)])
+    assert (case.provenance['ladder'], case.estimates) == (ladder, [pytest.approx(seconds)])
     assert (case.num_nodes, case.tags) == (nodes, tags)
 
 
@@ -164,7 +163,7 @@ def test_rails_and_metrics_of_a_ladder_over_hosts(case_on):
 
 
 def test_the_plan_of_a_ladder_over_gpus(case_on, monkeypatch):
-    monkeypatch.setattr(ladder, 'locations', lambda site: {'n2': {'rack r1', 'switch s1'}})
+    monkeypatch.setattr(check, 'locations', lambda site: {'n2': {'rack r1', 'switch s1'}})
     case = case_on('NodeLadder', DEVICES, 'choose choose_budget place', nodes=4, buffers='device')
     case._job = SimpleNamespace(launcher=SimpleNamespace(options=['--mpi=pmix']))
     case.site = SimpleNamespace(name='box')

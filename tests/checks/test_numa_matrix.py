@@ -12,7 +12,7 @@ from reading import run_of, value_of
 
 from checks.core import topology as topology_module
 from checks.core.topology import Cache, Topology, topology_of
-from checks.memory.likwid_base import repetitions
+from checks.memory.likwid import repetitions
 from checks.memory.numa_matrix import coefficient_of_variation, distance_classes, normalized_range
 from plumbline.errors import SiteError
 from plumbline.site.sites import Partition
@@ -151,3 +151,17 @@ def test_distances_of_a_described_node(monkeypatch):
 def test_distances_that_do_not_fit_the_node_are_named(monkeypatch, wrong):
     with pytest.raises(SiteError, match=r's:node: processor\.numa_ids, numa_distances: expected 2 numbers, and 2 rows'):
         described(monkeypatch, **wrong)
+
+
+def test_the_distances_of_superdome_flex_are_those_of_its_latencies_and_fall_into_its_groups():
+    """Of 002, section 2: latencies in ns, and four domains in each of three groups."""
+    distances = topology_of('superdome-flex', 'node').numa_distances
+    classes = distance_classes(distances, 12)
+    assert {name: len(members) for name, members in classes.items()} == {
+        'local': 12, 'same_group_16': 24, 'same_group_26': 12, 'other_group': 96,
+    }  # fmt: skip
+    groups = {(i // 4, j // 4) for i, j in classes['other_group']}
+    assert all(a != b for a, b in groups) and len(groups) == 6
+    for name, latency in (('local', 81), ('same_group_16', 132), ('same_group_26', 212.5), ('other_group', 360)):
+        (i, j), *_ = classes[name]
+        assert distances[i][j] == pytest.approx(10 * latency / 81, abs=0.5)

@@ -13,18 +13,16 @@ from reading import values_of as values_at
 from rows import each_row
 from scratch import OUTPUTS
 
-from checks.core.reading.trials import NotMeasured
-from checks.core.topology import Topology, pairs
-from checks.mpi.osu_devices import is_staged
+from checks.core.reading.metrics import NotMeasured
+from checks.core.topology import Topology
+from checks.mpi.osu import options_of, pairs, published_latency
+from checks.mpi.osu_devices import device_errors_of, is_staged
 from checks.mpi.osu_output import (
     LARGEST_BUFFER,
     PROGRAMS,
-    device_errors_of,
     errors_of,
     faults_of,
     metrics_of,
-    options_of,
-    published_latency,
     sizes_of,
     time_of,
     version_of,

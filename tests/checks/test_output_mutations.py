@@ -22,16 +22,15 @@ from scratch import OUTPUTS
 from checks.compute import fft, hpcc, hpl_mxp, openssl
 from checks.compute import hpcg_output as hpcg
 from checks.compute import hpl_output as hpl
+from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import plain
-from checks.core.reading.trials import Metric
 from checks.gpu import clpeak, copies
 from checks.gpu import comm_scope_output as scope
 from checks.gpu import xccl_output as xccl
-from checks.memory import babelstream_output, likwid, likwid_base
-from checks.memory.multichase_output import LATENCY
+from checks.memory import babelstream_output, likwid
+from checks.memory.cache_latency import LATENCY
 from checks.mpi import osu_output as osu
 from checks.storage import fio, ior_output, mdtest_output
-from checks.storage.ior import PATTERNS
 
 MIB = 2**20
 WORDS = (
@@ -78,8 +77,8 @@ def targets():
     for file, *asked in (('3.1', 2, 1), ('3.1-threads', 1, 2), ('3.0', 2, 1)):
         yield target(f'hpcg-{file}', hpcg.metrics_of(1, None), hpcg.faults_of, (32, 32, 32), *asked)
     flops, triad = likwid.flop_metrics('run', {}, None), likwid.bandwidth_metrics('triad', None)
-    yield target('likwid-bench-peakflops_avx512_fma', flops, likwid_base.faults_of, (0,))
-    yield target('likwid-bench-triad_avx512_fma', triad, likwid_base.faults_of, (0, 1))
+    yield target('likwid-bench-peakflops_avx512_fma', flops, likwid.faults_of, (0,))
+    yield target('likwid-bench-triad_avx512_fma', triad, likwid.faults_of, (0, 1))
     yield target('multichase-20250815', [Metric('latency', 'ns', 'lower', LATENCY)])
     for file, times in (('5.0-omp', 10), ('5.0-omp-100', 100), ('5.0-ocl', 15), ('6.0rc-omp', 100)):
         yield target(
@@ -104,24 +103,23 @@ def targets():
     yield target('transferbench-host-to-gpu', [rate], copies.faults_of, 1, 1024)
     write = ior_output.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
     read = write._replace(operation='read', repetitions=1)
-    operations = ('creation', 'stat', 'read', 'removal')
-    rows = Metric('rate', 'ops/s', 'higher', mdtest_output.rows_of('File', operations), {}, {'operation': operations})
+    rows = mdtest_output.metrics_of('easy_unique', 'File', mdtest_output.OPERATIONS['File'])
     for version in ('3.3.0', '4.0.0'):
         for asked in (write, read):
-            easy = [PATTERNS['easy_1m'].metric('run', {})]
+            easy = [ior_output.metric_of(False, {})]
             yield target(f'ior-{version}-json-{asked.operation}', easy, ior_output.faults_of, asked)
-        yield target(f'mdtest-{version}-files-unique', [rows], mdtest_output.faults_of, 2, 1, 400, 3)
-    yield target('mdtest-4.1.0-nfs', [rows], mdtest_output.faults_of, 128, 1, 16384, 10)
+        yield target(f'mdtest-{version}-files-unique', rows[:1], mdtest_output.faults_of, 2, 1, 400, 3)
+    yield target('mdtest-4.1.0-nfs', rows[:1], mdtest_output.faults_of, 128, 1, 16384, 10)
     for pattern in ('write', 'randread'):
         yield target(f'fio-3.33-{pattern}', fio.metrics_of(pattern), faults_of_fio)
     for model in ('cuda', 'hip'):
         metrics_of_model = [
             scope.reading(Metric(name, unit, better), benchmark)
             for name, unit, better, benchmark in (
-                ('launch', 'us', 'lower', scope.launch(model, 0, 1)),
-                ('wait', 'us', 'lower', scope.wait(model, 0, 1)),
-                ('latency', 'us', 'lower', scope.device_to_device(model, 0, 0, 1, 2**8)),
-                ('bandwidth', 'GB/s', 'higher', scope.device_to_device(model, 0, 0, 1, 2**30)),
+                ('launch', 'us', 'lower', scope.name_of(model, 'launch', 0, 1)),
+                ('wait', 'us', 'lower', scope.name_of(model, 'wait', 0, 1)),
+                ('latency', 'us', 'lower', scope.name_of(model, 'd2d', 0, 0, 2**8, 1)),
+                ('bandwidth', 'GB/s', 'higher', scope.name_of(model, 'd2d', 0, 0, 2**30, 1)),
             )
         ]
         file = f'comm_scope-0.12.0-{model}'

@@ -13,9 +13,10 @@ from reading import faults_of_ranks
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.placement import Placement, cpus_of_devices, one_rank_each, ranks_with_threads
+from checks.core.placement import Placement, cpus_of_devices, ranks_with_threads
 from checks.core.reading.binding import Gpu, Granted, granted, nodes_of, unlike
 from checks.core.topology import Topology
+from checks.mpi.osu import one_rank_each
 
 RANK = ROOT / 'checks/core/job/parts/rank.sh'
 TWO = Placement(2, ((0,), (1,)))
@@ -226,12 +227,6 @@ def test_a_rank_that_cannot_have_what_was_asked_ends_before_its_program(tmp_path
     assert (answer.returncode, answer.stdout) == (125, '')
     assert answer.stderr.startswith('plumbline: local rank ') and why in answer.stderr
     assert granted(tmp_path) == {}
-
-
-def test_a_run_of_its_own_asks_for_what_its_variables_say():
-    own = Placement(2, ((2,), (3, 4)), devices=((1,), (0,)), memory=((0,), (1,)), nics=(('mlx5_0',), ('mlx5_1',)))
-    assert TWO.with_lists(own.env_vars) == own
-    assert TWO.with_lists({'OMP_NUM_THREADS': '4'}) == TWO
 
 
 # Devices, memory and network devices

@@ -10,15 +10,14 @@ from rows import each_row
 
 from checks.compute import fft
 from checks.compute import hpcg_output as hpcg
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.gpu import copies
 from checks.gpu import xccl_output as xccl
-from checks.memory import likwid, likwid_base
+from checks.memory import likwid
 from checks.mpi import osu_output as osu
 from checks.storage import ior_output, mdtest_output
 
 DEVICES = ('D', 'D')
-OPERATIONS = ('creation', 'stat', 'read', 'removal')
 
 
 def powers(first, last):
@@ -108,9 +107,8 @@ MDTEST = [
 @each_row(('name', 'item', 'ranks', 'items', 'iterations', 'rates'), MDTEST)
 def test_mdtest_4_1_names_the_unit_above_its_table(recorded, name, item, ranks, items, iterations, rates):
     output = recorded(f'mdtest-4.1.0-{name}.txt')
-    operations = [one for one in OPERATIONS if item == 'File' or one != 'read']
-    rows = mdtest_output.rows_of(item, operations)
-    metric = Metric('rate', 'ops/s', 'higher', rows, {}, {'operation': operations})
+    operations = mdtest_output.OPERATIONS[item]
+    metric, _ = mdtest_output.metrics_of('any', item, operations)
     assert list(values_of(metric, output).values()) == rates
     assert mdtest_output.faults_of(output, ranks, 1, items, iterations) == []
     assert ior_output.complaint_of(output) == []
@@ -125,8 +123,8 @@ def test_likwid_bench_of_two_machines(recorded):
     rate, of_core = (next(iter(values_of(one, triad).values())) for one in likwid.bandwidth_metrics('x', None))
     assert rate == pytest.approx(11.16334)
     assert of_core == pytest.approx(63999983616 / 22977763263 / 3)
-    assert likwid_base.faults_of(peak, (0,)) == [] == likwid_base.faults_of(triad, (0, 1, 4))
-    assert likwid_base.faults_of(triad, (0, 1, 2)) == [
+    assert likwid.faults_of(peak, (0,)) == [] == likwid.faults_of(triad, (0, 1, 4))
+    assert likwid.faults_of(triad, (0, 1, 2)) == [
         'threads were requested on CPUs [0, 1, 2] and ran on [0, 1, 4]'
     ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from reading import run_of, value_of
 from rows import each_row
 from scratch import site_text
 
-from checks.core.reading.trials import Metric, NotMeasured
+from checks.core.reading.metrics import Metric, NotMeasured
 from checks.core.topology import topology_of
 from checks.storage import mdtest_output
 from checks.storage.ior_output import Requested, complaint_of, faults_of, spread_of
@@ -112,11 +112,6 @@ ROWS = {
 }
 
 
-def of_row(row: str) -> tuple[str, dict, dict]:
-    item, operation = row.split()
-    return mdtest_output.rows_of(item, [operation]), {}, {'operation': [operation]}
-
-
 @each_row('version', VERSIONS)
 @each_row('name', ROWS)
 def test_recorded_tables_of_mdtest(recorded, version, name):
@@ -124,7 +119,8 @@ def test_recorded_tables_of_mdtest(recorded, version, name):
     items = 200 if name.startswith('directories') else 400
     assert mdtest_output.faults_of(output, 2, 1, items, 3) == []
     for row, means in ROWS[name].items():
-        metric = Metric('rate', 'ops/s', 'higher', *of_row(row))
+        item, operation = row.split()
+        metric, each = mdtest_output.metrics_of('any', item, [operation])
         value = value_of(metric, output)
         assert means is None or value == means[VERSIONS.index(version)]
         without = re.sub(rf'^ +{row}.*\n', '', output, flags=re.MULTILINE)
@@ -132,7 +128,6 @@ def test_recorded_tables_of_mdtest(recorded, version, name):
             value_of(metric, without)
         with pytest.raises(NotMeasured, match='there 2 times'):
             value_of(metric, output + output)
-        each = Metric('rate', 'ops/s', 'higher', *of_row(row), per=(r'was launched with (\d+) total',))
         assert value_of(each, output) == value / 2
 
 

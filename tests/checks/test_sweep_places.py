@@ -11,7 +11,7 @@ from reading import plan_of
 from rows import each_row
 
 from checks.core.job.node_sweep import breaches_of, read_place, worst_of
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from plumbline.paths import ROOT
 
 RATES = plan_of('HPL', (), [Metric('rate', 'GB/s', 'higher', 'x'), Metric('delay', 'us', 'lower', 'x')])

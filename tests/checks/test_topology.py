@@ -16,9 +16,9 @@ from checks.core.topology import (
     _from_counts,
     _from_masks,
     gpu_pairs,
-    layouts,
     topology_of,
 )
+from checks.memory.likwid import layouts
 from plumbline.errors import SiteError
 
 # two sockets of two cores with two threads each, numbered as Linux does, one NUMA domain a socket

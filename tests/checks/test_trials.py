@@ -13,7 +13,8 @@ from reading import HooksOf, plan_of, value_of
 from rows import each_row
 
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric, NotMeasured, by_trial, read_trials, series_of
+from checks.core.reading.metrics import Metric, NotMeasured, by_trial, series_of
+from checks.core.reading.trials import read_trials
 from plumbline.record import Dim, from_dict
 
 RATE = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$')

@@ -8,7 +8,8 @@ from reading import plan_of
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.reading.trials import Metric, usual_spread_of
+from checks.core.reading.metrics import Metric
+from checks.core.reading.trials import usual_spread_of
 from plumbline.paths import SUITE_SITES
 from plumbline.references import load_references
 

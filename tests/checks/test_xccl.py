@@ -9,7 +9,7 @@ from reading import run_of, values_of
 from rows import each_row
 from scratch import OUTPUTS
 
-from checks.core.reading.trials import NotMeasured
+from checks.core.reading.metrics import NotMeasured
 from checks.gpu import xccl_output as xccl
 from checks.gpu.xccl import XcclTests
 

@@ -15,7 +15,7 @@ from stand_ins import SITE
 
 from ci import command
 from ci.command import add_common_options, duration, new_parser, positive
-from ci.outcome import CrashError
+from ci.isolated import CrashError
 from plumbline import settings
 from plumbline.errors import InputError, SiteError
 from plumbline.stacks.install import StackError

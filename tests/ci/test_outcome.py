@@ -11,50 +11,62 @@ from pathlib import Path
 
 import pytest
 
-from ci import command, outcome
+from ci import command, isolated, outcome
 from plumbline.errors import InputError
 
 
-@outcome.isolated
+@isolated.isolated
 def killed(*_):
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-@outcome.isolated
+@isolated.isolated
 def wrong():
     return {}['nothing']
 
 
-@outcome.isolated
+@isolated.isolated
 def refused():
     raise InputError('reports/x.json: cannot be read')
 
 
-@outcome.isolated
+@isolated.isolated
 def interrupted() -> str:
     os.kill(os.getpid(), signal.SIGINT)
     return 'went on'
 
 
-@outcome.isolated
+@isolated.isolated
 def process() -> int:
     return os.getpid()
 
 
-@outcome.isolated
+@isolated.isolated
 def sleeping(path: Path) -> int:
     path.write_text(str(os.getpid()))
     time.sleep(60)
     return 0
 
 
-def test_a_result_comes_back_from_a_process_of_its_own():
-    assert len({process(), process(), os.getpid()}) == 3
+def test_steps_share_a_process_until_they_are_let_go_or_the_environment_changes(monkeypatch):
+    first = process()
+    assert process() == first != os.getpid()
+    isolated.let_go()
+    second = process()
+    assert second != first and not Path('/proc', str(first)).exists()
+    monkeypatch.setenv('PLUMBLINE_SITE', 'another')
+    assert process() not in (first, second)
+
+
+def test_a_process_that_was_killed_between_two_steps_is_replaced():
+    os.kill(first := process(), signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    assert process() not in (first, os.getpid())
 
 
 @pytest.mark.parametrize(
     ('function', 'error', 'words'),
-    [(killed, outcome.CrashError, 'killed: ended by SIGSEGV'), (refused, InputError, 'cannot be read')],
+    [(killed, isolated.CrashError, 'killed: ended by SIGSEGV'), (refused, InputError, 'cannot be read')],
 )
 def test_a_crash_is_an_error_that_says_how_and_an_input_error_stays_one(function, error, words):
     with pytest.raises(error, match=words):
@@ -126,5 +138,5 @@ def test_neither_the_page_nor_the_publication_loses_the_verdict(tmp_path):
     """Nothing is stored there."""
     look = outcome.look_back(tmp_path, 'uuid')
     assert (look.lines, look.needs_attention) == ([], False) and look.faults[0].startswith('the page was not written: ')
-    with pytest.raises(outcome.FAULTS):
+    with pytest.raises(isolated.FAULTS):
         outcome.publish(tmp_path, 'nowhere', tmp_path / 'pages')

@@ -5,7 +5,7 @@ import reframe as rfm
 
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 
 
 class Program(Benchmark):

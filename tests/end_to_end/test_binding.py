@@ -10,7 +10,7 @@ from scratch import cases_in
 CHECK = r'''import reframe as rfm
 
 from checks.core.benchmark import Benchmark
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.job.spec import Execution
 from checks.core.placement import Placement
 

@@ -395,7 +395,9 @@ def users(fleet):
 
 
 def idle_sweep(fleet, *options: str) -> subprocess.CompletedProcess:
-    return fleet.clone.fork('ci.sweep_idle', '--partition=fleet', *options, '--', '-S', 'trials=2', **fleet.slurm)
+    return fleet.clone.fork(
+        'ci.extras.sweep_idle', '--partition=fleet', *options, '--', '-S', 'trials=2', **fleet.slurm
+    )
 
 
 def last_swept(fleet) -> set[str]:
@@ -423,7 +425,7 @@ def test_an_idle_sweep_gives_way_to_a_job_and_blames_no_node(fleet, users):
     """n8 has ended when a job takes both nodes; what hangs on n7 is neither stored nor resumed."""
     only(fleet, 7, 8)
     fleet.clone.program(f'[ $SLURMD_NODENAME = n7 ] && touch {fleet.folder}/hangs && sleep 300\n{GOOD}')
-    words = [sys.executable, '-m', 'ci.sweep_idle', '--partition=fleet', '--max-nodes=2', '--', '-S', 'trials=1']
+    words = [sys.executable, '-m', 'ci.extras.sweep_idle', '--partition=fleet', '--max-nodes=2', '--', '-S', 'trials=1']
     running = subprocess.Popen(
         words, cwd=fleet.clone.root, env=fleet.clone.environment(**fleet.slurm), text=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -39,7 +39,7 @@ def night(tmp_path_factory, program):
     site = yaml.safe_load(path.read_text())
     site['partitions'][0]['processor'] = processor
     path.write_text(yaml.safe_dump(site))
-    likwid = clone.root / 'checks/memory/likwid_base.py'
+    likwid = clone.root / 'checks/memory/likwid.py'
     text = likwid.read_text()
     assert 'echo -s {seconds}' in text
     likwid.write_text(text.replace('echo -s {seconds}', 'echo {"-i 100000" if seconds else "-s 0"}'))

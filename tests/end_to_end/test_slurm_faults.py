@@ -21,7 +21,7 @@ import pytest
 FAULTS = r'''import reframe as rfm
 
 from checks.core.benchmark import Benchmark
-from checks.core.reading.trials import Metric
+from checks.core.reading.metrics import Metric
 from checks.core.placement import Placement
 
 

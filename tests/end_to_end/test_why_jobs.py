@@ -69,7 +69,7 @@ def upgraded(clone, folder, slow, noise=0.004):
 @pytest.mark.parametrize('planted', random.Random(2026).choices(NAMES, k=10))
 def test_the_planted_library_is_named(clone, tmp_path, planted):
     id = upgraded(clone, tmp_path / 'libraries', {planted: 0.2})
-    answer = clone.fork('ci.why', id)
+    answer = clone.fork('ci.extras.why', id)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     last = answer.stdout.splitlines()[-1]
     assert re.match(rf'EXPLAINED: {planted}: rate: .*lost (19\.[5-9]|20\.[0-4]) %', last), last
@@ -77,7 +77,7 @@ def test_the_planted_library_is_named(clone, tmp_path, planted):
 
 def test_a_loss_in_halves_is_told_as_what_it_is(clone, tmp_path):
     id = upgraded(clone, tmp_path / 'libraries', {NAMES[0]: 0.12, NAMES[5]: 0.12})
-    answer = clone.fork('ci.why', id)
+    answer = clone.fork('ci.extras.why', id)
     assert answer.returncode == 3, answer.stdout + answer.stderr
     assert answer.stdout.splitlines()[-1].startswith('CANNOT TELL: '), answer.stdout
 
@@ -85,7 +85,7 @@ def test_a_loss_in_halves_is_told_as_what_it_is(clone, tmp_path):
 def test_libraries_that_are_gone_cannot_be_tried(clone, tmp_path):
     id = upgraded(clone, tmp_path / 'libraries', {NAMES[0]: 0.2})
     shutil.rmtree(tmp_path / 'libraries/old')
-    answer = clone.fork('ci.why', id)
+    answer = clone.fork('ci.extras.why', id)
     assert answer.returncode == 3 and answer.stdout.count('cannot be undone here: library_') == len(NAMES)
     assert answer.stdout.splitlines()[-1].endswith('is still on this machine'), answer.stdout
 
@@ -96,6 +96,6 @@ def test_jobs_that_drop_what_is_preloaded_are_told_and_not_taken_for_a_library_t
     clone.site_file.write_text(
         text.replace('launcher: local\n', "launcher: local\n    prepare_cmds: ['unset LD_PRELOAD']\n", 1)
     )
-    answer = clone.fork('ci.why', id, '--rounds=1')
+    answer = clone.fork('ci.extras.why', id, '--rounds=1')
     assert answer.returncode == 2, answer.stdout + answer.stderr
     assert 'not every job of Demo' in answer.stderr and answer.stderr.count('\n') == 1, answer.stderr

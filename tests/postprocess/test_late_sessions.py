@@ -115,7 +115,7 @@ def test_looking_at_a_night_that_was_judged_changes_nothing(work):
     assert ledger(work) == {}
     night(work, 3, 130)
     judged(work, 3, 0)
-    assert work.run('publish', work.results.parent / 'site').exit_code == 0
+    assert work.run('fleet').exit_code == 0
     assert ledger(work) == {}
 
 

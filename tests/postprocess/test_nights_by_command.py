@@ -65,11 +65,14 @@ def test_the_slow_node_of_cases_on_several_is_named_within_three_nights_and_noth
     assert (one['kind'], one['where']) == ('NODE', 'n0') and one['loss'] == pytest.approx(10, abs=2)
 
 
-def test_a_loss_of_the_whole_site_in_one_night_is_one_incident_and_accuses_no_node(play):
-    nights, _ = play(nodes=8, effects=1.0, losses=(Loss('all', 0.03, start=1, stop=2),)).play(3)
-    assert [document['exit_code'] for document in nights] == [0, 1, 0]
-    (one,) = told(nights[1])
-    assert one['kind'] == 'SYSTEM' and one['loss'] == pytest.approx(3, abs=0.5)
+def test_a_loss_of_the_whole_site_is_one_incident_every_night_and_accuses_no_node(play):
+    nights, _ = play(m=160, nodes=16, effects=1.0, losses=(Loss('all', 0.05, start=1, stop=6),)).play(7)
+    assert [document['exit_code'] for document in nights] == [0, *[1] * 5, 0]
+    (ids,) = {tuple(one['id'] for one in document['incidents']) for document in nights[1:]}
+    assert len(ids) == 1
+    for document in nights[1:6]:
+        (one,) = document['incidents']
+        assert one['kind'] == 'SYSTEM' and one['loss'] == pytest.approx(5, abs=0.5)
 
 
 def test_a_loss_below_the_floor_is_none_however_many_share_it(play):

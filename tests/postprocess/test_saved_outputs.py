@@ -1,56 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Saved files of benchmarks and other tools become the numbers that they hold; what failed its own validation failed.
+"""Saved files of benchmarks become the numbers that they hold; what failed its own validation failed.
 
-Recorded outputs are in tests/outputs and tests/data/formats. Those in tests/data/as-people-have-them have made-up
+Recorded outputs are in tests/outputs. Those in tests/data/as-people-have-them have made-up
 numbers: labels, several runs, ends before the end, and what is no measurement.
 """
 
 import json
-import os
-import random
-import re
 import shutil
 from fnmatch import fnmatch
-from typing import NamedTuple
 
 import pytest
-from run_reports import BEGAN
-from scratch import OUTPUTS, ROOT
+from saved_files import OUTPUTS, PEOPLE, cut_anywhere, found_in, saved
+from scratch import ROOT
 
 from plumbline.errors import InputError
-from plumbline.identity import to_text
 from plumbline.outputs import plain
-from postprocess.formats.measurements import read_measurements, readers
-
-FORMATS, PEOPLE = ROOT / 'tests/data/formats', ROOT / 'tests/data/as-people-have-them'
-
-
-class Found(NamedTuple):
-    """What files became; the later of the same series counts."""
-
-    numbers: dict  # check, params, metric and dims in words -> mean, unit, direction and number of trials
-    failed: list  # why cases failed
-    notes: list
-    days: set
-
-
-def found_in(name, *paths):
-    found = Found({}, [], [], set())
-    for path in paths:
-        for report in read_measurements(path, name, 'box'):
-            cases = {case.case_id: f'{case.check} {to_text(case.params)}' for case in report.cases}
-            found.failed.extend(case.fail_reason for case in report.cases if case.result == 'fail')
-            found.notes.extend(report.notes)
-            found.days.add(f'{report.session.started:%Y-%m-%d}')
-            for row in report.metrics:
-                series = f'{cases[row.case_id]} {row.metric} {to_text(row.dims)}'
-                found.numbers[series] = (row.mean, row.unit, row.better, row.n)
-    return found
-
-
-def saved(file):
-    return next(folder / file for folder in (OUTPUTS, FORMATS, PEOPLE) if (folder / file).exists())
-
+from postprocess.readers.measurements import read_measurements, readers
 
 GFLOPS, GBS, US, OPS, S = (
     ('GFlop/s', 'higher'),
@@ -122,48 +87,7 @@ RECORDED = {
         ('nccl-program-suffix.txt', NCCL_2_MB, 10.48576, *GBS),
         ('nccl-bfloat16-broadcast.txt', '* bus_bandwidth collective=broadcast,message_bytes=2000000', 100.0, *GBS),
     ],
-    'jube': [
-        ('jube-2.7.1.csv', 'memory mbytes=8 seconds -', (0.879872 + 0.782941) / 2, *S),
-        ('jube-2.7.1.csv', 'memory mbytes=16 rate -', 1.75, *GBS),
-        ('jube-2.7.1.db', 'results mbytes=16 seconds -', (3.50316 + 3.44659) / 2, '', 'lower'),
-        ('jube-2.7.1.db', 'results mbytes=8 rate -', 3.0, '', 'higher'),
-    ],
-    'xdmod': [
-        ('xdmod-appkernels.csv', 'IOR processing_units=2 nodes Wall Clock Time -', 211.25, '', 'lower'),
-    ],
-    'conbench': [
-        ('conbench-2024.3.20.json', 'copy mbytes=16,suite=memory value -', 0.825493897, *GBS),
-    ],
-    'ramble': [
-        ('ramble-0.5.0.json', 'dd experiment=dd_8,* Copy time -', (1.47842 + 1.4731) / 2, *S),
-        ('ramble-0.5.0.json', 'dd experiment=dd_16,* Copy rate -', 1.2, *GBS),
-    ],
-    'bencher': [
-        ('bencher.json', 'copy of 16 MiB - latency -', 1195814.5, 'ns', 'lower'),
-        ('bencher.json', 'program - file-size -', 1048576.0, 'B', 'lower'),
-    ],
-    'pyperf': [('pyperf-2.10.0.json', 'sum_1000 - value -', 0.000166637364583, *S)],
-    'pytest-benchmark': [('pytest-benchmark-5.3.1.json', 'test_b.py::test_sum n=1000 time -', 1.53081e-05, *S)],
-    'asv': [
-        ('asv-0.6.6.json', 'b.Sum.time_sum arg1=10000 value -', 0.00017083, *S),
-        ('asv-0.6.6.json', 'b.track_size - value -', 42.0, '', 'lower'),
-    ],
-    'hyperfine': [('hyperfine-1.15.0.json', 'sleep 0.01 n=1 time -', 0.0216139579, *S)],  # its own mean
-    'github-action-benchmark': [
-        ('github-action-benchmark.js', 'str10_copy - value -', 3633483.9, 'ns/iter', 'lower'),
-    ],
-    'google-benchmark': [
-        ('comm_scope-0.12.0-cuda.txt',
-         'Comm_cudaMemcpyAsync_GPUToGPU *log2(N):8,* real_time -', 83.006545, 'ns', 'lower'),
-        ('user-counter.json', '* FOM: GB/s -', 40.0, *GBS),
-    ],
-    'superbench': [
-        ('superbench.jsonl', 'nccl-bw:ib - allreduce_1073741824_busbw -', 23.67, '', 'higher'),
-        ('superbench.jsonl', 'nccl-bw:ib - allreduce_134217728_time -', 11554.0, '', 'lower'),
-    ],
 }  # fmt: skip
-#: Formats whose files hold a case that failed, too.
-WITH_FAULTS = {'ramble', 'conbench'}
 
 
 @pytest.mark.parametrize('name', RECORDED)
@@ -172,17 +96,11 @@ def test_the_numbers_of_a_saved_file(name):
         found = found_in(name, saved(file))
         ((value, *more),) = (value for key, value in found.numbers.items() if fnmatch(key, pattern))
         assert (value, *more[:2]) == (pytest.approx(mean, rel=1e-5), unit, better), (file, pattern)
-        assert bool(found.failed) is (name in WITH_FAULTS), found.failed
+        assert not found.failed
 
 
-def test_each_format_has_a_saved_file():
-    assert {*readers()} == {'table', *RECORDED}
-
-
-def test_what_a_tool_lost_or_calls_failed_fails_its_case():
-    lost = found_in('ramble', saved('ramble-0.5.0.json')).failed
-    assert lost == ['dd.memory.dd_16.2 has no number of "Copy rate"']  # whose RAMBLE_STATUS is SUCCESS
-    assert found_in('conbench', saved('conbench-2024.3.20.json')).failed == ['MemoryError']
+def test_each_format_of_a_check_has_a_saved_file():
+    assert {name for name, reader in readers().items() if reader.value.startswith('checks.')} == {*RECORDED}
 
 
 def with_stderr(of):
@@ -255,24 +173,6 @@ def test_another_output_is_refused_in_one_sentence(name, file, said):
     assert said in str(refused.value) and str(path) in str(refused.value) and '\n' not in str(refused.value)
 
 
-def keys_of(path, name):
-    """Return each number of a file by series, node and trial, and what it is said to lack or to have wrong."""
-    numbers_of, told = {}, []
-    for report in read_measurements(path, name, 'box'):
-        cases = {case.case_id: case for case in report.cases}
-        told += [case.fail_reason for case in report.cases if case.result == 'fail']
-        told += [row.missing for row in report.metrics if row.missing]
-        for row in report.samples:
-            case = cases[row.case_id]
-            series = case.partition, case.check, to_text(case.params), row.metric, to_text(row.dims)
-            numbers_of[(*series, row.node, row.trial, str(report.session.started))] = row.value
-    return numbers_of, told
-
-
-#: Formats that do not say how many lines or blocks they hold; what is gone is missing beside a baseline.
-OPEN_ENDED = ('jube', 'superbench', 'table', 'xdmod')
-
-
 TABLE = """\
 session,time,check,metric,unit,value,node
 a,2026-11-01T02:00:00Z,Stream,rate,GB/s,95.125,n1
@@ -281,53 +181,13 @@ b,2026-11-02T02:00:00Z,Stream,rate,GB/s,94.75,n1
 """
 
 
-@pytest.mark.parametrize('name', ['table', *RECORDED])
+@pytest.mark.parametrize('name', RECORDED)
 def test_a_file_that_was_cut_short_is_named_or_read_as_far_as_it_goes(tmp_path, name):
-    path = tmp_path / 'cut_all_reduce_perf.csv'
-    path.write_bytes(TABLE.encode() if name == 'table' else saved(RECORDED[name][0][0]).read_bytes())
-    os.utime(path, (BEGAN, BEGAN))
-    (whole, _), text, choose = keys_of(path, name), path.read_bytes(), random.Random(3)
-    ends = {at for at, byte in enumerate(text, 1) if byte == ord('\n')}
-    for length in sorted({*choose.sample(sorted(ends), min(15, len(ends))), *choose.sample(range(len(text)), 15)}):
-        path.write_bytes(text[:length])
-        os.utime(path, (BEGAN, BEGAN))
-        try:
-            found, told = keys_of(path, name)
-        except InputError as error:
-            assert str(path) in str(error) and '\n' not in str(error)
-            continue
-        if told:  # its date may be cut off, too: then that of the file counts
-            found, all_of_it = ({key[:-1]: value for key, value in of.items()} for of in (found, whole))
-            assert found.items() <= all_of_it.items(), (length, told)
-            continue
-        assert found.items() <= whole.items(), length
-        assert found == whole or (name in OPEN_ENDED and length in ends | {end - 1 for end in ends}), length
+    cut_anywhere(tmp_path / 'cut_all_reduce_perf.csv', name, saved(RECORDED[name][0][0]).read_bytes())
 
 
-SCALARS = [None, '', 7, 'x', [], {}, True, '9' * 400]
-
-
-@pytest.mark.parametrize('name', ['google-benchmark', 'hyperfine', 'superbench'])
-def test_another_value_somewhere_is_read_or_named(tmp_path, name):
-    def places(node, path=()):
-        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from places(value, (*path, key)) if isinstance(value, (dict, list)) else [(*path, key)]
-
-    text = saved(RECORDED[name][0][0]).read_text()
-    lines = text.splitlines() if name == 'superbench' else [text]
-    choose, file = random.Random(11), tmp_path / 'mutated'
-    for _ in range(150):
-        documents = [json.loads(line) for line in lines]
-        *path, last = choose.choice(list(places(documents)))
-        node = documents
-        for key in path:
-            node = node[key]
-        node[last] = choose.choice(SCALARS)
-        file.write_text('\n'.join(map(json.dumps, documents)))
-        try:
-            list(read_measurements(file, name, 'box'))
-        except InputError as error:
-            assert str(file) in str(error)
+def test_a_table_that_was_cut_short_is_named_or_read_up_to_a_row(tmp_path):
+    cut_anywhere(tmp_path / 'cut.csv', 'table', TABLE.encode(), is_open_ended=True)
 
 
 def test_the_command_above_an_output_says_which_sizes_were_asked_for(tmp_path):
@@ -447,37 +307,6 @@ def test_what_is_stated_of_a_file_is_part_of_its_series(work):
 def test_an_empty_cell_is_named():
     with pytest.raises(InputError, match='row 2: check is empty'):
         found_in('table', PEOPLE / 'empty-cells.csv')
-
-
-XDMOD = """title
-"App Kernel Data"
-parameters
-"App Kernel = K","Resource = R","Metric = Wall Clock Time","Processing Units = 1 node"
-start,end
-2026-11-02,2026-11-02
----------
-Date,Value,Control,Changed
-"2026-11-02 04:12:33",0,1,no
----------
-"""
-
-
-@pytest.mark.parametrize('value', [0, -1])
-@pytest.mark.parametrize(
-    ('name', 'text'),
-    [
-        ('google-benchmark', '{"context": {"date": "2026-01-02"}, "benchmarks": [{"name": "k", "real_time": 0}]}'),
-        ('hyperfine', '{"results": [{"command": "k", "mean": 0, "times": [0]}]}'),
-        ('bencher', '{"k": {"latency": {"value": 0}}}'),
-        ('github-action-benchmark', '[{"name": "k", "value": 0, "unit": "s"}]'),
-        ('superbench', '{"node": "n1", "k/step_time": 0}'),
-        ('xdmod', XDMOD),
-    ],
-)  # fmt: skip
-def test_a_time_of_zero_or_below_fails_in_each_format(tmp_path, name, text, value):
-    (path := tmp_path / 'a.json').write_text(re.sub(r'(?<=[ \[,])0(?=[]},])', str(value), text, count=2))
-    (why,) = found_in(name, path).failed
-    assert f'{value} ' in why and 'is no measurement' in why
 
 
 def test_a_count_may_be_zero(tmp_path):

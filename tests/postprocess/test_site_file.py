@@ -103,7 +103,6 @@ ONE = {
     'num_nodes: 64 > num_nodes: 0100': ('12: partitions.0.num_nodes', 'reads 0100 as the number 64', ''),
     'num_nodes: 64 > num_nodes: 0192': ('12: partitions.0.num_nodes', "a whole number; found '0192'", ''),
     'num_nodes: 64 > num_nodes: 6400000': ('12: partitions.0.num_nodes', 'at most 200000', ''),
-    'mlx5_1 > mlx5-1': ('13: partitions.0.nics.1', 'expected mlx5_1', ''),
     '50 GB/s > 400 GB/s': ('29: partitions.0.peaks.network_bandwidth', '2 network devices of 200 Gb/s', ''),
     'hpcc > HPCC': ('37: environments.0.features.2', 'did you mean hpcc?', ''),
 }

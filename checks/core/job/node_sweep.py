@@ -18,8 +18,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from checks.core.reading.causes import Ending
+from checks.core.reading.metrics import mean, variable_name
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import NO_HOOKS, Hooks, Plan, mean, read_trials, variable_name
+from checks.core.reading.trials import NO_HOOKS, Hooks, Plan, read_trials
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.outputs import NUMBERS

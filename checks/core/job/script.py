@@ -135,7 +135,7 @@ def postrun(spec: JobSpec) -> list[str]:
 
 
 def _case(name: str, of: Execution) -> str:
-    exports = ''.join(f' export {key}={shlex.quote(value)};' for key, value in of.env_vars.items())
+    exports = ''.join(f' export {key}={shlex.quote(value)};' for key, value in of.variables.items())
     options = [of.program, *of.options] if of.program else of.options
     words = ' '.join(word if isinstance(word, ShellText) else shlex.quote(word) for word in options)
     before = f'; {of.before} ' if of.before else ''

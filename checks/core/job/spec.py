@@ -7,18 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from checks.core.placement import Placement
+
 
 class Execution(NamedTuple):
     """One execution of a program in each trial.
 
     `env_vars`: variables of this one; the others of its trial have what the job has set. `before`: a shell command just
-    before it. `program`: where each execution has a program of its own; empty: that of the check.
+    before it. `program`: where each execution has a program of its own; empty: that of the check. `placement`: where
+    its ranks run, if not as those of the check.
     """
 
     options: Sequence[str]
     env_vars: Mapping[str, str] = {}
     before: str = ''
     program: str = ''
+    placement: Placement | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that it sets: `env_vars`, and the lists of its own placement."""
+        return {**(self.placement.lists if self.placement else {}), **self.env_vars}
 
 
 class MeterLines(NamedTuple):
@@ -63,4 +72,4 @@ class JobSpec:
     @property
     def variables(self) -> list[str]:
         """The variables that any of the executions sets, each once."""
-        return list(dict.fromkeys(variable for of in self.runs.values() for variable in of.env_vars))
+        return list(dict.fromkeys(variable for of in self.runs.values() for variable in of.variables))

@@ -12,26 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from checks.core.job import node_sweep
 from checks.core.job.spec import MeterLines
-from checks.core.meters.energy_sources import (
-    LEAST_SAMPLES,
-    SOURCES,
-    STEPS,
-    MeterReading,
-    Source,
-    Spent,
-    counted,
-    doubt_of,
-    looks_at,
-    of_command,
-    of_steps,
-    sampled,
-)
-from checks.core.reading.outputs import CLOCKS, marks_of, text_of
-from checks.core.reading.trials import Metric, by_trial, series_of
+from checks.core.meters.energy_sources import LEAST_SAMPLES, Source, Spent, doubt_of, source_of
+from checks.core.reading.metrics import Metric, by_trial, series_of
+from checks.core.reading.outputs import CLOCKS, marks_of
 from plumbline.record import Dim, Record, Series
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Partition
@@ -40,7 +26,6 @@ from plumbline.units import in_base_unit
 _MOST_REST = 60  # s; longest rest: a meter that needs a longer one measures no idle power
 _MARKED, _RESTS = ('started', 'ended'), ('before', 'after')
 _OF_TRIALS = {'energy': 'J', 'power': 'W', 'energy_delay': 'J s'}  # figure of a phase, which is a metric -> unit
-Readings = list[list[MeterReading]] | str  # those of each node, or EAR's table of all nodes
 
 
 @dataclass(frozen=True)
@@ -66,22 +51,7 @@ class Meter:
     def rest(self) -> float:
         """Seconds of a rest with enough samples of the idle power; 0 if that would take too long."""
         needed = max(1.0, 1.25 * LEAST_SAMPLES * self.interval)
-        return needed if self.source.unit != STEPS and needed <= _MOST_REST else 0.0
-
-    def read(self, folder: Path) -> Readings:
-        """Return the readings of each node below the `folder` of a job. Raises ValueError if they cannot be read."""
-        if self.source.unit == STEPS:
-            return text_of(folder / 'energy/ear')
-        paths = sorted(folder.glob(f'energy/{self.name}.*'))[: 1 if self.source.of_job else None]
-        return [looks_at(path, self.source, self.boundary) for path in paths]
-
-    def spent(self, readings: Readings, start: float, end: float) -> list[Spent]:
-        """Return the energy of each node between two times in seconds since 1970. Raises ValueError."""
-        if isinstance(readings, str):
-            return of_steps(readings, start, end, self.boundary, self.interval)
-        if self.source.unit == 'W':
-            return [sampled(looks, start, end, self.interval, self.accuracy) for looks in readings]
-        return [counted(looks, start, end, self.interval) for looks in readings]
+        return needed if not self.source.waits and needed <= _MOST_REST else 0.0
 
 
 @dataclass(frozen=True)
@@ -99,23 +69,24 @@ class Metering:
     def table(self) -> str:
         """The text of energy.meters, for `energy.sh`."""
         return ''.join(
-            f'{meter.name}\t{int(meter.source.unit == "J")}\t{1000 * meter.pause:.0f}\t{meter.source.command}\n'
+            f'{meter.name}\t{int(meter.source.at_marks)}\t{1000 * meter.pause:.0f}\t{meter.source.command}\n'
             for meter in self.meters
-            if meter.source.unit != STEPS
+            if not meter.source.waits
         )
 
     @property
     def seconds(self) -> int:
         """Seconds that metering adds to the job."""
-        return math.ceil(2 * self._rest) + 60 * (STEPS in self._units)
+        return math.ceil(2 * self._rest) + sum(meter.source.waits for meter in self.meters)
 
     @property
     def lines(self) -> MeterLines:
-        """The lines of the job that read the meters: counters at the marks, a sampler, rests, and EAR at the end."""
+        """The lines of the job that read the meters: counters at the marks, a sampler, rests, and others at the end."""
         if not self.meters:
             return MeterLines()
         everywhere = node_sweep.on_each_node(self.nodes) if self.nodes > 1 else ''
-        started, ended = ([f'{everywhere}bash ./energy.sh {mark}'] * ('J' in self._units) for mark in _MARKED)
+        counters = any(meter.source.at_marks for meter in self.meters)
+        started, ended = ([f'{everywhere}bash ./energy.sh {mark}'] * counters for mark in _MARKED)
 
         def rest(at: str) -> list[str]:
             lines = [f'mkdir {at}', f'{CLOCKS} > {at}/started', f'sleep {self._rest:g}', f'{CLOCKS} > {at}/ended']
@@ -125,12 +96,10 @@ class Metering:
         is_sampled = any(meter.pause for meter in self.meters)
         before = ['mkdir energy', *[sampler] * is_sampled, *rest('energy/before')]
         after = [*rest('energy/after'), *['kill $sampler 2> /dev/null || true'] * is_sampled]
-        after += [f'{{ {SOURCES["ear"].command}; }} > energy/ear 2>&1 || true'] * (STEPS in self._units)
+        after += [
+            f'{{ {of.source.command}; }} > energy/{of.name} 2>&1 || true' for of in self.meters if of.source.waits
+        ]
         return MeterLines(before, started, ended, after)
-
-    @property
-    def _units(self) -> set[str]:
-        return {meter.source.unit for meter in self.meters}
 
     @property
     def _rest(self) -> float:
@@ -172,7 +141,7 @@ class Metering:
             return series_of(record, name, **dims, meter=meter.dim)
 
         try:
-            readings = meter.read(folder)
+            readings = meter.source.readings(folder, meter.name, meter.boundary)
         except ValueError as reason:
             for _, _, series in record.series():
                 if ('meter', meter.dim) in series.dims:
@@ -182,7 +151,12 @@ class Metering:
         def add(of_phase: str, at: str, trial: int, into: Mapping[str, Series]) -> None:
             """Add the figures of a phase to the series `into`, or the reason why there are none."""
             try:
-                figures, doubt = self._figures(meter, readings, folder / of_phase)
+                started, ended = marks_of(folder / of_phase)
+                if len(started) < 2 or len(ended) < 2:
+                    raise ValueError('the phase did not end')
+                times = started[0], ended[0], meter.interval, meter.accuracy
+                spent = [meter.source.spent(of_node, *times) for of_node in readings]
+                figures, doubt = self._figures(meter, spent, ended[1] - started[1])
             except ValueError as reason:
                 for series in into.values():
                     series.missing = series.missing or f'{at}: {reason}'
@@ -204,20 +178,15 @@ class Metering:
                 add(f'energy/{when}', f'{when} the trials', 1, {'power': series})
             idle = fmean(watts for series in rests for _, _, watts in series.samples or [(0, '', 0.0)])
             _derive(of('active_power'), [power], lambda values: values[0] - idle, rests)
-        if meter.pause and not isinstance(readings, str) and readings:
+        if meter.pause and readings:
             shares = [looks[-1].own / max(looks[-1].time - looks[0].time, 1.0) for looks in readings]
             record.provenance[f'energy_{meter.name}_sampler'] = f'{max(shares):.2%} of a core'
 
-    def _figures(self, meter: Meter, readings: Readings, folder: Path) -> tuple[dict[str, float], str]:
-        """Return the figures of a phase, and why they are invalid. Raises ValueError.
+    def _figures(self, meter: Meter, spent: Sequence[Spent], seconds: float) -> tuple[dict[str, float], str]:
+        """Return the figures of a phase of so many seconds, and why they are invalid. Raises ValueError.
 
         energy: of all nodes in J. power: the mean of a node in W. energy_delay: EDP = E x T (000 section 5.1).
         """
-        started, ended = marks_of(folder)
-        if len(started) < 2 or len(ended) < 2:
-            raise ValueError('the phase did not end')
-        seconds = ended[1] - started[1]
-        spent = meter.spent(readings, started[0], ended[0])
         if len(spent) != (1 if meter.source.of_job else self.nodes):
             raise ValueError(f'expected what {self.nodes} nodes spent, found that of {len(spent)}')
         doubts = filter(None, (doubt_of(each, seconds, meter.accuracy) for each in spent))
@@ -248,22 +217,20 @@ def metering_of(
     if nodes > 1 and not scheduler(partition.entry['scheduler']).is_slurm:
         return Metering(left_out='on several nodes only a job of Slurm of its own looks at the meters of each')
     meters, short = [], []
-    for name in sorted(partition.energy, key=[*SOURCES, *partition.energy].index):  # shortest first
-        meter = _meter(name, partition.energy[name], trial_seconds)
-        needed = LEAST_SAMPLES * meter.interval
-        if swept and (meter.source.of_job or meter.source.unit == STEPS):
+    for name, stated in partition.energy.items():
+        if not (source := source_of(name, stated)):
+            short.append(f'{name} is read by no module of checks/extras')
+            continue
+        interval = in_base_unit(stated['interval']) if 'interval' in stated else source.interval
+        pause = source.pause(interval, trial_seconds)
+        meter = Meter(name, stated['boundary'], stated['accuracy'], interval, source, pause)
+        needed = LEAST_SAMPLES * interval
+        if swept and (source.of_job or source.waits):
             short.append(f'{name} tells the energy of the whole allocation of a node sweep')
         elif trial_seconds < needed:
             takes = f'one may take {trial_seconds} s'
             short.append(f'{name} needs trials of {needed:.0f} s for {LEAST_SAMPLES} samples, and {takes}')
         else:
             meters.append(meter)
+    meters.sort(key=lambda meter: meter.interval)  # the shortest phase of looks is the innermost
     return Metering(meters, nodes, rates, '; '.join(short))
-
-
-def _meter(name: str, stated: Mapping[str, Any], trial_seconds: float) -> Meter:
-    """Return a meter as site.yaml states it."""
-    source = of_command(stated['command'], stated.get('prints', 'W')) if 'command' in stated else SOURCES[name]
-    interval = in_base_unit(stated['interval']) if 'interval' in stated else source.interval
-    pause = interval if source.unit == 'W' else source.wraps / 2 if trial_seconds > source.wraps else 0.0
-    return Meter(name, stated['boundary'], stated['accuracy'], interval, source, pause)

@@ -1,35 +1,34 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The sources of energy readings: the command of each, its parser, and the energy between two marks.
+"""The energy counters of a node: the command of each, its parser, and the energy between two marks.
 
-A counter (J) is read at the marks of a phase, and in between if it may wrap. Power (W) is sampled. EAR reports the mean
-power of each job step after the job. Imports no ReFrame.
+A counter (J) is read at the marks of a phase, and in between if it may wrap. Other sources are modules of
+`checks/extras`, in which `source_of` looks a meter up that is none of these. Imports no ReFrame.
 """
 
 from __future__ import annotations
 
-import csv
-import itertools
+import functools
 import math
+import pkgutil
 import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from statistics import fmean
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from checks.core.reading.outputs import first_words, text_of
+from checks.core.reading.outputs import text_of
 from plumbline.machine.vendors import VENDORS
 
 # In a phase: 001 section 8.2.4 took 2400 s for an error below 5 %, by meters with one value a minute (its Table 16)
 LEAST_SAMPLES = 40
 _MOST_POWER = 500.0  # W; more than the parts behind one counter of RAPL take: beyond it, the counter was reset
-_RAISE = 'where samples cost more than 0.1 % of a core they come later: raise `interval`'
-STEPS = 'steps'  # unit of a source that is read once, after the job, as the energy of its steps
 _MARKS = 0.05  # s; largest distance between a mark of a phase and the reading of its meter
 _POWERCAP = '/sys/class/powercap'
 _PM_COUNTERS = '/sys/cray/pm_counters'
+_EXTRAS = Path(__file__).parents[2] / 'extras'
 _FOOTER = re.compile(r'look ([0-9]+\.[0-9]+) ([0-9]+) ([0-9]+)')
 
 
@@ -60,19 +59,34 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A kind of meter. `read`: output and boundary -> counts; it raises ValueError with the remedy.
+    """A counter of energy. `read`: output and boundary -> counts; it raises ValueError with the remedy.
 
     `interval`: seconds between two values of the source, unless site.yaml states them. `wraps`: seconds in which a
-    counter may wrap twice at full power; it is then also read between the marks. `unit`: of what it prints, J or W, or
-    `STEPS`.
+    counter may wrap twice at full power; it is then also read between the marks. `of_job`: one reading is of all nodes
+    of the job.
     """
 
     command: str
     read: Callable[[str, str], Mapping[str, Count]]
     interval: float
-    unit: str = 'J'
     wraps: float = math.inf
-    of_job: bool = False  # one reading for all nodes of the job
+    of_job: bool = False
+
+    at_marks: ClassVar[bool] = True  # whether the job reads it at the marks of a phase
+    waits: ClassVar[int] = 0  # seconds; a source that is read once, so long after the last trial
+
+    def pause(self, interval: float, trial_seconds: float) -> float:
+        """Return the seconds between two readings of the sampler; 0 without a sampler."""
+        return self.wraps / 2 if trial_seconds > self.wraps else 0.0
+
+    def readings(self, folder: Path, name: str, boundary: str) -> list[list[Any]]:
+        """Return the readings of each node below the `folder` of a job. Raises ValueError if they cannot be read."""
+        paths = sorted(folder.glob(f'energy/{name}.*'))[: 1 if self.of_job else None]
+        return [looks_at(path, self, boundary) for path in paths]
+
+    def spent(self, readings: Sequence[Any], start: float, end: float, interval: float, accuracy: float) -> Spent:
+        """Return the energy of a node between two times in seconds since 1970. Raises ValueError."""
+        return counted(readings, start, end, interval)
 
 
 def _rapl(output: str, boundary: str) -> dict[str, Count]:
@@ -124,30 +138,12 @@ def _gpus(output: str, _: str) -> dict[str, Count]:
     return gpus
 
 
-def _slurm(output: str, _: str) -> dict[str, Count]:
-    joules = [float(line) for line in output.split('\n') if re.fullmatch(r'[0-9]+', line.strip())]
-    if not joules:
-        raise ValueError(f'sstat told no ConsumedEnergyRaw: "{first_words(output)}"')
-    if joules[0] == 0:
-        raise ValueError(
-            'Slurm counts no energy here: AcctGatherEnergyType of slurm.conf says what does (none: nothing)'
-        )
-    return {'job': Count(joules[0])}
-
-
-def _number(output: str, _: str) -> dict[str, Count]:
-    if not (match := re.search(r'^\s*([0-9]+\.?[0-9]*)\s*$', output, re.M)):
-        raise ValueError(f'expected a line with a number alone, found "{first_words(output) or "nothing"}"')
-    return {'node': Count(float(match[1]))}
-
-
 def _python(statements: str) -> str:
     """Return a command that prints the J of each GPU in a new process: amdsmi reads a counter once per process."""
     return f'env -u PYTHONHOME -u PYTHONPATH {shlex.quote(sys.executable)} -c {shlex.quote(statements)}'
 
 
 _METERS = [vendor.meter for vendor in VENDORS.values() if vendor.meter]
-_SSTAT = 'sstat --noheader --parsable2 --format=ConsumedEnergyRaw --jobs="$SLURM_JOB_ID.$([ "$SLURM_NNODES" = 1 ] && '
 SOURCES = {
     # the smallest counters hold 65 kJ, 131 s at _MOST_POWER
     'rapl': Source(
@@ -155,16 +151,19 @@ SOURCES = {
     ),
     'pm_counters': Source(f"grep -s -H '' {_PM_COUNTERS}/*energy; true", _pm_counters, 0.1),
     **{meter.name: Source(_python(meter.statements), _gpus, 0.1) for meter in _METERS},
-    'slurm': Source(f'{_SSTAT}echo batch || echo extern)"', _slurm, 30.0, of_job=True),
-    # EAR's daemons take a sample every 60 s and store it within a minute; its library takes one every 10 s (000 section
-    # 2.6). What it prints is read by `of_steps`
-    'ear': Source('sleep 60; eacct -j "$SLURM_JOB_ID" -l -c ear.csv && cat ear.csv', _number, 60.0, STEPS),
 }
 
 
-def of_command(command: str, unit: str) -> Source:
-    """Return the source for a command of the site that prints W or J."""
-    return Source(command, _number, 1.0, unit)
+def source_of(name: str, stated: Mapping[str, Any]) -> Source | None:
+    """Return the source of a meter of ``site.yaml``; None if neither this module nor an extra knows it."""
+    known = (extra.source_of(name, stated) for extra in _extras())
+    return SOURCES.get(name) or next(filter(None, known), None)
+
+
+@functools.cache
+def _extras() -> list[Any]:
+    modules = (import_module(f'checks.extras.{module.name}') for module in pkgutil.iter_modules([str(_EXTRAS)]))
+    return [module for module in modules if hasattr(module, 'source_of')]
 
 
 def looks_at(path: Path, source: Source, boundary: str) -> list[MeterReading]:
@@ -217,58 +216,6 @@ def counted(looks: Sequence[MeterReading], start: float, end: float, interval: f
     if joules <= 0 and not doubt:
         raise ValueError('the counters stand still')
     return Spent(joules, seconds, seconds / interval, joules / seconds, doubt)
-
-
-def sampled(looks: Sequence[MeterReading], start: float, end: float, interval: float, accuracy: float) -> Spent:
-    """Return the integral of the power samples from `start` to `end`, by the trapezoid rule.
-
-    The first and last sample are extended to the marks. Raises ValueError where no sample lies between.
-    """
-    inside = [(look.time, sum(count.value for count in look.counts.values())) for look in looks]
-    inside = [(time, watts) for time, watts in inside if start <= time <= end]
-    if not inside:
-        raise ValueError('no sample of the power lies between the marks')
-    times = [start, *(time for time, _ in inside), end]
-    powers = [inside[0][1], *(watts for _, watts in inside), inside[-1][1]]
-    steps = [after - before for before, after in itertools.pairwise(times)]
-    joules = sum(step * (powers[i] + powers[i + 1]) / 2 for i, step in enumerate(steps))
-    if joules <= 0:
-        raise ValueError('the power is 0 W')
-    doubt = ''
-    if min(steps) < 0:
-        doubt = 'the clock was set back between two samples'
-    elif max(steps) - interval > accuracy * (end - start):
-        doubt = f'no sample for {max(steps):.3g} of {end - start:.3g} s, expected one every {interval:g} s: {_RAISE}'
-    return Spent(joules, end - start, len(inside), fmean(watts for _, watts in inside), doubt)
-
-
-def of_steps(table: str, start: float, end: float, boundary: str, interval: float) -> list[Spent]:
-    """Return the energy of each node in the job steps that EAR saw between two times. `table`: eacct's CSV.
-
-    Raises ValueError if there is no such step.
-    """
-    columns = {'node': ['DC'], 'package': ['PCK'], 'package+dram': ['PCK', 'DRAM']}[boundary]
-    by_node: dict[str, list[tuple[float, float]]] = {}
-    # The command eacct prints other lines first
-    rows = itertools.dropwhile(lambda line: 'JOB_START_TIME' not in line, table.splitlines())
-    for row in csv.DictReader(rows, delimiter=';'):
-        try:
-            begin, over = float(row['JOB_START_TIME']), float(row['JOB_END_TIME'])
-            watts = sum(float(row[f'NODEMGR_{name}{"_NODE" * (name == "DC")}_POWER_W']) for name in columns)
-            seconds = float(row['NODEMGR_TIME_SEC'])
-        except (KeyError, TypeError, ValueError):
-            continue
-        if start - 1 <= begin and over <= end + 1 and watts > 0 and seconds > 0:  # EAR's times are whole seconds
-            by_node.setdefault(row['NODENAME'], []).append((watts, seconds))
-    if not by_node:
-        raise ValueError(f'eacct knows no job step between the marks; it sees what srun starts: "{first_words(table)}"')
-    return [
-        Spent(
-            joules := sum(watts * seconds for watts, seconds in steps),
-            seconds := sum(seconds for _, seconds in steps), seconds / interval, joules / seconds,
-        )
-        for steps in by_node.values()
-    ]  # fmt: skip
 
 
 def doubt_of(spent: Spent, seconds: float, accuracy: float) -> str:

@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from checks.core.reading import signatures
+from checks.core.reading.metrics import Metric, variable_name
 from checks.core.reading.outputs import LONGEST, cut_of, errors_of, last_words, some, text_of
-from checks.core.reading.trials import Metric, variable_name
 from plumbline.measurement import Measurement
 
 # Options of launchers that say where, which is no part of what ran

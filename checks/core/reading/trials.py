@@ -1,171 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The metrics of a check, and how the folders of a job become a record. Imports no ReFrame."""
+"""How the folders of a job become a record. Imports no ReFrame."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from itertools import product
 from pathlib import Path
-from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from checks.core.placement import Placement
 from checks.core.reading import causes, signatures, transport
 from checks.core.reading.binding import Request, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Run
 from checks.core.reading.health import add_health, clock_steps, facts_in
+from checks.core.reading.metrics import Metric, compute, variable_name
 from checks.core.reading.outputs import LONGEST, cut_of, first_words, some, text_of
 from checks.core.reading.watched import Watched
-from plumbline import units
 from plumbline.causes import Cause, Code
-from plumbline.identity import Pairs, pairs, to_text
+from plumbline.identity import Pairs, to_text
 from plumbline.outputs import Lines, write_numbers
-from plumbline.record import MetricRecord, Record, Sample, Series
+from plumbline.record import MetricRecord, Record, Series
 
 _TIMES = ('s', 'ms', 'us', 'ns')
-_NUMBER = re.compile(r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)', re.IGNORECASE)
-_LONGEST = 64  # characters; a longer text is no number
-
-
-class OutputRow(NamedTuple):
-    """A number in an output with the dims that its row names. `lines`: where it was read, from 1; none: not known."""
-
-    dims: Mapping[str, str]
-    number: str | float
-    lines: tuple[int, ...] = ()
-
-
-class NotMeasured(ValueError):
-    """Report that an output has no usable number for a metric, and why."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One kind of quantity that a run of a check measures, and how to read it from the output of that run.
-
-    `unit`: one of `plumbline.units.UNITS`. `better`: ``higher`` or ``lower``. Raises ValueError for others.
-    `read`: a regular expression (``^`` and ``$`` match at lines), or a function of the output that yields its rows and
-    raises NotMeasured. The pattern's group ``value``, or its only group, is the number; each other named group is a
-    dim, whose value is taken in lower case. Without `read` the check's `derive` computes the metric.
-    `dims`: the dims that all rows of this run share. `expected`: dim -> the values that must appear, each exactly once;
-    of several dims, each combination.
-    The value is the number times `scale`, divided by the number that each pattern of `per` finds once in the output.
-    `run`: name of the run that prints it. `peak`: entry of the partition's peaks that no value may exceed.
-    `judged`: whether a series needs a reference, or a function of its dims; others are informational.
-    `draw`: how to draw it where the kinds of its dims do not say so, see :class:`plumbline.record.Record`.
-    """
-
-    name: str
-    unit: str
-    better: str
-    read: str | Callable[[str], Iterable[OutputRow]] | None = None
-    dims: Mapping[str, object] = field(default_factory=dict)
-    expected: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    per: tuple[str, ...] = ()
-    scale: float = 1.0
-    run: str = 'run'
-    peak: str | None = None
-    judged: bool | Callable[[Mapping[str, str]], bool] = True
-    draw: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        if fault := units.fault_of(self.unit, self.better):
-            raise ValueError(f'metric {self.name}: {fault}')
-
-    @property
-    def computed(self) -> bool:
-        """True if `derive` computes the metric instead of reading it from an output."""
-        return self.read is None
-
-    def points(self) -> list[Pairs]:
-        """Return the dims of each series that must be measured."""
-        combinations = product(*self.expected.values())
-        return [pairs({**self.dims, **dict(zip(self.expected, values, strict=True))}) for values in combinations]
-
-    def is_judged(self, dims: Pairs) -> bool:
-        """Return True if the series at `dims` needs a reference."""
-        return self.judged(dict(dims)) if callable(self.judged) else self.judged
-
-    def reading_of(self, output: str) -> Reading:
-        """Return the value of each expected point, or why it has none, and a fault for each unexpected row."""
-        points = self.points()
-        try:
-            rows = list(self.read(output)) if callable(self.read) else _rows(self.read or '', output)
-            divisors = [_rows(pattern, output) for pattern in self.per]
-            divisor = math.prod(_only([row.number for row in of]) for of in divisors)
-        except NotMeasured as reason:
-            return Reading({}, dict.fromkeys(points, str(reason)), [], set(), {})
-        of_divisors = [line for of in divisors for row in of for line in row.lines]
-        found: dict[Pairs, list[OutputRow]] = defaultdict(list)
-        for row in rows:
-            found[pairs({**self.dims, **row.dims})].append(row)
-        unexpected = [f'unexpected row: {to_text(dims)[:80]}' for dims in found if dims not in points]
-        reading = Reading({}, {}, unexpected, {len(found.get(point, ())) for point in points}, {})
-        for point in points:
-            its = found.get(point, [])
-            if lines := [*of_divisors, *(line for row in its for line in row.lines)] if its else []:
-                reading.lines[point] = lines
-            try:
-                reading.values[point] = self._value([row.number for row in its], divisor)
-            except NotMeasured as reason:
-                reading.missing[point] = str(reason)
-        return reading
-
-    def _value(self, numbers: list[str | float], divisor: float) -> float:
-        """Return the value of the only one of `numbers`, finite and above zero. Raises NotMeasured."""
-        value = _only(numbers) * self.scale
-        value = value / divisor if divisor else math.nan
-        if not (math.isfinite(value) and value > 0):
-            raise NotMeasured(f'{value} {self.unit} is not a measurement: expected a finite number above zero')
-        return value
-
-
-def _only(numbers: Sequence[str | float]) -> float:
-    """Return the only one of the numbers that a pattern matched. Raises NotMeasured."""
-    if len(numbers) != 1:
-        there = f'there {len(numbers)} times' if numbers else 'not in the output'
-        raise NotMeasured(f'its line is {there}, expected once')
-    (number,) = numbers
-    if isinstance(number, str) and not (len(number) <= _LONGEST and _NUMBER.fullmatch(number)):
-        raise NotMeasured(f'{number[:_LONGEST]!r} is not a number')
-    return float(number)
-
-
-def _rows(pattern: str, output: str) -> list[OutputRow]:
-    """Return the numbers that a pattern matches, with the dims of its named groups."""
-    rows, line, before = [], 1, 0
-    for match in re.finditer(pattern, output, re.MULTILINE):
-        named = {'value': match[1]} | match.groupdict()
-        value = named.pop('value') + _cut_off(match)
-        at = match.start('value' if 'value' in match.re.groupindex else 1)
-        line, before = line + output.count('\n', before, at), at
-        rows.append(OutputRow({name: text.lower() for name, text in named.items()}, value, (line,)))
-    return rows
-
-
-def _cut_off(match: re.Match[str]) -> str:
-    """Return text that makes a number unreadable if its line lacks a newline: digits may be missing."""
-    return ' (the output ends here)' if match.end() == len(match.string) and not match[0].endswith('\n') else ''
-
-
-class Reading(NamedTuple):
-    """The values of a metric in one output and the reasons for missing ones, both by dims; and faults of the output.
-
-    `times`: how often the points were found, such as {1}. `lines`: line numbers of the values, as far as they are
-    known.
-    """
-
-    values: dict[Pairs, float]
-    missing: dict[Pairs, str]
-    faults: list[str]
-    times: set[int]
-    lines: dict[Pairs, list[int]]
 
 
 class Hooks:
@@ -188,17 +48,17 @@ class Hooks:
         return None
 
     def derive(self, record: Record) -> None:
-        """Add the samples of the computed metrics after all trials are read."""
+        """Add the samples of the metrics that only the check can compute, after all trials are read."""
 
     def read_meters(self, folder: Path, record: Record, nodes: str) -> None:
         """Add the energy of the trials below `folder`."""
 
 
 class Planned(NamedTuple):
-    """An execution of each trial: its program, and the variables that it alone gets."""
+    """An execution of each trial: its program, and where its ranks run, if not as those of the others."""
 
     program: str
-    env_vars: Mapping[str, str]
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True)
@@ -308,6 +168,7 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     wrong += clock_steps(folder, record, nodes)
     errors, changes = add_health(folder, record, nodes.split(','), files.clocks, plan.ranks.host_of)
     wrong += [*changes, *files.transport_faults()]
+    compute(record, plan.metrics)
     hooks.derive(record)
     hooks.read_meters(folder, record, nodes)
     wrong += files.lost_computed(fatal)
@@ -367,15 +228,15 @@ class _Files:
 
     def _binding_faults(self, run: Run) -> list[str]:
         """Add what the ranks got, and their clocks, to the record; return what differs from the request."""
-        actual, own = granted(run.folder), self.plan.runs[run.name].env_vars
+        actual, own = granted(run.folder), self.plan.runs[run.name].placement
         granted_to, watched = (self.record.placement.setdefault(key, {}) for key in ('actual', 'watched'))
         for rank, got in actual.items():
-            where = f'{run.name} {rank}' if 'PLUMBLINE_CPUS' in own else rank
+            where = f'{run.name} {rank}' if own else rank
             granted_to[where] = str(got)
             self.watched[where] = min(self.watched.get(where, got.watched), got.watched, key=Watched.number)
             watched[where] = str(self.watched[where])
             self.clocks[rank.rpartition('.')[0]] += got.watched.clocks
-        ranks = replace(self.plan.ranks, placement=self.plan.ranks.placement.with_lists(own))
+        ranks = replace(self.plan.ranks, placement=own or self.plan.ranks.placement)
         faults = binding_faults(ranks, actual, self.nodes.split(',') if self.nodes else [])
         return faults + unlike(self.hooks.devices_named(run), actual, ranks.archs)
 
@@ -432,30 +293,3 @@ class _Files:
 
 def _some(code: Code, faults: list[str]) -> list[tuple[Code, str]]:
     return [(code, fault) for fault in some(faults)]
-
-
-def series_of(record: Record, metric: str, **dims: object) -> Series:
-    """Return the series of a metric at these dims. Raises KeyError where the plan declares none."""
-    wanted = pairs(dims)
-    for series in record.metrics[metric].series:
-        if series.dims == wanted:
-            return series
-    raise KeyError(f'{metric} {to_text(wanted)}')
-
-
-def by_trial(inputs: Sequence[Series], function: Callable[[list[float]], float]) -> list[Sample]:
-    """Return `function` of the values of all `inputs`, for each trial that they all have measured."""
-    measured = [{trial: value for trial, _, value in source.samples} for source in inputs]
-    nodes = {trial: node for source in inputs for trial, node, _ in source.samples}
-    trials = sorted(set.intersection(*map(set, measured))) if measured else []
-    return [(trial, nodes[trial], function([each[trial] for each in measured])) for trial in trials]
-
-
-def mean(series: Series) -> float:
-    """Return the mean of the samples of a series that has some."""
-    return fmean(value for _, _, value in series.samples)
-
-
-def variable_name(metric: str, dims: Pairs) -> str:
-    """Return the name of ReFrame's performance variable of a series: ``latency message_bytes=8``."""
-    return f'{metric} {to_text(dims)}' if dims else metric

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -46,6 +47,10 @@ class Thread(NamedTuple):
     cpus: Cpus
     name: str
 
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.process, self.number
+
 
 @dataclass(frozen=True)
 class ThreadLook:
@@ -60,6 +65,16 @@ class ThreadLook:
     environs: dict[str, dict[str, str]] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
     classes: dict[tuple[str, int], str] = field(default_factory=dict)
+
+
+class Interval(NamedTuple):
+    """The seconds between two looks, and the later one. `threads`: its threads, each with the seconds that it ran since
+    the look before, and those in which it ran or waited for a CPU, 0 if it did not run.
+    """
+
+    seconds: float
+    look: ThreadLook
+    threads: list[tuple[Thread, float, float]]
 
 
 @dataclass(frozen=True)
@@ -81,7 +96,7 @@ class Watched:
 
     def __str__(self) -> str:
         """Return the number of looks as text; says nothing about faults."""
-        seen = [look for _, _, look in self._intervals()]
+        seen = [interval.look for interval in self.intervals]
         if not seen and self.ended is not None:
             return f'too short to look at: {self.ended:.2f} s'
         if not seen:
@@ -95,8 +110,8 @@ class Watched:
 
     def number(self) -> int:
         """Return the number of looks that tell which threads ran."""
-        seen = [look for _, _, look in self._intervals()]
-        return len(seen) if seen and any(thread.ran for thread in seen[-1].threads) else 0
+        seen = self.intervals
+        return len(seen) if seen and any(thread.ran for thread in seen[-1].look.threads) else 0
 
     def faults(self, bound: Cpus, ours: Mapping[str, str]) -> list[str]:
         """Return a sentence for each fault of the rank; `ours`: the variables that the job set."""
@@ -115,7 +130,7 @@ class Watched:
         ended = last.at + after if self.ended is None else self.ended
         if ended < _LOOKED_BY:
             return ''
-        if not any(True for _ in self._intervals()):
+        if not self.intervals:
             return f'nobody looked at it in the {ended:.1f} s that it ran'
         if not any(thread.ran for thread in last.threads):
             return 'nobody knows where its threads ran: this kernel does not tell which ones did'
@@ -141,7 +156,7 @@ class Watched:
         """Yield a sentence if much CPU time belongs to threads that ended between two looks."""
         last: dict[tuple[str, int], float] = {}
         for look in self.looks:
-            last |= {(thread.process, thread.number): thread.ran for thread in look.threads}
+            last |= {thread.key: thread.ran for thread in look.threads}
         spent = self._spent(self.looks[-1]) if self.looks else 0.0
         if spent > _ENOUGH and (gone := spent - sum(last.values())) > _GONE * spent:
             yield (
@@ -151,26 +166,25 @@ class Watched:
 
     def _reclassed(self) -> Iterator[str]:
         """Yield a sentence on a thread that ran with another scheduling policy or priority than the rank had first."""
-        for seconds, before, look in self._intervals():
-            for seen in look.threads:
-                if (had := look.classes.get((seen.process, seen.number))) and _wanted(seen, before) > _RAN * seconds:
+        for seconds, look, threads in self.intervals:
+            for seen, _, wanted in threads:
+                if (had := look.classes.get(seen.key)) and wanted > _RAN * seconds:
                     yield f'{_who(look, {seen})} has the scheduling {had} since {look.at:.2f} s, which the rank had not'
                     return
 
     def _lazy(self) -> Iterator[str]:
         """Yield a sentence if a program never had as many threads at work as were requested of OpenMP."""
         most = 0
-        for seconds, before, look in self._intervals():
+        for seconds, _, threads in self.intervals:
             if seconds >= _LONG_ENOUGH:
-                most = max(most, sum(_wanted(thread, before) >= _AWAKE * seconds for thread in look.threads))
+                most = max(most, sum(wanted >= _AWAKE * seconds for *_, wanted in threads))
         if self.asked > 1 and self.looks and self.looks[-1].at >= _STARTED and most < _PART * self.asked:
             yield f'no more than {most} of the {self.asked} threads that it was asked for (OMP_NUM_THREADS) were busy'
 
-    def _intervals(self) -> Iterator[tuple[float, dict[tuple[str, int], Thread], ThreadLook]]:
-        """Yield for each look the seconds since the look before, the threads of the look before, and the look."""
-        for before, look in pairwise(self.looks):
-            if look.at > before.at:  # not where the clock was set back
-                yield look.at - before.at, {(thread.process, thread.number): thread for thread in before.threads}, look
+    @functools.cached_property
+    def intervals(self) -> list[Interval]:
+        """The intervals between looks, without those in which the clock was set back."""
+        return [_interval(before, look) for before, look in pairwise(self.looks) if look.at > before.at]
 
     def _moved(self, bound: Cpus) -> Iterator[str]:
         """Yield a sentence on threads that ran and were allowed on CPUs outside `bound`, for more than a moment.
@@ -180,26 +194,26 @@ class Watched:
         seen: dict[Cpus, list[tuple[float, ThreadLook, set[Thread]]]] = defaultdict(list)
         spent: dict[Cpus, float] = defaultdict(float)
         in_all: dict[tuple[str, int], float] = defaultdict(float)
-        for seconds, before, look in self._intervals():
+        for seconds, look, threads in self.intervals:
             outside: dict[Cpus, set[Thread]] = defaultdict(set)
-            for one in look.threads:
-                wanted = _wanted(one, before)
-                in_all[one.process, one.number] += wanted
-                if not one.cpus <= bound and wanted > _RAN * seconds:
-                    outside[one.cpus].add(one)
-                    spent[one.cpus] += wanted
-            for cpus, threads in outside.items():
-                seen[cpus].append((look.at - seconds, look, threads))
+            for thread, _, wanted in threads:
+                in_all[thread.key] += wanted
+                if not thread.cpus <= bound and wanted > _RAN * seconds:
+                    outside[thread.cpus].add(thread)
+                    spent[thread.cpus] += wanted
+            for cpus, moved in outside.items():
+                seen[cpus].append((look.at - seconds, look, moved))
         for cpus, sightings in seen.items():
             (begin, first, _), (_, last, _) = sightings[0], sightings[-1]
-            whole = sum(in_all[key] for key in {(one.process, one.number) for _, _, some in sightings for one in some})
+            whole = sum(in_all[key] for key in {thread.key for _, _, moved in sightings for thread in moved})
             stayed = last is self.looks[-1] or len(sightings) > 1
             if not stayed or last.at - begin < _MOMENT or spent[cpus] < _RAN * whole:
                 continue
-            _, look, threads = max(reversed(sightings), key=lambda one: len(one[2]))  # the latest: after a wrapper
+            # of several the latest, which comes after a wrapper
+            _, look, moved = max(reversed(sightings), key=lambda sighting: len(sighting[2]))
             since = f'since {first.at:.2f} s' if last is self.looks[-1] else f'from {first.at:.2f} to {last.at:.2f} s'
             where = f'may run on CPU {cpu_list(cpus)} {since}; the rank was bound to CPU {cpu_list(bound)}'
-            yield f'{_who(look, threads)} {where}'
+            yield f'{_who(look, moved)} {where}'
 
     def _shared(self, bound: Cpus, ours: Mapping[str, str]) -> Iterator[str]:
         """Yield a sentence for each set of CPUs with more busy threads than CPUs, and why: mask, program or load.
@@ -207,19 +221,18 @@ class Watched:
         On CPUs that other programs use, too, a thread that mostly sleeps waits long, but runs less than busy threads.
         """
         worst: dict[Cpus, tuple[float, int, float]] = {}
-        for seconds, before, look in self._intervals():
-            busy: dict[Cpus, list[float]] = defaultdict(list)
-            wanted: dict[Cpus, float] = defaultdict(float)
-            for thread in look.threads:
-                if (wants := _wanted(thread, before)) >= _BUSY * seconds:
-                    busy[thread.cpus].append(_ran(thread, before))
-                    wanted[thread.cpus] += wants
-            for cpus, ran in busy.items():
-                if wanted[cpus] <= (len(cpus) + _MORE) * seconds:
+        for seconds, look, threads in self.intervals:
+            busy: dict[Cpus, list[tuple[float, float]]] = defaultdict(list)
+            for thread, ran, wanted in threads:
+                if wanted >= _BUSY * seconds:
+                    busy[thread.cpus].append((ran, wanted))
+            for cpus, of_threads in busy.items():
+                if sum(wanted for _, wanted in of_threads) <= (len(cpus) + _MORE) * seconds:
                     continue
-                had = sum(ran) / (seconds * len(cpus))
+                times = [ran for ran, _ in of_threads]
+                had = sum(times) / (seconds * len(cpus))
                 alike = _ALIKE if had >= _OWN else _ALIKE_UNDER_LOAD
-                number = sum(thread >= alike * max(ran) for thread in ran)
+                number = sum(ran >= alike * max(times) for ran in times)
                 if cpus <= bound and number > len(cpus) and had >= _USED and seconds >= _LONG_ENOUGH:
                     since, most, least = worst.get(cpus, (look.at, 0, had))
                     worst[cpus] = since, max(most, number), min(least, had)
@@ -249,7 +262,7 @@ class Watched:
     def device_faults(self, variable: str, expected: tuple[str, ...], others: tuple[str, ...]) -> list[str]:
         """Return a sentence for each process whose `variable` is none of `expected`, or that has one of `others`."""
         by_process: dict[str, str] = {}
-        for _, _, look in self._intervals():
+        for _, look, _ in self.intervals:
             for process, variables in look.environs.items():
                 if process == '.' and _MARK not in variables:
                     continue  # rank.sh, before it becomes the program
@@ -262,17 +275,14 @@ class Watched:
         return some([f'{fault}; the rank was given {variable}={expected[0]}' for fault in by_process.values()])
 
 
-def _wanted(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
-    """Return the seconds in which a thread ran or waited for a CPU since the look before; 0 if it did not run."""
-    last = before.get((one.process, one.number))
-    ran = _ran(one, before)
-    return ran + one.waited - (last.waited if last else 0) if ran > 0 else 0
-
-
-def _ran(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
-    """Return the seconds in which a thread ran since the look before."""
-    last = before.get((one.process, one.number))
-    return one.ran - (last.ran if last else 0)
+def _interval(before: ThreadLook, look: ThreadLook) -> Interval:
+    last = {thread.key: (thread.ran, thread.waited) for thread in before.threads}
+    threads = []
+    for thread in look.threads:
+        ran, waited = last.get(thread.key, (0.0, 0.0))
+        ran = thread.ran - ran
+        threads.append((thread, ran, ran + thread.waited - waited if ran > 0 else 0.0))
+    return Interval(look.at - before.at, look, threads)
 
 
 def _who(look: ThreadLook, threads: set[Thread]) -> str:
@@ -325,6 +335,6 @@ def parse(lines: list[str]) -> Watched:
         except ValueError:
             continue
     for look in looks:  # a process that left its parent during a look appears twice
-        look.threads[:] = {(seen.process, seen.number): seen for seen in look.threads}.values()
+        look.threads[:] = {seen.key: seen for seen in look.threads}.values()
     looks[1:] = [look for look in looks[1:] if look.threads]  # an empty look was taken just after the end
     return Watched(tuple(looks), ended, own, only_itself, asked, variables, tuple(clocks))

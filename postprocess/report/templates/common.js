@@ -45,7 +45,7 @@
     if (one.bad != null) bad[bad.length - 1] = one.bad;
     const level = value => value == null ? null : one.history.map(() => value);
     const lines = [
-      [one.label ?? (one.low ? 'median of the nodes' : 'measured'), one.history, {stroke: () => color('c0'), width: 1.6, points: {show: one.history.length < 100, size: 4}}],
+      [one.low ? 'median of the nodes' : 'measured', one.history, {stroke: () => color('c0'), width: 1.6, points: {show: one.history.length < 100, size: 4}}],
       [one.node, one.own, {stroke: () => color('c1'), width: 1.6}],
       ['9 of 10 nodes', one.low, {value: (_, value, __, i) => i == null ? '' : `${short(value)} to ${short(one.high[i])}`}], ['to', one.high, {class: 'none'}],
       ['expected', level(one.expected), {stroke: () => color('soft'), dash: [3, 3]}],
@@ -108,20 +108,4 @@
     const y = value => Math.round(28 - 26 * (value - low) / (high - low || 1));
     const x = i => Math.round(100 * i / (values.length - 1 || 1)), line = values.map((value, i) => `${x(i)} ${y(value)}`).join(' ');
     return drawing(100, 30, ...(far == null ? [] : [['band', `M0 ${y(one.limit)}H100V${y(far)}H0`]]), ['line', `M${line}`], ...(places ?? []).map(i => ['at', `M${x(i)} 0V30`]));
-  };
-
-  // Squares of nodes, grouped by places such as `switch s3`, the largest place outside; darker the more % a node is `behind`
-  const natural = new Intl.Collator('en', {numeric: true}).compare;
-  const mapOf = nodes => {
-    const known = nodes.map(node => ({...node, at: Object.fromEntries(node.places.map(place => place.split(/ (.*)/)))})).sort((a, b) => natural(a.name, b.name));
-    const kinds = [...new Set(known.flatMap(node => Object.keys(node.at)))].map(kind => [new Set(known.map(node => node.at[kind])).size, kind]).sort(([a], [b]) => a - b);
-    const square = node => {
-      const link = make('a', {href: node.href, tabIndex: -1, className: node.mark, title: `${node.name} ${node.text}`});
-      link.style.setProperty('--h', Math.min(Math.max(-node.behind || 0, 0), 10) / 10);
-      return link;
-    };
-    const placed = (of, [kind, ...inner]) => kind === undefined ? of.map(square)
-      : [...new Set(of.map(node => node.at[kind] ?? ''))].sort(natural).map(name => make('div', {className: 'place'},
-        make('span', {}, name ? `${kind} ${name}` : `no ${kind}`), make('div', {}, ...placed(of.filter(node => (node.at[kind] ?? '') === name), inner))));
-    return kinds.length ? placed(known, kinds.map(([, kind]) => kind)) : [make('div', {className: 'place'}, make('div', {}, ...known.map(square)))];
   };

@@ -36,6 +36,22 @@
     }
   });
 
+  // Squares of nodes, grouped by places such as `switch s3`, the largest place outside; darker the more % a node is `behind`
+  const natural = new Intl.Collator('en', {numeric: true}).compare;
+  const mapOf = nodes => {
+    const known = nodes.map(node => ({...node, at: Object.fromEntries(node.places.map(place => place.split(/ (.*)/)))})).sort((a, b) => natural(a.name, b.name));
+    const kinds = [...new Set(known.flatMap(node => Object.keys(node.at)))].map(kind => [new Set(known.map(node => node.at[kind])).size, kind]).sort(([a], [b]) => a - b);
+    const square = node => {
+      const link = make('a', {href: node.href, tabIndex: -1, className: node.mark, title: `${node.name} ${node.text}`});
+      link.style.setProperty('--h', Math.min(Math.max(-node.behind || 0, 0), 10) / 10);
+      return link;
+    };
+    const placed = (of, [kind, ...inner]) => kind === undefined ? of.map(square)
+      : [...new Set(of.map(node => node.at[kind] ?? ''))].sort(natural).map(name => make('div', {className: 'place'},
+        make('span', {}, name ? `${kind} ${name}` : `no ${kind}`), make('div', {}, ...placed(of.filter(node => (node.at[kind] ?? '') === name), inner))));
+    return kinds.length ? placed(known, kinds.map(([, kind]) => kind)) : [make('div', {className: 'place'}, make('div', {}, ...known.map(square)))];
+  };
+
   // The map of the nodes shows the same as their table
   const nodes = (rowsOf.fleet ?? []).map(row => {
     const text = column => cell(row, column)?.textContent ?? '', name = text('name'), behind = text('furthest'), place = text('places');
@@ -141,7 +157,6 @@
     plot.marks = {x: plot.series[0].label, y: of[0].unit ?? '', crossed: lines.map(one => one.bad), changes: []};
     savable(plot, () => [`${figure.closest('section').dataset.of}: ${figure.querySelector('figcaption').textContent}`, figure.dataset.told, data.source.session]);
   };
-  const [home] = all('[data-home]'); // of a page that is published
   const pages = {
     m: (one, id) => [
       make('p', {}, verdict(one.verdict), ` on ${one.where}${one.cause ? `: ${one.cause}` : ''}`), facts(one.facts), past(make('figure', {}), id),
@@ -154,7 +169,6 @@
       const last = id => one.own?.[id]?.at(-1) ?? 0, ids = [...one.metrics ?? []].sort((a, b) => last(a) - last(b));
       return [
         facts({Place: one.place, Counted: one.counted}),
-        ...(home ? [make('p', {}, make('a', {href: `${home.href.split('#')[0]}#node=${encodeURIComponent(node)}`}, 'This node in all sessions'))] : []),
         ...Object.entries(one.incidents ?? {}).map(([id, what]) => make('p', {}, make('a', {href: `#i${id}`}, `Incident ${id}`), `: ${what}`)),
         ...(one.steps ?? []).map(command),
         ...ids.map(id => past(make('figure', {}, make('figcaption', {}, make('a', {href: `#m${id}`}, data.metrics[id].name), ...(one.bad?.includes(id) ? [' ', make('b', {className: 'b'}, 'fell short')] : []),

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A static site of all sessions of one or several clusters, for any web server and for a browser's file://.
+
+``DIR/index.html`` lists the sites. Each site has a folder: ``index.html``; ``latest.svg`` and ``latest.json``;
+``sessions/<uuid>.html``, the pages; ``data/site.js``, what the first screen shows; ``data/<month>.js``, the numbers of
+the sessions of that month.
+
+Published data are read back, so adding a session rewrites only the files of its month and the lists. The only file that
+sites share is ``DIR/index.html``, which is computed from the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from plumbline.checkout import version
+from plumbline.errors import InputError, SiteError
+from plumbline.files import write_text
+from plumbline.identity import ID_COLUMNS, SeriesId
+from plumbline.paths import site_folder
+from plumbline.site.sites import load_site
+from postprocess.extras.publish import data
+from postprocess.extras.publish.data import Content
+from postprocess.history.digest import Digest, add_history, judge
+from postprocess.incidents import FAILING, ledger
+from postprocess.incidents.known import Known, in_order
+from postprocess.incidents.provenance import FACTS, matches
+from postprocess.incidents.words import commands, corrected, since
+from postprocess.report.details import of_report
+from postprocess.report.page import page_of, template, to_html, uplot
+from postprocess.results.rows import decoded
+from postprocess.results.store import Session, Store
+from postprocess.text import count, one_line
+from postprocess.verdicts.stored import verdicts_of
+from postprocess.verdicts.verdict import Comparison
+from postprocess.views.series import SeriesRow, series_rows, short
+from postprocess.views.verdicts import verdict_of
+
+_template = partial(template, own=Path(__file__).resolve().parent / 'templates')
+_DAYS = 90  # days of history on the page of a session
+_VALUES = 3  # most values of a fact in one session; a fact with more values differs between checks
+_METRICS = 50  # most metrics of an incident that are named
+_NODES = 200  # most nodes of an incident that are named
+_OWN_PAGE = re.compile(rb'<link [^>]*assets/plumbline-[0-9a-f]{8}\.css')
+_RECENT = 30  # most sessions of a site in the list of all sites
+_CODES = {
+    'ok': 'o', 'improved': 'i', 'regressed': 'r', 'missing': 'm', 'failed': 'f', 'invalid': 'v', 'warning': 'w',
+    'no_reference': 'n',
+}  # fmt: skip
+
+
+def publish(store: Store, site: str, folder: Path, root: Path | None = None, pages: int = 30) -> Iterator[str]:
+    """Add the sessions of a site that `folder` lacks; yield a sentence for each of their months, and for faults.
+
+    `pages`: number of the newest sessions that get a page of their own; all sessions have an address and their numbers.
+    The last session is judged again, so that an incident acknowledged since is shown as such. Raises InputError, also
+    if `folder` holds files that this version cannot read.
+    """
+    place, last = folder / site, store.find('latest', site)
+    _refuse_foreign(folder / 'index.html')
+    _refuse_foreign(place / 'index.html')
+    content = data.read(place, 'site', sessions={}, incidents={}, series=[], months=[])
+    names = (dict(zip(ID_COLUMNS, row, strict=False)) for row in content['series'])
+    numbers = {SeriesId.from_row(row): number for number, row in enumerate(names)}
+    for forgotten in store.forgotten(site):
+        content['sessions'].pop(forgotten.session, None)
+    runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
+    new = [one for one in store.sessions(site) if one == last or one.runs > runs.get(one.session, -1)]
+    paged = {one.session for one in (*new[-pages:], last)}
+    for month, sessions in groupby(new, key=lambda session: session.month):
+        part, added = data.read(place, month, rows={}), 0
+        for session in sessions:
+            digest = judge(store, session.session, site, root, late=False) if session.session in paged else None
+            comparison = digest.comparison if digest else verdicts_of(store, session, root)
+            judged = [one for one in series_rows(comparison) if one.worst.verdict != 'informational']
+            _list_series(content['series'], numbers, judged)
+            part['rows'][session.session] = _row(judged, numbers, store, session)
+            content['sessions'][session.session] = _session(comparison, digest)
+            if digest:
+                add_history(digest, store, root, _DAYS)
+                page = page_of(digest, store, root, home=f'../index.html#session={session.session}')
+                write_text(place / f'sessions/{session.session}.html', to_html(page))
+                yield from digest.faults
+            if digest and session == last:
+                every = (*ledger.read_ledger(store.folder.parent, site), *digest.known)
+                known = {incident.id: incident for incident in every}
+                content['incidents'] = _incidents(content['incidents'], known, digest.day, numbers)
+            added += session.session not in runs
+        content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
+        content['months'] = sorted({*content['months'], month})
+        data.write(place, part, content)
+        if added:
+            yield f'{site}, {month}: {count(added, "session")}'
+    _write_pages(content, last.session, folder, site, root)
+
+
+def _refuse_foreign(page: Path) -> None:
+    """Raise InputError for a page that no version of this command wrote: each has a style sheet of ours."""
+    with suppress(FileNotFoundError):
+        if not _OWN_PAGE.search(page.read_bytes()):
+            raise InputError(f'{page}: is not a page of `plumbline publish` and stays; choose another folder')
+
+
+def _list_series(series: list[list[Any]], numbers: dict[SeriesId, int], judged: Iterable[SeriesRow]) -> None:
+    """Enter the `judged` series into the list of all series, each at its permanent number."""
+    for one in sorted(judged, key=lambda one: one.series.sort_key):
+        number, of = numbers.setdefault(one.series, len(series)), one.quantity
+        row = [*one.series.to_row().values(), of.unit, of.better, short(one.worst.expected), short(one.worst.limit)]
+        series[number : number + 1] = [row]
+
+
+def _row(judged: Iterable[SeriesRow], numbers: Mapping[SeriesId, int], store: Store, session: Session) -> Content:
+    """Return the values of a session by the numbers of the series, their verdicts, and the session's software."""
+    own = {numbers[metric.series]: metric for metric in judged}
+    every = [own.get(number) for number in range(max(own, default=-1) + 1)]
+    facts: dict[str, set[str]] = {}
+    for row in store.select('SELECT DISTINCT provenance FROM cases', [session]):
+        for fact, value in decoded(row['provenance']).items():
+            if matches(fact, FACTS):
+                facts.setdefault(fact, set()).add(one_line(str(value)) or '')
+    return {
+        'values': [metric and short(metric.value) for metric in every],
+        'verdicts': ''.join(_CODES[metric.worst.verdict] if metric else ' ' for metric in every),
+        'facts': {fact: ', '.join(sorted(of)) for fact, of in sorted(facts.items()) if len(of) <= _VALUES},
+    }
+
+
+def _session(comparison: Comparison, found: Digest | None) -> Content:
+    """Return the entry of a session in the list of sessions."""
+    session = comparison.session
+    word, _, said = verdict_of(found or comparison).partition(': ')
+    return {
+        'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
+        'runs': session.runs, 'word': word, 'said': said, 'page': found is not None,
+        'problems': [*map(str, comparison.problems[:5])], 'report': of_report(session),
+    }  # fmt: skip
+
+
+def _incidents(
+    before: Mapping[str, Content], known: Mapping[str, Known], day: str, numbers: Mapping[SeriesId, int]
+) -> dict[str, Content]:
+    """Return id -> entry of each incident, the most urgent first; the address of an incident never changes.
+
+    An incident that no longer exists is closed, or a part of another one.
+    """
+    held = {id: f'is part of {incident.id}' for incident in known.values() for id in incident.ids - {incident.id}}
+    gone = {
+        id: incident | {'state': 'closed', 'since': held.get(id, incident['since'])}
+        for id, incident in before.items()
+        if id not in known
+    }
+    return {incident.id: _incident(incident, day, numbers) for incident in in_order(known.values(), day)} | gone
+
+
+def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Content:
+    """Return the entry of an incident."""
+    of = known.incident
+    return {
+        'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
+        'day': of.day, 'since': since(known, day), 'corrected': corrected(known),
+        'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
+        'evidence': list(of.evidence[:5]), 'next': commands(known, day)[0],
+        'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
+        'series': [numbers[series] for series in of.series if series in numbers][:_METRICS],
+    }  # fmt: skip
+
+
+def _write_pages(content: Content, last: str, folder: Path, site: str, root: Path | None) -> None:
+    """Write page, badge and JSON of a site, and the list of all sites; the session `last` is the state of the site."""
+    sessions, descr = content['sessions'], ''
+    with suppress(SiteError):  # the site may have no site.yaml
+        descr = load_site(site, site_folder(site, root).parent).descr
+    recent = [[uuid, entry['at'], entry['word']] for uuid, entry in list(sessions.items())[-_RECENT:]]
+    is_open = [id for id, entry in content['incidents'].items() if entry['state'] in FAILING]
+    state = {'site': site, 'descr': descr, 'session': last, **sessions[last], 'incidents': is_open,
+             'sessions': len(sessions), 'recent': recent}  # fmt: skip
+    assets = _write_assets(folder)
+    place = folder / site
+    write_text(place / 'index.html', _template('site.html.j2').render(state=state, assets=assets, version=version()))
+    write_text(place / 'latest.svg', _template('badge.svg.j2').render(state=state))
+    write_text(place / 'latest.json', json.dumps(state, indent=2) + '\n')
+    _write_index(folder, assets)
+
+
+def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
+    """Write the list of all sites.
+
+    Repeat this until it matches the folder, because others may publish at the same time.
+    """
+    written = None
+    while (states := [*_states(folder)]) != written:
+        write_text(folder / 'index.html', _template('sites.html.j2').render(states=states, assets=assets))
+        written = states
+
+
+def _states(folder: Path) -> Iterator[Content]:
+    """Yield the state of each site that was published once, in the order of their names. Raises InputError."""
+    for path in sorted(folder.glob('*/latest.json')):
+        if (path.parent / 'data/site.js').exists():
+            try:
+                yield json.loads(path.read_text(encoding='utf-8'))
+            except (OSError, ValueError) as error:
+                raise InputError(f'{path}: cannot be read: {error}; publish its site again') from None
+
+
+def _write_assets(folder: Path) -> dict[str, str]:
+    """Write the shared files of the pages and return their names.
+
+    A name contains a checksum of the content, so pages of an earlier version keep their files.
+    """
+    library = uplot()
+    texts = {
+        'plumbline.css': library['uPlot.min.css'] + template('report.css').render() + _template('site.css').render(),
+        'plumbline.js': _template('site.js').render(),
+        'uPlot.js': f'/*\n{library["LICENSE"]}*/\n{library["uPlot.iife.min.js"]}',
+    }
+    names = {}
+    for name, text in texts.items():
+        stem, _, kind = name.partition('.')
+        names[name] = f'assets/{stem}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.{kind}'
+        if not (folder / names[name]).exists():
+            write_text(folder / names[name], text)
+    return names

@@ -11,14 +11,3 @@ architecture = pytest.importorskip('studies.architecture', reason='grimp is not 
 def test_the_picture_has_the_arrows_of_the_imports():
     drawn = set(re.findall(r'<title>([\w.]+)&#45;&gt;([\w.]+)</title>', architecture.PICTURE.read_text()))
     assert drawn == architecture.arrows(), 'draw it again: python studies/architecture.py'
-
-
-@pytest.mark.parametrize(
-    ('module', 'room'),
-    [
-        ('plumbline.site.sites', 'plumbline'), ('plumbline.machine.detect', 'plumbline'),
-        ('postprocess.views', 'postprocess.views'), ('checks.core.reading.trials', 'checks.core'), ('ci.session', 'ci'),
-    ],
-)  # fmt: skip
-def test_room_of_a_module(module, room):
-    assert architecture.room_of(module) == room

@@ -87,7 +87,7 @@ def test_readers_of_formats_are_found_in_the_wheel(installed, tmp_path):
     assert done.returncode == 0 and '1 sample' in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize('command', ['sites', 'sites --check', 'sites localhost', 'probe --name here'])
+@pytest.mark.parametrize('command', ['sites localhost', 'probe --name here'])
 def test_outside_a_checkout_a_command_says_what_to_do(installed, tmp_path, command):
     done = installed.run('plumbline', *command.split(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, '')
@@ -95,8 +95,7 @@ def test_outside_a_checkout_a_command_says_what_to_do(installed, tmp_path, comma
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_commands_that_need_no_site_work_anywhere(installed, tmp_path):
-    assert installed.run('plumbline', '--help', cwd=tmp_path).returncode == 0
+def test_a_command_that_needs_no_site_works_anywhere(installed, tmp_path):
     assert 'partitions:' in installed.run('plumbline', 'probe', cwd=tmp_path).stdout
 
 
@@ -120,13 +119,10 @@ def test_a_demo_needs_nothing_but_the_wheel(installed, tmp_path):
 @pytest.mark.parametrize(
     ('command', 'expected'),
     [
-        ('plumbline sites', 'localhost'),
         ('plumbline sites --check', ''),
         ('plumbline probe', 'partitions:'),
         ('reframe -C reframe_settings/settings.py -c checks/ -R -l', 'Found'),
         ('ci/nightly --help', 'usage'),
-        ('ci/node-sweep --help', 'usage'),
-        ('ci/provision --help', 'usage'),
     ],
 )
 def test_commands_in_a_checkout(installed, checkout, command, expected):
@@ -143,12 +139,14 @@ def test_settings_find_their_checkout_from_any_folder(installed, checkout, tmp_p
     assert str(checkout / 'results') in done.stdout
 
 
-def test_init_refuses_a_folder_with_other_files(installed, tmp_path):
+def test_init_refuses_a_folder_with_other_files_and_a_clone_to_write_itself(installed, tmp_path):
     (tmp_path / 'mine.txt').write_text('mine')
     done = installed.run('plumbline', 'init', '.', cwd=tmp_path)
-    assert done.returncode == 2
-    assert 'empty' in done.stderr
+    assert done.returncode == 2 and 'empty' in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ['mine.txt']
+    command = [sys.executable, '-m', 'plumbline', 'init', str(tmp_path / 'new')]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and 'clone' in done.stderr
 
 
 def test_another_version_renews_a_checkout_and_keeps_what_was_edited(installed, tmp_path):
@@ -177,13 +175,6 @@ def test_another_version_renews_a_checkout_and_keeps_what_was_edited(installed, 
     assert installed.run('plumbline', 'sites', cwd=folder).returncode == 0
 
 
-def test_a_clone_is_not_written_again(tmp_path):
-    command = [sys.executable, '-m', 'plumbline', 'init', str(tmp_path / 'new')]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert 'clone' in done.stderr
-
-
 def test_the_version_is_the_same_everywhere():
     assert yaml.safe_load((ROOT / 'CITATION.cff').read_text())['version'] == __version__
     number, _, development = __version__.partition('.dev')
@@ -192,7 +183,7 @@ def test_the_version_is_the_same_everywhere():
     assert version().startswith(__version__)
 
 
-@pytest.mark.parametrize('python', ['3.10.4', '3.11.2', '3.12.0', '3.13.5', '3.14.1'])
+@pytest.mark.parametrize('python', ['3.10.4', '3.12.0', '3.14.1'])
 def test_the_lock_file_has_every_package_that_is_asked_for_with_its_hash(python):
     tomllib = pytest.importorskip('tomllib', reason='Python 3.10 reads no TOML')
     project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']

@@ -2,6 +2,7 @@
 """Check files look at ReFrame's current system while they are imported; here it is `localhost`."""
 
 import importlib
+import os
 import pkgutil
 from types import SimpleNamespace
 
@@ -11,17 +12,20 @@ import reframe.core.runtime
 from scratch import ROOT
 
 import checks
+from checks.core.benchmark import Benchmark
 
-CONFIGURATION = reframe.core.config.load_config(str(ROOT / 'reframe_settings/settings.py'))
-CONFIGURATION.select_subconfig('localhost')
-reframe.core.runtime.init_runtime(CONFIGURATION)
+before = dict(os.environ)
+configuration = reframe.core.config.load_config(str(ROOT / 'reframe_settings/settings.py'))
+configuration.select_subconfig('localhost')
+reframe.core.runtime.init_runtime(configuration)
+os.environ.update(before)  # of which the settings keep only what jobs need, for tests of other folders
+if 'PLUMBLINE_ROOT' not in before:
+    del os.environ['PLUMBLINE_ROOT']
 
 
 @pytest.fixture(scope='session')
 def classes() -> dict[str, type]:
     """Every check class by name."""
-    from checks.core.benchmark import Benchmark
-
     for module in pkgutil.walk_packages(checks.__path__, 'checks.'):
         importlib.import_module(module.name)
 

@@ -2,7 +2,6 @@
 """BabelStream's parser on what the real program printed, and the sizes of its arrays."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from described_nodes import TWO
@@ -10,15 +9,10 @@ from reading import run_of, values_of
 from rows import each_row
 
 from checks.core.reading.metrics import NotMeasured
-from checks.core.topology import Cache, Topology
-from checks.memory.babelstream import BabelStreamOnHost
-from checks.memory.babelstream_devices import MODELS, models_for
+from checks.core.topology import Cache
 from checks.memory.babelstream_output import bandwidth, faults_of
 
 ELEMENTS = 2**25
-MIB = 1_048_576
-
-
 # elements and repetitions that were asked for, and rates in GB/s that the program printed
 RUNS = {
     '5.0-omp-100': (
@@ -72,42 +66,18 @@ def test_a_failed_validation_on_stderr_is_a_fault_although_the_program_exits_wit
     assert case.sanity_faults(run_of(output, 'some library warns\n')) == []
 
 
-def caches(mib: int, core: int) -> Topology:
-    """Last-level caches of `mib` in all, of which `core` MiB are for the first core."""
-    parts = (Cache(3, core * MIB, frozenset({0})), Cache(3, (mib - core) * MIB, frozenset({1, 2, 3})))
-    return replace(TWO, caches=(*parts, Cache(2, MIB, frozenset({0}))))
-
-
-def sized(topology: Topology, *threads: int) -> tuple[list[int], list[tuple[float, float]]]:
-    """The doubles of an array in each run, and what each asked the budget for: bytes wanted and needed."""
-    asked = []
-
-    def fit(wanted, needed, seconds_of, runs):
-        asked.append((wanted, needed))
-        return wanted
-
-    case = SimpleNamespace(topology=topology, repetitions=100, rate=lambda count: 1e10, fit=fit)
-    case.repeat_in_time = lambda once, runs: None
-    return BabelStreamOnHost.doubles(case, *threads), asked
-
-
-def test_arrays_are_four_times_the_caches_and_at_least_the_default():
-    assert sized(caches(32, 16), 4)[0] == [33_554_432]  # 256 MiB beside 4 x 32
-    # 4 x 512 MiB are 268 435 456 doubles; three arrays of them 6 GiB
-    assert sized(caches(512, 128), 4) == ([268_435_456], [(6_442_450_944, 6_442_450_944)])
-    # 4 x 513 MiB, in whole Mi; one thread fills the caches of its core alone, 12 x 129 MiB
-    doubles, asked = sized(caches(513, 129), 1, 4)
-    assert doubles == [269_484_032] * 2
-    assert [needed for _, needed in asked] == [1_623_195_648, 6_455_033_856]
-
-
 @each_row(
-    ('gpus', 'models'),
+    ('mib', 'of_core', 'threads', 'doubles', 'needed'),
     [
-        ((), []),
-        (('sm_90',), ['cuda', 'omp-target', 'sycl', 'kokkos', 'std']),
-        (('gfx90a',) * 8, ['hip', 'omp-target', 'sycl', 'kokkos']),
+        (32, 16, (4,), 33_554_432, [402_653_184]),  # 256 MiB beside 4 x 32
+        (512, 128, (4,), 268_435_456, [6_442_450_944]),  # 4 x 512 MiB; three arrays of them are 6 GiB
+        # 4 x 513 MiB, in whole Mi; one thread fills the caches of its core alone, 12 x 129 MiB
+        (513, 129, (1, 4), 269_484_032, [1_623_195_648, 6_455_033_856]),
     ],
 )
-def test_a_node_has_the_models_of_its_devices(gpus, models):
-    assert models_for(replace(TWO, gpus=gpus), MODELS) == models
+def test_arrays_are_four_times_the_caches_and_at_least_the_default(case_on, mib, of_core, threads, doubles, needed):
+    parts = (Cache(3, of_core * 2**20, frozenset({0})), Cache(3, (mib - of_core) * 2**20, frozenset({1, 2, 3})))
+    case, asked = case_on('BabelStreamHost', replace(TWO, caches=parts)), []
+    case.rate, case.repeat_in_time = lambda count: 1e10, lambda once, runs: None
+    case.fit = lambda wanted, needed, seconds_of, runs: asked.append(needed) or wanted
+    assert (case.doubles(*threads), asked) == ([doubles] * len(threads), needed)

@@ -2,6 +2,7 @@
 """The base class of all checks, without a job: selection, peaks, references and what ends a case."""
 
 import os
+import shutil
 import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
@@ -142,8 +143,6 @@ def test_the_parameters_of_a_case_are_its_own_and_its_nodes(case_on):
     [
         (2, None, {}, True),
         (2, 'sockets', {}, False),
-        (1, None, {}, False),
-        (2, None, {'mpi': False}, False),
         (2, None, {'_current_partition': None}, False),  # while ReFrame only describes the check
     ],
 )
@@ -162,15 +161,6 @@ def test_the_network_devices_that_must_carry_traffic_are_those_of_the_placement(
     assert case.nics_asked_for() == []
     case.placement = None
     assert case.nics_asked_for() == []
-
-
-def test_a_plan_requires_looks_where_the_partition_does_not_excuse_them(judged_case):
-    case = judged_case()
-    assert case.plan().ranks.looks_required
-    case.partition.looks = 'lacking'
-    assert not case.plan().ranks.looks_required
-    case._current_partition = None
-    assert case.plan().ranks.looks_required
 
 
 @pytest.mark.parametrize(
@@ -282,15 +272,14 @@ def test_a_stack_is_brought_up_before_a_run_and_not_before_a_dry_one(placed, mon
     case.bring_stack_up()
 
 
-def test_the_hosts_of_nodes_are_known_where_a_scheduler_chose_them(placed):
+def test_what_a_plan_asks_of_the_ranks(placed):
+    """Looks where the partition does not excuse them, and hosts of nodes where a scheduler chose them."""
     case = placed()
-    assert case.plan().ranks.host_of('n1') == 'n1.cluster'
-    case._job.scheduler = SimpleNamespace(is_local=False)
-    assert case.plan().ranks.host_of('n1') == 'n1'
-    case.local = True
-    assert case.plan().ranks.host_of is None
-    case._job = None
-    assert case.plan().ranks.host_of is None
+    assert case.plan().ranks.looks_required and case.plan().ranks.host_of('n1') == 'n1.cluster'
+    case.partition.looks, case._job.scheduler = 'lacking', SimpleNamespace(is_local=False)
+    assert not case.plan().ranks.looks_required and case.plan().ranks.host_of('n1') == 'n1'
+    case._current_partition, case.local = None, True
+    assert case.plan().ranks.looks_required and case.plan().ranks.host_of is None
 
 
 @pytest.mark.parametrize(
@@ -298,7 +287,6 @@ def test_the_hosts_of_nodes_are_known_where_a_scheduler_chose_them(placed):
     [
         (None, 260, 260, None),  # 60 s and two trials of 100 s
         (None, 200, 200, 200),
-        ('500s', None, 500, None),
         ('500s', 200, 200, None),  # of the user's own limit
     ],
 )
@@ -321,12 +309,10 @@ def test_what_other_nodes_and_the_settings_of_a_node_need(placed, tmp_path):
     case.write_tables('')
     assert (tmp_path / 'on_all_nodes').read_text() == 'launch 4 2\n'
     assert sorted(path.name for path in tmp_path.iterdir()) == ['on_all_nodes', 'required.tsv']
-
-
-@pytest.mark.parametrize('fields', [{'num_nodes': 2, 'mpi': False}, {'num_nodes': 1}], ids=str)
-def test_a_case_of_one_node_or_without_settings_writes_no_tables(placed, tmp_path, fields):
-    placed('HPCC', **fields).write_tables('')
-    assert not [*tmp_path.iterdir()]
+    shutil.rmtree(tmp_path)
+    for fields in ({'num_nodes': 2, 'mpi': False}, {'num_nodes': 1}):
+        placed('HPCC', **fields).write_tables('')
+    assert not tmp_path.exists(), 'of one node, or without settings'
 
 
 @pytest.mark.parametrize(
@@ -363,17 +349,3 @@ def test_what_a_case_varies_is_in_the_report(classes):
     logged = {'last_run', 'num_nodes', 'trials', 'trial_seconds', 'size', 'record', 'peaks', 'time_limits'}
     assert logged <= {one for one, _ in classes['HPCC'].loggable_attrs()}
     assert not any(one == 'variables' for cls in classes.values() for one, _ in cls.loggable_attrs())
-
-
-@pytest.mark.parametrize(
-    ('check', 'hook', 'parameters', 'tags'),
-    [
-        ('OsuDeviceLatency', 'choose_modes', {'buffers': 'host-device', 'pairs': 'first'}, 'nightly acceptance'),
-        ('OsuDeviceLatency', 'choose_modes', {'buffers': 'device-device', 'pairs': 'all'}, 'nightly acceptance'),
-        ('OsuCollectives', 'count_nodes', {'nodes': 16}, 'nightly acceptance'),
-        ('LikwidBandwidth', 'choose_modes', {'layout': 'core', 'level': 'memory'}, 'nightly acceptance'),
-        ('LikwidPeakFlops', 'choose_modes', {'layout': 'node'}, 'quick nightly acceptance'),
-    ],
-)
-def test_modes_beside_those_of_the_table_of_cases(case_on, check, hook, parameters, tags):
-    assert case_on(check, TWO, hook, **parameters).tags == set(tags.split())

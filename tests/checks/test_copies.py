@@ -26,7 +26,6 @@ def output_of(transfers: list[str], rate: float = 20.0) -> str:
 
 @each_row(('site', 'partition', 'far', 'bisection', 'each'), [
     ('frontier', 'gpu', 'C1->D0->G0', ['G0->D0->G4', 'G4->D4->G0'], 56),
-    ('summit', 'gpu', 'C1->D0->G0', ['G0->D0->G3', 'G5->D5->G2'], 30),
     ('daint', 'gh200', 'C2->D0->G0', ['G1->D1->G3', 'G3->D3->G1'], 12),
 ])  # fmt: skip
 def test_the_copies_of_a_node_follow_its_domains_and_gpus(site, partition, far, bisection, each):
@@ -36,14 +35,6 @@ def test_the_copies_of_a_node_follow_its_domains_and_gpus(site, partition, far, 
     assert [len(asked[path]) for path in ('h2d', 'd2h', 'both', 'bisection')] == [gpus, gpus, 2 * gpus, gpus]
     assert asked['far'][0] == far and set(bisection) <= set(asked['bisection'])
     assert asked['h2d_unpinned'][0].startswith('U') and len(asked['all_to_all']) == each
-
-
-def test_unified_memory_has_its_kinds():
-    topologies = {name: topology_of(*name.split(':')) for name in ('tuolumne:apu', 'daint:gh200', 'polaris:gpu')}
-    assert [topology.unified for topology in topologies.values()] == [True, True, False]
-    asked = copies.copies_of(topologies['tuolumne:apu'], list(copies.MEMORY_KINDS))
-    assert asked['h2d_managed'][3] == 'M3->D3->G3' and asked['d2h_unpinned'][3] == 'G3->D3->U3'
-    assert set(topologies['daint:gh200'].memory_kinds) == {'lpddr5', 'hbm3'}
 
 
 def test_a_recorded_frame_of_a_newer_version_is_read(recorded):

@@ -4,7 +4,7 @@
 import ast
 from types import SimpleNamespace
 
-import pytest
+from rows import each_row
 from scratch import ROOT
 
 from checks.compute import scaled
@@ -50,9 +50,8 @@ def test_the_peak_of_a_metric_is_that_of_all_its_nodes_in_its_unit(classes):
     assert case.figures == {'bandwidth': {'roof': 'bandwidth'}}, 'those of the class stay as they are'
 
 
-@pytest.mark.parametrize(
-    ('offered', 'found'),
-    [([], ['netlib']), (['hpl'], ['netlib']), (['hpl-rocm', 'hpl-nvidia', 'osu'], ['nvidia', 'rocm'])],
+@each_row(
+    'offered, found', [(['hpl-rocm', 'hpl-nvidia', 'osu'], ['nvidia', 'rocm']), (['hpl'], ['netlib']), ([], ['netlib'])]
 )
 def test_the_implementations_that_a_stack_offers_else_the_first(monkeypatch, classes, offered, found):
     monkeypatch.setattr(scaled, 'features_of_this_system', lambda: {*offered})

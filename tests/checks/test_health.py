@@ -107,16 +107,6 @@ def test_each_counter_is_told_with_its_device(node):
     ]  # fmt: skip
 
 
-def test_an_error_of_the_node_comes_before_the_program_that_died(node):
-    node(COUNTERS)
-    node({f'{EDAC}/mc1/ue_count': '1\n'})
-    (node.folder / 'trial_1/run').mkdir(parents=True)
-    (node.folder / 'trial_1/run/exit_code').write_text('135\n')
-    record = read_trials(node.folder, plan_of('HPL', (), []), 'n17')
-    causes = [*map(str, record.causes)]
-    assert causes[0].startswith('n17: uncorrected memory errors +1 on mc1') and 'SIGBUS' in causes[1]
-
-
 def test_a_counter_of_64_bits_may_wrap_and_one_that_was_reset_is_named_and_not_counted(node):
     node(COUNTERS)
     found = node({f'{IB}/counters/port_xmit_wait': '384\n', f'{EDAC}/mc0/ce_count': '0\n'})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rows import each_row
-from scratch import DEMO_PARTITION, OUTPUTS, site_text
+from scratch import OUTPUTS
 
 from checks.compute.hpcg_output import (
     BYTES_PER_POINT,
@@ -19,8 +19,6 @@ from checks.compute.hpcg_output import (
     metrics_of,
     process_grid,
 )
-from plumbline.errors import SiteError
-from plumbline.site.sites import load_site
 
 # file -> (local grid, ranks, threads), and what it says: rating, raw read, write and total, SpMV, total with overhead
 RUNS = {
@@ -46,11 +44,6 @@ def test_every_figure_of_a_recorded_run(recorded, name):
     assert faults_of(output, *asked) == []
     expected = {'gflops': rating, 'gflops_per_node': rating / 4, 'peak_fraction': rating / 400}
     assert rates_of(output) == pytest.approx(expected | dict(zip(OTHERS, others, strict=True)), rel=1e-12)
-
-
-def test_figures_of_one_node_without_a_known_peak():
-    found = [(metric.name, metric.peak) for metric in metrics_of(1, None)]
-    assert found == [(name, None) for name in ('gflops', *OTHERS)]
 
 
 @each_row(
@@ -89,7 +82,6 @@ def test_nvidias_prints_no_nz(recorded):
     [
         (r'(Reproducibility Information(?:::|: *\n +)Result\W+)PASSED', r'\1FAILED', 'reproducibility is FAILED'),
         (r'(Optimized CG iterations per set\W+)50', r'\g<1>49', 'per set is 49, expected at least the 50'),
-        (r'(Optimized CG iterations per set\W+)50', r'\1none', 'per set is none, expected at least the 50'),
         (r'(System Information(?:::|: *\n(?: .*\n)+? +)Number of Nonzero Terms\W+)\d', r'\1-9', 'Nonzero Terms'),
         (r'(Global nz\W+)32', r'\g<1>64', 'Number of Nonzero Terms'),
     ],
@@ -132,28 +124,7 @@ def test_hpcg_counts_the_bytes_of_a_point_as_we_do(name):
 
 def test_process_grids_are_those_that_hpcg_printed(recorded):
     refused = recorded('hpcg-3.1-ranks-11.txt')
-    assert '(11,1,1) are invalid' in refused and process_grid(11) == (1, 1, 11) and not accepts(11)
+    assert '(11,1,1) are invalid' in refused and process_grid(11) == (1, 1, 11) and not accepts(11) and accepts(1)
     for name, ((_, ranks, _), _) in RUNS.items():
         sides = sorted(map(int, re.findall(r'\bnp[xyz]\W+(\d+)', TEXTS[name])))
         assert process_grid(ranks) == tuple(sides) and accepts(ranks)
-
-
-@pytest.mark.parametrize(
-    ('settings', 'words'),
-    [
-        ('{grid: [104, 104, 100]}', 'benchmarks.hpcg.grid.2: 100 is not a multiple of 8'),
-        ('{grid: [104, 104, 8]}', 'benchmarks.hpcg.grid.2: expected at least 16'),
-        ('{ranks: 8}', 'expected one of grid, ranks_per_node, run_seconds, threads_per_rank'),
-        ('{threads_per_rank: 8}', "'ranks_per_node' is a dependency of 'threads_per_rank'"),
-    ],
-)
-def test_a_wrong_setting_of_the_site_is_named(tmp_path, settings, words):
-    (tmp_path / 'demo').mkdir()
-    text = site_text(f'{DEMO_PARTITION}benchmarks: {{hpcg: {settings}}}', 'hpcg')
-    (tmp_path / 'demo/site.yaml').write_text(text)
-    with pytest.raises(SiteError, match=words):
-        load_site('demo', tmp_path)
-
-
-def test_cores_that_make_no_process_grid_leave_some_idle():
-    assert [max(filter(accepts, range(1, cores + 1))) for cores in (1, 11, 22, 68, 76, 112)] == [1, 10, 21, 66, 75, 112]

@@ -110,13 +110,6 @@ def test_no_trial_begins_for_which_the_job_has_no_time(run_job):
     assert 'trial_1/ended' in files and 'trial_2/started' not in files
 
 
-def test_a_script_starts_again_on_its_compute_node_where_jobs_begin_on_another(run_job, tmp_path):
-    code, files = run_job(
-        {'demo': 'true'}, runs={'run': Execution([])}, trials=1, restart=f'echo > {tmp_path}/launched'
-    )
-    assert (code, (tmp_path / 'launched').exists(), 'provenance.txt' in files) == (0, True, False)
-
-
 @each_row(('size', 'cut'), [(100_000, False), (100_001, True)])
 def test_a_long_output_is_shown_in_part_and_says_so(tmp_path, size, cut):
     """Its size is that in bytes: each of these letters has two of them."""
@@ -148,10 +141,6 @@ def test_a_stack_is_on_path_or_ends_the_job_with_a_sentence(tmp_path, module, fo
     answer = subprocess.run(['bash', '-c', '\n'.join(script)], capture_output=True, text=True, check=False)
     assert (answer.returncode, bool(answer.stdout)) == ((1, False) if said else (0, True))
     assert said in answer.stderr and (said or answer.stdout == f'{prefix} yes 1 2\n')
-
-
-def test_a_stack_that_is_on_path_already_needs_no_line():
-    assert jobscript.activation(Environ('gnu', 'system')) == ['# stack gnu, provider system']
 
 
 @each_row(

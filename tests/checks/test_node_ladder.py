@@ -162,12 +162,6 @@ def test_rails_and_metrics_of_a_ladder_over_hosts(case_on):
     assert len(case.metrics[1].points()) == 2
 
 
-def test_two_gpus_suffice_for_two_ranks_within_a_node():
-    for number, within in ((1, None), (2, ((0, 1, 2, 3), (4, 5, 6, 7)))):
-        rails, both = check.rails_of(replace(GPUS, gpus=('sm_90',) * number, gpu_numa_ids=(0, 1)[:number]), 'device')
-        assert len(rails) == number and (both and both.cpus) == within
-
-
 def test_the_plan_of_a_ladder_over_gpus(case_on, monkeypatch):
     monkeypatch.setattr(check, 'locations', lambda site: {'n2': {'rack r1', 'switch s1'}})
     case = case_on('NodeLadder', DEVICES, 'choose choose_budget place', nodes=4, buffers='device')

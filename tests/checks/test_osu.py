@@ -154,10 +154,8 @@ def test_milliseconds_of_osu_init_are_nothing_else(recorded, name):
 @each_row(('program', 'right', 'wrong'), [
     ('osu_bw', 'Bandwidth (MB/s)', 'Bandwidth (GB/s)'),
     ('osu_latency', 'Avg Latency(us)', 'Avg Latency(ms)'),
-    ('osu_barrier', 'Avg Latency(us)', 'Avg Latency(ms)'),
     ('osu_mbw_mr', 'Messages/s', 'kMessages/s'),
     ('osu_put_latency', 'Win_flush', 'Win_fence'),
-    ('osu_put_latency', 'MPI_Win_allocate', 'MPI_Win_create'),
     ('osu_latency', 'OSU MPI Latency', 'OSU MPI-CUDA Latency'),
 ])  # fmt: skip
 def test_another_unit_type_window_or_kind_of_memory_is_a_fault(program, right, wrong):
@@ -239,7 +237,6 @@ BUILT = 'the programs were built without support for such buffers'
     ('[n1:42] *** Process received signal ***\n[n1:42] Signal: Segmentation fault (11)\n', SUPPORT),
     ('Memory access fault by GPU node-4 (Agent handle: 0x1) on address 0x7f.\n', SUPPORT),
     ('MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked\n', GTL),
-    ('CUDA support not enabled.  Please recompile benchmark with CUDA support.\n', BUILT),
     ('UCX  WARN  transport gdr_copy is not available\n', None),
 ])  # fmt: skip
 def test_why_there_are_no_device_buffers(errors, cause):
@@ -286,7 +283,6 @@ def node(cores, domains, sockets, nodes=1):
     (node(1, 1, 1), {}),
     (node(68, 1, 1), {'same_numa': (0, 1), 'first_last': (0, 67)}),
     (node(48, 2, 2), {'same_numa': (0, 1), 'different_socket': (0, 24)}),
-    (node(2, 2, 2), {'different_socket': (0, 1)}),
     (node(64, 4, 1), {'same_numa': (0, 1), 'same_socket': (0, 16), 'first_last': (0, 63)}),
     (node(128, 8, 2), {'same_numa': (0, 1), 'same_socket': (0, 16), 'different_socket': (0, 64)}),
     (node(1, 1, 1, nodes=2), {'two_nodes': (0,)}),

@@ -203,7 +203,6 @@ GPUS_OF_GPU = 'no case on the GPUs of gpu: its `devices` do not say how many'
         ([CPU | {'name': 'gpu', 'features': ['gpu']}], ['gpu'], [GPUS_OF_GPU]),
         ([CPU | {'name': 'gpu', 'features': ['nvidia'], 'devices': []}], ['gpu'], [GPUS_OF_GPU]),
         ([CPU | {'name': 'gpu', 'features': ['gpu'], 'devices': [{'type': 'gpu', 'num_devices': 1}]}], ['gpu'], []),
-        ([CPU | {'features': ['cpu']}], ['cpu'], []),
         ([CPU, LOGIN, CPU | {'name': 'empty', 'environs': []}], ['cpu'],
          ['no case on login: others log in there', 'empty: it has no environs']),
     ],

@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,20 +123,6 @@ def test_a_cap_that_the_node_does_not_take_ends_the_job(node):
     at_least_120 = f'[ "$1" -ge 120 ] || echo 120 > {node}/site/watts'
     put(node, 'cap', COMMAND.replace('FOLDER', f'{node}/site') + at_least_120)
     assert 'expected a power cap of 100 W afterwards, found 120 W' in refused(node)
-
-
-@pytest.mark.parametrize(
-    ('node', 'binding', 'caps', 'supported'),
-    [
-        ('two', 'threads', (200, 300), True),
-        ('two', 'threads', (300,), False),
-        ('alone', 'threads', (200,), False),  # a core of one thread, whose threads are its cores
-        ('alone', 'cores', (200,), True),
-    ],
-)
-def test_a_cap_has_a_case_where_the_partition_has_both_the_cap_and_the_case(case_on, node, binding, caps, supported):
-    case = case_on('BabelStreamPowerCap', NODES[node], cap=200, binding=binding)
-    assert case.supports(replace(NODES[node], power_caps=caps)) is supported
 
 
 def test_the_usual_cap_is_measured_too():

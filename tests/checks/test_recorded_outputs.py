@@ -4,8 +4,6 @@
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reading import value_of
 
 from checks.compute import hpcc
@@ -36,14 +34,6 @@ def test_a_wrong_solution_is_not_sane(recorded):
     assert hpcc.faults_of(output, 10176) == []
     assert hpcc.faults_of(output.replace('PASSED', 'FAILED'), 10176) == ["HPL's residual check did not pass"]
     assert hpcc.faults_of(output.replace('Success=1', 'Success=0'), 10176) == ['the summary has no Success=1']
-
-
-@given(st.integers(1, 20_000))
-@settings(max_examples=200)
-def test_the_process_grid_is_as_square_as_the_ranks_allow(ranks):
-    p, q = hpcc.nearly_square(ranks)
-    assert p * q == ranks and p <= q
-    assert not any(ranks % better == 0 for better in range(p + 1, int(ranks**0.5) + 1))
 
 
 def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded):

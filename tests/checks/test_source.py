@@ -46,10 +46,3 @@ def test_of_many_cases_of_a_check_only_the_first_looks_at_the_call_stack(classes
     monkeypatch.setattr('reframe.core.warnings.inspect.stack', lambda: pytest.fail('ReFrame looks at the call stack'))
     other = classes['OpenSSLSpeed']()
     assert other.env_vars == {} and other.env_vars is not first.env_vars
-
-
-def test_variables_of_a_class_are_kept(classes):
-    class WithVariables(classes['OpenSSLSpeed']):
-        env_vars = {'OMP_STACKSIZE': '1G'}
-
-    assert WithVariables().env_vars == {'OMP_STACKSIZE': '1G'}

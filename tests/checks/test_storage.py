@@ -208,11 +208,8 @@ def test_ranks_fill_the_sockets_or_take_turns_among_them(n_sockets, cores, data)
 @each_row(
     ('entry', 'words'),
     [
-        ('{path: /scratch}', 'kind: is missing'),
         ('{path: /scratch, kind: luster}', 'expected one of lustre, gpfs'),
-        ('{path: scratch, kind: local}', 'file_systems.scratch.path'),
         ('{path: "/$(ls)", kind: local}', 'file_systems.scratch.path'),
-        ('{path: /scratch, kind: local, size: much}', 'expected a size above 0 such as 256 GiB'),
         ('{path: /scratch, kind: local, max_percent_of_free: 90}', 'file_systems.scratch.max_percent_of_free'),
         ('{path: /dev/shm, kind: tmpfs, if_free: 4 GiB}', 'detect: true'),
     ],

@@ -36,9 +36,7 @@ DEFAULTS = {name: int(floor) / 100 for name, floor in re.findall(r'^\| ([^|]+) \
     [
         ('bandwidth and all else', 'BabelStreamBest', 'GB/s'),
         ('times: `s`, `ms`, `us`, `ns`', 'OsuLatency', 'us'),
-        ('times: `s`, `ms`, `us`, `ns`', 'NumaLatency', 'ns'),
         ('HPL, HPCG', 'HPL', 'GFlop/s'),
-        ('HPL, HPCG', 'HPCG', 'GFlop/s'),
         ('IOR', 'IOR', 'MiB/s'),
         ('mdtest', 'Mdtest', 'ops/s'),
     ],

@@ -119,8 +119,6 @@ def test_a_record_is_read_with_its_types():
         ('check', None, "record has no 'check'"),
         ('trials', '2', 'record: Expected `int`, got `str` - at `$.trials`'),
         ('params', {'a,b': '1'}, 'record: params: expected names and values without "," and "=", found a,b=1'),
-        ('params', {'a': '1,2'}, 'expected names and values without "," and "="'),
-        ('params', {'': '1'}, 'expected names and values without "," and "="'),
         ('dims.size', {'kind': 'length'}, 'record.dims.size: kind: expected one of size, count, name, pair'),
         ('metrics.latency.better', 'less', 'record.metrics.latency: better: expected higher or lower'),
         ('metrics.latency.series', [{'dims': {}, 'samples': []}] * 2, 'series: expected different dims in each'),
@@ -150,10 +148,7 @@ def test_a_record_of_a_later_version_asks_for_an_update():
 )
 def test_statistics_of_samples(values, expected):
     assert summarize(values) == Summary(*expected)
-
-
-def test_a_mean_beyond_the_largest_number_is_not_finite():
-    assert not math.isfinite(summarize([1e308, 1e308]).mean)
+    assert not math.isfinite(summarize([1e308, 1e308]).mean)  # beyond the largest number
 
 
 # Causes that bad things share
@@ -221,7 +216,6 @@ def test_a_fault_has_the_line_of_its_key_or_of_the_nearest_around_it(tmp_path):
 @each_row(
     ('text', 'words'),
     [
-        (b'a: [1,\nb: 2\n', ':3: not valid YAML: '),
         (b'a: b: c\n', ':1: not valid YAML: mapping values are not allowed'),
         (b'a: b\nc: \xe9\n', ':2: not valid YAML: expected UTF-8, found the byte 0xe9'),
         (b'a: 2026-13-45\n', ': not valid YAML: month must be in 1..12'),
@@ -303,8 +297,6 @@ def test_the_first_folder_with_a_file_of_a_site_wins(monkeypatch, tmp_path):
     [
         ('echo said; echo more >&2', 'said\n'),
         ('echo one; echo "an Error here" >&2; echo last; exit 3', 'ended with 3 and printed: an Error here'),
-        ('echo one; echo last; exit 2', 'ended with 2 and printed: last'),
-        ('exit 1', 'ended with 1 and printed: nothing'),
         ('read line; echo "<$line>"', '<>\n'),
     ],
 )
@@ -314,13 +306,6 @@ def test_what_a_program_printed_or_why_it_failed(script, found):
     else:
         with pytest.raises(ValueError, match=f'^{re.escape(found)}$'):
             programs.output_of(['bash', '-c', script])
-
-
-def test_a_program_that_is_absent_or_does_not_end():
-    with pytest.raises(ValueError, match='cannot be run: No such file'):
-        programs.output_of(['no-such-program'])
-    with pytest.raises(ValueError, match=r'did not end within 0\.1 s'):
-        programs.output_of(['sleep', '9'], 0.1)
 
 
 def test_slurms_commands_keep_their_token_and_jobs_what_is_asked_for():
@@ -336,8 +321,6 @@ MANY = [*(f'name{i}' for i in range(15)), 'slurm']
     ('found', 'known', 'words'),
     [
         ('slrum', ['squeue', 'slurm'], "expected one of squeue, slurm; found 'slrum': did you mean slurm?"),
-        ('x', [], "expected one of none; found 'x'"),
-        ('SLURM', ['slurm'], "expected one of slurm; found 'SLURM': did you mean slurm?"),
         ('HPL', ['HPL', 'HPCC'], "expected one of HPL, HPCC; found 'HPL'"),  # what exists was meant
         ('slrum', MANY, "found 'slrum': did you mean slurm?"),  # of more than 15 names only those like it
         ('zzz', MANY, f"expected one of {', '.join(MANY)}; found 'zzz'"),

@@ -28,18 +28,14 @@ def contents(path):
         return {name.partition('/')[2]: archive.extractfile(name).read() for name in archive.getnames()}
 
 
-def test_every_file_of_every_trial_is_packed(stage, tmp_path):
+def test_every_file_of_every_trial_is_packed_and_a_long_one_is_cut(stage, tmp_path, monkeypatch):
     packed = evidence.pack(stage, tmp_path, 'demo', 'Check-1234')
     assert packed.startswith('evidence/demo/') and 'Check-1234' in packed
-    found = contents(tmp_path / packed)
-    assert found == {
+    assert contents(tmp_path / packed) == {
         'rfm_job.sh': b'#!/bin/bash\n',
         'trial_1/run/stdout': b'Triad 13991.742\n',
         'trial_1/run/stderr': b'',
     }
-
-
-def test_a_long_file_is_cut_and_the_archive_says_so(stage, tmp_path, monkeypatch):
     monkeypatch.setattr(evidence, 'LARGEST_FILE', 5)
     found = contents(tmp_path / evidence.pack(stage, tmp_path, 'demo', 'x'))
     assert found['trial_1/run/stdout'] == b'Triad'

@@ -14,7 +14,6 @@ from plumbline.machine import detect
 from plumbline.machine.gpu_links import find_link_classes, link_classes, near_numa_domains
 from plumbline.machine.gpu_tables import amd_links, nvidia_links
 from plumbline.machine.node import Node
-from plumbline.machine.vendors import VENDORS
 from plumbline.site.sites import load_site, read_site
 
 ALL_PAIRS = {n: [list(pair) for pair in itertools.combinations(range(n), 2)] for n in (2, 4, 8)}
@@ -94,7 +93,7 @@ def test_escapes_in_the_header_do_no_harm(recorded):
 
 
 @given(st.sampled_from([*RECORDED]), st.floats(0, 1))
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_a_truncated_output_gives_the_right_classes_or_none(name, part):
     parse, _ = RECORDED[name]
     text = (OUTPUTS / f'{name}.txt').read_text()
@@ -106,7 +105,7 @@ def test_a_truncated_output_gives_the_right_classes_or_none(name, part):
 
 
 @given(st.data())
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_one_changed_word_is_found_or_does_not_matter(data):
     """A word more, less or another one: in a cell the two directions differ, elsewhere the table has another shape."""
     name = data.draw(st.sampled_from([name for name in RECORDED if '-1-gpu' not in name]))
@@ -123,7 +122,7 @@ def test_one_changed_word_is_found_or_does_not_matter(data):
 
 @given(st.data())
 def test_every_symmetric_matrix_is_grouped_by_its_labels(data):
-    n = data.draw(st.integers(2, 16))
+    n = data.draw(st.integers(2, 8))
     best_first = ['NV18', 'NV12', 'NV4', 'NV2', 'NV1', 'PIX', 'PXB', 'PHB', 'NODE', 'SYS']
     label = {pair: data.draw(st.sampled_from(best_first)) for pair in itertools.combinations(range(n), 2)}
     rows = [[f'GPU{i}', *('X' if i == j else label[min(i, j), max(i, j)] for j in range(n)), '0-15'] for i in range(n)]
@@ -278,21 +277,11 @@ def test_a_detected_site_has_them(detected):
 def test_a_detected_site_knows_what_is_near_its_gpus_where_it_may_use_that(detected, monkeypatch, near, known):
     monkeypatch.setattr(detect, 'near_numa_domains', lambda number, root: near if number == 4 else None)
     monkeypatch.setattr(detect, 'numa_distances', lambda allowed, root: {'numa_ids': [0], 'numa_distances': [[10]]})
-    _, node = detected('exit 3')
-    (devices,) = node.entry['devices']
-    assert devices.get('numa_domains') == (near if known else None)
-
-
-def test_a_detected_site_loads_without_them_and_says_so(detected):
     site, node = detected('exit 3')
-    assert node.entry['devices'][0]['num_devices'] == 4 and node.link_classes == {}
+    (devices,) = node.entry['devices']
+    assert (devices['num_devices'], devices.get('numa_domains')) == (4, near if known else None)
+    assert node.link_classes == {}
     assert site.not_found['pairs of GPUs'] == 'nvidia-smi topo -m: ended with 3 and printed: nothing'
-
-
-@pytest.mark.parametrize('script', ['exec sleep 60', 'echo "NVIDIA-SMI has failed"; exit 9'])
-def test_a_driver_that_does_not_answer_is_no_gpu(programs, impatient, script):
-    programs('nvidia-smi', script)
-    assert detect.gpus_of(VENDORS['cuda'], Node()) == []
 
 
 def test_links_are_not_those_of_devices_that_the_file_states(monkeypatch):

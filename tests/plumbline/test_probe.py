@@ -68,23 +68,19 @@ def site_of(text: str, folder: Path):
 
 
 def test_this_machine_without_slurm(programs, tmp_path):
+    assert site_of(plumbline().stdout, tmp_path).environs['system'].features == ()
+    programs('likwid-bench', '')
     text = plumbline().stdout
     site = site_of(text, tmp_path)
     (partition,) = site.partitions.values()
     assert (partition.name, partition.entry['scheduler'], partition.entry['max_jobs']) == ('node', 'local', 1)
-    assert site.matches(os.uname().nodename)
+    assert site.matches(os.uname().nodename) and site.environs['system'].features == ('likwid',)
     found = detect.detect_machine()
     assert partition.processor['num_cpus'] == found['processor']['num_cpus'] == len(os.sched_getaffinity(0))
     assert partition.memory_bytes == int(found['memory_per_node'].split()[0]) // 2**20 * 2**20
     assert partition.flop_per_cycle == found.get('peaks', {}).get('flop_per_cycle', {})
     assert '# add to peaks: memory_bandwidth of a node' in text
     assert 'Slurm' not in text
-
-
-def test_benchmarks_on_path_are_features(programs, tmp_path):
-    assert site_of(plumbline().stdout, tmp_path).environs['system'].features == ()
-    programs('likwid-bench', '')
-    assert site_of(plumbline().stdout, tmp_path).environs['system'].features == ('likwid',)
 
 
 FACTS = """\
@@ -117,15 +113,6 @@ def test_how_the_node_is_set_becomes_what_is_expected(programs, tmp_path, monkey
     }  # fmt: skip
     assert '# governor: not the same for all: performance, powersave' in text
     assert '# gpus: the node has 4096, this process sees 0' in text
-
-
-def test_gpus_without_links_are_written_with_the_reason(programs, tmp_path):
-    programs('nvidia-smi', 'case "$*" in *query*) echo "A100, 8.0"; echo "A100, 8.0";; *) echo broken; exit 1;; esac')
-    text = plumbline().stdout
-    (partition,) = site_of(text, tmp_path).partitions.values()
-    assert partition.entry['devices'] == [{'type': 'gpu', 'model': 'A100', 'arch': 'sm_80', 'num_devices': 2}]
-    assert partition.link_classes == {} and '# add link_classes' in text
-    assert '(nvidia-smi topo -m: ended with 1 and printed: broken)' in text
 
 
 @pytest.fixture
@@ -282,13 +269,6 @@ def test_a_job_that_does_not_see_all_gpus_is_told_how_to_run(slurm, job):
         'plumbline: this job sees 1 of the 4 GPUs of its node; expected all, as with: '
         'srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4\n'
     )
-
-
-def test_a_job_of_the_fewer_nodes_of_a_partition_describes_those(slurm, tmp_path, job, monkeypatch):
-    monkeypatch.setenv('SLURM_JOB_PARTITION', 'compute')
-    slurm(SINFO, of_node='compute|1|2|48|1|770000|(null)|infinite\n')
-    compute = site_of(plumbline().stdout, tmp_path).partitions['compute']
-    assert (compute.num_nodes, compute.memory_bytes, compute.processor['arch']) == (4, 770000 * 2**20, 'zen3')
 
 
 def test_a_node_that_printed_itself_is_described_elsewhere(slurm, programs, tmp_path):

@@ -79,12 +79,12 @@ def test_the_nodes_have_the_caches_and_memory_by_which_the_benchmarks_are_sized(
 
 
 @each_row('name', DESCRIBED)
-def test_each_gpu_has_a_domain_of_cores_near_it(name):
+def test_each_gpu_has_a_domain_of_cores_near_it_and_no_cache_is_reduced(name):
     for partition in load_site(name).partitions.values():
         if partition.processor and partition.environs:
             node = topology.topology_of(name, partition.name)
             of = () if name == 'castorc' else node.gpus  # its report does not say
-            assert len(node.gpu_numa_ids) == len(of)
+            assert len(node.gpu_numa_ids) == len(of) and not node.cache_note
 
 
 def test_there_is_a_site_for_every_machine_of_the_documents():

@@ -32,7 +32,7 @@ def test_single_nodes_are_one_round(count):
     assert list(rounds_of(names(count), 1)) == [[(name,) for name in names(count)]]
 
 
-@given(st.integers(2, 60), st.integers(1, 80))
+@given(st.integers(2, 25), st.integers(1, 30))
 def test_a_sample_of_the_pairs_lets_each_node_meet_others_far_from_each_other(count, asked):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(asked))
@@ -45,8 +45,3 @@ def test_a_sample_of_the_pairs_lets_each_node_meet_others_far_from_each_other(co
         assert len(met) == len(set(met))
         apart = [min((a - b) % ring, (b - a) % ring) for a, b in combinations(met, 2)]
         assert min(apart, default=ring) >= ring // len(rounds)
-
-
-def test_no_rounds_at_all(monkeypatch):
-    monkeypatch.setenv(VARIABLE, '0')
-    assert list(rounds_of(names(8), 2)) == []

@@ -85,19 +85,14 @@ GPU = 'partitions.0'
 MISTAKES = [
     # words
     ('launcher: srun', 'launcher: srunn', f'{GPU}.launcher', "'srunn': did you mean srun"),
-    ('max_time: 12h', 'max_time: 36 hours', f'{GPU}.max_time', '1d12h'),
     ('max_time:', 'max_tme:', f'{GPU}.max_tme', 'did you mean max_time'),
     ('arch: zen3', 'arch: zen33', f'{GPU}.processor.arch', 'did you mean zen3'),
     ('sm_80', 'sm80', f'{GPU}.devices.0.arch', 'did you mean sm_80'),
-    ('governor:', 'governer:', f'{GPU}.expects.governer', 'did you mean governor'),
     ('smt_active: on', 'smt_active: 1', f'{GPU}.expects.smt_active', 'expected on or off; found 1'),
     ('>=5.14 <6', '=>5.14', f'{GPU}.expects.kernel', "'>=550.54 <560' (a version, a "),
     ('2.5 TFlop/s', '0 TFlop/s', f'{GPU}.peaks.flops_dp', 'a Flop rate above 0'),
-    ('204.8 GB/s', '204.8 GB', f'{GPU}.peaks.memory_bandwidth', 'such as 614.4 GB/s (units: B/s, kB/s, MB/s'),
     # what the job asks for, and what the node has
     ('--gpus-per-node=4', '-A x', f'{GPU}.access', 'asks for no GPU, and steps of Slurm get none then'),
-    ('per-node=4', 'per-node=2', f'{GPU}.access.1', 'asks for 2 GPUs of a node, and devices says that a node has 4'),
-    ('per-node=4', 'per-node=a100:8', f'{GPU}.access.1', 'asks for 8 GPUs'),
     ('--gpus-per-node=4', "'--gres=gpu:a100:2'", f'{GPU}.access.1', 'asks for 2 GPUs'),
     ('place=scatter:excl', 'select=1:ngpus=4', 'partitions.1.access.1',
      'asks for 4 GPUs of a node, and devices says of no GPU'),
@@ -135,19 +130,13 @@ MISTAKES = [
     ('package+dram', 'socket', f'{GPU}.energy.rapl.boundary', "'socket'"),
     ('command: bmc --power, ', '', f'{GPU}.energy.bmc.command', 'is missing'),
     ('100 W', '100 Watt', f'{GPU}.power_cap.caps.0', '250 W'),
-    ('5 s', '5 sec', f'{GPU}.energy.bmc.interval', '100 ms'),
-    ('accuracy: 0.02', 'accuracy: 2', f'{GPU}.energy.bmc.accuracy', '2'),
-    ('rapl: {', 'rapl: {source: rapl, ', f'{GPU}.energy.rapl.source', 'unknown key'),
     ('max_jobs: 4', 'power_cap: {command: cap, caps: [9 W], normal: 8 W}', 'partitions.1.power_cap', 'pbs would'),
     (', normal: 200 W', '', f'{GPU}.power_cap.normal', 'is missing'),
     # numbers that no hardware has
     ('256 GiB', '256 MiB', f'{GPU}.memory_per_node', 'as of 64 cores; found 256 MiB: a slip of the unit?'),
     ('204.8 GB/s', '204.8 TB/s', f'{GPU}.peaks.memory_bandwidth', 'expected 2.05 to 256 GB/s, as of 1 sockets of zen3'),
     ('1555.2 GB/s', '1555.2 TB/s', f'{GPU}.peaks.device_memory_bandwidth', 'as of one device of sm_80'),
-    ('19.5 TFlop/s', '195 TFlop/s', f'{GPU}.peaks.device_flops_double', 'found 195 TFlop/s'),
-    ('50 GB/s', '50 TB/s', f'{GPU}.peaks.network_bandwidth', 'as of 2 network devices'),
     ('2.5 TFlop/s', '2.5 PFlop/s', f'{GPU}.peaks.flops_dp', 'as of 64 cores'),
-    ('3.5 GHz', '3.5 MHz', f'{GPU}.peaks.core_clock', 'found 3.5 MHz'),
     ('avx_dp: 16', 'avx_dp: 1600', f'{GPU}.peaks.flop_per_cycle.avx_dp', 'at most 128 (Flop/cycle of one core)'),
     ('{flops_dp: 2.2 TFlop/s}', '{flops_dp: 2.2 GFlop/s}', f'{GPU}.published_peaks.flops_dp',
      'about that of peaks, 2.5 TFlop/s'),
@@ -185,11 +174,6 @@ _ELSEWHERE = {
     ('environments.1.name', 'environs: [cuda]'): 'name: cpu, provider',
     ('tolerance.rules.0', 'check: HPL'): 'check: HPL',
 }
-
-
-def test_the_site_without_a_mistake_has_none(faults, tmp_path):
-    assert faults(GOOD) == []
-    assert read_site_file(tmp_path / 'site.yaml')['partitions'][0]['name'] == 'gpu'
 
 
 @each_row('right, mistake, key, words', MISTAKES)
@@ -295,21 +279,13 @@ def test_what_could_not_work_on_the_machine_of_a_shipped_site_is_refused(faults,
 
 
 @each_row(
-    'mistake, right',
-    [
-        ('-S 0', '-G 8'), ('-S 0', "'--gres=nvme:1,gpu:8'"), ('-S 0', '--gpus-per-task=1'),
-        ('environs: [rocm]', 'environs: [rocm]\n    queue: {gives_gpus: true}'),
-        ('scheduler: slurm', 'scheduler: squeue'),
-    ],
-)  # fmt: skip
-def test_jobs_that_get_gpus_are_no_mistake(faults, mistake, right):
-    _, (lines, _), *_ = ONCE_SHIPPED
-    assert faults(f'descr: a cluster\nhostnames: []\npartitions:\n{lines.replace(mistake, right)}') == []
-
-
-@each_row(
     'site, mistake, right',
     [
+        (1, '-S 0', '-G 8'),
+        (1, '-S 0', "'--gres=nvme:1,gpu:8'"),
+        (1, '-S 0', '--gpus-per-task=1'),
+        (1, 'environs: [rocm]', 'environs: [rocm]\n    queue: {gives_gpus: true}'),
+        (1, 'scheduler: slurm', 'scheduler: squeue'),
         (4, 'mpi: intel-oneapi-mpi', 'mpi: openmpi'),
         (4, 'provider: spack', 'provider: spack, env_vars: [[I_MPI_OFFLOAD, 1]]'),
         (3, 'environs: [cuda]', 'environs: [cuda]\n    max_jobs: 1'),
@@ -321,6 +297,7 @@ def test_what_a_site_may_state_is_no_mistake(faults, site, mistake, right):
     lines, _ = ONCE_SHIPPED[site]
     assert lines.count(mistake) == 1
     assert faults(f'descr: a cluster\nhostnames: []\npartitions:\n{lines.replace(mistake, right)}') == []
+    assert faults(GOOD) == []
 
 
 def test_all_mistakes_are_found_at_once_in_the_order_of_their_lines(faults, tmp_path):

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -63,51 +62,49 @@ def stack(tmp_path, monkeypatch):
     return Stack(tmp_path, monkeypatch)
 
 
-def test_a_second_session_starts_no_spack_process(stack):
-    assert stack.installed().fault() == 'not installed'
+def test_a_stack_is_brought_up_once_in_folders_of_ours_and_described(stack):
+    """A second session starts no Spack process, nor do comments and lists of others."""
+    installed = stack.installed()
+    assert installed.fault() == 'not installed'
+    stack.bring_up()
+    stack.manifest.write_text(f'# a remark\n{MANIFEST}')
+    stack.common.write_text('definitions:\n  - demo: [demo@1.0]\n  - other: [other@2.0]\n')
     stack.bring_up()
     assert stack.stand_in.steps() == ['concretize', 'install', 'activate']
-    stack.bring_up()
-    assert len(stack.stand_in.steps()) == 3
-
-
-def test_jobs_find_the_programs_and_variables_without_spack(stack, monkeypatch):
-    monkeypatch.setenv('LD_LIBRARY_PATH', '/opt/mine/lib')  # of the shell that installs
-    script = f'source {stack.bring_up().activation} && type -P demo && echo "$DEMO_HOME" && echo "$PATH"'
-    said = subprocess.run(['bash', '-c', script], env={'PATH': '/bin'}, capture_output=True, text=True, check=True)
-    program, home, path = said.stdout.splitlines()
-    assert program == f'{stack.installed().folder}/.spack-env/view/bin/demo'
-    assert home == '/a place'
-    assert path.endswith('/view/bin:/opt/mpi/bin:/bin')  # not the PATH of the host that installed it
-    text = stack.installed().activation.read_text()
-    assert 'export LD_LIBRARY_PATH=/opt/plugin/lib' in text and '/opt/mine/lib' not in text
-
-
-def test_a_node_that_does_not_see_the_software_says_so(stack):
-    installed = stack.bring_up()
-    shutil.rmtree(installed.folder / '.spack-env')
-    said = subprocess.run(['bash', '-c', f'source {installed.activation}'], capture_output=True, text=True, check=False)
-    assert said.returncode == 1
-    assert 'view/bin is not visible on this node' in said.stderr
-
-
-def test_what_was_installed_is_described(stack):
-    installed = stack.bring_up()
+    config = yaml.safe_load((installed.folder / 'spack.yaml').read_text())['spack']['config']
+    assert config['source_cache'] == f'{stack.software}/spack-cache/sources'
+    assert config['install_tree'] == {'root': f'{stack.software}/store'}
+    variables = spack.environment()
+    assert variables['SPACK_USER_CONFIG_PATH'] == str(stack.software / 'spack-config')
+    assert variables['SPACK_USER_CACHE_PATH'] == str(stack.software / 'spack-cache')
+    assert 'PYTHONDONTWRITEBYTECODE' not in variables
     assert installed.provenance() == {
         'stack': 'here/cpu', 'stack_lock': lock_digest(installed.folder / 'spack.lock'), 'stack_spack': '1.1.1',
         'stack_specs': 'demo@1.0/aaaaaaa %gcc@12.2.0 target=zen3',
         'stack_packages': 'demo@1.0/aaaaaaa; gcc@12.2.0/bbbbbbb', 'stack_linkage': 'nothing to look at',
     }  # fmt: skip
-
-
-def test_a_stack_that_was_removed_while_a_job_waited_is_named(stack):
-    installed = stack.bring_up()
-    (installed.folder / 'stack.json').unlink()
+    (installed.folder / 'stack.json').unlink()  # while a job waited
     with pytest.raises(SiteError, match=r'stack\.json: .*ci/provision'):
         installed.provenance()
 
 
-@pytest.mark.parametrize(
+def test_jobs_find_the_programs_and_variables_without_spack(stack, monkeypatch):
+    monkeypatch.setenv('LD_LIBRARY_PATH', '/opt/mine/lib')  # of the shell that installs
+    installed = stack.bring_up()
+    script = f'source {installed.activation} && type -P demo && echo "$DEMO_HOME" && echo "$PATH"'
+    said = subprocess.run(['bash', '-c', script], env={'PATH': '/bin'}, capture_output=True, text=True, check=True)
+    program, home, path = said.stdout.splitlines()
+    assert program == f'{installed.folder}/.spack-env/view/bin/demo'
+    assert home == '/a place'
+    assert path.endswith('/view/bin:/opt/mpi/bin:/bin')  # not the PATH of the host that installed it
+    text = installed.activation.read_text()
+    assert 'export LD_LIBRARY_PATH=/opt/plugin/lib' in text and '/opt/mine/lib' not in text
+    shutil.rmtree(installed.folder / '.spack-env')  # as a node that does not see the software
+    said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=False)
+    assert said.returncode == 1 and 'view/bin is not visible on this node' in said.stderr
+
+
+@each_row(
     ('change', 'says', 'steps'),
     [
         (lambda s: s.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0')), 'spack.yaml', 3),
@@ -119,23 +116,15 @@ def test_a_stack_that_was_removed_while_a_job_waited_is_named(stack):
     ],
 )
 def test_a_change_brings_it_up_again(stack, change, says, steps):
-    stack.bring_up()
+    before = len(stack.bring_up() and stack.stand_in.steps())
     change(stack)
     assert says in stack.installed().fault()
     if says == 'spack.lock':
         other = {'c' * 32: {'name': 'other', 'version': '1', 'arch': {'target': 'zen3'}}}
         changed = lock() | {'concrete_specs': lock()['concrete_specs'] | other}
         (stack.installed().folder / 'spack.lock').write_text(json.dumps(changed))
-    stack.bring_up()
-    assert len(stack.stand_in.steps()) == 3 + steps
-    assert stack.installed().fault() is None
-
-
-def test_comments_and_lists_of_others_change_nothing(stack):
-    stack.bring_up()
-    stack.manifest.write_text(f'# a remark\n{MANIFEST}')
-    stack.common.write_text('definitions:\n  - demo: [demo@1.0]\n  - other: [other@2.0]\n')
-    assert stack.installed().fault() is None
+    assert stack.bring_up().fault() is None
+    assert len(stack.stand_in.steps()) == before + steps
 
 
 def commit_lock(stack):
@@ -178,27 +167,19 @@ def test_a_view_of_another_version_of_spack_is_made_anew(stack, linked):
     assert [path.name for path in view.glob('bin/*')] == ['demo'] and not view.is_symlink()
 
 
-def test_a_lock_of_another_manifest_is_refused(stack):
-    commit_lock(stack)
+def test_a_lock_of_another_manifest_is_refused_until_it_is_renewed(stack):
+    committed = commit_lock(stack)
     stack.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0'))
     with pytest.raises(SiteError, match=r'spack\.lock: .*spack\.yaml.*ci/provision.*--lock'):
         stack.bring_up()
     assert stack.stand_in.calls() == []
-
-
-@each_row('inputs', [None, '{}'])
-def test_a_lock_whose_manifest_is_not_known_is_refused(stack, inputs):
-    beside = commit_lock(stack).with_name('spack.lock.json')
-    beside.unlink() if inputs is None else beside.write_text(inputs)
-    assert 'expected spack.lock.json beside it' in read_manifest(stack.manifest).lock_fault()
-
-
-def test_renewing_a_lock_makes_it_belong_again(stack):
-    committed = commit_lock(stack)
-    stack.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0'))
     assert BringUp(stack.installed()).renew_lock() == committed
     assert read_manifest(stack.manifest).lock_fault() is None
     assert stack.bring_up().fault() is None
+    committed.with_name('spack.lock.json').write_text('{}')
+    assert 'expected spack.lock.json beside it' in read_manifest(stack.manifest).lock_fault()
+    committed.with_name('spack.lock.json').unlink()
+    assert 'expected spack.lock.json beside it' in read_manifest(stack.manifest).lock_fault()
 
 
 def test_partitions_do_not_share_a_folder_and_one_is_brought_up_once(stack, capsys):
@@ -331,21 +312,21 @@ def test_a_spack_that_says_nothing_is_a_sentence_too():
     assert why(['fatal: unable to access x\n', '==> Error: no compiler configured\n']) == 'unable to access x'
 
 
-def test_without_spack_it_says_what_to_do(stack, monkeypatch):
-    monkeypatch.delenv('SPACK_ROOT')
-    monkeypatch.setenv('PATH', '/nonexistent')
-    with pytest.raises(StackError, match='no Spack: set SPACK_ROOT, put spack on PATH, or let ci/provision get one'):
-        stack.bring_up()
-    monkeypatch.setenv('SPACK_ROOT', '/nonexistent')
-    with pytest.raises(StackError, match=r'SPACK_ROOT=/nonexistent: .*bin/spack'):
-        stack.bring_up()
+def test_what_no_stack_can_be_installed_with_is_named_before_any_step(stack, monkeypatch, tmp_path):
+    def refused(words: str):
+        with pytest.raises(StackError, match=words):
+            stack.bring_up()
+        assert stack.stand_in.calls() == []
 
-
-def test_a_spack_before_1_0_is_refused(stack):
     (stack.stand_in.root / 'version').write_text('0.23.1')
-    with pytest.raises(StackError, match=r'is Spack 0\.23\.1; expected 1\.0 or later'):
-        stack.bring_up()
-    assert stack.stand_in.calls() == []
+    refused(r'is Spack 0\.23\.1; expected 1\.0 or later')
+    monkeypatch.setenv('PATH', '/nonexistent')
+    monkeypatch.setenv('SPACK_ROOT', '/nonexistent')
+    refused(r'SPACK_ROOT=/nonexistent: .*bin/spack')
+    monkeypatch.delenv('SPACK_ROOT')
+    refused('no Spack: set SPACK_ROOT, put spack on PATH, or let ci/provision get one')
+    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path / 'my software'))
+    refused('a path with a blank: set PLUMBLINE_SOFTWARE')
 
 
 def test_a_stack_without_the_program_of_its_benchmark_is_not_up(stack):
@@ -356,44 +337,15 @@ def test_a_stack_without_the_program_of_its_benchmark_is_not_up(stack):
     assert stack.installed().fault() == 'not installed'
 
 
-@pytest.mark.parametrize('content', ['[]', '{"schema": 0}', '{"half'])
-def test_a_description_in_another_form_is_made_anew(stack, content):
-    (stack.bring_up().folder / 'stack.json').write_text(content)
-    assert stack.installed().fault() == 'not installed' and stack.installed().description() == {}
+def test_a_description_in_another_form_is_none_and_one_of_a_later_version_is_refused(stack):
+    description = stack.bring_up().folder / 'stack.json'
+    for content in ('[]', '{"schema": 0}', '{"half'):
+        description.write_text(content)
+        assert stack.installed().fault() == 'not installed' and stack.installed().description() == {}
     assert stack.bring_up().fault() is None
-
-
-def test_a_description_of_a_later_version_is_refused(stack):
-    (stack.bring_up().folder / 'stack.json').write_text('{"schema": 2}')
+    description.write_text('{"schema": 2}')
     with pytest.raises(SiteError, match=r'stack\.json: was written with schema 2: update Plumbline'):
         stack.installed().fault()
-
-
-def test_a_path_with_a_blank_is_refused(stack, monkeypatch, tmp_path):
-    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path / 'my software'))
-    with pytest.raises(StackError, match='a path with a blank: set PLUMBLINE_SOFTWARE'):
-        stack.bring_up()
-
-
-def test_what_spack_writes_lies_in_folders_of_ours(stack):
-    """Nothing of the user's own settings is touched, and Spack itself may be read-only."""
-    variables = spack.environment()
-    assert variables['SPACK_USER_CONFIG_PATH'] == str(stack.software / 'spack-config')
-    assert variables['SPACK_USER_CACHE_PATH'] == str(stack.software / 'spack-cache')
-    assert 'PYTHONDONTWRITEBYTECODE' not in variables
-    config = yaml.safe_load((stack.bring_up().folder / 'spack.yaml').read_text())['spack']['config']
-    assert config['source_cache'] == f'{stack.software}/spack-cache/sources'
-    assert config['install_tree'] == {'root': f'{stack.software}/store'}
-
-
-def test_an_activation_keeps_odd_values(tmp_path):
-    """A value with quotes and blanks reaches the job as it is."""
-    value = """it's "$HOME" `x` \\ end"""
-    file = tmp_path / 'activate.sh'
-    file.write_text(activation({'ODD': value, 'NEW_PATH': '/a b'}, [], 'stack x'))
-    script = f'source {file}; "{sys.executable}" -c "import os; print(os.environ[\'ODD\'], os.environ[\'NEW_PATH\'])"'
-    said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True)
-    assert said.stdout == f'{value} /a b\n'
 
 
 def test_a_spack_that_is_interrupted_leaves_no_process(tmp_path, monkeypatch):
@@ -427,29 +379,23 @@ def test_what_a_build_leaves_where_spack_was_started_is_not_in_the_clone(stack, 
     assert (installed.folder / 'started-here').exists() and not (tmp_path / 'started-here').exists()
 
 
-@pytest.mark.parametrize(
-    ('target', 'on', 'concretizer'),
-    [
-        ('zen4', 'zen2', {'targets': {'host_compatible': False}}),
-        ('zen2', 'zen4', None),
-    ],
-)
-def test_a_manifest_for_newer_nodes_concretizes_on_an_older_login_node(stack, monkeypatch, target, on, concretizer):
-    monkeypatch.setattr(archspec.cpu, 'host', lambda: archspec.cpu.TARGETS[on])
-    stack.manifest.write_text(f'{MANIFEST}    all: {{require: [target={target}]}}\n')
-    written = yaml.safe_load((stack.bring_up().folder / 'spack.yaml').read_text())['spack']
-    assert written.get('concretizer') == concretizer
+def test_a_manifest_for_newer_nodes_concretizes_on_an_older_login_node(stack, monkeypatch):
+    for target, on, concretizer in (('zen4', 'zen2', {'targets': {'host_compatible': False}}), ('zen2', 'zen4', None)):
+        monkeypatch.setattr(archspec.cpu, 'host', lambda on=on: archspec.cpu.TARGETS[on])
+        stack.manifest.write_text(f'{MANIFEST}    all: {{require: [target={target}]}}\n')
+        written = yaml.safe_load((stack.bring_up().folder / 'spack.yaml').read_text())['spack']
+        assert written.get('concretizer') == concretizer
 
 
-@pytest.mark.parametrize(('nodes', 'says'), [('', 'AWS Libfabric'), ('1', 'unset'), ('2', 'AWS Libfabric')])
+@each_row(('nodes', 'says'), [('', 'AWS Libfabric'), ('1', 'unset'), ('2', 'AWS Libfabric')])
 def test_the_plugin_of_nccl_is_asked_for_where_a_job_has_a_network(tmp_path, nodes, says):
     """On Frontier the network is not configured for jobs of one node (its guide, software/analytics)."""
-    file = tmp_path / 'activate.sh'
-    file.write_text(activation({'NCCL_NET': 'AWS Libfabric'}, [], 'stack x'))
+    odd = """it's "$HOME" `x` \\ end"""  # reaches the job as it is
+    (tmp_path / 'activate.sh').write_text(activation({'NCCL_NET': 'AWS Libfabric', 'ODD': odd}, [], 'stack x'))
     env = {'PATH': os.environ['PATH']} | ({'SLURM_JOB_NUM_NODES': nodes} if nodes else {})
-    script = f'source {file} && echo "${{NCCL_NET-unset}}"'
+    script = f'source {tmp_path}/activate.sh && echo "${{NCCL_NET-unset}}"; printenv ODD'
     said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True, env=env)
-    assert said.stdout == f'{says}\n'
+    assert said.stdout == f'{says}\n{odd}\n'
 
 
 def test_packages_that_reach_a_program(tmp_path):

@@ -34,28 +34,27 @@ def test_a_unit_becomes_another_of_its_kind_only(unit, to, times):
 
 
 @each_row(
-    ('text', 'number'),
-    [('614.4 GB/s', 614_400_000_000), ('256 GiB', 274_877_906_944), ('100 ms', 0.1), ('2 kWh', 7_200_000)],
-)
-def test_a_quantity_in_its_base_unit(text, number):
-    assert in_base_unit(text) == pytest.approx(number)
+    ('text', 'of', 'number'),
+    [
+        ('614.4 GB/s', None, 614_400_000_000), ('256 GiB', None, 274_877_906_944), ('2 kWh', None, 7_200_000),
+        ('5 furlongs', None, None), ('5GB/s', None, None), ('5 GB/s', 'time', None), ('fast GB/s', None, None),
+    ],
+)  # fmt: skip
+def test_a_quantity_in_its_base_unit_or_refused(text, of, number):
+    if number:
+        assert in_base_unit(text, of) == pytest.approx(number)
+    else:
+        with pytest.raises(ValueError):
+            in_base_unit(text, of)
 
 
-@each_row('text, of', [('5 furlongs', None), ('5GB/s', None), ('5 GB/s', 'time'), ('fast GB/s', None)])
-def test_another_form_or_dimension_is_refused(text, of):
-    with pytest.raises(ValueError):
-        in_base_unit(text, of)
-
-
-@each_row('text, number', [('1d12h', 129_600), ('90m', 5400), ('1h0m1s', 3601), ('45s', 45)])
+@each_row('text, number', [('1d12h', 129_600), ('1h0m1s', 3601), ('', None), ('90', None), ('1h1d', None)])
 def test_a_duration_in_seconds(text, number):
-    assert seconds(text) == number
-
-
-@each_row('text', ['', '90', '1h1d', '36 hours'])
-def test_what_is_no_duration(text):
-    with pytest.raises(ValueError, match='expected days, hours, minutes and seconds'):
-        seconds(text)
+    if number:
+        assert seconds(text) == number
+    else:
+        with pytest.raises(ValueError, match='expected days, hours, minutes and seconds'):
+            seconds(text)
 
 
 @each_row(

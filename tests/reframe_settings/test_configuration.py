@@ -48,7 +48,7 @@ def shown(tmp_path_factory):
         (folder / name).mkdir()
         (folder / name / 'site.yaml').write_text(SITE.replace('[finch]', f'[{name}]'))
     asked = [
-        ([], {}), (['-rv'], {}), (['--verbose'], {}), (['-r', 'x-v'], {}), ([], {'RFM_VERBOSE': '1'}),
+        ([], {}), (['-rv'], {}), (['-r', 'x-v'], {}), ([], {'RFM_VERBOSE': '1'}),
         (['--system=owl:cpu'], {'PLUMBLINE_SITE': ''}), ([], {'RFM_SYSTEM': 'owl', 'PLUMBLINE_SITE': ''}),
         (['--system=finch'], {'PLUMBLINE_SITE': ''}), ([], {'PLUMBLINE_NODE_SWEEP': str(folder / 'nodes')}),
     ]  # fmt: skip
@@ -113,7 +113,6 @@ def test_other_sites_are_loaded_where_one_is_asked_for(shown, asked, systems):
     [
         ((), 'info'),
         (('-rv',), 'debug'),
-        (('--verbose',), 'debug'),
         (('-r', 'x-v'), 'info'),
         (('RFM_VERBOSE',), 'debug'),
     ],

@@ -10,14 +10,15 @@ from statistics import median
 
 from postprocess.incidents.draft import Draft, JudgedSession
 from postprocess.incidents.incident import in_names
-from postprocess.incidents.known import WORSE, Known, likeness
+from postprocess.incidents.known import WORSE
+from postprocess.incidents.part import Part, likeness
 from postprocess.statistics.pooled import pooled
 
 _FEWEST = 3  # fewest nodes with one cause: two may be slow by chance
 _BY_CHANCE = 0.01  # largest chance at which slow nodes at one place of the site have the place as their cause
 
 
-def joined(drafts: Sequence[Draft], known: Sequence[Known], night: JudgedSession) -> list[Draft]:
+def joined(drafts: Sequence[Draft], known: Sequence[Part], night: JudgedSession) -> list[Draft]:
     """Return the drafts; drafts of nodes with one cause become one draft, of a place such as a rack or of no place.
 
     A node that is `known` to be slow by itself keeps its own draft.
@@ -39,7 +40,7 @@ def _is_of_a_node(one: Draft) -> bool:
     return one.sort == 'loss' and len(one.where.nodes) == 1 and not (one.where.device or one.where.place)
 
 
-def _is_known(one: Draft, known: Sequence[Known]) -> bool:
+def _is_known(one: Draft, known: Sequence[Part]) -> bool:
     """Return True if an incident in the ledger already has the loss of this node."""
     incident = one.finish()
     return any(of.incident.where.nodes == one.where.nodes and likeness(of.incident, incident) for of in known)

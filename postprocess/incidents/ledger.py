@@ -24,6 +24,7 @@ from postprocess.incidents.fold import Folded, Night, NightFacts, fold, in_turn
 from postprocess.incidents.known import Known
 from postprocess.incidents.notes import Note
 from postprocess.incidents.old_ledger import take_over
+from postprocess.incidents.part import Part
 from postprocess.incidents.rows import TABLE, facts_from_json, from_row
 from postprocess.results import judged
 from postprocess.results.files import listed
@@ -161,10 +162,9 @@ class Ledger:
         return bool(early) and session.key <= early[-1][0].key
 
     @property
-    def dated(self) -> list[tuple[Known, str]]:
-        """The incidents and parts that last of which a person said when they began, each with that session."""
-        pairs = ((leaf, one.dated or leaf.dated) for one in self.known().lasting.values() for leaf in one.leaves)
-        return [(leaf, begin.session) for leaf, begin in pairs if begin]
+    def dated(self) -> list[tuple[Part, str]]:
+        """The parts that last of which a person said when they began, each with that session."""
+        return [(part, part.incident.since) for part in self.known().parts if part.dated]
 
     def put(self, night: Night) -> None:
         """Let a night take its place, or that of what was known of its session."""

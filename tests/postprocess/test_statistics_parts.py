@@ -2,7 +2,6 @@
 """Steps, drifts, levels, groups, limits and looks of the statistics on a few numbers, worked out by hand."""
 
 import math
-from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -13,11 +12,9 @@ from scipy import stats
 from postprocess.statistics import changepoints, coverage, groups, levels
 from postprocess.statistics.baseline import _with_accepted_sessions, _with_fitted_spread
 from postprocess.statistics.changepoints import Control
-from postprocess.statistics.groups import Groups, InCommon
+from postprocess.statistics.groups import Groups, InCommon, highest
 from postprocess.statistics.levels import Level, Values
 from postprocess.statistics.lowest import lowest
-from postprocess.statistics.night import highest
-from postprocess.statistics.nodes import Slow
 
 NAN = math.nan
 
@@ -274,9 +271,8 @@ def test_the_spread_of_a_group_is_drawn_to_that_of_series_somewhat_alike():
     ([], [0, 1, 2], [[0, 1], [1, 2, 3, 4], [4, 5, 6]], [1, 2]),
 ])  # fmt: skip
 def test_groups_that_lost_show_causes_the_widest_first(red, common, members, chosen):
-    slow = Slow(numpy.zeros(7, bool))
-    answer = SimpleNamespace(common=InCommon(red=common), red=numpy.isin(numpy.arange(7), red), slow=slow)
-    assert highest(answer, Groups(['x'] * len(members), [numpy.array(part) for part in members])) == chosen
+    groups = Groups(['x'] * len(members), [numpy.array(part) for part in members])
+    assert highest(groups, InCommon(red=common), numpy.isin(numpy.arange(7), red)) == chosen
 
 
 # Limits of node checks

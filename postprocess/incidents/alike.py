@@ -51,11 +51,18 @@ def _of_partition(drafts: Sequence[Draft], measured: set[str], night: JudgedSess
     joint = []
     alike = _alike(drafts)
     slow = {node for draft in alike for node in draft.where.nodes}
-    places = sorted(night.places_of(slow))
-    for place in places:
-        there = {node for node in measured if place in night.places.get(node, ())}
-        own = slow & there
-        if len(own) >= _FEWEST and _chance(len(own), len(there), len(slow), len(measured)) * len(places) < _BY_CHANCE:
+    there = {
+        place: {node for node in measured if place in night.places.get(node, ())} for place in night.places_of(slow)
+    }
+
+    def by_chance(place: str) -> float:
+        """Return the chance that so many slow nodes are at a place; 1 for too few."""
+        own = len(slow & there[place])
+        return _chance(own, len(there[place]), len(slow), len(measured)) if own >= _FEWEST else 1.0
+
+    for place in sorted(there, key=lambda place: (by_chance(place), place)):
+        own = slow & there[place]
+        if by_chance(place) * len(there) < _BY_CHANCE:
             joint.append(_one([draft for draft in alike if own.issuperset(draft.where.nodes)], place))
             slow -= own
     if len(slow) >= _FEWEST and 2 * len(slow) >= len(measured):

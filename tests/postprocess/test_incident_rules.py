@@ -496,6 +496,10 @@ def test_nodes_that_lost_alike_are_one_incident_of_a_place_or_of_half_of_all():
     # with a fifth elsewhere 8 of 792, for each of two racks: 0.020; of 24 nodes 20 of 42504
     assert len(found(1, 2, 3, 4, 9)) == 5
     assert found(1, 2, 3, 4, 9, night=session(4, 24)) == [('', ['n9']), ('rack r0', ['n1', 'n2', 'n3', 'n4'])]
+    # four of a switch of four, which hangs in a rack of eight
+    within = session(4)
+    within.places |= {f'n{i}': {'rack r0', *(['switch s1'] if i < 5 else [])} for i in range(1, 9)}
+    assert found(1, 2, 3, 4, night=within) == [('switch s1', ['n1', 'n2', 'n3', 'n4'])]
     # half of all, wherever
     six = [1, 2, 5, 6, 9, 10]
     assert found(*six) == [('', sorted(f'n{i}' for i in six))] and len(found(*six[:5])) == 5

@@ -215,6 +215,18 @@ def test_sessions_older_than_all_windows_are_accepted():
     assert apart.assumed[0] and numpy.isnan(apart.sessions).all()
 
 
+def test_a_series_that_varies_more_than_assumed_is_accepted_by_the_spread_that_it_shows():
+    """Neighbours 0.6 apart: 0.6 / 0.6745 / sqrt(2) = 0.63 in place of 0.1, and a lasting loss adds nothing to it."""
+    noisy = numpy.array([0.6, 0.0, 0.6, 0.0, 0.6, 0.0])
+    of = baseline(1, assumed=numpy.ones(1, bool))
+    assert _with_accepted_sessions(of, later(noisy)).n == approx([11])
+    few = baseline(1, n=numpy.array([3.0]))
+    assert _with_accepted_sessions(few, later(noisy)).n == approx([9])
+    assert _with_accepted_sessions(baseline(1), later(noisy)).n == approx([5]), 'five sessions tell the spread'
+    lost = numpy.array([0.01, -0.01, 0.01, -0.5, -0.51, -0.5, -0.51])
+    assert _with_accepted_sessions(of, later(lost, 21)).n == approx([5])
+
+
 def test_five_to_thirty_sessions_are_accepted():
     of = baseline(1)
     assert _with_accepted_sessions(of, later(PATTERN[:4], 18)) is of

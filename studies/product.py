@@ -15,11 +15,12 @@ from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import DEFAULT_CAP, PRIOR_DF, Tolerance, limits
 from plumbline.references import Reference
 from postprocess.statistics.baseline import Baseline
-from postprocess.statistics.groups import Groups
+from postprocess.statistics.further import FURTHER, Budget
+from postprocess.statistics.groups import Groups, highest
 from postprocess.statistics.levels import Values, estimate
 from postprocess.statistics.method import METHOD
-from postprocess.statistics.night import FURTHER, Budget, highest, judge
-from postprocess.statistics.nodes import NodeJob, Pool
+from postprocess.statistics.night import judge
+from postprocess.statistics.pool import NodeJob, Pool
 from studies.simulated import Cause, Layout, Night, Run
 
 CAP = -math.log1p(-DEFAULT_CAP)
@@ -162,7 +163,7 @@ class Product:
         )
         red = numpy.zeros(m, bool)
         red[judged] = answer.red & ~answer.slow.explained  # what a slow node explains is told as the node
-        chosen = highest(answer, groups)
+        chosen = highest(groups, answer.common, answer.red & ~answer.slow.explained)
         common = [Cause(groups.kinds[index], frozenset(judged[groups.members[index]].tolist())) for index in chosen]
         slow = [Cause('node', node=node) for node in answer.slow.loss]
         explained = frozenset().union(*(cause.members for cause in common))

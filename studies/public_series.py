@@ -30,9 +30,10 @@ sys.path.insert(0, str(ROOT))
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, DEFAULT_SPREAD  # noqa: E402
 from postprocess.statistics.baseline import Baseline  # noqa: E402
 from postprocess.statistics.changepoints import changes  # noqa: E402
+from postprocess.statistics.further import FURTHER, Budget  # noqa: E402
 from postprocess.statistics.levels import Values, estimate  # noqa: E402
-from postprocess.statistics.night import FURTHER, Budget, judge  # noqa: E402
-from postprocess.statistics.nodes import Pool  # noqa: E402
+from postprocess.statistics.night import judge  # noqa: E402
+from postprocess.statistics.pool import Pool  # noqa: E402
 from studies.public_histories import MARGIN, SEED, History, noise, precision_recall, read  # noqa: E402
 from studies.worlds import wilson  # noqa: E402
 

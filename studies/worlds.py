@@ -296,6 +296,7 @@ HEALTHY = {
     'a third of the cases missing': World(missing=1 / 3),
     'a third of the nights missing': World(closed=1 / 3),
     '30 nights before': World(skipped=30, nights=60),
+    **{f'30 nights before, n = {n}': World(n=n, skipped=30, nights=37) for n in (1, 3)},
     '30 nights before, noise gamma': World('gamma', skipped=30, nights=60),
     '30 nights before, 16 nodes, effects 1 sd': World(skipped=30, nights=60, nodes=16, effects=1.0),
     **{f'{m} series': World(m=m) for m in (40, 4000)},
@@ -330,6 +331,8 @@ LOSSES = dict([
     *(_loss(0.05, 0.01, 7, nodes=16, effects=sd) for sd in (0.0, 1.0, 1.5)), _loss(0.1, 0.01, 7, nodes=16, effects=1.0),
     ('-5 % two nights after a repaired fault of 8', _fault(0.05)),
     ('-30 % two nights after a repaired fault of 8', _fault(0.3)),
+    *((f'-5 % 30 nights after a baseline, n = {n}',
+       World(losses=(Loss('series', 0.05, 0.01, start=30),), skipped=30, nights=37, n=n)) for n in (1, 3)),
     *(_loss(size, cv, 2, n=1, factor=factor) for size, cv, factor in (
         (0.5, 0.05, 2.0), (0.5, 0.1, 2.0), (0.9, 0.1,
     2.0))), _loss(0.5, 0.1, 2, n=3), _loss(0.1, 0.01, 2, n=3), ('one series on one node of 16, -10 %',

@@ -43,8 +43,8 @@ class Suspects:
 def suspects(results: Path, id: str, site: str) -> Suspects:
     """Return what changed when the incident began. Raises InputError if it lost nothing, or no software changed."""
     from postprocess.incidents import ledger
-    from postprocess.incidents.background import AROUND, name_of
-    from postprocess.incidents.provenance import Provenance
+    from postprocess.incidents.background import name_of
+    from postprocess.incidents.provenance import Provenance, around
     from postprocess.results.store import Store
 
     _, known = ledger.find(results, id, site)
@@ -56,7 +56,7 @@ def suspects(results: Path, id: str, site: str) -> Suspects:
     if at is None:
         raise InputError(f'incident {known.id}: {store.folder}: holds no session {incident.since} any more')
     case = incident.series[0].case
-    before, after = range(max(at - AROUND, 0), at), range(at, len(sessions))[:AROUND]
+    before, after = around(at - 1, at, len(sessions))
     provenance = Provenance.read(store, sessions, [(case, n) for n in (*before, *after)])
     changed = [difference for difference in provenance.change(case, before, after) if difference.of_software]
     if not changed:

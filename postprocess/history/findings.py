@@ -26,6 +26,7 @@ from postprocess.incidents.incident import Incident, in_names
 from postprocess.incidents.known import Known
 from postprocess.incidents.ledger import Ledger, accused_by, note_judged
 from postprocess.incidents.losses import losses
+from postprocess.incidents.part import Part
 from postprocess.incidents.problems import add_problems
 from postprocess.incidents.rows import TABLE, facts_from_json, facts_to_json, from_row, to_row
 from postprocess.results import judged
@@ -79,8 +80,8 @@ def findings_of(
 
 def follows_from(store: Store, session: Session, ledger: Ledger, before: Folded, root: Path | None = None) -> str:
     """Return a checksum of all that findings follow from: verdicts, incidents before, and their dates by persons."""
-    known = [f'{one.key} {list(one.seen)}' for one in (*before.lasting.values(), *before.leaves)]
-    return stored.follows_from(store, session, root, *known, *(f'{leaf.key} {begin}' for leaf, begin in ledger.dated))
+    known = [f'{part.key} {list(part.seen)}' for part in before.parts]
+    return stored.follows_from(store, session, root, *known, *(f'{part.key} {begin}' for part, begin in ledger.dated))
 
 
 def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path | None = None) -> None:
@@ -111,7 +112,7 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
     night = JudgedSession(store, comparison, sessions[:-1], places)
     drafts = [*failures(night), *losses(night)]
     add_problems(drafts, comparison.problems, night)
-    drafts = joined(drafts, before.leaves, night)
+    drafts = joined(drafts, before.parts, night)
     for draft in drafts:
         if draft.rows and all(row.reference and row.reference.kind == 'session' for row in draft.rows):
             # without further jobs, which only a baseline asks for, a single job proves nothing
@@ -121,8 +122,8 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
     incidents = Background(night).add(drafts, partial(_begun, ledger.dated))
     incidents.sort(key=lambda one: (-one.severity, one.where.partition, one.checks))
     # an incident that was split or merged after this session had its form of today and another one
-    leaves = {leaf.key: leaf for state in (before, ledger.before(session, noted_later=False)) for leaf in state.leaves}
-    looks, was = _looks(leaves.values(), comparison, cases, incidents), ledger.facts_of(session) or NightFacts()
+    parts = {part.key: part for state in (before, ledger.before(session, noted_later=False)) for part in state.parts}
+    looks, was = _looks(parts.values(), comparison, cases, incidents), ledger.facts_of(session) or NightFacts()
     found = Night(session, incidents, NightFacts(session.runs, looks, was.ids, _absent(store, sessions, cases), fault))
     ids = told_as(ledger.before(session, noted_later=False), found)
     return replace(found, facts=replace(found.facts, ids=ids))
@@ -135,21 +136,21 @@ def _absent(store: Store, sessions: Sequence[Session], cases: Sequence[CaseRow])
     return in_names(lately - ran)
 
 
-def _begun(dated: Sequence[tuple[Known, str]], incident: Incident) -> str:
+def _begun(dated: Sequence[tuple[Part, str]], incident: Incident) -> str:
     """Return the session in which an incident began, if a person dated a known incident like it; else an empty text."""
-    return next((session for leaf, session in dated if leaf.likeness(incident)), '')
+    return next((session for part, session in dated if part.likeness(incident)), '')
 
 
 def _looks(
-    leaves: Iterable[Known], comparison: Comparison, cases: Sequence[CaseRow], tonight: Sequence[Incident]
+    parts: Iterable[Part], comparison: Comparison, cases: Sequence[CaseRow], tonight: Sequence[Incident]
 ) -> dict[str, Look]:
     """Return what a session, which shows the incidents `tonight`, shows of those known before, by their keys."""
     looks = {}
-    for leaf in leaves:
-        bad, healthy = seen_again(leaf, comparison, cases, tonight)
-        look = Look(in_names(bad), in_names(healthy), is_recorded(leaf, comparison))
+    for part in parts:
+        bad, healthy = seen_again(part, comparison, cases, tonight)
+        look = Look(in_names(bad), in_names(healthy), is_recorded(part, comparison))
         if look != Look():
-            looks[leaf.key] = look
+            looks[part.key] = look
     return looks
 
 
@@ -179,7 +180,7 @@ def _enter(store: Store, ledger: Ledger, late: Night, root: Path | None) -> Nigh
     asked: list[tuple[Night, dict[str, Look]]] = []  # a session, and its looks at incidents of the late one
     for night in others:
         if night.key > late.key:
-            unseen = [leaf for leaf in state.leaves if own in leaf.seen and leaf.key not in night.facts.looks]
+            unseen = [part for part in state.parts if own in part.seen and part.key not in night.facts.looks]
             if unseen:
                 comparison = verdicts_of(store, night.session, root)
                 looks = _looks(unseen, comparison, store.cases(night.session), night.incidents)

@@ -11,12 +11,10 @@ from pathlib import Path
 
 from plumbline.identity import Quantity, SeriesId
 from postprocess.history.series import History, by_session
-from postprocess.incidents.provenance import Provenance
+from postprocess.incidents.provenance import Provenance, around
 from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST, Control, Found, changes, medians
 from postprocess.text import count
-
-_AROUND = 3  # sessions before and after a step whose provenance is compared
 
 
 @dataclass(frozen=True)
@@ -134,8 +132,7 @@ def _with_provenance(store: Store, sessions: list[Session], changes: list[Change
     sides: dict[int, tuple[range, range]] = {}
     for i, change in enumerate(changes):
         if change.kind == 'step':
-            before, after = places[change.before.session], places[change.session.session]
-            sides[i] = range(max(before - _AROUND + 1, 0), before + 1), range(after, min(after + _AROUND, len(places)))
+            sides[i] = around(places[change.before.session], places[change.session.session], len(places))
     wanted = [(changes[i].series.case, place) for i, both in sides.items() for side in both for place in side]
     provenance = Provenance.read(store, sessions, wanted)
     for i, both in sides.items():

@@ -10,14 +10,15 @@ from statistics import median
 
 from postprocess.incidents.draft import Draft, JudgedSession
 from postprocess.incidents.incident import in_names
-from postprocess.incidents.known import WORSE, Known, likeness
+from postprocess.incidents.known import WORSE
+from postprocess.incidents.part import Part, likeness
 from postprocess.statistics.pooled import pooled
 
 _FEWEST = 3  # fewest nodes with one cause: two may be slow by chance
 _BY_CHANCE = 0.01  # largest chance at which slow nodes at one place of the site have the place as their cause
 
 
-def joined(drafts: Sequence[Draft], known: Sequence[Known], night: JudgedSession) -> list[Draft]:
+def joined(drafts: Sequence[Draft], known: Sequence[Part], night: JudgedSession) -> list[Draft]:
     """Return the drafts; drafts of nodes with one cause become one draft, of a place such as a rack or of no place.
 
     A node that is `known` to be slow by itself keeps its own draft.
@@ -39,7 +40,7 @@ def _is_of_a_node(one: Draft) -> bool:
     return one.sort == 'loss' and len(one.where.nodes) == 1 and not (one.where.device or one.where.place)
 
 
-def _is_known(one: Draft, known: Sequence[Known]) -> bool:
+def _is_known(one: Draft, known: Sequence[Part]) -> bool:
     """Return True if an incident in the ledger already has the loss of this node."""
     incident = one.finish()
     return any(of.incident.where.nodes == one.where.nodes and likeness(of.incident, incident) for of in known)
@@ -50,11 +51,18 @@ def _of_partition(drafts: Sequence[Draft], measured: set[str], night: JudgedSess
     joint = []
     alike = _alike(drafts)
     slow = {node for draft in alike for node in draft.where.nodes}
-    places = sorted(night.places_of(slow))
-    for place in places:
-        there = {node for node in measured if place in night.places.get(node, ())}
-        own = slow & there
-        if len(own) >= _FEWEST and _chance(len(own), len(there), len(slow), len(measured)) * len(places) < _BY_CHANCE:
+    there = {
+        place: {node for node in measured if place in night.places.get(node, ())} for place in night.places_of(slow)
+    }
+
+    def by_chance(place: str) -> float:
+        """Return the chance that so many slow nodes are at a place; 1 for too few."""
+        own = len(slow & there[place])
+        return _chance(own, len(there[place]), len(slow), len(measured)) if own >= _FEWEST else 1.0
+
+    for place in sorted(there, key=lambda place: (by_chance(place), place)):
+        own = slow & there[place]
+        if by_chance(place) * len(there) < _BY_CHANCE:
             joint.append(_one([draft for draft in alike if own.issuperset(draft.where.nodes)], place))
             slow -= own
     if len(slow) >= _FEWEST and 2 * len(slow) >= len(measured):

@@ -15,7 +15,7 @@ from plumbline.site.schedulers import scheduler
 from postprocess.incidents.draft import Draft, JudgedSession
 from postprocess.incidents.incident import Incident
 from postprocess.incidents.levels import began, beside, levels, shows
-from postprocess.incidents.provenance import ALL, Difference, Provenance, matches
+from postprocess.incidents.provenance import ALL, Difference, Provenance, around, matches
 from postprocess.readers.cmdline import without_names
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session
@@ -26,8 +26,6 @@ from postprocess.verdicts.verdict import Verdict
 
 #: Sessions in which the beginning of an incident is looked for.
 BACK = 400
-#: Sessions before and after the beginning of an incident whose provenance is compared.
-AROUND = 3
 _SERIES = 20  # most cases, and most nodes, of an incident whose provenance is read
 _SHOWN = 3  # most series, cases and archives in the evidence
 WELL = ('ok', 'improved')
@@ -111,8 +109,7 @@ class Background:
             own = {row.id for row in draft.rows}
             bad = self._ran(draft.rows, draft.failed) or [(case, ALL) for case in sorted(draft.cases)[:_SERIES]]
             well = self._ran([row for row in self.comparison.verdicts if row.id in own and row.verdict in WELL], [])
-            before, after = range(max(begin - AROUND, 0), begin), range(begin, len(self.sessions))[:AROUND]
-            asked.append((draft, bad, well, before, after))
+            asked.append((draft, bad, well, *around(begin - 1, begin, len(self.sessions))))
         wanted = [(case, n) for _, bad, well, *sides in asked for case, _ in bad + well for side in sides for n in side]
         provenance = Provenance.read(self.store, self.sessions, wanted)
         return [self._changed(provenance, *arguments) for arguments in asked]

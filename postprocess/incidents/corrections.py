@@ -12,11 +12,12 @@ from plumbline import clock
 from plumbline.errors import InputError
 from postprocess.incidents import notes
 from postprocess.incidents.background import BACK
-from postprocess.incidents.fold import new_id, sides
 from postprocess.incidents.known import Known
 from postprocess.incidents.ledger import Ledger, find, read_ledger
 from postprocess.incidents.levels import began, levels
 from postprocess.incidents.notes import Began, Note, Selection, What
+from postprocess.incidents.part import Part
+from postprocess.incidents.splits import new_id, sides
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 
@@ -91,8 +92,8 @@ def split(results: Path, id: str, by: Selection, why: str, site: str | None = No
         how_much = 'all' if both[0] else 'nothing'
         raise InputError(f'{by} takes {how_much} of incident {known.id}: expected a part of {parts_in(known, by)}')
     store = Store(results)
-    leaves = [leaf for side in both if side for leaf in side.leaves if not (known.dated or leaf.dated)]
-    begun = {leaf.id: at for leaf in leaves if (at := _began(leaf, store, store.sessions(name)))}
+    parts = [part for side in both if side for part in side.parts if not part.dated]
+    begun = {part.id: at for part in parts if (at := _began(part, store, store.sessions(name)))}
     part, rest = _written(results, name, 'split', [known], why, part=by, made=made, began=begun)
     return part, rest
 
@@ -102,7 +103,7 @@ def date_it(results: Path, id: str, day: str, why: str, site: str | None = None)
     name, known = find(results, id, site)
     sessions = Store(results).sessions(name)
     since, day = session_from(sessions, day)
-    first = next(entry for entry in known.seen.values() if entry.bad)
+    first = known.bad[0]
     if day > first.day or since.time > first.started:
         raise InputError(f'DAY: {day} is after {first.day}, when a session showed incident {known.id} first')
     until_found = sum(since.time <= session.time <= first.started for session in sessions)
@@ -141,16 +142,16 @@ def parts_in(known: Known, by: Selection) -> str:
     return (', '.join(shown) or 'its nodes, and it names none') + more
 
 
-def _began(leaf: Known, store: Store, sessions: Sequence[Session]) -> Began | None:
+def _began(part: Part, store: Store, sessions: Sequence[Session]) -> Began | None:
     """Return in which session the series of a part fell; None without their levels."""
-    sessions = [session for session in sessions if session.time <= leaf.last_bad.started][-BACK:]
-    level = levels(store, sessions, {leaf.id: [leaf.incident]})
+    sessions = [session for session in sessions if session.time <= part.bad[-1].started][-BACK:]
+    level = levels(store, sessions, {part.id: [part.incident]})
     if not level:
         return None
-    since = sessions[began(level[leaf.id], leaf.incident.loss or 0.0, len(sessions) - 1)]
-    first = next(entry.started for entry in leaf.seen.values() if entry.bad and entry.started >= since.time)
+    since = sessions[began(level[part.id], part.incident.loss or 0.0, len(sessions) - 1)]
+    first = next(entry.started for entry in part.bad if entry.started >= since.time)
     until_found = sum(since.time <= session.time <= first for session in sessions)
-    rest = tuple(uuid for uuid, entry in leaf.seen.items() if entry.started < since.time)
+    rest = tuple(uuid for uuid, entry in part.seen.items() if entry.started < since.time)
     return Began(since.day, since.session, until_found, rest)
 
 

@@ -3,21 +3,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from plumbline.identity import SeriesId
-from postprocess.incidents.incident import Incident, IncidentKind, Scope, in_names, pooled_of, together
-from postprocess.incidents.known import WORSE, Acknowledged, Known, Seen, likeness, of_parts
-from postprocess.incidents.notes import Began, Note, Selection
+from postprocess.incidents.incident import Incident, in_names, pooled_of, together
+from postprocess.incidents.known import WORSE, Known
+from postprocess.incidents.notes import Note
+from postprocess.incidents.part import Part, Seen
+from postprocess.incidents.splits import acknowledged, divided, new_id, sides, since
 from postprocess.results.rows import Session
-from postprocess.text import quantity
-
-_ID_DIGITS = 6
-_SHOWN = 3  # most series in the evidence of a part
 
 
 class Look(NamedTuple):
@@ -75,9 +71,9 @@ class Folded:
         return sorted((*self.closed, *self.lasting.values()), key=lambda one: (one.seen[one.first].started, one.id))
 
     @property
-    def leaves(self) -> list[Known]:
-        """The incidents that last and are compared with sessions, parts in place of what they were merged into."""
-        return [leaf for one in self.lasting.values() for leaf in one.leaves]
+    def parts(self) -> list[Part]:
+        """The parts of the incidents that last: these are compared with sessions."""
+        return [part for one in self.lasting.values() for part in one.parts]
 
 
 def fold(events: Iterable[Night | Note], state: Folded) -> Folded:
@@ -107,9 +103,11 @@ def after(state: Folded, night: Night) -> Folded:
     share checks; otherwise it is new.
     """
     lasting, shown = _assigned(state, night)
-    return _sorted_out(
-        state, [one.each(lambda leaf: _leaf_after(leaf, shown.get(leaf.id, ()), night)) for one in lasting.values()]
-    )
+    known = []
+    for one in lasting.values():
+        parts = tuple(_part_after(part, shown.get(part.id, ()), night) for part in one.parts)
+        known.append(one if parts == one.parts else replace(one, parts=parts))
+    return _sorted_out(state, known)
 
 
 def told_as(state: Folded, night: Night) -> dict[str, str]:
@@ -119,26 +117,25 @@ def told_as(state: Folded, night: Night) -> dict[str, str]:
 
 
 def _assigned(state: Folded, night: Night) -> tuple[dict[str, Known], dict[str, list[Incident]]]:
-    """Return the incidents that last, with new ones, and what a session shows of them and their parts, by id."""
-    lasting, leaves = dict(state.lasting), state.leaves
+    """Return the incidents that last, with new ones, and what a session shows of each part, by its id."""
+    lasting, parts = dict(state.lasting), state.parts
     shown: dict[str, list[Incident]] = {}
     for whole in night.incidents:
-        for incident in divided(whole, leaves):
-            alike = (one for one in leaves if not _apart(one.incident, incident, night.incidents))
+        for incident in divided(whole, parts):
+            alike = (one for one in parts if not _apart(one.incident, incident, night.incidents))
             like, id = max(((one.likeness(incident), one.id) for one in alike), default=(0.0, ''))
             if not like:
                 taken = {id for one in (*state.closed, *lasting.values()) for id in one.ids}
                 id = night.facts.ids.get(id_of(incident, night.session.session, set()), '')
                 id = id if id and id not in taken else id_of(incident, night.session.session, taken)
                 over = [one.id for one in reversed(state.closed) if one.likeness(incident)]
-                lasting[id] = Known(id, incident, before=tuple(over), results=state.results)
+                lasting[id] = Known(id, (Part(id, incident),), before=tuple(over), results=state.results)
             shown.setdefault(id, []).append(incident)
     return lasting, shown
 
 
-def _sorted_out(state: Folded, now: Iterable[Known]) -> Folded:
-    """Return the state with the incidents `now` in place of those that lasted."""
-    known = [one for one in now if one.seen]
+def _sorted_out(state: Folded, known: Sequence[Known]) -> Folded:
+    """Return the state with the incidents `known` in place of those that lasted."""
     over = sorted((one for one in known if one.closed), key=lambda one: one.closed)
     return Folded(state.results, {one.id: one for one in known if not one.closed}, (*state.closed, *over))
 
@@ -156,45 +153,38 @@ def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> 
     return bool(known.loss and incident.interval and incident.interval[0] > WORSE * known.loss)
 
 
-def _leaf_after(known: Known, tonight: Sequence[Incident], night: Night) -> Known:
-    """Return an incident without parts after a session that shows it as `tonight`."""
-    look = night.facts.looks.get(known.key, Look())
+def _part_after(part: Part, tonight: Sequence[Incident], night: Night) -> Part:
+    """Return a part after a session that shows it as `tonight`."""
+    look = night.facts.looks.get(part.key, Look())
     if not tonight:
-        known = replace(known, accepted=True) if look.accepted else known
-        loss = known.last_bad.loss if look.bad else None
-        entry = Seen(night.session.time, look.bad, look.healthy, loss)
-        return replace(known, seen=known.seen | ({night.session.session: entry} if look.bad or look.healthy else {}))
+        if look == Look():
+            return part
+        entry = Seen(night.session.time, look.bad, look.healthy, part.bad[-1].loss if look.bad else None)
+        seen = part.seen | ({night.session.session: entry} if look.bad or look.healthy else {})
+        return replace(part, accepted=part.accepted or look.accepted, seen=seen)
     now = together(tonight)
     bad = set(now.where.nodes) or {''}
-    healthy = set(look.healthy) - bad if known.seen else set()
+    healthy = set(look.healthy) - bad if part.seen else set()
     entry = Seen(night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst)
-    now = _continued(known, now) if known.seen else now
-    known = replace(known, incident=now, seen=known.seen | {night.session.session: entry})
-    if known.returned and (shown := [entry for entry in known.seen.values() if entry.bad and entry.loss is not None]):
+    now = _continued(part, now) if part.seen else now
+    part = replace(part, incident=now, seen=part.seen | {night.session.session: entry})
+    if part.returned and (shown := [entry for entry in part.bad if entry.loss is not None]):
         loss, interval = pooled_of(shown)  # the loss while the incident is present
-        return replace(known, incident=replace(now, loss=loss, interval=interval))
-    return known
+        return replace(part, incident=replace(now, loss=loss, interval=interval))
+    return part
 
 
-def _continued(known: Known, now: Incident) -> Incident:
-    """Return what a session shows of a known incident, with what sessions before it showed."""
-    old = known.incident
-    is_part = bool(known.only or known.without)  # of something that may have begun earlier
-    begin = old if is_part or old.day <= now.day else now
+def _continued(part: Part, now: Incident) -> Incident:
+    """Return what a session shows of a known part, with what sessions before it showed."""
+    old = part.incident
+    # a part of something may have begun later than that
+    begin = old if part.dated or part.only or part.without or old.day <= now.day else now
     return replace(
         now, kind=old.kind if old.kind == 'SOFTWARE' else now.kind,
         changed=old.changed or now.changed, certain=old.certain or now.certain, sessions=old.sessions,
         since=begin.since, day=begin.day,
-        where=replace(now.where, nodes=in_names({*now.where.nodes, *filter(None, known.unhealed)})),
+        where=replace(now.where, nodes=in_names({*now.where.nodes, *filter(None, part.unhealed)})),
     )  # fmt: skip
-
-
-def new_id(text: str, taken: set[str]) -> str:
-    """Return an unused id that depends only on `text` and the ids `taken`."""
-    n = 0
-    while (id := hashlib.sha256(f'{text} {n}'.encode(errors='replace')).hexdigest()[:_ID_DIGITS]) in taken:
-        n += 1
-    return id
 
 
 def id_of(incident: Incident, session: str, taken: set[str]) -> str:
@@ -221,7 +211,7 @@ def _changed(note: Note, one: Known, *others: Known) -> list[Known]:
     if note.what == 'split':
         return _split(note, one)
     if note.what == 'acknowledged':
-        return [_acknowledged(one, note)]
+        return [acknowledged(one, note)]
     if note.what == 'not acknowledged':
         return [_corrected(replace(one, acknowledged=None), note)]
     if note.what == 'closed':
@@ -229,27 +219,17 @@ def _changed(note: Note, one: Known, *others: Known) -> list[Known]:
     return [_dated(note, one)]
 
 
-def _acknowledged(known: Known, note: Note) -> Known:
-    """Return an incident that may stay as it is now."""
-    return replace(known, acknowledged=Acknowledged(note, known.last_bad, len(known.incident.series)))
-
-
 def _merged(note: Note, known: Sequence[Known]) -> Known:
-    """Return the first incident with all of the others as its parts."""
+    """Return the first incident with the parts of all."""
     first, *others = known
-    parts = [
-        replace(leaf, dated=incident.dated or leaf.dated, acknowledged=None, corrections=())
-        for incident in known
-        for leaf in incident.leaves
-    ]
     before = dict.fromkeys(id for incident in known for id in incident.before)
     done = dict.fromkeys(correction for incident in known for correction in incident.corrections)
-    whole = Known(first.id, first.incident, before=tuple(before), results=first.results, corrections=tuple(done))
-    whole = of_parts(whole, parts)
-    acknowledged = [incident.acknowledged.note for incident in known if incident.acknowledged]
-    if len(acknowledged) == len(known):  # else someone acknowledged only a part of it
-        reasons = '; '.join(dict.fromkeys(one.why for one in acknowledged))
-        whole = _acknowledged(whole, replace(min(acknowledged, key=lambda one: one.until), why=reasons))
+    parts = tuple(part for incident in known for part in incident.parts)
+    whole = Known(first.id, parts, before=tuple(before), results=first.results, corrections=tuple(done))
+    reasons = [incident.acknowledged.note for incident in known if incident.acknowledged]
+    if len(reasons) == len(known):  # else someone acknowledged only a part of it
+        why = '; '.join(dict.fromkeys(one.why for one in reasons))
+        whole = acknowledged(whole, replace(min(reasons, key=lambda one: one.until), why=why))
     names = ', '.join(f'{one.id} ({one.incident.title})' for one in others)
     return _corrected(whole, note, f' with {names}')
 
@@ -269,9 +249,10 @@ def _split(note: Note, whole: Known) -> list[Known]:
 def _dated(note: Note, one: Known) -> Known:
     """Return the incident without what changed when it seemed to begin: the next session looks for changes again."""
     was, begin = one.incident, note.began[note.ids[0]]
+    parts = [replace(part, dated=True, incident=since(part.incident, begin)) for part in one.parts]
     if was.since != begin.session:
-        one = one.each(lambda leaf: replace(leaf, incident=_undated(leaf.incident)))
-    return _corrected(replace(one, dated=begin), note, f', before: since {note.was or was.day}')
+        parts = [replace(part, incident=_undated(part.incident)) for part in parts]
+    return _corrected(replace(one, parts=tuple(parts)), note, f', before: since {note.was or was.day}')
 
 
 def _corrected(known: Known, note: Note, how: str = '') -> Known:
@@ -285,129 +266,3 @@ def _undated(incident: Incident) -> Incident:
     if kind == 'SOFTWARE':
         kind = 'NODE' if incident.where.nodes else 'SYSTEM'
     return replace(incident, kind=kind, changed=())
-
-
-# Parts
-
-
-def sides(whole: Known, by: Selection, made: str, began: Mapping[str, Began]) -> tuple[Known | None, Known | None]:
-    """Return the part of an incident that a selection takes, with the id `made`, and the rest; None for an empty one.
-
-    `began`: see `Note`.
-    """
-    taken, rest = (
-        [part for leaf in whole.leaves if (part := part_of(leaf, by, is_taken))] for is_taken in (True, False)
-    )
-    taken = [replace(leaf, id=new_id(f'{leaf.id} {by}', {made})) for leaf in taken]
-    return _side(replace(whole, id=made), taken, began), _side(whole, rest, began)
-
-
-def _side(whole: Known, leaves: Sequence[Known], began: Mapping[str, Began]) -> Known | None:
-    """Return one of the two incidents into which `whole` was split, from its `leaves`."""
-    if not leaves:
-        return None
-    if len(leaves) == 1:
-        leaves = [replace(leaves[0], id=whole.id)]
-    leaves = [_begun(leaf, began[leaf.id]) if leaf.id in began else leaf for leaf in leaves]
-    if len(leaves) == 1:
-        side = replace(
-            leaves[0], id=whole.id, acknowledged=whole.acknowledged, before=whole.before,
-            dated=whole.dated or leaves[0].dated, corrections=whole.corrections,
-        )  # fmt: skip
-    else:
-        side = of_parts(whole, leaves)
-    return _acknowledged(side, side.acknowledged.note) if side.acknowledged else side
-
-
-def _begun(leaf: Known, begin: Began) -> Known:
-    """Return a part that began when its own series fell, or in a session before that, which came later."""
-    seen = {uuid: entry for uuid, entry in leaf.seen.items() if uuid not in begin.without}
-    first, entry = next((uuid, entry) for uuid, entry in seen.items() if entry.bad)
-    if entry.day < begin.day:
-        begin = Began(entry.day, first, 1)
-    incident = replace(leaf.incident, since=begin.session, day=begin.day, sessions=begin.sessions)
-    return replace(leaf, incident=incident, seen=seen)
-
-
-def part_of(known: Known, by: Selection, taken: bool) -> Known | None:
-    """Return the part of an incident without parts that a selection takes, or, with `taken` False, the rest.
-
-    None if it is empty. The loss of the part is that of its series in the last session that showed the incident; its
-    loss in other sessions is unknown.
-    """
-    incident = restricted(known.incident, by, taken)
-    if incident is None:
-        return None
-    where, nodes = known.incident.where, incident.nodes
-    seen = {uuid: row for uuid, entry in known.seen.items() if (row := _seen(entry, where, nodes, by, taken))}
-    if not (bad := [uuid for uuid, entry in seen.items() if entry.bad]):
-        return None
-    last = replace(seen[bad[-1]], loss=incident.loss, interval=incident.interval, worst=incident.worst)
-    side = replace(known, incident=incident, seen=seen | {bad[-1]: last})
-    return replace(side, only=(*known.only, by)) if taken else replace(side, without=(*known.without, by))
-
-
-def _seen(entry: Seen, where: Scope, nodes: Sequence[str], by: Selection, taken: bool) -> Seen | None:
-    """Return what a session shows of one part; the loss of the part in that session is not known."""
-    bad, healthy = entry.bad, entry.healthy
-    if by.node and where.nodes:
-        bad, healthy = (tuple(name for name in names if by.takes_node(name) == taken) for names in (bad, healthy))
-    elif by.node and taken:  # all nodes of the part showed the incident
-        own = in_names(nodes)
-        bad, healthy = own if bad else (), own if healthy and not bad else ()
-    return Seen(entry.started, bad, healthy) if bad or healthy else None
-
-
-def divided(incident: Incident, leaves: Iterable[Known]) -> list[Incident]:
-    """Return an incident of a session, or its parts if it is like incidents that a person split."""
-    alike = [leaf for leaf in leaves if (leaf.only or leaf.without) and likeness(leaf.incident, incident)]
-    parts = [incident]
-    for by in dict.fromkeys(by for leaf in alike for by in (*leaf.only, *leaf.without)):
-        parts = [part for whole in parts for part in _both(whole, by)]
-    return parts
-
-
-def _both(incident: Incident, by: Selection) -> list[Incident]:
-    """Return the two parts into which a selection divides an incident, or the incident if one part is empty."""
-    inside, outside = (restricted(incident, by, taken) for taken in (True, False))
-    return [inside, outside] if inside and outside else [incident]
-
-
-def restricted(incident: Incident, by: Selection, taken: bool) -> Incident | None:
-    """Return the part of an incident that a selection takes, or, with `taken` False, the rest; None if it is empty."""
-    # after a selection of nodes, each part may have all series
-    series = tuple(id for id in incident.series if by.node or by.takes_series(id) == taken)
-    nodes = tuple(node for node in incident.nodes if by.takes_node(node) == taken) if by.node else incident.nodes
-    if not series or (by.node and not nodes):
-        return None
-    kind, where = _scope(incident.kind, incident.where, nodes, by, taken)
-    values = {id: value for id, value in incident.values.items() if id in series}
-    lost = [value for value in values.values() if value.loss is not None and value.loss < 1]
-    loss, interval = pooled_of(lost if incident.sort == 'loss' else ())
-    share = len(series) / len(incident.series) * len(nodes) / max(len(incident.nodes), 1)
-    return replace(
-        incident, kind=kind, where=where, series=series, nodes=nodes, values=values, loss=loss, interval=interval,
-        checks=tuple(sorted({id.check for id in series})), cost=share * incident.cost,
-        evidence=_evidence(series, incident),
-    )  # fmt: skip
-
-
-def _scope(
-    kind: IncidentKind, where: Scope, nodes: Iterable[str], by: Selection, taken: bool
-) -> tuple[IncidentKind, Scope]:
-    """Return the kind and scope of one part of an incident that has this kind and scope."""
-    if not by.node:
-        return kind, where
-    if not taken:
-        return kind, replace(where, nodes=tuple(node for node in where.nodes if not by.takes_node(node)))
-    own = replace(where, environ='', nodes=in_names(nodes), place='', same_nodes=(), link_class='')
-    return 'DEVICE' if where.device else 'NODE', own
-
-
-def _evidence(series: Sequence[SeriesId], incident: Incident) -> tuple[str, ...]:
-    """Return what the worst series of a part measured, because the evidence of the whole is of all series."""
-    known = [(id, incident.values[id]) for id in series if id in incident.values][:_SHOWN]
-    return tuple(
-        f'{id.what}: {quantity(value.value, None, value.unit)}; expected {quantity(value.expected, None, value.unit)}'
-        for id, value in known
-    )

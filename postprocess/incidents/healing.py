@@ -10,7 +10,7 @@ from plumbline.identity import short_name
 from plumbline.record import OF_NODE
 from postprocess.incidents.accused import accuses
 from postprocess.incidents.incident import Incident
-from postprocess.incidents.known import Known
+from postprocess.incidents.part import Part
 from postprocess.results.rows import CaseRow
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
@@ -21,7 +21,7 @@ _MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference',
 
 
 def seen_again(
-    known: Known, comparison: Comparison, cases: Sequence[CaseRow], tonight: Sequence[Incident] = ()
+    known: Part, comparison: Comparison, cases: Sequence[CaseRow], tonight: Sequence[Incident] = ()
 ) -> tuple[set[str], set[str]]:
     """Return the nodes of an incident that a session shows to be bad, and the nodes that it shows to be healthy.
 
@@ -46,7 +46,7 @@ def seen_again(
     return bad, healthy
 
 
-def is_recorded(known: Known, comparison: Comparison) -> bool:
+def is_recorded(known: Part, comparison: Comparison) -> bool:
     """Return True if a baseline was recorded from sessions that show the incident, so that its level is now expected.
 
     Never for incidents of nodes: a baseline from such a session may have been recorded without these nodes.

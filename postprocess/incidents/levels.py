@@ -14,6 +14,7 @@ from numpy import ndarray
 from plumbline.identity import SeriesId
 from postprocess.incidents.incident import Incident, Value
 from postprocess.results.store import Session, Store
+from postprocess.statistics.changepoints import hinge
 
 _POOLED = 50  # most series, and most nodes, of an incident that are read, spread evenly from the worst to the least
 _MEDIAN = 0.954  # median absolute difference of two normal values, in their standard deviations
@@ -150,17 +151,12 @@ def _run(evidence: ndarray) -> int:
 
 def start_of_slope(values: ndarray, spread: float) -> int | None:
     """Return the start of a slope that lasts until the end; None if a step describes the values as well."""
-    place = numpy.arange(len(values))
-    steps = (place >= place[1:, None]).astype(float)
-    slopes = numpy.maximum(place - place[:-_SLOPE, None], 0).astype(float)
-
-    def explained(lines: ndarray) -> ndarray:
-        """Return the sum of squares that each falling line explains."""
-        lines = lines - lines.mean(axis=1, keepdims=True)
-        return numpy.minimum(lines @ values, 0) ** 2 / (lines**2).sum(axis=1)
-
-    if not len(slopes):
+    n = len(values)
+    if n <= _SLOPE:
         return None
-    by_slope = explained(slopes)
-    best = int(numpy.argmax(by_slope))
-    return best + 1 if by_slope[best] > explained(steps).max() + _CLEAR * spread**2 else None
+    begin, line = hinge(values, _SLOPE)
+    sizes = numpy.arange(1, n)  # of the level before a step
+    fallen = numpy.maximum((values - values.mean()).cumsum()[:-1], 0.0)
+    by_step = (fallen**2 * n / sizes / (n - sizes)).max()  # sum of squares that the best step explains
+    by_slope = ((line - line.mean()) ** 2).sum() if line[-1] < line[0] else 0.0
+    return begin if by_slope > by_step + _CLEAR * spread**2 else None

@@ -15,11 +15,10 @@ from plumbline.identity import CaseId, SeriesId
 from postprocess.incidents.draft import Draft, JudgedSession, only, pooled_loss
 from postprocess.incidents.incident import IncidentKind, Scope, in_names
 from postprocess.incidents.known import WORSE
-from postprocess.incidents.provenance import Difference, Provenance
+from postprocess.incidents.provenance import AROUND, Difference, Provenance
 from postprocess.statistics.groups import MORE
 from postprocess.verdicts.verdict import Common, Verdict
 
-_BEFORE = 3  # sessions whose provenance is compared with tonight's
 _FEW = 0.25  # weight of a healthy series as evidence against changed software: it may use an unchanged part of it
 _OF_CASE = ('check', 'curve')  # kinds of losses in common whose series belong to one check
 _OF_NODE = ('job', 'node', 'connection', 'device')  # kinds of scopes that belong to nodes
@@ -202,7 +201,7 @@ class _Software:
 
     def __init__(self, night: JudgedSession, cases: Iterable[CaseId]):
         checks = {case.check for case in cases}
-        sessions = [*night.before[-_BEFORE:], night.session]
+        sessions = [*night.before[-AROUND:], night.session]
         self._before, self._tonight = range(len(sessions) - 1), len(sessions) - 1
         wanted = {case.id for case in night.cases if not case.fixture and case.check in checks}
         self._facts = Provenance.read(

@@ -16,6 +16,8 @@ from postprocess.text import one_line
 
 _LIST = '; '  # between the entries of a fact that is a list
 _SHOWN = 6  # most entries of such a list that a difference names
+#: Most sessions before and after a change that are compared.
+AROUND = 3
 ALL = '*'  # stands for all nodes together in place of the name of a node
 #: Shell patterns of facts on software, which do not change until someone changes the machine. Facts that match none of
 #: the patterns here, such as load average, free memory and names of jobs, vary with the session and explain nothing.
@@ -129,6 +131,11 @@ class Provenance:
     def _facts(self, case: CaseId, session: int) -> Mapping[str, Facts]:
         """Return node -> facts of a case in a session."""
         return self._found.get((case, session), {})
+
+
+def around(last: int, first: int, sessions: int) -> tuple[range, range]:
+    """Return the indices of the sessions up to `last` before a change and from `first` after it, of so many."""
+    return range(max(last + 1 - AROUND, 0), last + 1), range(first, min(first + AROUND, sessions))
 
 
 @lru_cache(2**12)

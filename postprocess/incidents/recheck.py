@@ -40,7 +40,7 @@ def _of(known: Known, comparison: Comparison, cases: Sequence[CaseRow]) -> Itera
     rows = [row for row in comparison.verdicts if row.id in wanted and row.value is not None and len(row.nodes) == 1]
     ran = {row.case_id for row in rows}
     own = [case for case in cases if case.case_id in ran]
-    seen = set().union(*seen_again(known, comparison, cases))
+    seen = {node for part in known.parts for nodes in seen_again(part, comparison, cases) for node in nodes}
     seen |= {node for row in rows for job in row.jobs if job.purpose == OF_NODE for node in job.nodes}
     for node in known.unhealed:
         if own and node and node not in seen:

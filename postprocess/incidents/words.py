@@ -24,7 +24,7 @@ def since(known: Known, day: str) -> str:
     lasts = f'in {count(known.sessions, "session")} since {incident.day}'
     lasts = f'since {incident.day}; {known.course}' if known.course else lasts
     if known.is_new(day):
-        found = 'found in this session; ' if len(known._bad) == 1 else ''
+        found = 'found in this session; ' if not known.bad[1:] else ''
         lasts = 'new in this session' if known.sessions == 1 else f'new: {found}{lasts}'
     parts = [lasts]
     if known.before:

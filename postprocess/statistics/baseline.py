@@ -207,6 +207,7 @@ def _with_accepted_sessions(baseline: Baseline, first: ndarray) -> Baseline:
         return baseline
     used = numpy.zeros_like(older)
     used[enough] = inliers(numpy.where(older, first, numpy.nan)[enough])
+    baseline = _with_seen_noise(baseline, numpy.where(older & enough[:, None], first, numpy.nan))
     z = numpy.where(older, baseline.deviations(first, _CLIP), numpy.nan)
     level = baseline.mean + baseline.sd * _mean_of(z)
     k = used.sum(axis=1)
@@ -227,6 +228,19 @@ def _with_accepted_sessions(baseline: Baseline, first: ndarray) -> Baseline:
         sessions=numpy.concatenate([baseline.sessions, more], axis=1),
         second=numpy.concatenate([baseline.second, numpy.full(more.shape, numpy.nan)], axis=1),
     )
+
+
+def _with_seen_noise(baseline: Baseline, older: ndarray) -> Baseline:
+    """Return the baseline with each assumed variance at least that between neighbours of the sessions `older`.
+
+    A series that varies more than assumed would else be far from its level for ever. A loss that lasts changes the
+    median difference of neighbours little.
+    """
+    steps = numpy.abs(numpy.diff(older, axis=1))
+    noise = numpy.zeros(len(steps))
+    known = (baseline.assumed | (baseline.n < METHOD.short)) & (numpy.isfinite(steps).sum(axis=1) >= METHOD.short - 1)
+    noise[known] = numpy.nanmedian(steps[known], axis=1) / MAD_OF_NORMAL / math.sqrt(2)
+    return replace(baseline, variance=numpy.maximum(baseline.variance, noise**2))
 
 
 def _scale_of_tonight(expected: Expected, tonight: ndarray) -> float:

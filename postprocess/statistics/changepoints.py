@@ -323,13 +323,13 @@ def drifts(values: ndarray, floor: float, control: Control) -> bool:
     return bool(2 * stdtr(df, -abs(slope) / error) * control.series <= FALSE_DRIFTS)
 
 
-def hinge(values: ndarray) -> tuple[int, ndarray]:
+def hinge(values: ndarray, shortest: int = 2 * SHORTEST - 1) -> tuple[int, ndarray]:
     """Return the index where a level becomes a slope, and the fitted line: least squares with distant values cut.
 
-    The slope lasts at least twice as long as the shortest level. Hudson, JASA 61 (1966) 1097.
+    The slope has at least `shortest` steps. Hudson, JASA 61 (1966) 1097.
     """
     n = len(values)
-    last = numpy.arange(n - 2 * SHORTEST + 1)  # candidates for the last value of the level
+    last = numpy.arange(n - shortest)  # candidates for the last value of the level
     lasts = (n - 1 - last).astype(float)
     mean_x = lasts * (lasts + 1) / 2 / n
     squares = lasts * (lasts + 1) * (2 * lasts + 1) / 6 - n * mean_x**2

@@ -192,6 +192,11 @@ def proportion(times: int, of: int, level: float = 0.95) -> tuple[float, float]:
     return low, high
 
 
+def at_least(count: int, of: int, share: float) -> float:
+    """Return the chance that at least `count` of `of` things happen, each with the chance `share`: a binomial tail."""
+    return sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count, of + 1))
+
+
 def false_discovery_rates(p: ndarray) -> ndarray:
     """Return Benjamini and Hochberg's adjusted p-values: of all values up to q, a share q is expected to be false.
 

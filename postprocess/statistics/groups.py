@@ -15,7 +15,7 @@ from numpy import ndarray
 from postprocess.statistics.baseline import Expected
 from postprocess.statistics.distributions import ENOUGH_METRICS, deviate, fit_prior, student, tail
 from postprocess.statistics.method import METHOD
-from postprocess.statistics.nodes import Pool
+from postprocess.statistics.pool import Pool
 
 _ALIKE, _DF = 0.3, 2.0  # assumed correlation of the series of a group, and its weight in degrees of freedom
 _MOST_DF = 200.0  # upper bound of the degrees of freedom of a fitted prior
@@ -165,3 +165,21 @@ def _spread(groups: Groups, recorded: ndarray, centre: ndarray, n: ndarray) -> t
         variance[of_kind] = prior[of_kind] * (d0 * s0 + more * own) / (d0 + more)
         df[of_kind] = d0 + more
     return variance, df
+
+
+def highest(groups: Groups, common: InCommon, alone: ndarray) -> list[int]:
+    """Return the indices of the groups that show causes: they lost as a group, or most of their series lost `alone`.
+
+    `alone`: True for each of M series that is red and that no slow node explains. The largest group comes first.
+    Another group counts if less than half of its series are in groups already chosen.
+    """
+    red = {*common.red}
+    red |= {index for index, part in enumerate(groups.members) if 4 * alone[part].sum() > 3 * len(part)}
+    chosen: list[int] = []
+    taken = numpy.zeros(len(alone), bool)
+    for index in sorted(red, key=lambda index: -len(groups.members[index])):
+        part = groups.members[index]
+        if 2 * taken[part].sum() < len(part):
+            chosen.append(index)
+            taken[part] = True
+    return chosen

@@ -9,7 +9,7 @@ is wrong. All values here are arrays over M series, in logarithms of performance
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,51 +26,22 @@ from postprocess.statistics.distributions import (
     upper,
     uppers,
 )
+from postprocess.statistics.further import FURTHER, SERIOUS, Budget, Doubts, More, further_jobs
 from postprocess.statistics.groups import Groups, InCommon, judge_groups
 from postprocess.statistics.method import METHOD
-from postprocess.statistics.nodes import Pool, Slow, judge_nodes
+from postprocess.statistics.nodes import Slow, judge_nodes
+from postprocess.statistics.pool import Pool
 
 _TONIGHT, _LASTING, _ = (METHOD.false * share for share in METHOD.shares)
-FURTHER = METHOD.looks[-1]  # most further jobs of a case in a session
 _MANY_CASES = 8  # fewest cases whose median is that of the site
-_CREDIT = 6  # sessions whose further jobs a first session may use: so 20 sessions hold the budget
 _HERE = 2  # further jobs that decide whether a series lost on one node only
 _DECIDE = METHOD.looks[-2:]  # further jobs that decide
 _LEVEL = 3  # nights in a row at a low level of the baseline that are a loss
 _SLOW = 3  # nights in a row that are a loss where single nights are often slow
 _SURE = 4  # jobs of a session of which the mean has no tail of single slow jobs
-_SERIOUS = 3.0  # normal deviate of a doubt that is rarely noise
 _LARGE = -math.log1p(-METHOD.large[0])
-_A_CASE = 2  # mean number of further jobs of a healthy case in doubt
 #: Number k of normal values -> variance of the mean of their middle half / variance of one value (simulated).
 _MIDDLE = {1: 1.0, 2: 0.5, 4: 0.298, 8: 0.149}
-
-
-class Budget(NamedTuple):
-    """How many further jobs may run tonight: `usual` for doubts that are mostly noise, `most` in all."""
-
-    usual: float
-    most: float
-
-    @classmethod
-    def of(cls, share: float, cases: int, before: Sequence[int]) -> Budget:
-        """Return the budget of a night: a `share` of the `cases`, in the mean of the last sessions.
-
-        `before`: the number of further jobs in each of the sessions before, at most `METHOD.nights` - 1. Small doubts
-        use half of it, so that losses find enough left; at least one of them may be asked.
-        """
-        nights = max(len(before) + 1, _CREDIT)
-        most = max(share * cases * nights, FURTHER) - sum(before) if share else 0.0
-        return cls(max(share * cases / 2, _A_CASE) if share else 0.0, most)
-
-
-class More(NamedTuple):
-    """Further jobs of a case: on the node `on`; if `on` is -1, on any node except those in `avoid`."""
-
-    case: int
-    jobs: int
-    on: int = -1
-    avoid: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +88,7 @@ def judge(
     # what most of the site lost in nights before and no longer loses is no lasting loss of a series
     over = numpy.where((of_most > least) & (of_most[-1] < least), of_most, 0.0)
     night = _Night(expected, jobs + over[:, None], pool, common, slow, weather)
-    more, left_out = _more(night, jobs[:, -1], budget or Budget(0.0, 0.0))
+    more, left_out = further_jobs(night.doubts, slow, pool, jobs[:, -1], budget or Budget(0.0, 0.0))
     p, window, loss, below, above = night.told()
     q = numpy.minimum(p / expected.baseline.shares, 1.0)
     return Answer(
@@ -305,7 +276,7 @@ class _Night:
         doubt = numpy.where(self.first_loss > self.least, z1, -math.inf)
         for window in windows:
             doubt = numpy.maximum(doubt, window.z)
-        doubt = numpy.where(self.first_loss > self.urgent, numpy.maximum(doubt, _SERIOUS), doubt)
+        doubt = numpy.where(self.first_loss > self.urgent, numpy.maximum(doubt, SERIOUS), doubt)
         # a curve of k points is in doubt k times as often, so z^2 falls by 2 ln k
         return numpy.where(doubt > 0, numpy.sqrt(numpy.maximum(doubt**2 + 2 * numpy.log(self.of.weight), 0)), doubt)
 
@@ -325,7 +296,7 @@ class _Night:
             lost = lost & (k in _DECIDE) | (shown.asked[place] > among.get(k, math.inf))
             lost &= loss - self.weather > self.least
             sure |= looked & (lost | (loss > of.cap))
-            goes_on = (shown.asked[place] > upper(METHOD.go_on)) | ((z > upper(METHOD.go_on)) & (self.doubt > _SERIOUS))
+            goes_on = (shown.asked[place] > upper(METHOD.go_on)) | ((z > upper(METHOD.go_on)) & (self.doubt > SERIOUS))
             alive = looked & ~sure & goes_on & (loss > 0.4 * of.floor)
         return sure, waits, last
 
@@ -372,10 +343,11 @@ class _Night:
         return lost, _Window(*best)
 
     @property
-    def strong(self) -> ndarray:
-        """True for each series whose further jobs wait for no budget: it is worse than all baselines, or urgent."""
+    def doubts(self) -> Doubts:
+        """What the series ask for; one that is worse than all baselines, or urgent, waits for no budget."""
         beyond = self.z1 > max(self.expected.worst + 1, 5.0)
-        return self.asked & (beyond | (self.first_loss > self.urgent))
+        strong = self.asked & (beyond | (self.first_loss > self.urgent))
+        return Doubts(self.asked, self.doubt, self.first_loss, self.waits, self.wants_there, strong)
 
     def told(self) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray]:
         """Return p, number of sessions, loss, and how far its 95 % interval reaches below and above the loss.
@@ -409,70 +381,3 @@ class _Night:
         # a loss below the floor never counts
         lower = numpy.maximum(numpy.minimum(loss - half, self.least), loss - student(below, df) * error)
         return tail(z), window, loss, loss - lower, half
-
-
-def _more(night: _Night, jobs: ndarray, budget: Budget) -> tuple[list[More], dict[int, float]]:
-    """Return the jobs that should run now, and the cases in doubt that the budget leaves out, each with its loss.
-
-    `jobs`: M x J, of tonight. Nodes in doubt come first, then cases that have further jobs already, then the largest
-    doubt.
-    """
-    pool, cases = night.pool, night.pool.cases
-    ran = numpy.zeros(cases, int)
-    numpy.maximum.at(ran, pool.case, numpy.isfinite(jobs[:, 1:]).sum(axis=1))
-    worst, wanted = numpy.full(cases, -math.inf), numpy.zeros(cases, int)
-    numpy.maximum.at(worst, pool.case, numpy.where(night.asked, night.doubt, -math.inf))
-    numpy.maximum.at(wanted, pool.case, numpy.where(night.asked, night.waits, 0))
-    lost = numpy.full(cases, -math.inf)
-    numpy.maximum.at(lost, pool.case, numpy.where(night.asked, night.first_loss, -math.inf))
-    strong = numpy.zeros(cases, bool)
-    numpy.logical_or.at(strong, pool.case, night.strong)
-    in_doubt, nodes = {*night.slow.wanted, *night.slow.loss}, pool.nodes_of(int(pool.ran[:, 0].max(initial=-1)))
-    spent = int(ran.sum()) + len(pool.jobs)
-    more = []
-    for node, own in night.slow.wanted.items():
-        if spent + len(own) <= budget.most:
-            more += [More(case, 1, node) for case in own]
-            spent += len(own)
-    there = numpy.zeros(cases, int)
-    numpy.maximum.at(there, pool.case, night.wants_there)
-    for case in numpy.flatnonzero(there).tolist():
-        if spent + there[case] <= budget.most:
-            more.append(More(case, int(there[case]), nodes[case][0]))
-            spent += int(there[case])
-    left_out: dict[int, float] = {}
-    planned = small = 0  # jobs that all cases, and those with small doubts, may still need
-    for case in numpy.lexsort((-worst, ran == 0)).tolist():
-        count = int(wanted[case] - ran[case])
-        if count <= 0:
-            continue
-        is_small = worst[case] < _SERIOUS and not ran[case]
-        needs = _A_CASE if is_small else FURTHER - ran[case]
-        fits = spent + planned + needs <= budget.most and not (is_small and spent + small + needs > budget.usual)
-        if fits or (budget.most and strong[case]) or (ran[case] and spent + count <= budget.most):
-            more.append(More(case, count, avoid=tuple(sorted({*in_doubt, *nodes.get(case, ())}))))
-            planned += needs
-            small += needs * is_small
-        else:
-            left_out[case] = float(lost[case])
-    return more, left_out
-
-
-def highest(answer: Answer, groups: Groups) -> list[int]:
-    """Return the indices of the groups that show causes: they lost as a group, or most of their series lost alone.
-
-    What a slow node explains shows no other cause. The largest group comes first. Another group counts if less than
-    half of its series are in groups already chosen.
-    """
-    red, alone = set(answer.common.red), answer.red & ~answer.slow.explained
-    for index, part in enumerate(groups.members):
-        if index not in red and 4 * alone[part].sum() > 3 * len(part):
-            red.add(index)
-    chosen: list[int] = []
-    taken = numpy.zeros(len(answer.red), bool)
-    for index in sorted(red, key=lambda index: -len(groups.members[index])):
-        part = groups.members[index]
-        if 2 * taken[part].sum() < len(part):
-            chosen.append(index)
-            taken[part] = True
-    return chosen

@@ -14,72 +14,25 @@ single jobs, where they are usual, accuse no node.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy
 from numpy import ndarray
 
 from postprocess.statistics.baseline import Expected
-from postprocess.statistics.distributions import MAD_OF_NORMAL, upper
+from postprocess.statistics.distributions import MAD_OF_NORMAL, at_least, upper
 from postprocess.statistics.method import METHOD
+from postprocess.statistics.pool import Pool
 from postprocess.statistics.pooled import pooled
+from postprocess.statistics.usual import ENOUGH, beyond_usual, recorded_levels
 
 _ALIKE = 0.5  # assumed correlation of the series of a case, and of the jobs of a case on a node
-_ENOUGH = 8  # fewest cases of a night whose median is the level of the night
 _SPREAD = 20  # fewest jobs whose scatter is their spread
 _ROUNDS = 3  # in which series that did not lose are left out of the loss of a node
 _WINDOWS = (1, *METHOD.windows)
 _FAR = (3.0, 5.0)  # standard deviations from which on a case is counted as far below its level
 _NO_NODE = -1
-_OF_MEDIAN = math.pi / 2  # variance of a median of normal values in that of their mean
 _TESTS = 1 + len(_FAR)  # tests of a node in a window: the mean of all its jobs, and these counts
-
-
-class NodeJob(NamedTuple):
-    """A further job of `case` on `nodes`, because one of them is in doubt; `values`: of M series."""
-
-    nodes: tuple[int, ...]
-    case: int
-    values: ndarray
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Where the jobs of the last sessions ran.
-
-    `case`: the case of each of M series. `cases`: number of cases. `ran`: P x 4 numbers (night, case, job, node), one
-    row for each node of each job; a night is an index of the sessions judged, tonight the last. `order`: rank of each
-    case, drawn for the session. `alike`: a number of each case, equal for the cases of a node sweep that differ only in
-    their nodes. `jobs`: tonight's jobs that ran because a node is in doubt. `recorded`: rows (session, case, node) of
-    the first jobs of the baseline; a session is an index of those of the baseline.
-    """
-
-    case: ndarray
-    cases: int
-    ran: ndarray
-    order: ndarray
-    alike: ndarray
-    jobs: Sequence[NodeJob] = ()
-    recorded: ndarray = field(default_factory=lambda: numpy.zeros((0, 3), int))
-
-    @cached_property
-    def _by_case(self) -> list[ndarray]:
-        order = numpy.argsort(self.case, kind='stable')
-        return numpy.split(order, numpy.searchsorted(self.case[order], numpy.arange(1, self.cases)))
-
-    def series(self, case: int) -> ndarray:
-        """Return the indices of the series of a case."""
-        return self._by_case[case]
-
-    def nodes_of(self, night: int) -> dict[int, tuple[int, ...]]:
-        """Return case -> nodes of its first job in a night."""
-        nodes: dict[int, tuple[int, ...]] = {}
-        for case, node in self.ran[(self.ran[:, 0] == night) & (self.ran[:, 2] == 0)][:, [1, 3]].tolist():
-            nodes[case] = (*nodes.get(case, ()), node)
-        return nodes
 
 
 @dataclass
@@ -97,21 +50,22 @@ class Slow:
     wanted: dict[int, list[int]] = field(default_factory=dict)
 
 
-def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1.0) -> Slow:
+def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool) -> Slow:
     """Return which nodes are slow tonight, and which cases should run on nodes in doubt.
 
-    `jobs`: M x W x J values of the last sessions. `asking`: how many of the usual questions may be asked.
+    `jobs`: M x W x J values of the last sessions.
     """
-    slow, recorded = Slow(numpy.zeros(len(pool.case), bool)), _recorded(expected, pool, METHOD.cut[0])
-    table = _Jobs.of(expected, *_beyond_usual(expected, jobs, pool), recorded)
+    slow, recorded = Slow(numpy.zeros(len(pool.case), bool)), recorded_levels(expected, pool, METHOD.cut[0])
+    table = _Jobs.of(expected, *beyond_usual(expected, jobs, pool), recorded)
     nodes = numpy.unique(table.node[table.night[table.job] == table.last])
     if len(nodes) < 2:
         return slow
     # a node may have become slow on any night, so each window has its share of the chance
     bar = upper(METHOD.node_false / len(nodes) / len(table.windows) / _TESTS)
     needed = min(math.ceil((bar / METHOD.cut[1]) ** 2) + 1, METHOD.node[1])
-    doubt = upper(METHOD.node[0] * asking / len(nodes) / len(table.windows))
-    tonight = _by_size(pool)
+    doubt = upper(METHOD.node[0] / len(nodes) / len(table.windows))
+    ran = pool.nodes_of(table.last)
+    tonight = sorted(ran, key=lambda case: (len(ran[case]), pool.order[case]))  # those on fewest nodes first
     explained_by = numpy.full(len(table.case), _NO_NODE)
     while len(in_doubt := table.in_doubt(nodes, doubt, explained_by == _NO_NODE)):
         left = explained_by == _NO_NODE
@@ -132,18 +86,11 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool, asking: float = 1
         table, numpy.array(sorted(slow.loss), int), explained_by[table.job] == table.node, explained_by == _NO_NODE
     )
     last.slow(expected, pool, bar, slow)
-    ran = pool.nodes_of(table.last)
     for node in slow.loss:
         there = numpy.isin(pool.case, [case for case, own in ran.items() if node in own])
         there[slow.apart[node]] = False
         slow.explained |= there
     return slow
-
-
-def _by_size(pool: Pool) -> list[int]:
-    """Return the cases that ran tonight, those on fewest nodes first, then as drawn."""
-    nodes = pool.nodes_of(int(pool.ran[:, 0].max(initial=-1)))
-    return sorted(nodes, key=lambda case: (len(nodes[case]), pool.order[case]))
 
 
 @dataclass(frozen=True)
@@ -180,12 +127,12 @@ class _Jobs:
         deviations = baseline.deviations(values)
         for at in range(nights):  # without the level of the night
             first = deviations[:, at * width]
-            if len(numpy.unique(pool.case[numpy.isfinite(first)])) >= _ENOUGH:
+            if len(numpy.unique(pool.case[numpy.isfinite(first)])) >= ENOUGH:
                 own = [*range(at * width, (at + 1) * width), *range(nights * width, values.shape[1])]
                 deviations[:, own[: None if at == nights - 1 else width]] -= numpy.nanmedian(first)
-        deviations = _by_case(pool, numpy.clip(deviations, -METHOD.cut[0], METHOD.cut[0]), numpy.ones(len(jobs)))
+        deviations = pool.by_case(numpy.clip(deviations, -METHOD.cut[0], METHOD.cut[0]), numpy.ones(len(jobs)))
         of_series = baseline.mean[:, None] - values
-        losses = _by_case(pool, of_series, 1 / baseline.variance)
+        losses = pool.by_case(of_series, 1 / baseline.variance)
         night, case, number, node = pool.ran.T
         column = night * width + number
         if pool.jobs:
@@ -341,7 +288,7 @@ class _Controlled:
             shown = numpy.flatnonzero((slow > 0) & (tonight > 0) & (2 * tonight * of >= slow))
             if len(shown):
                 share = self.table.far_below(far, self.nodes, seen)
-                chance = [_at_least(int(slow[at]), int(of[at]), float(share[at])) for at in shown]
+                chance = [at_least(int(slow[at]), int(of[at]), float(share[at])) for at in shown]
                 best[shown] = numpy.maximum(best[shown], [upper(each) for each in chance])
         return best
 
@@ -441,64 +388,6 @@ def _places(nodes: ndarray, of: ndarray) -> tuple[ndarray, ndarray]:
     return numpy.searchsorted(nodes, of), numpy.isin(of, nodes)
 
 
-def _recorded(expected: Expected, pool: Pool, cut: float) -> ndarray:
-    """Return the levels of the jobs of the baselines, cases x N, without that of their night; NaN where not known.
-
-    Deviations of series are cut at `cut` standard deviations.
-    """
-    baseline, g = expected.baseline, expected.g[:, None]
-    levels = numpy.where((baseline.n >= METHOD.short)[:, None], baseline.deviations(baseline.sessions), math.nan)
-    known = [len(numpy.unique(pool.case[numpy.isfinite(session)])) >= _ENOUGH for session in levels.T]
-    centre = numpy.full(levels.shape[1], math.nan)
-    centre[known] = numpy.nanmedian(levels[:, known], axis=0)
-    # a baseline is closer to its own mean than a session to come
-    levels = (levels - centre) * numpy.sqrt((1 + g) / numpy.maximum(1 - g, 0.5))
-    return _by_case(pool, numpy.clip(levels, -cut, cut), numpy.ones(len(levels)))
-
-
-def _beyond_usual(expected: Expected, jobs: ndarray, pool: Pool) -> tuple[ndarray, Pool]:
-    """Return the jobs, and the pool with its own, each without what the slowest of its nodes usually loses."""
-    usual = _usual(pool, _recorded(expected, pool, math.inf))
-    if not usual:
-        return jobs, pool
-    sd, jobs, slowest = expected.baseline.sd, jobs.copy(), dict[tuple[int, int, int], float]()
-    for night, case, job, node in pool.ran.tolist():
-        slowest[night, case, job] = max(slowest.get((night, case, job), 0.0), usual.get(node, 0.0))
-    for (night, case, job), loss in slowest.items():
-        own = pool.series(case)
-        jobs[own, night, job] += loss * sd[own]
-    chosen = [
-        job._replace(values=job.values + max(usual.get(node, 0.0) for node in job.nodes) * sd) for job in pool.jobs
-    ]
-    return jobs, replace(pool, jobs=chosen)
-
-
-def _usual(pool: Pool, recorded: ndarray) -> dict[int, float]:
-    """Return how much jobs on each node usually lose, in standard deviations of a series; only nodes that lose.
-
-    It is the median loss on the node in the sessions of the baseline, shrunk to 0 as far as the medians of all nodes
-    scatter by chance.
-    """
-    session, case, node = pool.recorded.T
-    losses = -recorded[case, session]
-    there = numpy.isfinite(losses)
-    if not there.any():
-        return {}
-    losses = losses[there] - numpy.median(losses[there])
-    order = numpy.argsort(node[there], kind='stable')
-    nodes, starts, count = numpy.unique(node[there][order], return_index=True, return_counts=True)
-    medians = numpy.array([numpy.median(own) for own in numpy.split(losses[order], starts[1:])])
-    chance = _OF_MEDIAN * (numpy.median(abs(losses)) / MAD_OF_NORMAL) ** 2 / count
-    between = max(float((medians**2 - chance).mean()), 0.0)
-    usual = medians * between / (between + chance) if between else numpy.zeros(len(nodes))
-    return {place: loss for place, loss in zip(nodes.tolist(), usual.tolist(), strict=True) if loss > 0}
-
-
-def _at_least(count: int, of: int, share: float) -> float:
-    """Return the chance that at least `count` cases are counted, each with the chance `share`: a binomial tail."""
-    return sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count, of + 1))
-
-
 def _pooled(losses: ndarray, errors: ndarray) -> tuple[float, float, float]:
     """Return the mean of some losses, logarithms, with its 95 % interval."""
     sides = losses, losses - 2 * errors, losses + 2 * errors
@@ -506,16 +395,3 @@ def _pooled(losses: ndarray, errors: ndarray) -> tuple[float, float, float]:
     loss, interval = pooled(told, _ALIKE)
     low, high = interval or (loss, loss)
     return -math.log1p(-loss), -math.log1p(-low), -math.log1p(-high)
-
-
-def _by_case(pool: Pool, values: ndarray, weight: ndarray) -> ndarray:
-    """Return the weighted mean over the series of each case, cases x N, of M x N values; NaN without a value."""
-    order = numpy.argsort(pool.case, kind='stable')
-    cases, starts = numpy.unique(pool.case[order], return_index=True)
-    there = numpy.isfinite(values[order])
-    own = weight[order][:, None] * there
-    total = numpy.add.reduceat(own * numpy.where(there, values[order], 0.0), starts, axis=0)
-    count = numpy.add.reduceat(own, starts, axis=0)
-    means = numpy.full((pool.cases, values.shape[1]), numpy.nan)
-    means[cases] = numpy.where(count > 0, total / numpy.where(count > 0, count, 1), numpy.nan)
-    return means

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
@@ -15,17 +14,16 @@ import numpy
 from plumbline.clock import is_ahead
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
-from plumbline.limits import DEFAULT_SPREAD, PRIOR_DF, Limits, Tolerance, limits, spread_of, tolerance_for
-from plumbline.record import summarize
+from plumbline.limits import Limits, Tolerance, limits, tolerance_for
 from plumbline.references import Reference, load_references
 from plumbline.site.sites import UNDESCRIBED
 from plumbline.units import UNITS
 from postprocess.results.store import Session, Store
 from postprocess.statistics.levels import Level, Values, estimate
-from postprocess.text import count, digits, ranges
+from postprocess.text import count, digits
 from postprocess.verdicts.baseline_files import lost, read_baseline, read_retired
+from postprocess.verdicts.baseline_row import part, retired_at, row_of, with_spread_of
 from postprocess.verdicts.candidates import (
-    BINARY,
     Accused,
     Candidate,
     Doubt,
@@ -40,7 +38,6 @@ from postprocess.verdicts.candidates import (
 )  # fmt: skip
 from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.hardware import HARDWARE
-from postprocess.verdicts.measured import mean_of
 from postprocess.verdicts.objections import (
     LASTING,
     Objection,
@@ -52,7 +49,6 @@ from postprocess.verdicts.objections import (
     worse,
 )  # fmt: skip
 
-_NAMED = 30  # most sessions that a row names besides its first
 NEWEST = 400  #: sessions that a proposal uses if none were named
 _NOTHING = 'holds nothing that can be recorded'
 _BEFORE = 'is from before the baseline in force'
@@ -288,7 +284,7 @@ class _Recorder:
         if level.worse is not None:
             used = replace(used, values=level.worse)
         nights = list(dict.fromkeys(used.nights.tolist()))
-        new = _row(used, level, [self.sessions[night] for night in nights], facts.of(of.id.case, set(nights)))
+        new = row_of(used, level, [self.sessions[night] for night in nights], facts.of(of.id.case, set(nights)))
         if self.alternates(level):
             new = replace(new, note=f'{new.note}; {both_levels(level, of.quantity.unit)}')
         if old and (wanted.epoch or (old.epoch and (old.spread_n or 0) > (new.n or 0))):
@@ -363,60 +359,3 @@ def _unusable(group: Sequence[Candidate], units: Collection[str]) -> str:
     if not float(digits(float(candidate.values.min()))) > 0:
         return f'mean {candidate.values.min():.6g}: a reference must be above 0'
     return ''
-
-
-def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mapping[str, Sequence[str]]) -> Reference:
-    """Return the baseline row of a series from its jobs, which ran in `sessions`."""
-    jobs, trials = summarize(of.values.tolist()), float(of.std[0])
-    nodes = sorted({node for names in set(of.nodes) for node in names.split(',') if node})
-    first, last = (session.day for session in (sessions[0], sessions[-1]))
-    dates = first if first == last else f'{first}..{last}'
-    names = [session.short_name for session in sessions]
-    hosts = ', '.join(sorted({session.hostname for session in sessions} - {''}))
-    source = f'session {", ".join(names)}' if len(names) < 3 else f'{len(names)} sessions of {dates}'
-    note = [f'binary {", ".join(binary[:12] for binary in binaries)}'] if (binaries := facts.get(BINARY)) else []
-    note += [count(len(nodes), 'node')]
-    note += [f'{count(level.dropped, "outlying value")} dropped'] if level.dropped else []
-    spread, df = None if level.variance is None else math.sqrt(level.variance), level.df
-    if len(sessions) == 1:
-        usual = of.stated['usual_spread'] or DEFAULT_SPREAD
-        if level.usual and level.usual > usual:
-            spread, df = level.usual, PRIOR_DF
-            note += [f'one session: limits from the spread that its further jobs show, {spread:.2g}']
-        else:
-            note += [f'one session: limits from the usual spread of such a metric, {usual:.2g}']
-    known = {name: ' | '.join(map(part, values)) for name, values in facts.items() if name != BINARY}
-    known |= {
-        'dates': dates, 'nodes': ranges(nodes),
-        'sessions': ', '.join(names if len(names) <= _NAMED else [names[0], *names[-_NAMED:]]),
-    } | ({'levels': f'{len(level.levels)}'} if level.levels else {})  # fmt: skip
-    return Reference(
-        id=of.id, quantity=of.quantity, mean=mean_of(jobs), n=len(sessions), kind='baseline',
-        std=jobs.std if jobs.n > 1 else None if math.isnan(trials) else trials,
-        source=f'{source} on {hosts}' if hosts else source, recorded_at=last, mode=of.mode, note='; '.join(note),
-        spread=spread, df=df, spread_n=None if spread is None else len(sessions),
-        usual_spread=of.stated['usual_spread'],
-        floor=of.stated['floor'],
-        provenance='; '.join(f'{name}={known[name]}' for name in sorted(known)),
-    )  # fmt: skip
-
-
-def with_spread_of(new: Reference, old: Reference) -> Reference:
-    """Return the row `new` with the spread of the row `old`, if both have the same unit and direction."""
-    spread, df = spread_of(old)
-    if spread is None or old.quantity != new.quantity:
-        return new
-    return replace(new, spread=spread, df=df, spread_n=old.spread_n or old.n)
-
-
-def part(text: str) -> str:
-    """Return `text` without the separators of a provenance, so that it can be a part of one."""
-    return text.replace(';', ',')
-
-
-def retired_at(row: Reference) -> datetime | None:
-    """Return when a row was retired; None if its provenance does not say it."""
-    try:
-        return datetime.fromisoformat(row.facts.get('retired', ''))
-    except ValueError:  # someone edited the row by hand
-        return None

@@ -13,8 +13,8 @@ from plumbline.files import remove_abandoned, write_text
 from plumbline.paths import site_file, site_folders
 from plumbline.references import FILES, Reference, read_references
 from plumbline.site.sites import site_names
-from postprocess.verdicts.baseline import part
 from postprocess.verdicts.baseline_files import RETIRED, read_baseline, read_retired
+from postprocess.verdicts.baseline_row import part
 from postprocess.verdicts.proposals import proposal_file, to_baseline, validate
 from postprocess.verdicts.selection import selected
 

@@ -13,11 +13,11 @@ import numpy
 from plumbline.record import OF_NODE
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
-from postprocess.statistics import night
-from postprocess.statistics.groups import Groups
+from postprocess.statistics import further, night
+from postprocess.statistics.groups import Groups, highest
 from postprocess.statistics.method import METHOD
 from postprocess.text import count, number
-from postprocess.verdicts import gather
+from postprocess.verdicts import gather, sets
 from postprocess.verdicts.candidates import Accused
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.health import Health
@@ -46,13 +46,13 @@ def judge_together(
     earlier = gather.earlier_sessions(store, session, rows)
     rows, recorded = gather.on_own_nodes(rows, gather.without(accused or {}, earlier, rows))
     jobs = gather.with_tonight(earlier.since, rows)
-    curves = gather.curves_of(rows, gather.sizes_of(cases))
-    groups, names = gather.groups_of(rows, curves)
+    curves = sets.curves_of(rows, sets.sizes_of(cases))
+    groups, names = sets.groups_of(rows, curves)
     where = gather.cases_of(store, session, rows, earlier.sessions, earlier.behind)
-    baseline = gather.baseline_of(rows, recorded, gather.weights_of(rows, curves))
+    baseline = gather.baseline_of(rows, recorded, sets.weights_of(rows, curves))
     if share is None:
         share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
-    budget = night.Budget.of(share, len(where.ids), where.further)
+    budget = further.Budget.of(share, len(where.ids), where.further)
     answer = night.judge(baseline, jobs, where.pool, groups, budget)
     common = _in_common(answer, groups, names, rows) + _slow_nodes(answer, where, rows)
     found, health = list(facts), Health(cases)
@@ -106,7 +106,7 @@ def _in_common(
     A group within an environ is left out if most of its series regressed by themselves: incidents show what they share.
     """
     common = []
-    for index in night.highest(found, groups):
+    for index in highest(groups, found.common, found.red & ~found.slow.explained):
         members = groups.members[index]
         alone = 4 * found.red[members].sum() > 3 * len(members) and groups.kinds[index] not in _WHOLE
         if index in found.common.loss and not alone:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from rows import each_row
 
 from plumbline.identity import CaseId
-from postprocess.statistics.nodes import NodeJob
+from postprocess.statistics.pool import NodeJob
 from postprocess.verdicts.candidates import lists_in
 from postprocess.verdicts.gather import cases_of
 

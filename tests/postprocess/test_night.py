@@ -9,10 +9,11 @@ import pytest
 from scratch import ROOT
 
 from postprocess.statistics.baseline import Baseline
+from postprocess.statistics.further import Budget
 from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
-from postprocess.statistics.night import Budget, judge
-from postprocess.statistics.nodes import NodeJob, Pool
+from postprocess.statistics.night import judge
+from postprocess.statistics.pool import NodeJob, Pool
 
 M, CASES = 40, 5  # series in cases of 8
 CASE = numpy.arange(M) // 8

@@ -2,7 +2,6 @@
 """Steps, drifts, levels, groups, limits and looks of the statistics on a few numbers, worked out by hand."""
 
 import math
-from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -13,11 +12,9 @@ from scipy import stats
 from postprocess.statistics import changepoints, coverage, groups, levels
 from postprocess.statistics.baseline import _with_accepted_sessions, _with_fitted_spread
 from postprocess.statistics.changepoints import Control
-from postprocess.statistics.groups import Groups, InCommon
+from postprocess.statistics.groups import Groups, InCommon, highest
 from postprocess.statistics.levels import Level, Values
 from postprocess.statistics.lowest import lowest
-from postprocess.statistics.night import highest
-from postprocess.statistics.nodes import Slow
 
 NAN = math.nan
 
@@ -218,6 +215,18 @@ def test_sessions_older_than_all_windows_are_accepted():
     assert apart.assumed[0] and numpy.isnan(apart.sessions).all()
 
 
+def test_a_series_that_varies_more_than_assumed_is_accepted_by_the_spread_that_it_shows():
+    """Neighbours 0.6 apart: 0.6 / 0.6745 / sqrt(2) = 0.63 in place of 0.1, and a lasting loss adds nothing to it."""
+    noisy = numpy.array([0.6, 0.0, 0.6, 0.0, 0.6, 0.0])
+    of = baseline(1, assumed=numpy.ones(1, bool))
+    assert _with_accepted_sessions(of, later(noisy)).n == approx([11])
+    few = baseline(1, n=numpy.array([3.0]))
+    assert _with_accepted_sessions(few, later(noisy)).n == approx([9])
+    assert _with_accepted_sessions(baseline(1), later(noisy)).n == approx([5]), 'five sessions tell the spread'
+    lost = numpy.array([0.01, -0.01, 0.01, -0.5, -0.51, -0.5, -0.51])
+    assert _with_accepted_sessions(of, later(lost, 21)).n == approx([5])
+
+
 def test_five_to_thirty_sessions_are_accepted():
     of = baseline(1)
     assert _with_accepted_sessions(of, later(PATTERN[:4], 18)) is of
@@ -274,9 +283,8 @@ def test_the_spread_of_a_group_is_drawn_to_that_of_series_somewhat_alike():
     ([], [0, 1, 2], [[0, 1], [1, 2, 3, 4], [4, 5, 6]], [1, 2]),
 ])  # fmt: skip
 def test_groups_that_lost_show_causes_the_widest_first(red, common, members, chosen):
-    slow = Slow(numpy.zeros(7, bool))
-    answer = SimpleNamespace(common=InCommon(red=common), red=numpy.isin(numpy.arange(7), red), slow=slow)
-    assert highest(answer, Groups(['x'] * len(members), [numpy.array(part) for part in members])) == chosen
+    groups = Groups(['x'] * len(members), [numpy.array(part) for part in members])
+    assert highest(groups, InCommon(red=common), numpy.isin(numpy.arange(7), red)) == chosen
 
 
 # Limits of node checks

@@ -20,7 +20,7 @@ from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.statistics.groups import Groups, InCommon
 from postprocess.statistics.levels import Level
 from postprocess.statistics.nodes import Slow
-from postprocess.verdicts import advice, baseline, compare, gather, measured, objections, together
+from postprocess.verdicts import advice, baseline, compare, measured, objections, sets, together
 from postprocess.verdicts.candidates import Candidate, Doubt
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.elsewhere import beside
@@ -134,20 +134,20 @@ def test_series_share_what_their_names_say_and_of_equal_groups_only_the_widest_i
     swept = [series(job(nodes=(node,), case_id=i), of=STREAM.series(f'm{j}', ()))
              for i, node in enumerate(('n1', 'n2')) for j in range(3)]  # fmt: skip
     rows = [SimpleNamespace(measured=one) for one in [*(series(of=id) for id in links), *swept]]
-    groups, names = gather.groups_of(rows, {})
+    groups, names = sets.groups_of(rows, {})
     members = [part.tolist() for part in groups.members]
     assert [*zip(groups.kinds, names, members, strict=True)] == [
         ('partition', 'cpu', [4, 5, 6, 7, 8, 9]), ('partition', 'gpu', [0, 1, 2, 3]),
         ('link_class', 'gpu pcie', [0, 1, 2]), ('node', 'n1', [4, 5, 6]), ('node', 'n2', [7, 8, 9]),
     ]  # fmt: skip
-    assert not gather.groups_of(rows[:2], {})[0].members, 'two series are no group'
+    assert not sets.groups_of(rows[:2], {})[0].members, 'two series are no group'
 
 
 def test_stretches_of_a_curve_overlap_by_half():
     """Of 9 sizes: all of them, which are the partition, and three stretches of four."""
     sizes = [STREAM.series('rate', (('size', str(2**i)),)) for i in range(9)]
     rows = [SimpleNamespace(measured=series(of=of), reference=reference(of)) for of in sizes]
-    groups, names = gather.groups_of(rows, gather.curves_of(rows, {1: frozenset({'size'})}))
+    groups, names = sets.groups_of(rows, sets.curves_of(rows, {1: frozenset({'size'})}))
     assert groups.kinds == ['partition', 'curve', 'curve', 'curve']
     assert [part.tolist() for part in groups.members[1:]] == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]
     assert names[1] == 'cpu/system STREAM - rate size=1..8'

@@ -5,7 +5,6 @@ import csv
 import io
 import json
 import time
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,8 @@ from plumbline.limits import Limits
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
 from postprocess.incidents.incident import Incident, Scope, Value
-from postprocess.incidents.known import Known, Seen
+from postprocess.incidents.known import Known
+from postprocess.incidents.part import Part, Seen
 from postprocess.text import percent, quantity
 from postprocess.verdicts.verdict import Verdict
 from postprocess.views import incidents, standing, verdicts
@@ -107,13 +107,14 @@ def test_a_row_of_a_verdict_has_each_number_in_its_unit():
 def known_incident(id='abc', bad=('n1',), healthy=(), **fields):
     of = {
         'cause': '', 'loss': 0.1, 'interval': (0.08, 0.12), 'since': 's1', 'day': '2026-11-22', 'sessions': 2,
+        'series': (TRIAD, COPY),
         'changed': ('kernel: a -> b',), 'evidence': ('measured 90', 'others 100', 'third'),
         'values': {TRIAD: Value('GB/s', 'higher', 90.0, 2, 100.0, 0.1, (0.08, 0.12))}, 'archives': ('evidence/x',),
     } | fields  # fmt: skip
     where = of.pop('where', Scope('demo', 'cpu', nodes=('n1',)))
-    incident = Incident('NODE', where, 'loss', ('STREAM',), (TRIAD, COPY), ('n1', 'n2'), **of)
+    incident = Incident('NODE', where, 'loss', ('STREAM',), of.pop('series'), ('n1', 'n2'), **of)
     seen = {'s1': Seen('2026-11-22T01:00:00', ('n1',), (), 0.1), 's2': Seen('2026-11-23T01:00:00', bad, healthy, None)}
-    return Known(id, incident, seen, results=Path('results'))
+    return Known(id, (Part(id, incident, seen),), results=Path('results'))
 
 
 def test_incidents_share_the_lines_that_there_are():
@@ -154,8 +155,7 @@ def test_the_first_ten_warnings_that_belong_to_no_incident_are_told():
         return [line.split()[-2:] for line in text.splitlines() if 'busy' in line or 'more' in line]
 
     assert told(rows)[9:] == [['busy', '9'], ['2', 'more']] and len(told(rows[:10])) == 10
-    one = known_incident()
-    one = replace(one, incident=replace(one.incident, series=(rows[0].id,)))
+    one = known_incident(series=(rows[0].id,))
     assert told(rows[:2], [one]) == [['busy', '1']]
 
 

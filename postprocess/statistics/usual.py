@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What jobs on each node usually lose, by the sessions of the baseline: no loss of tonight."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy
+from numpy import ndarray
+
+from postprocess.statistics.baseline import Expected
+from postprocess.statistics.distributions import MAD_OF_NORMAL
+from postprocess.statistics.method import METHOD
+from postprocess.statistics.pool import Pool
+
+_OF_MEDIAN = math.pi / 2  # variance of a median of normal values in that of their mean
+ENOUGH = 8  # fewest cases of a night whose median is the level of the night
+
+
+def recorded_levels(expected: Expected, pool: Pool, cut: float) -> ndarray:
+    """Return the levels of the jobs of the baselines, cases x N, without that of their night; NaN where not known.
+
+    Deviations of series are cut at `cut` standard deviations.
+    """
+    baseline, g = expected.baseline, expected.g[:, None]
+    levels = numpy.where((baseline.n >= METHOD.short)[:, None], baseline.deviations(baseline.sessions), math.nan)
+    known = [len(numpy.unique(pool.case[numpy.isfinite(session)])) >= ENOUGH for session in levels.T]
+    centre = numpy.full(levels.shape[1], math.nan)
+    centre[known] = numpy.nanmedian(levels[:, known], axis=0)
+    # a baseline is closer to its own mean than a session to come
+    levels = (levels - centre) * numpy.sqrt((1 + g) / numpy.maximum(1 - g, 0.5))
+    return pool.by_case(numpy.clip(levels, -cut, cut), numpy.ones(len(levels)))
+
+
+def beyond_usual(expected: Expected, jobs: ndarray, pool: Pool) -> tuple[ndarray, Pool]:
+    """Return the jobs, and the pool with its own, each without what the slowest of its nodes usually loses."""
+    usual = _usual(pool, recorded_levels(expected, pool, math.inf))
+    if not usual:
+        return jobs, pool
+    sd, jobs, slowest = expected.baseline.sd, jobs.copy(), dict[tuple[int, int, int], float]()
+    for night, case, job, node in pool.ran.tolist():
+        slowest[night, case, job] = max(slowest.get((night, case, job), 0.0), usual.get(node, 0.0))
+    for (night, case, job), loss in slowest.items():
+        own = pool.series(case)
+        jobs[own, night, job] += loss * sd[own]
+    chosen = [
+        job._replace(values=job.values + max(usual.get(node, 0.0) for node in job.nodes) * sd) for job in pool.jobs
+    ]
+    return jobs, replace(pool, jobs=chosen)
+
+
+def _usual(pool: Pool, recorded: ndarray) -> dict[int, float]:
+    """Return how much jobs on each node usually lose, in standard deviations of a series; only nodes that lose.
+
+    It is the median loss on the node in the sessions of the baseline, shrunk to 0 as far as the medians of all nodes
+    scatter by chance.
+    """
+    session, case, node = pool.recorded.T
+    losses = -recorded[case, session]
+    there = numpy.isfinite(losses)
+    if not there.any():
+        return {}
+    losses = losses[there] - numpy.median(losses[there])
+    order = numpy.argsort(node[there], kind='stable')
+    nodes, starts, count = numpy.unique(node[there][order], return_index=True, return_counts=True)
+    medians = numpy.array([numpy.median(own) for own in numpy.split(losses[order], starts[1:])])
+    chance = _OF_MEDIAN * (numpy.median(abs(losses)) / MAD_OF_NORMAL) ** 2 / count
+    between = max(float((medians**2 - chance).mean()), 0.0)
+    usual = medians * between / (between + chance) if between else numpy.zeros(len(nodes))
+    return {place: loss for place, loss in zip(nodes.tolist(), usual.tolist(), strict=True) if loss > 0}

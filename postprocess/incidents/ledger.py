@@ -23,6 +23,7 @@ from postprocess.incidents import notes
 from postprocess.incidents.fold import Folded, Night, NightFacts, fold, in_turn
 from postprocess.incidents.known import Known
 from postprocess.incidents.notes import Note
+from postprocess.incidents.old_ledger import take_over
 from postprocess.incidents.part import Part
 from postprocess.incidents.rows import TABLE, facts_from_json, from_row
 from postprocess.results import judged
@@ -55,8 +56,7 @@ class Ledger:
         """Read them; what was stored of the session `judging` may be damaged, because it is judged again."""
         self.store, self.site, self.judging = store, site, judging
         self.results = store.folder.parent
-        if (old := self.results / 'incidents' / site).is_dir():
-            raise InputError(f'{old}: the ledger of a development version before 1.0, which is not read: move it away')
+        take_over(store, site)
         self.sessions = store.sessions(site)
         self.notes = notes.read(self.results, site)
         self._files = [(one, state) for one in self.sessions if (state := _state_of(store.path(TABLE, one)))]
@@ -67,8 +67,8 @@ class Ledger:
     def _must_be_whole(self) -> None:
         """Raise InputError if what a judged session showed is not there any more."""
         there = {session.session for session, _ in self._files} | {self.judging}
-        listed = {*_judged(self.results, self.site)} - there
-        if lost := [session for session in self.sessions if session.session in listed]:
+        listed = {words[0] for words in map(str.split, _judged(self.results, self.site)) if len(words) == 1}
+        if lost := [session for session in self.sessions if session.session in listed - there]:
             path, first = self.store.path(TABLE, lost[0]), lost[0].short_name
             which = f'{path}: what session {first} showed is missing'
             more = f', and that of {count(len(lost) - 1, "other session")}' if lost[1:] else ''
@@ -193,7 +193,7 @@ def note_judged(results: Path, session: Session) -> None:
 
 
 def _judged(results: Path, site: str) -> list[str]:
-    """Return the uuids of the judged sessions."""
+    """Return the uuids of the judged sessions; what a version before 1.0 wrote has a number of reports behind it."""
     path = _list_of(results, site)
     try:
         return path.read_text(encoding='utf-8').splitlines()
@@ -226,8 +226,9 @@ def read_ledger(results: Path, site: str, day: str = '') -> list[Known]:
 
 def sites(results: Path) -> list[str]:
     """Return the names of the sites of which a session was judged, or something was noted. Raises InputError."""
-    judged_ones = {path.name.removeprefix('site=') for path in listed(results / 'store' / TABLE) if path.is_dir()}
-    return sorted(judged_ones | {path.stem for path in listed(results / 'incidents') if path.suffix in ('', '.jsonl')})
+    judged_ones = [path for path in listed(results / 'store' / TABLE) if path.is_dir()]
+    old = [path for path in listed(results / 'incidents') if path.is_dir() and path.suffix != '.before']
+    return sorted({path.name.removeprefix('site=') for path in (*judged_ones, *old)} | {*notes.sites(results)})
 
 
 def faults(store: Store) -> Iterator[str]:
@@ -248,7 +249,7 @@ def faults(store: Store) -> Iterator[str]:
         with suppress(InputError):  # a damaged list of sessions, which the check of the store names
             known = {session.session for session in store.sessions(site)}
             known |= {gone.session for gone in store.forgotten(site)}
-            for session in sorted({*_judged(results, site)} - known):
+            for session in sorted({line.split()[0] for line in _judged(results, site) if line.strip()} - known):
                 yield f'session {session} of {site} was judged and is not in the store: ingest its report again'
 
 

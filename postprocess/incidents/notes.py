@@ -110,6 +110,11 @@ def path_of(results: Path, site: str) -> Path:
     return results / 'incidents' / f'{site}.jsonl'
 
 
+def sites(results: Path) -> list[str]:
+    """Return the sites with notes."""
+    return sorted(path.stem for path in (results / 'incidents').glob('*.jsonl'))
+
+
 def read(results: Path, site: str) -> list[Note]:
     """Return the notes of a site, the oldest first.
 

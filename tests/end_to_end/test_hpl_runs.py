@@ -62,10 +62,7 @@ def test_replay_of_a_good_run(replay):
     ('recorded', 'before', 'words'),
     [
         ('hpl-2.3-failed-residual.txt', '', 'the solution is wrong: residual 3.87059020e-03 FAILED'),
-        ('hpl-2.3-unchecked.txt', '', 'no residual was checked: the threshold in HPL.dat is not above zero'),
-        ('hpl-2.3-no-memory.txt', '', 'HPL skipped 1 tests; HPL says: [0,1] Memory allocation failed'),
         ('hpl-2.3.txt', f'cat {OUTPUTS}/hpl-2.3.txt; exit 0\n', 'was to solve N=3600 NB=100 P=1 Q=1 and solved N=2000'),
-        ('hpl-2.3.txt', f'head -60 {OUTPUTS}/hpl-2.3.txt; exit 0\n', 'no line "End of Tests."'),
         ('hpl-2.3.txt', f'cat {OUTPUTS}/hpl-2.3-too-few-processes.txt >&2; exit 1\n',
          'HPL says: Need at least 2 processes for these tests'),
     ],

@@ -29,15 +29,14 @@ def test_a_metric_that_could_never_be_judged_is_refused_when_its_class_loads(clo
 def test_from_a_path_with_blanks_and_any_folder_without_installing(clone, tmp_path):
     there = tmp_path / 'a path with blanks'
     shutil.copytree(clone.root, there)
-    answer = clone.run(
-        'reframe', '-C', there / 'reframe_settings/settings.py', '-c', there / 'checks', '-R', '-l', cwd=tmp_path
-    )
+    settings = there / 'reframe_settings/settings.py'
+    answer = clone.fork('reframe', '-C', settings, '-c', there / 'checks', '-R', '-l', cwd=tmp_path)
     assert answer.returncode == 0 and 'Demo' in answer.stdout, answer.stdout + answer.stderr
 
 
 def test_the_configuration_set_once_suffices(clone, tmp_path):
     settings = str(clone.root / 'reframe_settings/settings.py')
-    answer = clone.run('reframe', '-l', cwd=tmp_path, RFM_CONFIG_FILES=settings)
+    answer = clone.fork('reframe', '-l', cwd=tmp_path, RFM_CONFIG_FILES=settings)
     assert answer.returncode == 0 and 'Demo' in answer.stdout
 
 

@@ -249,7 +249,6 @@ def test_replayed_bandwidths_and_one_above_the_peak_of_its_class_is_void(node):
 @pytest.mark.parametrize(
     ('fault', 'smi', 'words'),
     [
-        ('kill -SEGV $$', SMI, ['the MPI library does not seem to support device buffers']),
         ('echo "CUDA support not enabled." >&2; exit 1', SMI, ['the programs were built without support for such']),
         ('', 'echo "0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100"',
          ['local rank 1: GPU 1 was requested; nvidia-smi lists: 0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100']),

@@ -207,9 +207,10 @@ class ScratchClone:
         """Runs ReFrame or a module of Python in a fork, which saves its start, also that of the ReFrame it starts."""
         return forks().run([*map(str, words)], cwd or self.root, self.forking(**environment), timeout)
 
-    def start(self, *words: str, **environment: str) -> subprocess.Popen:
-        """Starts a module of Python in a fork, which gets the signals to the process that is returned."""
-        client = [sys.executable, '-IS', ROOT / 'tests/fork_client.py', *words]
+    def start(self, *words: str, within: tuple[str, ...] = (), **environment: str) -> subprocess.Popen:
+        """Starts a module of Python in a fork, which gets the signals to the process that is returned, and its
+        environment. `within`: the command that is to start this process."""
+        client = [*within, sys.executable, '-IS', ROOT / 'tests/fork_client.py', *words]
         return subprocess.Popen(
             client, cwd=self.root, env=self.forking(**environment), text=True, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

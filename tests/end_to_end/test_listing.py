@@ -8,13 +8,6 @@ import shutil
 import pytest
 
 
-def test_every_file_loads_without_a_warning(clone):
-    answer = clone.reframe('-l', '--warn-as-error', checks='checks')
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert 'WARNING' not in answer.stdout + answer.stderr
-    assert 'Demo' in answer.stdout
-
-
 @pytest.mark.parametrize(('wrong', 'hint'), [("'KB/S', 'higher'", 'kB/s'), ("'GB/s', 'lower'", 'higher is better')])
 def test_a_metric_that_could_never_be_judged_is_refused_when_its_class_loads(clone, wrong, hint):
     path = clone.root / 'checks/demo.py'
@@ -26,12 +19,14 @@ def test_a_metric_that_could_never_be_judged_is_refused_when_its_class_loads(clo
     assert ('MiB/s' in warning) == ('KB/S' in wrong), 'the list of units'
 
 
-def test_from_a_path_with_blanks_and_any_folder_without_installing(clone, tmp_path):
+def test_every_file_loads_without_a_warning_from_a_path_with_blanks_and_any_folder(clone, tmp_path):
     there = tmp_path / 'a path with blanks'
     shutil.copytree(clone.root, there)
     settings = there / 'reframe_settings/settings.py'
-    answer = clone.fork('reframe', '-C', settings, '-c', there / 'checks', '-R', '-l', cwd=tmp_path)
+    listing = ('-c', there / 'checks', '-R', '-l', '--warn-as-error')
+    answer = clone.fork('reframe', '-C', settings, *listing, cwd=tmp_path)
     assert answer.returncode == 0 and 'Demo' in answer.stdout, answer.stdout + answer.stderr
+    assert 'WARNING' not in answer.stdout + answer.stderr
 
 
 def test_the_configuration_set_once_suffices(clone, tmp_path):

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from itertools import combinations
@@ -50,10 +49,6 @@ def empty(fleet):
     wait_for(all_free)
     time.sleep(1)
     wait_for(all_free)
-
-
-def command(*options: str) -> list[str]:
-    return [sys.executable, '-m', 'ci.node_sweep', *options, '--', '-S', 'trials=2']
 
 
 def sweep(fleet, *options: str, selection: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
@@ -117,8 +112,8 @@ def test_each_of_sixteen_nodes_is_judged_by_itself(fleet):
     assert fleet.queue() == ''
 
 
-def start(fleet, *options: str) -> subprocess.Popen:
-    return fleet.clone.start('ci.node_sweep', *options, '--', '-S', 'trials=2', **fleet.slurm)
+def start(fleet, *options: str, within: tuple[str, ...] = ()) -> subprocess.Popen:
+    return fleet.clone.start('ci.node_sweep', *options, '--', '-S', 'trials=2', within=within, **fleet.slurm)
 
 
 def start_and_hang(fleet, done: str, *options: str) -> subprocess.Popen:
@@ -219,13 +214,14 @@ def pairs(fleet):
 
 def test_every_pair_of_nodes_from_within_a_job(pairs):
     only(pairs, 5, 7)
-    job = ['srun', '--partition=compute', '--nodes=1', '--ntasks=2', '--ntasks-per-node=2', '--mpi=none', 'sh', '-c',
-           '[ $SLURM_PROCID = 1 ] || exec "$@"', 'sh']  # fmt: skip
-    answer = pairs.clone.run(*job, *command(), **pairs.slurm)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    job = ('srun', '--partition=compute', '--nodes=1', '--ntasks=2', '--ntasks-per-node=2', '--mpi=none', 'sh', '-c',
+           '[ $SLURM_PROCID = 1 ] || exec "$@"', 'sh')  # fmt: skip
+    running = start(pairs, within=job)
+    output, _ = running.communicate(timeout=300)
+    assert running.returncode == 0, output
     cases = swept(pairs)
     every = map(','.join, combinations(['n5', 'n6', 'n7'], 2))
-    assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(every), answer.stdout
+    assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(every), output
     assert set(cases['n5,n7']['record']['placement']['actual']) == {'n5.0', 'n7.0'}
     assert set(cases['n5,n7']['record']['health']) == {'n7'}  # what it counted, beside the first node
 
@@ -267,8 +263,8 @@ def test_real_osu_on_pairs_of_all_nodes(fleet):
     step = ['srun', '--partition=fleet', '--nodes=2', '--ntasks=2', clone.binary.with_name('osu_latency'), '-m', '1:1']
     if (probe := fleet.tell(*map(str, step))).returncode:
         pytest.skip(f'srun does not start the MPI of {real} here: {probe.stderr.strip()[-300:]}')
-    words = command('--mode=nightly', '--rounds=2')[:-2]
-    answer = clone.run(*words, '-n', 'OsuLatency.*two_nodes', '-S', 'trials=1', **fleet.slurm)
+    two_nodes = ('-n', 'OsuLatency.*two_nodes', '-S', 'trials=1')
+    answer = sweep(fleet, '--mode=nightly', '--rounds=2', selection=two_nodes)
     cases = swept(fleet)
     assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(cases), answer.stdout
     assert answer.returncode == 0

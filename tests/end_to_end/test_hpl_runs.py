@@ -73,15 +73,6 @@ def test_replay_of_a_bad_run_fails_with_its_cause(replay, recorded, before, word
     assert words in case['fail_reason']
 
 
-def test_replay_above_the_peak_is_void(replay):
-    clone = replay()
-    clone.site_file.write_text(clone.site_file.read_text().replace('40 GFlop/s', '10 GFlop/s'))
-    code, case = run(clone, '-t', 'quick')
-    assert code == 1
-    assert 'invalid: gflops: trial 1: 12.001 GFlop/s is above the physical peak of 10' in case['fail_reason']
-    assert 'of the theoretical peak' in case['record']['metrics']['peak_fraction']['invalid']
-
-
 def test_two_nodes_are_one_more_case_of_the_full_size_and_share_the_problem_of_one(replay):
     clone = replay()
     listed = clone.reframe('-l', checks='checks/compute/hpl.py').stdout
@@ -97,13 +88,6 @@ def test_two_nodes_are_one_more_case_of_the_full_size_and_share_the_problem_of_o
     assert sorted((lines[5], *lines[10:12]) for lines in written) == [
         ('3600 Ns', '1 Ps', '2 Qs'), ('5100 Ns', '1 Ps', '2 Qs'),
     ]  # fmt: skip
-
-
-def test_a_wrong_process_grid_of_the_site_is_named(replay):
-    clone = replay()
-    clone.site_file.write_text(clone.site_file.read_text().replace('BCASTs: 3', 'Ps: 2'))
-    code, case = run(clone, '-t', 'quick')
-    assert code == 1 and 'expected grids Ps x Qs of 1 ranks, found [2] x [1]' in case['fail_reason']
 
 
 def test_replay_of_a_vendors_program_on_a_gpu(replay):

@@ -32,6 +32,7 @@ LIBRARIES = (
     'reframe.frontend.cli', 'reframe.core.launchers.mpi', 'reframe.core.schedulers.local',
     'reframe.core.schedulers.slurm', 'reframe.frontend.executors.policies', 'archspec.cpu', 'jsonschema.validators',
     'yaml', 'numpy', 'pandas', 'pyarrow.compute', 'pyarrow.parquet', 'duckdb', 'jinja2', 'typer', 'typer.testing',
+    'pydantic.type_adapter', 'msgspec',
 )  # fmt: skip
 
 

@@ -56,9 +56,11 @@ class _Worker:
             raise EOFError from None
 
     def end(self, kill: bool = False) -> None:
-        self.connection.close()
         if kill:
             self.process.kill()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send(None)
+        self.connection.close()
         self.process.join()
 
 
@@ -129,8 +131,8 @@ def _serve(connection: Connection) -> None:
     ignore()  # Ctrl-C also reaches this process, but the command handles it
     gc.disable()  # as for the command line: a step needs its objects to the end
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        while True:
-            step, args, kwargs = connection.recv()
+        while message := connection.recv():
+            step, args, kwargs = message
             try:
                 answer = step.__wrapped__(*args, **kwargs)
             except (InputError, SiteError, OSError) as error:

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 
 
@@ -35,3 +36,7 @@ def become(words: Sequence[str]) -> None:
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
+
+
+if __name__ == '__main__':
+    become(sys.argv[1:])

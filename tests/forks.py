@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of ours, and the ReFrame that they start, in forks of one process that has loaded their libraries.
+"""Programs of ours, and what they start, in forks of one process that has loaded their libraries.
 
-That saves half a second of each start. The parts of the product are not loaded there: each fork takes those of its
-clone. What a test is to signal, or to find by the environment of its process, must be a process of its own.
+That saves half a second of each start: of the program, of the ReFrame that it runs and of each step of a night. The
+parts of the product are not loaded there: each fork takes those of its clone. What a test is to signal, or to find by
+the environment of its process, must be a process of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import functools
 import gc
 import importlib
 import json
+import multiprocessing
 import os
 import runpy
 import select
@@ -30,6 +32,7 @@ LIBRARIES = (
     'reframe.frontend.cli', 'reframe.core.launchers.mpi', 'reframe.core.schedulers.local',
     'reframe.core.schedulers.slurm', 'reframe.frontend.executors.policies', 'archspec.cpu', 'jsonschema.validators',
     'yaml', 'numpy', 'pandas', 'pyarrow.compute', 'pyarrow.parquet', 'duckdb', 'jinja2', 'typer', 'typer.testing',
+    'pydantic.type_adapter', 'msgspec',
 )  # fmt: skip
 
 
@@ -143,6 +146,8 @@ def become(words: list[str], cwd: str) -> object:
             return main()
         finally:
             shutdown()
+    forking = multiprocessing.get_context('fork')
+    multiprocessing.get_context = lambda method=None: forking  # also where a step asks for a new Python
     sys.path.insert(0, cwd)
     runpy.run_module(program, run_name='__main__', alter_sys=True)
     return 0

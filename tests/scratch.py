@@ -198,11 +198,23 @@ class ScratchClone:
             text=True, timeout=timeout, check=False, input=typed,
         )  # fmt: skip
 
+    def forking(self, **more: str) -> dict[str, str]:
+        """The environment of a fork, in which also the ReFrame that it starts is one."""
+        env = self.environment(TESTS_FORKS=forks().address, **more)
+        return env | {'PATH': f'{ROOT / "tests/forked"}:{env["PATH"]}'}
+
     def fork(self, *words: str | Path, cwd: Path | None = None, timeout: float = 300, **environment: str):
         """Runs ReFrame or a module of Python in a fork, which saves its start, also that of the ReFrame it starts."""
-        env = self.environment(TESTS_FORKS=forks().address, **environment)
-        env['PATH'] = f'{ROOT / "tests/forked"}:{env["PATH"]}'
-        return forks().run([*map(str, words)], cwd or self.root, env, timeout)
+        return forks().run([*map(str, words)], cwd or self.root, self.forking(**environment), timeout)
+
+    def start(self, *words: str, within: tuple[str, ...] = (), **environment: str) -> subprocess.Popen:
+        """Starts a module of Python in a fork, which gets the signals to the process that is returned, and its
+        environment. `within`: the command that is to start this process."""
+        client = [*within, sys.executable, '-IS', ROOT / 'tests/fork_client.py', *words]
+        return subprocess.Popen(
+            client, cwd=self.root, env=self.forking(**environment), text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
 
     def reframe(self, *options: str, checks: str = 'checks/demo.py', **kwargs):
         settings = self.root / 'reframe_settings/settings.py'

@@ -344,6 +344,12 @@ def test_why_nothing_ran(words, described, named, absent, world, capsys):
     assert [name for name in absent if name in said] == []
 
 
+def test_a_reframe_that_runs_nothing_and_ends_well_is_no_night(world, capsys):
+    (world.reframe.folder / 'report').unlink()
+    assert world.night() == 1 and world.stored == []
+    assert 'ReFrame ended with exit code 0 and wrote no report' in capsys.readouterr().err
+
+
 # What runs again
 
 

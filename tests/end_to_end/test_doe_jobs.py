@@ -164,23 +164,3 @@ def test_another_site_than_that_of_this_host_can_be_asked_for(doe, options, envi
     answer = doe.reframe('-l', *options, checks='checks/memory', PLUMBLINE_SITE='', **environment)
     assert answer.returncode == 0 and 'Found 10 check(s)' in answer.stdout, answer.stdout
     assert re.search(r"selected system: +'frontier'", answer.stdout)
-
-
-def test_a_system_that_is_no_site_is_named_by_reframe(doe):
-    answer = doe.reframe('-l', '--system=nosuch', PLUMBLINE_SITE='')
-    assert answer.returncode == 1
-    assert "could not find a configuration entry for the requested system: 'nosuch'" in answer.stdout
-
-
-def test_without_being_asked_for_other_sites_are_not_loaded(doe):
-    broken = doe.root / 'site_configs/broken/site.yaml'
-    broken.parent.mkdir()
-    broken.write_text('hostnames: [nowhere]')
-    try:
-        own = doe.reframe('-l', PLUMBLINE_SITE='')
-        other = doe.reframe('-l', '--system=demo', PLUMBLINE_SITE='')
-    finally:
-        shutil.rmtree(broken.parent)
-    assert own.returncode == other.returncode == 0
-    assert 'site left out' not in own.stderr
-    assert 'site left out' in other.stderr and 'broken/site.yaml' in other.stderr

@@ -4,11 +4,9 @@
 import json
 import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from forks import forks
 from lxml import etree
 from scratch import ROOT
 
@@ -35,7 +33,6 @@ class Rates(rfm.RunOnlyRegressionTest):
     def rate(self):
         return sn.extractsingle(r'rate: (\S+)', self.stdout, 1, float)
 """
-REFRAME = Path(sys.executable).with_name('reframe')
 
 
 @pytest.fixture
@@ -45,24 +42,24 @@ def gate(tmp_path):
     def gate(*command, code=0, options=(), **more):
         (tmp_path / 'suite.py').write_text(SUITE.replace('CODE', str(code)))
         environment = {key: value for key, value in os.environ.items() if not key.startswith(('RFM_', 'PLUMBLINE_'))}
-        return subprocess.run(
-            [sys.executable, '-m', 'plumbline', 'gate', '--results', tmp_path / 'results', *options, '--', *command],
-            cwd=tmp_path,
-            env=environment | {'PYTHONPATH': str(ROOT), 'HOME': str(tmp_path), 'PLUMBLINE_SITES': str(tmp_path)} | more,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        environment |= {
+            'HOME': str(tmp_path), 'PLUMBLINE_SITES': str(tmp_path), 'TESTS_FORKS': forks().address,
+            'PATH': f'{ROOT / "tests/forked"}:{os.environ["PATH"]}',
+        }  # fmt: skip
+        words = ['plumbline', 'gate', '--results', tmp_path / 'results', *options, '--', *command]
+        return forks().run([*map(str, words)], tmp_path, environment | more, timeout=300)
 
     return gate
 
 
 def test_a_suite_is_run_stored_and_judged(gate, tmp_path):
-    command = (REFRAME, '-c', 'suite.py', '-r')
+    command = ('reframe', '-c', 'suite.py', '-r')
     first = gate(*command)
     assert first.returncode == 0 and '1 no reference' in first.stdout, first.stdout + first.stderr
     assert (tmp_path / 'results/report.html').stat().st_size > 10_000
     (report,) = (tmp_path / 'results/reports').iterdir()
     assert json.loads(report.read_text())['session_info']['cmdline'].endswith('-c suite.py -r')
-    odd = gate('sh', '-c', f'{REFRAME} -c suite.py -r; exit 4')  # all passed, says the report
+    odd = gate('sh', '-c', 'reframe -c suite.py -r; exit 4')  # all passed, says the report
     assert odd.returncode == 1 and 'ended with exit code 4' in re.sub(r'\s+', ' ', odd.stdout), odd.stdout
     red = gate(*command, code=3)
     assert red.returncode == 1 and '1 incident open' in red.stdout and "suite.py -r -n '^Rates'" in red.stdout, (
@@ -88,7 +85,7 @@ def rates(gate, tmp_path):
         }  # fmt: skip
         baseline.write_text('\n'.join([','.join(row), ','.join(row.values())]) + '\n')
         junit = tmp_path / 'junit.xml'
-        command = (REFRAME, '-c', 'suite.py', '-r', '-S', f'executable_opts={program}')
+        command = ('reframe', '-c', 'suite.py', '-r', '-S', f'executable_opts={program}')
         return gate(*command, options=('--rerun', '2', '--junit', junit), **more)
 
     return run
@@ -122,7 +119,7 @@ def test_what_was_slow_once_runs_again_by_its_own_command(rates, tmp_path):
     ('command', 'said'),
     [
         (('true',), 'ended with exit code 0 and wrote no run report'),
-        ((REFRAME, '-c', 'suite.py', '-r', '--report-file=elsewhere.json'), 'which --report-file overrides'),
+        (('reframe', '-c', 'suite.py', '-r', '--report-file=elsewhere.json'), 'which --report-file overrides'),
         (('no-such-program',), 'no-such-program: cannot be run: No such file'),
     ],
 )

@@ -62,10 +62,7 @@ def test_replay_of_a_good_run(replay):
     ('recorded', 'before', 'words'),
     [
         ('hpl-2.3-failed-residual.txt', '', 'the solution is wrong: residual 3.87059020e-03 FAILED'),
-        ('hpl-2.3-unchecked.txt', '', 'no residual was checked: the threshold in HPL.dat is not above zero'),
-        ('hpl-2.3-no-memory.txt', '', 'HPL skipped 1 tests; HPL says: [0,1] Memory allocation failed'),
         ('hpl-2.3.txt', f'cat {OUTPUTS}/hpl-2.3.txt; exit 0\n', 'was to solve N=3600 NB=100 P=1 Q=1 and solved N=2000'),
-        ('hpl-2.3.txt', f'head -60 {OUTPUTS}/hpl-2.3.txt; exit 0\n', 'no line "End of Tests."'),
         ('hpl-2.3.txt', f'cat {OUTPUTS}/hpl-2.3-too-few-processes.txt >&2; exit 1\n',
          'HPL says: Need at least 2 processes for these tests'),
     ],
@@ -74,15 +71,6 @@ def test_replay_of_a_bad_run_fails_with_its_cause(replay, recorded, before, word
     code, case = run(replay(recorded, before), '-t', 'quick')
     assert (code, case['result']) == (1, 'fail')
     assert words in case['fail_reason']
-
-
-def test_replay_above_the_peak_is_void(replay):
-    clone = replay()
-    clone.site_file.write_text(clone.site_file.read_text().replace('40 GFlop/s', '10 GFlop/s'))
-    code, case = run(clone, '-t', 'quick')
-    assert code == 1
-    assert 'invalid: gflops: trial 1: 12.001 GFlop/s is above the physical peak of 10' in case['fail_reason']
-    assert 'of the theoretical peak' in case['record']['metrics']['peak_fraction']['invalid']
 
 
 def test_two_nodes_are_one_more_case_of_the_full_size_and_share_the_problem_of_one(replay):
@@ -100,13 +88,6 @@ def test_two_nodes_are_one_more_case_of_the_full_size_and_share_the_problem_of_o
     assert sorted((lines[5], *lines[10:12]) for lines in written) == [
         ('3600 Ns', '1 Ps', '2 Qs'), ('5100 Ns', '1 Ps', '2 Qs'),
     ]  # fmt: skip
-
-
-def test_a_wrong_process_grid_of_the_site_is_named(replay):
-    clone = replay()
-    clone.site_file.write_text(clone.site_file.read_text().replace('BCASTs: 3', 'Ps: 2'))
-    code, case = run(clone, '-t', 'quick')
-    assert code == 1 and 'expected grids Ps x Qs of 1 ranks, found [2] x [1]' in case['fail_reason']
 
 
 def test_replay_of_a_vendors_program_on_a_gpu(replay):

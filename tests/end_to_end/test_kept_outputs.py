@@ -48,17 +48,12 @@ def test_a_case_that_passed_keeps_all_and_shows_it(clone):
     assert session not in clone.reframe('--list-stored-sessions').stdout
 
 
-def test_a_program_that_fails_keeps_its_exit_code_and_its_words(clone):
+def test_a_program_that_fails_keeps_its_exit_code_and_its_words_and_the_page_shows_them(clone):
     clone.program('echo "rate: 50.5"; echo "no licence" >&2; exit 7')
     case, texts = run(clone)
     assert case['result'] == 'fail' and 'exit code 7' in case['fail_reason']
     assert texts['trial_1/run/stderr'] == 'no licence\n'
     assert 'no licence' in texts['rfm_job.out']
-
-
-def test_the_page_of_a_case_that_failed_shows_its_output_and_standard_error(clone):
-    clone.program('echo "rate: 50.5"; echo "no licence" >&2; exit 7')
-    case, _ = run(clone)
     (report,) = clone.results.glob('reports/*.json')
     assert clone.plumbline('ingest', report).returncode == 0
     assert clone.plumbline('report').returncode == 1

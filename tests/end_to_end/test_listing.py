@@ -8,13 +8,6 @@ import shutil
 import pytest
 
 
-def test_every_file_loads_without_a_warning(clone):
-    answer = clone.reframe('-l', '--warn-as-error', checks='checks')
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert 'WARNING' not in answer.stdout + answer.stderr
-    assert 'Demo' in answer.stdout
-
-
 @pytest.mark.parametrize(('wrong', 'hint'), [("'KB/S', 'higher'", 'kB/s'), ("'GB/s', 'lower'", 'higher is better')])
 def test_a_metric_that_could_never_be_judged_is_refused_when_its_class_loads(clone, wrong, hint):
     path = clone.root / 'checks/demo.py'
@@ -26,18 +19,19 @@ def test_a_metric_that_could_never_be_judged_is_refused_when_its_class_loads(clo
     assert ('MiB/s' in warning) == ('KB/S' in wrong), 'the list of units'
 
 
-def test_from_a_path_with_blanks_and_any_folder_without_installing(clone, tmp_path):
+def test_every_file_loads_without_a_warning_from_a_path_with_blanks_and_any_folder(clone, tmp_path):
     there = tmp_path / 'a path with blanks'
     shutil.copytree(clone.root, there)
-    answer = clone.run(
-        'reframe', '-C', there / 'reframe_settings/settings.py', '-c', there / 'checks', '-R', '-l', cwd=tmp_path
-    )
+    settings = there / 'reframe_settings/settings.py'
+    listing = ('-c', there / 'checks', '-R', '-l', '--warn-as-error')
+    answer = clone.fork('reframe', '-C', settings, *listing, cwd=tmp_path)
     assert answer.returncode == 0 and 'Demo' in answer.stdout, answer.stdout + answer.stderr
+    assert 'WARNING' not in answer.stdout + answer.stderr
 
 
 def test_the_configuration_set_once_suffices(clone, tmp_path):
     settings = str(clone.root / 'reframe_settings/settings.py')
-    answer = clone.run('reframe', '-l', cwd=tmp_path, RFM_CONFIG_FILES=settings)
+    answer = clone.fork('reframe', '-l', cwd=tmp_path, RFM_CONFIG_FILES=settings)
     assert answer.returncode == 0 and 'Demo' in answer.stdout
 
 
@@ -97,19 +91,18 @@ def test_an_unknown_site_is_an_error_with_the_known_ones(clone):
 
 
 def test_an_unknown_system_is_an_error(clone):
-    answer = clone.reframe('-l', '--system=nosuch')
-    assert answer.returncode == 1 and 'nosuch' in answer.stdout + answer.stderr
+    answer = clone.reframe('-l', '--system=nosuch', PLUMBLINE_SITE='')
+    assert answer.returncode == 1
+    assert "could not find a configuration entry for the requested system: 'nosuch'" in answer.stdout
 
 
-def test_a_host_that_nobody_described_is_localhost_and_never_generic(clone):
-    answer = clone.reframe('-l', PLUMBLINE_SITE='')
-    assert "selected system:   'localhost'" in answer.stdout
-
-
-def test_a_broken_site_is_left_out_and_named_and_the_others_load(clone):
+def test_a_host_that_nobody_described_is_localhost_and_a_broken_site_is_left_out_and_named(clone):
+    """Other sites are loaded where one is asked for."""
     broken = clone.root / 'site_configs/broken/site.yaml'
     broken.parent.mkdir()
     broken.write_text(clone.site_file.read_text().replace('scheduler: local', 'scheduler: 7'))
+    answer = clone.reframe('-l', PLUMBLINE_SITE='')
+    assert "selected system:   'localhost'" in answer.stdout and 'site left out' not in answer.stderr
     answer = clone.reframe('-l', '--system=demo', PLUMBLINE_SITE='')
     assert answer.returncode == 0 and 'Demo' in answer.stdout
     assert 'site left out' in answer.stderr and 'broken/site.yaml' in answer.stderr

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from itertools import combinations
@@ -52,10 +51,6 @@ def empty(fleet):
     wait_for(all_free)
 
 
-def command(*options: str) -> list[str]:
-    return [sys.executable, '-m', 'ci.node_sweep', *options, '--', '-S', 'trials=2']
-
-
 def sweep(fleet, *options: str, selection: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
     return fleet.clone.fork('ci.node_sweep', *options, '--', '-S', 'trials=2', *selection, **fleet.slurm)
 
@@ -79,10 +74,15 @@ def verdicts(document: dict) -> Counter:
     return Counter(row['verdict'] for row in document['verdicts'])
 
 
-def test_three_of_sixteen_nodes_fail(fleet):
-    """One that exits with an error, one with half of its output, one that goes down; the others count."""
+def test_each_of_sixteen_nodes_is_judged_by_itself(fleet):
+    """One exits with an error, one has half of its output, one goes down, one is slow, one is faster than its peak."""
+    path = fleet.clone.root / 'checks/fault.py'
+    path.write_text(path.read_text().replace(r"r'^rate: (\S+)$'", r"r'^rate: (\S+)$', peak='memory_bandwidth'"))
+    fleet.clone.site_file.with_name('published.csv').write_text(REFERENCE)
     fleet.clone.program(
-        'case $SLURMD_NODENAME in n7) echo "no licence" >&2; exit 3 ;; n9) echo "rate: 50.5"; exit ;;\n'
+        'case $SLURMD_NODENAME in n5) echo "rate: 10.5"; echo "delay: 1.25"; exit ;;\n'
+        'n6) echo "rate: 200.5"; echo "delay: 1.25"; exit ;;\n'
+        'n7) echo "no licence" >&2; exit 3 ;; n9) echo "rate: 50.5"; exit ;;\n'
         f'n11) echo "x n11" > {fleet.folder}/down; sleep 300 ;; esac\n{GOOD}'
     )
     fleet.after('down', 'scontrol', 'update', 'NodeName=n11', 'State=down', 'Reason=test')
@@ -91,24 +91,29 @@ def test_three_of_sixteen_nodes_fail(fleet):
     assert 'Traceback' not in answer.stderr
     cases = swept(fleet)
     assert sorted(cases) == sorted(FLEET)
-    assert {node for node, case in cases.items() if case['result'] != 'pass'} == {'n7', 'n9', 'n11'}
-    for node, words in {'n7': 'exit code 3', 'n9': 'delay not measured', 'n11': 'a node failed|was killed'}.items():
-        assert re.match(f'{node}: .*({words})', cases[node]['fail_reason'])
-        assert f'%.nid={node}: {node}: ' in answer.stdout
-    good = cases['n5']['record']
-    assert [sample[:2] for sample in good['metrics']['rate']['samples']] == [[1, 'n5'], [2, 'n5']]
-    assert good['placement']['actual'] == {'n5.0': '0'}
+    wrong = {
+        'n5': 'failed to meet reference: rate=10.5 GB/s, limit 24.8', 'n6': '200.5 GB/s is above the physical peak',
+        'n7': 'exit code 3', 'n9': 'delay not measured', 'n11': 'a node failed|was killed',
+    }  # fmt: skip
+    phases = {node: case['fail_phase'] for node, case in cases.items() if case['result'] != 'pass'}
+    assert phases.keys() == wrong.keys() and phases['n5'] == phases['n6'] == 'performance', phases
+    for node, words in wrong.items():
+        assert re.search(words, cases[node]['fail_reason']), cases[node]['fail_reason']
+        assert f'%.nid={node}: {node}: ' in answer.stdout or phases[node] == 'performance', answer.stdout
+    good = cases['n8']['record']
+    assert [sample[:2] for sample in good['metrics']['rate']['samples']] == [[1, 'n8'], [2, 'n8']]
+    assert good['placement']['actual'] == {'n8.0': '0'}
     assert [sample[:2] for sample in cases['n9']['record']['metrics']['rate']['samples']] == [[1, 'n9'], [2, 'n9']]
     found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
-    assert verdicts(found) == {'failed': 6, 'no_reference': 26}
+    told = verdicts(found)
+    lost = told.pop('failed') + told.pop('missing', 0)  # of n11, whatever its job still said
+    assert lost == 6 and told == {'regressed': 1, 'invalid': 1, 'ok': 11, 'no_reference': 13}
+    assert not found['problems']
     assert fleet.queue() == ''
 
 
-def start(fleet, *options: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        command(*options), cwd=fleet.clone.root, env=fleet.clone.environment(**fleet.slurm), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+def start(fleet, *options: str, within: tuple[str, ...] = ()) -> subprocess.Popen:
+    return fleet.clone.start('ci.node_sweep', *options, '--', '-S', 'trials=2', within=within, **fleet.slurm)
 
 
 def start_and_hang(fleet, done: str, *options: str) -> subprocess.Popen:
@@ -175,37 +180,6 @@ def test_a_node_sweep_that_is_interrupted_names_every_node_and_resumes_the_missi
     assert re.search(r'NODE n6: 7\d', output), 'the slow node is not in the summary'
 
 
-def test_each_place_is_judged_by_itself(fleet):
-    """ReFrame's own result is not that of the last node, and names those that are beyond a limit or a peak."""
-    only(fleet, 5, 8)
-    path = fleet.clone.root / 'checks/fault.py'
-    path.write_text(path.read_text().replace(r"r'^rate: (\S+)$'", r"r'^rate: (\S+)$', peak='memory_bandwidth'"))
-    fleet.clone.site_file.with_name('published.csv').write_text(REFERENCE)
-    fleet.clone.program(
-        'case $SLURMD_NODENAME in n5) echo "rate: 10.5" ;; n6) echo "rate: 200.5" ;; *) echo "rate: 50.5" ;; esac\n'
-        'echo "delay: 1.25"'
-    )
-    answer = sweep(fleet)
-    assert answer.returncode == 1
-    (part,) = fleet.clone.results.glob('reports/parts/*.json')
-    (whole,) = cases_in(part)
-    low, high = 'failed to meet reference: rate=10.5 GB/s, limit 24.8', '200.5 GB/s is above the physical peak'
-    assert (whole['result'], whole['fail_phase']) == ('fail', 'performance')
-    assert whole['fail_reason'].startswith('performance error: 2 of 4 places: n5: ')
-    assert (
-        low in whole['fail_reason'] and '; n6: invalid: rate: ' in whole['fail_reason'] and high in whole['fail_reason']
-    )
-    values = {name.rpartition(':')[2]: entry[:2] for name, entry in whole['perfvalues'].items()}
-    assert values == {'worst_rate': [10.5, 50.0], 'worst_delay': [1.25, 0]}
-    cases = swept(fleet)
-    assert {node: case['fail_phase'] for node, case in cases.items()} == {
-        'n5': 'performance', 'n6': 'performance', 'n7': None, 'n8': None,
-    }  # fmt: skip
-    assert low in cases['n5']['fail_reason'] and high in cases['n6']['fail_reason']
-    found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
-    assert verdicts(found) == {'regressed': 1, 'invalid': 1, 'ok': 2, 'no_reference': 4} and not found['problems']
-
-
 def test_a_node_that_hangs_costs_the_others_nothing(fleet):
     """It ends in time for the allocation, and what would begin after that is named."""
     only(fleet, 5, 6)
@@ -227,26 +201,36 @@ def test_a_node_that_hangs_costs_the_others_nothing(fleet):
     assert fleet.queue() == ''
 
 
-@pytest.mark.parametrize('last', [8, 7], ids=['two pairs at a time', 'one pair at a time, from within a job'])
-def test_pairs_of_nodes(fleet, last):
-    """Every pair, each an MPI job of its own, after the hooks of the check."""
-    only(fleet, 5, last)
+@pytest.fixture
+def pairs(fleet):
+    """The check on two nodes, each pair an MPI job of its own, with a hook that its program needs."""
     path = fleet.clone.root / 'checks/fault.py'
     text = path.read_text().replace('    fault = ', '    num_nodes = 2\n    mpi = True\n    fault = ')
     hook = "    @run_before('run')\n    def add(self):\n        self.executable_opts.insert(0, 'x')\n"
     path.write_text(f'{text}\n{hook}')
     fleet.clone.program(f'[ $1 = x ] || exit 3\n[ $SLURM_PROCID = 1 ] || {{ {GOOD}; }}')
-    job = ['srun', '--partition=compute', '--nodes=1', '--ntasks=2', '--ntasks-per-node=2', '--mpi=none', 'sh', '-c',
-           '[ $SLURM_PROCID = 1 ] || exec "$@"', 'sh']  # fmt: skip
-    answer = fleet.clone.run(*job, *command(), **fleet.slurm) if last == 7 else sweep(fleet)
-    nodes = [f'n{number}' for number in range(5, last + 1)]
-    cases = swept(fleet)
-    assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(
-        map(','.join, combinations(nodes, 2))
-    ), answer.stdout
-    assert answer.returncode == 0
+    return fleet
+
+
+def test_every_pair_of_nodes_from_within_a_job(pairs):
+    only(pairs, 5, 7)
+    job = ('srun', '--partition=compute', '--nodes=1', '--ntasks=2', '--ntasks-per-node=2', '--mpi=none', 'sh', '-c',
+           '[ $SLURM_PROCID = 1 ] || exec "$@"', 'sh')  # fmt: skip
+    running = start(pairs, within=job)
+    output, _ = running.communicate(timeout=300)
+    assert running.returncode == 0, output
+    cases = swept(pairs)
+    every = map(','.join, combinations(['n5', 'n6', 'n7'], 2))
+    assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(every), output
     assert set(cases['n5,n7']['record']['placement']['actual']) == {'n5.0', 'n7.0'}
     assert set(cases['n5,n7']['record']['health']) == {'n7'}  # what it counted, beside the first node
+
+
+def test_a_sample_of_pairs_at_the_same_time(pairs):
+    only(pairs, 5, 8)
+    answer = sweep(pairs, '--rounds=1')
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert sorted(node for pair in swept(pairs) for node in pair.split(',')) == ['n5', 'n6', 'n7', 'n8']
 
 
 def test_a_node_without_a_partner_is_named(fleet):
@@ -260,23 +244,6 @@ def test_a_node_without_a_partner_is_named(fleet):
     found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
     assert found['problems'] == ['Pair %fault=none: not run on n7']
     assert verdicts(found) == {'no_reference': 8}
-
-
-def test_too_many_pairs_are_refused_and_a_sample_is_not(fleet):
-    path = fleet.clone.root / 'checks/fault.py'
-    path.write_text(path.read_text().replace('    fault = ', '    num_nodes = 2\n    mpi = True\n    fault = '))
-    fleet.clone.program(f'[ $SLURM_PROCID = 1 ] || {{ {GOOD}; }}')
-    code = 'import sys; from ci import node_sweep as n; n.MOST_PAIRS = 20; sys.exit(n.main())'
-    few = [sys.executable, '-c', code]
-    answer = fleet.clone.run(*few, **fleet.slurm)
-    assert answer.returncode == 2 and 'holds' not in answer.stdout
-    assert answer.stderr.strip() == (
-        'plumbline: cases on two nodes: 1, and 16 nodes are 120 pairs in 15 rounds; expected at most 20 pairs of all '
-        'cases: choose a sample, --rounds 2 or less, or fewer cases, or lower --max-nodes'
-    )
-    answer = fleet.clone.run(*few, '--rounds=1', '--', '-S', 'trials=1', **fleet.slurm)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert len(swept(fleet)) == 8
 
 
 def test_real_osu_on_pairs_of_all_nodes(fleet):
@@ -296,8 +263,8 @@ def test_real_osu_on_pairs_of_all_nodes(fleet):
     step = ['srun', '--partition=fleet', '--nodes=2', '--ntasks=2', clone.binary.with_name('osu_latency'), '-m', '1:1']
     if (probe := fleet.tell(*map(str, step))).returncode:
         pytest.skip(f'srun does not start the MPI of {real} here: {probe.stderr.strip()[-300:]}')
-    words = command('--mode=nightly', '--rounds=2')[:-2]
-    answer = clone.run(*words, '-n', 'OsuLatency.*two_nodes', '-S', 'trials=1', **fleet.slurm)
+    two_nodes = ('-n', 'OsuLatency.*two_nodes', '-S', 'trials=1')
+    answer = sweep(fleet, '--mode=nightly', '--rounds=2', selection=two_nodes)
     cases = swept(fleet)
     assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(cases), answer.stdout
     assert answer.returncode == 0
@@ -425,11 +392,8 @@ def test_an_idle_sweep_gives_way_to_a_job_and_blames_no_node(fleet, users):
     """n8 has ended when a job takes both nodes; what hangs on n7 is neither stored nor resumed."""
     only(fleet, 7, 8)
     fleet.clone.program(f'[ $SLURMD_NODENAME = n7 ] && touch {fleet.folder}/hangs && sleep 300\n{GOOD}')
-    words = [sys.executable, '-m', 'ci.extras.sweep_idle', '--partition=fleet', '--max-nodes=2', '--', '-S', 'trials=1']
-    running = subprocess.Popen(
-        words, cwd=fleet.clone.root, env=fleet.clone.environment(**fleet.slurm), text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    words = ('--partition=fleet', '--max-nodes=2', '--', '-S', 'trials=1')
+    running = fleet.clone.start('ci.extras.sweep_idle', *words, **fleet.slurm)
     wait_for(lambda: [*fleet.clone.results.glob('nightly-stage/*/*/*/*/Fault*/places/n8.tar')])
     wait_for((fleet.folder / 'hangs').exists)
     mark = fleet.folder / 'user'

@@ -36,7 +36,7 @@ name=${0##*/} file=OUTPUTS/${0##*/}-7.4.txt
 [ $name = osu_latency ] && file=OUTPUTS/osu_latency-7.4-all-sizes.txt
 if [[ "$*" = *" H H" ]]; then
     sed -n 's/^# OSU MPI/&-CUDA/p; /^# Size/p' $file
-    echo "4194304              ${host:-SLOWER}"
+    echo "4194304              SLOWER"
     exit 0
 fi
 sed -e 's/^# OSU MPI/&-CUDA/' -e "s/^\(1  .*\)0\.18$/\10.1$CUDA_VISIBLE_DEVICES/" $file
@@ -72,32 +72,6 @@ def runs_of(script: str) -> dict[str, tuple[dict[str, str], str]]:
 def listed(clone, *options) -> set[str]:
     lines = clone.reframe('-l', *options, checks=CHECK).stdout.splitlines()
     return {line.split('/')[0].removeprefix('- ').strip() for line in lines if line.startswith('- Osu')}
-
-
-def test_cases_are_those_of_the_classes_and_of_what_each_kind_of_gpu_can(node):
-    def cases(buffers, found):
-        return {'OsuDeviceCollectives %nodes=1'} | {
-            f'{name} %buffers={memory} %link_class={link_class} %pairs={pairs}'
-            for name in ('OsuDeviceLatency', 'OsuDeviceBandwidth')
-            for memory in buffers
-            for link_class, pairs in found
-        }
-
-    three = ('device-device', 'host-device', 'managed-managed')
-    node.programs()
-    assert listed(node) == cases(three, [('A', 'first'), ('A', 'all')])
-    assert listed(node, '-t', 'quick') == cases(three[:1], [('A', 'first')]) - {'OsuDeviceCollectives %nodes=1'}
-    node.programs(partition=EIGHT, feature='osu-rocm')
-    assert listed(node) == cases(three[:2], [('A', 'first'), ('A', 'all'), ('D', 'first')])
-    node.programs(partition=EIGHT.replace('num_cpus: 64', 'num_cpus: 4'), feature='osu-rocm')
-    assert listed(node) == set()  # fewer cores than devices
-    node.programs(partition=NODE[: NODE.index('link_classes')] + 'num_nodes: 2\n')  # nothing needs the links but pairs
-    rails = {
-        f'OsuDeviceRails %buffers={memory} %rail={rail}'
-        for memory in ('device-device', 'host-host')
-        for rail in ('same', 'cross')
-    }
-    assert listed(node) == rails | {f'OsuDeviceCollectives %nodes={nodes}' for nodes in (1, 2)}
 
 
 def test_pairs_and_cores_of_a_node_of_eight_devices_in_the_job_script(node):
@@ -229,35 +203,22 @@ def test_replayed_latency_of_both_directions_of_a_pair(node):
 
 
 @needs_two_cpus
-def test_replayed_bandwidths_and_one_above_the_peak_of_its_class_is_void(node):
+def test_replayed_bandwidths_of_a_pair(node):
     """The recorded osu_bw reaches 12.9 GB/s on the way, osu_bibw 13.6 in both directions."""
     node.programs('[[ "$*" =~ " -d cuda "(D D|H H) ]] || exit 9')
     case = run(node, 'OsuDeviceBandwidth.*device-device.*first', check=CHECK)
     assert case['result'] == 'pass', case['fail_reason']
     assert len(values(case)) == 2 * 23 and ('bidirectional_bandwidth message_bytes=4194304,pair=0-1' in values(case))
-    top = max(value for name, value in values(case).items() if name.startswith('bandwidth'))
-    node.programs(partition=NODE.replace('25 GB/s', f'{top - 1} MB/s'))
-    case = run(node, 'OsuDeviceBandwidth.*device-device.*first', check=CHECK)
-    assert case['result'] == 'fail'
-    assert re.search(
-        rf'invalid: bandwidth message_bytes=\d+,pair=0-1: trial 1: {top:.6g} MB/s is above the', case['fail_reason']
-    )
-    assert 'bidirectional' not in case['fail_reason']
 
 
 @needs_two_cpus
 @pytest.mark.parametrize(
     ('fault', 'smi', 'words'),
     [
-        ('kill -SEGV $$', SMI, ['the MPI library does not seem to support device buffers']),
-        ('echo "CUDA support not enabled." >&2; exit 1', SMI, ['the programs were built without support for such']),
         ('', 'echo "0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100"',
          ['local rank 1: GPU 1 was requested; nvidia-smi lists: 0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100']),
         ('', SMI.replace('bbbb', 'aaaa'), ['GPU 0 of rank n0.0 is GPU-aaaa, GPU 1 of rank n0.1 is GPU-aaaa']),
         ('sed -i "s/^gpu 1/gpu 0/" binding.n0.1', SMI, ['rank n0.1 was requested to see GPUs [1] and got [0]']),
-        ('host=1500.00', SMI,
-         ['MPI stages buffers of GPUs through the host: in osu_latency_0_1 4194304 bytes take 1914.1 us between the '
-          'GPUs and 1500.0 us between the hosts']),
     ],
 )  # fmt: skip
 def test_replay_of_a_bad_run_fails_with_its_cause(node, fault, smi, words):

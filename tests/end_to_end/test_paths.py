@@ -4,7 +4,6 @@
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 from rows import each_row
@@ -25,19 +24,16 @@ def test_a_clone_that_cannot_be_used_is_refused(name, clone, tmp_path):
     there = tmp_path / name
     if not there.exists():
         shutil.copytree(clone.root, there)
-    environment = clone.environment(PLUMBLINE_SITE='demo', TMPDIR=str(tmp_path))  # for a log of ReFrame
-    del environment['PLUMBLINE_RESULTS']
-
-    def run(*words):
-        return subprocess.run(words, cwd=there, env=environment, capture_output=True, text=True, check=False)
-
-    answer = run('./ci/nightly', '--no-provision')  # of the shell, before it makes an environment
+    elsewhere = {'TMPDIR': str(tmp_path), 'PLUMBLINE_RESULTS': ''}  # for a log of ReFrame
+    # of the shell, before it makes an environment
+    answer = clone.run('./ci/nightly', '--no-provision', cwd=there, **elsewhere)
     assert refused(answer, tmp_path) and (answer.returncode, answer.stdout) == (2, '')
     assert len(answer.stderr.splitlines()) == 1
-    answer = run(sys.executable, '-m', 'ci.nightly', '--no-provision')
+    answer = clone.fork('ci.nightly', '--no-provision', cwd=there, **elsewhere)
     assert refused(answer, tmp_path) and answer.returncode == 2 and len(answer.stderr.splitlines()) == 1
     assert not (there / 'results').exists()
-    assert refused(run('reframe', '-C', 'reframe_settings/settings.py', '-c', 'checks/demo.py', '-r'), tmp_path)
+    plain = ('reframe', '-C', 'reframe_settings/settings.py', '-c', 'checks/demo.py', '-r')
+    assert refused(clone.fork(*plain, cwd=there, **elsewhere), tmp_path)
 
 
 @each_row('name', NAMES[2:])
@@ -54,6 +50,7 @@ def test_a_results_directory_that_cannot_be_used_is_refused(name, clone, tmp_pat
 @pytest.mark.parametrize('name', ['+a,b=c@d~é-', 'a blank'])
 def test_a_case_runs_and_is_stored_from_other_names(name, clone, tmp_path):
     """A clone with a blank keeps its results elsewhere, as ReFrame runs no job there. The clone may be read-only."""
+    clone.without_our_checks()
     (clone.root / 'checks/core/job/parts').chmod(0o555)
     clone.program(f'{GOOD_PROGRAM}; stat -c %A "$0" . .. ../.. | sort -u > {tmp_path}/modes')
     there = tmp_path / name

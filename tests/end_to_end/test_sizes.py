@@ -18,9 +18,7 @@ VM = {'ARCH': 'zen4', 'CORES': '2', 'SOCKETS': '1', 'SHARING': '2', 'MEMORY': '2
 BIG = {'ARCH': 'zen4', 'CORES': '192', 'SOCKETS': '2', 'SHARING': '8', 'MEMORY': '768 GiB'}
 MACHINES = {
     'two cores': VM | {'CACHE': '32 MiB'},
-    'two cores that report 105 MiB': VM | {'CACHE': '105 MiB'},
     'two slow cores that report 480 MiB': VM | {'CACHE': '480 MiB', 'ARCH': 'x86_64', 'MEMORY': '8 GiB'},
-    '192 cores': BIG | {'CACHE': '32 MiB'},
     '192 cores of two large caches': BIG | {'CACHE': '480 MiB', 'SHARING': '96'},
 }
 PER_CASE = 3  # seconds that ReFrame and the job take besides

@@ -35,12 +35,10 @@ def nodes(clone, tmp_path, slurm):
 
 def test_cases_of_two_nodes(nodes):
     nodes.prepare()
-    found = cases(nodes, '-n', '(POSIX|Mdtest).*%nodes=2', '-S', 'time_limit=30m', **nodes.slurm)
+    found = cases(nodes, '-n', '(POSIX|MdtestRanks).*%nodes=2', '-S', 'time_limit=30m', **nodes.slurm)
     assert set(found) == {
-        'IOR api=POSIX,file_system=disk,num_nodes=2,size=full',
-        'Mdtest file_system=disk,num_nodes=2,size=full',
-        'MdtestRanks file_system=disk,num_nodes=2,processes=2',
-    }
+        'IOR api=POSIX,file_system=disk,num_nodes=2,size=full', 'MdtestRanks file_system=disk,num_nodes=2,processes=2',
+    }  # fmt: skip
     for case in found.values():
         assert case['result'] == 'pass', case['fail_reason']
     ior = found['IOR api=POSIX,file_system=disk,num_nodes=2,size=full']['record']

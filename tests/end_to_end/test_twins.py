@@ -16,11 +16,8 @@ EACH_CHECK = '|'.join([
     r'Osu(Device|Xccl)Collectives%nodes=2(%|$)', 'NodeLadder%nodes=16', 'Likwid.*node', 'Numa', 'CacheLatency',
     r'BabelStream(Device.*device=0|AllDevices|Memory|Host%binding=cores-spread)(%|$)',
 ])  # fmt: skip
-#: One of each way in which a job starts and reads its node: alone, with ranks that see a GPU each, on two nodes
-FEW = '|'.join([
-    'BabelStreamDevice%.*device=1', 'OsuDeviceLatency%buffers=device-device.*first', 'XcclTests%nodes=2$',
-    'IOR%.*POSIX%size=quick',
-])  # fmt: skip
+#: Two ways in which a job starts and reads its nodes: with ranks that see a GPU each, and on two nodes
+FEW = 'OsuDeviceLatency%buffers=device-device.*first|XcclTests%nodes=2$'
 
 
 @pytest.fixture
@@ -52,11 +49,11 @@ def first_cause(twin: Twin, *options: str) -> str:
 
 def test_a_session_on_a_twin_comes_to_a_verdict(twin):
     perlmutter = twin('perlmutter')
-    answer = perlmutter.nightly('--mode', 'nightly', '--', '-n', FEW)
+    answer = perlmutter.nightly('--mode', 'nightly', '--no-retry', '--', '-n', FEW)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert set(results(perlmutter).values()) == {'pass'}
     records = {case['display_name']: case['record'] for case in perlmutter.cases()}
-    assert len(records) == 4
+    assert len(records) == 2
     # GPU 0 is in NUMA domain 3, GPU 1 in domain 2, of 16 cores each
     pair = records['OsuDeviceLatency %buffers=device-device %link_class=A %pairs=first']
     got = {rank: where.partition(' GPU-')[0] for rank, where in pair['placement']['actual'].items()}

@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
@@ -39,22 +39,33 @@ OF_CI = ('nightly', 'node-sweep', 'sweep-idle', 'compare-change', 'why', 'provis
 class CommandGroup(TyperGroup):
     """Commands, in whose list each has its first sentence in full."""
 
+    #: Title of a part of the list -> its commands; without any, all that no part before it has.
+    parts: Mapping[str, Sequence[str]] = {'Commands': ()}
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands."""
-        rows = [
-            (name, re.split(r'(?<=\.)\s', command.help or '', maxsplit=1)[0]) for name, command in self.commands.items()
-        ]
-        with formatter.section('Commands'):
-            formatter.write_dl(rows)
+        """Write the list of commands, part by part."""
+        left = {name: command.help or '' for name, command in self.commands.items()}
+        for title, names in self.parts.items():
+            part = [(name, re.split(r'(?<=\.)\s', left.pop(name), maxsplit=1)[0]) for name in names or [*left]]
+            if part:
+                with formatter.section(title):
+                    formatter.write_dl(part)
 
 
-class _Group(CommandGroup):
+class _Commands(CommandGroup):
     """The group of all commands; it reports an input or file system error as one sentence, with exit code 2.
 
     `debug`: print the traceback before the sentence.
     """
 
     debug = False
+    parts = {
+        'In the first week': ('status', 'compare', 'report', 'incidents', 'record', 'sites'),
+        'Set up a site': ('init', 'probe', 'demo'),
+        'Nodes and history': ('fleet', 'node-check', 'trend', 'plan'),
+        'Results': ('ingest', 'gate', 'export', 'store'),
+        'Extras': (),
+    }
 
     def __init__(self, **given: Any):
         super().__init__(**given)
@@ -145,7 +156,7 @@ def end_with(code: int, faults: Sequence[str]) -> NoReturn:
 
 # rich_markup_mode=None: help in plain text appears twice as fast
 app = typer.Typer(
-    cls=_Group, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True,
+    cls=_Commands, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True,
     context_settings={'help_option_names': ['-h', '--help']},
     help='Check whether this machine still performs as it did when it was accepted. '
     'Exit codes: 0 all ok, 1 something regressed, is missing or failed, 2 the input cannot be used. '

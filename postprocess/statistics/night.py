@@ -87,7 +87,7 @@ def judge(
     common = judge_groups(expected, groups, tonight, pool, len(set(groups.kinds)), float(weather[-1]))
     # what most of the site lost in nights before and no longer loses is no lasting loss of a series
     over = numpy.where((of_most > least) & (of_most[-1] < least), of_most, 0.0)
-    night = _Night(expected, jobs + over[:, None], pool, common, slow, weather)
+    night = _SeriesTests(expected, jobs + over[:, None], pool, common, slow, weather)
     more, left_out = further_jobs(night.doubts, slow, pool, jobs[:, -1], budget or Budget(0.0, 0.0))
     p, window, loss, below, above = night.told()
     q = numpy.minimum(p / expected.baseline.shares, 1.0)
@@ -222,7 +222,7 @@ def _windows(expected: Expected, jobs: ndarray, weather: ndarray) -> Iterator[_W
         yield _Window(length, z, loss, expected.error(v, squares, length - 1), baseline.df + length - 1)
 
 
-class _Night:
+class _SeriesTests:
     """The tests of single series: arrays of M.
 
     `z1`: normal deviate of the first job. `asked`: in doubt. `waits`: number of further jobs that are still wanted.

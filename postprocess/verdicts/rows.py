@@ -28,7 +28,7 @@ _JOB = tuple(field.name for field in fields(Job) if field.name != 'summary')
 
 
 @dataclass(frozen=True)
-class _Facts:
+class _SessionFacts:
     """The fields of a `Comparison` of a session with its references that are of no single series."""
 
     problems: list[Problem]
@@ -63,14 +63,14 @@ def code_of(verdict: Verdict, codes: Mapping[int, Code]) -> Code | None:
 
 def facts_of(comparison: Comparison) -> bytes:
     """Return as JSON what no row of a comparison says."""
-    facts = _Facts(**{field.name: getattr(comparison, field.name) for field in fields(_Facts)})
+    facts = _SessionFacts(**{field.name: getattr(comparison, field.name) for field in fields(_SessionFacts)})
     return json.dumps(msgspec.to_builtins(facts)).encode()  # unlike msgspec's JSON, with numbers that are not finite
 
 
 def comparison_of(session: Session, verdicts: list[Verdict], facts: bytes) -> Comparison:
     """Return the comparison of which `facts_of` stored the facts."""
-    of_session = msgspec.convert(json.loads(facts), _Facts)
-    own = {field.name: getattr(of_session, field.name) for field in fields(_Facts)}
+    of_session = msgspec.convert(json.loads(facts), _SessionFacts)
+    own = {field.name: getattr(of_session, field.name) for field in fields(_SessionFacts)}
     return Comparison(session, None, verdicts, **own)
 
 

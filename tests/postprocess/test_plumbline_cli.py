@@ -2,6 +2,7 @@
 """What holds for every command."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -42,6 +43,13 @@ def test_each_driver_of_a_session_says_its_exit_codes(monkeypatch, capsys):
             cli_reference.module_of(name).parse(['--help'])
         said = capsys.readouterr().out
         assert 'exit code' in said.lower() and max(map(len, said.splitlines())) <= 80, name
+
+
+def test_the_help_begins_with_what_the_first_week_needs_and_has_every_command_once():
+    lists = run_command(['--help']).stdout.partition('In the first week:')[2]
+    shown = re.findall(r'^  (\S+)', lists, re.MULTILINE)
+    assert shown[:6] == ['status', 'compare', 'report', 'incidents', 'record', 'sites']
+    assert sorted(shown) == sorted(get_command(app).commands)
 
 
 @each_row('words', [['--help'], ['--version'], ['compare', '--help']])

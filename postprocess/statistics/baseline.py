@@ -21,8 +21,11 @@ _ENOUGH_SERIES = 20  # fewest series for an estimate over a site
 _ENOUGH_VALUES = 200  # fewest values of all baselines together for an estimate of the tail of slow sessions
 _MOST_DF = 30.0  # upper bound of the degrees of freedom of an assumed variance
 _SAME_LEVEL = 2.0  # standard errors within which later sessions are at the level of the baseline
+_STEADY = 1.3  # times the spread that neighbouring sessions show: the most that a short baseline's own spread is
 _FEWEST = 4  # fewest sessions whose median absolute deviation says something of a series' own spread
 _CLIP = 6.0  # standard deviations from the mean at which a later session is cut, before it changes the level
+_NEAR = 3.5  # standard deviations from the mean within which a later session is at the level
+_RECENT = 5  # last sessions that are no level of a short baseline yet: a loss that lasts is found within them
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,8 @@ class Expected:
 
 def expect(baseline: Baseline, first: ndarray) -> Expected:
     """Return what to expect of each series; `first`: M x W first jobs of sessions after the baseline, tonight last."""
-    baseline = _with_own_spread(_with_fitted_spread(baseline, first), first)
-    baseline = _with_accepted_sessions(baseline, first)
+    fitted = _with_fitted_spread(baseline, first)
+    baseline = _with_accepted_sessions(fitted, _with_own_spread(fitted, first), first)
     phi = _likeness_of_sessions(baseline, first)
     g = error_of_mean(phi, baseline.n)
     n = numpy.maximum(baseline.n, 2)
@@ -173,55 +176,56 @@ def _with_fitted_spread(baseline: Baseline, first: ndarray) -> Baseline:
 
 
 def _with_own_spread(baseline: Baseline, first: ndarray) -> Baseline:
-    """Return the baseline with the spread of series of few sessions narrowed by their later sessions before tonight.
+    """Return the baseline with the spread of series of few sessions drawn to that of their sessions before tonight.
 
-    It is their median absolute deviation, which sessions that lost hardly change while they are less than half; as
-    uncertain as the standard deviation of 0.37 n values, and n / (n - 0.8) too small (Croux and Rousseeuw, 1992).
+    It is the median absolute deviation, as uncertain as the standard deviation of 0.37 n values and n / (n - 0.8) too
+    small (Croux and Rousseeuw, 1992); at most `_STEADY` times what neighbours say, which a lasting loss leaves alone.
     """
-    values = numpy.column_stack([baseline.mean, first[:, :-1]])
+    values = numpy.column_stack([baseline.mean, _packed(first[:, -METHOD.nights - 1 : -1])])
     count = numpy.isfinite(values).sum(axis=1)
     short = (baseline.n < METHOD.short) & (count >= _FEWEST)
     if not short.any():
         return baseline
     own, count = values[short], count[short]
-    apart = numpy.nanmedian(abs(own - numpy.nanmedian(own, axis=1, keepdims=True)), axis=1) / MAD_OF_NORMAL
-    apart *= count / (count - 0.8)
+    apart = numpy.nanmedian(abs(own - numpy.nanmedian(own, axis=1, keepdims=True)), axis=1) * count / (count - 0.8)
+    steps = numpy.nanmedian(abs(numpy.diff(own, axis=1)), axis=1) / math.sqrt(2)
+    spread = numpy.minimum(apart, _STEADY * steps) / MAD_OF_NORMAL
     more = 0.37 * (count - 1)
     variance, df = baseline.variance.copy(), baseline.df.copy()
-    variance[short] = (df[short] * variance[short] + more * apart**2) / (df[short] + more)
+    variance[short] = (df[short] * variance[short] + more * spread**2) / (df[short] + more)
     df[short] += more
     return replace(baseline, variance=variance, df=df)
 
 
-def _with_accepted_sessions(baseline: Baseline, first: ndarray) -> Baseline:
-    """Return the baseline extended by later sessions that are older than all windows, up to 30 sessions in total.
+def _with_accepted_sessions(fitted: Baseline, baseline: Baseline, first: ndarray) -> Baseline:
+    """Return the baseline extended by later sessions that are at its level, up to 30 sessions in total.
 
-    It takes first jobs without outliers, and only where their mean is within `_SAME_LEVEL` standard errors of the
-    accepted mean: the level must follow neither a drift nor an intermittent fault.
+    `fitted`: without what these sessions said of the spread.
+
+    They are older than all windows, or than `_RECENT` sessions where the baseline is short. Their mean is within
+    `_SAME_LEVEL` standard errors of that of the baseline: the level must not follow a drift.
     """
     there = numpy.isfinite(first)
-    older = there & (there[:, ::-1].cumsum(axis=1)[:, ::-1] > METHOD.nights)
+    behind = numpy.where(baseline.n < METHOD.short, _RECENT, METHOD.nights)[:, None]
+    older = there & (there[:, ::-1].cumsum(axis=1)[:, ::-1] > behind)
     older &= older.cumsum(axis=1) <= (METHOD.long - baseline.n)[:, None]
-    enough = older.sum(axis=1) >= METHOD.short
-    if not enough.any():
-        return baseline
-    used = numpy.zeros_like(older)
-    used[enough] = inliers(numpy.where(older, first, numpy.nan)[enough])
-    baseline = _with_seen_noise(baseline, numpy.where(older & enough[:, None], first, numpy.nan))
-    z = numpy.where(older, baseline.deviations(first, _CLIP), numpy.nan)
-    level = baseline.mean + baseline.sd * _mean_of(z)
-    k = used.sum(axis=1)
+    at_level = numpy.where(_at_level(baseline, numpy.where(older, first, numpy.nan)), first, numpy.nan)
+    level = baseline.mean + baseline.sd * _mean_of(baseline.deviations(at_level, _CLIP))
+    used, known = numpy.zeros(first.shape, bool), numpy.isfinite(at_level).any(axis=1)
+    used[known] = inliers(at_level[known])
+    own, k = numpy.where(used, first, numpy.nan), used.sum(axis=1)
     error = baseline.sd * numpy.sqrt(1 / baseline.n + 1 / numpy.maximum(k, 1))
-    alike = enough & (abs(baseline.mean - level) < _SAME_LEVEL * error)
+    alike = (k >= METHOD.short) & (abs(baseline.mean - level) < _SAME_LEVEL * error)
+    if not alike.any():
+        return baseline
     k = numpy.where(alike, k, 0)
-    own = numpy.where(used, first, numpy.nan)
     squares = numpy.nansum((own - _mean_of(own)[:, None]) ** 2, axis=1)
-    n, df = baseline.n + k, baseline.df + numpy.maximum(k - 1, 0)
-    more = numpy.where(older & alike[:, None], first, numpy.nan)
+    n, df = baseline.n + k, numpy.where(alike, fitted.df + numpy.maximum(k - 1, 0), baseline.df)
+    more = numpy.where(alike[:, None], at_level, numpy.nan)
     return replace(
         baseline,
         mean=(baseline.n * baseline.mean + k * level) / n,
-        variance=numpy.where(alike, (baseline.df * baseline.variance + squares) / df, baseline.variance),
+        variance=numpy.where(alike, (fitted.df * fitted.variance + squares) / df, baseline.variance),
         df=df,
         n=n,
         assumed=baseline.assumed & ~alike,
@@ -230,17 +234,28 @@ def _with_accepted_sessions(baseline: Baseline, first: ndarray) -> Baseline:
     )
 
 
-def _with_seen_noise(baseline: Baseline, older: ndarray) -> Baseline:
-    """Return the baseline with each assumed variance at least that between neighbours of the sessions `older`.
+def _at_level(baseline: Baseline, values: ndarray) -> ndarray:
+    """Return True for each value that is near the mean of the baseline and of the values before it that are near it.
 
-    A series that varies more than assumed would else be far from its level for ever. A loss that lasts changes the
-    median difference of neighbours little.
+    A single value that is far is True, too. So a loss that lasts is never taken for the level, however long it lasts.
     """
-    steps = numpy.abs(numpy.diff(older, axis=1))
-    noise = numpy.zeros(len(steps))
-    known = (baseline.assumed | (baseline.n < METHOD.short)) & (numpy.isfinite(steps).sum(axis=1) >= METHOD.short - 1)
-    noise[known] = numpy.nanmedian(steps[known], axis=1) / MAD_OF_NORMAL / math.sqrt(2)
-    return replace(baseline, variance=numpy.maximum(baseline.variance, noise**2))
+    there = numpy.isfinite(values)
+    if not there.any():
+        return there
+    mean, n, near = baseline.mean.copy(), baseline.n.copy(), numpy.zeros(values.shape, bool)
+    for place, column in enumerate(values.T):
+        own = near[:, place] = abs(column - mean) < _NEAR * baseline.sd * numpy.sqrt(1 + 1 / n)
+        n = n + own
+        mean = mean + numpy.where(own, (column - mean) / n, 0.0)
+    far = there & ~near
+    return there & ~(far & (_before(far, there) | _before(far[:, ::-1], there[:, ::-1])[:, ::-1]))
+
+
+def _before(flags: ndarray, there: ndarray) -> ndarray:
+    """Return for each place of each row the flag of the last place before it that is `there`; False without one."""
+    places = numpy.where(there, numpy.arange(flags.shape[1]), -1)
+    last = numpy.maximum.accumulate(numpy.column_stack([numpy.full(len(flags), -1), places[:, :-1]]), axis=1)
+    return numpy.take_along_axis(flags, numpy.maximum(last, 0), axis=1) & (last >= 0)
 
 
 def _scale_of_tonight(expected: Expected, tonight: ndarray) -> float:
@@ -317,3 +332,8 @@ def _usually_slow(baseline: Baseline, z: ndarray, known: ndarray) -> float:
 def _mean_of(values: ndarray) -> ndarray:
     """Return the mean of the numbers in each row; 0 for a row without any."""
     return numpy.nansum(values, axis=1) / numpy.maximum(numpy.isfinite(values).sum(axis=1), 1)
+
+
+def _packed(values: ndarray) -> ndarray:
+    """Return M x W values with each row's NaN moved to the end."""
+    return numpy.take_along_axis(values, numpy.argsort(~numpy.isfinite(values), axis=1, kind='stable'), axis=1)

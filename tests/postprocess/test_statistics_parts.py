@@ -10,7 +10,7 @@ from rows import each_row
 from scipy import stats
 
 from postprocess.statistics import changepoints, coverage, groups, levels
-from postprocess.statistics.baseline import _with_accepted_sessions, _with_fitted_spread
+from postprocess.statistics.baseline import _with_accepted_sessions, _with_fitted_spread, _with_own_spread
 from postprocess.statistics.changepoints import Control
 from postprocess.statistics.groups import Groups, InCommon, highest
 from postprocess.statistics.levels import Level, Values
@@ -201,44 +201,56 @@ def later(older, sessions=20):
 PATTERN = numpy.array([0.01, -0.01, 0.02, -0.02, 0.03, -0.03])
 
 
+def accepted(of, first):
+    return _with_accepted_sessions(of, of, first)
+
+
 def test_sessions_older_than_all_windows_are_accepted():
     """Six at 0.05, within two errors of 0.1 sqrt(1/5 + 1/6): 6 x 0.05 / 11; squares 0.0028 of 5 more degrees."""
     of = baseline(1, assumed=numpy.ones(1, bool))
-    found = _with_accepted_sessions(of, later(0.05 + PATTERN))
+    found = accepted(of, later(0.05 + PATTERN))
     assert (found.n, found.mean, found.df) == (approx([11]), approx([0.3 / 11]), approx([9]))
     assert found.variance == approx([(0.04 + 0.0028) / 9]) and not found.assumed[0]
     assert found.sessions[0, 5:] == approx([*(0.05 + PATTERN), *[NAN] * 14])
     # two errors are 0.1211
-    assert _with_accepted_sessions(of, later(0.12 + PATTERN)).n == approx([11])
-    apart = _with_accepted_sessions(of, later(0.123 + PATTERN))
+    assert accepted(of, later(0.12 + PATTERN)).n == approx([11])
+    apart = accepted(of, later(0.123 + PATTERN))
     assert (apart.n, apart.mean, apart.variance, apart.df) == (approx([5]), approx([0]), approx([0.01]), approx([4]))
     assert apart.assumed[0] and numpy.isnan(apart.sessions).all()
 
 
-def test_a_series_that_varies_more_than_assumed_is_accepted_by_the_spread_that_it_shows():
-    """Neighbours 0.6 apart: 0.6 / 0.6745 / sqrt(2) = 0.63 in place of 0.1, and a lasting loss adds nothing to it."""
-    noisy = numpy.array([0.6, 0.0, 0.6, 0.0, 0.6, 0.0])
-    of = baseline(1, assumed=numpy.ones(1, bool))
-    assert _with_accepted_sessions(of, later(noisy)).n == approx([11])
-    few = baseline(1, n=numpy.array([3.0]))
-    assert _with_accepted_sessions(few, later(noisy)).n == approx([9])
-    assert _with_accepted_sessions(baseline(1), later(noisy)).n == approx([5]), 'five sessions tell the spread'
-    lost = numpy.array([0.01, -0.01, 0.01, -0.5, -0.51, -0.5, -0.51])
-    assert _with_accepted_sessions(of, later(lost, 21)).n == approx([5])
+def test_a_loss_that_lasts_is_no_level_and_a_single_slow_session_belongs_to_it():
+    of = baseline(1)
+    lost = numpy.array([*PATTERN, -0.5, -0.51, -0.5, -0.51, -0.5, -0.52])
+    assert accepted(of, later(lost, 26)).n == approx([11]), 'the six before it'
+    slow = numpy.array([*PATTERN[:3], -0.5, *PATTERN[3:]])
+    assert accepted(of, later(slow, 21)).n == approx([11]), 'an outlier counts for the level alone'
+    assert accepted(of, later(slow, 21)).mean < accepted(of, later(PATTERN)).mean
+
+
+def test_a_short_baseline_takes_sessions_that_are_five_nights_old_and_its_own_spread():
+    """MAD of seven values 0.6: 0.6 x 7 / 6.2 / 0.6745 = 1.004; (4 x 0.01 + 2.22 x 1.004 ** 2) / 6.22 = 0.605 ** 2."""
+    short = baseline(1, n=numpy.array([1.0]), df=numpy.array([4.0]))
+    assert accepted(short, later(PATTERN[:5], 10)).n == approx([6])
+    assert accepted(short, later(PATTERN[:4], 9)) is short
+    noisy = _with_own_spread(short, later(numpy.array([0.6, -0.6, 0.3, -0.3, 0.6, -0.6]), 7))
+    assert noisy.df == approx([4 + 0.37 * 6]) and round(float(noisy.sd[0]), 3) == 0.605
+    lost = _with_own_spread(short, later(numpy.array([0.01, -0.01, 0.01, -0.5, -0.51, -0.5, -0.51]), 8))
+    assert lost.sd[0] < 0.11, 'a lasting loss adds nothing to it'
 
 
 def test_five_to_thirty_sessions_are_accepted():
     of = baseline(1)
-    assert _with_accepted_sessions(of, later(PATTERN[:4], 18)) is of
-    assert _with_accepted_sessions(of, later(PATTERN[:5], 19)).n == approx([10])
-    assert _with_accepted_sessions(baseline(1, n=numpy.array([25.0])), later(PATTERN)).n == approx([30])
+    assert accepted(of, later(PATTERN[:4], 18)) is of
+    assert accepted(of, later(PATTERN[:5], 19)).n == approx([10])
+    assert accepted(baseline(1, n=numpy.array([25.0])), later(PATTERN)).n == approx([30])
     full = baseline(1, n=numpy.array([26.0]))
-    assert _with_accepted_sessions(full, later(PATTERN)) is full
+    assert accepted(full, later(PATTERN)) is full
 
 
 def test_an_outlier_among_later_sessions_counts_for_the_level_only_up_to_six_deviations():
     """One at 10 deviations below counts as 6: (0 x 5 - 0.6) / 6 = -0.1; five of six are kept."""
-    found = _with_accepted_sessions(baseline(1), later([0.01, -0.01, 0.02, -0.02, 0.0, -1.0]))
+    found = accepted(baseline(1), later([0.01, -0.01, 0.02, -0.02, 0.0, -1.0]))
     assert (found.n, found.mean) == (approx([10]), approx([5 * -0.1 / 10]))
     assert (found.df, found.variance) == (approx([8]), approx([(0.04 + 0.001) / 8]))
 

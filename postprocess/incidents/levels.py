@@ -159,4 +159,4 @@ def start_of_slope(values: ndarray, spread: float) -> int | None:
     fallen = numpy.maximum((values - values.mean()).cumsum()[:-1], 0.0)
     by_step = (fallen**2 * n / sizes / (n - sizes)).max()  # sum of squares that the best step explains
     by_slope = ((line - line.mean()) ** 2).sum() if line[-1] < line[0] else 0.0
-    return begin if by_slope > by_step + _CLEAR * spread**2 else None
+    return max(begin, 1) if by_slope > by_step + _CLEAR * spread**2 else None

@@ -87,7 +87,8 @@ def judge(
     common = judge_groups(expected, groups, tonight, pool, len(set(groups.kinds)), float(weather[-1]))
     # what most of the site lost in nights before and no longer loses is no lasting loss of a series
     over = numpy.where((of_most > least) & (of_most[-1] < least), of_most, 0.0)
-    night = _SeriesTests(expected, jobs + over[:, None], pool, common, slow, weather)
+    left = numpy.where(over > 0, 0.0, weather)
+    night = _SeriesTests(expected, jobs + over[:, None], pool, common, slow, left)
     more, left_out = further_jobs(night.doubts, slow, pool, jobs[:, -1], budget or Budget(0.0, 0.0))
     p, window, loss, below, above = night.told()
     q = numpy.minimum(p / expected.baseline.shares, 1.0)
@@ -162,9 +163,13 @@ def _packed(values: ndarray) -> ndarray:
 
 
 def _of_most(expected: Expected, jobs: ndarray, pool: Pool) -> ndarray:
-    """Return the loss of most series in each of W sessions, as logarithm; 0 with few cases."""
-    losses = expected.baseline.mean[:, None] - jobs[..., 0]
-    known = numpy.isfinite(losses).any(axis=0) & (len(numpy.unique(pool.case)) >= _MANY_CASES)
+    """Return the loss of most cases in each of W sessions, as logarithm.
+
+    0 in a session of few cases, or of less than half of those of tonight.
+    """
+    losses = pool.by_case(expected.baseline.mean[:, None] - jobs[..., 0], numpy.ones(len(jobs)))
+    count = numpy.isfinite(losses).sum(axis=0)
+    known = (count >= _MANY_CASES) & (2 * count >= count[-1])
     of_most = numpy.zeros(losses.shape[1])
     of_most[known] = numpy.nanmedian(losses[:, known], axis=0)
     return of_most

@@ -66,6 +66,6 @@ def _usual(pool: Pool, recorded: ndarray) -> dict[int, float]:
     nodes, starts, count = numpy.unique(node[there][order], return_index=True, return_counts=True)
     medians = numpy.array([numpy.median(own) for own in numpy.split(losses[order], starts[1:])])
     chance = _OF_MEDIAN * (numpy.median(abs(losses)) / MAD_OF_NORMAL) ** 2 / count
-    between = max(float((medians**2 - chance).mean()), 0.0)
+    between = max(float((numpy.clip(medians, -METHOD.cut[0], METHOD.cut[0]) ** 2 - chance).mean()), 0.0)
     usual = medians * between / (between + chance) if between else numpy.zeros(len(nodes))
     return {place: loss for place, loss in zip(nodes.tolist(), usual.tolist(), strict=True) if loss > 0}

@@ -103,12 +103,14 @@ def _in_common(
 ) -> list[Common]:
     """Return the losses that groups of series share, the largest group first, one loss for each distinct cause.
 
-    A group within an environ is left out if most of its series regressed by themselves: incidents show what they share.
+    A group within an environ, or of one check, is left out if most of its series regressed by themselves: incidents
+    show what they share.
     """
     common = []
     for index in highest(groups, found.common, found.red & ~found.slow.explained):
         members = groups.members[index]
-        alone = 4 * found.red[members].sum() > 3 * len(members) and groups.kinds[index] not in _WHOLE
+        whole = groups.kinds[index] in _WHOLE and len({rows[member].measured.id.check for member in members}) > 1
+        alone = 4 * found.red[members].sum() > 3 * len(members) and not whole
         if index in found.common.loss and not alone:
             loss, low, high = (-math.expm1(-size) for size in found.common.loss[index])
             series = tuple(dict.fromkeys(rows[member].measured.id for member in members))

@@ -460,7 +460,7 @@ def test_a_drift_begins_where_the_level_turned_down_if_a_step_describes_it_less_
     assert levels.start_of_slope(-values, 0.01) is None, 'a rise'
     assert levels.start_of_slope(numpy.array([0.0, 0, 0, 0, -4, -4, -4, -4]), 0.01) is None, 'a step'
     assert levels.start_of_slope(numpy.array([0.0, -1, -2]), 0.01) is None, 'too short'
-    assert levels.start_of_slope(numpy.array([0.0, -1, -2, -3]), 0.01) == 0
+    assert levels.start_of_slope(numpy.array([0.0, -1, -2, -3]), 0.01) == 1
 
 
 def test_of_many_series_50_are_read_spread_evenly():

@@ -155,13 +155,15 @@ def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
     keep_others_from_writing()
     with ending_signals():
         try:
-            return _exit_code_of(work, folder)
+            try:
+                return _exit_code_of(work, folder)
+            finally:
+                let_go()
         except Signalled as told:
             ignore()
+            let_go(kill=True)
             print(f'plumbline: {told}', file=sys.stderr)
             return told.exit_code
-        finally:
-            let_go()
 
 
 def _exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:

@@ -44,7 +44,13 @@ class _Worker:
         self.context = _context()
         self.connection, theirs = _SPAWN.Pipe()
         self.process = _SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
-        _start(self.process)
+        try:
+            _start(self.process)
+        except Signalled:
+            if self.process.pid:
+                self.process.kill()
+                self.process.join()
+            raise
         theirs.close()
 
     def answer(self, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -105,7 +111,7 @@ atexit.register(let_go)  # before that of multiprocessing, which waits for the p
 def _running() -> _Worker:
     """Return the process of the steps; a new one if there is none, or if it has another environment."""
     global _worker
-    if not (_worker and _worker.process.is_alive() and _worker.context == _context()):
+    if not (_worker and _worker.context == _context() and _worker.process.is_alive()):
         let_go()
         _worker = _Worker()
     return _worker
@@ -138,3 +144,4 @@ def _serve(connection: Connection) -> None:
             except (InputError, SiteError, OSError) as error:
                 answer = error
             connection.send(answer)
+            gc.collect()

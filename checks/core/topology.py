@@ -196,6 +196,8 @@ def topology_of(site: str, partition: str) -> Topology:
     if not processor:
         raise SiteError(f'{site}:{partition}: site.yaml describes no processor')
     fields = _from_masks(processor) if 'topology' in processor else _from_counts(processor)
+    if not fields['cores']:
+        raise SiteError(f'{site}:{partition}: processor.reserved_cores leaves no core to the jobs')
     fields |= _believable(fields['caches'], fields['cores'])
     fields |= _numa(f'{site}:{partition}', processor, len(fields['numa_domains']))
     devices = described.entry.get('devices', [])

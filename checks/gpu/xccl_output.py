@@ -49,7 +49,7 @@ _NUMBER = r'([0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{2})?)'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
 _CHOICE = r'(?: +[A-Za-z]\w* +[A-Z]\w* +[0-9]{1,4})?'  # algorithm, protocol and channels, by an option of rccl-tests
 _ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +([a-z]\w+) +([a-z]+) +(?:-1|0){_WAY}{_WAY}{_CHOICE} *')
-_RANK = re.compile(r'^# +Rank +[0-9]+ (?:.* on +(\S+) device +\d+ \[(\S+)\] (.*\S))?', re.MULTILINE)
+_RANK = re.compile(r'^# +Rank +[0-9]+ (?:.* on +(\S+) device +\d+ \[(\S+)\] ?(.*\S)?)?', re.MULTILINE)
 KINDS = (('float', 'sum'), ('float', 'none'))  # type and operation of the rows, as the check asks for them
 _CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*?\S)(?: +comm 0x.*)?$', re.MULTILINE)
 # How NCCL numbers what it names since 2.23 (src/include/device.h)

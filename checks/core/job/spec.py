@@ -26,7 +26,7 @@ class Execution(NamedTuple):
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables that it sets: `env_vars`, and the lists of its own placement."""
+        """The variables that it sets: `env_vars`, and the lists of its placement, not its threads."""
         return {**(self.placement.lists if self.placement else {}), **self.env_vars}
 
 

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from checks.core.job import node_sweep
 from checks.core.job.spec import MeterLines
-from checks.core.meters.energy_sources import LEAST_SAMPLES, Source, Spent, doubt_of, source_of
+from checks.core.meters.energy_sources import LEAST_SAMPLES, SOURCES, Source, Spent, doubt_of, source_of
 from checks.core.reading.metrics import Metric, by_trial, series_of
 from checks.core.reading.outputs import CLOCKS, marks_of
 from plumbline.record import Dim, Record, Series
@@ -232,5 +232,6 @@ def metering_of(
             short.append(f'{name} needs trials of {needed:.0f} s for {LEAST_SAMPLES} samples, and {takes}')
         else:
             meters.append(meter)
-    meters.sort(key=lambda meter: meter.interval)  # the shortest phase of looks is the innermost
+    order = [*SOURCES]  # the quickest look is the innermost
+    meters.sort(key=lambda meter: order.index(meter.name) if meter.name in order else len(order))
     return Metering(meters, nodes, rates, '; '.join(short))

@@ -156,13 +156,15 @@ SOURCES = {
 
 def source_of(name: str, stated: Mapping[str, Any]) -> Source | None:
     """Return the source of a meter of ``site.yaml``; None if neither this module nor an extra knows it."""
-    known = (extra.source_of(name, stated) for extra in _extras())
-    return SOURCES.get(name) or next(filter(None, known), None)
+    if name in SOURCES:
+        return SOURCES[name]
+    return next(filter(None, (extra.source_of(name, stated) for extra in _extras())), None)
 
 
 @functools.cache
 def _extras() -> list[Any]:
-    modules = (import_module(f'checks.extras.{module.name}') for module in pkgutil.iter_modules([str(_EXTRAS)]))
+    names = sorted((module.name for module in pkgutil.iter_modules([str(_EXTRAS)])), key='meters'.__eq__)  # ours last
+    modules = [import_module(f'checks.extras.{name}') for name in names]
     return [module for module in modules if hasattr(module, 'source_of')]
 
 

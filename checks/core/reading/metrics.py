@@ -41,7 +41,8 @@ class Of(NamedTuple):
     def takes(self, dims: Pairs) -> bool:
         """Return True if the series at `dims` counts."""
         has = dict(dims)
-        return all(has.get(dim, '') in map(str, of if isinstance(of, list) else [of]) for dim, of in self.at.items())
+        wanted = {dim: of if isinstance(of, (list, tuple)) else [of] for dim, of in self.at.items()}
+        return all(has.get(dim, '') in map(str, values) for dim, values in wanted.items())
 
 
 class NotMeasured(ValueError):

@@ -99,6 +99,10 @@ class Plan:
                 sentences.append(
                     f'{where}: expected {first.unit}, {first.better}; found {metric.unit}, {metric.better}'
                 )
+            if (of := metric.of) and not any(
+                of.takes(point) for read in self.metrics if read.name == of.metric for point in read.points()
+            ):
+                sentences.append(f'{where}: is computed of {of.metric} at {dict(of.at)}: no metric has such a series')
             for point in metric.points():
                 if (metric.name, point) in points:
                     sentences.append(f'{where}: {to_text(point)} is declared twice')

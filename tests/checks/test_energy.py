@@ -248,3 +248,9 @@ def test_the_sampler_takes_no_more_than_its_share_and_ends_with_the_job(tmp_path
     while Path(f'/proc/{pid}/exe').exists():  # of a process that nobody has waited for, nothing else is left
         assert time.monotonic() < deadline, 'the sampler goes on after its job'
         time.sleep(0.05)
+
+
+def test_the_quickest_looks_are_the_innermost_whatever_the_site_states_first():
+    slow_last = {'nvml': {'boundary': 'gpu', 'accuracy': 0.05}, 'pm_counters': {'boundary': 'node', 'accuracy': 0.03}}
+    of = SimpleNamespace(energy=slow_last, entry={'scheduler': 'slurm'})
+    assert [meter.name for meter in metering_of(of, 60.0).meters] == ['pm_counters', 'nvml']

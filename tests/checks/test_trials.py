@@ -13,7 +13,7 @@ from reading import HooksOf, plan_of, value_of
 from rows import each_row
 
 from checks.core.placement import Placement
-from checks.core.reading.metrics import Metric, NotMeasured, by_trial, series_of
+from checks.core.reading.metrics import Metric, NotMeasured, Of, by_trial, series_of
 from checks.core.reading.trials import read_trials
 from plumbline.record import Dim, from_dict
 
@@ -104,6 +104,11 @@ def plan(**more):
         ({'metrics': [CURVE, CURVE]}, ['latency', 'message_bytes=1', 'twice']),
         ({'metrics': [CURVE, Metric('latency', 'ms', 'lower', 'x')]}, ['latency', 'us', 'ms']),
         ({'metrics': [Metric('rate', 'GB/s', 'higher', 'x', run='other')]}, ['rate', "'other'"]),
+        (
+            {'metrics': [CURVE, Metric('least', 'us', 'lower', of=Of('latency', min, {'message_bytes': '9'}))]},
+            ['least', '9'],
+        ),
+        ({'metrics': [CURVE, Metric('least', 'us', 'lower', of=Of('latencies', min))]}, ['least', 'latencies']),
     ],
 )
 def test_a_plan_that_contradicts_itself_is_refused(more, words):

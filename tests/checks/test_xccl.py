@@ -165,3 +165,8 @@ def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(record
     }  # fmt: skip
     case.sends_by_fabric = False
     assert XcclTests.sanity_faults(case, run) == []
+
+
+def test_a_rank_whose_device_has_no_name_keeps_its_host():
+    output = '# Rank 0 Pid 10632 on node1 device 0 [0000:43:00.0] \n# Rank 1 Pid 10633 on node2 device 1 [0x07] A100\n'
+    assert (xccl.hosts_of(output), xccl.devices_of(output)) == (['node1', 'node2'], ['A100'])

@@ -88,7 +88,7 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
 
 def test_a_loss_of_all_nodes_is_of_the_system_and_of_no_node(work):
     sessions(work, slow=lambda name, night: 0.93 if night == 7 else 1)
-    assert incidents(work)[0] == [('SYSTEM', 'cpu')]
+    assert incidents(work)[0] == [('SYSTEM', 'cpu/system')]
     assert not [*work.results.glob('proposals/drain-*')]
 
 

@@ -31,6 +31,7 @@ from postprocess.statistics.groups import Groups, InCommon, judge_groups
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.nodes import Slow, judge_nodes
 from postprocess.statistics.pool import Pool
+from postprocess.statistics.usual import beyond_usual
 
 _TONIGHT, _LASTING, _ = (METHOD.false * share for share in METHOD.shares)
 _MANY_CASES = 8  # fewest cases whose median is that of the site
@@ -79,6 +80,7 @@ def judge(
     """
     groups = groups or Groups()
     expected = expect(baseline, jobs[..., 0])
+    jobs, pool = beyond_usual(expected, jobs, pool)
     slow = judge_nodes(expected, jobs[:, -METHOD.nights :], _since(pool, jobs.shape[1] - METHOD.nights))
     tonight = numpy.where(slow.explained[:, None], math.nan, jobs[:, -1])
     of_most, least = _of_most(expected, jobs, pool), METHOD.near * float(numpy.median(baseline.floor))

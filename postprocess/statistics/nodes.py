@@ -24,7 +24,7 @@ from postprocess.statistics.distributions import MAD_OF_NORMAL, at_least, upper
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.pool import Pool
 from postprocess.statistics.pooled import pooled
-from postprocess.statistics.usual import ENOUGH, beyond_usual, recorded_levels
+from postprocess.statistics.usual import ENOUGH, recorded_levels
 
 _ALIKE = 0.5  # assumed correlation of the series of a case, and of the jobs of a case on a node
 _SPREAD = 20  # fewest jobs whose scatter is their spread
@@ -55,8 +55,8 @@ def judge_nodes(expected: Expected, jobs: ndarray, pool: Pool) -> Slow:
 
     `jobs`: M x W x J values of the last sessions.
     """
-    slow, recorded = Slow(numpy.zeros(len(pool.case), bool)), recorded_levels(expected, pool, METHOD.cut[0])
-    table = _Jobs.of(expected, *beyond_usual(expected, jobs, pool), recorded)
+    slow, recorded = Slow(numpy.zeros(len(pool.case), bool)), recorded_levels(expected, pool)
+    table = _Jobs.of(expected, jobs, pool, recorded)
     nodes = numpy.unique(table.node[table.night[table.job] == table.last])
     if len(nodes) < 2:
         return slow

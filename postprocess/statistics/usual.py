@@ -27,16 +27,22 @@ def recorded_levels(expected: Expected, pool: Pool) -> ndarray:
 
 
 def beyond_usual(expected: Expected, jobs: ndarray, pool: Pool) -> tuple[ndarray, Pool]:
-    """Return the jobs, and the pool with its own, each without what the slowest of its nodes usually loses."""
+    """Return the jobs, and the pool with its own, each without what the slowest of its nodes usually loses.
+
+    Only of series with a recorded baseline, whose level the node shares: a published number is that of a good node.
+    """
     usual = _usual(expected, pool)
     if not usual:
         return jobs, pool
+    recorded = numpy.isfinite(expected.baseline.sessions).any(axis=1)
     jobs, slowest = jobs.copy(), dict[tuple[int, int, int], float]()
     for night, case, job, node in pool.ran.tolist():
         slowest[night, case, job] = max(slowest.get((night, case, job), 0.0), usual.get(node, 0.0))
     for (night, case, job), loss in slowest.items():
-        jobs[pool.series(case), night, job] += loss
-    chosen = [job._replace(values=job.values + max(usual.get(node, 0.0) for node in job.nodes)) for job in pool.jobs]
+        own = pool.series(case)
+        jobs[own, night, job] += loss * recorded[own]
+    at_most = [max(usual.get(node, 0.0) for node in job.nodes) for job in pool.jobs]
+    chosen = [job._replace(values=job.values + loss * recorded) for job, loss in zip(pool.jobs, at_most, strict=True)]
     return jobs, replace(pool, jobs=chosen)
 
 

@@ -8,12 +8,13 @@ import numpy
 import pytest
 from scratch import ROOT
 
-from postprocess.statistics.baseline import Baseline
+from postprocess.statistics.baseline import Baseline, expect
 from postprocess.statistics.further import Budget
 from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.night import judge
 from postprocess.statistics.pool import NodeJob, Pool
+from postprocess.statistics.usual import beyond_usual
 
 M, CASES = 40, 5  # series in cases of 8
 CASE = numpy.arange(M) // 8
@@ -510,3 +511,20 @@ def test_a_case_that_other_nodes_clear_is_decided_by_two_more_jobs_on_its_own(th
     )
     assert found.red[0] == (there == [-0.4, -0.4]) and not found.red[1:].any()
     assert (found.loss[0] == pytest.approx(0.4) and found.q[0] < 0.001) or not found.red[0]
+
+
+def test_what_a_node_lost_in_the_baseline_is_no_loss_of_it_but_one_against_a_published_number():
+    """Sixteen cases of a series on four nodes in turn, of which node 0 always lost 6 %; the last four are published."""
+    m, n = 16, 12
+    node = numpy.add.outer(numpy.arange(m), numpy.arange(n)) % 4
+    sessions = 0.004 * numpy.random.default_rng(2).standard_normal((m, n)) - 0.06 * (node == 0)
+    sessions[-4:] = math.nan
+    each = numpy.arange(m)
+    ran = [(0, case, 0, case % 4) for case in range(m)]
+    recorded = [(night, case, node[case, night]) for night in range(n) for case in range(m)]
+    of = Pool(each, m, numpy.array(ran), each, each, recorded=numpy.array(recorded))
+    jobs = numpy.full((m, 1, 2), math.nan)
+    jobs[:, 0, 0] = -0.06 * (each % 4 == 0)
+    found, _ = beyond_usual(expect(baseline(m, n, sessions=sessions), jobs[..., 0]), jobs, of)
+    assert found[:12, 0, 0] == pytest.approx(0, abs=0.005)
+    assert found[12, 0, 0] == -0.06, 'the published number is that of a good node'

@@ -181,7 +181,7 @@ def _with_own_spread(baseline: Baseline, first: ndarray) -> Baseline:
     It is the median absolute deviation, as uncertain as the standard deviation of 0.37 n values and n / (n - 0.8) too
     small (Croux and Rousseeuw, 1992); at most `_STEADY` times what neighbours say, which a lasting loss leaves alone.
     """
-    values = numpy.column_stack([baseline.mean, _packed(first[:, -METHOD.nights - 1 : -1])])
+    values = numpy.column_stack([baseline.mean, packed(first[:, -METHOD.nights - 1 : -1])])
     count = numpy.isfinite(values).sum(axis=1)
     short = (baseline.n < METHOD.short) & (count >= _FEWEST)
     if not short.any():
@@ -334,6 +334,6 @@ def _mean_of(values: ndarray) -> ndarray:
     return numpy.nansum(values, axis=1) / numpy.maximum(numpy.isfinite(values).sum(axis=1), 1)
 
 
-def _packed(values: ndarray) -> ndarray:
+def packed(values: ndarray) -> ndarray:
     """Return M x W values with each row's NaN moved to the end."""
     return numpy.take_along_axis(values, numpy.argsort(~numpy.isfinite(values), axis=1, kind='stable'), axis=1)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy
 from numpy import ndarray
 
-from postprocess.statistics.baseline import Baseline, Expected, expect
+from postprocess.statistics.baseline import Baseline, Expected, expect, packed
 from postprocess.statistics.distributions import (
     below_selected,
     deviate,
@@ -134,7 +134,7 @@ def _looks(expected: Expected, jobs: ndarray) -> _Looks:
     """
     baseline, rho = expected.baseline, expected.rho
     further = numpy.full((len(jobs), FURTHER), numpy.nan)
-    further[:, : jobs.shape[2] - 1] = _packed(jobs[:, -1, 1:])
+    further[:, : jobs.shape[2] - 1] = packed(jobs[:, -1, 1:])
     recent = jobs[:, -METHOD.nights :, 0]
     most = METHOD.cut[0] * baseline.sd
     recent = numpy.clip(recent, (baseline.mean - most)[:, None], (baseline.mean + most)[:, None])
@@ -157,11 +157,6 @@ def _looks(expected: Expected, jobs: ndarray) -> _Looks:
         told, loss, df = expected.error(rho + (1 - rho) * _MIDDLE[k], squares, k - 1), baseline.mean - middle, df - more
         rows.append((there, asked, numpy.where(there, deviate(loss / told, df), 0.0), loss, told, df))
     return _Looks(*map(numpy.array, zip(*rows, strict=True)))
-
-
-def _packed(values: ndarray) -> ndarray:
-    """Return M x J values with each row's NaN moved to the end."""
-    return numpy.take_along_axis(values, numpy.argsort(~numpy.isfinite(values), axis=1, kind='stable'), axis=1)
 
 
 def _of_most(expected: Expected, jobs: ndarray, pool: Pool) -> ndarray:

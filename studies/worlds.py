@@ -370,6 +370,10 @@ CAUSES = {
 COURSES = {
     'case, -10 %, two nights in five': World(losses=(Loss('case', 0.1, 0.01, every=5, on=2),), nights=45),
     'case, -10 %, five nights, then repaired': World(losses=(Loss('case', 0.1, 0.01, stop=5),), nights=12),
+    'n = 1, case, -10 % from the tenth night on': World(n=1, losses=(Loss('case', 0.1, 0.01, start=9),), nights=18),
+    'n = 1, four series, -10 % from the tenth night on': World(
+        n=1, losses=(Loss('series', 0.1, 0.01, start=9),), nights=18
+    ),
     'four series, 0.2 % more a night, CV 1 %': World(losses=(Loss('series', 0.002, 0.01, drift=True),), nights=40),
     'four series, 0.2 % more a night, CV 3 %': World(losses=(Loss('series', 0.002, 0.03, drift=True),), nights=40),
 }
@@ -391,6 +395,8 @@ STORIES = {
         'all -4 % from the first night on': {'nights': 20, 'losses': (Loss('all', 0.04),)},
         'all -8 % for three nights, floor 15 %': {'floor': 0.15, 'losses': (Loss('all', 0.08, stop=3),)},
         'a case -8 %, floor 15 %': {'floor': 0.15, 'losses': (Loss('case', 0.08, stop=14),)},
+        'all -5 % for twelve nights': {'nights': 16, 'losses': (Loss('all', 0.05, start=1, stop=13),)},
+        'a node that always lost 6 %': {'losses': (Loss('node', 0.06, start=-100),)},
         'a quarter of the cases -6 %': {'losses': (Loss('environ', 0.06),)},
         'a node -10 % for four nights, repaired': {'losses': (Loss('node', 0.1, stop=4),)},
         'a node of 64 -10 % for four nights, repaired': {'nodes': 64, 'losses': (Loss('node', 0.1, stop=4),)},

@@ -107,3 +107,10 @@ def cut_anywhere(path, name, content, is_open_ended=False):
             continue
         assert found.items() <= whole.items(), length
         assert found == whole or (is_open_ended and length in ends | {end - 1 for end in ends}), length
+
+
+def assert_is_refused(work, path, name, text, said):
+    """The file is named with what was expected, and nothing of it is stored."""
+    path.write_text(text)
+    answer = ingest(work, path, name, code=2)
+    assert said in ' '.join(answer.split()) and path.name in answer and not Store(work.results).sites()

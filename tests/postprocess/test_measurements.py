@@ -4,7 +4,7 @@
 import duckdb
 import pytest
 from run_reports import BEGAN, DAY
-from saved_files import ingest, numbers
+from saved_files import assert_is_refused, ingest, numbers
 
 from postprocess.results.store import Store
 
@@ -54,9 +54,7 @@ def test_a_table(work, tmp_path, kind):
     ('table', 'check,metric,value,trial\nA,b,1,0\n', 'expected a number from 1 on'),
 ])  # fmt: skip
 def test_a_file_that_is_wrong_or_incomplete_is_named_and_nothing_is_stored(work, tmp_path, name, text, said):
-    (tmp_path / 'a.csv').write_text(text)
-    answer = ingest(work, tmp_path / 'a.csv', name, code=2)
-    assert said in ' '.join(answer.split()) and 'a.csv' in answer and not Store(work.results).sites()
+    assert_is_refused(work, tmp_path / 'a.csv', name, text, said)
 
 
 def test_a_loss_of_7_percent_is_found_the_same_night_and_so_is_a_check_that_is_gone(work, tmp_path):

@@ -103,6 +103,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         '--no-provision', action='store_const', const='never', dest='provision', help='the same as --provision never'
     )
+    parser.add_argument('--strict', action='store_true', help='exit code 1 also while an incident heals')
     parser.add_argument('--keep-days', type=int, default=90, help='of logs and JUnit files (default: %(default)s)')
     parser.add_argument(
         '--evidence', type=float, default=20, metavar='GIB', help="to keep of benchmarks' output (default: %(default)s)"
@@ -332,7 +333,8 @@ class NightlyRun:
             again = partial(self._store, session, self.problems, silently=True)
             rerun(session, content, self.site, self.deadline, again)
         junit, folder = session.report.with_suffix('.xml'), self.arguments.artifacts
-        self.outcome = judged = outcome.outcome_of(self.results, uuid, junit, folder and folder / 'verdicts.md')
+        strict = self.arguments.strict
+        self.outcome = judged = outcome.outcome_of(self.results, uuid, junit, folder and folder / 'verdicts.md', strict)
         summary = self.results / cleanup.SUMMARY
         write_text(summary, judged.summary)
         print(judged.summary, end='', flush=True)

@@ -119,7 +119,7 @@ def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
     session = store.find(uuid)
     comparison = verdicts_of(store, session)
     with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
-        return (*comparison.again, *rechecks(store, read_ledger(results, session.site), comparison))
+        return (*rechecks(store, read_ledger(results, session.site), comparison), *comparison.again)
     return comparison.again
 
 
@@ -137,10 +137,10 @@ def verdict_so_far(results: Path, uuid: str) -> str:
 
 
 @isolated
-def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -> Outcome:
+def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = None, strict: bool = False) -> Outcome:
     """Judge a session by the references of its site; write its verdicts as JUnit XML, and the faults as Markdown.
 
-    The evidence of cases that are not ok is kept longer.
+    The evidence of cases that are not ok is kept longer. `strict`: see `Digest`.
     """
     from plumbline.evidence import keep
     from plumbline.files import write_text, write_whole
@@ -151,6 +151,7 @@ def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = No
     from postprocess.views.verdicts import published, summary
 
     store, whole = _answer_on(results, uuid)
+    whole.strict = strict
     compared, session = whole.comparison, whole.comparison.session
     wrong = {row.case_id: row.verdict for row in compared.verdicts if row.verdict in BAD or row.verdict == 'warning'}
     for case in store.cases(session):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from plumbline.errors import InputError
 from postprocess.cli.app import DEFAULT, CommandGroup, Format, Results, SiteName, app, show
 
 incidents = typer.Typer(
@@ -102,6 +103,26 @@ def close(id: Id, why: Why, site: SiteName = None, results: Results = DEFAULT) -
 
     known = corrections.close(results, id, why, site)
     typer.echo(f'{known.id} closed: {known.incident.title}')
+
+
+@incidents.command()
+def recheck(id: Id, site: SiteName = None, results: Results = DEFAULT) -> None:
+    """Run the checks of an incident again now, on its nodes where Slurm can be told; exit code of ci/nightly."""
+    import shlex
+    import subprocess
+
+    from plumbline.paths import ROOT
+    from postprocess.incidents import ledger
+    from postprocess.incidents.words import with_options
+
+    name, known = ledger.find(results, id, site)
+    steps = [step for step in known.incident.next_steps if step.startswith('ci/nightly ')]
+    if known.closed or not steps:
+        why = f'was closed on {known.closed}' if known.closed else 'names no checks that ci/nightly could run again'
+        raise InputError(f'incident {known.id} {why}; plumbline incidents show {known.id} tells more')
+    command = with_options(steps[0], results, name)
+    typer.echo(f'plumbline: {command}')
+    raise typer.Exit(subprocess.run(shlex.split(command), cwd=ROOT, check=False).returncode)
 
 
 @incidents.command()

@@ -208,6 +208,9 @@ def compare(
     summary: Annotated[
         bool, typer.Option('--summary', help='Print only counts, the worst and the failures, in 80 columns.')
     ] = False,
+    strict: Annotated[
+        bool, typer.Option('--strict', help='Exit code 1 also while an incident heals. Without AFTER only.')
+    ] = False,
     junit: Annotated[
         Path | None, typer.Option(help='Write the verdicts as JUnit XML, too.', dir_okay=False, callback=in_a_folder)
     ] = None,
@@ -234,7 +237,7 @@ def compare(
         from postprocess.verdicts.same import compare_same
         from postprocess.views import same as pairs
 
-        if session != 'latest' or after or rerun or coverage or summary or junit:
+        if session != 'latest' or after or rerun or coverage or summary or junit or strict:
             raise InputError('--same FROM..TO: give no SESSION and no other option but --site and --format')
         show(pairs.same(compare_same(store, sessions_named(store, same, site), references)), format)
         return
@@ -243,9 +246,10 @@ def compare(
         from postprocess.history.digest import judge
 
         digest = judge(store, session, site, references, rerun or ())
+        digest.strict = strict
         comparison = digest.comparison
-    elif rerun:
-        raise InputError('SESSION and AFTER are judged by each other: give no --rerun')
+    elif rerun or strict:
+        raise InputError('SESSION and AFTER are judged by each other: give no --rerun and no --strict')
     else:
         from postprocess.verdicts.before_after import compare_windows, sessions_named
 

@@ -40,7 +40,7 @@ class Digest:
     `known`: the open incidents of the ledger and those that the session closed, the most urgent first. `absent`: nodes
     that were measured in recent sessions, but not in this one, though others were. `to_drain`: node -> why it might be
     drained; `drain`: the file that proposes it.
-    `faults`: why a part could not be made, one sentence each.
+    `faults`: why a part could not be made, one sentence each. `strict`: True if an incident that heals fails it, too.
     `add_history` fills the other fields, over `sessions`: `before`, node -> earlier days on which it stood out;
     `trend`: None if it could not be made; `new`: changes for the worse that were not yet known after the session
     before.
@@ -52,6 +52,7 @@ class Digest:
     to_drain: dict[str, str] = field(default_factory=dict)
     drain: Path | None = None
     faults: list[str] = field(default_factory=list)
+    strict: bool = False
     sessions: list[Session] = field(default_factory=list)
     histories: list[History] = field(default_factory=list)
     trend: Trend | None = None
@@ -69,8 +70,8 @@ class Digest:
 
     @property
     def exit_code(self) -> int:
-        """1 while an incident is open and not acknowledged, else 0."""
-        return int(bool(self.of_state(*FAILING)))
+        """1 while an incident is open and not acknowledged, with `strict` also while it heals, else 0."""
+        return int(bool(self.of_state(*FAILING) or (self.strict and self.of_state('healing'))))
 
     @property
     def doubts(self) -> list[str]:
@@ -183,7 +184,7 @@ def judge(
     known = book.known(session).known
     if newest:
         more = rechecks(store, known, outcome.comparison, root)
-        outcome.comparison = replace(outcome.comparison, again=(*outcome.comparison.again, *more))
+        outcome.comparison = replace(outcome.comparison, again=(*more, *outcome.comparison.again))
     shown = [one for one in known if not one.closed or session.session in one.seen]
     outcome.known, outcome.absent = in_order(shown, outcome.day), found.facts.absent
     outcome.to_drain = to_drain(outcome.known, session, store.history(session)[:-1])

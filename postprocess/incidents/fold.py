@@ -11,7 +11,7 @@ from typing import NamedTuple
 from postprocess.incidents.incident import Incident, in_names, pooled_of, together
 from postprocess.incidents.known import WORSE, Known
 from postprocess.incidents.notes import Note
-from postprocess.incidents.part import Part, Seen
+from postprocess.incidents.part import Part, Seen, returns
 from postprocess.incidents.splits import acknowledged, divided, new_id, sides, since
 from postprocess.results.rows import Session
 
@@ -100,7 +100,7 @@ def after(state: Folded, night: Night) -> Folded:
     """Return the state after a session.
 
     An incident of the session is the same as a known one, or as a part of it, if sort and scope are equal and they
-    share checks; otherwise it is new.
+    share checks; otherwise it is new. One that healed stays known for a month after it was last bad.
     """
     lasting, shown = _assigned(state, night)
     known = []
@@ -124,7 +124,10 @@ def _assigned(state: Folded, night: Night) -> tuple[dict[str, Known], dict[str, 
         for incident in divided(whole, parts):
             alike = (one for one in parts if not _apart(one.incident, incident, night.incidents))
             like, id = max(((one.likeness(incident), one.id) for one in alike), default=(0.0, ''))
-            if not like:
+            if not like and (again := _returned(state.closed, incident, night.session.day)):
+                known, id = again
+                lasting[known.id] = known
+            elif not like:
                 taken = {id for one in (*state.closed, *lasting.values()) for id in one.ids}
                 id = night.facts.ids.get(id_of(incident, night.session.session, set()), '')
                 id = id if id and id not in taken else id_of(incident, night.session.session, taken)
@@ -134,10 +137,25 @@ def _assigned(state: Folded, night: Night) -> tuple[dict[str, Known], dict[str, 
     return lasting, shown
 
 
+def _returned(closed: Sequence[Known], incident: Incident, day: str) -> tuple[Known, str] | None:
+    """Return the incident that healed last and is shown again on a `day`, and the id of its part; None without one.
+
+    Not what a person closed or recorded as expected, problems of a session, nor what was only suspected.
+    """
+    for one in reversed(closed):
+        if one.ended or incident.sort == 'session' or not returns(one.last_bad.day, day):
+            continue
+        alike = [part for part in one.parts if not (part.accepted or part.suspected) and part.likeness(incident)]
+        if alike:
+            return one, max(alike, key=lambda part: part.likeness(incident)).id
+    return None
+
+
 def _sorted_out(state: Folded, known: Sequence[Known]) -> Folded:
-    """Return the state with the incidents `known` in place of those that lasted."""
+    """Return the state with the incidents `known` in place of those that lasted, and of closed ones that returned."""
     over = sorted((one for one in known if one.closed), key=lambda one: one.closed)
-    return Folded(state.results, {one.id: one for one in known if not one.closed}, (*state.closed, *over))
+    lasting = {one.id: one for one in known if not one.closed}
+    return Folded(state.results, lasting, (*(one for one in state.closed if one.id not in lasting), *over))
 
 
 def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> bool:
@@ -175,8 +193,16 @@ def _part_after(part: Part, tonight: Sequence[Incident], night: Night) -> Part:
 
 
 def _continued(part: Part, now: Incident) -> Incident:
-    """Return what a session shows of a known part, with what sessions before it showed."""
+    """Return what a session shows of a known part, with what sessions before it showed.
+
+    What runs on a slow node is by chance, so all series that showed its loss stay: each may show that it is over.
+    """
     old = part.incident
+    if now.sort == 'loss' and now.where.nodes:
+        now = replace(
+            now, checks=in_names({*now.checks, *old.checks}), series=tuple(dict.fromkeys((*now.series, *old.series))),
+            values={**old.values, **now.values},
+        )  # fmt: skip
     # a part of something may have begun later than that
     begin = old if part.dated or part.only or part.without or old.day <= now.day else now
     return replace(

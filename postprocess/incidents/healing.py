@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean, median
 
 from plumbline.identity import short_name
 from plumbline.record import OF_NODE
@@ -66,8 +67,13 @@ def _of_loss(incident: Incident, node: str, own: Sequence[Verdict]) -> bool | No
     rows = [row for row in own if incident.holds(row.id, row.nodes) and (not node or node in row.nodes)]
     if any(row.verdict == 'regressed' for row in rows):
         return False
+    loss = incident.loss or 0.0
+    looked_at = [(row, _performance(row, node)) for row in own if row.id in wanted]
+    looked_at = [(row, performance) for row, performance in looked_at if performance]
+    if looked_at and median(fmean(performance) for _, performance in looked_at) < _half(loss):
+        return False
     well = {row.id for row in rows if row.verdict in ('ok', 'improved') and (not node or _excludes(row, incident))}
-    well |= {row.id for row in own if row.id in wanted and _regained(row, node, incident.loss or 0.0)}
+    well |= {row.id for row, performance in looked_at if _regained(row, performance, loss)}
     # what ran on a node is by chance: each series that would show the loss there counts
     return True if well and (node or 2 * len(well) >= len(wanted)) else None
 
@@ -79,15 +85,28 @@ def _excludes(row: Verdict, incident: Incident) -> bool:
     return row.loss < incident.loss / 2 and row.interval[1] < incident.loss
 
 
-def _regained(row: Verdict, node: str, loss: float) -> bool:
-    """Return True if each further job on a node regained more than half of a loss, and its noise excludes all of it."""
-    values = [job.value for job in row.jobs if job.purpose == OF_NODE and set(job.nodes) == {node}]
-    if not values or not row.expected or not row.limits:
-        return False
+def _performance(row: Verdict, node: str) -> list[float]:
+    """Return the logarithms of the performance of further jobs on a node, beside what is expected; empty if none ran.
+
+    A job on several nodes waits for the slowest of them.
+    """
+    values = [job.value for job in row.jobs if job.purpose == OF_NODE and node in job.nodes]
+    if not row.expected or not row.limits or not all(value > 0 for value in values):
+        return []
     sign = 1 if row.quantity.better == 'higher' else -1
-    slow = math.log1p(-min(loss, 0.999))
-    least = max(slow / 2, slow + _SURE * (row.limits.sd or 0.0))
-    return all(value > 0 and sign * math.log(value / row.expected) > least for value in values)
+    return [sign * math.log(value / row.expected) for value in values]
+
+
+def _half(loss: float) -> float:
+    """Return the logarithm of the performance that is left after half of a loss."""
+    return math.log1p(-min(loss, 0.999)) / 2
+
+
+def _regained(row: Verdict, performance: Sequence[float], loss: float) -> bool:
+    """Return True if each further job on a node regained more than half of a loss, and its noise excludes all of it."""
+    sd = row.limits.sd if row.limits and row.limits.sd else 0.0
+    least = max(_half(loss), 2 * _half(loss) + _SURE * sd)
+    return all(value > least for value in performance)
 
 
 def _of_failure(incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[CaseRow]) -> bool | None:

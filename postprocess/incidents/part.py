@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -14,8 +15,10 @@ from plumbline.identity import SeriesId, natural
 from postprocess.incidents.incident import PLACES, Incident
 from postprocess.incidents.notes import Selection
 
-#: Largest chance that a closed incident is not over.
-_NOT_OVER = Fraction(1, 100)
+#: Largest chance that an incident is not over when it is closed.
+_NOT_OVER = Fraction(1, 25)
+#: Days after its last bad session in which a fault that was closed, and is shown again, is the same one: a month.
+_RETURNS = timedelta(days=31)
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,10 @@ class Course(NamedTuple):
 
 @cache
 def _healthy_needed(bad: int, of: int) -> int:
-    """Return the healthy sessions in a row that a fault of `bad` of `of` sessions shows with a chance below 1 %.
+    """Return the healthy sessions in a row that a fault of `bad` of `of` sessions shows with a chance below 4 %.
 
-    (1 - (b + 1) / (N + 2)) ** h < 0.01, with Laplace's estimate of the frequency from b bad of N sessions. That is
-    5 after one bad session, 3 after five bad sessions in a row, 10 after two bad sessions of five.
+    (1 - (b + 1) / (N + 2)) ** h < 0.04, with Laplace's estimate of the frequency from b bad of N sessions. That is
+    3 after one bad session, 2 after five bad sessions in a row, 6 after two bad sessions of five.
     """
     chance = 1 - Fraction(bad + 1, of + 2)  # exact, so that a tenth squared is not below a hundredth
     healthy = max(int(math.log(_NOT_OVER) / math.log(chance)) - 1, 1)
@@ -128,12 +131,13 @@ class Part:
         """The course on each node; without nodes, of one empty name."""
         at_once = self.incident.sort == 'session' or self.suspected or self.accepted
         courses: dict[str, Course] = {}
+        last: dict[str, str] = {}
         for entry in self.seen.values():
             for name in entry.bad:
                 bad, of, healthy, needed = courses.get(name, Course(0, 0, (), 1))
-                if len(healthy) >= needed:  # the node had healed: a new fault
-                    bad, of, healthy = 0, 0, ()
-                bad, of = bad + 1, of + len(healthy) + 1
+                if len(healthy) >= needed and not returns(last[name], entry.day):
+                    bad, of, healthy = 0, 0, ()  # the node had healed: a new fault
+                bad, of, last[name] = bad + 1, of + len(healthy) + 1, entry.day
                 courses[name] = Course(bad, of, (), 1 if at_once else _healthy_needed(bad, of))
             for name in entry.healthy:
                 if name in courses and name not in entry.bad:
@@ -149,6 +153,11 @@ class Part:
     def returned(self) -> bool:
         """True if it came back on a node after a healthy session there."""
         return any(course.bad < course.of for course in self.courses.values())
+
+
+def returns(last_bad: str, day: str) -> bool:
+    """Return True if what was last bad on one day, and healed, is the same fault when it is bad on another `day`."""
+    return date.fromisoformat(day) - date.fromisoformat(last_bad) <= _RETURNS
 
 
 def likeness(known: Incident, tonight: Incident) -> float:

@@ -35,16 +35,16 @@ def rechecks(store: Store, known: Sequence[Known], comparison: Comparison, root:
 
 
 def _of(known: Known, comparison: Comparison, cases: Sequence[CaseRow]) -> Iterator[Again]:
-    """Yield a job for each node of an incident: of its shortest case that ran well on one node tonight."""
+    """Yield a job for each node of an incident: of its case on fewest nodes that ran well tonight, the shortest."""
     wanted = set(known.incident.series)
-    rows = [row for row in comparison.verdicts if row.id in wanted and row.value is not None and len(row.nodes) == 1]
+    rows = [row for row in comparison.verdicts if row.id in wanted and row.value is not None]
     ran = {row.case_id for row in rows}
     own = [case for case in cases if case.case_id in ran]
     seen = {node for part in known.parts for nodes in seen_again(part, comparison, cases) for node in nodes}
     seen |= {node for row in rows for job in row.jobs if job.purpose == OF_NODE for node in job.nodes}
     for node in known.unhealed:
         if own and node and node not in seen:
-            case = min(own, key=lambda case: (case.time_run or 0.0, case.case_id))
+            case = min(own, key=lambda case: (len(case.nodes), case.time_run or 0.0, case.case_id))
             place = case.case_id, case.partition, case.environ, case.name
             why = f'incident {known.id} is not closed, and nothing ran on {node}'
             yield Again(*place, 1, node, (), why, if_free=True)

@@ -81,7 +81,8 @@ class World:
         assert (minutes, nodes) == (7, 3)
         return {place: why for place, why in self.plan_of.items() if place in places}
 
-    def outcome_of(self, results, uuid, junit, markdown) -> Outcome:
+    def outcome_of(self, results, uuid, junit, markdown, strict) -> Outcome:
+        assert not strict
         junit.write_text('junit')
         return Outcome('s', 'nightly', self.code, {'ok': 2}, [], 'a summary\n', [], self.hints, 'the next step')
 

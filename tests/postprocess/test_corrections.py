@@ -2,6 +2,7 @@
 """A person corrects incidents: merged, split and dated ones stay so, night after night."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from lxml import html
@@ -373,6 +374,27 @@ def test_what_a_person_closed_stays_closed_and_comes_back_as_another(pair):
     found = by_place(site.judged(1))
     assert found['n3']['id'] != first and found['n3']['before'] == [first]
     assert site.work.shown(first)['corrected'] == ['closed on 2050-01-01 by admin: the node is gone']
+
+
+def test_the_checks_of_an_incident_run_again_by_its_own_command(pair, monkeypatch):
+    site, first, _ = pair
+    ran = []
+    monkeypatch.setattr('subprocess.run', lambda words, **_: ran.append(words) or SimpleNamespace(returncode=7))
+    correct(site, 'recheck', first, code=7)
+    ((command, *options),) = ran
+    assert command == 'ci/nightly' and str(site.work.results) in options
+    assert '-n' in options[options.index('--') :] and any('STREAM' in word for word in options)
+    correct(site, 'close', first, '--why', 'repaired')
+    assert f'incident {first} was closed on 2026-11-' in correct(site, 'recheck', first, code=2) and len(ran) == 1
+
+
+def test_a_strict_comparison_is_red_until_what_heals_is_closed(site):
+    site.run(two_slow)
+    site.judged(1)
+    for closed in (False, False, True):
+        site.run(lambda *_: 1.0)
+        document = site.judged(0)
+        assert site.work.run('compare --strict').exit_code == int(not closed), document
 
 
 def test_what_is_not_acknowledged_any_more_fails_again(pair):

@@ -6,7 +6,7 @@ import json
 from run_reports import BEGAN, DAY, case, metric, reference, report
 
 GOOD, BAD = 100.0, 70.0
-HEALS = 5  # healthy nights that close the incident of one bad night
+HEALS = 3  # healthy nights that close the incident of one bad night
 
 
 def night(work, number, value=GOOD, check='STREAM', **options):

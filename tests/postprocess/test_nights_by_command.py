@@ -1,69 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sites as they are, night after night through `ingest`, `record`, `compare` and `incidents`, with their further jobs.
 
-Small worlds, of one seed each; `studies/worlds.py` measures the same with intervals.
+Small worlds, of one seed each; `studies/nights.py` and `studies/worlds.py` measure the same with intervals.
 """
 
-import numpy
 import pytest
-from run_reports import BEGAN, DAY, Workplace, case, metric, record, report
+from run_reports import Workplace
 
-from studies.simulated import Loss, Site, World
+from studies.nights import Nights
+from studies.simulated import Loss, World
 
-STEPS = 8  # of further jobs in a session, as in ci/rerun.py
 SMALL = {'m': 80, 'n': 10, 'factor': 1.3}
-
-
-class Nights:
-    """A world of `studies/simulated.py` whose values are what benchmarks measured in jobs of nodes n0, n1, ..."""
-
-    def __init__(self, work, world: World):
-        self.work, self.world, self.site = work, world, Site(world, 'by command', 0)
-        self.layout = self.site.layout
-
-    def entry(self, number: int, values, nodes):
-        own = values if len(values) < len(self.layout.case) else values[self.layout.series(number)]
-        means = (100 * numpy.exp(own)).tolist()
-        metrics = {f'm{place}': metric([0.999 * mean, 1.001 * mean]) for place, mean in enumerate(means)}
-        return case(f'Check{number:02}', '-', metrics, nodes=tuple(f'n{node}' for node in nodes if node >= 0))
-
-    def first(self, night: int):
-        """Return the run report of the first jobs of a night."""
-        values, nodes = self.site.first(night)
-        entries = [self.entry(number, values, nodes[number]) for number in range(self.layout.cases)]
-        began = BEGAN + (night + self.world.n) * DAY
-        return report(*entries, uuid=f'{night + self.world.n:08x}', mode='nightly', began=began)
-
-    def recorded(self):
-        """Ingest the nights of the baseline, and accept it."""
-        self.work.ingest(*(self.first(night) for night in range(-self.world.n, 0)))
-        record(self.work, '--although', 'simulated')
-        return self
-
-    def judged(self, night: int):
-        """Play a night with its further jobs; return the document of the comparison and how many of these ran."""
-        content = self.first(night)
-        self.work.ingest(content)
-        ran = 0
-        for _ in range(STEPS):
-            document = self.work.compare()
-            if not document['again']:
-                break
-            for wanted in document['again']:
-                number, on = int(wanted['name'][5:7]), wanted['on'] and int(wanted['on'][1:])
-                avoid = [int(name[1:]) for name in wanted['not_on']] if self.world.nodes > 1 else []
-                for _ in range(wanted['jobs']):
-                    values, nodes = self.site.job(number, *([on] if wanted['on'] else [None, avoid]))
-                    again = self.entry(number, values, nodes) | {'plumbline_purpose': 'node' if wanted['on'] else ''}
-                    content['runs'].append({'run_index': len(content['runs']), 'testcases': [again]})
-                    ran += 1
-            self.work.ingest(content)
-        return document, ran
-
-    def play(self, nights: int):
-        """Return the documents of so many nights, and how many further jobs ran in the mean of the cases."""
-        played = [self.judged(night) for night in range(nights)]
-        return [document for document, _ in played], sum(ran for _, ran in played) / nights / self.layout.cases
 
 
 @pytest.fixture
@@ -104,3 +51,19 @@ def test_a_node_that_was_repaired_is_one_incident_green_the_next_night_and_close
     assert [document['exit_code'] for document in nights] == [1] * 4 + [0] * 6
     of_node = [one for document in nights for one in document['incidents'] if one['where'] == 'n0']
     assert len({one['id'] for one in of_node}) == 1 and not told(nights[9], 'open', 'healing')
+
+
+def test_a_node_that_was_slow_in_cases_on_several_nodes_is_green_the_night_after_its_repair(play):
+    world = {'m': 240, 'nodes': 32, 'span': (2, 4), 'effects': 1.0, 'losses': (Loss('node', 0.1, stop=3),)}
+    nights, _ = play(**world).play(7)
+    assert [document['exit_code'] for document in nights] == [1] * 3 + [0] * 4
+    assert {(one['kind'], one['where']) for document in nights for one in document['incidents']} == {('NODE', 'n0')}
+    assert not told(nights[6], 'open', 'healing')
+
+
+def test_a_node_that_is_slow_again_after_it_had_healed_is_the_same_incident(play):
+    lost = Loss('node', 0.1, start=0, every=6)
+    nights, _ = play(m=160, nodes=8, effects=1.0, losses=(lost,)).play(8)
+    assert [document['exit_code'] for document in nights] == [1, 0, 0, 0, 0, 0, 1, 0]
+    (first,), (again,) = told(nights[0]), told(nights[6], 'intermittent')
+    assert first['id'] == again['id'] and any(one['state'] == 'closed' for one in nights[3]['incidents'])

@@ -16,6 +16,7 @@ from statistics import fmean
 from checks.core.reading import saved
 from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
 from plumbline.measurement import Measurement
+from plumbline.record import Better
 
 Configuration = tuple[int, int, int, int]  # N, NB, P, Q
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
@@ -60,7 +61,7 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
             raise NotMeasured('the results are not those of the configurations in HPL.dat')
         return [OutputRow({}, of(results), tuple(result.line for result in results))] * times
 
-    def metric(name: str, unit: str, better: str, of: Callable[[list[HplResult]], float], **more) -> Metric:
+    def metric(name: str, unit: str, better: Better, of: Callable[[list[HplResult]], float], **more) -> Metric:
         return Metric(name, unit, better, functools.partial(read, of), **more)
 
     bounded = 'flops_dp' if peak else None

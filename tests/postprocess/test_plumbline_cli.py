@@ -145,7 +145,6 @@ def test_a_wrong_name_is_answered_with_the_nearest_one(site, words, said):
     [
         (['plan', '--minutes', '20', '--nodes', '9' * 400], "'--nodes'"),
         (['ingest', '/dev/zero'], '/dev/zero: expected a file, found a device'),
-        (['ingest', '/dev/zero', '--perflog'], '/dev/zero: expected a file, found a device'),
         (['compare', '--summary', '--format', 'json'], '--summary is text'),
         (['sites', '--jobs'], '--jobs: expected the name of a SITE'),
     ],

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from plumbline.errors import InputError
-from postprocess.readers.performance_logs import read_perflogs
+from postprocess.extras.suites.performance_logs import read_perflogs
 from postprocess.readers.run_reports import is_database, read_report, sessions_in
 from postprocess.results.rows import RunReport
 from postprocess.results.store import Store

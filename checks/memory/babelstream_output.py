@@ -6,6 +6,7 @@ repetition in MB/s (10^6 bytes), then the shortest, longest and mean time. The r
 names: twice the array for copy, mul and dot, three times for add and triad, no write-allocate traffic.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,10 @@ from checks.core.reading import saved
 from checks.core.reading.metrics import Metric
 from plumbline.measurement import Measurement
 
-KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')
+ARRAYS = {'copy': 2, 'mul': 2, 'add': 3, 'triad': 3, 'dot': 2}  # whose bytes the rate of a kernel counts
+KERNELS = tuple(ARRAYS)
 _NAME = rf'^(?P<kernel>{"|".join(map(str.title, KERNELS))})'
-_ROW = rf'{_NAME} +(?P<value>\d+\.\d{{3}})(?: +\d+\.\d{{5}}){{3}} *$'
+_ROW = rf'{_NAME} +(?P<value>\d+\.\d{{3}}) +(\d+\.\d{{5}})(?: +\d+\.\d{{5}}){{2}} *$'
 HEADER = (
     r'^Function\s+(?:MBytes/sec|MB/s)\s+Min \(sec\)\s+Max\s+Average\s*$', 'no one table in MB/s of four columns',
 )  # fmt: skip
@@ -34,6 +36,17 @@ def broken_rows(output: str) -> list[str]:
     return [f'cannot parse row: expected a rate and three times, found {row}' for row in found]
 
 
+def contradictions(output: str, elements: int) -> list[str]:
+    """Return a sentence for each row whose shortest time is not that of its rate, within the printed digits."""
+    faults = []
+    for row in re.finditer(_ROW, output, re.MULTILINE):
+        kernel, rate, shortest = row['kernel'], float(row['value']), float(row[3])
+        seconds = ARRAYS[kernel.lower()] * elements * 8e-6 / rate if rate else math.inf
+        if abs(seconds - shortest) > 0.5e-5 + seconds * 0.0005 / max(rate, 0.001) + 1e-9:
+            faults.append(f'{kernel}: {rate:.3f} MB/s would take {seconds:.5f} s, it says {shortest:.5f} s')
+    return faults
+
+
 def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
     """Return one sentence for each sign that an output is not that of a complete run of `elements` doubles."""
     size = f'{elements * 8e-6:.1f} MB'
@@ -44,7 +57,7 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
         (rf'^Running .*\b{repetitions} times', f'it did not say that it ran {repetitions} times'),
     )
     faults = [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
-    return faults or broken_rows(output)
+    return faults or broken_rows(output) or contradictions(output, elements)
 
 
 def failed_validations(printed: str) -> list[str]:

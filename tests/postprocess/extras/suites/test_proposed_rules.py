@@ -36,7 +36,7 @@ def test_init_writes_what_it_knows_and_asks_for_the_rest(work):
     assert said.exit_code == 0 and 'assumed' not in said.output, said.output
     assert {(row.id.metric, row.id.dims, row.quantity.better) for row in rows(work)} == {
         ('latency', (('size', '8'),), 'lower'), ('latency', (('size', '64'),), 'lower'),
-        ('latency', (('size', '512'),), 'lower'), ('hits', (), 'lower'), ('copy', (('n', '4'),), 'higher'),
+        ('latency', (('size', '512'),), 'lower'), ('hits', (), 'lower'), ('copy n=4', (), 'higher'),
     }  # fmt: skip
     again = init('--suite', work.reports)
     assert f'{written}: is there already and stays' in again.output and (work.sites / 'suite.yaml.new').exists()
@@ -47,10 +47,3 @@ def test_init_of_nothing_is_named(work, words):
     said = init(*words)
     assert said.exit_code == 2 and len(said.stderr.splitlines()) == 1, said.output
     assert not (work.sites / 'suite.yaml').exists()
-
-
-def test_no_rule_is_proposed_for_names_of_which_no_groups_can_be_made(work):
-    values = [('copy metric=3', 5.0, 'GB/s'), ('sum a=1,a=2', 5.0, 'GB/s'), ('read 4k=1', 5.0, 'GB/s')]
-    said = init('--suite', work.write(report(values)))
-    text = (work.sites / 'suite.yaml').read_text()
-    assert said.exit_code == 0 and 'copy metric=3' in text and '(?P<' not in text.partition('rules:')[2], text

@@ -6,7 +6,6 @@ repetition in MB/s (10^6 bytes), then the shortest, longest and mean time. The r
 names: twice the array for copy, mul and dot, three times for add and triad, no write-allocate traffic.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,14 +35,18 @@ def broken_rows(output: str) -> list[str]:
     return [f'cannot parse row: expected a rate and three times, found {row}' for row in found]
 
 
-def contradictions(output: str, elements: int) -> list[str]:
-    """Return a sentence for each row whose shortest time is not that of its rate, within the printed digits."""
+def contradictions(output: str, size: float, rounded: float = 0.0) -> list[str]:
+    """Return a sentence for each row whose shortest time is not that of its rate, within the printed digits.
+
+    `size`: of an array in MB, known to +- `rounded`.
+    """
     faults = []
     for row in re.finditer(_ROW, output, re.MULTILINE):
         kernel, rate, shortest = row['kernel'], float(row['value']), float(row[3])
-        seconds = ARRAYS[kernel.lower()] * elements * 8e-6 / rate if rate else math.inf
-        if abs(seconds - shortest) > 0.5e-5 + seconds * 0.0005 / max(rate, 0.001) + 1e-9:
-            faults.append(f'{kernel}: {rate:.3f} MB/s would take {seconds:.5f} s, it says {shortest:.5f} s')
+        arrays, slowest = ARRAYS[kernel.lower()], max(rate - 0.0005, 1e-9)
+        least, most = arrays * (size - rounded) / (rate + 0.0005), arrays * (size + rounded) / slowest
+        if not least - 0.500001e-5 <= shortest <= most + 0.500001e-5:
+            faults.append(f'{kernel}: {rate:.3f} MB/s would take {least:.5f} s, it says {shortest:.5f} s')
     return faults
 
 
@@ -57,7 +60,7 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
         (rf'^Running .*\b{repetitions} times', f'it did not say that it ran {repetitions} times'),
     )
     faults = [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
-    return faults or broken_rows(output) or contradictions(output, elements)
+    return faults or broken_rows(output) or contradictions(output, elements * 8e-6)
 
 
 def failed_validations(printed: str) -> list[str]:
@@ -81,6 +84,6 @@ def _run(part: saved.Part) -> Iterator[saved.Result]:
     faults = failed_validations(part.output)
     pattern, fault = HEADER
     faults += [fault] * (len(re.findall(pattern, part.output, re.MULTILINE)) != 1)
-    faults += broken_rows(part.output)
+    faults += broken_rows(part.output) or contradictions(part.output, float(megabytes), rounded=0.05)
     header = part.output.partition('\nFunction')[0]
     yield saved.Result('BabelStream', params, [bandwidth()], part.output, faults, header)

@@ -234,14 +234,15 @@ def in_a_folder(given: Path | None) -> Path | None:
     return given
 
 
-_BY_EXTRAS: dict[str, Callable[..., Any]] = {}  # option with its command -> the function of an extra
+#: Option with its command, such as ``init --suite`` -> the function of an extra that carries it out.
+BY_EXTRAS: dict[str, Callable[..., Any]] = {}
 
 
 def carries_out(option: str) -> Callable[[_Function], _Function]:
-    """Return a decorator for the function by which an extra carries out an option such as ``init --suite``."""
+    """Return a decorator for the function by which an extra carries out an option."""
 
     def register(function: _Function) -> _Function:
-        _BY_EXTRAS[option] = function
+        BY_EXTRAS[option] = function
         return function
 
     return register
@@ -249,9 +250,9 @@ def carries_out(option: str) -> Callable[[_Function], _Function]:
 
 def by_extra(option: str) -> Callable[..., Any]:
     """Return the function that carries out an option. Raises InputError if its extra was removed."""
-    if option not in _BY_EXTRAS:
+    if option not in BY_EXTRAS:
         raise InputError(f'{option}: its folder of postprocess/extras is not there')
-    return _BY_EXTRAS[option]
+    return BY_EXTRAS[option]
 
 
 #: Value of an option that was not given; the callback of the option returns the path to use instead.

@@ -95,14 +95,14 @@ def proposed(reports: Iterable[RunReport]) -> tuple[str, int, int]:
 
 def _names(known: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
     """Yield (check, regular expression) of metric names that differ in a number."""
-    by_number: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    alike: dict[tuple[str, str, str], set[tuple[str, str]]] = defaultdict(set)  # separator and number of each name
     for check, metric, _ in known:
-        if match := re.fullmatch(r'(\D*[A-Za-z])[_ -]?(\d+)(\D*)', metric):
-            by_number[check, metric[: match.end(1)], metric[match.end(2) :]].add(metric[match.end(1) : match.start(2)])
-            by_number[check, metric[: match.end(1)], metric[match.end(2) :]].add(match[2])
-    for (check, before, after), found_in in sorted(by_number.items()):
-        if sum(text.isdigit() for text in found_in) >= _ALIKE:
-            between = '[_ -]?' if found_in & {'_', ' ', '-'} else ''
+        if match := re.fullmatch(r'(\D*[A-Za-z])([_ -]?)(\d+)(\D*)', metric):
+            before, separator, number, after = match.groups()
+            alike[check, before, after].add((separator, number))
+    for (check, before, after), names in sorted(alike.items()):
+        if len({number for _, number in names}) >= _ALIKE:
+            between = '[_ -]?' * any(separator for separator, _ in names)
             yield check, f'(?P<metric>{re.escape(before)}){between}(?P<size>\\d+){re.escape(after)}'
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 Pairs = tuple[tuple[str, str], ...]
 #: The text of no pairs, in files and on the screen.
@@ -156,17 +156,14 @@ class Quantity:
         return 1 if self.better == 'higher' else -1
 
 
-#: Kinds of a dim. size: bytes, drawn on a logarithmic axis; count: a number of things; name: one of a few words;
-#: pair: two places, ``from-to``, drawn as a matrix.
-DIM_KINDS = ('size', 'count', 'name', 'pair')
-
-
 @dataclass(frozen=True)
 class Dim:
     """A quantity that varies inside a case; one trial measures all its values. Its name is a key of dims.
 
-    `unit`: of the values of a ``size`` or ``count``, such as ``B``; empty where the values only name things.
+    `kind`: ``size`` of bytes, drawn on a logarithmic axis; ``count`` of things; ``name``, one of a few words; ``pair``
+    of two places, ``from-to``, drawn as a matrix. `unit`: of the values of a ``size`` or ``count``, such as ``B``;
+    empty where the values only name things.
     """
 
-    kind: str
+    kind: Literal['size', 'count', 'name', 'pair']
     unit: str = ''

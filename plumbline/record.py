@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from plumbline.causes import Cause
 from plumbline.errors import RecordError
-from plumbline.identity import DIM_KINDS, Dim, Pairs, Quantity, pairs
+from plumbline.identity import Dim, Pairs, Quantity, pairs
 
 SCHEMA = 1
+Better = Literal['higher', 'lower']
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
 #: Why a job ran: it is the first of its case or confirms a number, or one of the two below.
 Purpose = Literal['', 'node', 'look']
@@ -79,7 +80,7 @@ class MetricRecord:
     """
 
     unit: str
-    better: str
+    better: Better
     series: list[Series] = field(default_factory=list)
     usual_spread: float | None = None
     floor: float | None = None
@@ -150,7 +151,7 @@ class Record:
 
 def from_dict(data: Any) -> Record:
     """Return the record that :meth:`Record.to_dict` wrote. Raises RecordError."""
-    import msgspec  # here, so that a check needs no package to write its record
+    import msgspec  # here, because a check writes its record with ReFrame's packages alone
 
     schema = data.get('schema') if isinstance(data, dict) else None
     if schema != SCHEMA:
@@ -162,15 +163,11 @@ def from_dict(data: Any) -> Record:
         record = msgspec.convert(_with_pairs(data), Record)
     except (msgspec.ValidationError, OverflowError) as error:
         raise RecordError(f'record: {error}') from None
-    for name, dim in record.dims.items():
-        if dim.kind not in DIM_KINDS:
-            raise RecordError(f'record.dims.{name}: kind: expected one of {", ".join(DIM_KINDS)}, found {dim.kind!r}')
     for name, metric in record.metrics.items():
-        where = f'record.metrics.{name}'
-        if metric.better not in ('higher', 'lower'):
-            raise RecordError(f'{where}: better: expected higher or lower, found {metric.better!r}')
         if len({series.dims for series in metric.series}) < len(metric.series):
-            raise RecordError(f'{where}: series: expected different dims in each, found the same dims twice')
+            raise RecordError(
+                f'record.metrics.{name}: series: expected different dims in each, found the same dims twice'
+            )
     return record
 
 

@@ -14,6 +14,7 @@ from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
 from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology
+from plumbline.record import Better
 
 # HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
 INPUT = Path(__file__).with_name('hpccinf.template')
@@ -54,7 +55,7 @@ def seconds_of(matrix: float, ranks: int, dense: float) -> float:
     return START + operations(n) / dense + dgemm + random_access
 
 
-def summary(key: str, unit: str, better: str = 'higher', peak: str | None = None) -> Metric:
+def summary(key: str, unit: str, better: Better = 'higher', peak: str | None = None) -> Metric:
     """Return the metric of a line of the summary section, such as ``StarSTREAM_Triad=31.5825``."""
     return Metric(key, unit, better, rf'^{key}=(\S+)$', peak=peak)
 

@@ -8,7 +8,7 @@ of the cycles it used.
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -16,6 +16,7 @@ from statistics import fmean
 from checks.core.reading import saved
 from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
 from plumbline.measurement import Measurement
+from plumbline.record import Better
 
 Configuration = tuple[int, int, int, int]  # N, NB, P, Q
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
@@ -44,23 +45,23 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
     With several configurations, all metrics but the mean are of the fastest one.
     """
 
-    def fastest(results: list[HplResult]) -> HplResult:
+    def fastest(results: Sequence[HplResult]) -> HplResult:
         return max(results, key=lambda result: result.gflops)
 
-    def best(results: list[HplResult]) -> float:
+    def best(results: Sequence[HplResult]) -> float:
         return fastest(results).gflops
 
-    def mean(results: list[HplResult]) -> float:
+    def mean(results: Sequence[HplResult]) -> float:
         return fmean(result.gflops for result in results)
 
-    def read(of: Callable[[list[HplResult]], float], output: str) -> list[OutputRow]:
+    def read(of: Callable[[Sequence[HplResult]], float], output: str) -> list[OutputRow]:
         results = results_of(output)
         times, rest = divmod(len(results), len(requested))
         if not times or rest or Counter(result.configuration for result in results) != Counter(requested * times):
             raise NotMeasured('the results are not those of the configurations in HPL.dat')
         return [OutputRow({}, of(results), tuple(result.line for result in results))] * times
 
-    def metric(name: str, unit: str, better: str, of: Callable[[list[HplResult]], float], **more) -> Metric:
+    def metric(name: str, unit: str, better: Better, of: Callable[[Sequence[HplResult]], float], **more) -> Metric:
         return Metric(name, unit, better, functools.partial(read, of), **more)
 
     bounded = 'flops_dp' if peak else None
@@ -74,7 +75,8 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
     return metrics
 
 
-def results_of(output: str) -> list[HplResult]:
+@functools.lru_cache(maxsize=1)  # all metrics of a run and its faults are of the same results
+def results_of(output: str) -> tuple[HplResult, ...]:
     """Return all results in an output. Raises NotMeasured if a line is incomplete."""
     results = []
     for number, line in enumerate(output.split('\n'), start=1):
@@ -85,7 +87,7 @@ def results_of(output: str) -> list[HplResult]:
             raise NotMeasured(f'{line.strip()[:100]!r} is no complete line of results')
         n, nb, p, q = (int(match[i]) for i in range(1, 5))
         results.append(HplResult((n, nb, p, q), float(match[5]), float(match[6]), number))
-    return results
+    return tuple(results)
 
 
 def faults_of(output: str, requested: tuple[Configuration, ...]) -> list[str]:

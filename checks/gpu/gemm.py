@@ -7,6 +7,7 @@ the sum of all ranks, for one precision after the other. Provenance of `size=bur
 of each GPU meanwhile, where the node tells them.
 """
 
+import functools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from statistics import median
@@ -70,10 +71,12 @@ def options_of(precision: str, seconds: int) -> list[str]:
     return [operands, operands, result, sums, 'OP_N', 'OP_T', *order, str(MATRICES), str(seconds), *more]
 
 
-def rows_of(output: str) -> list[list[float]]:
+@functools.lru_cache(maxsize=1)  # the rates of a run and its faults are of the same rows
+def rows_of(output: str) -> tuple[tuple[float, ...], ...]:
     """Return the complete rows of an output: GFlop/s of each device, then seconds."""
     lines = output.splitlines()[1 : None if output.endswith('\n') else -1]
-    return [[float(number) for number in line.split()] for line in lines if re.fullmatch(rf'( +{_NUMBER})+ *', line)]
+    whole = [line for line in lines if re.fullmatch(rf'( +{_NUMBER})+ *', line)]
+    return tuple(tuple(float(number) for number in line.split()) for line in whole)
 
 
 def rates_of_devices(output: str) -> Iterator[OutputRow]:

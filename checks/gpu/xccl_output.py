@@ -60,15 +60,17 @@ _PROTOCOLS = ('LL', 'LL128', 'SIMPLE')
 class SizeRow(NamedTuple):
     """The row of one size: bytes as printed, seconds, wrong elements both ways, line number.
 
-    `asked`: the size that was asked for: if the ranks do not divide it, a test takes less. `kind`: type and operation.
+    `ways`: time in us and algorithm bandwidth as printed, out of place and in place. `kind`: type and operation.
+    `asked`: the size that was asked for: if the ranks do not divide it, a test takes less.
     """
 
     size: int
     seconds: float
+    ways: tuple[tuple[str, str], tuple[str, str]]
     wrong: tuple[str, str]
     line: int
-    asked: int
     kind: tuple[str, str]
+    asked: int
 
 
 def sizes_of(ranks: int) -> list[int]:
@@ -88,14 +90,35 @@ def rows_of(output: str, sizes: Sequence[int] = ()) -> list[SizeRow]:
     def asked(size: int) -> int:
         return next((each for each in sizes if each >= size), size)
 
+    return [row._replace(asked=asked(row.size)) for row in _rows(output)]
+
+
+@functools.lru_cache(maxsize=1)  # both rates of a run and its faults are of the same rows
+def _rows(output: str) -> tuple[SizeRow, ...]:
+    """Return the complete rows of an output, each asked for in its own size."""
+
     def row_of(line: int, fields: re.Match[str]) -> SizeRow:
         size, time, algorithm = int(fields[1]), float(fields[4]), float(fields[5])
         if 'e' in fields[4]:  # two digits are left of a long time: the rate has more
             time = size / algorithm / 1e3 if algorithm else 0.0
-        return SizeRow(size, time / 1e6, (fields[7], fields[11]), line, asked(size), (fields[2], fields[3]))
+        ways = (fields[4], fields[5]), (fields[8], fields[9])
+        return SizeRow(size, time / 1e6, ways, (fields[7], fields[11]), line, (fields[2], fields[3]), size)
 
     lines = enumerate(output.split('\n')[:-1], start=1)
-    return [row_of(line, fields) for line, text in lines if (fields := _ROW.fullmatch(text))]
+    return tuple(row_of(line, fields) for line, text in lines if (fields := _ROW.fullmatch(text)))
+
+
+def _contradicts(size: int, time: str, rate: str) -> bool:
+    """Return True if no time and rate that are printed so, in us and GB/s, make the size in bytes."""
+
+    def bounds(number: str) -> tuple[float, float]:
+        digits, _, exponent = number.partition('e')
+        half = 0.5 * 10.0 ** (int(exponent or 0) - len(digits.partition('.')[2]))
+        return max(float(number) - half, 0.0), float(number) + half
+
+    (shortest, longest), (lowest, highest) = bounds(time), bounds(rate)
+    kilobytes, slack = size / 1e3, 1e-9
+    return not shortest * lowest * (1 - slack) <= kilobytes <= longest * highest * (1 + slack)
 
 
 def metrics_of(collective: str, sizes: Sequence[int], ranks: int) -> list[Metric]:
@@ -138,6 +161,10 @@ def faults_of(
     faults += [
         f'{row.asked} bytes: wrong elements out of place {row.wrong[0]}, in place {row.wrong[1]}'
         for row in rows if not {*row.wrong} <= {'0', 'N/A'}
+    ]  # fmt: skip
+    faults += [
+        f'{row.asked} bytes: {rate} GB/s and {time} us contradict each other'
+        for row in rows for time, rate in row.ways if _contradicts(row.size, time, rate)
     ]  # fmt: skip
     ways = 1 if collective in ('alltoall', 'sendrecv') else 2  # in place these two check nothing
     if unchecked := sum('N/A' in row.wrong[:ways] for row in rows):

@@ -14,9 +14,10 @@ from checks.core.reading import saved
 from checks.core.reading.metrics import Metric
 from plumbline.measurement import Measurement
 
-KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')
+ARRAYS = {'copy': 2, 'mul': 2, 'add': 3, 'triad': 3, 'dot': 2}  # whose bytes the rate of a kernel counts
+KERNELS = tuple(ARRAYS)
 _NAME = rf'^(?P<kernel>{"|".join(map(str.title, KERNELS))})'
-_ROW = rf'{_NAME} +(?P<value>\d+\.\d{{3}})(?: +\d+\.\d{{5}}){{3}} *$'
+_ROW = rf'{_NAME} +(?P<value>\d+\.\d{{3}}) +(\d+\.\d{{5}})(?: +\d+\.\d{{5}}){{2}} *$'
 HEADER = (
     r'^Function\s+(?:MBytes/sec|MB/s)\s+Min \(sec\)\s+Max\s+Average\s*$', 'no one table in MB/s of four columns',
 )  # fmt: skip
@@ -34,6 +35,21 @@ def broken_rows(output: str) -> list[str]:
     return [f'cannot parse row: expected a rate and three times, found {row}' for row in found]
 
 
+def contradictions(output: str, size: float, rounded: float = 0.0) -> list[str]:
+    """Return a sentence for each row whose shortest time is not that of its rate, within the printed digits.
+
+    `size`: of an array in MB, known to +- `rounded`.
+    """
+    faults = []
+    for row in re.finditer(_ROW, output, re.MULTILINE):
+        kernel, rate, shortest = row['kernel'], float(row['value']), float(row[3])
+        arrays, slowest = ARRAYS[kernel.lower()], max(rate - 0.0005, 1e-9)
+        least, most = arrays * (size - rounded) / (rate + 0.0005), arrays * (size + rounded) / slowest
+        if not least - 0.500001e-5 <= shortest <= most + 0.500001e-5:
+            faults.append(f'{kernel}: {rate:.3f} MB/s would take {least:.5f} s, it says {shortest:.5f} s')
+    return faults
+
+
 def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
     """Return one sentence for each sign that an output is not that of a complete run of `elements` doubles."""
     size = f'{elements * 8e-6:.1f} MB'
@@ -44,7 +60,7 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
         (rf'^Running .*\b{repetitions} times', f'it did not say that it ran {repetitions} times'),
     )
     faults = [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
-    return faults or broken_rows(output)
+    return faults or broken_rows(output) or contradictions(output, elements * 8e-6)
 
 
 def failed_validations(printed: str) -> list[str]:
@@ -68,6 +84,6 @@ def _run(part: saved.Part) -> Iterator[saved.Result]:
     faults = failed_validations(part.output)
     pattern, fault = HEADER
     faults += [fault] * (len(re.findall(pattern, part.output, re.MULTILINE)) != 1)
-    faults += broken_rows(part.output)
+    faults += broken_rows(part.output) or contradictions(part.output, float(megabytes), rounded=0.05)
     header = part.output.partition('\nFunction')[0]
     yield saved.Result('BabelStream', params, [bandwidth()], part.output, faults, header)

@@ -18,7 +18,7 @@ from checks.core.reading.metrics import Metric, Of
 from checks.memory import likwid
 from checks.memory.cache_latency import LATENCY, SAMPLES, chase_faults, chase_options
 from checks.memory.likwid import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
-from plumbline.record import Dim
+from plumbline.record import Better, Dim
 from plumbline.units import UNITS
 
 CHAIN_RATE = 0.5e9  # bytes/s at which multichase makes its chain
@@ -124,7 +124,7 @@ class Matrix(rfm.RegressionTestPlugin):
         self.provenance['numa_distances'] = '; '.join(rows) or 'not known'
         self.trial_seconds *= len(pairs)  # the budget is for one pair
 
-    def by_distance(self, quantity: str, unit: str, better: str) -> list[Metric]:
+    def by_distance(self, quantity: str, unit: str, better: Better) -> list[Metric]:
         """Return the means over the pairs of each class."""
         return [
             Metric(quantity, unit, better, dims={'distance': name},

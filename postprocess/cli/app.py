@@ -10,9 +10,9 @@ import re
 import shutil
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from postprocess.views.table import View
 
 
+_Function = TypeVar('_Function', bound=Callable[..., Any])
 #: Regular expression of words -> the style in which a terminal shows them.
 _STYLES = {
     r'^FAILED:|\b(regressed|missing|failed|invalid)\b': '1;31', '^NEEDS A LOOK:|\bwarning\b': '1;33', '^OK:': '1;32',
@@ -231,6 +232,27 @@ def in_a_folder(given: Path | None) -> Path | None:
     if given and not given.parent.is_dir():
         raise InputError(f'{given}: there is no folder {given.parent}; make it, or correct the name')
     return given
+
+
+#: Option with its command, such as ``init --suite`` -> the function of an extra that carries it out.
+BY_EXTRAS: dict[str, Callable[..., Any]] = {}
+
+
+def carries_out(option: str) -> Callable[[_Function], _Function]:
+    """Return a decorator for the function by which an extra carries out an option."""
+
+    def register(function: _Function) -> _Function:
+        BY_EXTRAS[option] = function
+        return function
+
+    return register
+
+
+def by_extra(option: str) -> Callable[..., Any]:
+    """Return the function that carries out an option. Raises InputError if its extra was removed."""
+    if option not in BY_EXTRAS:
+        raise InputError(f'{option}: its folder of postprocess/extras is not there')
+    return BY_EXTRAS[option]
 
 
 #: Value of an option that was not given; the callback of the option returns the path to use instead.

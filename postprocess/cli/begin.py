@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from plumbline.errors import InputError
-from postprocess.cli.app import a_folder, app, complain, in_a_folder
+from postprocess.cli.app import a_folder, app, by_extra, complain, in_a_folder
 
 _Step = tuple[str, str, Callable[[], bool]]  # (what the step does, its command, function that says if it is done)
 
@@ -59,7 +59,7 @@ def init(
     if suite:
         if folder or site:
             raise InputError('init: --suite is given alone')
-        _write_rules(suite)
+        by_extra('init --suite')(suite)
         return
     if folder is None and site is None:
         raise InputError('init: expected a folder DIR to write, in a clone --site NAME, or --suite REPORT')
@@ -105,35 +105,6 @@ def demo(
         typer.echo(f'planted: {cause.what} {cause.change:g} % on {cause.where} since {cause.day}{changed}')
     words = shlex.join(['--results', str(folder / 'results'), '--references', str(folder / 'sites')])
     typer.echo(f'{folder}/results/report.html: its page, for a browser; on the terminal: plumbline status {words}')
-
-
-def _write_rules(path: Path) -> None:
-    """Write the rules for another suite, from what ReFrame wrote at `path`. Raises InputError."""
-    import tempfile
-
-    from plumbline.files import write_text
-    from postprocess.readers.proposed_rules import proposed, read_all
-    from postprocess.readers.rules import place
-    from postprocess.results.rows import RunReport
-    from postprocess.results.store import Store
-
-    with tempfile.TemporaryDirectory(
-        prefix='plumbline-suite-'
-    ) as nothing:  # with an empty store, no line of a log is known
-        reports = read_all(path, Store(Path(nothing)))
-    for unusable in reports:
-        if isinstance(unusable, InputError):
-            raise unusable
-    try:
-        text, known, asked = proposed(report for report in reports if isinstance(report, RunReport))
-    except InputError as error:
-        raise InputError(f'{path}: {error}') from None
-    rules = place()
-    if rules.exists():
-        complain(f'{rules}: is there already and stays')
-        rules = rules.with_name(f'{rules.name}.new')
-    write_text(rules, text)
-    typer.echo(f'{rules}: written; the direction of {known} metrics is known, of {asked} it is to be decided there')
 
 
 def _guide(site: str, yes: bool) -> int:

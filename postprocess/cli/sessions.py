@@ -21,6 +21,7 @@ from postprocess.cli.app import (
     SessionName,
     SiteName,
     app,
+    by_extra,
     complain,
     days_before,
     end_with,
@@ -86,7 +87,6 @@ def ingest(
     from plumbline.problems import Problem
     from postprocess.readers import ingest as module
     from postprocess.readers.measurements import read_files
-    from postprocess.readers.performance_logs import read_perflogs
     from postprocess.results.store import Store
 
     failed = False
@@ -94,7 +94,7 @@ def ingest(
     if stated and not format:
         raise InputError('--partition, --param, --nodes: expected --format with them: ReFrame names its own')
     problems = [*map(Problem, problem or ())]
-    read: module.Reader = read_perflogs if perflog else module.read_reports
+    read: module.Reader = by_extra('ingest --perflog') if perflog else module.read_reports
     if format:
         read = partial(read_files, format=format, stated=stated)
     for message in module.ingest(Store(results), reports, site, expected, problems, read):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Put run reports, ReFrame's results database, or performance logs of other suites into the results store."""
+"""Put run reports, ReFrame's results database, or what another reader yields into the results store."""
 
 from __future__ import annotations
 

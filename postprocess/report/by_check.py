@@ -10,6 +10,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from plumbline.errors import SiteError
 from plumbline.identity import Dim, SeriesId
 from plumbline.paths import site_folder
@@ -104,7 +106,7 @@ def _style(series: Iterable[SeriesRow], cases: Mapping[int, CaseRow]) -> Style:
     own = [cases[job.case_id] for one in series for job in one.jobs if job.case_id is not None]
     dims = {name: dim for case in own for name, dim in case.dims.items()}
     draw = {metric: of for case in own for metric, of in case.draw.items()}
-    return Style({name: Dim(**dim) for name, dim in dims.items()}, draw)
+    return Style(msgspec.convert(dims, dict[str, Dim]), draw)
 
 
 def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, str]]) -> Usual:

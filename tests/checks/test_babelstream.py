@@ -49,6 +49,15 @@ def test_another_run_than_the_one_asked_for_is_a_fault(recorded, name, elements,
     assert fault in faults_of(recorded(f'babelstream-{name}.txt'), elements, repetitions)
 
 
+@each_row(('old', 'new'), [('45644.122', '95644.122'), ('45644.122', '45646.122'), ('0.01764', '0.01766')])
+def test_a_rate_that_is_not_that_of_its_shortest_time_is_a_fault(recorded, old, new):
+    """Within the five digits of a time: 45646 would take 0.0176424 s, which is printed as 0.01764."""
+    output = recorded('babelstream-5.0-omp-100.txt')
+    row = next(line for line in output.splitlines() if line.startswith('Triad'))
+    faults = faults_of(output.replace(row, row.replace(old, new)), ELEMENTS, 100)
+    assert [fault.split(':')[0] for fault in faults] == ['Triad'] * (new != '45646.122'), faults
+
+
 @each_row('name', ['triad-only', 'csv'])
 def test_other_tables_are_no_measurement(recorded, name):
     output = recorded(f'babelstream-5.0-{name}.txt')

@@ -38,8 +38,8 @@ def test_of_the_whole_rows_of_an_output_the_one_in_the_middle_counts():
     rows = [(100, 1), (20, 2), (40, 3)]
     output = 'devices\n' + ''.join(f' {rate}.00 {rate}.00 {seconds}.00\n' for rate, seconds in rows)
     assert [row.number for row in gemm.rates_of_devices(output)] == [30, 30]
-    assert gemm.rows_of(output[:-1]) == [[100, 100, 1], [20, 20, 2]], 'the last row may go on'
-    assert gemm.rows_of(' 1.00 2.00 0.50\n warming up\n 3.00 nan 0.60\n') == []
+    assert gemm.rows_of(output[:-1]) == ((100, 100, 1), (20, 20, 2)), 'the last row may go on'
+    assert gemm.rows_of(' 1.00 2.00 0.50\n warming up\n 3.00 nan 0.60\n') == ()
 
 
 @each_row(('devices', 'seconds', 'says'), [

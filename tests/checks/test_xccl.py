@@ -80,6 +80,7 @@ def test_rows_without_the_last_lines_are_no_whole_run(recorded):
 @each_row(('old', 'new', 'says'), [
     ('313.66      0', '313.66      3', '1073741824 bytes: wrong elements out of place 3, in place 0'),
     ('313.36      0', '313.36    N/A', 'elements of 1 of 31 sizes were not checked'),
+    ('47617  180.40', '47617  181.40', '8589934592 bytes: 181.40 GB/s and 47617 us contradict each other'),
     ('0 OK', '2 FAILED', '2 FAILED'),
     ('313.66', '1' * 5000, 'cannot parse row'),
     ('#  Rank  7 ', '#  ', 'expected 8 ranks, found 7'),

@@ -115,7 +115,7 @@ def with_metric(**fields):
         (broken(schema=2), 'schema: expected 1, found 2: update Plumbline'),
         (broken(metrics=[]), 'Expected `object`, got `array` - at `$.metrics`'),
         (broken(metrics={'triad': {'unit': 'GB/s'}}), 'missing required field `better` - at `$.metrics[...]`'),
-        (with_metric(better='up'), "expected higher or lower, found 'up'"),
+        (with_metric(better='up'), "Invalid enum value 'up' - at `$.metrics[...].better`"),
         (with_metric(samples=[[1, 'n1', 'fast']]), 'Expected `float`, got `str`'),
         (with_metric(samples=[[1, 2]]), 'Expected `array` of length 3, got 2 - at `$.metrics[...].series[0]'),
         (broken(params='x'), 'params: expected an object'),

@@ -87,40 +87,6 @@ def test_each_value_of_a_report_is_stored(work, name):
     assert without_repetition(stored(work)) == without_repetition(expected)
 
 
-# Values of each case in the logs of a test, counted in their lines
-LOGS = {
-    'cscs': {'StreamTest': 14, 'CPULatencyTest': 4}, 'eessi': {'EESSI_MPI4PY': 24, 'EESSI_NumPy': 50},
-    'excalibur': {'StreamBenchmark': 40},
-}  # fmt: skip
-
-
-def logged(line):
-    """The values in a line of a log, by metric: of its columns, or as ``triad=3460.5``."""
-    header, values = line
-    columns = dict(zip(header.split('|'), values.split('|'), strict=True))
-    if 'perf_var=perf_value' in columns:
-        metric, _, value = columns['perf_var=perf_value'].partition('=')
-        return [(metric, float(value))]
-    return [(name.removesuffix('_value'), float(text)) for name, text in columns.items() if name.endswith('_value')]
-
-
-@pytest.mark.parametrize('name', LOGS)
-def test_each_value_of_the_logs_is_stored(work, name):
-    files = sorted((RECORDED / 'logs' / name).rglob('*.log'))
-    expected, tests = Counter(), Counter()
-    for path in files:
-        header, *lines = path.read_text().splitlines()
-        for metric, value in (found for line in lines for found in logged((header, line))):
-            expected[path.parts[-2], path.stem, metric, round(value, 9)] += 1
-            tests[path.stem] += 1
-    assert tests == LOGS[name]
-    expected = Counter({key: n for key, n in expected.items() if key[-1]})  # a time printed as 0.00 s is none
-    said = work.run('ingest', '--perflog', *files)
-    assert said.exit_code == 0, said.output
-    rows = csv.DictReader(io.StringIO(work.run('export', '--to', 'csv', '--table', 'samples').stdout))
-    assert Counter((r['partition'], r['check'], r['metric'], round(float(r['value']), 9)) for r in rows) == expected
-
-
 def test_a_test_that_missed_its_own_reference_is_an_incident_until_a_baseline_judges_it(work):
     report = document('cscs-reruns')  # of two runs
     said = work.run('ingest', RECORDED / 'cscs-reruns.json', '--results', work.reports / 'elsewhere')

@@ -16,6 +16,7 @@ from typer.main import get_command
 from ci import nightly
 from plumbline import __version__
 from postprocess.cli import app
+from postprocess.cli.app import BY_EXTRAS
 from studies import cli_reference
 
 
@@ -145,7 +146,6 @@ def test_a_wrong_name_is_answered_with_the_nearest_one(site, words, said):
     [
         (['plan', '--minutes', '20', '--nodes', '9' * 400], "'--nodes'"),
         (['ingest', '/dev/zero'], '/dev/zero: expected a file, found a device'),
-        (['ingest', '/dev/zero', '--perflog'], '/dev/zero: expected a file, found a device'),
         (['compare', '--summary', '--format', 'json'], '--summary is text'),
         (['sites', '--jobs'], '--jobs: expected the name of a SITE'),
     ],
@@ -153,6 +153,16 @@ def test_a_wrong_name_is_answered_with_the_nearest_one(site, words, said):
 def test_what_cannot_be_done_is_refused(site, words, said):
     result = site.work.run(words[0], *words[1:])
     assert result.exit_code == 2 and said in result.stderr
+
+
+@each_row(
+    ('option', 'words'),
+    [('ingest --perflog', ['ingest', 'a.log', '--perflog']), ('init --suite', ['init', '--suite', 'a.json'])],
+)
+def test_an_option_whose_extra_was_removed_is_refused(monkeypatch, option, words):
+    monkeypatch.delitem(BY_EXTRAS, option)
+    result = run_command(words)
+    assert result.exit_code == 2 and 'its folder of postprocess/extras is not there' in result.stderr
 
 
 def test_a_site_is_written_into_no_folder_that_is_not_there(tmp_path):

@@ -1,53 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`suite.yaml`: what decides how the numbers of other suites are judged, and what `plumbline init --suite` writes."""
+"""`suite.yaml`: what decides how the numbers of other suites are judged."""
 
 import json
 
 import pytest
-import yaml
-from commands import run_command
-from run_reports import BEGAN, DAY
-from scratch import ROOT
+from suite_reports import report, rows, rules
 
-from postprocess.readers.rules import read_rules
 from postprocess.results.store import Store
-from postprocess.verdicts.measured import measured_in
 
 
 @pytest.fixture(autouse=True)
 def sites(work, monkeypatch):
     monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
-
-
-def init(*words):
-    return run_command(['init', *words])
-
-
-def report(values, number=0, params='size=8'):
-    """A run report of ReFrame 4.10.4 with one test of another suite; `values`: name, value and unit, and bounds."""
-    content = json.loads((ROOT / 'tests/data/other-suites/reframe-4.10.4.json').read_text())
-    began = BEGAN + number * DAY
-    content['session_info'] |= {
-        'uuid': f'{number:08x}-0000', 'time_start_unix': began, 'time_end_unix': began + 60,
-    }  # fmt: skip
-    (test, *_) = content['runs'][0]['testcases']
-    test |= {'system': 'box', 'partition': 'cpu', 'result': 'pass', 'display_name': f'Sizes %{params} %threads=2'}
-    test['perfvalues'] = {
-        f'box:cpu:{name}': [value, 0, *(bounds or (None, None)), unit, 'pass'] for name, value, unit, *bounds in values
-    }
-    content['runs'][0]['testcases'] = [test]
-    return content
-
-
-def rules(work, text):
-    path = work.sites / 'suite.yaml'
-    path.write_text(text)
-    return path
-
-
-def rows(work):
-    store = Store(work.results)
-    return [row for session in store.sessions('*') for row in measured_in(store, session)]
 
 
 def test_a_direction_that_nothing_tells_is_said_and_a_rule_decides_it(work):
@@ -102,37 +66,6 @@ def test_mistakes_of_rules_are_named_and_nothing_is_stored(work, text, said):
     assert not Store(work.results).sites()
 
 
-def test_init_writes_what_it_knows_and_asks_for_the_rest(work):
-    values = [(f'latency_{size}', 1.0 + size, 'us') for size in (8, 64, 512)]
-    values += [('hits', 3, 'count'), ('copy n=4', 5.0, 'GB/s')]
-    path = work.write(report(values))
-    said = init('--suite', path)
-    written = work.sites / 'suite.yaml'
-    assert said.exit_code == 0 and f'{written}: written; the direction of 4 metrics is known, of 1' in said.output
-    text = written.read_text()
-    assert '#   Sizes  copy n=4  GB/s  higher' in text and '#   Sizes  latency_8  us  lower' in text
-    assert '#  - {check: Sizes, metric: hits, better: higher}  # or lower: unit count, 3 measured' in text
-    assert yaml.safe_load(text) == {'rules': None} and read_rules(written).rules == ()
-    # as a person would, take each proposed rule
-    taken = '\n'.join(line.replace('#  -', '  -', 1) for line in text.splitlines())
-    rules(work, taken.replace('better: higher', 'better: lower'))
-    said = work.run('ingest', path)
-    assert said.exit_code == 0 and 'assumed' not in said.output, said.output
-    assert {(row.id.metric, row.id.dims, row.quantity.better) for row in rows(work)} == {
-        ('latency', (('size', '8'),), 'lower'), ('latency', (('size', '64'),), 'lower'),
-        ('latency', (('size', '512'),), 'lower'), ('hits', (), 'lower'), ('copy', (('n', '4'),), 'higher'),
-    }  # fmt: skip
-    again = init('--suite', work.reports)
-    assert f'{written}: is there already and stays' in again.output and (work.sites / 'suite.yaml.new').exists()
-
-
-@pytest.mark.parametrize('words', [('--suite', 'absent.json'), ('--suite', '.', '--site', 'x')])
-def test_init_of_nothing_is_named(work, words):
-    said = init(*words)
-    assert said.exit_code == 2 and len(said.stderr.splitlines()) == 1, said.output
-    assert not (work.sites / 'suite.yaml').exists()
-
-
 def test_a_repaired_session_keeps_what_the_rules_say(work):
     rules(work, 'rules:\n  - {metric: errors, better: lower}\n')
     content = report([('errors', 3, 'count')])
@@ -144,10 +77,3 @@ def test_a_repaired_session_keeps_what_the_rules_say(work):
     said = work.run('store repair')
     assert said.exit_code == 0 and 'is ingested again: 1 sample' in said.stdout, said.output
     assert [row.quantity.better for row in rows(work)] == ['lower']
-
-
-def test_no_rule_is_proposed_for_names_of_which_no_groups_can_be_made(work):
-    values = [('copy metric=3', 5.0, 'GB/s'), ('sum a=1,a=2', 5.0, 'GB/s'), ('read 4k=1', 5.0, 'GB/s')]
-    said = init('--suite', work.write(report(values)))
-    text = (work.sites / 'suite.yaml').read_text()
-    assert said.exit_code == 0 and 'copy metric=3' in text and '(?P<' not in text.partition('rules:')[2], text

@@ -1,58 +1,121 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One value from the record to the page, through the forms that docs/architecture.md names."""
+"""One value from the text of a program to the page, through the forms that docs/architecture.md names."""
 
 import importlib
 import json
+import math
 import re
 
+import pytest
+from reading import plan_of
 from run_reports import case, reference, report, rows_of
-from scratch import ROOT
+from scratch import OUTPUTS, ROOT
 
+from checks.core.reading.metrics import series_of
+from checks.core.reading.trials import read_trials
+from checks.memory.babelstream_output import bandwidth
 from plumbline.identity import SeriesId
-from plumbline.record import MetricRecord, Record, Series, from_dict
+from plumbline.record import from_dict
 from postprocess.history.digest import Digest, add_history
+from postprocess.history.findings import findings_of
+from postprocess.incidents.fold import Folded, fold
+from postprocess.incidents.ledger import Ledger
 from postprocess.readers.run_reports import read_report
 from postprocess.report.page import page_of, to_html
 from postprocess.results.rows import MetricRow, SampleRow
 from postprocess.results.store import Store
+from postprocess.statistics import night
+from postprocess.verdicts import gather
 from postprocess.verdicts.measured import measured_in
 from postprocess.verdicts.stored import verdicts_of
+from postprocess.views.incidents import details
 from postprocess.views.series import series_rows
 from postprocess.views.verdicts import to_row
 
 DIMS = (('kernel', 'triad'),)
 TRIAD = SeriesId('cpu', 'system', 'STREAM', (('size', 'big'),), 'bandwidth', DIMS)
-VALUE = 45.64412261
+VALUE = 45.644122  # GB/s; the program prints 45644.122 MB/s
+EXPECTED = 60.0
+LOST = 1 - VALUE / EXPECTED
 
 
-def test_a_value_is_the_same_in_each_form(work):
-    series = Series(DIMS, [(1, 'n1', VALUE)])
-    record = Record(
-        'STREAM', TRIAD.params, trials=1, metrics={'bandwidth': MetricRecord('GB/s', 'higher', [series])},
-        job={'nodes': ['n1']},
-    )  # fmt: skip
+@pytest.fixture
+def arrays(monkeypatch):
+    """The arrays that a session is judged by, as function -> what it returned."""
+    returned = {}
+
+    def watch(module, name):
+        function = getattr(module, name)
+
+        def watched(*given):
+            returned[name] = function(*given)
+            return returned[name]
+
+        monkeypatch.setattr(module, name, watched)
+
+    watch(gather, 'with_tonight')
+    watch(night, 'judge')
+    return returned
+
+
+def trial_of(folder, output):
+    """The folder of a job of one trial, bound to CPU 0 of n1."""
+    run = folder / 'trial_1/run'
+    run.mkdir(parents=True)
+    for name, text in {'stdout': output, 'stderr': '', 'exit_code': '0\n', 'binding.n1.0': '0\n'}.items():
+        (run / name).write_text(text)
+    for name, seconds in {'started': '100.0 10.0', 'ended': '103.0 13.0'}.items():
+        (run.parent / name).write_text(seconds)
+    return folder
+
+
+def test_a_value_is_the_same_in_each_form(work, arrays, tmp_path):
+    # a check: text of a program, reading, record
+    output = (OUTPUTS / 'babelstream-5.0-omp-100.txt').read_text()
+    assert re.search(r'^Triad +45644\.122 ', output, re.MULTILINE)
+    reading = bandwidth().reading_of(output)
+    (line,) = reading.lines[DIMS]
+    assert reading.values[DIMS] == pytest.approx(VALUE) and output.splitlines()[line - 1].startswith('Triad')
+    record = read_trials(trial_of(tmp_path / 'job', output), plan_of('STREAM', TRIAD.params, [bandwidth()]), 'n1')
+    ((trial, node, value),) = series_of(record, 'bandwidth', kernel='triad').samples
+    assert (trial, node, value) == (1, 'n1', reading.values[DIMS])
+    # the store: JSON, rows, Parquet
+    record.job = {'nodes': ['n1']}
     written = json.loads(json.dumps(record.to_dict()))
     assert from_dict(written) == record
-    work.reference(reference(metric='bandwidth', dims='kernel=triad', mean='50'))
+    work.reference(reference(metric='bandwidth', dims='kernel=triad', mean=EXPECTED))
     read = read_report(work.write(report(case() | {'record': written})))
-    assert read.samples == [SampleRow(0, 'bandwidth', DIMS, 1, 'n1', VALUE)]
-    (row,) = read.metrics
-    assert isinstance(row, MetricRow) and (row.mean, row.n, row.status) == (VALUE, 1, 'measured')
+    assert SampleRow(0, 'bandwidth', DIMS, 1, 'n1', value) in read.samples
+    (row,) = (row for row in read.metrics if row.dims == DIMS)
+    assert isinstance(row, MetricRow) and (row.mean, row.n, row.status) == (value, 1, 'measured')
     assert {case.id for case in read.cases} == {TRIAD.case}
     store = Store(work.results)
     assert store.add(read)
     session = store.find()
     assert session.started == read.session.started and store.metrics(session) == read.metrics
-    assert [(row['dims'], row['value']) for row in rows_of(store, 'samples', session)] == [('kernel=triad', VALUE)]
-    (measured,) = measured_in(store, session)
-    assert (measured.id, measured.value) == (TRIAD, VALUE)
+    assert ('kernel=triad', value) in {(row['dims'], row['value']) for row in rows_of(store, 'samples', session)}
+    # the verdict: arrays, their answer, a row
+    (measured,) = (each for each in measured_in(store, session) if each.id == TRIAD)
+    assert measured.value == value
     comparison = verdicts_of(store, session, work.sites)
-    (verdict,) = comparison.verdicts
-    assert (verdict.id, verdict.value, verdict.expected) == (TRIAD, VALUE, 50.0)
-    (stored,) = store.select('FROM verdicts', [session])
-    assert (SeriesId.from_row(stored), stored['mean']) == (TRIAD, VALUE)
-    (of_series,) = series_rows(comparison)
-    assert (of_series.series, of_series.value, to_row(verdict)['value']) == (TRIAD, VALUE, VALUE)
+    jobs, answer = arrays['with_tonight'], arrays['judge']
+    assert jobs.shape[:2] == (1, 1) and math.exp(jobs[0, 0, 0]) == pytest.approx(value)
+    assert -math.expm1(-answer.loss[0]) == pytest.approx(LOST, rel=1e-3)
+    (verdict,) = (each for each in comparison.verdicts if each.id == TRIAD)
+    assert (verdict.value, verdict.expected, verdict.loss) == (value, EXPECTED, -math.expm1(-answer.loss[0]))
+    (stored,) = (each for each in store.select('FROM verdicts', [session]) if SeriesId.from_row(each) == TRIAD)
+    assert (stored['mean'], stored['loss']) == (value, verdict.loss)
+    # the ledger: findings of the session, folded
+    found = findings_of(store, Ledger(store, session.site, session.session), comparison, work.sites)
+    (incident,) = found.incidents
+    assert incident.values[TRIAD].value == value and incident.values[TRIAD].loss == verdict.loss
+    (known,) = fold([found], Folded(work.results)).known
+    assert known.incident.values[TRIAD] == incident.values[TRIAD]
+    # rows of views, and the page
+    (of_incident,) = details(known, session.day).rows
+    assert (of_incident['value'], of_incident['loss']) == (value, pytest.approx(100 * verdict.loss))
+    (of_series,) = (each for each in series_rows(comparison) if each.series == TRIAD)
+    assert (of_series.value, to_row(verdict)['value']) == (value, value)
     digest = Digest(comparison)
     add_history(digest, store, work.sites)
     assert '45.64 GB/s' in to_html(page_of(digest, store, work.sites))

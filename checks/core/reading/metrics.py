@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from plumbline import units
 from plumbline.identity import Pairs, pairs, to_text
-from plumbline.record import Record, Sample, Series
+from plumbline.record import Better, Record, Sample, Series
 
 _NUMBER = re.compile(r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)', re.IGNORECASE)
 _LONGEST = 64  # characters; a longer text is no number
@@ -68,7 +68,7 @@ class Metric:
 
     name: str
     unit: str
-    better: str
+    better: Better
     read: str | Callable[[str], Iterable[OutputRow]] | None = None
     dims: Mapping[str, object] = field(default_factory=dict)
     expected: Mapping[str, Sequence[object]] = field(default_factory=dict)

@@ -167,7 +167,7 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
             if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
             wrong.append(Cause(faults[0][0], run.who, nodes, (run.trial,), record.trials, detail))
-    with suppress(OSError):  # without the file, the report searches for the digits of the values
+    with suppress(OSError):  # without the file, the report marks no line of the output
         write_numbers(folder, files.lines)
     wrong += clock_steps(folder, record, nodes)
     errors, changes = add_health(folder, record, nodes.split(','), files.clocks, plan.ranks.host_of)

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from plumbline.errors import InputError
-from postprocess.readers.performance_logs import read_perflogs
+from postprocess.extras.suites.performance_logs import read_perflogs
 from postprocess.readers.run_reports import is_database, read_report, sessions_in
 from postprocess.results.rows import RunReport
 from postprocess.results.store import Store
 
 _ALIKE = 3  # if at least so many names differ only in a number, the number is proposed as a dim
-_PAIR = re.compile(r'(\w+)=([^,; ]+)')
 _HEAD = """\
 # How the numbers of tests that are not Plumbline's are judged. Written by `plumbline init --suite`, for review.
 # `check`, `metric` and `unit` are shell patterns; of several rules that match, the last one that has a key counts.
@@ -95,28 +94,16 @@ def proposed(reports: Iterable[RunReport]) -> tuple[str, int, int]:
 
 
 def _names(known: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield (check, regular expression) of metric names that differ in a number or contain pairs of name and value."""
-    by_number: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    by_pairs: set[tuple[str, str]] = set()
+    """Yield (check, regular expression) of metric names that differ in a number."""
+    alike: dict[tuple[str, str, str], set[tuple[str, str]]] = defaultdict(set)  # separator and number of each name
     for check, metric, _ in known:
-        if match := re.fullmatch(r'(\D*[A-Za-z])[_ -]?(\d+)(\D*)', metric):
-            by_number[check, metric[: match.end(1)], metric[match.end(2) :]].add(metric[match.end(1) : match.start(2)])
-            by_number[check, metric[: match.end(1)], metric[match.end(2) :]].add(match[2])
-        first = _PAIR.search(metric)
-        if first and first.start() and re.fullmatch(r'[\w ]+', metric[: first.start()].strip()):
-            expression = r'(?P<metric>.+?)' + re.escape(metric[len(metric[: first.start()].rstrip()) : first.start()])
-            end = first.start()
-            for pair in _PAIR.finditer(metric):
-                expression += re.escape(metric[end : pair.start()]) + f'{pair[1]}=(?P<{pair[1]}>[^,; ]+)'
-                end = pair.end()
-            names = [pair[1] for pair in _PAIR.finditer(metric)]
-            if len({*names, 'metric'}) > len(names) and all(name.isidentifier() for name in names):  # of groups
-                by_pairs.add((check, expression + re.escape(metric[end:])))
-    for (check, before, after), found_in in sorted(by_number.items()):
-        if sum(text.isdigit() for text in found_in) >= _ALIKE:
-            between = '[_ -]?' if found_in & {'_', ' ', '-'} else ''
+        if match := re.fullmatch(r'(\D*[A-Za-z])([_ -]?)(\d+)(\D*)', metric):
+            before, separator, number, after = match.groups()
+            alike[check, before, after].add((separator, number))
+    for (check, before, after), names in sorted(alike.items()):
+        if len({number for _, number in names}) >= _ALIKE:
+            between = '[_ -]?' * any(separator for separator, _ in names)
             yield check, f'(?P<metric>{re.escape(before)}){between}(?P<size>\\d+){re.escape(after)}'
-    yield from sorted(by_pairs)
 
 
 def _pattern(text: str) -> str:

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Performance logs of other suites into the store: each line once, with what ReFrame leaves open decided."""
 
+import csv
+import io
 import re
+from collections import Counter
 
 import pytest
 from run_reports import rows_of
-from scratch import OUTPUTS
+from scratch import OUTPUTS, ROOT
 
 from postprocess import open_results
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 
+OTHER_SUITES = ROOT / 'tests/data/other-suites'
 RECORDED = OUTPUTS / 'reframe-perflog.txt'
 HEADER = (
     'result|job_completion_time|environ|job_nodelist|jobid|name|partition|bw_value|bw_unit|bw_ref|bw_lower_thres|'
@@ -224,3 +228,41 @@ def test_a_log_that_names_no_environ_or_has_a_value_that_is_none_is_named(work):
     assert 'it names no environ' in ingest(work, path, code=2).stderr
     path = log(work, '2026-11-03T02:00:00|A|g|bw=x7', header=LOG + 'perf_var=perf_value')
     assert f'{path}: left out 1 lines' in ingest(work, path, code=2).stderr
+
+
+# Values of each case in the logs of a test, counted in their lines
+LOGS = {
+    'cscs': {'StreamTest': 14, 'CPULatencyTest': 4}, 'eessi': {'EESSI_MPI4PY': 24, 'EESSI_NumPy': 50},
+    'excalibur': {'StreamBenchmark': 40},
+}  # fmt: skip
+
+
+def logged(line):
+    """The values in a line of a log, by metric: of its columns, or as ``triad=3460.5``."""
+    header, values = line
+    columns = dict(zip(header.split('|'), values.split('|'), strict=True))
+    if 'perf_var=perf_value' in columns:
+        metric, _, value = columns['perf_var=perf_value'].partition('=')
+        return [(metric, float(value))]
+    return [(name.removesuffix('_value'), float(text)) for name, text in columns.items() if name.endswith('_value')]
+
+
+@pytest.mark.parametrize('name', LOGS)
+def test_each_value_of_the_logs_is_stored(work, name):
+    files = sorted((OTHER_SUITES / 'logs' / name).rglob('*.log'))
+    expected, tests = Counter(), Counter()
+    for path in files:
+        header, *lines = path.read_text().splitlines()
+        for metric, value in (found for line in lines for found in logged((header, line))):
+            expected[path.parts[-2], path.stem, metric, round(value, 9)] += 1
+            tests[path.stem] += 1
+    assert tests == LOGS[name]
+    expected = Counter({key: n for key, n in expected.items() if key[-1]})  # a time printed as 0.00 s is none
+    said = work.run('ingest', '--perflog', *files)
+    assert said.exit_code == 0, said.output
+    rows = csv.DictReader(io.StringIO(work.run('export', '--to', 'csv', '--table', 'samples').stdout))
+    assert Counter((r['partition'], r['check'], r['metric'], round(float(r['value']), 9)) for r in rows) == expected
+
+
+def test_a_device_is_refused(work):
+    assert '/dev/zero: expected a file, found a device' in ingest(work, '/dev/zero', code=2).stderr

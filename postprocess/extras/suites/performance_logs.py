@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.identity import Pairs
+from postprocess.extras.suites.log_formats import reader_of
 from postprocess.readers import values
-from postprocess.readers.log_formats import reader_of
 from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
 from postprocess.results.rows import CaseRow, RunReport, Session
@@ -56,12 +56,10 @@ class LogLine:
         return (self.completed, *self.case, self.fields.get('jobid'))
 
 
-def read_perflogs(
-    store: Store, paths: Iterable[Path], site: str | None = None, rules: Rules = NO_RULES
-) -> Iterator[RunReport | ReportError]:
+def read_perflogs(store: Store, paths: Iterable[Path], rules: Rules = NO_RULES) -> Iterator[RunReport | ReportError]:
     """Yield a report for each run of a system with lines that the store lacks, and an error for each unusable file.
 
-    For a file with some unusable lines it yields both. `site`: not used, the lines name their system.
+    For a file with some unusable lines it yields both.
     """
     lines: dict[str, dict[tuple[Any, ...], LogLine]] = defaultdict(dict)
     for path in paths:

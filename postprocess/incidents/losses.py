@@ -23,6 +23,10 @@ _FEW = 0.25  # weight of a healthy series as evidence against changed software: 
 _OF_CASE = ('check', 'curve')  # kinds of losses in common whose series belong to one check
 _OF_NODE = ('job', 'node', 'connection', 'device')  # kinds of scopes that belong to nodes
 _OF_PLACE = ('place', 'fabric')  # kinds of scopes that belong to a place: a node of it may have left it
+#: Kind of a loss in common -> kind of its incident; else SYSTEM if several jobs show it, or CASE.
+_OF_COMMON: dict[str, IncidentKind] = {
+    'node': 'NODE', 'link_class': 'FABRIC', 'partition': 'SYSTEM', 'environ': 'SYSTEM',
+}  # fmt: skip
 _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
 _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
 
@@ -183,7 +187,7 @@ def rows_that_share(common: Common, night: JudgedSession) -> list[Verdict]:
 def _common_draft(common: Common, rows: list[Verdict], night: JudgedSession) -> Draft:
     """Return the draft of a loss in common."""
     where = Scope(night.session.site, only({row.id.partition for row in rows}), only({row.id.environ for row in rows}))
-    kind: IncidentKind = 'NODE' if common.kind == 'node' else 'FABRIC' if common.kind == 'link_class' else 'SYSTEM'
+    kind = _OF_COMMON.get(common.kind) or ('SYSTEM' if len({row.case_id for row in rows}) > 1 else 'CASE')
     if common.kind == 'node':
         where = replace(where, environ='', nodes=(common.where,))
     elif common.kind == 'link_class':

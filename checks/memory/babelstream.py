@@ -211,7 +211,8 @@ class BabelStreamThreads(BabelStreamOnHost):
 class BabelStreamSizes(BabelStreamOnHost):
     """All kernels over the size of an array, 16 k to 128 M doubles (003, appendix B.2), on all cores, spread.
 
-    Arrays below four times the last-level cache measure caches, and have no peak.
+    Arrays below four times the last-level cache measure caches, and have no peak. 003 swept the sizes under each
+    binding, and shows the largest alone, which `BabelStreamHost` measures under each.
     """
 
     descr = 'BabelStream over array sizes'

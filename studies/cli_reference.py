@@ -24,8 +24,9 @@ _HEAD = """\
 # Commands
 
 Made from the code by `python studies/cli_reference.py`; `--help` of each command says the same. Input errors are one
-line on standard error with file, line and what was expected, and exit code 2. `plumbline --install-completion` makes
-the shell complete commands and options of `plumbline`; `plumbline --show-completion` prints what it would add.
+line on standard error with file, line and what was expected, and exit code 2; a command that names none ends with 0
+else. `plumbline --install-completion` makes the shell complete commands and options of `plumbline`; `plumbline
+--show-completion` prints what it would add.
 
 ```text
 plumbline: results/store: holds no session whose uuid begins with 'nosuch'
@@ -94,7 +95,7 @@ def _commands(command: Any, name: str) -> Iterator[Section]:
     """Yield the sections of a command of Typer and of the commands below it."""
     if not hasattr(command, 'commands') or command.invoke_without_command:
         options = [_row(one) for one in command.params if one.name != 'help']
-        yield Section(name, [*(command.help or '').replace('\f', '').split('\n\n'), command.epilog or ''], options)
+        yield Section(name, (command.help or '').replace('\f', '').split('\n\n'), options)
     for below, one in getattr(command, 'commands', {}).items():
         yield from _commands(one, f'{name} {below}')
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read public histories of benchmark results, and score change points against those that people marked in them.
 
-`public_series.py` studies these histories. No data of them is part of this repository: docs/public-series.md lists
+`public_series.py` studies these histories. No data of them is part of this repository: docs/method.md lists
 their addresses, licences and commits.
 """
 

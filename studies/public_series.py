@@ -4,9 +4,9 @@
     python studies/public_series.py FOLDER                every table, from half of its windows
     python studies/public_series.py FOLDER --rounds 20   all of its windows: a quarter of an hour
 
-FOLDER holds clones of the public repositories that docs/public-series.md lists, each under its own name; those that are
+FOLDER holds clones of the public repositories that docs/method.md lists, each under its own name; those that are
 absent are named and left out. So are Otava's rows where `apache-otava` is not installed. Seeded: the same options print
-the same numbers. docs/public-series.md says what is measured, and how.
+the same numbers. docs/method.md says what is measured, and how.
 """
 
 from __future__ import annotations

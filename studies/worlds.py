@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whole nights of simulated sites, judged by the functions of the product; prints tables.
 
-    python studies/worlds.py                            every table; docs/tolerances.md quotes rows: hours
+    python studies/worlds.py                            every table; docs/method.md quotes rows: hours
     python studies/worlds.py --sites 20 --only "AR(1)"  rows or tables whose name holds this, of 20 sites each
 
 The same options print the same figures. Brackets: 95 % Wilson intervals.

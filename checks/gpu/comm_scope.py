@@ -48,7 +48,10 @@ def numa_ids(topology: Topology, device: int) -> list[int]:
 
 
 class CommScope(ByModel, Benchmark):
-    """Each metric reads one benchmark of the JSON file; see comm_scope_output.py."""
+    """Each metric reads one benchmark of the JSON file; see comm_scope_output.py.
+
+    Parses ``"real_time": 8.3006545256262498e+01``, in the unit of the line after the next.
+    """
 
     last_run = 'not yet on a GPU'
     # medians within 100 runs: copy latencies 0.3 to 0.5 %, up to 4 %; launch and wait 0.1 to 0.2 %; bandwidths 0.01 %

@@ -132,7 +132,10 @@ def onemkl_faults(output: str) -> list[str]:
 
 @rfm.simple_test
 class Gemm(ByModel, Benchmark):
-    """Square matrices of random numbers: `flops` of each GPU, `slowest` of them, and `all` together."""
+    """Square matrices of random numbers: `flops` of each GPU, `slowest` of them, and `all` together.
+
+    Parses ``104.35            105.00            3.14``: GFlop/s of two GPUs, seconds since the start.
+    """
 
     descr = 'Matrix multiplication on all GPUs at once'
     last_run = 'not yet on a GPU'

@@ -40,7 +40,10 @@ def differs(binding: str, topology: Topology) -> bool:
 
 
 class BabelStream(Benchmark):
-    """The base of every BabelStream check: arrays, repetitions and sanity."""
+    """The base of every BabelStream check: arrays, repetitions and sanity.
+
+    Parses the rate of ``Triad       45644.122   0.01764     0.02890     0.01994``: MBytes/sec; min, max, average s.
+    """
 
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), OpenMP'
     #: How often the program repeats each kernel: its default, or less often if the time of a trial does not suffice.
@@ -208,7 +211,8 @@ class BabelStreamThreads(BabelStreamOnHost):
 class BabelStreamSizes(BabelStreamOnHost):
     """All kernels over the size of an array, 16 k to 128 M doubles (003, appendix B.2), on all cores, spread.
 
-    Arrays below four times the last-level cache measure caches, and have no peak.
+    Arrays below four times the last-level cache measure caches, and have no peak. 003 swept the sizes under each
+    binding, and shows the largest alone, which `BabelStreamHost` measures under each.
     """
 
     descr = 'BabelStream over array sizes'

@@ -216,7 +216,7 @@ class LikwidPeakFlops(LikwidBench):
 
     Parses ``MFlops/s:  58565.12``. `flop_per_cycle` is that of one core in a nominal cycle: a core above its nominal
     clock exceeds the theoretical V x N x 2 of 000, table 1. `peak_fraction` compares with V x N x 2 at the highest
-    clock of a core, where the site knows both.
+    clock of a core, of a whole node of each core, where the site knows both.
     """
 
     descr = 'likwid-bench peakflops'
@@ -242,10 +242,19 @@ class LikwidPeakFlops(LikwidBench):
                 self.metrics += flop_metrics(run, dims, self.theoretical_peak(run))
 
     def theoretical_peak(self, run: str) -> float | None:
-        """Return the Flop/s of all cores in use, V x N x 2 at their highest clock; None where the site lacks either."""
-        flop_per_cycle, clock = self.partition.flop_per_cycle.get(run), self.partition.peaks.get('core_clock')
-        self.provenance[f'theoretical_flop_per_cycle_{run}'] = str(flop_per_cycle or 'not known')
-        return flop_per_cycle * clock * len(self.cores_in_use) if flop_per_cycle and clock else None
+        """Return the Flop/s of all cores in use, V x N x 2 at their highest clock; None where the site lacks either.
+
+        `flops_dp` of a node has the clock of each of its cores, which may be of several kinds.
+        """
+        of_cycle, peaks = self.partition.flop_per_cycle, self.partition.peaks
+        self.provenance[f'theoretical_flop_per_cycle_{run}'] = str(of_cycle.get(run, 'not known'))
+        if run not in of_cycle or 'core_clock' not in peaks:
+            return None
+        clocks = peaks['core_clock'] * len(self.cores_in_use)
+        widest = max((number for name, number in of_cycle.items() if name.endswith('_dp')), default=0)
+        if widest and 'flops_dp' in peaks and len(self.cores_in_use) == len(self.topology.cores):
+            clocks = min(clocks, peaks['flops_dp'] / widest)
+        return of_cycle[run] * clocks
 
 
 @rfm.simple_test

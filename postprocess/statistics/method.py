@@ -15,7 +15,7 @@ def _constant(value: Any, meaning: str) -> Any:
 
 @dataclass(frozen=True)
 class Method:
-    """The constants of the method. docs/tolerances.md prints this table and explains the steps."""
+    """The constants of the method. docs/method.md prints this table and explains the steps."""
 
     false: float = _constant(0.03, 'nominal chance of a red healthy night, all tests together; a quarter of it is seen')
     shares: tuple[float, float, float] = _constant(

@@ -18,9 +18,9 @@ def checks(classes):
     return found
 
 
-def cells_of(heading, name):
+def cells_of(page, heading, name):
     """The cells behind the first row of a section of the page whose patterns fit the name of a check."""
-    section = (ROOT / 'docs/checks.md').read_text().partition(f'## {heading}')[2].partition('\n## ')[0]
+    section = (ROOT / 'docs' / page).read_text().partition(f'## {heading}')[2].partition('\n## ')[0]
     rows = re.findall(r'^\| (`.+?`) \| (.+) \|$', section, re.MULTILINE)
     fits = (rest for patterns, rest in rows for one in re.findall('`(.+?)`', patterns) if fnmatchcase(name, one))
     return next(fits).replace('\\|', '/').split(' | ')
@@ -28,7 +28,7 @@ def cells_of(heading, name):
 
 def test_every_check_says_where_it_last_ran_and_so_does_the_documentation(checks):
     for check in checks:
-        (told,) = cells_of('Where each check last ran', check.__name__)
+        (told,) = cells_of('checks.md', 'Where each check last ran', check.__name__)
         assert check(variant_num=0).last_run == told != 'not yet', check.__name__
     experimental = {check.__name__ for check in checks if check(variant_num=0).is_experimental}
     assert {'Gemm', 'DeviceCopies', 'HplMxp', 'HPLPowerCap', 'CommScopeKernel', 'OsuXcclCollectives'} <= experimental
@@ -37,6 +37,6 @@ def test_every_check_says_where_it_last_ran_and_so_does_the_documentation(checks
 
 def test_every_check_has_a_formula_and_its_source(checks):
     for check in checks:
-        formula, source = cells_of('Formulas and sources', check.__name__)
+        formula, source = cells_of('method.md', 'Formulas and sources', check.__name__)
         assert ' / ' in formula or formula.startswith('as `Osu'), check.__name__
         assert len(source) > 5, check.__name__

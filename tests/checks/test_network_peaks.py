@@ -57,3 +57,14 @@ def test_flops_of_double_precision_are_bounded_and_shares_of_a_published_peak_ar
     assert classes['HPL'].peak.fget(case) == 7.17e12
     case.partition = replace(node, published_peaks={})
     assert classes['HPL'].peak.fget(case) == 10.75e12
+
+
+@pytest.mark.parametrize(('cores', 'peak'), [(4, 3.2e11), (2, 1.92e11)])
+def test_the_peak_of_a_node_has_the_clock_of_each_of_its_cores(classes, cores, peak):
+    """Two of four cores reach 3 GHz, and two 2 GHz: of fewer than all cores the clocks are not known."""
+    node = Partition('x', {}, peaks={'core_clock': 3e9, 'flops_dp': 3.2e11}, flop_per_cycle={'avx512_dp': 32})
+    case = SimpleNamespace(
+        partition=node, provenance={}, cores_in_use=range(cores), topology=SimpleNamespace(cores=range(4))
+    )
+    assert classes['LikwidPeakFlops'].theoretical_peak(case, 'avx512_dp') == pytest.approx(peak)
+    assert classes['LikwidPeakFlops'].theoretical_peak(case, 'avx_dp') is None

@@ -7,6 +7,7 @@ change of jobs that is meant goes into them with ``pytest --force-regen``, to be
 """
 
 import copy
+import gzip
 import json
 import random
 import re
@@ -93,6 +94,22 @@ LISTED = [site for site in WITHOUT_LIMITS if is_runnable(site) and not has_gpus(
 def test_a_site_without_limits_lists(clone, site):
     found = int(re.search(r'^Found (\d+) check\(s\)$', run(clone, site, '-l').stdout, re.MULTILINE)[1])
     assert (found > 0) is is_runnable(site)
+
+
+# Cases by name, with partition and environment, as `reframe -lC` lists them; of every site, and all since 2026-11-28
+KNOWN_CASES = gzip.decompress((ROOT / 'tests/data/cases-of-sites.txt.gz').read_bytes()).decode().splitlines()
+ALL_CHECKS = ['tuolumne', 'marenostrum5', 'superdome-flex']  # each check has a case on one of them
+
+
+OTHERS = [site for site in SITES if is_runnable(site) and site not in ALL_CHECKS]
+
+
+@pytest.mark.parametrize('site', [*ALL_CHECKS, *(pytest.param(site, marks=pytest.mark.slow) for site in OTHERS)])
+def test_a_case_keeps_its_name(clone, site):
+    """A series has the name of its case: a renamed one would begin anew, and its past be lost."""
+    listed = re.findall(r'^(?:- | +\^)(.*)$', run(clone, site, '-lC').stdout, re.MULTILINE)  # ^: what another needs
+    names = {re.sub(' /[0-9a-f]{8}', '', line) for line in listed}
+    assert [name for name in KNOWN_CASES if f'@{site}:' in name and name not in names] == []
 
 
 WITH_LIMITS = [site for site in SITES if load_references(site).rows]

@@ -45,6 +45,11 @@ def test_the_peaks_of_a_node_are_of_its_widest_vectors_and_highest_clock(tmp_pat
     (tmp_path / 'proc/cpuinfo').write_text('vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\n')
     peaks = detect._peaks(processor, tmp_path)
     assert peaks['flops_dp'] == '326.4 GFlop/s' and peaks['flop_per_cycle']['avx512_dp'] == 32  # 3 x 32 x 3.4e9
+    slower = tmp_path / 'sys/devices/system/cpu/cpu1/cpufreq/cpuinfo_max_freq'
+    slower.parent.mkdir(parents=True)
+    slower.write_text('2000000\n')
+    of_two_kinds = detect._peaks(processor, tmp_path)  # 32 x (3.4 + 2.0 + 3.4)
+    assert (of_two_kinds['flops_dp'], of_two_kinds['core_clock']) == ('281.6 GFlop/s', '3400 MHz')
 
 
 SETTINGS = """\

@@ -95,6 +95,10 @@ core_clock\tCPU 1\t3700 MHz
 transparent_hugepages\t-\talways [madvise] never
 turbo\t!\tcpufreq/boost cannot be read
 gpus\t-\t4096
+gpu_compute_mode\tGPU 0\tExclusive_Process
+gpu_compute_mode\tGPU 1\tExclusive_Process
+gpu_partition\tGPU 0\tSPX/NPS1
+gpu_partition\tGPU 1\tSPX/NPS1
 nics\t-\t2
 nic_rate\tmlx5_0\t200 Gb/s
 nic_rate\tmlx5_1\t200 Gb/s
@@ -109,6 +113,7 @@ def test_how_the_node_is_set_becomes_what_is_expected(programs, tmp_path, monkey
     (partition,) = site_of(text, tmp_path).partitions.values()
     assert dict(partition.expects) == {
         'kernel': '5.14.0', 'kernel_command_line': 'mitigations=off', 'smt_active': '0', 'core_clock': '3700 MHz',
+        'gpu_compute_mode': 'Exclusive_Process', 'gpu_partition': 'SPX/NPS1',
         'transparent_hugepages': 'madvise', 'nics': '2', 'nic_rate': '200 Gb/s', 'file_systems': '/scratch lustre',
     }  # fmt: skip
     assert '# governor: not the same for all: performance, powersave' in text

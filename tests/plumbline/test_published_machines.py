@@ -6,6 +6,7 @@ import re
 
 import pytest
 from rows import each_row
+from scratch import ROOT
 
 from checks.core.topology import topology_of
 from plumbline.identity import SeriesId, from_text
@@ -88,7 +89,9 @@ def test_nodes_of_marenostrum5(partition, nodes, cpus, file_systems, flops):
         assert (ranks['hpl'], ranks['hpcg-intel']) == ((2, 56), (8, 11))
 
 
-# The machines of 001
+# The machines of 001 to 003
+
+DOCUMENTS = ['000', '001', '002', '003']
 
 
 def test_a_core_of_tegra_2_has_a_cache_of_its_own_and_its_numbers_a_compiler():
@@ -106,11 +109,15 @@ def test_peaks_and_the_pair_of_castorc():
     assert [(link.pairs, link.peak) for link in node.link_classes.values()] == [(((0, 1),), 16e9)]
 
 
-@pytest.mark.parametrize('site', ['marenostrum5', 'superdome-flex', 'castorc', 'summit'])
-def test_no_site_of_a_document_states_meters_or_caps(site):
-    """docs/tables.md has the reason for each document."""
-    for partition in load_site(site).partitions.values():
-        assert not partition.energy and not partition.power_cap
+def test_no_site_of_a_document_states_meters_or_caps_and_a_page_says_why():
+    sites = [path.parent.name for path in SUITE_SITES.glob('*/published.csv')]
+    documents = {site: {row['source'][:3] for row in published(site)} & set(DOCUMENTS) for site in sites}
+    described = [site for site in sites if documents[site]]
+    reasons = re.findall('^- (00[0-3]): ', (ROOT / 'docs/tables.md').read_text(), re.MULTILINE)
+    assert reasons == DOCUMENTS and set.union(*documents.values()) == set(DOCUMENTS) and len(described) >= 27
+    for site in described:
+        for partition in load_site(site).partitions.values():
+            assert not partition.energy and not partition.power_cap, site
 
 
 # Superdome Flex (002): latencies and bandwidths by distance

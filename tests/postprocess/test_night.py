@@ -333,7 +333,7 @@ def test_a_low_level_of_the_baseline_is_no_loss_until_the_third_night_in_a_row()
 
 
 def test_the_page_prints_the_constants_of_the_code():
-    page = (ROOT / 'docs/tolerances.md').read_text(encoding='utf-8')
+    page = (ROOT / 'docs/method.md').read_text(encoding='utf-8')
     for row in METHOD.table():
         assert '| `{constant}` | {value} | {meaning} |'.format(**row) in page
 

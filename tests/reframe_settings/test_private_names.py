@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names with an underscore of ReFrame that our schedulers set or call: a release without one of them fails here."""
+"""Names with an underscore of ReFrame that our schedulers and checks use: a release without one of them fails here."""
 
 import ast
 import inspect
 
+from reframe.core.pipeline import RegressionTest
 from reframe.core.schedulers import Job
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
 from scratch import ROOT
@@ -11,6 +12,7 @@ from scratch import ROOT
 OF_JOBS = ('_exception', '_exitcode', '_nodelist', '_state', '_submit_time')
 OF_SLURM = ('_cancel_if_blocked', '_cancel_if_pending_too_long', '_update_completion_time')
 OF_COMMANDS = ('_sacct', '_squeue')
+OF_TESTS = {'_mark_stagedir'}  # Benchmark overrides it; ReFrame calls it once it has copied a folder of sources
 
 
 def test_reframe_has_the_names():
@@ -18,6 +20,13 @@ def test_reframe_has_the_names():
     assert [name for name in OF_JOBS if f'self.{name} ' not in inspect.getsource(Job)] == []
     assert [name for name in OF_SLURM if not callable(getattr(SlurmJobScheduler, name, None))] == []
     assert [name for name in OF_COMMANDS if f'self.{name}' not in of_slurm] == []
+    assert [name for name in OF_TESTS if f'self.{name}()' not in inspect.getsource(RegressionTest)] == []
+
+
+def test_no_other_private_name_of_reframe_is_overridden_by_checks():
+    tree = ast.parse((ROOT / 'checks/core/benchmark.py').read_text(encoding='utf-8'))
+    methods = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name[0] == '_'}
+    assert {name for name in methods if hasattr(RegressionTest, name) and not name.startswith('__')} == OF_TESTS
 
 
 def test_no_other_private_name_of_reframe_is_used():

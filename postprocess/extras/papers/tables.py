@@ -101,7 +101,9 @@ def paper_tables(
     tables: dict[str, Table] = {}
     used: set[int] = set()
     for layout in layouts:
-        if 'ranges' in layout:
+        if 'lines' in layout:
+            cells = _lines(layout, sites)
+        elif 'ranges' in layout:
             cells = _ranges(layout, tables)
         elif 'rest_of' in layout:
             cells = _rest(layout, numbers, used)
@@ -130,6 +132,16 @@ def _measured(site: str, store: Store, session: str) -> list[Reference]:
         Reference(row.id, row.quantity, row.value, row.summary.std, row.summary.n, 'session', source)
         for row in measured_in(store, stored)
         if row.status == 'measured'
+    ]
+
+
+def _lines(layout: dict[str, Any], sites: Collection[str]) -> list[dict[str, Any]]:
+    """Return the cells of a table of words: of all its lines, or only those of `sites`."""
+    return [
+        placed(line['title'], line.get('site', ''), 'published', column, CELL | {'text': text})
+        for line in layout['lines']
+        if not sites or line.get('site') in sites
+        for column, text in zip(layout['columns'], line['texts'], strict=True)
     ]
 
 

@@ -82,10 +82,10 @@ class Nights:
             self.work.ingest(content)
         return document, ran
 
-    def play(self, nights: int) -> tuple[list[Document], float]:
-        """Return the documents of so many nights, and how many further jobs ran in the mean of the cases."""
-        played = [self.judged(night) for night in range(nights)]
-        return [document for document, _ in played], sum(ran for _, ran in played) / nights / self.layout.cases
+    def play(self, nights: int, begin: int = 0) -> tuple[list[Document], float]:
+        """Return the documents of nights, and how many further jobs ran a night in the mean of the cases."""
+        played = [self.judged(night) for night in range(begin, nights)]
+        return [document for document, _ in played], sum(ran for _, ran in played) / len(played) / self.layout.cases
 
 
 _SITE = {'m': 160, 'n': 10, 'factor': 1.5, 'nodes': 16, 'effects': 1.0}

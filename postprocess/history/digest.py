@@ -17,6 +17,7 @@ from postprocess.history.drain import to_drain, write_drain
 from postprocess.history.findings import findings_of
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
+from postprocess.history.weather import below
 from postprocess.incidents import FAILING, State, ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.recheck import rechecks
@@ -43,7 +44,7 @@ class Digest:
     `faults`: why a part could not be made, one sentence each. `strict`: True if an incident that heals fails it, too.
     `add_history` fills the other fields, over `sessions`: `before`, node -> earlier days on which it stood out;
     `trend`: None if it could not be made; `new`: changes for the worse that were not yet known after the session
-    before.
+    before; `weather`: see `history.weather`.
     """
 
     comparison: Comparison
@@ -58,6 +59,7 @@ class Digest:
     trend: Trend | None = None
     before: dict[str, list[str]] = field(default_factory=dict)
     new: list[Change] = field(default_factory=list)
+    weather: str = ''
 
     @property
     def day(self) -> str:
@@ -124,11 +126,13 @@ class Digest:
         return '; '.join(filter(None, (self.standing, self.comparison.headline)))
 
     def lines(self) -> Iterator[str]:
-        """Yield sentences on absent nodes, on nodes to drain and on new changes."""
+        """Yield sentences on absent nodes, on nodes to drain, on what all lost and on new changes."""
         if self.absent:
             yield f'not measured in this session, and lately they were: {named(self.absent)}'
         if self.drain:
             yield f'proposal to drain {count(len(self.to_drain), "node")}, no node was drained: {self.drain}'
+        if self.weather:
+            yield self.weather
         alike: dict[tuple[object, ...], list[Change]] = {}
         for change in self.new:
             key = change.kind, change.since.day, change.series.check, change.with_it
@@ -208,6 +212,7 @@ def add_history(digest: Digest, store: Store, root: Path | None = None, days: in
         digest.histories = by_session(store, digest.sessions, root)
         digest.trend = trend(store, digest.sessions, root, digest.histories)
         digest.new = _new(store, digest.trend, digest.histories, root)
+        digest.weather = below(store, digest.sessions)
     except (InputError, SiteError) as error:
         digest.faults.append(f'the history was not examined: {error}')
 

@@ -67,3 +67,12 @@ def test_a_node_that_is_slow_again_after_it_had_healed_is_the_same_incident(play
     assert [document['exit_code'] for document in nights] == [1, 0, 0, 0, 0, 0, 1, 0]
     (first,), (again,) = told(nights[0]), told(nights[6], 'intermittent')
     assert first['id'] == again['id'] and any(one['state'] == 'closed' for one in nights[3]['incidents'])
+
+
+def test_what_the_whole_site_lost_below_the_floor_is_told_once_and_accuses_nothing(play):
+    nights = play(losses=(Loss('all', 0.014, start=2),))
+    for begin, end, told in ((0, 4, False), (4, 9, True)):
+        nights.play(end, begin)
+        lines = [line for line in nights.work.run('report').stdout.splitlines() if 'the whole site was' in line]
+        assert len(lines) == told and not nights.work.compare()['incidents']
+    assert 'the whole site was 1.' in lines[0] and 'in the last 7 sessions, since 20' in lines[0]

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from plumbline.causes import sentence
+from plumbline.causes import Cause, sentence
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import Limits, Tolerance, judges, limits, spread_of, tolerance_for
@@ -27,7 +27,7 @@ from postprocess.verdicts.advice import changed_checks, hints, improved, retirin
 from postprocess.verdicts.candidates import number_of_cases, read_doubts
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.elsewhere import Elsewhere, beside
-from postprocess.verdicts.measured import Measured, failure, measured
+from postprocess.verdicts.measured import Measured, failure_of, measured
 from postprocess.verdicts.problems import other_hardware, problems_of
 from postprocess.verdicts.together import judge_together
 from postprocess.verdicts.verdict import Comparison, worst_first
@@ -239,9 +239,9 @@ def not_measured(
     for row in unmet:
         case = None if row.is_pattern else ended.get(row.id.case)
         if case is None:
-            cause = f'no case of this {session.mode or "whole"} session measured it'
+            cause = Cause('not-run', f'no case of this {session.mode or "whole"} session measured it')
         else:
-            cause = failure(case) or 'its case ran and does not declare this metric'
+            cause = failure_of(case) or Cause('lost-metric', 'its case ran and does not declare this metric')
         bound = limits(row, tolerance_for(policy, row.id, **row.stated))
         facts.append(Facts(Measured.absent(row.id, row.quantity, cause), [(row, bound)], session.session))
     return facts

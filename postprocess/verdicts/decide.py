@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from plumbline.causes import Code
 from plumbline.limits import Limits
 from plumbline.record import Summary
 from plumbline.references import Reference
@@ -68,21 +69,27 @@ class Facts:
 
 
 class Ruling(NamedTuple):
-    """A row of the table that decides: the verdict `when` something `holds`, and its cause in words.
+    """A row of the table that decides: the verdict `when` something `holds`, and its cause in words and as code.
 
-    `of_lost`: cause and nodes are those of the lost job.
+    `job`: the job whose cause, code and nodes hold.
     """
 
     verdict: VerdictName
     when: str
     holds: Callable[[Facts], object]
     cause: Callable[[Facts], str] = lambda it: ''
-    of_lost: bool = False
+    code: Code | None = None
+    job: Callable[[Facts], Job | None] = lambda it: None
 
 
-def _why(it: Facts) -> str:
-    """Return why the series has no number that counts."""
-    return it.row.cause
+def _first(it: Facts) -> Job:
+    """Return the job that says why the series has no number that counts."""
+    return it.row.first
+
+
+def _lost(it: Facts) -> Job | None:
+    """Return the job that came to its end without a valid number."""
+    return it.lost
 
 
 def _loss(it: Facts) -> str:
@@ -93,26 +100,26 @@ def _loss(it: Facts) -> str:
 #: What decides, the most important first; docs/verdicts.md shows verdicts and words.
 RULINGS = (
     Ruling('failed', 'its case failed: job state, exit code, output, binding; or a number is not finite',
-           lambda it: it.row.status == 'failed', _why),
+           lambda it: it.row.status == 'failed', job=_first),
     Ruling('invalid', 'its number cannot be true, such as one above the physical peak',
-           lambda it: it.row.status == 'invalid', _why),
+           lambda it: it.row.status == 'invalid', job=_first),
     Ruling('missing', 'it has a reference and should have been measured, and there is no number, or one that its '
            'check judges no longer, as of data within the caches',
-           lambda it: it.row.status == 'missing' and it.rules, _why),
+           lambda it: it.row.status == 'missing' and it.rules, job=_first),
     Ruling('failed', 'its check declares it, and there is no number',
-           lambda it: it.row.status == 'missing', _why),
+           lambda it: it.row.status == 'missing', job=_first),
     Ruling('invalid', 'its job had other CPUs, memory or GPUs than the baseline',
-           lambda it: it.hardware, lambda it: it.hardware),
+           lambda it: it.hardware, lambda it: it.hardware, 'settings'),
     Ruling('failed', 'its reference has another unit or direction',
-           lambda it: it.mismatch, lambda it: it.mismatch),
+           lambda it: it.mismatch, lambda it: it.mismatch, 'reference'),
     Ruling('failed', 'it has no reference here, and its test, of another suite, failed against one of its own',
-           lambda it: it.own_test and it.row.judged and not it.rules, lambda it: it.own_test),
+           lambda it: it.own_test and it.row.judged and not it.rules, lambda it: it.own_test, 'reference'),
     Ruling('regressed', 'it lost performance, by more than chance and by more than the floor',
            lambda it: it.loss.shows == 'regressed', _loss),
     Ruling('invalid', 'the number of another of its jobs cannot be true',
-           lambda it: it.lost and it.lost.status == 'invalid', of_lost=True),
+           lambda it: it.lost and it.lost.status == 'invalid', job=_lost),
     Ruling('missing', 'another of its jobs came to its end without a number',
-           lambda it: it.lost, of_lost=True),
+           lambda it: it.lost, job=_lost),
     Ruling('warning', 'it is in doubt, not confirmed by further jobs, or worse than a number of another machine',
            lambda it: it.loss.shows == 'warning', _loss),
     Ruling('improved', 'it is better than its reference by more than chance',
@@ -133,10 +140,10 @@ def decide(facts: Facts) -> Verdict:
     ruling = next(ruling for ruling in RULINGS if ruling.holds(facts))
     row, loss = facts.row, facts.loss
     reference, bound = facts.rules[0] if facts.rules else (None, None)
-    lost = facts.lost if ruling.of_lost else None
+    job = ruling.job(facts)
     return Verdict(
         ruling.verdict, row.id, row.quantity, loss.measured or row.summary, loss.reference or reference,
-        loss.limits or bound, lost.cause if lost else ruling.cause(facts), lost.nodes if lost else row.nodes,
+        loss.limits or bound, job.cause if job else ruling.cause(facts), job.nodes if job else row.nodes,
         loss.p, loss.q, facts.session, None if row.case_id == NO_CASE else row.case_id, loss.loss, loss.interval,
-        loss.window, row.jobs,
+        loss.window, row.jobs, job.code if job else ruling.code,
     )  # fmt: skip

@@ -19,6 +19,7 @@ from postprocess.incidents.provenance import ALL, Difference, Provenance, around
 from postprocess.readers.cmdline import without_names
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session
+from postprocess.results.tables import REACHED_ITS_END
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import failure_of
@@ -31,11 +32,9 @@ _SHOWN = 3  # most series, cases and archives in the evidence
 WELL = ('ok', 'improved')
 # For each incident, by its `number`: the first session that shows it after the last healthy one; the last session is
 # left out. `wanted`: the cases and nodes of the incidents.
-_FIRST_FAILURE = """
+_FIRST_FAILURE = f"""
     WITH seen AS (
-        SELECT number, cases.night AS night,
-            bool_or(NOT (result IN ('pass', 'xfail', 'xpass') OR result = 'fail' AND fail_phase = 'performance'))
-                AS is_bad
+        SELECT number, cases.night AS night, bool_or(NOT ({REACHED_ITS_END})) AS is_bad
         FROM wanted JOIN cases USING ("partition", environ, "check", params)
         WHERE cases.night < (SELECT max(night) FROM nights) AND (node = '' OR list_contains(cases.nodes, node))
         GROUP BY ALL

@@ -141,7 +141,7 @@ def _of_its_limit(case: CaseRow) -> bool:
 
     Slurm reports the same state if the kernel killed a process of the job because the node was short of memory.
     """
-    codes = {cause.code for cause in case.why}
+    codes = {cause.code for cause in case.causes}
     return 'oom-node' not in codes and (case.job_state == 'OUT_OF_MEMORY' or 'oom-limit' in codes)
 
 
@@ -164,7 +164,7 @@ def _failure_keys(one: _Failed, night: JudgedSession) -> list[Key]:
 
 def _cause_of(case: CaseRow) -> Cause:
     """Return the worst cause of a failed job."""
-    return next(iter(case.why), failure_of(case) or Cause('said', ''))
+    return next(iter(case.causes), failure_of(case) or Cause('said', ''))
 
 
 def _alike(case: CaseRow) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ TABLES = {
     'cases': _schema(
         case_id=pa.int32(), round=pa.int32(), purpose=pa.string(), partition=pa.string(), environ=pa.string(),
         check=pa.string(), params=pa.string(), name=pa.string(), fixture=pa.bool_(), benchmark=pa.bool_(),
-        result=pa.string(), fail_phase=pa.string(), fail_reason=pa.string(), tags=_WORDS, trials=pa.int32(),
+        result=pa.string(), fail_phase=pa.string(), tags=_WORDS, trials=pa.int32(),
         scheduler=pa.string(), job_id=pa.string(), job_state=pa.string(), job_exitcode=pa.int32(), nodes=_WORDS,
         completed=_TIME, time_setup=pa.float64(), time_compile=pa.float64(), time_run=pa.float64(),
         time_sanity=pa.float64(), time_performance=pa.float64(), time_total=pa.float64(),

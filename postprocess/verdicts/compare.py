@@ -132,8 +132,8 @@ def own_test(row: Measured, case: CaseRow) -> str:
     """Return why the test of another suite failed, if this series missed the reference that the test has of its own."""
     if case.fail_phase != 'performance':
         return ''
-    missed = [cause.what for cause in case.why if cause.code == 'reference'] or [row.id.metric]
-    why = ': '.join(filter(None, ('its test failed against its own reference', sentence(case.why))))
+    missed = [cause.what for cause in case.causes if cause.code == 'reference'] or [row.id.metric]
+    why = ': '.join(filter(None, ('its test failed against its own reference', sentence(case.causes))))
     return why if row.id.metric in missed else ''
 
 

@@ -170,14 +170,14 @@ def failure_of(case: CaseRow, stack: CaseRow | None = None) -> Cause | None:
         return None
     if case.result == NEEDED_FAILED and stack and (why := failure_of(stack)):
         return replace(why, what=f'not run: its stack {case.environ} {why.what}')
-    if not case.why:
+    if not case.causes:
         other = f'ended with result {case.result!r} in {case.fail_phase or "an unknown phase"}'
         return Cause('not-run', _NOT_RUN[case.result]) if case.result in _NOT_RUN else Cause('said', other)
-    worst = case.why[0]
+    worst = case.causes[0]
     phase = f' in {case.fail_phase}' if case.fail_phase not in (None, '', 'sanity') else ''
     ended = 'not run to its end: ' if worst.code == 'not-run' else '' if case.result == 'abort' else f'failed{phase}: '
     first = str(replace(worst, remedy=''))
-    return Cause(worst.code, ended + first, detail=sentence(case.why, case.evidence).removeprefix(first))
+    return Cause(worst.code, ended + first, detail=sentence(case.causes, case.evidence).removeprefix(first))
 
 
 def broken_stacks(cases: Iterable[CaseRow]) -> dict[tuple[str, str], CaseRow]:
@@ -222,7 +222,7 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
             stated = {'floor': facts.floor, 'usual_spread': facts.usual_spread}
             quantity = Quantity(facts.unit, facts.better)
             all_series.append(Measured(id, quantity, mode, tuple(jobs), facts.judged, stated))
-        if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.why):
+        if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.causes):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
             all_series.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
     return all_series
@@ -265,9 +265,9 @@ def _cause(case: CaseRow, row: MetricRow | None, failed: Cause | None) -> Cause:
         return Cause(failed.code if failed else 'lost-metric', row.missing)
     if failed:
         return failed
-    if row and row.n:
-        return Cause('lost-metric', f'a sample is not a finite number (mean {row.mean})')
+    if row and row.status == 'failed':
+        return Cause('invalid', f'a sample is not a finite number (mean {row.mean})')
     if row:
         return Cause('lost-metric', 'the check declares it and reported no number for it')
     nothing = f'ended with result {case.result!r} and declared no such metric'
-    return Cause(case.why[0].code if case.why else 'lost-metric', sentence(case.why) or nothing)
+    return Cause(case.causes[0].code if case.causes else 'lost-metric', sentence(case.causes) or nothing)

@@ -40,7 +40,7 @@ def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measu
         problems.append(Problem(f'mode {session.mode!r} is none of {modes}: what it should have measured is unknown'))
     explained = {job.case_id for row in rows for job in row.jobs if job.status != 'measured'}
     for case in last_runs(cases):
-        where, wrong = (case.partition, case.environ), [cause for cause in case.why if cause.code != 'reference']
+        where, wrong = (case.partition, case.environ), [cause for cause in case.causes if cause.code != 'reference']
         at = f'of {case.partition} with {case.environ}'
         if case.fixture and (failed := failure(case) or ', '.join(map(str, wrong))):
             problems.append(Problem(f'fixture {case.name} {at}: {failed}', 'fixture', *where))

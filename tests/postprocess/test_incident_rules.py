@@ -64,6 +64,11 @@ def case(check='STREAM', nodes=('n1',), result='pass', params='size=big', case_i
     return CaseRow(**known | fields)
 
 
+def of(*codes, what='x'):
+    """The column of these causes."""
+    return [Cause(code, what) for code in codes]
+
+
 def names(*named):
     """Return the provenance of a case that names what is bad: kind, place, nodes, text and perhaps a rail."""
     return {'named': json.dumps(named)}
@@ -245,7 +250,7 @@ def test_the_level_of_an_incident_is_recorded_where_a_baseline_was_taken_from_it
 ])  # fmt: skip
 def test_what_is_named_lies_on_its_nodes_in_a_part_of_them_or_between(kind, rail, where, sort):
     named = Named(kind, 'there', ('n1',), 'slow', rail)
-    one = case(provenance=names([*named]), job_id='7', fail_reason='it is slow', nodes=('n1', 'n2'))
+    one = case(provenance=names([*named]), job_id='7', causes=of('said'), nodes=('n1', 'n2'))
     night = stub(session=stub(site='site'))
     (draft,) = accused.drafts_of(one, [verdict()], ['n4', 'n5'], night)
     assert (draft.kind, draft.where, draft.sort) == (sort, Scope('site', 'cpu', **where), 'failure')
@@ -316,11 +321,6 @@ def test_a_part_of_a_known_incident_has_its_series_nodes_and_share_of_the_cost()
 # Failures by cause
 
 
-def of(*codes, what='x'):
-    """The column of these causes."""
-    return [Cause(code, what) for code in codes]
-
-
 @each_row(('one', 'other', 'same'), [
     # what checks share, whatever its words; what is of one check; and what only a sentence says
     (('license', 'x', 'STREAM'), ('license', 'y', 'Osu'), True),
@@ -337,7 +337,8 @@ def test_causes_are_alike_by_their_code(one, other, same):
 
 
 def test_failed_jobs_are_summed_up_by_their_most_frequent_cause():
-    lost, gone, more = (case(result='fail', fail_reason=why) for why in ('lost 3 lines', 'gone', 'lost 4 lines'))
+    said = ('lost 3 lines', 'gone', 'lost 4 lines')
+    lost, gone, more = (case(result='fail', causes=of('said', what=why)) for why in said)
     assert failures.cause_of([lost, more], {}) == Cause('said', 'failed: lost 3 lines')
     assert str(failures.cause_of([gone, lost, more], {})) == 'failed: lost 3 lines; and 1 other causes'
     killed = case(
@@ -374,10 +375,10 @@ def problem(kind, text, why=''):
 @each_row(('fields', 'problems', 'why'), [
     ({'result': 'fail'}, [problem('cut short', 'killed')], ''),
     ({'result': 'abort'}, [problem('part ended', 'x'), problem('cut short', 'killed')], 'killed'),
-    ({'result': 'abort', 'fail_reason': 'ended'}, [], 'ended'),
+    ({'result': 'abort', 'causes': of('said', what='ended')}, [], 'ended'),
     *(({'result': 'fail', 'causes': of('not-run', what='late')}, [problem(kind, 'part', why)], told)
       for kind, why, told in (('part ended', 'late', 'part'), ('part ended', 'lost', ''), ('cut short', 'late', ''))),
-    ({'result': 'fail', 'fail_reason': 'late'}, [problem('part ended', 'part', 'late')], ''),
+    ({'result': 'fail', 'causes': of('said', what='late')}, [problem('part ended', 'part', 'late')], ''),
 ])  # fmt: skip
 def test_why_a_case_was_ended_is_told_by_its_session(fields, problems, why):
     (draft,) = failures.failures(a_night(problems=problems, cases=[case(**fields)]))
@@ -386,7 +387,7 @@ def test_why_a_case_was_ended_is_told_by_its_session(fields, problems, why):
 
 
 def failed_on(*nodes, check='STREAM', **fields):
-    return case(check, nodes, 'fail', fail_reason='x', **fields)
+    return case(check, nodes, 'fail', **{'causes': of('said')} | fields)
 
 
 @each_row(('failed', 'healthy', 'kind'), [

@@ -34,9 +34,10 @@ TRIAD = STREAM.series('triad', ())
 
 
 def case(case_id=1, id=STREAM, result='pass', round=0, nodes=('n1',), reason=None, **fields):
+    known = {'name': id.check, 'causes': [Cause('said', reason)] if reason else []}
     return CaseRow(
         case_id=case_id, partition=id.partition, environ=id.environ, check=id.check, params=(), result=result,
-        round=round, nodes=list(nodes), fail_reason=reason, **{'name': id.check} | fields,
+        round=round, nodes=list(nodes), **known | fields,
     )  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def test_the_series_of_a_session_with_their_jobs():
     ]  # fmt: skip
     assert (one.value, one.status, one.nodes, one.case_id, one.lost) == (100.0, 'measured', ('n1', 'n2'), 1, ())
     # a run that passed and declares nothing
-    (one,) = measured.measured([rows[0], rows[1]._replace(result='pass', fail_reason=None)], [metric(1)])
+    (one,) = measured.measured([rows[0], rows[1]._replace(result='pass', causes=[])], [metric(1)])
     assert one.jobs[1].ended and one.jobs[1].status == 'failed' and "'pass'" in one.jobs[1].cause
 
 
@@ -112,7 +113,7 @@ def test_a_failed_stack_is_the_cause_of_its_cases():
     ({}, {}, None), ({}, {'status': 'invalid', 'invalid': 'too fast'}, 'invalid'),
     ({}, {'status': 'missing', 'missing': 'no line'}, 'lost-metric'),
     ({}, {'status': 'missing', 'n': 0}, 'lost-metric'),
-    ({}, {'status': 'failed', 'mean': math.nan}, 'lost-metric'), ({}, None, 'lost-metric'),
+    ({}, {'status': 'failed', 'mean': math.nan}, 'invalid'), ({}, None, 'lost-metric'),
     ({'causes': SAID}, None, 'said'),
     ({'result': 'fail', 'causes': KILLED}, {'status': 'missing', 'missing': 'no line'}, 'crash'),
     ({'result': 'fail', 'causes': KILLED}, {'status': 'failed'}, 'crash'),
@@ -138,7 +139,7 @@ def test_only_jobs_on_the_nodes_of_the_first_are_pooled():
     ({'result': 'abort', 'causes': of('not-run')}, 'not run to its end: x'),
     ({'result': 'abort'}, 'not run to its end: the session was aborted'),
     ({'result': 'fail', 'fail_phase': 'performance', 'causes': SAID}, None),
-    ({'result': 'fail', 'fail_phase': 'sanity', 'reason': 'lost'}, 'failed: lost'),  # of before causes were stored
+    ({'result': 'fail', 'fail_phase': 'sanity', 'reason': 'lost'}, 'failed: lost'),
     ({'result': 'new'}, "ended with result 'new' in an unknown phase"),  # of a later ReFrame
 ])  # fmt: skip
 def test_why_a_case_failed_is_said_from_its_causes(fields, says):

@@ -148,12 +148,12 @@ class Results:
 
 def _with_reasons(cases: pa.Table) -> pa.Table:
     """Return rows of cases with their causes as a sentence; rows older than the column `causes` have it stored."""
-    stored = cases['fail_reason'].to_pylist() if 'fail_reason' in cases.column_names else [None] * len(cases)
+    said = cases.schema.get_field_index('fail_reason')
+    stored = cases[said].to_pylist() if said >= 0 else [None] * len(cases)
     known = zip(cases['causes'].to_pylist(), cases['evidence'].to_pylist(), stored, strict=True)
-    reasons = [sentence(causes_in(causes), evidence) or reason for causes, evidence, reason in known]
-    names = [name for name in cases.column_names if name != 'fail_reason']
-    place = names.index('fail_phase') + 1
-    return cases.select(names).add_column(place, 'fail_reason', pa.array(reasons, pa.string()))
+    reasons = pa.array([sentence(causes_in(causes), evidence) or old for causes, evidence, old in known], pa.string())
+    others = cases.remove_column(said) if said >= 0 else cases
+    return others.add_column(others.schema.get_field_index('fail_phase') + 1, 'fail_reason', reasons)
 
 
 def write_parquet(tables: Iterator[pa.Table], stream: BinaryIO) -> None:

@@ -22,7 +22,7 @@ from postprocess.readers.run_reports import read_report
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count
-from postprocess.verdicts import baseline_files, gather, hardware
+from postprocess.verdicts import baseline_files, hardware
 from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
 from postprocess.verdicts.candidates import number_of_cases, read_doubts
 from postprocess.verdicts.decide import Facts, Loss, decide
@@ -47,9 +47,9 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     tolerances = [tolerance_for(policy, row.id, **row.stated) for row in rows]
     facts, of_hardware = _facts(session, rows, cases, lookup, tolerances, root)
     candidates = [
-        (place, gather.ReferencedSeries(of.row, reference, bound, tolerance, with_spread(reference, lookup)))
-        for place, (of, tolerance) in enumerate(zip(facts, tolerances, strict=True))
-        for reference, bound in of.referenced
+        (place, replace(of, rules=[rule], spread=with_spread(rule[0], lookup)))
+        for place, of in enumerate(facts)
+        for rule in of.referenced
     ]
     share = policy.get('further_jobs')
     facts, common, again, left_out = judge_together(store, session, facts, candidates, cases, share)
@@ -82,22 +82,25 @@ def _facts(
     case_of = {case.case_id: case for case in cases}
     elsewhere = None if session.is_of_another_suite else Elsewhere.of(session.site, root)
     facts: list[Facts] = []
-    unlike: dict[tuple[str, str], list[str]] = {}
-    for row, tolerance in zip(rows, tolerances, strict=True):
+    unlike: dict[tuple[str, str], list[int]] = {}
+    for place, (row, tolerance) in enumerate(zip(rows, tolerances, strict=True)):
         case = case_of[row.case_id]
         rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance)
         if elsewhere and not rules and row.judged and row.status == 'measured':
             rules = elsewhere.rules(row, case)
         if had := _other_hardware(row, rules, case.provenance):
-            unlike.setdefault((row.id.partition, had), []).extend(row.nodes)
+            unlike.setdefault((row.id.partition, had), []).append(place)
         failed = own_test(row, case) if session.is_of_another_suite else ''
         of_others = row.status == 'measured' and rules and not rules[0][1].gates
         loss = beside(row, *rules[0], session.session) if of_others else Loss()
-        facts.append(Facts(row, rules, session.session, next(iter(row.lost), None), had, failed, loss))
-    problems = other_hardware(unlike)
-    return [
-        replace(of, hardware=problems[of.row.id.partition, of.hardware].text) if of.hardware else of for of in facts
-    ], list(problems.values())
+        lost = next(iter(row.lost), None)
+        facts.append(Facts(row, rules, session.session, lost, None, failed, loss, tolerance=tolerance))
+    problems = []
+    for (partition, had), places in unlike.items():
+        problems.append(other_hardware(partition, had, {node for place in places for node in rows[place].nodes}))
+        for place in places:
+            facts[place] = replace(facts[place], hardware=problems[-1])
+    return facts, problems
 
 
 def _other_hardware(row: Measured, rules: Sequence[tuple[Reference, Limits]], provenance: Mapping[str, str]) -> str:

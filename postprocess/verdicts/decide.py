@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from plumbline.causes import Code
-from plumbline.limits import Limits
-from plumbline.record import Summary
+from plumbline.limits import Limits, Tolerance
+from plumbline.problems import Problem
+from plumbline.record import OF_NODE, Summary
 from plumbline.references import Reference
 from postprocess.verdicts.measured import NO_CASE, Job, Measured
 from postprocess.verdicts.verdict import Verdict, VerdictName
@@ -40,32 +42,59 @@ class Loss:
 class Facts:
     """What is known of a series in a session before its verdict is decided; texts are empty where they do not apply.
 
-    `rules`: its references with their limits, the most important first. `session`: where its numbers come from.
-    `lost`: a job that came to its end without a valid number, though others have one. `hardware`: what its jobs had
+    `rules`: its references with their limits, the most important first. `session`: where its numbers come from. `lost`:
+    a job that came to its end without a valid number, though others have one. `hardware`: the problem that its jobs had
     other than its baseline. `own_test`: why the test of another suite failed against references of its own. `common`:
-    the loss that it shares with other series.
+    the loss that it shares with other series. `tolerance`, `spread`: what its limits follow from, and the row that
+    states how much it varies, where its reference does not.
     """
 
-    row: Measured
+    measured: Measured
     rules: Sequence[tuple[Reference, Limits]] = ()
     session: str = ''
     lost: Job | None = None
-    hardware: str = ''
+    hardware: Problem | None = None
     own_test: str = ''
     loss: Loss = Loss()
     common: str = ''
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    spread: Reference | None = None
 
     @cached_property
     def mismatch(self) -> str:
         """Why a number of this unit and direction cannot be compared with its references; empty where it can."""
-        return next(filter(None, (reference.mismatch(self.row.quantity) for reference, _ in self.rules)), '')
+        return next(filter(None, (reference.mismatch(self.measured.quantity) for reference, _ in self.rules)), '')
 
     @property
     def referenced(self) -> list[tuple[Reference, Limits]]:
         """The references of this machine that a loss is computed against; none where the facts decide without."""
-        if self.row.status != 'measured' or self.hardware or self.mismatch:
+        if self.measured.status != 'measured' or self.hardware or self.mismatch:
             return []
         return [rule for rule in self.rules if rule[1].gates]
+
+    @property
+    def reference(self) -> Reference:
+        """The most important reference."""
+        return self.rules[0][0]
+
+    @property
+    def bound(self) -> Limits:
+        """The limits of the most important reference."""
+        return self.rules[0][1]
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, else -1."""
+        return self.reference.quantity.sign
+
+    def performance(self, value: float) -> float:
+        """Return the logarithm of performance; a value that is not above 0 counts as a tiny positive one."""
+        return self.sign * math.log(max(value, 1e-9 * self.reference.mean))
+
+    @property
+    def jobs(self) -> list[float]:
+        """The performance of the jobs of the session in order, without jobs that ran to judge a node."""
+        return [self.performance(job.value) for job in self.measured.measuring if job.purpose != OF_NODE]
 
 
 class Ruling(NamedTuple):
@@ -84,7 +113,7 @@ class Ruling(NamedTuple):
 
 def _first(it: Facts) -> Job:
     """Return the job that says why the series has no number that counts."""
-    return it.row.first
+    return it.measured.first
 
 
 def _lost(it: Facts) -> Job | None:
@@ -100,20 +129,20 @@ def _loss(it: Facts) -> str:
 #: What decides, the most important first; docs/verdicts.md shows verdicts and words.
 RULINGS = (
     Ruling('failed', 'its case failed: job state, exit code, output, binding; or a number is not finite',
-           lambda it: it.row.status == 'failed', job=_first),
+           lambda it: it.measured.status == 'failed', job=_first),
     Ruling('invalid', 'its number cannot be true, such as one above the physical peak',
-           lambda it: it.row.status == 'invalid', job=_first),
+           lambda it: it.measured.status == 'invalid', job=_first),
     Ruling('missing', 'it has a reference and should have been measured, and there is no number, or one that its '
            'check judges no longer, as of data within the caches',
-           lambda it: it.row.status == 'missing' and it.rules, job=_first),
+           lambda it: it.measured.status == 'missing' and it.rules, job=_first),
     Ruling('failed', 'its check declares it, and there is no number',
-           lambda it: it.row.status == 'missing', job=_first),
+           lambda it: it.measured.status == 'missing', job=_first),
     Ruling('invalid', 'its job had other CPUs, memory or GPUs than the baseline',
-           lambda it: it.hardware, lambda it: it.hardware, 'settings'),
+           lambda it: it.hardware, lambda it: str(it.hardware), 'settings'),
     Ruling('failed', 'its reference has another unit or direction',
            lambda it: it.mismatch, lambda it: it.mismatch, 'reference'),
     Ruling('failed', 'it has no reference here, and its test, of another suite, failed against one of its own',
-           lambda it: it.own_test and it.row.judged and not it.rules, lambda it: it.own_test, 'reference'),
+           lambda it: it.own_test and it.measured.judged and not it.rules, lambda it: it.own_test, 'reference'),
     Ruling('regressed', 'it lost performance, by more than chance and by more than the floor',
            lambda it: it.loss.shows == 'regressed', _loss),
     Ruling('invalid', 'the number of another of its jobs cannot be true',
@@ -129,7 +158,7 @@ RULINGS = (
     Ruling('ok', 'it has a reference: no loss that is more than chance',
            lambda it: it.rules),
     Ruling('no_reference', 'there is nothing to compare it with',
-           lambda it: it.row.judged),
+           lambda it: it.measured.judged),
     Ruling('informational', 'it is shown only: no reference names it',
            lambda it: True),
 )  # fmt: skip
@@ -138,7 +167,7 @@ RULINGS = (
 def decide(facts: Facts) -> Verdict:
     """Return the verdict of a series."""
     ruling = next(ruling for ruling in RULINGS if ruling.holds(facts))
-    row, loss = facts.row, facts.loss
+    row, loss = facts.measured, facts.loss
     reference, bound = facts.rules[0] if facts.rules else (None, None)
     job = ruling.job(facts)
     return Verdict(

@@ -206,10 +206,10 @@ NO_LINE = job('missing', cause='no line', code='lost-metric')
 #: From the most important fact to the least: each with the verdict, the cause and the code that it has beside all that
 #: follow.
 FACTS = [
-    ({'row': series(job('failed', cause='killed', code='crash'))}, 'failed', 'killed', 'crash'),
-    ({'row': series(job('invalid', cause='above the peak', code='invalid'))}, 'invalid', 'above the peak', 'invalid'),
-    ({'row': series(NO_LINE)}, 'missing', 'no line', 'lost-metric'),
-    ({'hardware': '1 of 2 CPUs'}, 'invalid', '1 of 2 CPUs', 'settings'),
+    ({'measured': series(job('failed', cause='killed', code='crash'))}, 'failed', 'killed', 'crash'),
+    ({'measured': series(job('invalid', cause='too high', code='invalid'))}, 'invalid', 'too high', 'invalid'),
+    ({'measured': series(NO_LINE)}, 'missing', 'no line', 'lost-metric'),
+    ({'hardware': Problem('1 of 2 CPUs', 'hardware')}, 'invalid', '1 of 2 CPUs', 'settings'),
     ({'rules': OTHER_UNIT}, 'failed', 'unit differs', 'reference'),
     ({'loss': Loss('regressed', '10 % less')}, 'regressed', '10 % less', None),
     ({'lost': LOST}, 'invalid', 'too fast', 'invalid'),
@@ -222,7 +222,7 @@ FACTS = [
 
 def test_of_several_facts_the_most_important_decides():
     for place, (_, verdict, cause, code) in enumerate(FACTS):
-        known = {'row': series(), 'rules': RULES}
+        known = {'measured': series(), 'rules': RULES}
         for fact, *_ in reversed(FACTS[place:]):
             known |= fact
         found = decide(Facts(**known))
@@ -231,17 +231,17 @@ def test_of_several_facts_the_most_important_decides():
 
 
 @each_row(('known', 'verdict', 'cause'), [
-    ({}, 'no_reference', ''), ({'row': series(judged=False)}, 'informational', ''),
-    ({'row': series(NO_LINE)}, 'failed', 'no line'),
+    ({}, 'no_reference', ''), ({'measured': series(judged=False)}, 'informational', ''),
+    ({'measured': series(NO_LINE)}, 'failed', 'no line'),
     ({'own_test': 'too slow'}, 'failed', 'too slow'), ({'own_test': 'too slow', 'rules': RULES}, 'ok', ''),
-    ({'own_test': 'too slow', 'row': series(judged=False)}, 'informational', ''),
+    ({'own_test': 'too slow', 'measured': series(judged=False)}, 'informational', ''),
     ({'own_test': 'too slow', 'lost': LOST}, 'failed', 'too slow'),
-    ({'lost': LOST, 'row': series(judged=False)}, 'invalid', 'too fast'),
+    ({'lost': LOST, 'measured': series(judged=False)}, 'invalid', 'too fast'),
     # not measured before a change, and lost by one job after it
     ({'lost': LOST, 'loss': Loss('warning', 'cannot tell')}, 'invalid', 'too fast'),
 ])  # fmt: skip
 def test_what_decides_without_a_reference(known, verdict, cause):
-    found = decide(Facts(**{'row': series()} | known))
+    found = decide(Facts(**{'measured': series()} | known))
     assert (found.verdict, found.cause) == (verdict, cause)
     codes = {'no line': 'lost-metric', 'too slow': 'reference', 'too fast': 'invalid'}
     assert found.code == codes.get(cause)
@@ -305,11 +305,11 @@ def test_a_curve_of_which_another_point_is_judged_goes_on():
 
 
 @each_row(('known', 'numbers'), [
-    ({}, 1), ({'row': series(job('invalid'))}, 0), ({'hardware': 'half'}, 0), ({'rules': OTHER_UNIT}, 0),
+    ({}, 1), ({'measured': series(job('invalid'))}, 0), ({'hardware': Problem('half')}, 0), ({'rules': OTHER_UNIT}, 0),
     ({'rules': [(reference(), replace(BOUND, gate='elsewhere'))]}, 0), ({'rules': RULES * 2, 'lost': LOST}, 2),
 ])  # fmt: skip
 def test_a_loss_is_computed_where_no_other_fact_decides(known, numbers):
-    assert len(Facts(**{'row': series(), 'rules': RULES} | known).referenced) == numbers
+    assert len(Facts(**{'measured': series(), 'rules': RULES} | known).referenced) == numbers
 
 
 def test_numbers_of_a_verdict_are_those_of_one_quantity():

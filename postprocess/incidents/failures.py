@@ -18,6 +18,7 @@ from postprocess.incidents.draft import Draft, JudgedSession, only
 from postprocess.incidents.incident import IncidentKind, Scope, in_names
 from postprocess.incidents.problems import is_of_hardware
 from postprocess.results.rows import CaseRow
+from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
 from postprocess.verdicts.measured import failure, failure_of, is_not_for_this_place, runs_of
 from postprocess.verdicts.verdict import Verdict
@@ -83,7 +84,7 @@ def failures(night: JudgedSession) -> Iterator[Draft]:
     groups = [[failed[place] for place in group.places] for group in explain(scopes, well_keys)]
     drafts += [_failure_draft(group, healthy, rows, night) for group in groups]
     drafts += _ended_drafts(ended, rows, night)
-    yield from _merged(drafts, night)
+    yield from _merged(drafts)
     explained = {id(row) for row in night.comparison.verdicts if is_of_hardware(row)}
     yield from _without_numbers(night, explained | {id(row) for draft in drafts for row in draft.rows})
 
@@ -193,9 +194,12 @@ def _failure_draft(
     if nodes and (all(failure.of_node for failure in group) or _only_there(group, cases, nodes, healthy)):
         where = replace(where, environ='', nodes=in_names(nodes))
     series = {row.id for row in own}
+    first = failed[0]
+    stack = night.stacks.get((first.partition, first.environ))
     draft = Draft(
         'NODE' if where.nodes else 'CASE', where, 'failure', own, failed, cases,
-        series or {case.series('*') for case in cases}, nodes, cause_of(failed, night.stacks),
+        series or {case.series('*') for case in cases}, nodes,
+        (failure_of(first, stack) if first.result == NEEDED_FAILED else None) or cause_of(failed),
     )  # fmt: skip
     if any(EXPERIMENTAL in case.tags for case in failed):
         draft.evidence.append(UNPROVEN)
@@ -216,7 +220,7 @@ def _only_there(group: Sequence[_Failed], cases: set[CaseId], nodes: set[str], h
     return len(well) > len(nodes) or (len(nodes) == 1 < len(cases) and bool(others))
 
 
-def _merged(drafts: list[Draft], night: JudgedSession) -> list[Draft]:
+def _merged(drafts: list[Draft]) -> list[Draft]:
     """Return the drafts; those of the same nodes, of a part of the nodes, or of one place are merged.
 
     A draft that a job itself named is not merged with failed jobs, because only another such job clears it.
@@ -232,7 +236,7 @@ def _merged(drafts: list[Draft], night: JudgedSession) -> list[Draft]:
             for name in ('cases', 'series', 'nodes'):
                 getattr(first, name).update(getattr(draft, name))
             if not draft.named:
-                first.cause = cause_of(first.failed, night.stacks)
+                first.cause = cause_of(first.failed)
     return list(merged.values())
 
 
@@ -263,10 +267,9 @@ def _healthy_elsewhere(rows: Sequence[Verdict], night: JudgedSession) -> bool:
     return any(row.id in wanted and row.verdict in ('ok', 'improved') for row in night.comparison.verdicts)
 
 
-def cause_of(failed: Iterable[CaseRow], stacks: Mapping[tuple[str, str], CaseRow]) -> Cause:
+def cause_of(failed: Iterable[CaseRow]) -> Cause:
     """Return the most frequent cause of failed jobs, in the words of one of them, and the number of other causes."""
-    causes = ((case, failure_of(case, stacks.get((case.partition, case.environ)))) for case in failed)
-    return _most_frequent((_alike(case), cause or Cause('said', '')) for case, cause in causes)
+    return _most_frequent((_alike(case), failure_of(case) or Cause('said', '')) for case in failed)
 
 
 def _most_frequent(causes: Iterable[tuple[tuple[str, ...], Cause]]) -> Cause:

@@ -333,18 +333,18 @@ def test_a_part_of_a_known_incident_has_its_series_nodes_and_share_of_the_cost()
 ])  # fmt: skip
 def test_causes_are_alike_by_their_code(one, other, same):
     jobs = [case(check, causes=of(code, what=what)) for code, what, check in (one, other)]
-    assert ('1 other causes' not in str(failures.cause_of(jobs, {}))) == same
+    assert ('1 other causes' not in str(failures.cause_of(jobs))) == same
 
 
 def test_failed_jobs_are_summed_up_by_their_most_frequent_cause():
     said = ('lost 3 lines', 'gone', 'lost 4 lines')
     lost, gone, more = (case(result='fail', causes=of('said', what=why)) for why in said)
-    assert failures.cause_of([lost, more], {}) == Cause('said', 'failed: lost 3 lines')
-    assert str(failures.cause_of([gone, lost, more], {})) == 'failed: lost 3 lines; and 1 other causes'
+    assert failures.cause_of([lost, more]) == Cause('said', 'failed: lost 3 lines')
+    assert str(failures.cause_of([gone, lost, more])) == 'failed: lost 3 lines; and 1 other causes'
     killed = case(
         result='fail', causes=[Cause('crash', 'killed', detail=': 9; 8', remedy='test it'), Cause('said', 'late')]
     )
-    found = failures.cause_of([gone, killed, killed], {})
+    found = failures.cause_of([gone, killed, killed])
     assert (found.code, found.what) == ('crash', 'failed: killed: 9; 8')
     assert str(found) == 'failed: killed: 9; 8; test it; also: late; and 1 other causes'
 

@@ -81,7 +81,7 @@ def case(
     entry = {
         'system': site, 'partition': partition, 'environ': stack, 'name': name, 'display_name': name,
         'unique_name': name.replace(' ', '_'), 'fixture': fixture, 'result': result, 'fail_phase': fail_phase,
-        'fail_reason': None, 'tags': list(tags), 'scheduler': 'local', 'jobid': '7', 'job_exitcode': 0,
+        'tags': list(tags), 'scheduler': 'local', 'jobid': '7', 'job_exitcode': 0,
         'job_nodelist': list(nodes), 'job_completion_time_unix': BEGAN + 5, 'time_total': 3.5,
     }  # fmt: skip
     if not fixture:

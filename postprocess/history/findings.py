@@ -7,13 +7,11 @@ what a night of the past told. Only the newest session is looked at again when s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from plumbline.causes import Code
 from plumbline.errors import InputError, SiteError
 from plumbline.site.locations import locations
 from postprocess.incidents.alike import joined
@@ -33,7 +31,6 @@ from postprocess.results import judged
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.verdicts import stored
-from postprocess.verdicts.rows import code_of, code_of_case
 from postprocess.verdicts.stand_in import FEWEST_NODES, with_stand_ins
 from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
@@ -71,7 +68,7 @@ def findings_of(
     told = ledger.facts_of(session)
     late = not newest and (told is None or told.runs != session.runs)
     if keep and (newest or late):
-        _write(store, found, state, comparison)
+        _write(store, found, state)
         note_judged(ledger.results, session)
         if late:
             return _enter(store, ledger, found, root)
@@ -154,18 +151,9 @@ def _looks(
     return looks
 
 
-def _write(store: Store, found: Night, state: str, comparison: Comparison) -> None:
+def _write(store: Store, found: Night, state: str) -> None:
     """Store what a session shows. Raises InputError."""
-    codes = code_of_case(store.cases(found.session))
-    known = [(row, code) for row in comparison.verdicts if (code := code_of(row, codes))]
-
-    def most(incident: Incident) -> Code | None:
-        """Return the code of the cause of most of its verdicts."""
-        own = Counter(code for row, code in known if incident.holds(row.id, row.nodes))
-        return own.most_common(1)[0][0] if own and incident.sort == 'failure' else None
-
-    rows = [to_row(incident, most(incident)) for incident in found.incidents]
-    judged.write(store, TABLE, found.session, state, rows, facts_to_json(found.facts))
+    judged.write(store, TABLE, found.session, state, map(to_row, found.incidents), facts_to_json(found.facts))
 
 
 def _enter(store: Store, ledger: Ledger, late: Night, root: Path | None) -> Night:

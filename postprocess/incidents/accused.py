@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from plumbline.causes import Cause
 from plumbline.grouping import Named
 from plumbline.identity import to_text
 from postprocess.incidents.draft import Draft, JudgedSession
@@ -48,7 +49,7 @@ def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], nig
         series = {row.id for row in rows} or {id.series('*')}
         yield Draft(
             kind, where, 'failure', list(rows), cases={id}, series=series, nodes=set(accusation.nodes),
-            cause=accusation.text, evidence=[job, *again], named=True,
+            cause=Cause('named', accusation.text), evidence=[job, *again], named=True,
         )  # fmt: skip
 
 

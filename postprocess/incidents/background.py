@@ -19,9 +19,10 @@ from postprocess.incidents.provenance import ALL, Difference, Provenance, around
 from postprocess.readers.cmdline import without_names
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session
+from postprocess.results.tables import REACHED_ITS_END
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.health import Health
-from postprocess.verdicts.measured import failure
+from postprocess.verdicts.measured import failure_of
 from postprocess.verdicts.verdict import Verdict
 
 #: Sessions in which the beginning of an incident is looked for.
@@ -31,11 +32,9 @@ _SHOWN = 3  # most series, cases and archives in the evidence
 WELL = ('ok', 'improved')
 # For each incident, by its `number`: the first session that shows it after the last healthy one; the last session is
 # left out. `wanted`: the cases and nodes of the incidents.
-_FIRST_FAILURE = """
+_FIRST_FAILURE = f"""
     WITH seen AS (
-        SELECT number, cases.night AS night,
-            bool_or(NOT (result IN ('pass', 'xfail', 'xpass') OR result = 'fail' AND fail_phase = 'performance'))
-                AS is_bad
+        SELECT number, cases.night AS night, bool_or(NOT ({REACHED_ITS_END})) AS is_bad
         FROM wanted JOIN cases USING ("partition", environ, "check", params)
         WHERE cases.night < (SELECT max(night) FROM nights) AND (node = '' OR list_contains(cases.nodes, node))
         GROUP BY ALL
@@ -163,9 +162,9 @@ class Background:
         if draft.sort == 'loss':
             lines += [self._values(row) for row in rows[:_SHOWN]]
         elif draft.failed:
-            lines += [draft.cause] if '; ' in draft.cause else []  # the name of the incident has only the first part
+            lines += [str(draft.cause)] if draft.brief else []  # the name of the incident has only the first part
             ran = [case for case in draft.failed if case.job_id and case.nodes]
-            lines += [self._job(case, draft.cause) for case in ran[:_SHOWN]]
+            lines += [self._job(case, draft) for case in ran[:_SHOWN]]
             more = len(ran) - _SHOWN
             lines += [f'and {count(more, "other job")} that failed'] if more > 0 else []
         if rows and draft.sort == 'loss' and (siblings := self._siblings(rows[0], draft.nodes)):
@@ -201,13 +200,13 @@ class Background:
         expected = quantity(row.expected, row.reference.std if row.reference else None, unit)
         return f'{_of_case(row.id.case)} {row.id.name}: {text}; expected {expected}{_source(row.reference)}'
 
-    def _job(self, case: CaseRow, cause: str) -> str:
-        """Return which job failed, and why if the incident does not already say it in `cause`."""
+    def _job(self, case: CaseRow, draft: Draft) -> str:
+        """Return which job failed, and why unless that is the cause of the draft."""
         where = f' on {named(case.nodes)}'
         state = f', state {case.job_state}' if case.job_state else ''
-        why = failure(case) or case.result
+        why = failure_of(case)
         text = f'{case.check} {to_text(case.params)}: job {case.job_id}{where}{state}'
-        return text if why in cause else f'{text}: {why}'
+        return text if why and draft.cause and why.what == draft.cause.what else f'{text}: {why or case.result}'
 
     def _siblings(self, row: Verdict, nodes: set[str]) -> str:
         """Return the range of the values of the same series on nodes without a loss."""

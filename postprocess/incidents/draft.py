@@ -7,10 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from plumbline.causes import Cause
 from plumbline.identity import CaseId, SeriesId
+from plumbline.problems import Problem
 from postprocess.incidents.incident import Incident, IncidentKind, Scope, Sort, Value, in_names, pooled_of
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
+from postprocess.verdicts.measured import broken_stacks
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 
@@ -26,6 +29,7 @@ class JudgedSession:
     def __post_init__(self) -> None:
         self.session = self.comparison.session
         self.cases = self.store.cases(self.session)
+        self.stacks = broken_stacks(self.cases)
         self.nodes: dict[str, set[str]] = defaultdict(set)  # partition -> its nodes that the session used
         for case in self.cases:
             self.nodes[case.partition] |= set(case.nodes)
@@ -51,8 +55,9 @@ class JudgedSession:
 class Draft:
     """An incident in the making: verdicts, or failed jobs, with one cause.
 
-    `sort`: ``loss``, ``failure`` or ``session``. `nodes`: where it was seen. `certain`: False for the first finding
-    that only the comparison of nodes shows. `named`: True if a job itself named it.
+    `sort`: ``loss``, ``failure`` or ``session``. `nodes`: where it was seen. `problem`: of the session, if it is one.
+    `certain`: False for the first finding that only the comparison of nodes shows. `named`: True if a job itself named
+    it.
     """
 
     kind: IncidentKind
@@ -63,7 +68,8 @@ class Draft:
     cases: set[CaseId] = field(default_factory=set)
     series: set[SeriesId] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
-    cause: str = ''
+    cause: Cause | None = None
+    problem: Problem | None = None
     loss: float | None = None
     interval: tuple[float, float] | None = None
     evidence: list[str] = field(default_factory=list)
@@ -78,11 +84,16 @@ class Draft:
         loss, interval = (self.loss, self.interval) if self.loss is not None else pooled_loss(self.rows)
         return Incident(
             self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
-            in_names(self.nodes), self.cause, loss, interval, evidence=tuple(self.evidence),
+            in_names(self.nodes), str(self.cause or ''), loss, interval, evidence=tuple(self.evidence),
             certain=self.certain, named=self.named,
             values={id: _value_of(row) for id, row in self._worst.items() if id in self.series},
-            cost=self._cost(loss),
+            cost=self._cost(loss), brief=self.brief, code=self.cause.code if self.cause else None,
         )  # fmt: skip
+
+    @property
+    def brief(self) -> str:
+        """The first part of the cause; empty if that is all."""
+        return self.cause.what if self.cause and self.cause.what != str(self.cause) else ''
 
     def _cost(self, loss: float | None) -> float:
         """Return the sum of the losses, or the number of verdicts or jobs that failed."""

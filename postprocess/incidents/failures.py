@@ -11,14 +11,16 @@ from dataclasses import dataclass, replace
 from plumbline.causes import SHARED, Cause
 from plumbline.grouping import Key, explain
 from plumbline.identity import CaseId, natural
+from plumbline.problems import Problem
 from plumbline.record import EXPERIMENTAL
 from postprocess.incidents.accused import drafts_of, names_in
 from postprocess.incidents.draft import Draft, JudgedSession, only
 from postprocess.incidents.incident import IncidentKind, Scope, in_names
+from postprocess.incidents.problems import is_of_hardware
 from postprocess.results.rows import CaseRow
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
-from postprocess.verdicts.measured import failure, is_not_for_this_place, runs_of
+from postprocess.verdicts.measured import failure, failure_of, is_not_for_this_place, runs_of
 from postprocess.verdicts.verdict import Verdict
 
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # states of a job that are caused by its node
@@ -58,7 +60,7 @@ def failures(night: JudgedSession) -> Iterator[Draft]:
             rows[row.id.case, row.case_id].append(row)
     failed, healthy = [], []
     drafts: list[Draft] = []
-    ended: dict[str, list[CaseRow]] = defaultdict(list)
+    ended: dict[Problem, list[CaseRow]] = defaultdict(list)
     for runs in runs_of(case for case in night.cases if not case.fixture):
         if is_not_for_this_place(runs[0]) and (runs[0].id, None) not in rows:
             continue
@@ -83,25 +85,29 @@ def failures(night: JudgedSession) -> Iterator[Draft]:
     drafts += [_failure_draft(group, healthy, rows, night) for group in groups]
     drafts += _ended_drafts(ended, rows, night)
     yield from _merged(drafts)
-    of_hardware = {problem.text for problem in night.comparison.problems if problem.kind == 'hardware'}
-    explained = {id(row) for row in night.comparison.verdicts if row.cause in of_hardware}
+    explained = {id(row) for row in night.comparison.verdicts if is_of_hardware(row)}
     yield from _without_numbers(night, explained | {id(row) for draft in drafts for row in draft.rows})
 
 
-def _ended_with(case: CaseRow, night: JudgedSession) -> str:
-    """Return why a case was ended together with its session, in the session's words if possible; empty if it was not.
+def _ended_with(case: CaseRow, night: JudgedSession) -> Problem | None:
+    """Return why a case was ended together with its session: the problem of the session if there is one.
 
     A case that a node sweep could not run at a place has no job and is cancelled.
     """
     cause, problems = _cause_of(case), night.comparison.problems
     if case.result == 'abort':
-        return next((problem.text for problem in problems if problem.kind == 'cut short'), failure(case) or '')
+        return _cut_short(night) or Problem(failure(case) or '', 'cut short')
     parts = (problem for problem in problems if problem.kind == 'part ended' and cause.code == 'not-run')
-    return next((problem.text for problem in parts if problem.why == cause.what), '')
+    return next((problem for problem in parts if problem.why == cause.what), None)
+
+
+def _cut_short(night: JudgedSession) -> Problem | None:
+    """Return why the whole session was ended; None if it was not."""
+    return next((problem for problem in night.comparison.problems if problem.kind == 'cut short'), None)
 
 
 def _ended_drafts(
-    ended: dict[str, list[CaseRow]], rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: JudgedSession
+    ended: dict[Problem, list[CaseRow]], rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: JudgedSession
 ) -> Iterator[Draft]:
     """Yield a draft for each reason that ended cases together with their session.
 
@@ -110,18 +116,18 @@ def _ended_drafts(
     """
     began = {case.id for case in night.cases}
     missing = [row for (id, _), own in rows.items() if id not in began for row in own]
-    cut = next((problem.text for problem in night.comparison.problems if problem.kind == 'cut short'), '')
+    cut = _cut_short(night)
     if cut and missing:
         ended.setdefault(cut, [])
-    for why, failed in ended.items():
+    for problem, failed in ended.items():
         own = [row for case in failed for row in rows.get((case.id, case.case_id), ())]
         own += [row for case in failed for row in rows.get((case.id, None), ())]
-        own += missing if why == cut else []
+        own += missing if problem is cut else []
         cases = {case.id for case in failed} | {row.id.case for row in own}
         where = Scope(night.session.site, only({id.partition for id in cases}), only({id.environ for id in cases}))
         yield Draft(
             'CASE', where, 'failure', own, failed, cases, {row.id for row in own} or {id.series('*') for id in cases},
-            {node for case in failed for node in case.nodes}, why,
+            {node for case in failed for node in case.nodes}, Cause('not-run', problem.text), problem,
         )  # fmt: skip
 
 
@@ -136,7 +142,7 @@ def _of_its_limit(case: CaseRow) -> bool:
 
     Slurm reports the same state if the kernel killed a process of the job because the node was short of memory.
     """
-    codes = {cause.code for cause in case.why}
+    codes = {cause.code for cause in case.causes}
     return 'oom-node' not in codes and (case.job_state == 'OUT_OF_MEMORY' or 'oom-limit' in codes)
 
 
@@ -159,15 +165,18 @@ def _failure_keys(one: _Failed, night: JudgedSession) -> list[Key]:
 
 def _cause_of(case: CaseRow) -> Cause:
     """Return the worst cause of a failed job."""
-    return next(iter(case.why), Cause('said', failure(case) or ''))
+    return next(iter(case.causes), failure_of(case) or Cause('said', ''))
 
 
 def _alike(case: CaseRow) -> tuple[str, ...]:
     """Return what failed jobs of one cause have in common: the code, and the check unless checks share the code."""
     cause = _cause_of(case)
-    if cause.code in ('said', 'not-run'):
-        return cause.code, _NUMBERS.sub('#', cause.what)
-    return (cause.code,) if cause.code in SHARED else (cause.code, case.check)
+    return (cause.code,) if cause.code in SHARED else (cause.code, _words(cause) or case.check)
+
+
+def _words(cause: Cause) -> str:
+    """Return in which words causes must agree to be one cause; empty if their code is enough."""
+    return _NUMBERS.sub('#', cause.what) if cause.code == 'said' else cause.what if cause.code == 'not-run' else ''
 
 
 def _failure_draft(
@@ -185,10 +194,12 @@ def _failure_draft(
     if nodes and (all(failure.of_node for failure in group) or _only_there(group, cases, nodes, healthy)):
         where = replace(where, environ='', nodes=in_names(nodes))
     series = {row.id for row in own}
+    first = failed[0]
+    stack = night.stacks.get((first.partition, first.environ))
     draft = Draft(
         'NODE' if where.nodes else 'CASE', where, 'failure', own, failed, cases,
         series or {case.series('*') for case in cases}, nodes,
-        own[0].cause if own and failed[0].result == NEEDED_FAILED else summary_of(failed),
+        (failure_of(first, stack) if first.result == NEEDED_FAILED else None) or cause_of(failed),
     )  # fmt: skip
     if any(EXPERIMENTAL in case.tags for case in failed):
         draft.evidence.append(UNPROVEN)
@@ -219,13 +230,13 @@ def _merged(drafts: list[Draft]) -> list[Draft]:
         scope = draft.where.nodes, draft.where.device, draft.where.place
         first = merged.setdefault((*scope, draft.named) if any(scope) else (id(draft),), draft)
         if first is not draft:
-            first.evidence += [draft.cause] * draft.named
+            first.evidence += [str(draft.cause)] * draft.named
             for name in ('rows', 'failed', 'evidence'):
                 getattr(first, name).extend(item for item in getattr(draft, name) if item not in getattr(first, name))
             for name in ('cases', 'series', 'nodes'):
                 getattr(first, name).update(getattr(draft, name))
             if not draft.named:
-                first.cause = summary_of(first.failed)
+                first.cause = cause_of(first.failed)
     return list(merged.values())
 
 
@@ -234,7 +245,7 @@ def _without_numbers(night: JudgedSession, explained: set[int]) -> Iterator[Draf
     groups: dict[tuple[object, ...], list[Verdict]] = defaultdict(list)
     for row in night.comparison.verdicts:
         if row.verdict in _WORST_FIRST and id(row) not in explained:
-            alike = row.cause if row.case_id is None else row.id.check
+            alike = row.code if row.case_id is None else row.id.check
             groups[row.verdict, row.id.partition, row.id.environ, row.case_id is None, alike].append(row)
     for rows in groups.values():
         series = {row.id for row in rows}
@@ -244,10 +255,10 @@ def _without_numbers(night: JudgedSession, explained: set[int]) -> Iterator[Draf
         kind: IncidentKind = 'CASE'
         if some and rows[0].case_id is not None and _healthy_elsewhere(rows, night):
             kind, where = 'NODE', replace(where, environ='', nodes=in_names(nodes))
-        cause = _most_frequent(((_NUMBERS.sub('#', row.cause),), row.cause) for row in rows)
-        yield Draft(
-            kind, where, 'failure', rows, [], {id.case for id in series}, series, nodes, f'{rows[0].verdict}: {cause}'
-        )
+        causes = [Cause(row.code or 'said', row.cause) for row in rows]
+        cause = _most_frequent(((one.code, _words(one)), one) for one in causes)
+        cause = replace(cause, what=f'{rows[0].verdict}: {cause.what}')
+        yield Draft(kind, where, 'failure', rows, [], {id.case for id in series}, series, nodes, cause)
 
 
 def _healthy_elsewhere(rows: Sequence[Verdict], night: JudgedSession) -> bool:
@@ -256,18 +267,18 @@ def _healthy_elsewhere(rows: Sequence[Verdict], night: JudgedSession) -> bool:
     return any(row.id in wanted and row.verdict in ('ok', 'improved') for row in night.comparison.verdicts)
 
 
-def summary_of(failed: Sequence[CaseRow]) -> str:
+def cause_of(failed: Iterable[CaseRow]) -> Cause:
     """Return the most frequent cause of failed jobs, in the words of one of them, and the number of other causes."""
-    return _most_frequent((_alike(case), failure(case) or '') for case in failed)
+    return _most_frequent((_alike(case), failure_of(case) or Cause('said', '')) for case in failed)
 
 
-def _most_frequent(causes: Iterable[tuple[tuple[str, ...], str]]) -> str:
+def _most_frequent(causes: Iterable[tuple[tuple[str, ...], Cause]]) -> Cause:
     """Return the most frequent of causes, in the words of its first, and the number of other causes.
 
-    `causes`: what those that count as one have in common, and the words of each.
+    `causes`: each with what those that count as one have in common.
     """
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for key, words in causes:
-        alike[key].append(words)
+    alike: dict[tuple[str, ...], list[Cause]] = defaultdict(list)
+    for key, cause in causes:
+        alike[key].append(cause)
     first = max(alike.values(), key=len)[0]
-    return first if len(alike) == 1 else f'{first}; and {len(alike) - 1} other causes'
+    return first if len(alike) == 1 else replace(first, remedy=f'and {len(alike) - 1} other causes')

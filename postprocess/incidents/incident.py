@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Literal, Protocol, TypeVar
 
+from plumbline.causes import Code
 from plumbline.identity import SeriesId, natural, to_text
 from postprocess.statistics.pooled import pooled
 from postprocess.text import count, named
@@ -92,12 +93,13 @@ class Incident:
     """The findings of one session that have one cause.
 
     `sort`: ``loss`` of performance, ``failure`` or ``session``. `series`: the worst first; `values`: of the judged
-    ones. `nodes`: all nodes that show it. `cause`: a sentence, for a failure. `loss`: share of the performance, pooled
-    over the series, with its 95 % `interval`. `cost`: sum of the losses over series and nodes; each failed one counts
-    1. `since` and `day`: the session in which it began; `sessions`: how many sessions show it. `changed`: what changed
-    then. `archives`: with the output of the benchmarks, relative to the results. `next_steps`: commands.
-    `certain`: False if a single job without a baseline shows it, see `postprocess.verdicts.stand_in`; then it counts
-    when it is seen again. `named`: True if a job itself named it; only such a job clears it.
+    ones. `nodes`: all nodes that show it. `cause`: a sentence, for a failure; `brief`: its first part, if it
+    has several; `code`: of the cause. `loss`: share of the performance, pooled over the series, with its 95 %
+    `interval`. `cost`: sum of the losses over series and nodes; each failed one counts 1. `since` and `day`: the
+    session in which it began; `sessions`: how many sessions show it. `changed`: what changed then. `archives`: with the
+    output of the benchmarks, relative to the results. `next_steps`: commands. `certain`: False if a single job without
+    a baseline shows it, see `postprocess.verdicts.stand_in`; then it counts when it is seen again. `named`: True if a
+    job itself named it; only such a job clears it.
     """
 
     kind: IncidentKind
@@ -120,6 +122,8 @@ class Incident:
     archives: tuple[str, ...] = ()
     named: bool = False
     cost: float = 0.0
+    brief: str = ''
+    code: Code | None = None
 
     @property
     def severity(self) -> float:
@@ -221,8 +225,8 @@ class Incident:
         beside += f' in {", ".join(others)} too' if 0 < len(others) <= _CHECKS else ''
         beside += f' of {len(others) + 1} checks' if len(others) > _CHECKS else ''
         if self.sort == 'failure':
-            cause, _, more = self.cause.partition('; ')  # the whole cause is in the evidence
-            return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {cause}{" ..." if more else ""}'
+            cause = f'{self.brief} ...' if self.brief else self.cause  # the whole cause is in the evidence
+            return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {cause}'
         return f'{name} {worst.name if worst else ""}{beside}'
 
 

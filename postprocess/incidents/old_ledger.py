@@ -55,7 +55,7 @@ def take_over(store: Store, site: str) -> None:
             if seen['healthy']:
                 facts[uuid].looks[leaf['id']] = Look((), tuple(seen['healthy']))
     for uuid in {uuid for leaf in leaves for uuid in leaf['seen']} & sessions.keys():
-        rows = [to_row(incident, None) for incident in shown[uuid]]
+        rows = map(to_row, shown[uuid])
         judged.write(store, TABLE, sessions[uuid], 'an earlier version', rows, facts_to_json(facts[uuid]))
     write_text(notes.path_of(store.folder.parent, site), ''.join(lines))
     try:

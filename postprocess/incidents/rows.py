@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from plumbline.causes import Code
 from plumbline.identity import SeriesId
 from postprocess.incidents.fold import NightFacts
 from postprocess.incidents.incident import PLACES, Incident, Scope, Value
 from postprocess.results.store import Session
 
 TABLE = 'findings'
-_PLAIN = ('kind', 'sort', 'cause', 'loss', 'since', 'day', 'sessions', 'certain', 'named', 'cost')
+_PLAIN = ('kind', 'sort', 'cause', 'brief', 'code', 'loss', 'since', 'day', 'sessions', 'certain', 'named', 'cost')
 _LISTS = ('nodes', 'changed', 'evidence', 'next_steps', 'archives')
 
 
@@ -29,13 +28,13 @@ def facts_from_json(text: bytes) -> NightFacts:
     return msgspec.json.decode(text, type=NightFacts)
 
 
-def to_row(incident: Incident, code: Code | None) -> dict[str, Any]:
-    """Return the row of an incident; `code`: of its cause."""
+def to_row(incident: Incident) -> dict[str, Any]:
+    """Return the row of an incident."""
     where = incident.where
     return {
         **{name: getattr(incident, name) for name in (*_PLAIN, *_LISTS, 'checks')}, **_interval(incident.interval),
         **{name: getattr(where, name) for name in PLACES}, 'scope_nodes': where.nodes, 'same_nodes': where.same_nodes,
-        'series': [of.to_row() | _of_value(incident.values.get(of)) for of in incident.series], 'code': code,
+        'series': [of.to_row() | _of_value(incident.values.get(of)) for of in incident.series],
     }  # fmt: skip
 
 

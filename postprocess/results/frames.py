@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from plumbline.causes import sentence
 from plumbline.identity import ID_COLUMNS, from_text
 from plumbline.paths import results_directory
+from postprocess.results.rows import causes_in
 from postprocess.results.store import Session, Store, quoted
 from postprocess.results.tables import JUDGED
 from postprocess.text import not_a_formula
@@ -105,6 +107,8 @@ class Results:
             for one in self._sites(site):
                 self._judge(self.store, name, _recent(self.store.sessions(one), days))
         tables = self._portions(_sql(name, check), site, days)
+        if name == 'cases':
+            return map(_with_reasons, tables)
         if not dims:
             return tables
         of_rows = self._portions(f'SELECT DISTINCT dims FROM ({_sql(name, check)})', site, days)
@@ -140,6 +144,16 @@ class Results:
         """Yield the result of a query over the sessions of one site or of all sites."""
         for name in self._sites(site):
             yield from self.store.query_portions(sql, _recent(self.store.sessions(name), days))
+
+
+def _with_reasons(cases: pa.Table) -> pa.Table:
+    """Return rows of cases with their causes as a sentence; rows older than the column `causes` have it stored."""
+    said = cases.schema.get_field_index('fail_reason')
+    stored = cases[said].to_pylist() if said >= 0 else [None] * len(cases)
+    known = zip(cases['causes'].to_pylist(), cases['evidence'].to_pylist(), stored, strict=True)
+    reasons = pa.array([sentence(causes_in(causes), evidence) or old for causes, evidence, old in known], pa.string())
+    others = cases.remove_column(said) if said >= 0 else cases
+    return others.add_column(others.schema.get_field_index('fail_phase') + 1, 'fail_reason', reasons)
 
 
 def write_parquet(tables: Iterator[pa.Table], stream: BinaryIO) -> None:

@@ -85,9 +85,10 @@ def _write(content: bytes, stream: BinaryIO) -> None:
 
 
 def _of_session(path: Path, table: str, session: str) -> pa.Table:
-    """Return the rows of a session in a kept file, with the columns of today; those that it lacks are empty."""
+    """Return the rows of a session in a kept file, with the columns of today besides; those that it lacks are empty."""
     rows = pq.read_table(path)
     rows = rows.filter(pc.equal(rows['session'], session))
-    schema = TABLES[table]
-    columns = [rows[one.name] if one.name in rows.column_names else pa.nulls(len(rows), one.type) for one in schema]
-    return pa.table(columns, schema=schema)
+    for one in TABLES[table]:
+        if one.name not in rows.column_names:
+            rows = rows.append_column(one, pa.nulls(len(rows), one.type))
+    return rows

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import pyarrow as pa
 
-from plumbline.causes import Cause, sentence
+from plumbline.causes import Cause
 from plumbline.identity import CaseId, Pairs, from_text, short_name, to_text
 from plumbline.problems import Problem
 from plumbline.record import Purpose, Sample, summarize
@@ -110,7 +110,10 @@ class Session:
 
 
 class CaseRow(NamedTuple):
-    """A run of a case or fixture; None: not known. Rows share mappings: nobody may change them."""
+    """A run of a case or fixture; None: not known. Rows share mappings: nobody may change them.
+
+    `causes`: what is wrong, the worst first.
+    """
 
     case_id: int
     partition: str
@@ -133,10 +136,9 @@ class CaseRow(NamedTuple):
     provenance: Mapping[str, str] = {}
     health: Mapping[str, Mapping[str, str]] = {}
     evidence: str = ''
-    causes: Sequence[Cause] | None = None
+    causes: Sequence[Cause] = ()
     trials: int | None = None
     fail_phase: str | None = None
-    fail_reason: str | None = None
     scheduler: str | None = None
     job_id: str | None = None
     job_state: str | None = None
@@ -153,13 +155,6 @@ class CaseRow(NamedTuple):
     def id(self) -> CaseId:
         """The identity of the case that ran."""
         return CaseId(self.partition, self.environ, self.check, self.params)
-
-    @property
-    def why(self) -> Sequence[Cause]:
-        """What is wrong, the worst first; of a row older than the column `causes`, what ReFrame said."""
-        if self.causes is None and self.fail_reason and self.fail_phase != 'performance':
-            return [Cause('said', self.fail_reason)]
-        return self.causes or ()
 
 
 class MetricRow(NamedTuple):
@@ -210,15 +205,14 @@ class RunReport:
     undecided: set[tuple[str, str, str]] = field(default_factory=set)
 
     def add_case(self, case: CaseRow, causes: Sequence[Cause]) -> None:
-        """Add a case with what is wrong with it, as data and as the sentence of them for people."""
+        """Add a case with what is wrong with it."""
         plain = []
         for cause in causes:
             texts: dict[str, Any] = {
                 name: one_line(of) or '' for name, of in vars(cause).items() if isinstance(of, str)
             }
             plain.append(replace(cause, **texts))
-        said = sentence(plain, case.evidence) or None
-        self.cases.append(case._replace(causes=plain, fail_reason=said))
+        self.cases.append(case._replace(causes=plain))
 
     def add_series(self, case: CaseRow, columns: Mapping[str, Any], samples: Sequence[Sample]) -> None:
         """Add a series of a case with its samples, their statistics and the status; `columns`: all others."""
@@ -245,8 +239,9 @@ def _encoded(facts: Mapping[str, Any]) -> str:
 
 
 @lru_cache(2**12)
-def _causes_in(text: str | None) -> Sequence[Cause] | None:
-    return None if text is None else msgspec.json.decode(text, type=tuple[Cause, ...])
+def causes_in(text: str | None) -> Sequence[Cause]:
+    """Return the causes in the column `causes`; none for None."""
+    return msgspec.json.decode(text or '[]', type=tuple[Cause, ...])
 
 
 _PAIRS = lru_cache(2**16)(to_text), from_text  # there are few different ones
@@ -256,7 +251,7 @@ TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], A
         'params': _PAIRS,
         'dims': (json.dumps, decoded),  # in the order declared
         **dict.fromkeys(('draw', 'figures', 'placement', 'provenance', 'health'), (_encoded, decoded)),
-        'causes': (lambda causes: None if causes is None else json.dumps([*map(vars, causes)]), _causes_in),
+        'causes': (lambda causes: json.dumps([*map(vars, causes)]), causes_in),
     },
     MetricRow: {'dims': _PAIRS},
     SampleRow: {'dims': _PAIRS},
@@ -265,11 +260,20 @@ _Row = TypeVar('_Row', bound=NamedTuple)
 
 
 def typed(kind: type[_Row], table: pa.Table) -> list[_Row]:
-    """Return the rows of a table of the store as records of type `kind`; columns of later versions have defaults."""
+    """Return the rows of a table of the store as records of type `kind`; columns of later versions have defaults.
+
+    A case older than the column `causes` has what ReFrame said.
+    """
     columns: dict[str, Iterable[Any]] = {
         name: table[name].to_pylist() if name in table.column_names else repeat(kind._field_defaults[name])
         for name in kind._fields
     }
     for name, (_, read) in TEXTS[kind].items():
         columns[name] = map(read, columns[name]) if name in table.column_names else columns[name]
+    said = dict(zip(table.column_names, table.columns, strict=True)).get('fail_reason') if kind is CaseRow else None
+    if said is not None:
+        columns['causes'] = [
+            causes or ([Cause('said', why)] if why and phase != 'performance' else ())
+            for causes, phase, why in zip(columns['causes'], columns['fail_phase'], said.to_pylist(), strict=False)
+        ]
     return [*map(kind._make, zip(*columns.values(), strict=False))]

@@ -41,7 +41,7 @@ TABLES = {
     'cases': _schema(
         case_id=pa.int32(), round=pa.int32(), purpose=pa.string(), partition=pa.string(), environ=pa.string(),
         check=pa.string(), params=pa.string(), name=pa.string(), fixture=pa.bool_(), benchmark=pa.bool_(),
-        result=pa.string(), fail_phase=pa.string(), fail_reason=pa.string(), tags=_WORDS, trials=pa.int32(),
+        result=pa.string(), fail_phase=pa.string(), tags=_WORDS, trials=pa.int32(),
         scheduler=pa.string(), job_id=pa.string(), job_state=pa.string(), job_exitcode=pa.int32(), nodes=_WORDS,
         completed=_TIME, time_setup=pa.float64(), time_compile=pa.float64(), time_run=pa.float64(),
         time_sanity=pa.float64(), time_performance=pa.float64(), time_total=pa.float64(),
@@ -77,11 +77,12 @@ _LIMITS = pa.struct(
 )  # fmt: skip
 _JOB = pa.struct(
     {'round': pa.int32(), 'case_id': pa.int32(), 'nodes': _WORDS} | _SUMMARY
-    | {'status': pa.string(), 'cause': pa.string(), 'ended': pa.bool_(), 'purpose': pa.string()}
+    | {'status': pa.string(), 'cause': pa.string(), 'ended': pa.bool_(), 'purpose': pa.string(), 'code': pa.string()}
 )  # fmt: skip
 _VALUE = pa.struct(_SERIES | _QUANTITY | {'value': pa.float64(), 'n': pa.int64(), 'expected': pa.float64()} | _LOSS)
 #: Table -> schema of the tables that follow from the others, and are written when a session is judged: what
-#: `postprocess.verdicts.verdict.Verdict` and `postprocess.incidents.incident.Incident` say. `code`: of the cause.
+#: `postprocess.verdicts.verdict.Verdict` and `postprocess.incidents.incident.Incident` say. `code`: of the cause;
+#: `brief`: its first part.
 JUDGED = {
     'verdicts': _schema(
         **_SERIES, **_QUANTITY, verdict=pa.string(), cause=pa.string(), code=pa.string(), **_SUMMARY,
@@ -91,8 +92,8 @@ JUDGED = {
     'findings': _schema(
         kind=pa.string(), sort=pa.string(), partition=pa.string(), environ=pa.string(), scope_nodes=_WORDS,
         device=pa.string(), link_class=pa.string(), place=pa.string(), same_nodes=_WORDS, checks=_WORDS,
-        series=pa.list_(_VALUE), nodes=_WORDS, cause=pa.string(), code=pa.string(), **_LOSS, since=pa.string(),
-        day=pa.string(), sessions=pa.int32(), changed=_WORDS, evidence=_WORDS, next_steps=_WORDS,
+        series=pa.list_(_VALUE), nodes=_WORDS, cause=pa.string(), brief=pa.string(), code=pa.string(), **_LOSS,
+        since=pa.string(), day=pa.string(), sessions=pa.int32(), changed=_WORDS, evidence=_WORDS, next_steps=_WORDS,
         certain=pa.bool_(), archives=_WORDS, named=pa.bool_(), cost=pa.float64(),
     ),
 }  # fmt: skip

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from plumbline.causes import sentence
+from plumbline.causes import Cause, sentence
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import Limits, Tolerance, judges, limits, spread_of, tolerance_for
@@ -22,12 +22,12 @@ from postprocess.readers.run_reports import read_report
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count
-from postprocess.verdicts import baseline_files, gather, hardware
+from postprocess.verdicts import baseline_files, hardware
 from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
 from postprocess.verdicts.candidates import number_of_cases, read_doubts
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.elsewhere import Elsewhere, beside
-from postprocess.verdicts.measured import Measured, failure, measured
+from postprocess.verdicts.measured import Measured, failure_of, measured
 from postprocess.verdicts.problems import other_hardware, problems_of
 from postprocess.verdicts.together import judge_together
 from postprocess.verdicts.verdict import Comparison, worst_first
@@ -47,9 +47,9 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     tolerances = [tolerance_for(policy, row.id, **row.stated) for row in rows]
     facts, of_hardware = _facts(session, rows, cases, lookup, tolerances, root)
     candidates = [
-        (place, gather.ReferencedSeries(of.row, reference, bound, tolerance, with_spread(reference, lookup)))
-        for place, (of, tolerance) in enumerate(zip(facts, tolerances, strict=True))
-        for reference, bound in of.referenced
+        (place, replace(of, rules=[rule], spread=with_spread(rule[0], lookup)))
+        for place, of in enumerate(facts)
+        for rule in of.referenced
     ]
     share = policy.get('further_jobs')
     facts, common, again, left_out = judge_together(store, session, facts, candidates, cases, share)
@@ -82,22 +82,25 @@ def _facts(
     case_of = {case.case_id: case for case in cases}
     elsewhere = None if session.is_of_another_suite else Elsewhere.of(session.site, root)
     facts: list[Facts] = []
-    unlike: dict[tuple[str, str], list[str]] = {}
-    for row, tolerance in zip(rows, tolerances, strict=True):
+    unlike: dict[tuple[str, str], list[int]] = {}
+    for place, (row, tolerance) in enumerate(zip(rows, tolerances, strict=True)):
         case = case_of[row.case_id]
         rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance)
         if elsewhere and not rules and row.judged and row.status == 'measured':
             rules = elsewhere.rules(row, case)
         if had := _other_hardware(row, rules, case.provenance):
-            unlike.setdefault((row.id.partition, had), []).extend(row.nodes)
+            unlike.setdefault((row.id.partition, had), []).append(place)
         failed = own_test(row, case) if session.is_of_another_suite else ''
         of_others = row.status == 'measured' and rules and not rules[0][1].gates
         loss = beside(row, *rules[0], session.session) if of_others else Loss()
-        facts.append(Facts(row, rules, session.session, next(iter(row.lost), None), had, failed, loss))
-    problems = other_hardware(unlike)
-    return [
-        replace(of, hardware=problems[of.row.id.partition, of.hardware].text) if of.hardware else of for of in facts
-    ], list(problems.values())
+        lost = next(iter(row.lost), None)
+        facts.append(Facts(row, rules, session.session, lost, None, failed, loss, tolerance=tolerance))
+    problems = []
+    for (partition, had), places in unlike.items():
+        problems.append(other_hardware(partition, had, {node for place in places for node in rows[place].nodes}))
+        for place in places:
+            facts[place] = replace(facts[place], hardware=problems[-1])
+    return facts, problems
 
 
 def _other_hardware(row: Measured, rules: Sequence[tuple[Reference, Limits]], provenance: Mapping[str, str]) -> str:
@@ -132,8 +135,8 @@ def own_test(row: Measured, case: CaseRow) -> str:
     """Return why the test of another suite failed, if this series missed the reference that the test has of its own."""
     if case.fail_phase != 'performance':
         return ''
-    missed = [cause.what for cause in case.why if cause.code == 'reference'] or [row.id.metric]
-    why = ': '.join(filter(None, ('its test failed against its own reference', sentence(case.why))))
+    missed = [cause.what for cause in case.causes if cause.code == 'reference'] or [row.id.metric]
+    why = ': '.join(filter(None, ('its test failed against its own reference', sentence(case.causes))))
     return why if row.id.metric in missed else ''
 
 
@@ -239,9 +242,9 @@ def not_measured(
     for row in unmet:
         case = None if row.is_pattern else ended.get(row.id.case)
         if case is None:
-            cause = f'no case of this {session.mode or "whole"} session measured it'
+            cause = Cause('not-run', f'no case of this {session.mode or "whole"} session measured it')
         else:
-            cause = failure(case) or 'its case ran and does not declare this metric'
+            cause = failure_of(case) or Cause('lost-metric', 'its case ran and does not declare this metric')
         bound = limits(row, tolerance_for(policy, row.id, **row.stated))
         facts.append(Facts(Measured.absent(row.id, row.quantity, cause), [(row, bound)], session.session))
     return facts

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from plumbline.limits import Limits
-from plumbline.record import Summary
+from plumbline.causes import Code
+from plumbline.limits import Limits, Tolerance
+from plumbline.problems import Problem
+from plumbline.record import OF_NODE, Summary
 from plumbline.references import Reference
 from postprocess.verdicts.measured import NO_CASE, Job, Measured
 from postprocess.verdicts.verdict import Verdict, VerdictName
@@ -39,50 +42,83 @@ class Loss:
 class Facts:
     """What is known of a series in a session before its verdict is decided; texts are empty where they do not apply.
 
-    `rules`: its references with their limits, the most important first. `session`: where its numbers come from.
-    `lost`: a job that came to its end without a valid number, though others have one. `hardware`: what its jobs had
+    `rules`: its references with their limits, the most important first. `session`: where its numbers come from. `lost`:
+    a job that came to its end without a valid number, though others have one. `hardware`: the problem that its jobs had
     other than its baseline. `own_test`: why the test of another suite failed against references of its own. `common`:
-    the loss that it shares with other series.
+    the loss that it shares with other series. `tolerance`, `spread`: what its limits follow from, and the row that
+    states how much it varies, where its reference does not.
     """
 
-    row: Measured
+    measured: Measured
     rules: Sequence[tuple[Reference, Limits]] = ()
     session: str = ''
     lost: Job | None = None
-    hardware: str = ''
+    hardware: Problem | None = None
     own_test: str = ''
     loss: Loss = Loss()
     common: str = ''
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    spread: Reference | None = None
 
     @cached_property
     def mismatch(self) -> str:
         """Why a number of this unit and direction cannot be compared with its references; empty where it can."""
-        return next(filter(None, (reference.mismatch(self.row.quantity) for reference, _ in self.rules)), '')
+        return next(filter(None, (reference.mismatch(self.measured.quantity) for reference, _ in self.rules)), '')
 
     @property
     def referenced(self) -> list[tuple[Reference, Limits]]:
         """The references of this machine that a loss is computed against; none where the facts decide without."""
-        if self.row.status != 'measured' or self.hardware or self.mismatch:
+        if self.measured.status != 'measured' or self.hardware or self.mismatch:
             return []
         return [rule for rule in self.rules if rule[1].gates]
 
+    @property
+    def reference(self) -> Reference:
+        """The most important reference."""
+        return self.rules[0][0]
+
+    @property
+    def bound(self) -> Limits:
+        """The limits of the most important reference."""
+        return self.rules[0][1]
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, else -1."""
+        return self.reference.quantity.sign
+
+    def performance(self, value: float) -> float:
+        """Return the logarithm of performance; a value that is not above 0 counts as a tiny positive one."""
+        return self.sign * math.log(max(value, 1e-9 * self.reference.mean))
+
+    @property
+    def jobs(self) -> list[float]:
+        """The performance of the jobs of the session in order, without jobs that ran to judge a node."""
+        return [self.performance(job.value) for job in self.measured.measuring if job.purpose != OF_NODE]
+
 
 class Ruling(NamedTuple):
-    """A row of the table that decides: the verdict `when` something `holds`, and its cause in words.
+    """A row of the table that decides: the verdict `when` something `holds`, and its cause in words and as code.
 
-    `of_lost`: cause and nodes are those of the lost job.
+    `job`: the job whose cause, code and nodes hold.
     """
 
     verdict: VerdictName
     when: str
     holds: Callable[[Facts], object]
     cause: Callable[[Facts], str] = lambda it: ''
-    of_lost: bool = False
+    code: Code | None = None
+    job: Callable[[Facts], Job | None] = lambda it: None
 
 
-def _why(it: Facts) -> str:
-    """Return why the series has no number that counts."""
-    return it.row.cause
+def _first(it: Facts) -> Job:
+    """Return the job that says why the series has no number that counts."""
+    return it.measured.first
+
+
+def _lost(it: Facts) -> Job | None:
+    """Return the job that came to its end without a valid number."""
+    return it.lost
 
 
 def _loss(it: Facts) -> str:
@@ -93,26 +129,26 @@ def _loss(it: Facts) -> str:
 #: What decides, the most important first; docs/verdicts.md shows verdicts and words.
 RULINGS = (
     Ruling('failed', 'its case failed: job state, exit code, output, binding; or a number is not finite',
-           lambda it: it.row.status == 'failed', _why),
+           lambda it: it.measured.status == 'failed', job=_first),
     Ruling('invalid', 'its number cannot be true, such as one above the physical peak',
-           lambda it: it.row.status == 'invalid', _why),
+           lambda it: it.measured.status == 'invalid', job=_first),
     Ruling('missing', 'it has a reference and should have been measured, and there is no number, or one that its '
            'check judges no longer, as of data within the caches',
-           lambda it: it.row.status == 'missing' and it.rules, _why),
+           lambda it: it.measured.status == 'missing' and it.rules, job=_first),
     Ruling('failed', 'its check declares it, and there is no number',
-           lambda it: it.row.status == 'missing', _why),
+           lambda it: it.measured.status == 'missing', job=_first),
     Ruling('invalid', 'its job had other CPUs, memory or GPUs than the baseline',
-           lambda it: it.hardware, lambda it: it.hardware),
+           lambda it: it.hardware, lambda it: str(it.hardware), 'settings'),
     Ruling('failed', 'its reference has another unit or direction',
-           lambda it: it.mismatch, lambda it: it.mismatch),
+           lambda it: it.mismatch, lambda it: it.mismatch, 'reference'),
     Ruling('failed', 'it has no reference here, and its test, of another suite, failed against one of its own',
-           lambda it: it.own_test and it.row.judged and not it.rules, lambda it: it.own_test),
+           lambda it: it.own_test and it.measured.judged and not it.rules, lambda it: it.own_test, 'reference'),
     Ruling('regressed', 'it lost performance, by more than chance and by more than the floor',
            lambda it: it.loss.shows == 'regressed', _loss),
     Ruling('invalid', 'the number of another of its jobs cannot be true',
-           lambda it: it.lost and it.lost.status == 'invalid', of_lost=True),
+           lambda it: it.lost and it.lost.status == 'invalid', job=_lost),
     Ruling('missing', 'another of its jobs came to its end without a number',
-           lambda it: it.lost, of_lost=True),
+           lambda it: it.lost, job=_lost),
     Ruling('warning', 'it is in doubt, not confirmed by further jobs, or worse than a number of another machine',
            lambda it: it.loss.shows == 'warning', _loss),
     Ruling('improved', 'it is better than its reference by more than chance',
@@ -122,7 +158,7 @@ RULINGS = (
     Ruling('ok', 'it has a reference: no loss that is more than chance',
            lambda it: it.rules),
     Ruling('no_reference', 'there is nothing to compare it with',
-           lambda it: it.row.judged),
+           lambda it: it.measured.judged),
     Ruling('informational', 'it is shown only: no reference names it',
            lambda it: True),
 )  # fmt: skip
@@ -131,12 +167,12 @@ RULINGS = (
 def decide(facts: Facts) -> Verdict:
     """Return the verdict of a series."""
     ruling = next(ruling for ruling in RULINGS if ruling.holds(facts))
-    row, loss = facts.row, facts.loss
+    row, loss = facts.measured, facts.loss
     reference, bound = facts.rules[0] if facts.rules else (None, None)
-    lost = facts.lost if ruling.of_lost else None
+    job = ruling.job(facts)
     return Verdict(
         ruling.verdict, row.id, row.quantity, loss.measured or row.summary, loss.reference or reference,
-        loss.limits or bound, lost.cause if lost else ruling.cause(facts), lost.nodes if lost else row.nodes,
+        loss.limits or bound, job.cause if job else ruling.cause(facts), job.nodes if job else row.nodes,
         loss.p, loss.q, facts.session, None if row.case_id == NO_CASE else row.case_id, loss.loss, loss.interval,
-        loss.window, row.jobs,
+        loss.window, row.jobs, job.code if job else ruling.code,
     )  # fmt: skip

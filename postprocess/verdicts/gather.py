@@ -15,9 +15,8 @@ import numpy
 from numpy import ndarray
 
 from plumbline.identity import CaseId, SeriesId
-from plumbline.limits import MOST_JOBS, Limits, Tolerance, expected_spread, limits
+from plumbline.limits import MOST_JOBS, expected_spread, limits
 from plumbline.record import LOOK, OF_NODE
-from plumbline.references import Reference
 from postprocess.results.store import Session, Store
 from postprocess.statistics.baseline import Baseline
 from postprocess.statistics.distributions import ENOUGH_METRICS, inliers, moderate
@@ -25,44 +24,15 @@ from postprocess.statistics.method import METHOD
 from postprocess.statistics.pool import NodeJob, Pool
 from postprocess.text import named
 from postprocess.verdicts.candidates import Accused
+from postprocess.verdicts.decide import Facts
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
-from postprocess.verdicts.measured import Measured
 
 _SESSIONS = 2 * METHOD.nights  # last sessions that are read: not every session has every series
 _EXACT = 10**6  # assumed sessions behind a published number without an error: the number is taken as exact
 _FEWEST = 3  # fewest sessions of a node that tell its own level
 
 
-@dataclass(frozen=True)
-class ReferencedSeries:
-    """A measured series, and one of the references that it is judged by.
-
-    `bound`: the limits of the reference. `spread`: the row that states how much the series varies: the reference, or
-    another row if the reference is a published number without a spread.
-    """
-
-    measured: Measured
-    reference: Reference
-    bound: Limits
-    tolerance: Tolerance
-    spread: Reference
-
-    @property
-    def sign(self) -> int:
-        """1 where higher is better, else -1."""
-        return self.reference.quantity.sign
-
-    def performance(self, value: float) -> float:
-        """Return the logarithm of performance; a value that is not above 0 counts as a tiny positive one."""
-        return self.sign * math.log(max(value, 1e-9 * self.reference.mean))
-
-    @property
-    def jobs(self) -> list[float]:
-        """The performance of the jobs of the session in order, without jobs that ran to judge a node."""
-        return [self.performance(job.value) for job in self.measured.measuring if job.purpose != OF_NODE]
-
-
-def on_own_nodes(rows: Sequence[ReferencedSeries], recorded: ndarray) -> tuple[list[ReferencedSeries], ndarray]:
+def on_own_nodes(rows: Sequence[Facts], recorded: ndarray) -> tuple[list[Facts], ndarray]:
     """Return the rows and what was recorded; a series measured on several nodes gets level and spread of its own node.
 
     A lasting difference between nodes is not a loss of tonight, so the reference is moved by it. It stays if the
@@ -96,7 +66,7 @@ def on_own_nodes(rows: Sequence[ReferencedSeries], recorded: ndarray) -> tuple[l
     return moved_rows, recorded
 
 
-def _moved(row: ReferencedSeries, more: float, sd: float, df: float, sessions: int) -> ReferencedSeries:
+def _moved(row: Facts, more: float, sd: float, df: float, sessions: int) -> Facts:
     """Return the row with its reference moved by `more`, the difference of its node in the logarithm of performance.
 
     `sd`, `df`: spread of a session on the node, and its degrees of freedom; `sessions`: number behind `more`.
@@ -109,17 +79,17 @@ def _moved(row: ReferencedSeries, more: float, sd: float, df: float, sessions: i
         old, mean=mean, std=sd * mean, n=sessions, spread=sd, df=df, spread_n=round(df) + 1,
         source=f'{old.source}, on {named(row.measured.nodes)}',
     )  # fmt: skip
-    return replace(row, reference=reference, bound=limits(reference, row.tolerance), spread=reference)
+    return replace(row, rules=[(reference, limits(reference, row.tolerance))], spread=None)
 
 
-def _on_several_nodes(rows: Sequence[ReferencedSeries]) -> set[SeriesId]:
+def _on_several_nodes(rows: Sequence[Facts]) -> set[SeriesId]:
     """Return the series that several of the rows have."""
     return {id for id, number in Counter(row.measured.id for row in rows).items() if number > 1}
 
 
-def baseline_of(rows: Sequence[ReferencedSeries], recorded: ndarray, weights: ndarray) -> Baseline:
+def baseline_of(rows: Sequence[Facts], recorded: ndarray, weights: ndarray) -> Baseline:
     """Return the references of `rows` as arrays; `recorded`: the jobs of the sessions behind the references."""
-    spreads = [expected_spread(row.spread, row.tolerance) for row in rows]
+    spreads = [expected_spread(row.spread or row.reference, row.tolerance) for row in rows]
     variance, df, assumed = (numpy.array(column) for column in zip(*spreads, strict=True))
     prior = numpy.where(assumed, variance, [row.tolerance.prior for row in rows])
     # the logarithm of the mean of values is above the mean of their logarithms by half of the variance
@@ -142,7 +112,7 @@ def baseline_of(rows: Sequence[ReferencedSeries], recorded: ndarray, weights: nd
     )
 
 
-def with_tonight(since: ndarray, rows: Sequence[ReferencedSeries]) -> ndarray:
+def with_tonight(since: ndarray, rows: Sequence[Facts]) -> ndarray:
     """Return rows x W x jobs: the jobs of the sessions `since` the baseline, and then the jobs of this session."""
     tonight = [row.jobs[:MOST_JOBS] for row in rows]
     jobs = numpy.full((len(rows), since.shape[1] + 1, max(since.shape[2], *map(len, tonight))), numpy.nan)
@@ -166,7 +136,7 @@ class Earlier:
     since: ndarray
 
 
-def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSeries]) -> Earlier:
+def earlier_sessions(store: Store, last: Session, rows: Sequence[Facts]) -> Earlier:
     """Return the jobs of the sessions before `last`.
 
     The sessions of a baseline are named in its provenance; later sessions begin with the day on which the row was
@@ -200,7 +170,7 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[ReferencedSerie
     )
 
 
-def without(accused: Accused, earlier: Earlier, rows: Sequence[ReferencedSeries]) -> ndarray:
+def without(accused: Accused, earlier: Earlier, rows: Sequence[Facts]) -> ndarray:
     """Return what was recorded of `rows`, NaN for the nodes and cases that are `accused` in a session."""
     recorded = earlier.recorded.copy()
     for place, session in enumerate(earlier.behind):
@@ -225,7 +195,7 @@ class Cases:
 
 
 def cases_of(
-    store: Store, session: Session, rows: Sequence[ReferencedSeries], before: Sequence[Session],
+    store: Store, session: Session, rows: Sequence[Facts], before: Sequence[Session],
     behind: Sequence[Session] = (),
 ) -> Cases:  # fmt: skip
     """Return where the jobs of `rows` ran, tonight and in the sessions `before`, of which the last ones count.
@@ -293,7 +263,7 @@ _FURTHER = f"""
 """
 
 
-def _read(store: Store, sessions: Sequence[Session], rows: Sequence[ReferencedSeries]) -> ndarray:
+def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Facts]) -> ndarray:
     """Return the performance of each job, rows x sessions x jobs; NaN where there is no number.
 
     The last dimension is the largest number of jobs that ran, at least 2. With the allowed maximum, a thousand nodes

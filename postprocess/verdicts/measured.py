@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from plumbline.causes import sentence
+from plumbline.causes import Cause, Code, sentence
 from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.record import NOTHING, Purpose, Summary
 from plumbline.references import MODES
@@ -18,6 +18,11 @@ from postprocess.results.tables import NEEDED_FAILED, Status, reached_its_end
 
 #: The `case_id` of a series that no case of its session measured.
 NO_CASE = -1
+_NOT_RUN = {
+    'abort': 'not run to its end: the session was aborted',
+    NEEDED_FAILED: 'not run: a fixture or case that it needs failed',
+    'skip': 'not run: ReFrame skipped it',
+}
 
 
 def pool(summaries: Iterable[Summary]) -> Summary:
@@ -52,8 +57,8 @@ class Job:
     """What one job measured of a series.
 
     `status`: as `postprocess.results.tables.status_of` returns it. `round`: 0 for the first run of the case in its
-    session, 1 for the next. `cause`: why the status is not ``measured``. `ended`: True if the case came to its end.
-    `purpose`: ``node`` if the job ran because its node is in doubt.
+    session, 1 for the next. `cause`, `code`: why the status is not ``measured``. `ended`: True if the case came to its
+    end. `purpose`: ``node`` if the job ran because its node is in doubt.
     """
 
     round: int
@@ -64,6 +69,7 @@ class Job:
     cause: str
     ended: bool = True
     purpose: Purpose = ''
+    code: Code | None = None
 
     @property
     def value(self) -> float:
@@ -87,15 +93,15 @@ class Measured:
     stated: dict[str, float | None] = field(default_factory=dict)
 
     @classmethod
-    def absent(cls, id: SeriesId, quantity: Quantity, why: str) -> Measured:
+    def absent(cls, id: SeriesId, quantity: Quantity, why: Cause) -> Measured:
         """Return a series that no case of the session measured."""
-        return cls(id, quantity, '', (Job(0, NO_CASE, (), NOTHING, 'missing', why, ended=False),))
+        return cls(id, quantity, '', (Job(0, NO_CASE, (), NOTHING, 'missing', str(why), ended=False, code=why.code),))
 
     def no_longer_judged(self) -> Measured:
         """Return the series as missing: its check judged it when its reference was recorded, and no longer does."""
         why = 'its check judges it no longer, as it did for the reference: see size_cut in the provenance'
-        jobs = tuple(replace(job, summary=NOTHING, status='missing', cause=why) for job in self.jobs)
-        return replace(self, jobs=jobs)
+        jobs = [replace(job, summary=NOTHING, status='missing', cause=why, code='lost-metric') for job in self.jobs]
+        return replace(self, jobs=tuple(jobs))
 
     @cached_property
     def measuring(self) -> tuple[Job, ...]:
@@ -103,7 +109,7 @@ class Measured:
         return tuple(job for job in self.jobs if job.status == 'measured')
 
     @cached_property
-    def _first(self) -> Job:
+    def first(self) -> Job:
         """The first job that measured the series, or the first job of all."""
         return (self.measuring or self.jobs)[0]
 
@@ -116,27 +122,27 @@ class Measured:
     def summary(self) -> Summary:
         """The summary of all samples that were measured on `nodes`."""
         here = [job.summary for job in self.measuring if set(job.nodes) == set(self.nodes)]
-        return pool(here) if self.status == 'measured' else self._first.summary
+        return pool(here) if self.status == 'measured' else self.first.summary
 
     @property
     def case_id(self) -> int:
         """The `case_id` of the first job that measured the series."""
-        return self._first.case_id
+        return self.first.case_id
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes of the first job that measured the series."""
-        return self._first.nodes
+        return self.first.nodes
 
     @property
     def status(self) -> Status:
         """The status of the first job that measured the series, from `postprocess.results.tables.status_of`."""
-        return self._first.status
+        return self.first.status
 
     @property
     def cause(self) -> str:
         """Why the status is not ``measured``."""
-        return self._first.cause
+        return self.first.cause
 
     @cached_property
     def value(self) -> float:
@@ -150,21 +156,34 @@ def smallest_mode(tags: list[str]) -> str:
 
 
 def failure(case: CaseRow) -> str | None:
-    """Return why the numbers of a case do not count; None if it ended normally, or failed only against references."""
+    """Return `failure_of` as a sentence."""
+    why = failure_of(case)
+    return str(why) if why else None
+
+
+def failure_of(case: CaseRow, stack: CaseRow | None = None) -> Cause | None:
+    """Return why the numbers of a case do not count: its worst cause, with all that is known besides as `detail`.
+
+    None if it ended normally, or failed only against references. `stack`: the fixture of its stack, if that failed.
+    """
     if reached_its_end(case.result, case.fail_phase):
         return None
-    why = sentence(case.why, case.evidence)
-    if why and case.why[0].code == 'not-run':
-        return f'not run to its end: {why}'
-    if case.result == 'abort':
-        return why or 'not run to its end: the session was aborted'
-    if why:
-        phase = f' in {case.fail_phase}' if case.fail_phase not in (None, '', 'sanity') else ''
-        return f'failed{phase}: {why}'
-    return {
-        NEEDED_FAILED: 'not run: a fixture or case that it needs failed',
-        'skip': 'not run: ReFrame skipped it',
-    }.get(case.result, f'ended with result {case.result!r} in {case.fail_phase or "an unknown phase"}')
+    if case.result == NEEDED_FAILED and stack and (why := failure_of(stack)):
+        return replace(why, what=f'not run: its stack {case.environ} {why.what}')
+    if not case.causes:
+        other = f'ended with result {case.result!r} in {case.fail_phase or "an unknown phase"}'
+        return Cause('not-run', _NOT_RUN[case.result]) if case.result in _NOT_RUN else Cause('said', other)
+    worst = case.causes[0]
+    phase = f' in {case.fail_phase}' if case.fail_phase not in (None, '', 'sanity') else ''
+    ended = 'not run to its end: ' if worst.code == 'not-run' else '' if case.result == 'abort' else f'failed{phase}: '
+    first = str(replace(worst, remedy=''))
+    return Cause(worst.code, ended + first, detail=sentence(case.causes, case.evidence).removeprefix(first))
+
+
+def broken_stacks(cases: Iterable[CaseRow]) -> dict[tuple[str, str], CaseRow]:
+    """Return (partition, environ) -> the fixture of the stack, where its last run failed."""
+    stacks = last_runs(case for case in cases if case.fixture)
+    return {(case.partition, case.environ): case for case in stacks if failure_of(case)}
 
 
 def is_not_for_this_place(case: CaseRow) -> bool:
@@ -187,14 +206,10 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
     declared: dict[int, dict[tuple[str, Pairs], MetricRow]] = {}
     for row in metrics:
         declared.setdefault(row.case_id, {})[row.metric, row.dims] = row
-    broken = {
-        (case.partition, case.environ): failure(case)
-        for case in last_runs(case for case in cases if case.fixture)
-        if failure(case)
-    }
+    stacks = broken_stacks(cases)
     all_series = []
     for runs in runs_of(case for case in cases if not case.fixture):
-        failures = [_failure_of(case, broken) for case in runs]
+        failures = [failure_of(case, stacks.get((case.partition, case.environ))) for case in runs]
         series = {key: row for case in runs for key, row in declared.get(case.case_id, {}).items()}
         first, mode = runs[0], next(filter(None, (smallest_mode(case.tags) for case in runs)), '')
         case_id = first.id
@@ -207,7 +222,7 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
             stated = {'floor': facts.floor, 'usual_spread': facts.usual_spread}
             quantity = Quantity(facts.unit, facts.better)
             all_series.append(Measured(id, quantity, mode, tuple(jobs), facts.judged, stated))
-        if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.why):
+        if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.causes):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
             all_series.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
     return all_series
@@ -231,38 +246,28 @@ def runs_of(cases: Iterable[CaseRow]) -> Iterable[list[CaseRow]]:
     return groups
 
 
-def _failure_of(case: CaseRow, broken: Mapping[tuple[str, str], str | None]) -> str | None:
-    """Return why the numbers of a case do not count; if its stack is broken, the reason of the stack."""
-    if case.result == NEEDED_FAILED and (why := broken.get((case.partition, case.environ))):
-        return f'not run: its stack {case.environ} {why}'
-    return failure(case)
-
-
-def _job(case: CaseRow, row: MetricRow | None, failed: str | None) -> Job:
+def _job(case: CaseRow, row: MetricRow | None, failed: Cause | None) -> Job:
     """Return the job of a case for a series; `row` is None if the case does not declare the series."""
-    nodes = tuple(case.nodes)
-    if row is None:
-        why = failed or sentence(case.why) or f'ended with result {case.result!r} and declared no such metric'
-        return Job(case.round, case.case_id, nodes, NOTHING, 'failed', why, failed is None, case.purpose)
-    summary = Summary(row.n, row.mean, row.std, row.min, row.max)
+    summary = Summary(row.n, row.mean, row.std, row.min, row.max) if row else NOTHING
+    status: Status = row.status if row else 'failed'
+    why = None if status == 'measured' else _cause(case, row, failed)
     return Job(
-        case.round,
-        case.case_id,
-        nodes,
-        summary,
-        row.status,
-        _cause(row, failed),
-        failed is None,
-        case.purpose,
-    )
+        case.round, case.case_id, tuple(case.nodes), summary, status, str(why or ''), failed is None,
+        case.purpose, why.code if why else None,
+    )  # fmt: skip
 
 
-def _cause(row: MetricRow, failed: str | None) -> str:
-    """Return why the status of a row is not ``measured``; empty if it is."""
-    if row.status == 'invalid':
-        return row.invalid or ''
-    if row.status == 'missing':
-        return row.missing or failed or 'the check declares it and reported no number for it'
-    if row.status == 'failed':
-        return failed or f'a sample is not a finite number (mean {row.mean})'
-    return ''
+def _cause(case: CaseRow, row: MetricRow | None, failed: Cause | None) -> Cause:
+    """Return why a case has no number of a series that counts."""
+    if row and row.status == 'invalid':
+        return Cause('invalid', row.invalid or '')
+    if row and row.status == 'missing' and row.missing:
+        return Cause(failed.code if failed else 'lost-metric', row.missing)
+    if failed:
+        return failed
+    if row and row.status == 'failed':
+        return Cause('invalid', f'a sample is not a finite number (mean {row.mean})')
+    if row:
+        return Cause('lost-metric', 'the check declares it and reported no number for it')
+    nothing = f'ended with result {case.result!r} and declared no such metric'
+    return Cause(case.causes[0].code if case.causes else 'lost-metric', sentence(case.causes) or nothing)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from plumbline.identity import natural, to_text
 from plumbline.problems import Problem
@@ -14,14 +14,11 @@ from postprocess.text import count, named
 from postprocess.verdicts.measured import Measured, failure, last_runs
 
 
-def other_hardware(unlike: Mapping[tuple[str, str], Iterable[str]]) -> dict[tuple[str, str], Problem]:
-    """Return the problem for each (partition, what its jobs had) of `unlike`, which holds the names of the nodes."""
-    problems = {}
-    for (partition, had), names in unlike.items():
-        nodes = tuple(sorted(set(names), key=natural))
-        text = f'{named(nodes) or partition} had {had}: what ran there is not judged'
-        problems[partition, had] = Problem(text, 'hardware', partition, nodes=nodes)
-    return problems
+def other_hardware(partition: str, had: str, names: Iterable[str]) -> Problem:
+    """Return the problem of nodes of a partition on which jobs `had` other hardware than their baseline."""
+    nodes = tuple(sorted(names, key=natural))
+    text = f'{named(nodes) or partition} had {had}: what ran there is not judged'
+    return Problem(text, 'hardware', partition, nodes=nodes)
 
 
 def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measured]) -> list[Problem]:
@@ -40,7 +37,7 @@ def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measu
         problems.append(Problem(f'mode {session.mode!r} is none of {modes}: what it should have measured is unknown'))
     explained = {job.case_id for row in rows for job in row.jobs if job.status != 'measured'}
     for case in last_runs(cases):
-        where, wrong = (case.partition, case.environ), [cause for cause in case.why if cause.code != 'reference']
+        where, wrong = (case.partition, case.environ), [cause for cause in case.causes if cause.code != 'reference']
         at = f'of {case.partition} with {case.environ}'
         if case.fixture and (failed := failure(case) or ', '.join(map(str, wrong))):
             problems.append(Problem(f'fixture {case.name} {at}: {failed}', 'fixture', *where))

@@ -4,22 +4,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
 
-from plumbline.causes import Code
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Limits
 from plumbline.problems import Problem
 from plumbline.record import Summary
 from plumbline.references import Reference
-from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session
 from postprocess.verdicts.measured import Job
-from postprocess.verdicts.verdict import BAD, Again, Common, Comparison, Verdict
+from postprocess.verdicts.verdict import Again, Common, Comparison, Verdict
 
 _SUMMARY = tuple(field.name for field in fields(Summary))
 _LIMITS = tuple(field.name for field in fields(Limits))
@@ -42,25 +40,6 @@ class _SessionFacts:
     busy_jobs: frozenset[int]
 
 
-def to_rows(verdicts: Iterable[Verdict], cases: Iterable[CaseRow]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table ``verdicts``; `cases`: those of the session."""
-    codes = code_of_case(cases)
-    return (_to_row(verdict, code_of(verdict, codes)) for verdict in verdicts)
-
-
-def code_of_case(cases: Iterable[CaseRow]) -> dict[int, Code]:
-    """Return `case_id` -> code of what is most wrong in the case, if its record says it."""
-    return {case.case_id: case.why[0].code for case in cases if case.why}
-
-
-def code_of(verdict: Verdict, codes: Mapping[int, Code]) -> Code | None:
-    """Return the code of why a series has no number; None if it has one, or if the code is not known."""
-    if verdict.verdict not in BAD:
-        return None
-    lost = (job.case_id for job in verdict.jobs if job.status != 'measured')
-    return next((codes[case_id] for case_id in lost if case_id in codes), None)
-
-
 def facts_of(comparison: Comparison) -> bytes:
     """Return as JSON what no row of a comparison says."""
     facts = _SessionFacts(**{field.name: getattr(comparison, field.name) for field in fields(_SessionFacts)})
@@ -74,12 +53,13 @@ def comparison_of(session: Session, verdicts: list[Verdict], facts: bytes) -> Co
     return Comparison(session, None, verdicts, **own)
 
 
-def _to_row(verdict: Verdict, code: Code | None) -> dict[str, Any]:
+def to_row(verdict: Verdict) -> dict[str, Any]:
+    """Return the row of a verdict in the table ``verdicts``."""
     reference, limits = verdict.reference, verdict.limits
     low, high = verdict.interval or (None, None)
     return {
         **verdict.id.to_row(), 'unit': verdict.quantity.unit, 'better': verdict.quantity.better,
-        'verdict': verdict.verdict, 'cause': verdict.cause, 'code': code, **_fields(verdict.measured, _SUMMARY),
+        'verdict': verdict.verdict, 'cause': verdict.cause, 'code': verdict.code, **_fields(verdict.measured, _SUMMARY),
         'reference': reference and {
             **reference.id.to_row(), 'unit': reference.quantity.unit, 'better': reference.quantity.better,
             **_fields(reference, _REFERENCE),
@@ -106,7 +86,7 @@ def from_row(session: Session, row: Mapping[str, Any]) -> Verdict:
         ),
         limits and Limits(**limits), row['cause'], tuple(row['nodes']), row['p'], row['q'], session.session,
         row['case_id'], row['loss'], None if low is None else (low, high), row['window'],
-        tuple(map(_job, row['jobs'])),
+        tuple(map(_job, row['jobs'])), row['code'],
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from plumbline.identity import to_text
 from plumbline.units import number_in
 from postprocess.results.rows import CaseRow
 from postprocess.statistics.groups import Groups
-from postprocess.verdicts.gather import ReferencedSeries
+from postprocess.verdicts.decide import Facts
 from postprocess.verdicts.measured import Measured
 
 _FEWEST = 3  # fewest series of a group, and fewest points of a range of a curve
@@ -27,7 +27,7 @@ def sizes_of(cases: Iterable[CaseRow]) -> dict[int, frozenset[str]]:
     }
 
 
-def curves_of(rows: Sequence[ReferencedSeries], sizes: dict[int, frozenset[str]]) -> dict[tuple[Any, ...], list[int]]:
+def curves_of(rows: Sequence[Facts], sizes: dict[int, frozenset[str]]) -> dict[tuple[Any, ...], list[int]]:
     """Return curve -> indices of its rows, ascending by size; `sizes` as `sizes_of` returns them."""
     curves: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
     for index, row in enumerate(rows):
@@ -40,7 +40,7 @@ def curves_of(rows: Sequence[ReferencedSeries], sizes: dict[int, frozenset[str]]
     return {key: [index for _, index in sorted(points)] for key, points in curves.items() if len(points) >= _FEWEST}
 
 
-def weights_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], list[int]]) -> ndarray:
+def weights_of(rows: Sequence[Facts], curves: dict[tuple[Any, ...], list[int]]) -> ndarray:
     """Return the weight of each row: 1, or 1 / points for a point of a curve that the check does not name itself."""
     weights = numpy.ones(len(rows))
     for points in curves.values():
@@ -50,7 +50,7 @@ def weights_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], l
     return weights
 
 
-def groups_of(rows: Sequence[ReferencedSeries], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
+def groups_of(rows: Sequence[Facts], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
     """Return the groups of rows that share a place or check, and their names.
 
     Of groups with equal members, only the widest is returned.
@@ -102,7 +102,7 @@ def _ranges(points: list[int]) -> Iterable[list[int]]:
         length //= 2
 
 
-def _range(rows: Sequence[ReferencedSeries], key: tuple[Any, ...], part: list[int]) -> str:
+def _range(rows: Sequence[Facts], key: tuple[Any, ...], part: list[int]) -> str:
     """Return the name of a range of a curve: case, metric, and first and last size."""
     case, _, metric, others, size, _ = key
     first, last = (dict(rows[index].measured.id.dims)[size] for index in (part[0], part[-1]))

@@ -29,7 +29,6 @@ from postprocess.verdicts.baseline import stand_ins
 from postprocess.verdicts.candidates import Accused
 from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.decide import Facts, decide
-from postprocess.verdicts.gather import ReferencedSeries
 from postprocess.verdicts.measured import Measured, measured
 from postprocess.verdicts.together import judge_together
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict, worst_first
@@ -79,13 +78,10 @@ def with_stand_ins(
         return comparison
     policy = site_policy(session, root)
     facts: list[Facts] = []
-    candidates = []
-    for place, (row, reference) in enumerate(references):
+    for row, reference in references:
         tolerance = tolerance_for(policy, row.id, **row.stated)
-        bound = limits(reference, tolerance)
-        facts.append(Facts(row, [(reference, bound)], session.session))
-        candidates.append((place, ReferencedSeries(row, reference, bound, tolerance, reference)))
-    facts, common, _, _ = judge_together(store, session, facts, candidates, cases, 0.0, accused)
+        facts.append(Facts(row, [(reference, limits(reference, tolerance))], session.session, tolerance=tolerance))
+    facts, common, _, _ = judge_together(store, session, facts, [*enumerate(facts)], cases, 0.0, accused)
     found: dict[_Key, Verdict] = {}
     for one in map(decide, facts):
         key = one.id, one.case_id

@@ -16,7 +16,7 @@ from postprocess.results import judged
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.baseline_files import known_file
 from postprocess.verdicts.compare import judge_session
-from postprocess.verdicts.rows import comparison_of, facts_of, from_row, to_rows
+from postprocess.verdicts.rows import comparison_of, facts_of, from_row, to_row
 from postprocess.verdicts.verdict import Comparison
 
 TABLE = 'verdicts'
@@ -36,7 +36,7 @@ def verdicts_of(store: Store, session: Session, root: Path | None = None, reruns
         return comparison_of(session, verdicts, facts)
     comparison = judge_session(store, session, root, reruns)
     if before and follows_from(store, session, root) == before:  # else another process changed a file meanwhile
-        rows = to_rows(comparison.verdicts, store.cases(session))
+        rows = map(to_row, comparison.verdicts)
         with suppress(InputError):  # where nothing can be written, the session is judged again the next time
             judged.write(store, TABLE, session, before, rows, facts_of(comparison))
     return comparison

@@ -30,7 +30,7 @@ _PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
 
 def judge_together(
     store: Store, session: Session, facts: Sequence[Facts],
-    candidates: Sequence[tuple[int, gather.ReferencedSeries]], cases: list[CaseRow], share: float | None,
+    candidates: Sequence[tuple[int, Facts]], cases: list[CaseRow], share: float | None,
     accused: Accused | None = None,
 ) -> tuple[list[Facts], list[Common], list[Again], str]:  # fmt: skip
     """Return the facts of all series with their losses, losses in common, jobs that should run, and a sentence.
@@ -66,7 +66,7 @@ def judge_together(
     return found, common, _further_jobs(answer, where, cases) + alike, _left_out(answer, share)
 
 
-def _loss(row: gather.ReferencedSeries, found: night.Answer, index: int, session: Session, health: Health) -> Loss:
+def _loss(row: Facts, found: night.Answer, index: int, session: Session, health: Health) -> Loss:
     """Return the loss of a series against the reference of `row`, from the answer for the whole session."""
     loss, low, high = (-math.expm1(-float(values[index])) for values in (found.loss, found.low, found.high))
     shown = Loss(
@@ -83,7 +83,7 @@ def _loss(row: gather.ReferencedSeries, found: night.Answer, index: int, session
     return shown
 
 
-def _cause(loss: Loss, row: gather.ReferencedSeries, session: Session, what: str) -> str:
+def _cause(loss: Loss, row: Facts, session: Session, what: str) -> str:
     """Return a loss in words: value, expected value, loss with its interval, and `what` follows."""
     reference, jobs = row.reference, row.measured.measuring
     low, high = loss.interval or (0.0, 0.0)
@@ -98,9 +98,7 @@ def _cause(loss: Loss, row: gather.ReferencedSeries, session: Session, what: str
     )
 
 
-def _in_common(
-    found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.ReferencedSeries]
-) -> list[Common]:
+def _in_common(found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[Facts]) -> list[Common]:
     """Return the losses that groups of series share, the largest group first, one loss for each distinct cause.
 
     A group within an environ, or of one check, is left out if most of its series regressed by themselves: incidents
@@ -118,7 +116,7 @@ def _in_common(
     return common
 
 
-def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[gather.ReferencedSeries]) -> list[Common]:
+def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[Facts]) -> list[Common]:
     """Return the nodes that lost performance, each as a loss in common of the series measured on it."""
     common = []
     for node, (*sizes, p) in found.slow.loss.items():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
+from plumbline.causes import Code
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Gate, Limits
 from plumbline.problems import Problem
@@ -39,7 +40,7 @@ class Verdict:
     measured the series. `session`: where its numbers come from. `loss`: share of the performance that was lost against
     the reference over the last `window` sessions, below 0 for a gain; `interval`: its 95 % interval. `p`: the chance
     that a healthy series looks so bad, corrected for the number of windows. `q`: `p` adjusted for the number of series;
-    0 for a loss above the cap.
+    0 for a loss above the cap. `code`: of the cause, where the series has no number that counts.
     """
 
     verdict: VerdictName
@@ -58,6 +59,7 @@ class Verdict:
     interval: tuple[float, float] | None = None
     window: int = 1
     jobs: tuple[Job, ...] = ()
+    code: Code | None = None
 
     @property
     def value(self) -> float | None:

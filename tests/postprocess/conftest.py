@@ -40,7 +40,7 @@ def what_is_stored_is_what_was_judged(monkeypatch):
 
     def judged(store, session, *given):
         comparison = judge(store, session, *given)
-        table = table_of('verdicts', session.session, [*rows.to_rows(comparison.verdicts, ())])
+        table = table_of('verdicts', session.session, [*map(rows.to_row, comparison.verdicts)])
         verdicts = [rows.from_row(session, row) for row in table.to_pylist()]
         again = rows.comparison_of(session, verdicts, rows.facts_of(comparison))
         assert again.busy_jobs == comparison.busy_jobs

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from run_reports import BEGAN
 from scratch import OUTPUTS, ROOT
 
+from plumbline.causes import sentence
 from plumbline.errors import InputError
 from plumbline.identity import to_text
 from postprocess.readers.measurements import read_measurements
@@ -31,7 +32,7 @@ def found_in(name, *paths):
     for path in paths:
         for report in read_measurements(path, name, 'box'):
             cases = {case.case_id: f'{case.check} {to_text(case.params)}' for case in report.cases}
-            found.failed.extend(case.fail_reason for case in report.cases if case.result == 'fail')
+            found.failed.extend(sentence(case.causes, case.evidence) for case in report.cases if case.result == 'fail')
             found.notes.extend(report.notes)
             found.days.add(f'{report.session.started:%Y-%m-%d}')
             for row in report.metrics:
@@ -75,7 +76,7 @@ def keys_of(path, name):
     numbers_of, told = {}, []
     for report in read_measurements(path, name, 'box'):
         cases = {case.case_id: case for case in report.cases}
-        told += [case.fail_reason for case in report.cases if case.result == 'fail']
+        told += [sentence(case.causes, case.evidence) for case in report.cases if case.result == 'fail']
         told += [row.missing for row in report.metrics if row.missing]
         for row in report.samples:
             case = cases[row.case_id]

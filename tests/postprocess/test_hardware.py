@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Jobs with other CPUs, memory or GPUs than their baseline are a problem of the session, and none of them counts."""
 
+import csv
+
 import pytest
 from rows import each_row
 from run_reports import BEGAN, DAY, baseline, case, metric, record, report
@@ -47,6 +49,9 @@ def test_half_of_the_cpus_is_named_first_and_nothing_is_improved(recorded):
     (incident,) = document['incidents']
     for said in (document['problems'][0], incident['what']):
         assert 'n1' in said and '1 of 2 CPUs' in said and '(in the baseline 2)' in said
+    for table, rows in (('verdicts', 2), ('findings', 1)):
+        exported = recorded.run('export --days 1 --to csv --table', table).stdout
+        assert [row['code'] for row in csv.DictReader(exported.splitlines()) if row['code']] == ['settings'] * rows
     summary = recorded.run('compare', '--summary')
     assert summary.exit_code == 1 and 'improved' not in summary.stdout
     assert '1 of 2 CPUs' in ' '.join(recorded.run('status').stdout.split())

@@ -41,6 +41,7 @@ from postprocess.incidents.part import Part, Seen, likeness
 from postprocess.incidents.provenance import ALL as ALL_NODES
 from postprocess.incidents.provenance import Difference, Provenance, difference
 from postprocess.results.rows import CaseRow
+from postprocess.verdicts.measured import broken_stacks
 from postprocess.verdicts.verdict import Verdict
 
 CASE = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
@@ -61,6 +62,11 @@ def case(check='STREAM', nodes=('n1',), result='pass', params='size=big', case_i
         'nodes': list(nodes),
     }  # fmt: skip
     return CaseRow(**known | fields)
+
+
+def of(*codes, what='x'):
+    """The column of these causes."""
+    return [Cause(code, what) for code in codes]
 
 
 def names(*named):
@@ -246,13 +252,13 @@ def test_the_level_of_an_incident_is_recorded_where_a_baseline_was_taken_from_it
 ])  # fmt: skip
 def test_what_is_named_lies_on_its_nodes_in_a_part_of_them_or_between(kind, rail, where, sort):
     named = Named(kind, 'there', ('n1',), 'slow', rail)
-    one = case(provenance=names([*named]), job_id='7', fail_reason='it is slow', nodes=('n1', 'n2'))
+    one = case(provenance=names([*named]), job_id='7', causes=of('said'), nodes=('n1', 'n2'))
     night = stub(session=stub(site='site'))
     (draft,) = accused.drafts_of(one, [verdict()], ['n4', 'n5'], night)
     assert (draft.kind, draft.where, draft.sort) == (sort, Scope('site', 'cpu', **where), 'failure')
     assert (draft.series, draft.nodes, draft.cases, draft.named) == ({TRIAD}, {'n1'}, {CASE}, True)
     job, again = draft.evidence
-    assert draft.cause == 'slow' and 'job 7 on n1, n2' in job and 'n4, n5' in again
+    assert draft.cause == Cause('named', 'slow') and 'job 7 on n1, n2' in job and 'n4, n5' in again
     (draft,) = accused.drafts_of(one, [], [], night)
     assert draft.series == {ALL} and len(draft.evidence) == 1
 
@@ -317,11 +323,6 @@ def test_a_part_of_a_known_incident_has_its_series_nodes_and_share_of_the_cost()
 # Failures by cause
 
 
-def of(*codes, what='x'):
-    """The column of these causes."""
-    return [Cause(code, what) for code in codes]
-
-
 @each_row(('one', 'other', 'same'), [
     # what checks share, whatever its words; what is of one check; and what only a sentence says
     (('license', 'x', 'STREAM'), ('license', 'y', 'Osu'), True),
@@ -334,13 +335,26 @@ def of(*codes, what='x'):
 ])  # fmt: skip
 def test_causes_are_alike_by_their_code(one, other, same):
     jobs = [case(check, causes=of(code, what=what)) for code, what, check in (one, other)]
-    assert ('1 other causes' not in failures.summary_of(jobs)) == same
+    assert ('1 other causes' not in str(failures.cause_of(jobs))) == same
 
 
 def test_failed_jobs_are_summed_up_by_their_most_frequent_cause():
-    lost, gone, more = (case(result='fail', fail_reason=why) for why in ('lost 3 lines', 'gone', 'lost 4 lines'))
-    assert failures.summary_of([lost, more]) == 'failed: lost 3 lines'
-    assert failures.summary_of([gone, lost, more]) == 'failed: lost 3 lines; and 1 other causes'
+    said = ('lost 3 lines', 'gone', 'lost 4 lines')
+    lost, gone, more = (case(result='fail', causes=of('said', what=why)) for why in said)
+    assert failures.cause_of([lost, more]) == Cause('said', 'failed: lost 3 lines')
+    assert str(failures.cause_of([gone, lost, more])) == 'failed: lost 3 lines; and 1 other causes'
+    killed = case(
+        result='fail', causes=[Cause('crash', 'killed', detail=': 9; 8', remedy='test it'), Cause('said', 'late')]
+    )
+    found = failures.cause_of([gone, killed, killed])
+    assert (found.code, found.what) == ('crash', 'failed: killed: 9; 8')
+    assert str(found) == 'failed: killed: 9; 8; test it; also: late; and 1 other causes'
+
+
+def test_a_case_whose_stack_failed_has_its_cause():
+    stack = case('Stack', fixture=True, result='fail', causes=of('license', what='none'))
+    (found,) = failures.failures(a_night(cases=[stack, case(result='fail_deps')]))
+    assert found.cause == Cause('license', 'not run: its stack system failed: none')
 
 
 @each_row(('fields', 'kind'), [
@@ -357,24 +371,25 @@ def test_a_job_that_then_passed_failed_of_its_node_its_memory_limit_or_the_sched
 
 
 def problem(kind, text, why=''):
-    return stub(kind=kind, text=text, why=why)
+    return Problem(text, kind, why=why)
 
 
 @each_row(('fields', 'problems', 'why'), [
     ({'result': 'fail'}, [problem('cut short', 'killed')], ''),
     ({'result': 'abort'}, [problem('part ended', 'x'), problem('cut short', 'killed')], 'killed'),
-    ({'result': 'abort', 'fail_reason': 'ended'}, [], 'ended'),
+    ({'result': 'abort', 'causes': of('said', what='ended')}, [], 'ended'),
     *(({'result': 'fail', 'causes': of('not-run', what='late')}, [problem(kind, 'part', why)], told)
       for kind, why, told in (('part ended', 'late', 'part'), ('part ended', 'lost', ''), ('cut short', 'late', ''))),
-    ({'result': 'fail', 'fail_reason': 'late'}, [problem('part ended', 'part', 'late')], ''),
+    ({'result': 'fail', 'causes': of('said', what='late')}, [problem('part ended', 'part', 'late')], ''),
 ])  # fmt: skip
 def test_why_a_case_was_ended_is_told_by_its_session(fields, problems, why):
     (draft,) = failures.failures(a_night(problems=problems, cases=[case(**fields)]))
-    assert draft.cause == why if why else draft.cause not in ('part', 'killed')
+    assert str(draft.cause) == why if why else str(draft.cause) not in ('part', 'killed')
+    assert draft.problem in problems if why in ('part', 'killed') else draft.problem not in problems
 
 
 def failed_on(*nodes, check='STREAM', **fields):
-    return case(check, nodes, 'fail', fail_reason='x', **fields)
+    return case(check, nodes, 'fail', **{'causes': of('said')} | fields)
 
 
 @each_row(('failed', 'healthy', 'kind'), [
@@ -399,7 +414,7 @@ def a_night(*verdicts, nodes=8, problems=(), cases=()):
     return stub(
         several=lambda partition: True, places_of=lambda nodes: set(),
         session=stub(site='site'), comparison=stub(verdicts=verdicts, problems=problems), cases=cases,
-        nodes={'cpu': {f'n{i}' for i in range(nodes)}},
+        stacks=broken_stacks(cases), nodes={'cpu': {f'n{i}' for i in range(nodes)}},
     )  # fmt: skip
 
 
@@ -422,13 +437,26 @@ def test_what_has_no_number_on_less_than_half_of_the_nodes_is_of_these(rows, nod
 def test_what_has_no_number_is_grouped_by_check_unless_no_case_measured_it():
     measured = [verdict('invalid', of, cause=f'{i} lines') for i, of in enumerate((TRIAD, COPY, OSU))]
     assert [draft.rows for draft in failures.failures(a_night(*measured))] == [measured[:2], measured[2:]]
-    gone = [verdict('missing', of, case_id=None, nodes=(), cause='gone') for of in (TRIAD, OSU)]
+    gone = [verdict('missing', of, case_id=None, nodes=(), cause='gone', code='not-run') for of in (TRIAD, OSU)]
     (found,) = failures.failures(a_night(*gone, verdict('ok'), verdict()))
-    assert (found.rows, found.cause, found.sort) == (gone, 'missing: gone', 'failure')
+    assert (found.rows, found.cause, found.sort) == (gone, Cause('not-run', 'missing: gone'), 'failure')
     assert (found.cases, found.series) == ({CASE, OSU.case}, {TRIAD, OSU})
-    gone[1] = verdict('missing', OSU, case_id=None, nodes=(), cause='lost')
-    of_hardware = a_night(*gone, problems=[problem('hardware', 'gone')])
-    assert [one.rows for one in failures.failures(of_hardware)] == [gone[1:]], 'that is an incident of the hardware'
+    gone[1] = verdict('missing', OSU, case_id=None, nodes=(), cause='gone', code='lost-metric')
+    assert [one.rows for one in failures.failures(a_night(*gone))] == [gone[:1], gone[1:]], 'of two codes'
+    gone[0] = verdict('invalid', cause='half', code='settings')
+    assert [one.rows for one in failures.failures(a_night(*gone))] == [gone[1:]], 'that is an incident of the hardware'
+
+
+def test_what_had_other_hardware_is_of_the_problem_of_its_nodes():
+    half = Problem('n1 had half', 'hardware', 'cpu', nodes=('n1',))
+    rows = [verdict('invalid', nodes=(node,), code=code) for node, code in (
+        ('n1', 'settings'), ('n2', 'settings'), ('n1', 'invalid'),
+    )]  # fmt: skip
+    drafts = []
+    problems.add_problems(drafts, [half], a_night(*rows))
+    assert [(one.rows, one.where.nodes, one.cause) for one in drafts] == [
+        (rows[:1], ('n1',), Cause('settings', 'n1 had half')),
+    ]  # fmt: skip
 
 
 def test_what_a_job_named_is_no_part_of_what_failed_there():
@@ -437,7 +465,7 @@ def test_what_a_job_named_is_no_part_of_what_failed_there():
     told = [failed_on('n1', check=check, name=check, provenance=names(['node', 'n1', ['n1'], why]))
             for check, why in (('A', 'slow'), ('B', 'cold'))]  # fmt: skip
     named, failed = sorted(failures.failures(a_night(cases=[*lost, *told])), key=lambda draft: not draft.named)
-    assert named.cause == 'slow' and 'cold' in named.evidence and named.cases == {one.id for one in told}
+    assert named.cause.what == 'slow' and 'cold' in named.evidence and named.cases == {one.id for one in told}
     assert not failed.named and len(failed.failed) == 2 and failed.where == named.where
 
 
@@ -912,11 +940,11 @@ def of_all(sort='loss', environ='', **more):
     (Problem('x', 'fixture', 'cpu', 'system'), [of_all('failure', 'system')], ['x'], None),
     (Problem('x', 'fixture', 'cpu', 'system'), [of_all('failure', 'gcc')], [], ('CASE', ())),
     (Problem('x', 'session', 'cpu', 'system'), [of_all('failure', 'system')], [], ('CASE', ())),
-    (Problem('x', 'not measured'), [of_all('failure', cause='x')], [], None),
+    (Problem('x', 'not measured'), [of_all('failure', problem=Problem('x', 'not measured'))], [], None),
 ])  # fmt: skip
 def test_a_problem_is_told_of_what_it_broke_or_is_an_incident_of_its_own(problem, drafts, evidence, new):
     found = [replace(one, evidence=[]) for one in drafts]
     problems.add_problems(found, [problem], stub(session=stub(site='s')))
     assert [line for one in found[: len(drafts)] for line in one.evidence] == evidence
     assert [(one.kind, one.where.nodes) for one in found[len(drafts) :]] == ([new] if new else [])
-    assert all((one.sort, one.cause) == ('session', 'x') for one in found[len(drafts) :])
+    assert all((one.sort, str(one.cause), one.problem) == ('session', 'x', problem) for one in found[len(drafts) :])

@@ -54,7 +54,7 @@ def test_the_size_of_a_loss_is_told_in_the_direction_of_its_values(fields, size,
     ({'series': (TRIAD, OSU, COPY), 'checks': ('Osu', 'STREAM')},
      'STREAM size=big triad and 2 other metrics in Osu too'),
     ({'checks': ('A', 'B', 'C', 'D', 'E', 'STREAM')}, 'STREAM size=big triad of 6 checks'),
-    ({'sort': 'failure', 'cause': 'lost; and more', 'series': (TRIAD, COPY)},
+    ({'sort': 'failure', 'cause': 'lost; and more', 'brief': 'lost', 'series': (TRIAD, COPY)},
      'STREAM size=big and 1 other metric: lost ...'),
     ({'sort': 'failure', 'cause': 'lost', 'series': (CASE.series('*', ()),)}, 'STREAM size=big: lost'),
     ({'sort': 'failure', 'cause': 'lost', 'series': (), 'checks': ('A', 'B')}, 'A, B in A, B too: lost'),
@@ -157,7 +157,8 @@ def test_losses_are_pooled_where_they_are_known():
 
 
 def test_places_of_the_nodes_that_a_session_used():
-    cases = [SimpleNamespace(partition='cpu', nodes=['n1', 'n2']), SimpleNamespace(partition='gpu', nodes=['g1'])]
+    ran = {'cpu': ['n1', 'n2'], 'gpu': ['g1']}
+    cases = [SimpleNamespace(partition=part, nodes=nodes, fixture=False) for part, nodes in ran.items()]
     both = {'rack r1', 'switch s1'}
     places = {'n1': both, 'n2': both | {'row 1'}, 'n3': {'rack r1'}, 'g1': {'row 1'}}
     store = SimpleNamespace(cases=lambda session: cases)

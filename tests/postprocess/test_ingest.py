@@ -143,7 +143,7 @@ def test_messages_become_plain_lines(work):
     work.ingest(report(case(result='fail', fail_phase='run', fail_reason=words)), problem='a\nb')
     store = Store(work.results)
     session = store.find()
-    assert session.problems == ['a b'] and rows_of(store, 'cases', session)[0]['fail_reason'] == 'red and tab'
+    assert session.problems == ['a b'] and store.cases(session)[0].causes[0].what == 'red and tab'
 
 
 @each_row('content', [broken(job={'exitcode': 2**40}), report(case(nodes=('n\udcff',)))])

@@ -9,7 +9,7 @@ import shutil
 
 import duckdb
 import pytest
-from run_reports import case, metric
+from run_reports import case, metric, reference, report
 from scratch import ROOT
 from simulated_site import slow_node
 
@@ -69,6 +69,23 @@ def test_export_prints_both_tables(slow):
     assert {row['code'] for row in exported('verdicts', '--check', 'OsuBcast')} == {'oom-limit'}
     assert {row['kind'] for row in exported('findings')} == {'NODE', 'CASE'}
     assert exported('findings', '--check', 'OsuL*') == []
+
+
+def test_a_verdict_and_its_incident_have_a_code_though_no_record_names_a_cause(work, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    work.reference(
+        reference(metric='other unit', unit='MB/s'), reference(metric='no number'), reference(metric='not declared'),
+        reference(check='HPL'),
+    )  # fmt: skip
+    work.ingest(report(case(metrics={'other unit': metric([100.0]), 'no number': metric()}), mode='quick'))
+    results = postprocess.open_results(work.results)
+    frame = results.verdicts()
+    codes = dict(zip(frame['check'] + ' ' + frame['metric'], frame['code'], strict=True))
+    assert codes == {
+        'STREAM other unit': 'reference', 'STREAM no number': 'lost-metric', 'STREAM not declared': 'lost-metric',
+        'HPL triad': 'not-run',
+    }  # fmt: skip
+    assert sorted(results.findings()['code']) == ['lost-metric', 'lost-metric', 'not-run', 'reference']
 
 
 def test_a_table_is_of_today(slow, judgings):

@@ -69,9 +69,9 @@ def test_every_row_of_the_store_is_there(written):
 
 
 def as_read(store, table, uuid):
-    """Rows that can be compared: NaN equal to NaN, without the column that a release did not have."""
+    """Rows that can be compared: NaN equal to NaN, without the columns that one of two versions has."""
     rows = rows_of(store, table, store.find(uuid))
-    return [{key: str(value) for key, value in row.items() if key != 'causes'} for row in rows]
+    return [{key: str(value) for key, value in row.items() if key not in ('causes', 'fail_reason')} for row in rows]
 
 
 def as_stored(results):
@@ -136,6 +136,21 @@ def test_a_report_gives_the_rows_that_were_stored(written, ingested, table):
     stored, today = Store(written.results), Store(ingested.results)
     for uuid in STATUSES:
         assert as_read(stored, table, uuid) == as_read(today, table, uuid)
+
+
+def reasons(work):
+    """Why cases of all sessions failed, as an export says it."""
+    rows = csv.DictReader(io.StringIO(work.run('export --to csv --table cases').stdout))
+    return [(row['session'], row['check'], row['fail_reason']) for row in rows if row['fail_reason']]
+
+
+def test_why_a_case_failed_is_exported_as_it_was_stored(written, ingested, tmp_path):
+    assert reasons(written) == reasons(ingested) != []
+    (tmp_path / 'before').mkdir()
+    before = Workplace(tmp_path / 'before')
+    shutil.copytree(BEFORE, before.results / 'store')
+    assert before.run('store repair').exit_code == 0
+    assert reasons(before) == reasons(ingested)
 
 
 def test_a_baseline_is_in_force(written):

@@ -122,7 +122,12 @@ def test_what_a_case_holds_as_mappings_is_json_in_the_store():
     expected = row._replace(provenance={'a': '?', 'b': 'µ'}, causes=(Cause('said', 'x'),))
     assert typed(CaseRow, table) == [expected]
     (older,) = typed(CaseRow, table.drop_columns(['causes', 'health']))
-    assert older == expected._replace(causes=None)
+    assert older == expected._replace(causes=())
+    said = pa.array(['no memory'], pa.string())
+    for phase, causes in (('sanity', [Cause('said', 'no memory')]), ('performance', ())):
+        of_phase = table.set_column(table.column_names.index('fail_phase'), 'fail_phase', pa.array([phase]))
+        (older,) = typed(CaseRow, of_phase.drop_columns(['causes']).append_column('fail_reason', said))
+        assert older.causes == causes, phase
     nothing = table.set_column(table.column_names.index('dims'), 'dims', pa.nulls(1, pa.string()))
     assert typed(CaseRow, nothing)[0].dims == {}
 

@@ -34,9 +34,10 @@ TRIAD = STREAM.series('triad', ())
 
 
 def case(case_id=1, id=STREAM, result='pass', round=0, nodes=('n1',), reason=None, **fields):
+    known = {'name': id.check, 'causes': [Cause('said', reason)] if reason else []}
     return CaseRow(
         case_id=case_id, partition=id.partition, environ=id.environ, check=id.check, params=(), result=result,
-        round=round, nodes=list(nodes), fail_reason=reason, **{'name': id.check} | fields,
+        round=round, nodes=list(nodes), **known | fields,
     )  # fmt: skip
 
 
@@ -59,9 +60,9 @@ def reference(of=TRIAD, mean=100.0, facts=None, **fields):
     return Reference(of, RATE, mean, None, fields.pop('n', 3), 'baseline', 'session x', provenance=provenance, **fields)
 
 
-def job(status='measured', value=100.0, round=0, case_id=1, nodes=('n1',), ended=True, cause=''):
+def job(status='measured', value=100.0, round=0, case_id=1, nodes=('n1',), ended=True, cause='', code=None):
     summary = Summary(1, value, None, value, value) if status == 'measured' else NOTHING
-    return Job(round, case_id, nodes, summary, status, cause, ended)
+    return Job(round, case_id, nodes, summary, status, cause, ended, code=code)
 
 
 def series(*jobs, of=TRIAD, **fields):
@@ -96,7 +97,7 @@ def test_the_series_of_a_session_with_their_jobs():
     ]  # fmt: skip
     assert (one.value, one.status, one.nodes, one.case_id, one.lost) == (100.0, 'measured', ('n1', 'n2'), 1, ())
     # a run that passed and declares nothing
-    (one,) = measured.measured([rows[0], rows[1]._replace(result='pass', fail_reason=None)], [metric(1)])
+    (one,) = measured.measured([rows[0], rows[1]._replace(result='pass', causes=[])], [metric(1)])
     assert one.jobs[1].ended and one.jobs[1].status == 'failed' and "'pass'" in one.jobs[1].cause
 
 
@@ -104,6 +105,27 @@ def test_a_failed_stack_is_the_cause_of_its_cases():
     stack = case(1, fixture=True, result='fail', reason='no compiler', fail_phase='sanity')
     (one,) = measured.measured([stack, case(2, result=measured.NEEDED_FAILED)], [])
     assert 'stack system' in one.cause and 'no compiler' in one.cause
+    (one,) = measured.measured([stack._replace(causes=of('license')), case(2, result=measured.NEEDED_FAILED)], [])
+    assert one.first.code == 'license'
+
+
+@each_row(('fields', 'row', 'code'), [
+    ({}, {}, None), ({}, {'status': 'invalid', 'invalid': 'too fast'}, 'invalid'),
+    ({}, {'status': 'missing', 'missing': 'no line'}, 'lost-metric'),
+    ({}, {'status': 'missing', 'n': 0}, 'lost-metric'),
+    ({}, {'status': 'failed', 'mean': math.nan}, 'invalid'), ({}, None, 'lost-metric'),
+    ({'causes': SAID}, None, 'said'),
+    ({'result': 'fail', 'causes': KILLED}, {'status': 'missing', 'missing': 'no line'}, 'crash'),
+    ({'result': 'fail', 'causes': KILLED}, {'status': 'failed'}, 'crash'),
+    ({'result': 'fail', 'causes': KILLED}, None, 'crash'),
+    ({'result': 'fail', 'causes': KILLED}, {'status': 'invalid', 'invalid': 'too fast'}, 'invalid'),
+    *(({'result': result}, None, 'not-run') for result in ('abort', 'skip', measured.NEEDED_FAILED)),
+    ({'result': 'new'}, None, 'said'),
+])  # fmt: skip
+def test_each_job_without_a_number_that_counts_has_a_code(fields, row, code):
+    rows = [case(1), case(2, round=1, **fields)]
+    (one,) = measured.measured(rows, [metric(1), *([metric(2)._replace(**row)] if row is not None else [])])
+    assert one.jobs[1].code == code and bool(one.jobs[1].cause) == bool(code)
 
 
 def test_only_jobs_on_the_nodes_of_the_first_are_pooled():
@@ -117,7 +139,7 @@ def test_only_jobs_on_the_nodes_of_the_first_are_pooled():
     ({'result': 'abort', 'causes': of('not-run')}, 'not run to its end: x'),
     ({'result': 'abort'}, 'not run to its end: the session was aborted'),
     ({'result': 'fail', 'fail_phase': 'performance', 'causes': SAID}, None),
-    ({'result': 'fail', 'fail_phase': 'sanity', 'reason': 'lost'}, 'failed: lost'),  # of before causes were stored
+    ({'result': 'fail', 'fail_phase': 'sanity', 'reason': 'lost'}, 'failed: lost'),
     ({'result': 'new'}, "ended with result 'new' in an unknown phase"),  # of a later ReFrame
 ])  # fmt: skip
 def test_why_a_case_failed_is_said_from_its_causes(fields, says):
@@ -179,45 +201,50 @@ def test_a_session_that_was_cut_short_is_told_once():
 BOUND = Limits(95.0, 105.0, 0.05, '')
 RULES = [(reference(), BOUND)]
 OTHER_UNIT = [(reference(), BOUND), (replace(reference(), quantity=Quantity('MB/s', 'higher')), BOUND)]
-LOST = job('invalid', cause='too fast', nodes=('n2',))
-#: From the most important fact to the least: each with the verdict and the cause that it has beside all that follow.
+LOST = job('invalid', cause='too fast', nodes=('n2',), code='invalid')
+NO_LINE = job('missing', cause='no line', code='lost-metric')
+#: From the most important fact to the least: each with the verdict, the cause and the code that it has beside all that
+#: follow.
 FACTS = [
-    ({'row': series(job('failed', cause='killed'))}, 'failed', 'killed'),
-    ({'row': series(job('invalid', cause='above the peak'))}, 'invalid', 'above the peak'),
-    ({'row': series(job('missing', cause='no line'))}, 'missing', 'no line'),
-    ({'hardware': '1 of 2 CPUs'}, 'invalid', '1 of 2 CPUs'),
-    ({'rules': OTHER_UNIT}, 'failed', 'unit differs'),
-    ({'loss': Loss('regressed', '10 % less')}, 'regressed', '10 % less'),
-    ({'lost': LOST}, 'invalid', 'too fast'), ({'lost': replace(LOST, status='missing', cause='-')}, 'missing', '-'),
-    ({'loss': Loss('warning', 'not confirmed')}, 'warning', 'not confirmed'),
-    ({'loss': Loss('improved')}, 'improved', ''), ({'common': 'all lost 2 %'}, 'warning', 'all lost 2 %'),
-    ({'loss': Loss('ok')}, 'ok', ''),
+    ({'measured': series(job('failed', cause='killed', code='crash'))}, 'failed', 'killed', 'crash'),
+    ({'measured': series(job('invalid', cause='too high', code='invalid'))}, 'invalid', 'too high', 'invalid'),
+    ({'measured': series(NO_LINE)}, 'missing', 'no line', 'lost-metric'),
+    ({'hardware': Problem('1 of 2 CPUs', 'hardware')}, 'invalid', '1 of 2 CPUs', 'settings'),
+    ({'rules': OTHER_UNIT}, 'failed', 'unit differs', 'reference'),
+    ({'loss': Loss('regressed', '10 % less')}, 'regressed', '10 % less', None),
+    ({'lost': LOST}, 'invalid', 'too fast', 'invalid'),
+    ({'lost': replace(NO_LINE, nodes=('n2',))}, 'missing', 'no line', 'lost-metric'),
+    ({'loss': Loss('warning', 'not confirmed')}, 'warning', 'not confirmed', None),
+    ({'loss': Loss('improved')}, 'improved', '', None), ({'common': 'all lost 2 %'}, 'warning', 'all lost 2 %', None),
+    ({'loss': Loss('ok')}, 'ok', '', None),
 ]  # fmt: skip
 
 
 def test_of_several_facts_the_most_important_decides():
-    for place, (_, verdict, cause) in enumerate(FACTS):
-        known = {'row': series(), 'rules': RULES}
+    for place, (_, verdict, cause, code) in enumerate(FACTS):
+        known = {'measured': series(), 'rules': RULES}
         for fact, *_ in reversed(FACTS[place:]):
             known |= fact
         found = decide(Facts(**known))
-        assert (found.verdict, found.cause.partition(':')[0]) == (verdict, cause), known
+        assert (found.verdict, found.cause.partition(':')[0], found.code) == (verdict, cause, code), known
         assert found.nodes == (('n2',) if known.get('lost') and found.cause == known['lost'].cause else ('n1',))
 
 
 @each_row(('known', 'verdict', 'cause'), [
-    ({}, 'no_reference', ''), ({'row': series(judged=False)}, 'informational', ''),
-    ({'row': series(job('missing', cause='no line'))}, 'failed', 'no line'),
+    ({}, 'no_reference', ''), ({'measured': series(judged=False)}, 'informational', ''),
+    ({'measured': series(NO_LINE)}, 'failed', 'no line'),
     ({'own_test': 'too slow'}, 'failed', 'too slow'), ({'own_test': 'too slow', 'rules': RULES}, 'ok', ''),
-    ({'own_test': 'too slow', 'row': series(judged=False)}, 'informational', ''),
+    ({'own_test': 'too slow', 'measured': series(judged=False)}, 'informational', ''),
     ({'own_test': 'too slow', 'lost': LOST}, 'failed', 'too slow'),
-    ({'lost': LOST, 'row': series(judged=False)}, 'invalid', 'too fast'),
+    ({'lost': LOST, 'measured': series(judged=False)}, 'invalid', 'too fast'),
     # not measured before a change, and lost by one job after it
     ({'lost': LOST, 'loss': Loss('warning', 'cannot tell')}, 'invalid', 'too fast'),
 ])  # fmt: skip
 def test_what_decides_without_a_reference(known, verdict, cause):
-    found = decide(Facts(**{'row': series()} | known))
+    found = decide(Facts(**{'measured': series()} | known))
     assert (found.verdict, found.cause) == (verdict, cause)
+    codes = {'no line': 'lost-metric', 'too slow': 'reference', 'too fast': 'invalid'}
+    assert found.code == codes.get(cause)
 
 
 @each_row(('value', 'better', 'side'), [(94.9, 'higher', 'below'), (95.0, 'higher', ''), (105.1, 'lower', 'above')])
@@ -274,14 +301,15 @@ def test_a_curve_of_which_another_point_is_judged_goes_on():
     for judged, status in ((points[1], 'measured'), (STREAM.series('lag', (('size', '2'),)), 'missing')):
         found = compare.without_judgement([series(of=points[0], judged=False), series(of=judged)], references)
         assert [one.status for one in found] == [status, 'measured']
+        assert found[0].first.code == ('lost-metric' if status == 'missing' else None)
 
 
 @each_row(('known', 'numbers'), [
-    ({}, 1), ({'row': series(job('invalid'))}, 0), ({'hardware': 'half'}, 0), ({'rules': OTHER_UNIT}, 0),
+    ({}, 1), ({'measured': series(job('invalid'))}, 0), ({'hardware': Problem('half')}, 0), ({'rules': OTHER_UNIT}, 0),
     ({'rules': [(reference(), replace(BOUND, gate='elsewhere'))]}, 0), ({'rules': RULES * 2, 'lost': LOST}, 2),
 ])  # fmt: skip
 def test_a_loss_is_computed_where_no_other_fact_decides(known, numbers):
-    assert len(Facts(**{'row': series(), 'rules': RULES} | known).referenced) == numbers
+    assert len(Facts(**{'measured': series(), 'rules': RULES} | known).referenced) == numbers
 
 
 def test_numbers_of_a_verdict_are_those_of_one_quantity():

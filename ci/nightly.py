@@ -27,7 +27,6 @@ from pathlib import Path
 from ci import cleanup, command, notify, outcome, planned
 from ci.cases import Case, Content, case_of, cases_in, cut_short, failed
 from ci.command import duration
-from ci.isolated import FAULTS
 from ci.process import Ended, owner_of
 from ci.rerun import complete, look_again, rerun
 from ci.session import CaseSelection, PlannedSession, runs_here
@@ -364,22 +363,29 @@ class NightlyRun:
         return not look.faults
 
     def _publish(self) -> bool:
-        """Publish new sessions, if asked to; return False, after printing a sentence, if that failed."""
+        """Call `plumbline publish`, if asked to; return False, after printing a sentence, if that failed."""
         if not self.arguments.publish:
             return True
-        try:
-            for sentence in outcome.publish(self.results, self.site.name, self.arguments.publish):
-                print(f'plumbline: published: {sentence}')
-        except FAULTS as fault:
-            print(f'plumbline: the session was not published: {fault}', file=sys.stderr)
-            return False
-        return True
+        folder = Path(self.arguments.publish).absolute()
+        answer = run_plumbline('publish', str(folder), f'--results={self.results}', f'--site={self.site.name}')
+        for sentence in answer.stdout.splitlines():
+            print(f'plumbline: published: {sentence}')
+        if answer.returncode:
+            why = one_line(answer.stderr.removeprefix('plumbline: '))
+            print(f'plumbline: the session was not published: {why}', file=sys.stderr)
+        return answer.returncode == 0
 
     def _name_absent_benchmarks(self) -> None:
         # With a selection, most benchmarks are not meant to run
         absent = {} if self.arguments.selection else self.site.absent()
         for benchmarks, reason in absent.items():
             print(f'plumbline: not run: {benchmarks}: {reason}')
+
+
+def run_plumbline(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `plumbline`; return what it printed."""
+    command = [sys.executable, '-m', 'plumbline', *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def provision(results: Path, *options: str) -> None:

@@ -237,15 +237,6 @@ def _look_back(results: Path, uuid: str) -> LookBack:
     return LookBack(list(digest.lines()), faults, bool(digest.new or digest.absent))
 
 
-@isolated
-def publish(results: Path, site: str, folder: Path) -> list[str]:
-    """Publish the missing sessions of a site; return sentences on what was done."""
-    from postprocess.extras.publish import site as module
-    from postprocess.results.store import Store
-
-    return list(module.publish(Store(results), site, folder))
-
-
 def _answer_on(results: Path, uuid: str) -> tuple[Store, Digest]:
     from postprocess.history.digest import judge
     from postprocess.results.store import Store

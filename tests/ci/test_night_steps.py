@@ -7,6 +7,7 @@
 import json
 import re
 import signal
+import subprocess
 import time
 from contextlib import redirect_stdout
 
@@ -50,8 +51,9 @@ class World:
         for setting, value in variables.items():
             monkeypatch.setenv(setting.name, str(value))
         no_files_of_checks(monkeypatch)
-        for name in ('store', 'outcome_of', 'look_back', 'publish', 'in_doubt', 'plan'):
+        for name in ('store', 'outcome_of', 'look_back', 'in_doubt', 'plan'):
             monkeypatch.setattr(module.outcome, name, getattr(self, name))
+        monkeypatch.setattr(module, 'run_plumbline', self.run_plumbline)
         monkeypatch.setattr(module.notify, 'write_prometheus', lambda path, judged, code: path.write_text(f'{code}'))
         monkeypatch.setattr(module, 'provision', lambda _, *options: self.steps.append(('provision', *options)))
         self.monkeypatch = monkeypatch
@@ -90,10 +92,9 @@ class World:
         (results / 'report.html').write_text('page')
         return LookBack(['a node'], self.faults, self.is_new)
 
-    def publish(self, results, site, folder) -> list[str]:
-        if self.fault:
-            raise OSError(self.fault)
-        return ['u']
+    def run_plumbline(self, *words):
+        assert words[0] == 'publish' and words[2:] == (f'--results={self.results}', '--site=s')
+        return subprocess.CompletedProcess(words, 2 * bool(self.fault), 'u\n', f'plumbline: {self.fault}\n')
 
     def killed(self, *done: dict, **fields) -> PlannedSession:
         """A session of both cases that was killed after some were done."""
@@ -392,4 +393,4 @@ def test_the_exit_code_is_that_of_the_verdict_or_of_what_was_not_written(
     assert metrics.read_text() == f'{exit_code}'
     said = capsys.readouterr()
     assert [line for line in said.err.splitlines() if line == 'plumbline: x'] == ['plumbline: x'] * len(faults)
-    assert ('published: u' in said.out) != ('was not published: full disk' in said.err) == bool(fault)
+    assert 'published: u' in said.out and ('was not published: full disk' in said.err) == bool(fault)

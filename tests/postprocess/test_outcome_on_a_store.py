@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the steps of a night answer on a real store; without the process of its own that each of them has."""
 
-from datetime import datetime, timezone
-
 import pytest
 from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
 from ci import outcome
-from ci.extras.last_looks import last_looks
 from plumbline.errors import InputError
 
 
@@ -26,15 +23,6 @@ def test_a_report_that_cannot_be_read_is_an_error_and_one_that_can_is_stored(wor
     path.write_text(path.read_text()[:-20])
     with pytest.raises(InputError, match='report'):
         store(work.results, path, 1, [], SITE)
-
-
-def test_when_each_node_was_measured_last(work):
-    for number, nodes in ((0, ['n1', 'n2', 'n3']), (61, ['n1', 'n2']), (62, ['n1'])):
-        night(work, number, **dict.fromkeys(nodes, 100.0))
-    seen = last_looks.__wrapped__(work.results, SITE)
-    first = datetime.fromtimestamp(BEGAN, timezone.utc).replace(tzinfo=None)
-    assert {node: (time - first).days for node, time in seen.items()} == {'n1': 62, 'n2': 61}, 'n3 is too long ago'
-    assert last_looks.__wrapped__(work.results, 'another') == {}
 
 
 def test_cases_in_doubt_are_those_of_the_session_and_of_open_incidents(work, monkeypatch):

@@ -51,8 +51,8 @@ class World:
         for setting, value in variables.items():
             monkeypatch.setenv(setting.name, str(value))
         no_files_of_checks(monkeypatch)
-        for name in ('store', 'outcome_of', 'look_back', 'in_doubt', 'plan'):
-            monkeypatch.setattr(module.outcome, name, getattr(self, name))
+        for step in ('outcome.store', 'outcome.outcome_of', 'outcome.look_back', 'rerun.in_doubt', 'planned.plan'):
+            monkeypatch.setattr(f'ci.{step}', getattr(self, step.partition('.')[2]))
         monkeypatch.setattr(module, 'run_plumbline', self.run_plumbline)
         monkeypatch.setattr(module.notify, 'write_prometheus', lambda path, judged, code: path.write_text(f'{code}'))
         monkeypatch.setattr(module, 'provision', lambda _, *options: self.steps.append(('provision', *options)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -24,8 +25,8 @@ from plumbline.paths import ROOT, site_file
 from plumbline.programs import find_reframe
 from plumbline.references import ELSEWHERE, FILES, Reference, read_rows
 from plumbline.site.file import faults_of_site_file, place_of
-from plumbline.site.job_directives import RULES
-from plumbline.site.job_rules import faults_of_script, missing_words
+from plumbline.site.job_directives import DIRECTIVES
+from plumbline.site.job_rules import faults_of_script, may_be_submitted, missing_words, refusals_of_sbatch
 from plumbline.site.locations import locations
 from plumbline.site.magnitudes import beyond_hardware
 from plumbline.site.mpi import FAMILIES
@@ -180,6 +181,7 @@ def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
     """Check the job scripts of cases, with the trials of the longest mode; return True if a mistake names a script."""
     by_fault: dict[tuple[str, str, str], list[str]] = {}
     to_state: set[str] = set()
+    of_slurm: dict[Path, str] = {}
     times: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         times.setdefault((case.id.partition, case.time_limit), []).append(case.name)
@@ -187,6 +189,8 @@ def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
         for line, option, why in faults_of_script(text, partition):
             by_fault.setdefault((case.id.partition, option, why), []).append(f'{case.script}:{line}')
         to_state |= set(missing_words(text, partition))
+        if partition.entry['scheduler'] in ('slurm', 'squeue'):
+            of_slurm[case.script] = text
     for (_, option, why), places in by_fault.items():
         others = f' (and in {count(len(places) - 1, "other script")})' if places[1:] else ''
         found.mistakes.append(f'{places[0]}: {option}: {why}{others}')
@@ -197,12 +201,17 @@ def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
         found.notes.append(
             f'{site.name}: each job needs its {what}: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm'
         )
-    if unjudged := {p.entry['scheduler'] for p in site.partitions.values()} - {*RULES}:
+    if unjudged := {p.entry['scheduler'] for p in site.partitions.values()} - {*DIRECTIVES}:
         found.notes.append(
             f'{site.name}: no rules of scheduler {some_of(unjudged)} are known: its scripts were not checked'
         )
     found.scripts = len(cases)
-    return bool(by_fault)
+    refused = []
+    if of_slurm and site.matches(platform.node()) and shutil.which('sbatch') and may_be_submitted(to_state):
+        refused = [f'{path}: sbatch --test-only: {why}' for path, why in refusals_of_sbatch(of_slurm)]
+        found.mistakes += refused
+        found.notes += [] if refused else [f'{site.name}: sbatch --test-only takes these job scripts']
+    return bool(by_fault or refused)
 
 
 def node_of(partition: Partition) -> str:

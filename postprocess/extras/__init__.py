@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What not every site needs. Each folder is an extra, and can be deleted: nothing of the core imports it.
 
-An extra adds commands with a module ``command``, which `postprocess.cli` loads where there is one, or readers of
-formats as entry points in pyproject.toml. It may import all rooms. Its tests are in the folder of its name in
+An extra adds commands with a module ``command``, which `postprocess.cli` loads where there is one, or formats
+as entry points in pyproject.toml. It may import all rooms but another extra. Its tests are in the folder of its name in
 ``tests/postprocess/extras``.
 """

@@ -76,8 +76,10 @@ class _Commands(CommandGroup):
         """Return the command that `args` begin with. Raises InputError for a program of ci/."""
         from plumbline.paths import ROOT
 
-        if args and re.fullmatch('[a-z-]+', args[0]) and (ROOT / 'ci' / args[0]).is_file():
-            raise InputError(f'{args[0]}: is no command of plumbline but a program of the checkout: ci/{args[0]}')
+        name = args[0] if args else ''
+        is_of_ci = re.fullmatch('[a-z-]+', name) and (ROOT / 'ci' / name).is_file()
+        if is_of_ci and name not in self.commands:
+            raise InputError(f'{name}: is no command of plumbline but a program of the checkout: ci/{name}')
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

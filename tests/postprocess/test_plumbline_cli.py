@@ -143,6 +143,8 @@ def test_a_wrong_name_is_answered_with_the_nearest_one(site, words, said):
     'words, said',
     [
         (['plan', '--minutes', '20', '--nodes', '9' * 400], "'--nodes'"),
+        (['node-sweep', '--partition', 'x'], 'is no command of plumbline but a program of the checkout: ci/node-sweep'),
+        (['cleanup'], 'No such command'),  # a module of ci/
         (['ingest', '/dev/zero'], '/dev/zero: expected a file, found a device'),
         (['ingest', '/dev/zero', '--perflog'], '/dev/zero: expected a file, found a device'),
         (['compare', '--summary', '--format', 'json'], '--summary is text'),

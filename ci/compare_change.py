@@ -20,6 +20,7 @@ from pathlib import Path
 from ci import command, outcome
 from ci.cases import Case, case_of, cases_in, left_out, name_of, on_their_nodes
 from ci.command import duration, positive
+from ci.pairs import PairsOutcome, compare_pairs
 from ci.session import CaseSelection, PlannedSession
 from plumbline import settings
 from plumbline.errors import InputError
@@ -101,9 +102,7 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
     return change.exit_code
 
 
-def measure(
-    site: Site, arguments: argparse.Namespace, results: Path, only: Collection[SeriesId] = ()
-) -> outcome.PairsOutcome:
+def measure(site: Site, arguments: argparse.Namespace, results: Path, only: Collection[SeriesId] = ()) -> PairsOutcome:
     """Return what became of the series `only`, of all by default, once that is decided; say each step."""
     selection = CaseSelection(site.name, arguments.mode, tuple(arguments.selection))
     cases, problems = selection.list_cases()
@@ -120,7 +119,7 @@ def measure(
     deadline = time.monotonic() + arguments.duration
     pairs: list[tuple[str, str]] = []
     nodes: dict[Case, list[str]] = {}
-    undecided, change = None, outcome.PairsOutcome('', 3, frozenset())
+    undecided, change = None, PairsOutcome('', 3, frozenset())
     for number in range(1, arguments.rounds + 1):
         began, uuids = time.monotonic(), {}
         # Each state is first in turn, so that a drift slows both alike
@@ -147,7 +146,7 @@ def measure(
                 print(f'plumbline: {where}; the rounds before it decide', flush=True)
                 return change
         pairs.append((uuids['before'], uuids['after']))
-        change = outcome.compare_pairs(home, pairs, arguments.smallest, only)
+        change = compare_pairs(home, pairs, arguments.smallest, only)
         undecided = {case_of(case) for case in cases_in(content) if name_of(case) in change.undecided}
         if not undecided:
             break

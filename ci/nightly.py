@@ -12,7 +12,6 @@ import contextlib
 import json
 import math
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -21,20 +20,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
-from ci import cleanup, command, notify, outcome, planned
+from ci import cleanup, command, no_case, notify, outcome, planned
 from ci.cases import Case, Content, case_of, cases_in, cut_short, failed
 from ci.command import duration
-from ci.isolated import FAULTS
 from ci.process import Ended, owner_of
 from ci.rerun import complete, look_again, rerun
 from ci.session import CaseSelection, PlannedSession, runs_here
 from ci.slurm_nodes import Nodes
 from plumbline import settings
-from plumbline.checkout import checks_of
-from plumbline.errors import did_you_mean
 from plumbline.files import open_own, write_text
 from plumbline.node_check.jobs import Busy, warning
 from plumbline.paths import ROOT
@@ -281,24 +276,11 @@ class NightlyRun:
         for problem in self.problems:
             print(f'plumbline: {problem}', file=sys.stderr)
         self._name_absent_benchmarks()
-        words = shlex.join(self.arguments.selection)
         why = f'ReFrame ended with exit code {ended.code} and wrote no report'
         if empty:
-            why = f'no case can run here in mode {empty.mode}{f" with the options {words}" if words else ""}'
-        undescribed = [name for name, partition in self.site.partitions.items() if not partition.processor]
-        if empty and undescribed:
-            where = f'{self.site.name}: site.yaml describes no processor of {", ".join(undescribed)}'
-            print(f'plumbline: {where}: no case exists there', file=sys.stderr)
-        if empty and words and not (undescribed and len(undescribed) == len(self.site.partitions)):
-            pairs = pairwise(self.arguments.selection)
-            named = [name for option, name in pairs if option in ('-n', '--name')]
-            why += ''.join(did_you_mean(name.strip('^$'), checks_of(ROOT / 'checks')) for name in named)
-            why += '; `reframe -C reframe_settings/settings.py -c checks/ -R -L` lists the checks with their tags'
-            offered = {feature for environ in self.site.environs.values() for feature in environ.features}
-            for lack, checks in empty.lacking(offered).items():
-                none = f'no environ of site {self.site.name} has it in site.yaml'
-                absent = f': {self.site.not_found.get(lack.feature, none)}' if lack.feature else ''
-                print(f'plumbline: {", ".join(checks)}: requires {lack.what}{absent}', file=sys.stderr)
+            *lacks, why = no_case.reasons(empty, self.arguments.selection, self.site)
+            for lack in lacks:
+                print(f'plumbline: {lack}', file=sys.stderr)
         print(f'plumbline: {why}; all output of ReFrame: {session.log}', file=sys.stderr)
         return 1
 
@@ -366,22 +348,29 @@ class NightlyRun:
         return not look.faults
 
     def _publish(self) -> bool:
-        """Publish new sessions, if asked to; return False, after printing a sentence, if that failed."""
+        """Call `plumbline publish`, if asked to; return False, after printing a sentence, if that failed."""
         if not self.arguments.publish:
             return True
-        try:
-            for sentence in outcome.publish(self.results, self.site.name, self.arguments.publish):
-                print(f'plumbline: published: {sentence}')
-        except FAULTS as fault:
-            print(f'plumbline: the session was not published: {fault}', file=sys.stderr)
-            return False
-        return True
+        folder = Path(self.arguments.publish).absolute()
+        answer = run_plumbline('publish', str(folder), f'--results={self.results}', f'--site={self.site.name}')
+        for sentence in answer.stdout.splitlines():
+            print(f'plumbline: published: {sentence}')
+        if answer.returncode:
+            why = one_line(answer.stderr.removeprefix('plumbline: '))
+            print(f'plumbline: the session was not published: {why}', file=sys.stderr)
+        return answer.returncode == 0
 
     def _name_absent_benchmarks(self) -> None:
         # With a selection, most benchmarks are not meant to run
         absent = {} if self.arguments.selection else self.site.absent()
         for benchmarks, reason in absent.items():
             print(f'plumbline: not run: {benchmarks}: {reason}')
+
+
+def run_plumbline(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `plumbline`; return what it printed."""
+    command = [sys.executable, '-m', 'plumbline', *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def provision(results: Path, *options: str) -> None:

@@ -7,17 +7,15 @@ import os
 import platform
 import shlex
 import sys
-import time
-from collections import Counter
 from contextlib import suppress
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from ci.outcome import Outcome
 from plumbline import settings
 from plumbline.checkout import pip_requirement
+from plumbline.errors import InputError
 from plumbline.files import write_text
-from postprocess.incidents import STATES
 
 
 def take_addresses() -> list[str]:
@@ -66,48 +64,13 @@ def notify(addresses: list[str], summary: Path | None, since: float, outcome: Ou
 
 
 def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
-    """Write the outcome in Prometheus' text format; the file is complete or absent, as node_exporter needs."""
-    labels = f'site="{outcome.site}",mode="{outcome.mode}"'
-    states = Counter(incident['state'] for incident in outcome.incidents)
-    lasting = [incident for incident in outcome.incidents if incident['state'] != 'closed']
-    lines = [
-        '# HELP plumbline_incidents Incidents of the site by state after the last session.',
-        '# TYPE plumbline_incidents gauge',
-        *(f'plumbline_incidents{{{labels},state="{state}"}} {states[state]}' for state in STATES),
-        '# HELP plumbline_incident_sessions In how many sessions an incident that is not closed was seen.',
-        '# TYPE plumbline_incident_sessions gauge',
-        *(_incident('sessions', labels, incident, incident['sessions']) for incident in lasting),
-        '# HELP plumbline_incident_loss Share of performance that an incident lost, where it is one of performance.',
-        '# TYPE plumbline_incident_loss gauge',
-        *(
-            _incident('loss', labels, incident, incident['loss'] / 100)
-            for incident in lasting
-            if incident['loss'] is not None
-        ),
-        '# HELP plumbline_verdicts Metrics of the last session by verdict.',
-        '# TYPE plumbline_verdicts gauge',
-        *(f'plumbline_verdicts{{{labels},verdict="{name}"}} {n}' for name, n in outcome.counts.items()),
-        '# HELP plumbline_problems What went wrong outside the metrics of the last session.',
-        '# TYPE plumbline_problems gauge',
-        f'plumbline_problems{{{labels}}} {len(outcome.problems)}',
-        '# HELP plumbline_exit_code Exit code of the last session: 0 all ok.',
-        '# TYPE plumbline_exit_code gauge',
-        f'plumbline_exit_code{{{labels}}} {code}',
-        '# HELP plumbline_last_run_seconds When the last session was judged, in seconds since 1970.',
-        '# TYPE plumbline_last_run_seconds gauge',
-        f'plumbline_last_run_seconds{{{labels}}} {time.time():.0f}',
-    ]
-    write_text(path, '\n'.join([*lines, '']))
+    """Write the outcome in Prometheus' text format; the file is complete or absent, as node_exporter needs.
+
+    Raises InputError if nothing that is installed writes this format.
+    """
+    writers = [*entry_points(group='plumbline.outcomes', name='prometheus')]
+    if not writers:
+        raise InputError('--prometheus: no entry point prometheus of the group plumbline.outcomes is installed')
+    text = writers[0].load()(outcome.site, outcome.mode, outcome.counts, len(outcome.problems), outcome.incidents, code)
+    write_text(path, text)
     path.chmod(0o644)  # node_exporter is another user
-
-
-def _incident(name: str, labels: str, incident: dict[str, Any], value: float) -> str:
-    """Return the line of an incident; a label with a number of the session would begin a new series every night."""
-    names = {name: incident[name] for name in ('id', 'state', 'kind', 'where', 'since')}
-    names |= {name: ','.join(incident[name]) for name in ('checks', 'nodes')}
-    text = ','.join(f'{name}="{_escaped(value)}"' for name, value in names.items())
-    return f'plumbline_incident_{name}{{{labels},{text}}} {value:g}'
-
-
-def _escaped(text: str) -> str:
-    return text.replace('\\', r'\\').replace('"', r'\"').replace('\n', r'\n')

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +15,9 @@ from plumbline.problems import Problem
 from postprocess.incidents import FAILING
 
 if TYPE_CHECKING:
-    from plumbline.identity import SeriesId
     from postprocess.history.digest import Digest
     from postprocess.results.store import Store
-    from postprocess.verdicts.verdict import Again, VerdictName
+    from postprocess.verdicts.verdict import VerdictName
 
 _READING = 5.0  # seconds for reading files of the store each night; a year's files take less
 
@@ -88,42 +86,6 @@ def store(
 
 
 @isolated
-def plan(
-    results: Path, site: str, minutes: float, nodes: int | None, places: Mapping[tuple[str, str, str], float]
-) -> dict[tuple[str, str, str], str] | str:
-    """Return the cases of a planned night with the reason of each, or a sentence on why none can be planned yet.
-
-    `places`: (partition, environ, name) of each case that may run -> its estimated seconds. Raises InputError.
-    """
-    from postprocess.history.plan import CaseName, NothingKnown
-    from postprocess.history.plan import plan as planned
-    from postprocess.results.store import Store
-
-    try:
-        known = {CaseName(*place): seconds for place, seconds in places.items()}
-        night = planned(Store(results), site, minutes, nodes, places=known)
-    except NothingKnown as why:
-        return str(why)
-    return {look.place: night.reason(look) for look in night.chosen}
-
-
-@isolated
-def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
-    """Return the further jobs that should run before the answer on a session is final."""
-    from postprocess.incidents.ledger import read_ledger
-    from postprocess.incidents.recheck import rechecks
-    from postprocess.results.store import Store
-    from postprocess.verdicts.stored import verdicts_of
-
-    store = Store(results)
-    session = store.find(uuid)
-    comparison = verdicts_of(store, session)
-    with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
-        return (*rechecks(store, read_ledger(results, session.site), comparison), *comparison.again)
-    return comparison.again
-
-
-@isolated
 def verdict_so_far(results: Path, uuid: str) -> str:
     """Return the verdict in one line on a session of which further jobs are to run; it makes no incident yet."""
     from postprocess.history.digest import Digest
@@ -170,49 +132,6 @@ def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = No
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PairsOutcome:
-    """The result of comparing pairs of sessions: table with summary, exit code, and the cases not yet decided.
-
-    Each case is (partition, environ, name) as ReFrame names them. `worst`: the metric that lost most for certain, and
-    how much, in words. `preloaded`: the libraries that each job before the change loaded ahead of its own (LD_PRELOAD).
-    `wrong`: how many metrics are worse, with its interval, in words for states that are one.
-    """
-
-    text: str
-    exit_code: int
-    undecided: frozenset[tuple[str, str, str]]
-    worst: str = ''
-    preloaded: frozenset[str] = frozenset()
-    wrong: str = ''
-
-
-@isolated
-def compare_pairs(
-    results: Path, pairs: Sequence[tuple[str, str]], smallest: float, only: Collection[SeriesId] = ()
-) -> PairsOutcome:
-    """Compare the sessions before and after a change, in the series `only`, all of them by default.
-
-    `smallest`: the share of performance whose loss matters.
-    """
-    from postprocess.results.store import Store
-    from postprocess.verdicts.before_after import compare_pairs
-    from postprocess.verdicts.same import worse_in_words
-    from postprocess.views.verdicts import comparison
-
-    store = Store(results)
-    sessions = [(store.find(before), store.find(after)) for before, after in pairs]
-    compared = compare_pairs(store, sessions, smallest, only)
-    names = {case.id: (case.partition, case.environ, case.name) for case in store.cases(sessions[0][1])}
-    undecided = frozenset(names[verdict.id.case] for verdict in compared.verdicts if verdict.verdict == 'warning')
-    worst = next((f'{row.id.name}: {row.cause}' for row in compared.verdicts if row.verdict == 'regressed'), '')
-    facts = [case.provenance.items() for before, _ in sessions for case in store.cases(before)]
-    loaded = [{value for name, value in of_job if name.startswith('preloaded_')} for of_job in facts]
-    preloaded = frozenset(set.intersection(*loaded)) if loaded else frozenset()
-    table, wrong = comparison(compared).render('table'), worse_in_words(compared.counts)
-    return PairsOutcome(table, compared.exit_code, undecided, worst, preloaded, wrong)
-
-
 def look_back(results: Path, uuid: str) -> LookBack:
     """Write the page of a session, ``report.html``, with its nodes and its history.
 
@@ -236,15 +155,6 @@ def _look_back(results: Path, uuid: str) -> LookBack:
         *(f'the store: {fault}; see `plumbline store check`' for fault in check.part(store, _READING)),
     ]
     return LookBack(list(digest.lines()), faults, bool(digest.new or digest.absent))
-
-
-@isolated
-def publish(results: Path, site: str, folder: Path) -> list[str]:
-    """Publish the missing sessions of a site; return sentences on what was done."""
-    from postprocess.extras.publish import site as module
-    from postprocess.results.store import Store
-
-    return list(module.publish(Store(results), site, folder))
 
 
 def _answer_on(results: Path, uuid: str) -> tuple[Store, Digest]:

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci import outcome
 from ci.cases import Case, place_of
+from ci.isolated import isolated
 from ci.session import CaseSelection, PlannedSession
 from ci.sweep import Sweep
 
@@ -25,11 +25,30 @@ def choose(
     """
     seconds = selection.seconds(results)
     places = {case: (*place_of(case)[1:], name) for case, name in cases.items()}
-    chosen = outcome.plan(results, site, minutes, nodes, {place: seconds.of(case) for case, place in places.items()})
+    chosen = plan(results, site, minutes, nodes, {place: seconds.of(case) for case, place in places.items()})
     if isinstance(chosen, str):
         print(f'plumbline: {chosen}; all cases of mode {selection.mode} run', flush=True)
         return {}
     return {case: chosen[place] for case, place in places.items() if place in chosen}
+
+
+@isolated
+def plan(
+    results: Path, site: str, minutes: float, nodes: int | None, places: Mapping[tuple[str, str, str], float]
+) -> dict[tuple[str, str, str], str] | str:
+    """Return the cases of a planned night with the reason of each, or a sentence on why none can be planned yet.
+
+    `places`: (partition, environ, name) of each case that may run -> its estimated seconds. Raises InputError.
+    """
+    from postprocess.history import plan as module
+    from postprocess.results.store import Store
+
+    try:
+        known = {module.CaseName(*place): seconds for place, seconds in places.items()}
+        night = module.plan(Store(results), site, minutes, nodes, places=known)
+    except module.NothingKnown as why:
+        return str(why)
+    return {look.place: night.reason(look) for look in night.chosen}
 
 
 def record(session: PlannedSession | Sweep, cases: Mapping[Case, str], chosen: Mapping[Case, str]) -> None:

@@ -24,8 +24,6 @@ _CHANGES = 'CHANGELOG.md'
 VERSION_IN = {
     'plumbline/__init__.py': ("__version__ = '", "'"),
     'CITATION.cff': ('\nversion: ', '\n'),
-    '.zenodo.json': ('"version": "', '"'),
-    'codemeta.json': ('"version": "', '"'),
 }
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci import outcome
 from ci.cases import (
     MEASURED,
     Case,
@@ -26,9 +26,11 @@ from ci.cases import (
     on_their_nodes,
     trials_not_run,
 )
+from ci.isolated import isolated
 from ci.progress import BESIDES
 from ci.session import PlannedSession
 from ci.slurm_nodes import free_nodes, slurm_partitions
+from plumbline.errors import InputError
 from plumbline.record import LOOK, OF_NODE
 from plumbline.references import load_references
 from plumbline.site.sites import UNDESCRIBED, Site
@@ -113,6 +115,22 @@ def _looks(cases: Sequence[Entry]) -> dict[Case, int]:
     return {case: times for case, times in planned.items() if times}
 
 
+@isolated
+def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
+    """Return the further jobs that should run before the answer on a session is final."""
+    from postprocess.incidents.ledger import read_ledger
+    from postprocess.incidents.recheck import rechecks
+    from postprocess.results.store import Store
+    from postprocess.verdicts.stored import verdicts_of
+
+    store = Store(results)
+    session = store.find(uuid)
+    comparison = verdicts_of(store, session)
+    with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
+        return (*rechecks(store, read_ledger(results, session.site), comparison), *comparison.again)
+    return comparison.again
+
+
 def rerun(session: PlannedSession, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:
     """Run further jobs of the cases in doubt and add them to `content`, until nothing is in doubt or the time is over.
 
@@ -121,7 +139,7 @@ def rerun(session: PlannedSession, content: Content, site: Site, deadline: float
     """
     deadline = min(deadline, time.monotonic() + max(time.time() - session.started, SHORTEST))
     for step in range(1, STEPS + 1):
-        wanted = _possible(outcome.in_doubt(Path(session.results), content['session_info']['uuid']), session, site)
+        wanted = _possible(in_doubt(Path(session.results), content['session_info']['uuid']), session, site)
         if not wanted or time.monotonic() >= deadline:
             return
         jobs, cases = sum(again.jobs for again in wanted), len({again.case_id for again in wanted})

@@ -21,14 +21,13 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 from ci.cases import MEASURED, Case, Content, Entry, add_runs, case_of, identity
 from ci.process import COLOUR, Ended, Others, Process, troubles
@@ -40,8 +39,7 @@ from plumbline.files import write_text
 from plumbline.paths import ROOT
 from plumbline.results import STAGE
 from plumbline.site.schedulers import scheduler
-from plumbline.site.sites import Site, load_site, name_of_this_site, reframe_feature
-from plumbline.stacks.manifest import known_benchmarks
+from plumbline.site.sites import Site, load_site, name_of_this_site
 from postprocess.readers.cmdline import read_cmdline
 
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
@@ -52,13 +50,6 @@ _CONCRETIZED = 'Concretized '
 _CHECK = re.compile(r'^@(\w+\.)?simple_test\b', re.MULTILINE)
 _GENERATORS = (('-P', '--par'), '--repe', '--dist')  # beginnings of options that generate tests from selected tests
 _MOST_JOBS = 8  # at the same time, of a partition without ``max_jobs``: ReFrame's default
-
-
-class Lack(NamedTuple):
-    """What keeps a check from having a case, in words; `feature`: the missing feature, if it is one."""
-
-    what: str
-    feature: str = ''
 
 
 @dataclass(frozen=True)
@@ -124,23 +115,6 @@ class CaseSelection:
             return {(line[2], line[3]): line[1].strip() for line in matches if line}, [*problems, *troubles(lines)]
         error = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
         raise InputError(f'ReFrame cannot list the checks: {error.strip()}')
-
-    def lacking(self, features: Container[str]) -> dict[Lack, list[str]]:
-        """Return the checks that `words` select, by what they lack: a feature that `features` lacks, or the mode."""
-        of_any_mode = [word for word in self.command if not word.startswith('--mode=')]
-        everywhere = ['--skip-prgenv-check', '--skip-system-check', '--describe']
-        answer = subprocess.run([*of_any_mode, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
-        lacks: dict[Lack, set[str]] = {}
-        named = {reframe_feature(name): name for name in known_benchmarks()}
-        with suppress(ValueError):
-            for check in json.loads(answer.stdout[answer.stdout.index('[\n') :]):
-                needed = [named.get(word, word) for word in check.get('features') or ()]
-                absent = [Lack(f'the feature {lack}', lack) for lack in needed if lack not in features]
-                if self.mode not in check['tags']:
-                    absent = [Lack(f'another mode than {self.mode} (its tags: {", ".join(sorted(check["tags"]))})')]
-                for lack in absent:
-                    lacks.setdefault(lack, set()).add(str(check['name']).partition(' ')[0])
-        return {why: sorted(checks) for why, checks in sorted(lacks.items())}
 
     def seconds(self, results: Path) -> Seconds:
         """Return the seconds of cases, with the budgets of the listed ones, which are kept in `results`."""

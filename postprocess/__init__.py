@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from postprocess.extras.pictures.draw import Picture
     from postprocess.results.frames import Results
     from postprocess.results.store import Session, Store
+
+_PICTURES = 'postprocess.extras.pictures.draw'  # looked up when a picture is drawn: it may be removed
 
 
 def open_results(path: str | Path | None = None, references: Path | None = None) -> Results:
@@ -32,15 +34,11 @@ def open_results(path: str | Path | None = None, references: Path | None = None)
     return Results(path, judge)
 
 
-def draw_history(results: Results, what: str, site: str | None = None, days: int = 90) -> Picture:
+def draw_history(results: Results, what: str, site: str | None = None, days: int = 90) -> Any:
     """Draw the history of the series that the shell pattern `what` matches; see docs/results-api.md."""
-    from postprocess.extras.pictures import draw
-
-    return draw.draw_history(results.store, what, site, days)
+    return import_module(_PICTURES).draw_history(results.store, what, site, days)
 
 
-def draw_curves(results: Results, what: str, site: str | None = None, session: str = 'latest') -> Picture:
+def draw_curves(results: Results, what: str, site: str | None = None, session: str = 'latest') -> Any:
     """Draw the curves over sizes or counts of one session of the series that the shell pattern `what` matches."""
-    from postprocess.extras.pictures import draw
-
-    return draw.draw_curves(results.store, what, site, session)
+    return import_module(_PICTURES).draw_curves(results.store, what, site, session)

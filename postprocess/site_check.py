@@ -3,32 +3,25 @@
 
 from __future__ import annotations
 
-import difflib
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from plumbline.checkout import checks_of
-from plumbline.errors import InputError, SiteError, expected_one_of
+from plumbline.errors import InputError, SiteError
 from plumbline.machine.node import cores_of
-from plumbline.machine.vendors import VENDORS
-from plumbline.paths import ROOT, site_file
+from plumbline.paths import site_file
 from plumbline.programs import find_reframe
 from plumbline.references import ELSEWHERE, FILES, Reference, read_rows
-from plumbline.site.file import faults_of_site_file, place_of
-from plumbline.site.job_directives import RULES
-from plumbline.site.job_rules import faults_of_script, missing_words
+from plumbline.site.file import faults_of_site_file
+from plumbline.site.job_directives import DIRECTIVES
+from plumbline.site.job_rules import faults_of_script, may_be_submitted, missing_words, refusals_of_sbatch
 from plumbline.site.locations import locations
-from plumbline.site.magnitudes import beyond_hardware
-from plumbline.site.mpi import FAMILIES
 from plumbline.site.sites import (
     UNDESCRIBED,
     Partition,
@@ -37,10 +30,9 @@ from plumbline.site.sites import (
     must_exist,
     site_names,
 )
-from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
-from plumbline.units import UNITS, dimension, number_in
-from plumbline.yaml_faults import Fault, Rule, items
+from plumbline.stacks.manifest import known_benchmarks
 from postprocess.site_cases import Case, Rows, rehearse, rules_of_no_series, some_of, unknown_features, unmet_rows
+from postprocess.site_rules import future_dates, impossible_rows, rules_of_site, unstated_mpi
 from postprocess.text import count, some
 
 
@@ -125,7 +117,7 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
             right, wrong = read_rows(path, kind)
             of_rows += wrong
             rows += [(f'{path}:{line}', row) for line, row in right]
-    found.mistakes += faults_of_site_file(described, partial(_rules_of_site, found.site, rows)) + of_rows
+    found.mistakes += faults_of_site_file(described, partial(rules_of_site, found.site, rows)) + of_rows
     if (path := site_file(found.site, ELSEWHERE, root)).exists():
         from postprocess.verdicts.elsewhere import read  # the store, which it imports, takes half a second
 
@@ -134,7 +126,7 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
         except SiteError as error:
             found.mistakes.append(str(error))
     found.references = sum(row.is_limit for _, row in rows)
-    found.mistakes += _future_dates(rows)
+    found.mistakes += future_dates(rows)
     try:
         locations(found.site, root)
         site = load_site(found.site, root)
@@ -145,8 +137,8 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
         found.mistakes += [] if found.mistakes else [str(error)]
         return rows
     found.nodes = [f'{found.site}:{partition.name}: {node_of(partition)}' for partition in site.partitions.values()]
-    found.mistakes += _impossible_rows(site, rows)
-    found.notes += _unstated_mpi(site, described)
+    found.mistakes += impossible_rows(site, rows)
+    found.notes += unstated_mpi(site, described)
     return rows
 
 
@@ -180,6 +172,7 @@ def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
     """Check the job scripts of cases, with the trials of the longest mode; return True if a mistake names a script."""
     by_fault: dict[tuple[str, str, str], list[str]] = {}
     to_state: set[str] = set()
+    of_slurm: dict[Path, str] = {}
     times: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         times.setdefault((case.id.partition, case.time_limit), []).append(case.name)
@@ -187,6 +180,8 @@ def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
         for line, option, why in faults_of_script(text, partition):
             by_fault.setdefault((case.id.partition, option, why), []).append(f'{case.script}:{line}')
         to_state |= set(missing_words(text, partition))
+        if partition.entry['scheduler'] in ('slurm', 'squeue'):
+            of_slurm[case.script] = text
     for (_, option, why), places in by_fault.items():
         others = f' (and in {count(len(places) - 1, "other script")})' if places[1:] else ''
         found.mistakes.append(f'{places[0]}: {option}: {why}{others}')
@@ -197,12 +192,17 @@ def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
         found.notes.append(
             f'{site.name}: each job needs its {what}: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm'
         )
-    if unjudged := {p.entry['scheduler'] for p in site.partitions.values()} - {*RULES}:
+    if unjudged := {p.entry['scheduler'] for p in site.partitions.values()} - {*DIRECTIVES}:
         found.notes.append(
             f'{site.name}: no rules of scheduler {some_of(unjudged)} are known: its scripts were not checked'
         )
     found.scripts = len(cases)
-    return bool(by_fault)
+    refused = []
+    if of_slurm and site.matches(platform.node()) and shutil.which('sbatch') and may_be_submitted(to_state):
+        refused = [f'{path}: sbatch --test-only: {why}' for path, why in refusals_of_sbatch(of_slurm)]
+        found.mistakes += refused
+        found.notes += [] if refused else [f'{site.name}: sbatch --test-only takes these job scripts']
+    return bool(by_fault or refused)
 
 
 def node_of(partition: Partition) -> str:
@@ -261,81 +261,3 @@ def _has_cases(site: Site) -> bool:
         (partition.processor and partition.environs) or partition.entry.get('detect')
         for partition in site.partitions.values()
     )
-
-
-def _future_dates(rows: Rows) -> Iterator[str]:
-    """Yield the rows that were recorded after tomorrow; a night does not check this."""
-    tomorrow = (datetime.now(timezone.utc) + timedelta(days=1)).date().isoformat()
-    for where, row in rows:
-        if row.recorded_at[:10] > tomorrow:
-            yield f'{where}: recorded_at: {row.recorded_at} is in the future'
-
-
-def _rules_of_site(site: str, rows: Rows, entry: dict[str, Any]) -> Iterator[Rule]:
-    """Yield the rules for parts of a ``site.yaml`` whose other side is in another file."""
-    yield ['tolerance', 'rules'], _rules_of_no_check(entry, rows)
-    for place, environ in items(entry, 'environments'):
-        yield place, _faults_of_stack(site, environ)
-        yield place, _misspelt_features(environ)
-
-
-def _rules_of_no_check(entry: dict[str, Any], rows: Rows) -> Iterator[Fault]:
-    """Yield each tolerance rule for a check that neither the suite nor a reference of the site has."""
-    known = {*checks_of(ROOT / 'checks'), *(row.id.check for _, row in rows)}
-    for number, rule in enumerate(entry.get('tolerance', {}).get('rules', [])):
-        pattern = rule.get('check', '*')
-        if known and not any(fnmatchcase(name, pattern) for name in known):
-            expected = expected_one_of(pattern, sorted(known))
-            yield [number, 'check'], f'no check has this name, so the rule has no effect; {expected}'
-
-
-def _misspelt_features(environ: dict[str, Any]) -> Iterator[Fault]:
-    """Yield each feature that is almost the name of a benchmark; features of a site's own checks are left out."""
-    known = [*known_benchmarks()]
-    for index, feature in enumerate(environ.get('features', ())):
-        if feature not in known and difflib.get_close_matches(feature.lower(), known, 1, 0.7):
-            yield ['features', index], f'no check requires it; {expected_one_of(feature, sorted(known))}'
-
-
-def _impossible_rows(site: Site, rows: Rows) -> Iterator[str]:
-    """Yield each reference whose partition or environ the site lacks, and each that its hardware cannot reach."""
-    for where, row in rows:
-        if not row.is_limit:
-            continue
-        for what, name, known in (
-            ('partition', row.id.partition, site.partitions), ('environ', row.id.environ, site.environs),
-        ):  # fmt: skip
-            if name not in ('*', *known):
-                yield f'{where}: {what} {name!r}: {expected_one_of(name, sorted(known))}'
-        partition, unit = site.partitions.get(row.id.partition), row.quantity.unit
-        if partition and row.kind != 'elsewhere' and unit in UNITS:
-            nodes = number_in(dict(row.id.params).get('num_nodes')) or 1
-            message = number_in(dict(row.id.dims).get('message_bytes'))
-            why = beyond_hardware(row.mean * UNITS[unit], dimension(unit), unit, nodes, partition.entry, message)
-            if why:
-                yield f'{where}: mean: {row.printed} {unit}: {why}: a slip of the unit?'
-
-
-def _unstated_mpi(site: Site, path: Path) -> Iterator[str]:
-    """Yield the environs with buffers on GPUs whose MPI is not stated: it may copy the buffers through the host."""
-    for number, stack in enumerate(site.environs.values()):
-        if {f'osu-{kind}' for kind in VENDORS} & set(stack.features) and stack.mpi is None:
-            families = ', '.join(FAMILIES)
-            yield f'{place_of(path, "environments", number)}: state mpi, the family of its MPI: one of {families}'
-
-
-def _faults_of_stack(site: str, environ: dict[str, Any]) -> Iterator[Fault]:
-    """Yield what is wrong with the Spack environment of an environ: manifest, lock, and features without a spec."""
-    if environ.get('provider') != 'spack':
-        return
-    try:
-        manifest = read_manifest(manifest_path(site, environ['name']))
-        specs = manifest.specs
-    except SiteError as error:
-        yield ['provider'], str(error)
-        return
-    if wrong := manifest.lock_fault():
-        yield ['provider'], wrong
-    for index, feature in enumerate(environ.get('features', ())):
-        if feature in known_benchmarks() and not any(backs(spec, feature) for spec in specs):
-            yield ['features', index], f'no spec of {manifest.path} provides {feature}'

@@ -19,7 +19,11 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'docs/cli.md'
-DRIVERS = ('nightly', 'node-sweep', 'sweep-idle', 'compare-change', 'why', 'provision')
+#: The programs of ci/ for those who measure, without that of those who release.
+DRIVERS = [
+    path.name for path in sorted((ROOT / 'ci').iterdir())
+    if not path.suffix and path.name != 'release' and path.is_file() and ' -m ci.' in path.read_text(encoding='utf-8')
+]  # fmt: skip
 _HEAD = """\
 # Commands
 

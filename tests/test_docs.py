@@ -8,7 +8,6 @@ from itertools import chain
 
 import pytest
 import yaml
-from commands import run_command
 from rows import each_row
 from scratch import ROOT
 
@@ -100,13 +99,6 @@ def test_links_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r'\]\((?!https?:)([^)#]+)', path.read_text()):
         assert (path.parent / target).exists(), target
-
-
-def test_the_table_that_a_page_shows_is_what_its_command_prints():
-    shown = re.search(r'```text\n(Table 4.*?)```', (ROOT / 'docs/tables.md').read_text(), re.DOTALL)[1]
-    printed = run_command(['tables', 'doe', 'theta', '--published']).stdout
-    from_there = printed[printed.index('Table 4') :].splitlines()
-    assert [line.split() for line in shown.splitlines()] == [line.split() for line in from_there[:4]]
 
 
 def example_site() -> str:

@@ -1,34 +1,68 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare what a job script asks for with its node and with the limits that its site states.
 
-What only an installed scheduler knows, such as accounts, is not judged.
+What only an installed scheduler knows, such as accounts, sbatch says where it is asked.
 """
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from plumbline.machine.node import cores_of, number_of_gpus
-from plumbline.site.job_directives import RULES, Asked, ScriptFault, read_directives
+from plumbline.programs import TIME_LIMIT
+from plumbline.site.job_directives import DIRECTIVES, Asked, directives_of, read_directives
 from plumbline.site.sites import Partition
+
+ScriptFault = tuple[int, str, str]  # line, what it asks for, why it would be rejected or ignored
 
 
 def faults_of_script(text: str, partition: Partition) -> Iterator[ScriptFault]:
-    """Yield what the scheduler of `partition` would reject or ignore in a job script."""
-    if partition.entry['scheduler'] not in RULES:
-        return
-    lines = text.splitlines()
-    asked, faults = read_directives(lines, partition.entry['scheduler'])
-    yield from faults
-    yield from _beyond_limits(asked, partition, _cpus_used(lines))
+    """Yield what a job script asks for beyond its node and queue, and what it should ask for and does not."""
+    if partition.entry['scheduler'] in DIRECTIVES:
+        lines = text.splitlines()
+        yield from _beyond_limits(read_directives(lines, partition.entry['scheduler']), partition, _cpus_used(lines))
+
+
+def refusals_of_sbatch(scripts: dict[Path, str]) -> Iterator[tuple[Path, str]]:
+    """Ask ``sbatch --test-only``, which submits nothing; yield each script that it refuses, and why.
+
+    `scripts`: path -> text. Of those that ask for the same, it is asked about the first.
+    """
+    asked = set()
+    for path, text in scripts.items():
+        directives = frozenset(
+            option for _, option in directives_of(text.splitlines(), '#SBATCH') if 'rfm_' not in option
+        )
+        if directives in asked:
+            continue
+        asked.add(directives)
+        try:
+            answer = subprocess.run(
+                ['sbatch', '--test-only', path], capture_output=True, text=True, check=False, timeout=TIME_LIMIT,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            yield path, f'did not answer within {TIME_LIMIT:g} s'
+            return
+        if answer.returncode:
+            yield path, ' '.join(answer.stderr.split()) or f'ended with {answer.returncode}'
+
+
+def may_be_submitted(missing: set[str]) -> bool:
+    """Return whether the environment of the user states the words that scripts of Slurm lack."""
+    variables = {'account': 'SBATCH_ACCOUNT', 'qos': 'SBATCH_QOS', 'queue': 'SBATCH_PARTITION'}
+    return all(os.environ.get(variables[word]) for word in missing)
 
 
 def missing_words(text: str, partition: Partition) -> list[str]:
     """Return which of account, QOS and queue the site requires and a script lacks; only the user knows them."""
     wanted = [word for word in partition.entry.get('queue', {}).get('needs', []) if word in ('account', 'qos', 'queue')]
-    if not wanted or partition.entry['scheduler'] not in RULES:
+    if not wanted or partition.entry['scheduler'] not in DIRECTIVES:
         return []
-    asked, _ = read_directives(text.splitlines(), partition.entry['scheduler'])
+    asked = read_directives(text.splitlines(), partition.entry['scheduler'])
     return [word for word in wanted if word not in asked.words]
 
 

@@ -4,7 +4,8 @@
 from importlib import import_module  # noqa: I001  below, in the order of --help
 from pathlib import Path
 
-from postprocess.cli import begin, sites, sessions, store, gate, incidents, baseline, history, node_check  # noqa: F401
+from postprocess.cli import begin, sites, ingest, status, sessions  # noqa: F401
+from postprocess.cli import store, gate, incidents, baseline, history, node_check  # noqa: F401
 from postprocess.cli.app import app, main
 
 __all__ = ['app', 'main']

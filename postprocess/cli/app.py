@@ -33,10 +33,6 @@ _STYLES = {
 }  # fmt: skip
 
 
-#: Commands of the checkout that are no commands of `plumbline`.
-OF_CI = ('nightly', 'node-sweep', 'sweep-idle', 'compare-change', 'why', 'provision', 'test', 'style', 'release')
-
-
 class CommandGroup(TyperGroup):
     """Commands, in whose list each has its first sentence in full."""
 
@@ -78,9 +74,13 @@ class _Commands(CommandGroup):
                 command.epilog = 'Exit code: 0, or 2 if the input cannot be used.'
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that `args` begin with. Raises InputError for one of ci/."""
-        if args and args[0] in OF_CI:
-            raise InputError(f'{args[0]}: is no command of plumbline but a program of the checkout: ci/{args[0]}')
+        """Return the command that `args` begin with. Raises InputError for a program of ci/."""
+        from plumbline.paths import ROOT
+
+        name = args[0] if args else ''
+        is_of_ci = re.fullmatch('[a-z-]+', name) and (ROOT / 'ci' / name).is_file()
+        if is_of_ci and name not in self.commands:
+            raise InputError(f'{name}: is no command of plumbline but a program of the checkout: ci/{name}')
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -161,8 +161,8 @@ app = typer.Typer(
     context_settings={'help_option_names': ['-h', '--help']},
     help='Check whether this machine still performs as it did when it was accepted. '
     'Exit codes: 0 all ok, 1 something regressed, is missing or failed, 2 the input cannot be used. '
-    'What measures are programs of the checkout: ci/nightly every night; also ci/node-sweep, ci/sweep-idle, '
-    'ci/compare-change, ci/why and ci/provision.',
+    'What measures are programs of the checkout: ci/nightly every night; also ci/node-sweep, ci/compare-change, '
+    'ci/provision and others in ci/.',
 )  # fmt: skip
 
 

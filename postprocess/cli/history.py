@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
@@ -25,6 +26,8 @@ from postprocess.cli.app import (
     in_a_folder,
     show,
 )
+
+_TABLES = ('csv', 'parquet')  # formats of a whole table
 
 
 @app.command()
@@ -114,8 +117,12 @@ def plan(
 @app.command()
 def export(
     to: Annotated[
-        Literal['csv', 'parquet', 'openmetrics', 'influx'],
-        typer.Option(help="Format. Parquet needs --output; OpenMetrics and InfluxDB's lines are of --table metrics."),
+        str,
+        typer.Option(
+            metavar='FORMAT',
+            help='csv, parquet, which needs --output, or a format of another system such as openmetrics or influx, of '
+            '--table metrics alone; a wrong name lists all.',
+        ),
     ],
     table: Annotated[
         Literal['samples', 'metrics', 'cases', 'sessions', 'verdicts', 'findings'],
@@ -131,7 +138,7 @@ def export(
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
-    """Print the measured values, verdicts or findings of all sessions as CSV, Parquet, OpenMetrics or InfluxDB's lines.
+    """Print the measured values, verdicts or findings of all sessions, as a table or for another system.
 
     For verdicts and findings, sessions that were not judged by the references of today are judged before.
     """
@@ -140,8 +147,8 @@ def export(
     from postprocess.results import frames
 
     of_series = table in ('samples', 'metrics', 'verdicts')
-    to_lines = {'openmetrics': frames.to_openmetrics, 'influx': frames.to_influx}.get(to)
-    if to_lines and (table != 'metrics' or dims):
+    to_points = _writer_of_points(to)
+    if to_points and (table != 'metrics' or dims):
         raise InputError(f'--to {to} writes the table metrics, and dims as labels: give neither --table nor --dims')
     if output is None and sys.__stdout__ is None:
         raise InputError('standard output is closed: name a file with --output')
@@ -157,9 +164,21 @@ def export(
     if to == 'parquet' and output:
         write_whole({output: partial(frames.write_parquet, rows)})
         return
-    parts = to_lines(opened.points(site, days, check)) if to_lines else frames.to_csv_parts(rows)
+    parts = to_points(opened.points(site, days, check)) if to_points else frames.to_csv_parts(rows)
     if output:
         write_whole({output: lambda stream: stream.writelines(part.encode() for part in parts)})
     else:
         for part in parts:
             typer.echo(part, nl=False)
+
+
+def _writer_of_points(format: str) -> Callable[[Iterator[Any]], Iterator[str]] | None:
+    """Return what writes the points of series in the format of another system; None: a table. Raises InputError."""
+    if format in _TABLES:
+        return None
+    from importlib.metadata import entry_points
+
+    others = {entry.name: entry for entry in entry_points(group='plumbline.exports')}
+    if format not in others:
+        raise InputError(f'--to: {expected_one_of(format, [*_TABLES, *sorted(others)])}')
+    return cast('Callable[[Iterator[Any]], Iterator[str]]', others[format].load())

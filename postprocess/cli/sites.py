@@ -26,7 +26,11 @@ def sites(
         ),
     ] = False,
     jobs: Annotated[
-        bool, typer.Option('--jobs', help='Check the job script of every case of SITE by the rules of its scheduler.')
+        bool,
+        typer.Option(
+            '--jobs',
+            help='Check the job script of every case of SITE against node and queue, on the site also by sbatch.',
+        ),
     ] = False,
     format: Format = 'table',
     references: References = DEFAULT,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from plumbline.references import Reference, load_references
 from plumbline.units import in_words
 from postprocess.history.faults import Fault, faults
 from postprocess.results.store import Session, Store
-from postprocess.statistics.coverage import at_most, covered, due, most_found
+from postprocess.statistics.coverage import covered, due, most_found
 from postprocess.statistics.distributions import inliers
 from postprocess.statistics.method import METHOD
 from postprocess.text import count
@@ -33,7 +32,6 @@ from postprocess.verdicts.compare import site_policy, with_spread
 
 DAYS = 90  # days of the history that is read
 LONGEST = 28  # most days between two looks at a case
-WEEK = 7  # nights that are planned ahead
 _SMALLEST = 0.001  # smallest chance of a find that counts
 _NAMED = 3  # most classes of faults in the reason of a case
 _BESIDES = 3.0  # seconds of a job besides its trials
@@ -97,25 +95,20 @@ class PossibleCase:
 
 
 class Coverage(NamedTuple):
-    """The chance to find a fault of a class tonight, in a whole night, and within a week of nights such as tonight.
-
-    `measured`: True if any case can find it.
-    """
+    """The chance to find a fault of a class tonight, and in a whole night. `measured`: True if any case can find it."""
 
     fault: Fault
     measured: bool
     tonight: float
     whole: float
-    week: float
 
 
 @dataclass(frozen=True)
 class NightPlan:
     """The cases of tonight: `chosen`, of which the first `rotation` are due by rotation.
 
-    `budget`: in node-seconds. `share`: what they find / the best possible within the budget, at least. `late`: cases
-    that must wait longer than `longest` days, because the budget is too small. `too_long`: cases that do not fit into
-    the budget. `unguarded`: number of series that no reference judges.
+    `budget`: in node-seconds. `late`: cases that must wait longer than `longest` days, because the budget is too small.
+    `too_long`: cases that do not fit into the budget. `unguarded`: number of series that no reference judges.
     """
 
     site: str
@@ -126,7 +119,6 @@ class NightPlan:
     chosen: Sequence[PossibleCase]
     rotation: int
     coverage: Sequence[Coverage]
-    share: float
     late: Sequence[PossibleCase]
     too_long: Sequence[PossibleCase]
     unguarded: int
@@ -190,31 +182,20 @@ def choose(
     columns = _columns(looks)
     weight = numpy.array([1 / sum(fault is other for other, _ in columns) for fault, _ in columns])
     finds, cost = _matrix(fits, columns), numpy.array([look.cost for look in fits])
-    waiting = numpy.array([longest - look.age for look in fits])
-    late = waiting <= 1
-    nights, rotation = [], []
-    for _ in range(WEEK):
-        first = due(waiting, cost, finds @ weight, budget)
-        looked = [*first, *most_found(finds, weight, cost, budget - float(cost[first].sum()), first)]
-        rotation.append(len(first))
-        nights.append(looked)
-        waiting -= 1
-        waiting[looked] = longest - 1
-    chosen = nights[0]
+    age = numpy.array([look.age for look in fits])
+    first = due(age, longest, cost, budget)
+    chosen = [*first, *most_found(finds, weight, cost, budget - float(cost[first].sum()), first)]
+    late = age >= longest - 1
     late[chosen] = False
-    tonight, weekly = covered(finds, chosen), covered(finds, [*chain(*nights)])
-    whole = covered(_matrix(looks, columns), range(len(looks)))
+    tonight, whole = covered(finds, chosen), covered(_matrix(looks, columns), range(len(looks)))
     reached = {name for look in looks for name in look.found}
     coverage = []
     for fault in faults():
         own = [place for place, (other, _) in enumerate(columns) if other is fault]
-        chances = (float(chance[own].mean()) for chance in (tonight, whole, weekly))
-        coverage.append(Coverage(fault, fault.name in reached, *chances))
-    best = min(at_most(finds, weight, cost, budget, of) for of in ([], chosen))
+        coverage.append(Coverage(fault, fault.name in reached, float(tonight[own].mean()), float(whole[own].mean())))
     return NightPlan(
-        site, minutes, budget, longest, looks, [fits[place] for place in chosen], rotation[0], coverage,
-        float(weight @ tonight) / best if best else 1.0, [fits[place] for place in numpy.flatnonzero(late)],
-        [look for look in looks if look not in fits], unguarded,
+        site, minutes, budget, longest, looks, [fits[place] for place in chosen], len(first), coverage,
+        [fits[place] for place in numpy.flatnonzero(late)], [look for look in looks if look not in fits], unguarded,
     )  # fmt: skip
 
 

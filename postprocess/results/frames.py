@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results store as tidy pandas DataFrames, the public interface for notebooks and scripts; as OpenMetrics."""
+"""The results store as tidy pandas DataFrames, the public interface for notebooks and scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,12 +41,8 @@ _OF_FINDINGS = """
     loss_high, cost, certain, named, since, "day", findings.sessions, array_to_string(changed, '; ') AS changed,
     array_to_string(evidence, '; ') AS evidence, to_json(series)::VARCHAR AS series
 """
-FAMILY = 'plumbline_measured'
-_LABELS = ('site', 'partition', 'environ', 'check', 'params', 'metric', 'unit', 'better', 'nodes')
-_HEAD = f"""\
-# TYPE {FAMILY} gauge
-# HELP {FAMILY} Mean of the samples of a series in one session, in the unit of its label.
-"""
+#: What tells the points of a time series apart, except dims.
+LABELS = ('site', 'partition', 'environ', 'check', 'params', 'metric', 'unit', 'better', 'nodes')
 
 
 class Results:
@@ -120,7 +116,7 @@ class Results:
 
         Times are in whole seconds, because `promtool check` reads no others.
         """
-        names = ', '.join(f'"{name}"' for name in _LABELS[1:-1])
+        names = ', '.join(f'"{name}"' for name in LABELS[1:-1])
         sql = f"""
             SELECT measured.site, {names}, array_to_string(nodes, ',') AS nodes, dims,
                 date_trunc('second', started) AS started, avg(mean) AS mean, min("min") AS "min", max("max") AS "max",
@@ -274,55 +270,3 @@ def to_csv_parts(tables: Iterable[pa.Table]) -> Iterator[str]:
     kinds = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype()}  # a part may lack numbers
     for place, table in enumerate(tables):
         yield to_csv(table.to_pandas(types_mapper=kinds.get), header=place == 0)
-
-
-def to_openmetrics(points: Iterable[pa.Table]) -> Iterator[str]:
-    """Yield the parts of the points of :meth:`Results.points` as OpenMetrics text.
-
-    There is a time series for each series and set of nodes, with a point for each session at the time when it started.
-    A dim becomes a label ``dim_<name>``. Points with the same labels and time are one, their mean, because none may
-    occur twice.
-    """
-    yield _HEAD
-    for of_table in _points(points):
-        lines = []
-        for labels, time, point in of_table:
-            text = ','.join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-            lines.append(f'{FAMILY}{{{text}}} {point["mean"]:.10g} {time // 10**9}\n')
-        yield ''.join(lines)
-    yield '# EOF\n'
-
-
-def to_influx(points: Iterable[pa.Table]) -> Iterator[str]:
-    """Yield the same in InfluxDB's line protocol: labels as tags, fields ``mean``, ``min``, ``max`` and ``n``."""
-    for of_table in _points(points):
-        lines = []
-        for labels, time, point in of_table:
-            tags = ''.join(f',{name}={_tag(value)}' for name, value in labels.items() if value)
-            fields = ','.join(f'{name}={point[name]:.10g}' for name in ('mean', 'min', 'max'))
-            lines.append(f'{FAMILY}{tags} {fields},n={point["n"]:.0f}i {time}\n')
-        yield ''.join(lines)
-
-
-def _points(points: Iterable[pa.Table]) -> Iterator[Iterator[tuple[dict[str, str], int, dict[str, float]]]]:
-    """Yield the (labels, time in ns since 1970, statistics) of each table."""
-    for table in points:
-        times = table['started'].cast(pa.timestamp('ns')).cast(pa.int64()).to_pylist()
-        rows = table.drop_columns(['started']).to_pylist()
-        yield ((_labels(row), time, row) for time, row in zip(times, rows, strict=True))
-
-
-def _labels(row: dict[str, Any]) -> dict[str, str]:
-    """Return the labels of a point."""
-    dims = {re.sub(r'\W', '_', f'dim_{name}'): text for name, text in from_text(row['dims'])}
-    return {name: row[name] or '' for name in _LABELS} | dims
-
-
-def _escaped(text: str) -> str:
-    """Return the value of a label in OpenMetrics."""
-    return text.replace('\\', r'\\').replace('"', r'\"').replace('\n', r'\n')
-
-
-def _tag(text: str) -> str:
-    """Return the value of a tag in InfluxDB, which allows no line feed and no backslash at the end."""
-    return re.sub(r'([,= ])', r'\\\1', text.replace('\n', ' ').rstrip('\\'))

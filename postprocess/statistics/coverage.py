@@ -50,31 +50,14 @@ def most_found(found: ndarray, weight: ndarray, cost: ndarray, budget: float, fi
     return chosen
 
 
-def at_most(found: ndarray, weight: ndarray, cost: ndarray, budget: float, looks: Sequence[int]) -> float:
-    """Return a bound of what any looks within `budget` find, from the gains beyond `looks` (Leskovec et al.)."""
-    missed = 1 - covered(found, looks)
-    gains = found @ (weight * missed)
-    gains[list(looks)] = 0.0
-    order = numpy.argsort(-gains / cost)
-    share = numpy.clip((budget - numpy.cumsum(cost[order]) + cost[order]) / cost[order], 0, 1)
-    return float(min(weight @ (1 - missed) + share @ gains[order], weight.sum()))
+def due(age: ndarray, longest: float, cost: ndarray, budget: float) -> list[int]:
+    """Return the looks that rotation needs tonight, the oldest first, in at most half of `budget`.
 
-
-def due(left: ndarray, cost: ndarray, value: ndarray, budget: float) -> list[int]:
-    """Return the looks that rotation needs tonight, the most urgent first, as far as `budget` suffices.
-
-    `left`: nights until each look is due; 1 or less means tonight. Of equally urgent looks, those with more `value` per
-    `cost` come first. Looks that are due tonight may take the whole budget. Other looks get the least constant rate of
-    cost per night that meets all dates, and at most half of the budget.
+    `age`: days since each look was taken. It is due from half of `longest` on: those that were taken in one night are
+    not due in one night again. The oldest may take the whole budget, so that none waits for ever.
     """
-    order = numpy.lexsort((-value / cost, left))
-    nights = numpy.maximum(left[order], 1)
-    fits = cost[order] <= budget
-    rate = float((numpy.cumsum(numpy.where(fits, cost[order], 0.0)) / nights).max(initial=0.0))
-    chosen, spent = [], 0.0
-    for look in order.tolist():
-        room = budget if left[look] <= 1 else min(rate, budget / 2)
-        if spent + cost[look] <= room:
+    chosen: list[int] = []
+    for look in numpy.argsort(-age, kind='stable').tolist():
+        if age[look] >= longest / 2 and (not chosen or cost[[*chosen, look]].sum() <= budget / 2):
             chosen.append(look)
-            spent += cost[look]
     return chosen

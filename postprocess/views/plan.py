@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plan of a night as a table: what runs, what it finds, and what it does not find."""
+"""The plan of a night: a table of what runs, and lines of what it does not find."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from plumbline.units import in_words
 from postprocess.text import count
-from postprocess.views.table import Column, View, to_table
+from postprocess.views.table import Column, View
 
 if TYPE_CHECKING:
     from postprocess.history.plan import NightPlan, PossibleCase
@@ -16,24 +16,8 @@ if TYPE_CHECKING:
 _WELL = 0.5  # smallest chance with which a class of faults counts as covered
 
 
-def _share(value: float) -> str:
-    """Return a share in whole %."""
-    return f'{100 * value:.0f} %'
-
-
-_FAULTS = (
-    Column('fault', 'fault', priority=1),
-    Column('where', 'of'),
-    *(
-        Column(name, title, _share, number=True, priority=1)
-        for name, title in (('tonight', 'tonight'), ('week', 'in a week'), ('whole', 'whole night'))
-    ),
-    Column('source', None),
-)
-
-
 def plan(found: NightPlan, why: bool) -> View:
-    """Return the chosen cases, with `why` also the reason for each, and the chances to find the classes of faults."""
+    """Return the chosen cases, with `why` also the reason for each, and what they do not cover."""
     spent = sum(look.cost for look in found.chosen)
     whole = sum(look.cost for look in found.looks)
     rows = [
@@ -43,7 +27,7 @@ def plan(found: NightPlan, why: bool) -> View:
     known = [covered for covered in found.coverage if covered.measured]
     chances = [
         {'fault': covered.fault.name} | {key: getattr(covered.fault, key) for key in ('where', 'source')}
-        | {key: getattr(covered, key) for key in ('tonight', 'week', 'whole')}
+        | {'tonight': covered.tonight, 'whole': covered.whole}
         for covered in known
     ]  # fmt: skip
     uncovered = (
@@ -79,11 +63,11 @@ def plan(found: NightPlan, why: bool) -> View:
         rows,
         before=f'{found.site}: {len(found.chosen)} of {count(len(found.looks), "case")}, {found.rotation} of them by '
         f'rotation; node time {in_words(spent)} of {in_words(whole)}',
-        after='\n'.join([to_table(chances, _FAULTS), *lines, '', _verdict(found, answer)]),
+        after='\n'.join([*lines, *[''] * bool(lines), _verdict(found, answer)]),
         name='cases',
         document={
             'site': found.site, 'budget': found.budget, 'spent': spent, 'whole': whole, 'rotation': found.rotation,
-            'of_the_best': found.share, 'faults': chances, 'not_covered': notes,
+            'faults': chances, 'not_covered': notes,
         },
     )  # fmt: skip
 

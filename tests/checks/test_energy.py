@@ -254,3 +254,10 @@ def test_the_quickest_looks_are_the_innermost_whatever_the_site_states_first():
     slow_last = {'nvml': {'boundary': 'gpu', 'accuracy': 0.05}, 'pm_counters': {'boundary': 'node', 'accuracy': 0.03}}
     of = SimpleNamespace(energy=slow_last, entry={'scheduler': 'slurm'})
     assert [meter.name for meter in metering_of(of, 60.0).meters] == ['pm_counters', 'nvml']
+
+
+def test_without_the_extras_a_meter_of_theirs_is_left_out_with_the_reason(monkeypatch):
+    monkeypatch.setattr('checks.core.meters.energy_sources._extras', lambda: [])
+    stated = {'ear': {'boundary': 'node', 'accuracy': 0.05}}
+    found = metered(partition=SimpleNamespace(energy=stated, entry={'scheduler': 'slurm'}))
+    assert not found.meters and found.left_out == 'ear is read by no module of checks/extras'

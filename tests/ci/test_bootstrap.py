@@ -284,6 +284,20 @@ def test_the_tests_install_packages_only_when_told_to(ready):
     assert ' install --yes --no-install-recommends hpcc' in ready.calls()
 
 
+def test_the_tests_near_a_room_run_and_an_unknown_room_is_one_sentence(ready):
+    (ready.clone / 'studies').symlink_to(ROOT / 'studies')
+    ready.program('python', f'case "$*" in *pytest*) exit 5 ;; esac; exec {sys.executable} "$@"')
+    assert ready.run('ci/test', '--near', 'checks/ladder/', '-k', 'two words').returncode == 5
+    (tests,) = (call for call in ready.calls().splitlines() if 'pytest' in call)
+    assert '--numprocesses=2' in tests and 'not whole_machine and not slow and not twin' in tests
+    assert tests.endswith('-k two words tests/checks/test_ladder.py tests/checks/test_node_ladder.py')
+    for words in (('--near', 'leader'), ('--near',)):
+        answer = ready.run('ci/test', *words)
+        assert answer.returncode == 2
+        (said,) = answer.stderr.splitlines()
+        assert said.startswith(f'plumbline: {" ".join(words)}') and 'not a room' in said and 'checks/ladder, ' in said
+
+
 @pytest.mark.parametrize(('tests', 'of_style', 'expected'), [(0, 0, 0), (0, 1, 1), (3, 0, 3), (3, 1, 3)])
 def test_tests_run_and_decide_whatever_style_says(ready, tests, of_style, expected):
     style(ready, of_style)

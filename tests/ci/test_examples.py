@@ -15,8 +15,6 @@ import yaml
 from rows import each_row
 from scratch import ROOT
 
-from postprocess.results.frames import FAMILY
-
 EXAMPLES = ROOT / 'ci/examples'
 FIELD = r'(?:\*|\d+(?:-\d+)?)(?:/\d+)?(?:,\d+)*'
 UNITS = ('plumbline.service', 'plumbline.timer')
@@ -235,24 +233,3 @@ def test_two_clusters_that_push_at_the_same_time_are_both_on_the_branch(tmp_path
     assert listed.stdout.split() == ['.nojekyll', 'one/latest.json', 'two/latest.json']
     absent = subprocess.run([script, tmp_path / 'nosuch'], env=environment, capture_output=True, text=True, check=False)
     assert absent.returncode == 1 and 'nosuch' in absent.stderr
-
-
-def test_the_dashboard_asks_for_what_is_written(tmp_path):
-    """Its expressions name our metrics and labels; promtool parses them where it is installed. No Grafana here."""
-    board = json.loads((EXAMPLES / 'grafana.json').read_text())
-    panels = board['panels']
-    declared = {variable['name'] for variable in board['templating']['list']}
-    assert set(re.findall(r'\$\{?(\w+)', json.dumps(board))) <= declared
-    asked = [target['expr'] for panel in panels for target in panel['targets']]
-    asked += [variable['query']['query'] for variable in board['templating']['list'][1:]]
-    written = (ROOT / 'ci/notify.py').read_text() + FAMILY
-    for name in re.findall(r'plumbline_\w+', ' '.join(asked)):
-        assert name in written or name.replace('plumbline_incident_', "_incident('") in written, name
-    if promtool := shutil.which('promtool'):
-        rules = [
-            {'record': f'r{i}', 'expr': re.sub(r'\$\w+', 'x', text)}
-            for i, text in enumerate(asked)
-            if 'label_values' not in text
-        ]
-        (path := tmp_path / 'rules.yml').write_text(yaml.safe_dump({'groups': [{'name': 'all', 'rules': rules}]}))
-        subprocess.run([promtool, 'check', 'rules', path], check=True)

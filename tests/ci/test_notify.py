@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages, and the file for Prometheus."""
+"""Messages, and the writing of the file for Prometheus."""
 
 import http.server
 import os
 import sys
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from rows import each_row
 
 from ci import cleanup, notify
 from ci.outcome import Outcome
+from plumbline.errors import InputError
 
 
 @pytest.fixture
@@ -75,25 +74,18 @@ def test_addresses_leave_the_environment(monkeypatch, tmp_path, capfd):
     assert 'nosuch: No such file or directory' in capfd.readouterr().err
 
 
-def test_prometheus_reads_the_file(tmp_path):
+def test_the_file_for_prometheus_is_whole_and_others_may_read_it(tmp_path, monkeypatch):
     path = tmp_path / 'plumbline.prom'
-    before, outcome = time.time(), of_incidents()
-    counts = outcome.counts
+    to_text = SimpleNamespace(load=lambda: lambda *words: repr(words))
+    monkeypatch.setattr(notify, 'entry_points', lambda **group: [to_text])
+    outcome = of_incidents()
     notify.write_prometheus(path, outcome, 1)
-    found = {family.name: family.samples for family in text_string_to_metric_families(path.read_text())}
-    assert {sample.labels['verdict']: sample.value for sample in found['plumbline_verdicts']} == counts
-    states = {sample.labels['state']: sample.value for sample in found['plumbline_incidents']}
-    assert states == {'open': 2, 'intermittent': 0, 'acknowledged': 1, 'suspected': 0, 'healing': 0, 'closed': 0}
-    first = found['plumbline_incident_sessions'][0]
-    assert (first.labels['nodes'], first.labels['checks'], first.value) == ('n5', 'STREAM,"x"', 2)
-    assert 'what' not in first.labels, 'it holds numbers, each of which would begin a series'
-    (loss,) = found['plumbline_incident_loss']
-    assert (loss.labels['where'], loss.value) == ('a\\b "c"\nd', 0.25), 'the label was not escaped'
-    assert list(found)[:3] == ['plumbline_incidents', 'plumbline_incident_sessions', 'plumbline_incident_loss']
-    assert found['plumbline_exit_code'][0].value == found['plumbline_problems'][0].value == 1
-    assert before - 1 <= found['plumbline_last_run_seconds'][0].value <= time.time() + 1
+    assert path.read_text() == repr(('demo', 'nightly', outcome.counts, 1, outcome.incidents, 1))
     assert [one.name for one in tmp_path.iterdir()] == ['plumbline.prom']
     assert path.stat().st_mode & 0o777 == 0o644, 'node_exporter is another user'
+    monkeypatch.setattr(notify, 'entry_points', lambda **group: [])
+    with pytest.raises(InputError, match=r'--prometheus: .* plumbline\.outcomes'):
+        notify.write_prometheus(path, outcome, 1)
 
 
 class Messages:

@@ -76,7 +76,7 @@ class Doubts:
     def __init__(self, monkeypatch, *steps: list[Again], free=('n1', 'n2', 'n3'), distributes=False, scheduler='slurm'):
         self.results, self.started, self.distributes = '/nowhere', time.time(), distributes
         self.steps, self.ran, self.stored = list(steps), [], 0
-        monkeypatch.setattr(module.outcome, 'in_doubt', lambda results, uuid: self.steps.pop(0) if self.steps else ())
+        monkeypatch.setattr(module, 'in_doubt', lambda results, uuid: self.steps.pop(0) if self.steps else ())
         self.site, self.free = site_of(scheduler), free
 
     def run_again(self, content, wanted, deadline, part, jobs, *, purpose=''):

@@ -13,7 +13,7 @@ from test_session import case
 
 from ci import compare_change as module
 from ci.compare_change import compare_change, loss, parse
-from ci.outcome import PairsOutcome
+from ci.pairs import PairsOutcome
 from plumbline.errors import InputError
 
 A, B = ('aa', 's:p+e'), ('bb', 's:p+e')
@@ -82,7 +82,7 @@ class World:
         monkeypatch.setenv('PATH', f'{results / "bin"}:/usr/bin:/bin')
         no_files_of_checks(monkeypatch)
         monkeypatch.setattr(module.outcome, 'store', self.store)
-        monkeypatch.setattr(module.outcome, 'compare_pairs', self.compare)
+        monkeypatch.setattr(module, 'compare_pairs', self.compare)
         monkeypatch.setattr(module.time, 'monotonic', clock or (lambda: self.now))
 
     @property

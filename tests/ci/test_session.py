@@ -18,6 +18,7 @@ from ci import planned
 from ci import process as of_process
 from ci import session as module
 from ci.cases import add_runs, case_of, cut_short, failed
+from ci.no_case import lacking
 from ci.process import Ended, Process, end_processes, owner_of
 from ci.progress import Progress, Seconds
 from ci.session import CaseSelection, PlannedSession
@@ -323,13 +324,13 @@ def test_why_checks_cannot_run_is_told_by_feature_or_mode(listing, reframe):
         {'name': 'Own', 'valid_prog_environs': ['system'], 'tags': ['quick']},
     ]  # fmt: skip
     listing(f'a banner\n{json.dumps(checks, indent=2)}'.replace('[\n  {', '[\n{'))
-    found = CaseSelection('s', 'quick', WORDS).lacking({'cpu'})
+    found = lacking(CaseSelection('s', 'quick', WORDS), {'cpu'})
     assert list(found.values()) == [['OSU'], ['GEMM'], ['GEMM', 'HPL']]
     assert [lack.feature for lack in found] == ['', 'gemm', 'hpl']
     assert 'acceptance, nightly' in next(iter(found)).what
     assert '--mode' not in (reframe.folder / 'listing').read_text()
     listing('no list')
-    assert CaseSelection('s', 'quick').lacking(()) == {}
+    assert lacking(CaseSelection('s', 'quick'), ()) == {}
 
 
 @each_row('words, distributes', [((), False), (('--distribute',), True), (('--dist=all',), True), (('-n', 'a'), False)])

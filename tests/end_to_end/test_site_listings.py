@@ -228,7 +228,7 @@ PLANTED = [
     ('--exclusive', '--exclusive\n#SBATCH -p nosuch', 'partition', None),
     ('--threads-per-core=2', '--threads-per-core=4', 'Requested node configuration', 'threads-per-core'),
     ('--threads-per-core=2', '--threads-per-core=1\n#SBATCH --cpus-per-task=128', 'Requested node conf', 'cpus'),
-    ('--no-requeue', '--no-reqeue', 'unrecognized option', '--no-reqeue'),
+    ('--no-requeue', '--no-reqeue', 'unrecognized option', None),
     ('PLUMBLINE_CPUS=1,', 'PLUMBLINE_CPUS=0,1,', None, 'PLUMBLINE_CPUS'),  # Slurm passes it, and keeps core 0
     ('#SBATCH --threads-per-core=2\n', '', None, 'PLUMBLINE_CPUS'),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The check of job scripts: what each scheduler would reject or ignore, with its line and option."""
+"""The check of job scripts: what they ask for beyond their node and queue, with its line, and what sbatch says."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from rows import each_row
 from scratch import OUTPUTS
 
-from plumbline.site.job_rules import faults_of_script, missing_words
+from plumbline.site.job_rules import faults_of_script, may_be_submitted, missing_words, refusals_of_sbatch
 from plumbline.site.sites import load_site
 
 SLURM = """\
@@ -47,6 +47,7 @@ jsrun --nrs 2 --rs_per_host 1 --tasks_per_rs 2 --cpu_per_rs ALL_CPUS bash ../../
 #: Site, its script, what is right, the mistake, line, option, words of the reason.
 MISTAKES = [
     ('frontier', SLURM, '1:30:0', '1-0', 5, 'time limit', '86400 s'),
+    ('frontier', SLURM, '1:30:0', 'soon', 5, 'time limit', 'none is stated'),
     ('frontier', SLURM, '2,127', '2,128', 11, 'PLUMBLINE_CPUS', 'CPU 128, and a node has 128'),
     ('frontier', SLURM, '#SBATCH --time=1:30:0\n', '', 1, 'time limit', 'none is stated'),
     ('frontier', SLURM, '--no-requeue', '--cpus-per-task=57', 7, 'cpus', '114 of a node, and the job gets 112'),
@@ -61,26 +62,26 @@ MISTAKES = [
     ('trinity', KNL, '-C knl', '--comment=x', 1, 'constraint', 'knl needs'),
     ('polaris', PBS, 'ncpus=64', 'ncpus=2', 4, 'cpus', '2 of a node, and a rank is bound to CPU 24: ask for all 64'),
     ('polaris', PBS, '0:31:0', '1:31:0', 3, 'time limit', 'allows 3600 s'),
-    ('summit', LSF, '#BSUB -x', '#BSUB -x\n#BSUB -R "affinity[core(176)]"', 6, '-R', 'beside -nnodes in line 3'),
-    ('summit', LSF, '-nnodes 2', '-nodes 2', 3, '-nodes', 'did you mean nnodes'),
+    ('summit', LSF, '-W 31', '-W 3:01', 4, 'time limit', '10860 s'),
+    ('summit', LSF, '-nnodes 2\n#BSUB -W 31\n#BSUB -x', '-J 2\n#BSUB -W 31', 1, 'exclusive', 'whole nodes'),
 ]  # fmt: skip
 
 
-#: What PBS accepts, and puts on no node, or beside other jobs; or ignores.
-BEYOND_QSUB = {'ncpus=65', 'ncpus=64:ngpus=5', 'scatter', 'select=3'}
-#: A resource that another site may have.
-OF_A_SITE = {'filesystem=home'}
+#: What PBS accepts, and puts on no node, or beside other jobs.
+BEYOND_QSUB = {'ncpus=65', 'ncpus=64:ngpus=5', 'scatter'}
+#: Slips of names and old syntax, which qsub itself names when the first job is submitted.
+LEFT_TO_QSUB = {'mpiproc=2', 'scater:excl', 'filesystem=home', 'nodes=2', 'ncpus=4', '-Q rfm_job'}
 
 
 @each_row(
     ('right', 'mistake', 'answer'),
     [line.split('\t') for line in (OUTPUTS / 'openpbs-23.06-qsub.txt').read_text().splitlines()],
 )
-def test_what_openpbs_rejects_is_named_and_what_it_ignores(right, mistake, answer):
+def test_a_job_that_openpbs_rejects_or_that_is_not_what_it_should_be_is_named(right, mistake, answer):
     (partition,) = load_site('polaris').partitions.values()
     faults = list(faults_of_script(PBS.replace(right, mistake.replace('\\n', '\n'), 1) if right else PBS, partition))
     expected = not answer.startswith('accepted') or mistake in BEYOND_QSUB
-    assert bool(faults) == (expected and mistake not in OF_A_SITE), faults
+    assert bool(faults) == (expected and mistake not in LEFT_TO_QSUB), faults
 
 
 @pytest.mark.parametrize(('site', 'script', 'right', 'mistake', 'line', 'option', 'words'), MISTAKES)
@@ -106,3 +107,39 @@ def test_what_only_a_user_can_state_is_told_and_no_mistake():
     assert missing_words(SLURM.replace('--no-requeue', '-A x'), partition) == []
     (partition,) = load_site('castorc').partitions.values()  # whose scheduler has no rules
     assert list(faults_of_script('#!/bin/bash\n', partition)) == []
+
+
+@pytest.fixture
+def sbatch(tmp_path, monkeypatch):
+    """A stand-in for sbatch that refuses scripts with the word ``fast``, as Slurm does, and notes what it is asked."""
+    program = tmp_path / 'bin/sbatch'
+    program.parent.mkdir()
+    refusal = 'sbatch: error: invalid partition specified: fast\nallocation failure: Invalid partition name specified'
+    refuses = f'grep -q fast "$2" && {{ echo "{refusal}" >&2; exit 1; }}'
+    program.write_text(f'#!/bin/sh\necho "$1" "$2" >> {tmp_path}/asked\n{refuses}\necho starts now >&2\n')
+    program.chmod(0o755)
+    monkeypatch.setenv('PATH', f'{program.parent}:/usr/bin:/bin')
+    return tmp_path
+
+
+def test_sbatch_is_asked_once_about_scripts_that_ask_for_the_same(sbatch):
+    scripts = {}
+    for number, partition in enumerate(('slow', 'fast', 'slow', 'fast')):
+        scripts[path := sbatch / f'{number}.sh'] = (
+            f'#!/bin/bash\n#SBATCH --output=rfm_{number}.out\n#SBATCH -p {partition}\necho {number}\n'
+        )
+        path.write_text(scripts[path])
+    ((path, why),) = refusals_of_sbatch(scripts)
+    assert path == sbatch / '1.sh' and why.startswith('sbatch: error: invalid partition specified: fast allocation')
+    assert (sbatch / 'asked').read_text().splitlines() == [f'--test-only {sbatch}/{n}.sh' for n in (0, 1)]
+
+
+@each_row('missing, variables, may', [
+    ((), (), True), (('account',), (), False), (('account',), ('SBATCH_ACCOUNT',), True),
+    (('account', 'queue'), ('SBATCH_ACCOUNT',), False), (('queue', 'qos'), ('SBATCH_PARTITION', 'SBATCH_QOS'), True),
+])  # fmt: skip
+def test_a_job_without_what_only_a_user_can_state_is_not_asked_about(missing, variables, may, monkeypatch):
+    with monkeypatch.context() as environment:
+        for name in variables:
+            environment.setenv(name, 'x')
+        assert may_be_submitted(set(missing)) is may

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What follows from the numbers of one session: each figure by hand, on the terminal and on the page."""
-
-import json
+"""What follows from the numbers of one session: each figure by hand, and on the page."""
 
 import pytest
 from lxml import html
-from run_reports import SITE, case, metric, report
+from run_reports import case, metric, report
+
+from postprocess.results.store import Store
+from postprocess.verdicts.derived import derived
+from postprocess.verdicts.measured import measured_in
 
 
 def hpl(rate, nodes, size='full', **more):
@@ -50,12 +52,12 @@ def measured(work):
 
 
 def test_each_figure_has_its_value_formula_and_source(measured):
-    answer = measured.run('tables', 'efficiency', SITE, '--format', 'json')
-    assert answer.exit_code == 0, answer.output
-    cells = json.loads(answer.stdout)
-    values = {
-        cell['row'].replace(', cpu/system', ''): round(cell['mean'], 4) for cell in cells if cell['mean'] is not None
-    }
+    store = Store(measured.results)
+    session = store.find('latest')
+    rows = (row for row in measured_in(store, session) if row.status == 'measured')
+    figures = derived(rows, store.cases(session))
+    assert all(figure.formula and figure.source for figure in figures)
+    values = {f'{figure.what}: {figure.of}': round(figure.value, 4) for figure in figures}
     params = 'HPL implementation=netlib'
     under_caps = 'BabelStreamPowerCap binding=cores, kernel=triad,meter=rapl:package, caps from 60 to 220 W'
     assert values == {
@@ -74,10 +76,6 @@ def test_each_figure_has_its_value_formula_and_source(measured):
         f'power cap of least energy: {under_caps}': 100,
         f'energy saved by a power cap: {under_caps}': 0.25,
     }
-    by_row = {}
-    for cell in cells:
-        by_row.setdefault(cell['row'], set()).add(cell['column'])
-    assert set(map(frozenset, by_row.values())) == {frozenset(('Value', 'Formula', 'Source'))}
 
 
 def test_they_are_on_the_page(measured):
@@ -88,9 +86,3 @@ def test_they_are_on_the_page(measured):
         [cell.text_content() for cell in row[:2]] for row in table.find('tbody')
     ]
     assert page.xpath('//figure[contains(., "cap (W)") and contains(., "GB/J")]')
-
-
-def test_a_store_from_which_nothing_follows(work):
-    work.ingest(report(case()))
-    answer = work.run('tables', 'efficiency')
-    assert answer.exit_code == 2 and 'nothing of efficiency follows' in answer.output

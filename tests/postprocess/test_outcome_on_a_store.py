@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the steps of a night answer on a real store; without the process of its own that each of them has."""
 
-from datetime import datetime, timezone
-
 import pytest
 from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
-from ci import outcome
-from ci.extras.last_looks import last_looks
+from ci import outcome, rerun
+from ci.pairs import compare_pairs
 from plumbline.errors import InputError
 
 
@@ -28,15 +26,6 @@ def test_a_report_that_cannot_be_read_is_an_error_and_one_that_can_is_stored(wor
         store(work.results, path, 1, [], SITE)
 
 
-def test_when_each_node_was_measured_last(work):
-    for number, nodes in ((0, ['n1', 'n2', 'n3']), (61, ['n1', 'n2']), (62, ['n1'])):
-        night(work, number, **dict.fromkeys(nodes, 100.0))
-    seen = last_looks.__wrapped__(work.results, SITE)
-    first = datetime.fromtimestamp(BEGAN, timezone.utc).replace(tzinfo=None)
-    assert {node: (time - first).days for node, time in seen.items()} == {'n1': 62, 'n2': 61}, 'n3 is too long ago'
-    assert last_looks.__wrapped__(work.results, 'another') == {}
-
-
 def test_cases_in_doubt_are_those_of_the_session_and_of_open_incidents(work, monkeypatch):
     """n1 is slow in a night and not measured in the next, in which n2 is slow."""
     monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
@@ -46,7 +35,7 @@ def test_cases_in_doubt_are_those_of_the_session_and_of_open_incidents(work, mon
     last = night(work, 1, n2=70.0, n3=100.0)
 
     def asked():
-        return sorted({str(again.on) for again in outcome.in_doubt.__wrapped__(work.results, last)})
+        return sorted({str(again.on) for again in rerun.in_doubt.__wrapped__(work.results, last)})
 
     assert asked() == ['', 'n1'], 'of the session on any node, and of the incident on n1'
     path = work.results / f'incidents/{SITE}.jsonl'
@@ -84,9 +73,9 @@ def test_pairs_of_sessions_leave_cases_undecided_that_have_a_warning_and_name_th
     pairs = [
         (session(2 * n, 100.0 + n % 2 / 10, 50.0), session(2 * n + 1, 60.0 + n % 2 / 10, 50.0 + n)) for n in range(6)
     ]
-    one = outcome.compare_pairs.__wrapped__(work.results, pairs[:1], 0.05)
+    one = compare_pairs.__wrapped__(work.results, pairs[:1], 0.05)
     assert one.undecided == {('cpu', 'system', 'A'), ('cpu', 'system', 'B')} and one.worst == ''
     assert one.preloaded == {'/a.so'}
-    found = outcome.compare_pairs.__wrapped__(work.results, pairs, 0.05)
+    found = compare_pairs.__wrapped__(work.results, pairs, 0.05)
     assert found.exit_code == 1 and found.worst.startswith('rate: ') and '40' in found.worst
     assert ('cpu', 'system', 'A') not in found.undecided

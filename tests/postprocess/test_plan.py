@@ -20,7 +20,7 @@ from plumbline.references import Reference
 from postprocess.history import faults, plan
 from postprocess.history.plan import CaseName
 from postprocess.results.store import Store
-from postprocess.statistics.coverage import at_most, due, most_found
+from postprocess.statistics.coverage import due, most_found
 
 
 @given(st.data())
@@ -39,18 +39,15 @@ def test_greedy_is_within_its_guarantee_of_the_optimum(data):
     sets = (one for n in range(looks + 1) for one in combinations(range(looks), n))
     best = max(value(one) for one in sets if cost[list(one)].sum() <= budget)
     assert value(chosen) >= (1 - 1 / math.e) / 2 * best - 1e-9
-    assert at_most(found, weight, cost, budget, chosen) >= best - 1e-9
 
 
 def test_every_look_is_taken_within_its_longest_time():
-    cost, left = numpy.array([3.0, 5.0, 8.0, 2.0, 9.0]), numpy.full(5, 7.0)
-    waited = numpy.zeros(5)
+    cost, waited = numpy.array([3.0, 5.0, 8.0, 2.0, 9.0]), numpy.ones(5)
     for _ in range(60):
-        looked = due(left, cost, numpy.zeros(5), 12.0)
+        looked = due(waited, 7, cost, 12.0)
         assert cost[looked].sum() <= 12.0
-        left -= 1
         waited += 1
-        left[looked], waited[looked] = 6.0, 0.0
+        waited[looked] = 1
         assert (waited <= 7).all()
 
 
@@ -135,7 +132,6 @@ def test_a_plan_of_a_site(planned):
     assert of['file server slow'].tonight == 0 and of['file server slow'].whole == pytest.approx(1, abs=1e-3)
     # each case sees its device of one node of two
     assert of['GPU memory rows'].tonight == pytest.approx(0.5, abs=1e-2)
-    assert of['memory channel lost'].week == pytest.approx(1 - 0.5**7, abs=1e-3)
     assert not of['metadata server slow'].measured
 
 
@@ -160,8 +156,9 @@ def test_the_command(planned):
     assert 'OsuBandwidth' not in one_node.partition('not covered')[0]
     assert '`ci/nightly --minutes 2 --nodes 1` runs it' in one_node.splitlines()[-1]
     document = json.loads(planned.run('plan', '--minutes', '2', '--format', 'json').stdout)
+    assert {row['fault']: row['whole'] for row in document['faults']}['network rail down'] == pytest.approx(1, abs=1e-3)
     assert {row['name'] for row in document['cases']} >= {'BabelStreamHost', 'OsuBandwidth'}
-    assert all(row['why'] for row in document['cases']) and 0 < document['of_the_best'] <= 1
+    assert all(row['why'] for row in document['cases'])
 
 
 def test_a_night_that_cannot_be_planned_is_an_error(planned, tmp_path):

@@ -13,7 +13,6 @@ import pandas
 import pyarrow as pa
 import pytest
 from nbclient import NotebookClient
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rows import each_row
 from run_reports import BEGAN, DAY, SITE, Workplace, case, metric, report
 from scratch import ROOT
@@ -123,38 +122,9 @@ def test_export_as_parquet_is_the_frame(work, results, table, tmp_path):
     assert len(pandas.read_parquet(path)) == len(frame) and frame['started'].notna().all()
 
 
-def test_export_as_openmetrics_is_read_by_prometheus(work, results):
-    text = export(work, '--to', 'openmetrics').stdout
-    (family,) = text_string_to_metric_families(text)
-    measured = results.metrics().query("status == 'measured'")
-    assert len(family.samples) == len(measured)
-    wanted = {'check': 'OsuDeviceLatency', 'metric': 'latency', 'dim_pair': '0-1', 'dim_message_bytes': '8'}
-    points = [point for point in family.samples if wanted.items() <= point.labels.items()]
-    assert [point.value for point in points] == pytest.approx([2.55, 2.5755, 2.601])
-    assert [point.timestamp for point in points] == sorted(point.timestamp for point in points)
-    (other,) = (point for point in family.samples if point.labels['site'] == 'other')
-    assert (other.value, float(other.timestamp)) == (8.0, 1_794_479_931), 'in s: BEGAN less nine days'
-    assert points[0].labels['unit'] == 'us' and points[0].labels['site'] == SITE
-    if promtool := shutil.which('promtool'):
-        check = subprocess.run([promtool, 'check', 'metrics'], input=text, capture_output=True, text=True, check=False)
-        assert check.returncode == 0 and not check.stderr, check.stderr
-
-
-def test_export_as_lines_of_influxdb_has_the_same_points(work, results):
-    work.ingest(report(case(parameters='size=1 GB,how=a=b', metrics={'rate': metric([5.0])}), uuid='eeee0000'))
-    lines = export(work, '--to', 'influx').stdout.splitlines()
-    assert len(lines) == len(results.metrics().query("status == 'measured'"))
-    (line,) = (line for line in lines if ',metric=rate,' in line)
-    head, fields, time = re.split(r'(?<!\\) ', line)
-    name, *tags = re.split(r'(?<!\\),', head)
-    pairs = {key: re.sub(r'\\(.)', r'\1', value) for key, value in (re.split(r'(?<!\\)=', tag) for tag in tags)}
-    assert name == 'plumbline_measured' and pairs['params'] == 'how=a=b,size=1 GB' and pairs['nodes'] == 'n1'
-    assert fields == 'mean=5,min=5,max=5,n=1i' and int(time) == int(BEGAN) * 10**9
-
-
 @pytest.mark.parametrize(
     ('words', 'says'),
-    [(['--to', 'parquet'], '--output'), (['--to', 'openmetrics', '--table', 'samples'], '--table'), ([], '--to')],
+    [(['--to', 'parquet'], '--output'), (['--to', 'cvs'], 'expected one of csv, parquet'), ([], '--to')],
 )
 def test_export_says_what_it_needs(work, results, words, says):
     found = export(work, *words)
@@ -179,7 +149,7 @@ def test_a_text_that_a_spreadsheet_would_run_is_quoted_and_a_number_is_not(text,
     assert re.findall(',(-[12].5)$', work.run('export --to csv --table samples').stdout, re.M) == ['-1.5', '-2.5']
 
 
-@pytest.mark.parametrize('words', ['csv --table samples', 'csv --dims', 'influx'])
+@pytest.mark.parametrize('words', ['csv --table samples', 'csv --dims'])
 def test_an_export_holds_the_rows_of_few_sessions_and_is_the_same(work, results, words, monkeypatch):
     whole, held = export(work, '--to', *words.split()).stdout, []
     monkeypatch.setattr('postprocess.results.store._CASES_AT_ONCE', 1)

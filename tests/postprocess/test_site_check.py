@@ -28,7 +28,8 @@ def partition(name='cpu', processor=None, memory=None, nodes=0, scheduler='local
 
 def site(*partitions, environs=None):
     known = {one.name: one for one in partitions}
-    return SimpleNamespace(name='demo', partitions=known, environs=environs or {}, tolerance={})
+    parts = {'partitions': known, 'environs': environs or {}, 'tolerance': {}}
+    return SimpleNamespace(name='demo', **parts, matches=lambda host: False)
 
 
 def case(name='a', of='cpu', script=Path('rfm_job.sh'), peaks=None, **fields):
@@ -99,6 +100,24 @@ def test_scripts_with_one_fault_are_one_mistake_and_times_are_told_once(tmp_path
     found = Checked('demo')
     assert site_check._check_scripts(found, site(partition(scheduler='slurm', nodes=2)), [cases[3]]) is False
     assert (found.mistakes, found.notes, found.scripts) == ([], [], 1)
+
+
+@each_row(('host', 'refusals', 'notes'), [
+    ('here', ['no such partition'], []), ('here', [], ['demo: sbatch --test-only takes these job scripts']),
+    ('elsewhere', ['no such partition'], []),
+])  # fmt: skip
+def test_the_scheduler_of_this_site_is_asked_itself(host, refusals, notes, tmp_path_factory, monkeypatch):
+    path = tmp_path_factory.mktemp('scripts') / 'a.sh'
+    path.write_text('#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --exclusive\n#SBATCH --time=0:10:0\n')
+    found, here = Checked('demo'), site(partition(scheduler='slurm', nodes=2))
+    here.matches = lambda name: host == 'here'
+    with monkeypatch.context() as patch:
+        patch.setattr(site_check.shutil, 'which', lambda name: name)
+        patch.setattr(site_check, 'refusals_of_sbatch', lambda scripts: [(path, why) for why in refusals])
+        wrong = site_check._check_scripts(found, here, [case('a', script=path)])
+    refused = refusals if host == 'here' else []
+    assert found.mistakes == [f'{path}: sbatch --test-only: {why}' for why in refused]
+    assert (wrong, found.notes) == (bool(refused), notes)
 
 
 @each_row(('processor', 'environs', 'entry', 'has'), [

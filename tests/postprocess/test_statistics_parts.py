@@ -357,24 +357,12 @@ def test_looks_are_chosen_by_gain_per_cost(found, weight, cost, budget, first, c
     assert coverage.most_found(*arrays, budget, first) == chosen
 
 
-@each_row(('found', 'budget', 'looks', 'bound'), [
-    # gains 1, 0.5, 1.5: the first one, and half of the third for the other half of the budget
-    (FOUND, 2, (), 1.75), (FOUND, 0.5, (), 0.5), (FOUND, 2, (0,), 2.0), (numpy.ones((3, 2)), 0, (1,), 3.0),
+@each_row(('age', 'cost', 'budget', 'chosen'), [
+    # from half of 28 days on, the oldest first, in half of the budget
+    ([14, 13.9, 20], [1, 1, 1], 4, [2, 0]), ([14, 15, 20], [1, 1, 1], 4, [2, 1]), ([1, 2, 3], [1, 1, 1], 9, []),
+    ([20, numpy.inf, 20], [1, 1, 1], 4, [1, 0]), ([], [], 1, []),
+    # what does not fit leaves room for what is younger; the oldest always fits
+    ([20, 19, 18], [1, 2, 1], 4, [0, 2]), ([20, 19], [4, 1], 4, [0]),
 ])  # fmt: skip
-def test_the_bound_of_what_looks_can_find_takes_them_in_part(found, budget, looks, bound):
-    weight, cost = numpy.array([2.0, 1.0]), numpy.array([1.0, 1.0, 2.0])
-    assert coverage.at_most(found, weight, cost, budget, looks) == approx(bound)
-
-
-@each_row(('left', 'cost', 'value', 'budget', 'chosen'), [
-    # tonight's may take all, those of most value first
-    ([1, 1, 2, 4], [1, 1, 1, 1], [1, 2, 1, 1], 10, [1, 0]), ([1, 0, 1], [2, 2, 1], [1, 1, 1], 3, [1, 2]),
-    ([1, 1], [1, 1], [1, 1], 2, [0, 1]), ([1, 1], [1, 2], [1, 3], 2, [1]),
-    # three in two nights: 1.5 a night, and no more than half of the budget
-    ([2, 2, 2], [1, 1, 1], [1, 1, 1], 10, [0]), ([2, 2, 2], [1, 1, 1], [1, 1, 1], 2, [0]),
-    ([2, 2, 2], [1, 1, 1], [1, 1, 1], 1.8, []), ([2, 2, 2, 2], [1, 1, 1, 1], [1, 1, 1, 1], 10, [0, 1]),
-    # what never fits into a night needs no rate
-    ([2, 2, 2], [1, 1, 9], [1, 1, 1], 4, [0]), ([2, 4, 4], [1, 1, 1], [1, 1, 1], 10, []), ([], [], [], 1, []),
-])  # fmt: skip
-def test_rotation_takes_what_is_due(left, cost, value, budget, chosen):
-    assert coverage.due(*(numpy.array(part, float) for part in (left, cost, value)), budget) == chosen
+def test_rotation_takes_what_is_due(age, cost, budget, chosen):
+    assert coverage.due(numpy.array(age, float), 28, numpy.array(cost, float), budget) == chosen

@@ -41,7 +41,6 @@ COMMANDS = (
     'sites --format csv', 'compare --summary --junit {0}/junit.xml', 'compare --format markdown',
     'compare --format json', 'compare --format csv', 'compare --coverage', 'compare 0000 latest --format json',
     'compare 2026-11-01..2026-11-30 latest', 'trend', 'fleet --format json',
-    'tables mn5 cluster --format json',
     'report --output {0}/report.html', 'record propose --format json', 'record accept', 'ingest {0}/reports/0000.json',
 )  # fmt: skip
 
@@ -236,7 +235,6 @@ def test_coverage_of_nothing_is_no_success(work):
         ('compare 2026-11-01..2026-11-30', 'give AFTER, too'),
         ('compare 2026-11-01..2026-13-30 latest', 'expected two days such as'),
         ('compare 2026-99-99', 'days are FROM..TO'),
-        ('tables doe nosuch', "has no site 'nosuch'"),
         ('compare --junit {0}/nosuch/junit.xml', 'nosuch/junit.xml: there is no folder'),
         ('report --output {0}/reports/0000.json/x.html', 'there is no folder'),
         ('export --to csv --output {0}/nosuch/all.csv', 'nosuch/all.csv: there is no folder'),
@@ -244,8 +242,6 @@ def test_coverage_of_nothing_is_no_success(work):
         ('compare latest nosuch', "no session whose uuid begins with 'nosuch'"),
         ('compare --rerun {0}/reports', 'reports: cannot be read: Is a directory'),
         ('trend --site *', 'holds no session of site *'),
-        ('tables mn5 --session nosuch', "no session whose uuid begins with 'nosuch'"),
-        ('tables mn5 --session 0000', 'is of site cluster, which was not asked for'),
         ('record accept --site nosuch', 'no proposal for site nosuch'),
         ('trend --days 999999999', '36525'),
         ('sites cluster --case', 'No such option: --case'),

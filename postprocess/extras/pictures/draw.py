@@ -15,7 +15,7 @@ from postprocess.report import plots
 from postprocess.report.by_check import checks_of
 from postprocess.report.charts import FEW, told
 from postprocess.report.details import source, unfolded
-from postprocess.report.page import day_of, template
+from postprocess.report.html import day_of, template
 from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot, Ticks
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store

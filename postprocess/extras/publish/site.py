@@ -11,31 +11,23 @@ sites share is ``DIR/index.html``, which is computed from the others.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from plumbline.checkout import version
-from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text
 from plumbline.identity import ID_COLUMNS, SeriesId
-from plumbline.paths import site_folder
-from plumbline.site.sites import load_site
 from postprocess.extras.publish import data
 from postprocess.extras.publish.data import Content
+from postprocess.extras.publish.pages import refuse_foreign, write_pages
 from postprocess.history.digest import Digest, add_history, judge
-from postprocess.incidents import FAILING, ledger
+from postprocess.incidents import ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import FACTS, matches
 from postprocess.incidents.words import commands, corrected, since
 from postprocess.report.details import of_report
-from postprocess.report.page import page_of, template, to_html, uplot
+from postprocess.report.page import page_of, to_html
 from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.text import count, one_line
@@ -44,13 +36,10 @@ from postprocess.verdicts.verdict import Comparison
 from postprocess.views.series import SeriesRow, series_rows, short
 from postprocess.views.verdicts import verdict_of
 
-_template = partial(template, own=Path(__file__).resolve().parent / 'templates')
 _DAYS = 90  # days of history on the page of a session
 _VALUES = 3  # most values of a fact in one session; a fact with more values differs between checks
 _METRICS = 50  # most metrics of an incident that are named
 _NODES = 200  # most nodes of an incident that are named
-_OWN_PAGE = re.compile(rb'<link [^>]*assets/plumbline-[0-9a-f]{8}\.css')
-_RECENT = 30  # most sessions of a site in the list of all sites
 _CODES = {
     'ok': 'o', 'improved': 'i', 'regressed': 'r', 'missing': 'm', 'failed': 'f', 'invalid': 'v', 'warning': 'w',
     'no_reference': 'n',
@@ -65,8 +54,8 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     if `folder` holds files that this version cannot read.
     """
     place, last = folder / site, store.find('latest', site)
-    _refuse_foreign(folder / 'index.html')
-    _refuse_foreign(place / 'index.html')
+    refuse_foreign(folder / 'index.html')
+    refuse_foreign(place / 'index.html')
     content = data.read(place, 'site', sessions={}, incidents={}, series=[], months=[])
     names = (dict(zip(ID_COLUMNS, row, strict=False)) for row in content['series'])
     numbers = {SeriesId.from_row(row): number for number, row in enumerate(names)}
@@ -99,14 +88,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
         data.write(place, part, content)
         if added:
             yield f'{site}, {month}: {count(added, "session")}'
-    _write_pages(content, last.session, folder, site, root)
-
-
-def _refuse_foreign(page: Path) -> None:
-    """Raise InputError for a page that no version of this command wrote: each has a style sheet of ours."""
-    with suppress(FileNotFoundError):
-        if not _OWN_PAGE.search(page.read_bytes()):
-            raise InputError(f'{page}: is not a page of `plumbline publish` and stays; choose another folder')
+    write_pages(content, last.session, folder, site, root)
 
 
 def _list_series(series: list[list[Any]], numbers: dict[SeriesId, int], judged: Iterable[SeriesRow]) -> None:
@@ -171,61 +153,3 @@ def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Conten
         'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
         'series': [numbers[series] for series in of.series if series in numbers][:_METRICS],
     }  # fmt: skip
-
-
-def _write_pages(content: Content, last: str, folder: Path, site: str, root: Path | None) -> None:
-    """Write page, badge and JSON of a site, and the list of all sites; the session `last` is the state of the site."""
-    sessions, descr = content['sessions'], ''
-    with suppress(SiteError):  # the site may have no site.yaml
-        descr = load_site(site, site_folder(site, root).parent).descr
-    recent = [[uuid, entry['at'], entry['word']] for uuid, entry in list(sessions.items())[-_RECENT:]]
-    is_open = [id for id, entry in content['incidents'].items() if entry['state'] in FAILING]
-    state = {'site': site, 'descr': descr, 'session': last, **sessions[last], 'incidents': is_open,
-             'sessions': len(sessions), 'recent': recent}  # fmt: skip
-    assets = _write_assets(folder)
-    place = folder / site
-    write_text(place / 'index.html', _template('site.html.j2').render(state=state, assets=assets, version=version()))
-    write_text(place / 'latest.svg', _template('badge.svg.j2').render(state=state))
-    write_text(place / 'latest.json', json.dumps(state, indent=2) + '\n')
-    _write_index(folder, assets)
-
-
-def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
-    """Write the list of all sites.
-
-    Repeat this until it matches the folder, because others may publish at the same time.
-    """
-    written = None
-    while (states := [*_states(folder)]) != written:
-        write_text(folder / 'index.html', _template('sites.html.j2').render(states=states, assets=assets))
-        written = states
-
-
-def _states(folder: Path) -> Iterator[Content]:
-    """Yield the state of each site that was published once, in the order of their names. Raises InputError."""
-    for path in sorted(folder.glob('*/latest.json')):
-        if (path.parent / 'data/site.js').exists():
-            try:
-                yield json.loads(path.read_text(encoding='utf-8'))
-            except (OSError, ValueError) as error:
-                raise InputError(f'{path}: cannot be read: {error}; publish its site again') from None
-
-
-def _write_assets(folder: Path) -> dict[str, str]:
-    """Write the shared files of the pages and return their names.
-
-    A name contains a checksum of the content, so pages of an earlier version keep their files.
-    """
-    library = uplot()
-    texts = {
-        'plumbline.css': library['uPlot.min.css'] + template('report.css').render() + _template('site.css').render(),
-        'plumbline.js': _template('site.js').render(),
-        'uPlot.js': f'/*\n{library["LICENSE"]}*/\n{library["uPlot.iife.min.js"]}',
-    }
-    names = {}
-    for name, text in texts.items():
-        stem, _, kind = name.partition('.')
-        names[name] = f'assets/{stem}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.{kind}'
-        if not (folder / names[name]).exists():
-            write_text(folder / names[name], text)
-    return names

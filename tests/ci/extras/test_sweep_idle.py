@@ -28,7 +28,7 @@ class IdleFleet(Fleet):
         self.reframe.lists('a', 'b')
         self.seen, self.plan, self.asked = {}, 'no night can be planned', []
         monkeypatch.setattr(sweep_idle, 'last_looks', lambda *_: self.seen)
-        monkeypatch.setattr(sweep_idle.outcome, 'plan', self.planned)
+        monkeypatch.setattr(sweep_idle.planned, 'plan', self.planned)
 
     def planned(self, results, site, minutes, nodes, places):
         self.asked.append((minutes, nodes))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ci.extras import why
 from ci.extras.suspects import Suspects, loaded_by, undone
 from ci.extras.why import parse, search
-from ci.outcome import PairsOutcome
+from ci.pairs import PairsOutcome
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from postprocess.incidents.provenance import Difference

@@ -4,11 +4,14 @@
 import csv
 import io
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
+from commands import run_command
 from rows import each_row
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
+from scratch import ROOT
 
 from plumbline.identity import CaseId, Quantity
 from plumbline.references import Reference
@@ -438,3 +441,48 @@ def test_the_formulas_of_the_papers():
     assert hpl_seconds(30.0, 10.0) == pytest.approx(1935.0)
     assert contradiction(100.0, 94.0, 0.07) == '' and contradiction(100.0, 105.0, 0.05) == ''
     assert contradiction(50.0, 56.0, 0.1).startswith('off by 12%')
+
+
+def test_what_follows_from_a_session_is_a_table_of_value_formula_and_source(work):
+    figures = {'gflops': {'solver': 'dense', 'scaling': 'weak'}}
+
+    def hpl(rate, *nodes):
+        params = f'{f"num_nodes={len(nodes)}," if len(nodes) > 1 else ""}size=full'
+        return case('HPL', params, {'gflops': metric([rate], 'GFlop/s')}, nodes=nodes, figures=figures)
+
+    work.ingest(report(hpl(100.0, 'n1'), hpl(180.0, 'n1', 'n2')))
+    answer = work.run('tables', 'efficiency', SITE, '--format', 'json')
+    assert answer.exit_code == 0, answer.output
+    cells, rows = json.loads(answer.stdout), {}
+    for cell in cells:
+        rows.setdefault(cell['row'].partition(',')[0], {})[cell['column']] = cell
+    assert set(rows) == {'speed-up', 'parallel efficiency'}
+    assert all(set(row) == {'Value', 'Formula', 'Source'} for row in rows.values())
+    assert rows['parallel efficiency']['Value']['mean'] == pytest.approx(0.9)
+
+
+def test_a_store_from_which_nothing_follows(work):
+    work.ingest(report(case()))
+    answer = work.run('tables', 'efficiency')
+    assert answer.exit_code == 2 and 'nothing of efficiency follows' in answer.output
+
+
+@each_row(
+    'words, said',
+    [
+        ('dooe', "found 'dooe': did you mean doe?"), ('doe nosuch', "has no site 'nosuch'"),
+        ('mn5 --session nosuch', "no session whose uuid begins with 'nosuch'"),
+        ('mn5 --session 0000', f'is of site {SITE}, which was not asked for'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_table_is_said(words, said, tmp_path_factory):
+    work = Workplace(tmp_path_factory.mktemp('tables'))
+    work.ingest(report(case(metrics={'triad': metric([100.0])}), uuid='0000'))
+    result = work.run('tables', *words.split())
+    assert result.exit_code == 2 and said in ' '.join(result.stderr.split()), result.output
+
+
+def test_the_table_that_a_page_shows_is_what_its_command_prints():
+    shown = re.search(r'```text\n(Table 4.*?)```', (ROOT / 'docs/tables.md').read_text(), re.DOTALL)[1]
+    printed = run_command(['tables', 'doe', 'theta', '--published']).stdout
+    assert [line.split() for line in shown.splitlines()] == [line.split() for line in printed.splitlines()[:4]]

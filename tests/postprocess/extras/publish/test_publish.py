@@ -14,8 +14,7 @@ from lxml import html
 from run_reports import BEGAN, DAY, SITE, Workplace, case, metric, reference, report
 
 from postprocess.demo import plant
-from postprocess.extras.publish import data
-from postprocess.extras.publish import site as module
+from postprocess.extras.publish import data, pages
 from postprocess.report import page
 from postprocess.verdicts import stored
 
@@ -164,7 +163,7 @@ def test_sites_that_are_published_at_the_same_time_are_both_listed(work, monkeyp
             (path.parent / 'other/latest.json').write_text(json.dumps(state | {'site': 'other'}))
         return path.parent.mkdir(parents=True, exist_ok=True) or path.write_text(text)
 
-    monkeypatch.setattr(module, 'write_text', write)
+    monkeypatch.setattr(pages, 'write_text', write)
     folder, _ = published(work)
     assert html.fromstring((folder / 'index.html').read_text()).xpath('//article//h2//text()') == [SITE, 'other']
 

@@ -7,8 +7,8 @@ import pytest
 from rows import each_row
 from run_reports import BEGAN, case, metric, only, record, report
 
-import studies.elsewhere_table
 from plumbline.identity import Quantity, SeriesId
+from postprocess.extras.sharing import carried
 from postprocess.extras.sharing.levels import of_series, summarize
 from postprocess.verdicts.elsewhere import CARRIED, COLUMNS, NodeHardware, read
 
@@ -17,7 +17,7 @@ ICELAKE = {'cpu_model': 'Intel(R) Xeon(R) Platinum 8360Y CPU @ 2.40GHz', 'socket
 
 
 def test_the_carried_file_is_what_was_published():
-    assert studies.elsewhere_table.table() == CARRIED.read_text(), 'run studies/elsewhere_table.py'
+    assert carried.table() == CARRIED.read_text(), 'run python -m postprocess.extras.sharing.carried'
 
 
 def test_parts_of_a_node_are_one_level_and_machines_are_its_spread():

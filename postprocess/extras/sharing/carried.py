@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Make ``postprocess/verdicts/elsewhere.csv``: what the published numbers of all sites say of their hardware.
 
-    python studies/elsewhere_table.py [--check]
+    python -m postprocess.extras.sharing.carried
 
 A row of a processor or GPU is the median of the machines that have it. A row of any machine is the share of a peak that
-machines reach, the bandwidth of one core, or a latency. `--check` compares with the file, and ends with 1 where they
-differ.
+machines reach, the bandwidth of one core, or a latency. A test compares it with the file.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from plumbline.identity import ANY, Pairs, Quantity, SeriesId, from_text  # noqa: E402
-from plumbline.references import Reference, read_references  # noqa: E402
-from plumbline.site.sites import Partition, load_site  # noqa: E402
-from plumbline.units import UNITS  # noqa: E402
-from postprocess.extras.sharing.levels import Of, of_gpus, of_series, summarize, to_text  # noqa: E402
-from postprocess.verdicts.elsewhere import CARRIED, NodeHardware  # noqa: E402
+from plumbline.identity import ANY, Pairs, Quantity, SeriesId, from_text
+from plumbline.paths import SUITE_SITES
+from plumbline.references import Reference, read_references
+from plumbline.site.sites import Partition, load_site
+from plumbline.units import UNITS
+from postprocess.extras.sharing.levels import Of, of_gpus, of_series, summarize, to_text
+from postprocess.verdicts.elsewhere import CARRIED, NodeHardware
 
 Value = tuple[Of, str, float, str]
 # The bindings of checks/memory/babelstream.py with a thread on each core or hardware thread
@@ -87,7 +81,7 @@ def values_of(site: str, row: Reference, partition: Partition) -> Iterator[Value
 def table() -> str:
     """Return the text of the file."""
     values: list[Value] = []
-    for path in sorted((ROOT / 'site_configs').glob('*/published.csv')):
+    for path in sorted(SUITE_SITES.glob('*/published.csv')):
         site = path.parent.name
         partitions = load_site(site).partitions
         for row in read_references(path, 'published'):
@@ -98,9 +92,4 @@ def table() -> str:
 
 
 if __name__ == '__main__':
-    parser = argparse.ArgumentParser(description=(__doc__ or '').partition('\n')[0])
-    parser.add_argument('--check', action='store_true')
-    text = table()
-    if parser.parse_args().check:
-        sys.exit(text != CARRIED.read_text(encoding='utf-8'))
-    CARRIED.write_text(text, encoding='utf-8')
+    CARRIED.write_text(table(), encoding='utf-8')

@@ -173,10 +173,3 @@ def test_a_counter_of_the_site_is_read_at_the_marks():
     pdu = Meter('pdu', 'node', 0.02, 1.0, source_of('pdu', {'command': 'pdu', 'prints': 'J'}))
     assert Metering([pdu, BMC]).table == 'pdu\t1\t0\tpdu\nbmc\t0\t1000\tbmc\n'
     assert pdu.source.read('some words\n 2100.5 \n', 'node') == {'node': Count(2100.5)}
-
-
-def test_without_the_extras_a_meter_of_theirs_is_left_out_with_the_reason(monkeypatch):
-    monkeypatch.setattr('checks.core.meters.energy_sources._extras', lambda: [])
-    stated = {'ear': {'boundary': 'node', 'accuracy': 0.05}}
-    found = metered(partition=SimpleNamespace(energy=stated, entry={'scheduler': 'slurm'}))
-    assert not found.meters and found.left_out == 'ear is read by no module of checks/extras'

@@ -12,6 +12,7 @@ from pathlib import Path
 from plumbline.errors import InputError
 from plumbline.identity import Pairs, SeriesId
 from plumbline.problems import Problem
+from plumbline.record import Summary
 from plumbline.units import factor
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
@@ -153,12 +154,13 @@ def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[st
     for row in report.metrics:
         case = cases[row.case_id]
         before = units.get(case.id.series(row.metric, row.dims))
-        times = factor(row.unit, before) if before is not None and before != row.unit else None
+        times = factor(row.quantity.unit, before) if before is not None and before != row.quantity.unit else None
         if before is not None and times is not None:
             by[row.case_id, row.metric, row.dims] = times
-            sentences[f'{case.check} {row.metric} is in {row.unit}, converted to {before} as before'] = None
-            mean, std, low, high = (of if of is None else of * times for of in (row.mean, row.std, row.min, row.max))
-            row = row._replace(unit=before, mean=mean, std=std, min=low, max=high)
+            sentences[f'{case.check} {row.metric} is in {row.quantity.unit}, converted to {before} as before'] = None
+            was = row.summary
+            parts = (of if of is None else of * times for of in (was.mean, was.std, was.min, was.max))
+            row = row._replace(quantity=replace(row.quantity, unit=before), summary=Summary(was.n, *parts))
         metrics.append(row)
     samples = [each._replace(value=each.value * by.get(each[:3], 1.0)) for each in report.samples]
     return replace(report, metrics=metrics, samples=samples), [*sentences]

@@ -22,7 +22,7 @@ from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.old_reports import as_version_4
 from postprocess.readers.rules import NO_RULES, Rules
-from postprocess.results.rows import CaseRow, RunReport, Session
+from postprocess.results.rows import CaseRow, MetricRow, RunReport, Session
 from postprocess.text import count, names_in, one_line
 
 _NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record if a case ended too early
@@ -195,12 +195,11 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         record = _record(entry, where)
         case = _case(number, run, entry, record, where)
         for metric, facts, series in record.series() if record else ():
-            columns: dict[str, Any] = {
-                'metric': metric, 'dims': series.dims, 'unit': facts.unit, 'better': facts.better,
-                'judged': series.judged, 'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
-                'usual_spread': facts.usual_spread, 'floor': facts.floor,
-            }  # fmt: skip
-            rows.add_series(case, columns, series.samples)
+            row = MetricRow(
+                metric, series.dims, facts.quantity, series.judged, one_line(series.invalid),
+                one_line(series.missing), facts.usual_spread, facts.floor,
+            )  # fmt: skip
+            rows.add_series(case, row, series.samples)
         is_ours = _is_ours(entry)
         is_read = not is_ours or entry.get('fail_phase') == 'performance'
         found = [*_values(entry, where, case.check, rules)] if is_read else []
@@ -346,7 +345,7 @@ def _values(entry: dict[str, Any], where: str, check: str, rules: Rules) -> Iter
         name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
         found = rules.value(check, name, str(measured[4] or ''), value, bounds, is_within)
         if value is None:
-            found.columns['missing'] = f'its value is {measured[0]!r:.40}'
+            found = found._replace(row=found.row._replace(missing=f'its value is {measured[0]!r:.40}'))
         yield found
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from plumbline.errors import InputError
 from plumbline.files import write_whole
 from postprocess.results.files import opened
-from postprocess.results.tables import JUDGED, table_of
+from postprocess.results.tables import JUDGED, SCHEMA
 
 if TYPE_CHECKING:
     from postprocess.results.store import Session, Store
@@ -74,9 +74,9 @@ def write(
     store: Store, table: str, session: Session, follows_from: str, rows: Iterable[dict[str, Any]], facts: bytes = b'{}'
 ) -> None:
     """Store the rows of a session, in portions that fit into memory. Raises InputError."""
-    remaining = iter(rows)
-    portions = iter(lambda: [*islice(remaining, _ROWS_AT_ONCE)], [])
-    tables = (table_of(table, session.session, portion) for portion in portions)
+    whole = ({'schema': SCHEMA, 'session': session.session, **row} for row in rows)
+    portions = iter(lambda: [*islice(whole, _ROWS_AT_ONCE)], [])
+    tables = (pa.Table.from_pylist(portion, JUDGED[table]) for portion in portions)
     _write(store.path(table, session), tables, _Head(follows_from.encode(), facts))
 
 

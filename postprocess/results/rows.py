@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import repeat
@@ -19,11 +19,14 @@ import msgspec
 import pyarrow as pa
 
 from plumbline.causes import Cause, sentence
-from plumbline.identity import CaseId, Pairs, from_text, short_name, to_text
+from plumbline.identity import CaseId, Pairs, Quantity, from_text, short_name, to_text
 from plumbline.problems import Problem
-from plumbline.record import Purpose, Sample, summarize
+from plumbline.record import NOTHING, Purpose, Sample, Summary, summarize
 from postprocess.results.tables import SCHEMA, Status, status_of
 from postprocess.text import one_line
+
+#: The `case_id` of a series that no case of its session measured.
+NO_CASE = -1
 
 
 @dataclass(frozen=True)
@@ -163,24 +166,19 @@ class CaseRow(NamedTuple):
 
 
 class MetricRow(NamedTuple):
-    """A series in a run of a case; None: not known, or without a number."""
+    """A series in a run of a case; None: not known. `RunReport.add_series` gives it its case and its numbers."""
 
-    case_id: int
     metric: str
     dims: Pairs
-    unit: str
-    better: str
-    n: int
-    status: Status
+    quantity: Quantity
     judged: bool = True
-    mean: float | None = None
-    std: float | None = None
-    min: float | None = None
-    max: float | None = None
     invalid: str | None = None
     missing: str | None = None
     usual_spread: float | None = None
     floor: float | None = None
+    case_id: int = NO_CASE
+    status: Status = 'missing'
+    summary: Summary = NOTHING
 
 
 class SampleRow(NamedTuple):
@@ -220,13 +218,12 @@ class RunReport:
         said = sentence(plain, case.evidence) or None
         self.cases.append(case._replace(causes=plain, fail_reason=said))
 
-    def add_series(self, case: CaseRow, columns: Mapping[str, Any], samples: Sequence[Sample]) -> None:
-        """Add a series of a case with its samples, their statistics and the status; `columns`: all others."""
+    def add_series(self, case: CaseRow, row: MetricRow, samples: Sequence[Sample]) -> None:
+        """Add a series of a case with its samples, their statistics and the status."""
         found = summarize([value for *_, value in samples])
         is_finite = found.mean is not None and math.isfinite(found.mean)
-        status = status_of(case.result, case.fail_phase, bool(columns.get('invalid')), found.n, is_finite)
-        row = MetricRow(case.case_id, status=status, **vars(found), **columns)
-        self.metrics.append(row)
+        status = status_of(case.result, case.fail_phase, bool(row.invalid), found.n, is_finite)
+        self.metrics.append(row._replace(case_id=case.case_id, status=status, summary=found))
         self.samples += [SampleRow(case.case_id, row.metric, row.dims, *sample) for sample in samples]
 
 
@@ -261,15 +258,33 @@ TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], A
     MetricRow: {'dims': _PAIRS},
     SampleRow: {'dims': _PAIRS},
 }
+#: The fields of rows that are several columns in the store, and their type.
+PARTS: dict[str, type[Quantity | Summary]] = {'quantity': Quantity, 'summary': Summary}
 _Row = TypeVar('_Row', bound=NamedTuple)
+
+
+def columns_of(rows: Sequence[NamedTuple]) -> dict[str, Sequence[Any]]:
+    """Return typed rows of one kind as columns of a table of the store."""
+    kind = type(rows[0])
+    columns: dict[str, Sequence[Any]] = dict(zip(kind._fields, zip(*rows, strict=True), strict=True))
+    for name, (write, _) in TEXTS[kind].items():
+        columns[name] = [*map(write, columns[name])]
+    for name in PARTS.keys() & columns.keys():
+        parts = columns.pop(name)
+        columns |= {own.name: [getattr(part, own.name) for part in parts] for own in fields(PARTS[name])}
+    return columns
 
 
 def typed(kind: type[_Row], table: pa.Table) -> list[_Row]:
     """Return the rows of a table of the store as records of type `kind`; columns of later versions have defaults."""
-    columns: dict[str, Iterable[Any]] = {
-        name: table[name].to_pylist() if name in table.column_names else repeat(kind._field_defaults[name])
-        for name in kind._fields
-    }
-    for name, (_, read) in TEXTS[kind].items():
-        columns[name] = map(read, columns[name]) if name in table.column_names else columns[name]
-    return [*map(kind._make, zip(*columns.values(), strict=False))]
+    texts = TEXTS[kind]
+    columns: list[Iterable[Any]] = []
+    for name in kind._fields:
+        if part := PARTS.get(name):
+            columns.append(map(part, *(table[own.name].to_pylist() for own in fields(part))))
+        elif name in table.column_names:
+            values = table[name].to_pylist()
+            columns.append(map(texts[name][1], values) if name in texts else values)
+        else:
+            columns.append(repeat(kind._field_defaults[name]))
+    return [*map(kind._make, zip(*columns, strict=False))]

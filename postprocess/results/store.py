@@ -42,6 +42,7 @@ from postprocess.results.files import (
     place_of,
     read_session,
     read_table,
+    sessions_to_arrow,
     to_arrow,
     verify,
     write_session,
@@ -324,8 +325,7 @@ class Store:
     def _select(self, table: str, sessions: Sequence[Session]) -> str:
         """Return a query for the rows of `sessions`, whose files are verified: DuckDB itself verifies no checksum."""
         if table == 'sessions':
-            known = [vars(session) for session in sessions]
-            self._duckdb.register('of_sessions', pa.Table.from_pylist(known, TABLES[table]))
+            self._duckdb.register('of_sessions', sessions_to_arrow(sessions))
             return 'FROM of_sessions'
         paths = [self.path(table, session) for session in sessions]
         if table in JUDGED:

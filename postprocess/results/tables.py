@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -169,11 +168,3 @@ RELATIONS = {
         FROM cases WHERE NOT fixture GROUP BY ALL
     """,
 }
-
-
-def table_of(table: str, session: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return the rows of a session as an Arrow table. Raises TypeError, ValueError or OverflowError."""
-    schema = (TABLES | JUDGED)[table]
-    own = pa.Table.from_pylist(rows, pa.schema(list(schema)[len(COMMON) :]))
-    common = pa.repeat(pa.scalar(SCHEMA, COMMON['schema']), len(rows)), pa.repeat(session, len(rows))
-    return pa.Table.from_arrays([*common, *own.columns], schema=schema)

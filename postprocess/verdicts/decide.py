@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 from plumbline.limits import Limits
 from plumbline.record import Summary
 from plumbline.references import Reference
-from postprocess.verdicts.measured import NO_CASE, Job, Measured
+from postprocess.results.rows import NO_CASE
+from postprocess.verdicts.measured import Job, Measured
 from postprocess.verdicts.verdict import Verdict, VerdictName
 
 

@@ -12,12 +12,9 @@ from plumbline.causes import sentence
 from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.record import NOTHING, Purpose, Summary
 from plumbline.references import MODES
-from postprocess.results.rows import CaseRow, MetricRow
+from postprocess.results.rows import NO_CASE, CaseRow, MetricRow
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NEEDED_FAILED, Status, reached_its_end
-
-#: The `case_id` of a series that no case of its session measured.
-NO_CASE = -1
 
 
 def pool(summaries: Iterable[Summary]) -> Summary:
@@ -205,8 +202,7 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
             ]
             id = case_id.series(metric, dims)
             stated = {'floor': facts.floor, 'usual_spread': facts.usual_spread}
-            quantity = Quantity(facts.unit, facts.better)
-            all_series.append(Measured(id, quantity, mode, tuple(jobs), facts.judged, stated))
+            all_series.append(Measured(id, facts.quantity, mode, tuple(jobs), facts.judged, stated))
         if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.why):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
             all_series.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
@@ -244,17 +240,8 @@ def _job(case: CaseRow, row: MetricRow | None, failed: str | None) -> Job:
     if row is None:
         why = failed or sentence(case.why) or f'ended with result {case.result!r} and declared no such metric'
         return Job(case.round, case.case_id, nodes, NOTHING, 'failed', why, failed is None, case.purpose)
-    summary = Summary(row.n, row.mean, row.std, row.min, row.max)
-    return Job(
-        case.round,
-        case.case_id,
-        nodes,
-        summary,
-        row.status,
-        _cause(row, failed),
-        failed is None,
-        case.purpose,
-    )
+    cause = _cause(row, failed)
+    return Job(case.round, case.case_id, nodes, row.summary, row.status, cause, failed is None, case.purpose)
 
 
 def _cause(row: MetricRow, failed: str | None) -> str:
@@ -264,5 +251,5 @@ def _cause(row: MetricRow, failed: str | None) -> str:
     if row.status == 'missing':
         return row.missing or failed or 'the check declares it and reported no number for it'
     if row.status == 'failed':
-        return failed or f'a sample is not a finite number (mean {row.mean})'
+        return failed or f'a sample is not a finite number (mean {row.summary.mean})'
     return ''

@@ -2,6 +2,7 @@
 from dataclasses import replace
 from functools import partial
 
+import pyarrow as pa
 import pytest
 from run_reports import Workplace, all_nights_over
 from simulated_site import Site
@@ -11,7 +12,7 @@ from postprocess.incidents import rows as incident_rows
 from postprocess.results import frames  # noqa: F401 (before a test replaces the Store that it imports)
 from postprocess.results import judged as judged_rows
 from postprocess.results.store import _instance
-from postprocess.results.tables import table_of
+from postprocess.results.tables import JUDGED
 from postprocess.verdicts import rows, stored
 
 
@@ -40,7 +41,7 @@ def what_is_stored_is_what_was_judged(monkeypatch):
 
     def judged(store, session, *given):
         comparison = judge(store, session, *given)
-        table = table_of('verdicts', session.session, [*rows.to_rows(comparison.verdicts, ())])
+        table = pa.Table.from_pylist([*rows.to_rows(comparison.verdicts, ())], JUDGED['verdicts'])
         verdicts = [rows.from_row(session, row) for row in table.to_pylist()]
         again = rows.comparison_of(session, verdicts, rows.facts_of(comparison))
         assert again.busy_jobs == comparison.busy_jobs

@@ -51,7 +51,8 @@ OSU = CaseId('cpu', 'system', 'Osu', ())
 
 
 def metric(case_id=1, name='triad', mean=100.0, status='measured', **fields):
-    return MetricRow(case_id, name, (), 'GB/s', 'higher', 1, status, mean=mean, min=mean, max=mean, **fields)
+    summary = Summary(1, mean, None, mean, mean)
+    return MetricRow(name, (), RATE, case_id=case_id, status=status, summary=summary, **fields)
 
 
 def reference(of=TRIAD, mean=100.0, facts=None, **fields):

@@ -37,7 +37,7 @@ def test_a_value_is_the_same_in_each_form(work):
     read = read_report(work.write(report(case() | {'record': written})))
     assert read.samples == [SampleRow(0, 'bandwidth', DIMS, 1, 'n1', VALUE)]
     (row,) = read.metrics
-    assert isinstance(row, MetricRow) and (row.mean, row.n, row.status) == (VALUE, 1, 'measured')
+    assert isinstance(row, MetricRow) and (row.summary.mean, row.summary.n, row.status) == (VALUE, 1, 'measured')
     assert {case.id for case in read.cases} == {TRIAD.case}
     store = Store(work.results)
     assert store.add(read)

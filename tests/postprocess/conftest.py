@@ -14,6 +14,7 @@ from postprocess.results import judged as judged_rows
 from postprocess.results.store import _instance
 from postprocess.results.tables import JUDGED
 from postprocess.verdicts import rows, stored
+from postprocess.verdicts.verdict import Verdict
 
 
 @pytest.fixture(autouse=True, scope='session')
@@ -42,7 +43,7 @@ def what_is_stored_is_what_was_judged(monkeypatch):
     def judged(store, session, *given):
         comparison = judge(store, session, *given)
         table = pa.Table.from_pylist([*rows.to_rows(comparison.verdicts, ())], JUDGED['verdicts'])
-        verdicts = [rows.from_row(session, row) for row in table.to_pylist()]
+        verdicts = [judged_rows.from_row(Verdict, row) for row in table.to_pylist()]
         again = rows.comparison_of(session, verdicts, rows.facts_of(comparison))
         assert again.busy_jobs == comparison.busy_jobs
         assert repr(replace(again, busy_jobs=frozenset())) == repr(replace(comparison, busy_jobs=frozenset()))

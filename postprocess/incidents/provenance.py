@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
-from plumbline.identity import CaseId, from_text, to_text
+from plumbline.identity import CaseId
 from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NODE
@@ -32,8 +32,7 @@ _SETTINGS = (
 #: Patterns of all facts that are compared.
 FACTS = SOFTWARE + _SETTINGS
 Facts = Mapping[str, tuple[str, ...]]  # fact -> the values that it had, sorted
-_CASE = ('partition', 'environ', 'check', 'params', 'night')
-_COLUMNS = ', '.join(f'"{name}"' for name in _CASE)
+_COLUMNS = '"partition", environ, "check", params, night'
 
 
 class Difference(NamedTuple):
@@ -85,21 +84,22 @@ class Provenance:
         wanted = list(wanted)
         places = sorted({n for _, n in wanted})  # only these few of all sessions are read
         at = {n: place for place, n in enumerate(places)}
-        keys = sorted({(case.partition, case.environ, case.check, to_text(case.params), at[n]) for case, n in wanted})
+        keys = sorted({(case, at[n]) for case, n in wanted})
         if not keys:
             return cls({})
+        cases, nights = map(list, zip(*keys, strict=True))
         rows = store.select(
             f'SELECT DISTINCT {_COLUMNS}, {NODE} AS node, provenance FROM cases JOIN wanted USING ({_COLUMNS})',
             [sessions[n] for n in places],
-            wanted=dict(zip(_CASE, map(list, zip(*keys, strict=True)), strict=True)),
+            wanted={'id': cases, 'night': nights},
         )
         values: dict[tuple[CaseId, int], dict[str, dict[str, set[str]]]] = {}
-        for partition, environ, check, params, place, node, provenance in map(dict.values, rows):
-            key = CaseId(partition, environ, check, from_text(params)), places[place]
-            for fact, value in decoded(provenance).items():
+        for row in rows:
+            key = row['id'], places[row['night']]
+            for fact, value in decoded(row['provenance']).items():
                 if not matches(fact, FACTS):
                     continue
-                for name in (node, ALL):
+                for name in (row['node'], ALL):
                     facts = values.setdefault(key, {}).setdefault(name, {})
                     facts.setdefault(fact, set()).add(one_line(str(value)) or '')
         return cls(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from plumbline.errors import InputError
-from plumbline.identity import Pairs, SeriesId
+from plumbline.identity import Pairs
 from plumbline.problems import Problem
 from plumbline.record import Summary
 from plumbline.units import factor
@@ -146,7 +146,7 @@ def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[st
     earlier = [session for session in of_site if session.is_of_another_suite][-_SESSIONS:]
     if not earlier:
         return report, []
-    units = {SeriesId.from_row(row): row['unit'] for row in store.select(_SQL, earlier)}
+    units = {row['id']: row['unit'] for row in store.select(_SQL, earlier)}
     cases = {case.case_id: case for case in report.cases}
     by: dict[tuple[int, str, Pairs], float] = {}
     sentences: dict[str, None] = {}

@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from plumbline.causes import Cause, sentence
-from plumbline.identity import CaseId, Pairs, Quantity, from_text, short_name, to_text
+from plumbline.identity import ID_COLUMNS, CaseId, Pairs, Quantity, SeriesId, from_text, short_name, to_text
 from plumbline.problems import Problem
 from plumbline.record import NOTHING, Purpose, Sample, Summary, summarize
 from postprocess.results.tables import SCHEMA, Status, status_of
@@ -288,3 +288,18 @@ def typed(kind: type[_Row], table: pa.Table) -> list[_Row]:
         else:
             columns.append(repeat(kind._field_defaults[name]))
     return [*map(kind._make, zip(*columns, strict=False))]
+
+
+_OF_CASE = {*ID_COLUMNS[:4]}
+
+
+def typed_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of a query with `id`, of a series or else of a case, and `quantity` in place of their columns."""
+    if row.keys() >= _OF_CASE:
+        kind = CaseId if row.get('metric') is None else SeriesId
+        row['id'] = kind.from_row(row)
+        for name in ID_COLUMNS:
+            row.pop(name, None)
+    if row.keys() >= {'unit', 'better'}:
+        row['quantity'] = Quantity(row.pop('unit'), row.pop('better'))
+    return row

@@ -11,7 +11,7 @@ from postprocess.history import findings
 from postprocess.incidents import rows as incident_rows
 from postprocess.results import frames  # noqa: F401 (before a test replaces the Store that it imports)
 from postprocess.results import judged as judged_rows
-from postprocess.results.store import _instance
+from postprocess.results.database import instance
 from postprocess.results.tables import JUDGED
 from postprocess.verdicts import rows, stored
 from postprocess.verdicts.verdict import Verdict
@@ -20,7 +20,7 @@ from postprocess.verdicts.verdict import Verdict
 @pytest.fixture(autouse=True, scope='session')
 def one_thread_for_queries():
     """Several processes of tests share the cores: on small stores, a second thread costs 10 % more CPU time."""
-    _instance().execute('SET threads = 1')
+    instance().execute('SET threads = 1')
 
 
 @pytest.fixture

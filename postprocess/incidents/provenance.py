@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plumbline.identity import CaseId
-from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NODE
 from postprocess.text import one_line
@@ -96,12 +95,10 @@ class Provenance:
         values: dict[tuple[CaseId, int], dict[str, dict[str, set[str]]]] = {}
         for row in rows:
             key = row['id'], places[row['night']]
-            for fact, value in decoded(row['provenance']).items():
-                if not matches(fact, FACTS):
-                    continue
+            for fact, value in compared_in(row['provenance']):
                 for name in (row['node'], ALL):
                     facts = values.setdefault(key, {}).setdefault(name, {})
-                    facts.setdefault(fact, set()).add(one_line(str(value)) or '')
+                    facts.setdefault(fact, set()).add(value)
         return cls(
             {
                 key: {node: {fact: tuple(sorted(of)) for fact, of in facts.items()} for node, facts in nodes.items()}
@@ -136,6 +133,13 @@ class Provenance:
 def around(last: int, first: int, sessions: int) -> tuple[range, range]:
     """Return the indices of the sessions up to `last` before a change and from `first` after it, of so many."""
     return range(max(last + 1 - AROUND, 0), last + 1), range(first, min(first + AROUND, sessions))
+
+
+def compared_in(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the facts of a case that are compared, and the value of each on one line."""
+    for fact, value in provenance.items():
+        if matches(fact, FACTS):
+            yield fact, one_line(str(value)) or ''
 
 
 @lru_cache(2**12)

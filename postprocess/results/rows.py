@@ -294,7 +294,10 @@ _OF_CASE = {*ID_COLUMNS[:4]}
 
 
 def typed_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of a query with `id`, of a series or else of a case, and `quantity` in place of their columns."""
+    """Return a row of a query with `id`, of a series or else of a case, and `quantity` in place of their columns.
+
+    Its `provenance` is no longer JSON.
+    """
     if row.keys() >= _OF_CASE:
         kind = CaseId if row.get('metric') is None else SeriesId
         row['id'] = kind.from_row(row)
@@ -302,4 +305,6 @@ def typed_row(row: dict[str, Any]) -> dict[str, Any]:
             row.pop(name, None)
     if row.keys() >= {'unit', 'better'}:
         row['quantity'] = Quantity(row.pop('unit'), row.pop('better'))
+    if 'provenance' in row:
+        row['provenance'] = decoded(row['provenance'])
     return row

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import pyarrow as pa
@@ -130,6 +131,11 @@ def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite
     if not n:
         return 'missing'
     return 'measured' if reached_its_end(result, fail_phase) and finite else 'failed'
+
+
+def facts_in_sql(names: Iterable[str]) -> str:
+    """Return the SQL of facts of the provenance of a case: a list of texts as `names`, NULL where it lacks one."""
+    return f'json_extract_string(provenance, {[f"$.{name}" for name in names]})'
 
 
 #: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.

@@ -16,7 +16,7 @@ from plumbline.identity import CaseId, Quantity, SeriesId
 from plumbline.record import LOOK
 from postprocess.results.rows import CaseRow, MetricRow, typed, typed_row
 from postprocess.results.store import Session, Store, portions
-from postprocess.results.tables import CASE_HASH, NODE, REACHED_ITS_END
+from postprocess.results.tables import CASE_HASH, NODE, REACHED_ITS_END, facts_in_sql
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.health import LOADS, disturbances
 from postprocess.verdicts.measured import measured, smallest_mode
@@ -56,8 +56,7 @@ _LOOKS = f"""
 """
 _BUSY = f"""
     SELECT night, case_id, "partition", environ, "check", params, {NODE} AS node,
-        [TRY_CAST(fact AS DOUBLE) FOR fact IN
-            json_extract_string(provenance, {[f'$.{name}' for name in LOADS]})] AS loads
+        [TRY_CAST(fact AS DOUBLE) FOR fact IN {facts_in_sql(LOADS)}] AS loads
     FROM cases WHERE NOT fixture AND {{where}}
     ORDER BY night, case_id
 """
@@ -263,9 +262,8 @@ class KeptFacts:
     """The facts of the provenance of each case in each session that are kept with a baseline."""
 
     def __init__(self, store: Store, sessions: Sequence[Session]):
-        paths = [f'$.{name}' for name in FACTS]
         rows = store.select(
-            f'SELECT "partition", environ, "check", params, json_extract_string(provenance, {paths}) AS facts, '
+            f'SELECT "partition", environ, "check", params, {facts_in_sql(FACTS)} AS facts, '
             'list(DISTINCT night) AS nights FROM cases WHERE NOT fixture GROUP BY ALL',
             sessions,
         )

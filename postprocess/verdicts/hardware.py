@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from plumbline.identity import CaseId
 from plumbline.units import number_in
 from postprocess.results.store import Session, Store
-from postprocess.results.tables import NODE
+from postprocess.results.tables import NODE, facts_in_sql
 
 #: Fact of the provenance of a case -> the value in words.
 HARDWARE = {'cpus': '{} CPUs', 'memory': '{} of memory', 'gpus': '{}'}
 _ALIKE = 0.03  # share of the memory by which kernels differ in what they keep: less than one of 32 modules
-_FACTS = f'json_extract_string(provenance, {[f"$.{fact}" for fact in HARDWARE]})'
+_FACTS = facts_in_sql(HARDWARE)
 _OF_CASES = f'SELECT DISTINCT "partition", environ, "check", params, {_FACTS} AS facts FROM cases WHERE NOT fixture'
 _JOBS = f"""
     SELECT night, case_id, number, {NODE} AS node

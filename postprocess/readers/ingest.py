@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -91,9 +90,8 @@ def ingest(
 def _with_problems(report: RunReport, expected: int | None, problems: Sequence[Problem]) -> RunReport:
     """Return a report with what its driver knows: how many cases were expected, and what went wrong outside them."""
     told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
-    facts = json.dumps([vars(each) for each in told if each.kind != 'session'])
-    said = [*map(str, told), *report.session.problems]
-    return replace(report, session=replace(report.session, expected=expected, problems=said, problem_facts=facts))
+    told += report.session.problems
+    return replace(report, session=replace(report.session, expected=expected, problems=told))
 
 
 def _stored(report: RunReport, expected: int | None) -> str:
@@ -105,7 +103,7 @@ def _stored(report: RunReport, expected: int | None) -> str:
     others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
     ran = count(session.ran, 'case') + of + (f' ({", ".join(others)})' if others else '')
     samples = count(len(report.samples), 'sample')
-    return '; '.join([f'{ran}, {samples}', *clock_problems(session.started, session.ended)])
+    return '; '.join([f'{ran}, {samples}', *map(str, clock_problems(session.started, session.ended))])
 
 
 def _is_of_file(session: Session) -> bool:

@@ -17,6 +17,7 @@ from plumbline import clock
 from plumbline.causes import Cause
 from plumbline.errors import InputError, RecordError
 from plumbline.identity import Pairs, pairs
+from plumbline.problems import Problem
 from plumbline.record import OWN_CONFIGURATION, Record, from_dict
 from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
@@ -166,15 +167,15 @@ def _utc(seconds: float) -> datetime:
         raise _Unexpected(f'{seconds!r:.80} is no time: expected seconds since 1970') from None
 
 
-def clock_problems(started: datetime, ended: datetime) -> list[str]:
-    """Return a sentence for each thing that was wrong with the clock of a session's host."""
+def clock_problems(started: datetime, ended: datetime) -> list[Problem]:
+    """Return a problem for each thing that was wrong with the clock of a session's host."""
     problems = []
     if clock.is_ahead(started):
         problems.append(f'the clock was wrong: the session began on {started:%Y-%m-%d}, which was in the future')
     if ended < started:
         gone_back = (started - ended).total_seconds()
         problems.append(f'the clock went back during the session: it ended {gone_back:.0f} s before it began')
-    return problems
+    return [*map(Problem, problems)]
 
 
 def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -> RunReport:
@@ -231,7 +232,7 @@ def _session(
     narrowed_by = _chosen(info, 'narrowed_by')
     problems, source = clock_problems(started, ended), origin['source']
     if 'plumbline_mode' not in info:  # else ci counts the cases, and puts those that ran again in place of others
-        problems += _lost_cases(runs)
+        problems += map(Problem, _lost_cases(runs))
     if not any(map(_is_ours, entries)) and any(entry.get('perfvalues') for entry in entries):
         source = f'other {source}'
     if any(map(_is_of_own_configuration, entries)):

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import write_whole
+from plumbline.problems import Problem
 from postprocess.results.rows import Session, columns_of
 from postprocess.results.tables import JUDGED, SCHEMA, TABLES
 
@@ -86,7 +87,25 @@ def to_arrow(table: str, session: str, rows: Sequence[NamedTuple]) -> pa.Table:
 
 def sessions_to_arrow(sessions: Iterable[Session]) -> pa.Table:
     """Return sessions as rows of their table. Raises TypeError, ValueError or OverflowError."""
-    return pa.Table.from_pylist([*map(vars, sessions)], TABLES['sessions'])
+    rows = []
+    for session in sessions:
+        facts = [vars(problem) for problem in session.problems if problem.kind != 'session']
+        columns = {'problems': [*map(str, session.problems)], 'problem_facts': json.dumps(facts) if facts else None}
+        rows.append(vars(session) | columns)
+    return pa.Table.from_pylist(rows, TABLES['sessions'])
+
+
+def problems_in(row: Mapping[str, Any]) -> list[Problem]:
+    """Return the problems in a row of the table `sessions`: the texts of all, and JSON of those that have facts."""
+    facts = json.loads(row.get('problem_facts') or '[]')
+    known = {fact['text']: Problem(**fact | {'nodes': (*fact['nodes'],)}) for fact in facts}
+    return [known.get(text, Problem(text)) for text in row['problems']]
+
+
+def session_in(row: Mapping[str, Any], site: str) -> Session:
+    """Return the session in a row of the table `sessions`. Raises LookupError, TypeError, ValueError."""
+    columns = {name: value for name, value in row.items() if name != 'problem_facts'}
+    return Session(site, **columns | {'problems': problems_in(row)})
 
 
 def _as_parquet(rows: pa.Table) -> bytes:
@@ -124,7 +143,7 @@ def read_session(index: Path) -> Session:
                 )
             if row['session'] != index.stem or json.loads(row['checksums'])['sessions'] != _checksum_of(row):
                 raise ValueError(_CHANGED)
-            _sessions[index] = state, Session(place_of(index)[0], **row)
+            _sessions[index] = state, session_in(row, place_of(index)[0])
     return _sessions[index][1]
 
 

@@ -35,8 +35,8 @@ class Session:
 
     `selection`: what was asked for, each as ``option=value`` with ReFrame's long name of the option, such as
     ``name=Osu``; `narrowed_by`: the options that left out cases of the mode. `source`: where `report` came from:
-    ``report``, ``database``; of another suite ``other report``, ``other database``, ``perflog``. `problem_facts`: JSON
-    of those of `problems` that have facts. `checksums`: see `postprocess.results.files`.
+    ``report``, ``database``; of another suite ``other report``, ``other database``, ``perflog``. `problems`: outside
+    the cases, as `ci` and the reader of its report found them. `checksums`: see `postprocess.results.files`.
     """
 
     site: str
@@ -50,14 +50,13 @@ class Session:
     narrowed_by: list[str]
     runs: int
     ran: int
-    problems: list[str]
+    problems: list[Problem]
     report: str
     report_sha256: str
     source: str
     user: str | None = None
     mode: str | None = None
     expected: int | None = None
-    problem_facts: str | None = None
     checksums: str | None = None
     schema: int = SCHEMA
 
@@ -65,15 +64,6 @@ class Session:
     def month(self) -> str:
         """The month in which the session started, UTC."""
         return f'{self.started:%Y-%m}'
-
-    @property
-    def stored_problems(self) -> list[Problem]:
-        """What went wrong outside the cases, as `ci` and the reader of its report found it."""
-        facts = {
-            fact['text']: Problem(**fact | {'nodes': (*fact['nodes'],)})
-            for fact in json.loads(self.problem_facts or '[]')
-        }
-        return [facts.get(text, Problem(text)) for text in self.problems]
 
     @property
     def short_name(self) -> str:

@@ -26,7 +26,8 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 #: for the first run of a case, 1 for the next. `purpose` of a further run: ``node`` if a node is in doubt, ``look`` if
 #: it shows how much a metric varies before there is a baseline. `params` and `dims` of metrics and samples: texts of
 #: `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`, `provenance`, `health` and `causes` of a case:
-#: JSON. `status` of a metric: see `status_of`. `selection`, `narrowed_by` and `problem_facts`: see `Session`.
+#: JSON. `status` of a metric: see `status_of`. `selection`, `narrowed_by` and `problems`: see `Session`.
+#: `problem_facts`: JSON of those of `problems` that have facts.
 #: `checksums`: JSON, see `postprocess.results.files`.
 TABLES = {
     'samples': _schema(

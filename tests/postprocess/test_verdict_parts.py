@@ -166,12 +166,12 @@ def test_stretches_of_a_curve_overlap_by_half():
     ([case(1, result='fail', causes=SAID, fail_phase='performance')], [series(), series(job('missing'))], []),
 ])  # fmt: skip
 def test_what_went_wrong_outside_the_series(cases, rows, kinds):
-    session = SimpleNamespace(stored_problems=[], expected=2, ran=2, mode='quick')
+    session = SimpleNamespace(problems=[], expected=2, ran=2, mode='quick')
     assert [problem.kind for problem in problems_of(session, cases, rows)] == kinds
 
 
 def test_a_session_that_was_cut_short_is_told_once():
-    cut = SimpleNamespace(stored_problems=[Problem('ended', 'cut short')], expected=3, ran=2, mode='quick')
+    cut = SimpleNamespace(problems=[Problem('ended', 'cut short')], expected=3, ran=2, mode='quick')
     assert [problem.kind for problem in problems_of(cut, [], [series()])] == ['cut short']
 
 

@@ -143,9 +143,8 @@ def test_messages_become_plain_lines(work):
     work.ingest(report(case(result='fail', fail_phase='run', fail_reason=words)), problem='a\nb')
     store = Store(work.results)
     session = store.find()
-    assert [*map(str, session.problems)] == ['a b'] and rows_of(store, 'cases', session)[0][
-        'fail_reason'
-    ] == 'red and tab'
+    assert [*map(str, session.problems)] == ['a b']
+    assert rows_of(store, 'cases', session)[0]['fail_reason'] == 'red and tab'
 
 
 @each_row('content', [broken(job={'exitcode': 2**40}), report(case(nodes=('n\udcff',)))])

@@ -237,8 +237,8 @@ def _causes_in(text: str | None) -> Sequence[Cause] | None:
 
 
 _PAIRS = lru_cache(2**16)(to_text), from_text  # there are few different ones
-#: The fields of each kind of row that are texts in the store and something else in a row: how to write and read them.
-TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], Any]]]] = {
+# The fields of each kind of row that are texts in the store and something else in a row: how to write and read them.
+_TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], Any]]]] = {
     CaseRow: {
         'params': _PAIRS,
         'dims': (json.dumps, decoded),  # in the order declared
@@ -248,8 +248,8 @@ TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], A
     MetricRow: {'dims': _PAIRS},
     SampleRow: {'dims': _PAIRS},
 }
-#: The fields of rows that are several columns in the store, and their type.
-PARTS: dict[str, type[Quantity | Summary]] = {'quantity': Quantity, 'summary': Summary}
+# The fields of rows that are several columns in the store, and their type.
+_PARTS: dict[str, type[Quantity | Summary]] = {'quantity': Quantity, 'summary': Summary}
 _Row = TypeVar('_Row', bound=NamedTuple)
 
 
@@ -257,20 +257,20 @@ def columns_of(rows: Sequence[NamedTuple]) -> dict[str, Sequence[Any]]:
     """Return typed rows of one kind as columns of a table of the store."""
     kind = type(rows[0])
     columns: dict[str, Sequence[Any]] = dict(zip(kind._fields, zip(*rows, strict=True), strict=True))
-    for name, (write, _) in TEXTS[kind].items():
+    for name, (write, _) in _TEXTS[kind].items():
         columns[name] = [*map(write, columns[name])]
-    for name in PARTS.keys() & columns.keys():
+    for name in _PARTS.keys() & columns.keys():
         parts = columns.pop(name)
-        columns |= {own.name: [getattr(part, own.name) for part in parts] for own in fields(PARTS[name])}
+        columns |= {own.name: [getattr(part, own.name) for part in parts] for own in fields(_PARTS[name])}
     return columns
 
 
 def typed(kind: type[_Row], table: pa.Table) -> list[_Row]:
     """Return the rows of a table of the store as records of type `kind`; columns of later versions have defaults."""
-    texts = TEXTS[kind]
+    texts = _TEXTS[kind]
     columns: list[Iterable[Any]] = []
     for name in kind._fields:
-        if part := PARTS.get(name):
+        if part := _PARTS.get(name):
             columns.append(map(part, *(table[own.name].to_pylist() for own in fields(part))))
         elif name in table.column_names:
             values = table[name].to_pylist()

@@ -15,7 +15,6 @@ from ci.cases import Case, Content, Entry, case_of, cases_in, left_out, place_of
 from ci.session import RESUMABLE, CaseSelection, PlannedSession
 from plumbline.files import write_text
 from plumbline.problems import Problem
-from plumbline.record import from_dict
 from plumbline.rounds import Place, rounds_of
 from postprocess.text import count
 
@@ -203,11 +202,13 @@ def _missing(case: Case, name: str, template: Entry | None, place: Place, why: s
     job = {'id': '', 'nodes': list(place), 'state': _CANCELLED, 'exitcode': None}
     entry |= template or {}
     if known := record_of(template):
-        record = from_dict({key: value for key, value in known.items() if key != 'swept'})
-        record.job, record.trial_seconds, record.evidence = job, [], ''
-        for _, _, series in record.series():
-            series.samples, series.invalid, series.missing = [], None, why
-        entry['record'] = record.to_dict()
+        lost: Entry = {'samples': [], 'invalid': None, 'missing': why}
+        metrics = {
+            metric: facts | {'series': [series | lost for series in facts['series']]}
+            for metric, facts in known['metrics'].items()
+        }
+        record = {key: value for key, value in known.items() if key != 'swept'}
+        entry['record'] = record | {'metrics': metrics, 'job': job, 'trial_seconds': [], 'evidence': ''}
     return entry | _names(name, entry['unique_name'], place) | {
         'job_nodelist': list(place), 'jobid': None, 'job_state': _CANCELLED, 'perfvalues': {}, 'result': 'fail',
         'fail_phase': 'run', 'fail_reason': f'{",".join(place)}: {why}', 'plumbline_not_run': why,

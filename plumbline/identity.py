@@ -84,6 +84,11 @@ class CaseId:
         """Return the id of the case that a row of the store names in its columns. Raises ValueError."""
         return CaseId(row['partition'], row['environ'], row['check'], from_text(row['params']))
 
+    def to_row(self) -> dict[str, str]:
+        """Return the columns of the id, pairs as texts."""
+        names = {'partition': self.partition, 'environ': self.environ, 'check': self.check}
+        return {**names, 'params': to_text(self.params)}
+
     def series(self, metric: str, dims: Pairs = ()) -> SeriesId:
         """Return the id of a series that the case measures: of `metric`, at one point of its `dims`."""
         return SeriesId(self.partition, self.environ, self.check, self.params, metric, dims)
@@ -108,9 +113,8 @@ class SeriesId(CaseId):
         return CaseId.from_row(row).series(row['metric'], from_text(row['dims']))
 
     def to_row(self) -> dict[str, str]:
-        """Return the columns of the id, `params` and `dims` as texts."""
-        texts = {'params': to_text(self.params), 'dims': to_text(self.dims)}
-        return {name: texts.get(name) or getattr(self, name) for name in ID_COLUMNS}
+        """Return the columns of the id, pairs as texts."""
+        return {**CaseId.to_row(self), 'metric': self.metric, 'dims': to_text(self.dims)}
 
     @property
     def case(self) -> CaseId:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plumbline.identity import SeriesId
+from postprocess.results.rows import typed_row
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.stand_in import FEWEST_NODES
 
@@ -45,6 +46,6 @@ def beside(store: Store, session: Session) -> dict[str, Beside]:
     """Return node -> the node compared with the others in a session. Raises InputError if the store cannot be read."""
     by_node = {}
     for row in store.select(_LEVELS, [session]):
-        series = SeriesId.from_row(row['series']) if row['series'] else None
+        series = typed_row(row['series'])['id'] if row['series'] else None
         by_node[row['node']] = Beside(row['typical'], row['furthest'], series)
     return by_node

@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from plumbline.clock import now
 from plumbline.errors import InputError
-from plumbline.identity import CaseId, Quantity, SeriesId
+from plumbline.identity import CaseId, SeriesId
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
 from plumbline.references import Reference, load_references
 from plumbline.units import in_words
@@ -208,13 +208,13 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
     finds: dict[CaseName, dict[str, Chance]] = {place: {} for place in cases}
     unguarded = 0
     for row in store.select(_SERIES, sessions):
-        series, place, quantity = SeriesId.from_row(row), _place_of(row), Quantity(row['unit'], row['better'])
+        series, place = row['id'], _place_of(row)
         tolerance = tolerance_for(policy, series, row['floor'], row['usual_spread'])
         rules = [rule for rule, bound in judges(lookup, series, tolerance) if bound.gates]
         bounds = [
             limits(_with_later(with_spread(rule, lookup), row['logs']), tolerance)
             for rule in rules
-            if not rule.mismatch(quantity)
+            if not rule.mismatch(row['quantity'])
         ]
         unguarded += not bounds
         nodes = cases[place]['nodes'] or 1
@@ -222,9 +222,7 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
             finds[place][name] = max(find, finds[place].get(name, find), key=lambda each: each.chance)
     ages = [(today - session.started).total_seconds() / 86400 for session in sessions]
     return [
-        PossibleCase(
-            place, row['seconds'] or _BESIDES, row['nodes'] or 1, ages[row['last']], CaseId.from_row(row), finds[place]
-        )
+        PossibleCase(place, row['seconds'] or _BESIDES, row['nodes'] or 1, ages[row['last']], row['id'], finds[place])
         for place, row in cases.items()
     ], unguarded
 
@@ -248,7 +246,7 @@ def chances(series: SeriesId, bounds: Sequence[Limits], nodes: int, of_nodes: in
 
 def _place_of(row: Mapping[str, Any]) -> CaseName:
     """Return the case of a row."""
-    return CaseName(row['partition'], row['environ'], row['name'])
+    return CaseName(row['id'].partition, row['id'].environ, row['name'])
 
 
 def _with_later(reference: Reference, logs: Sequence[float]) -> Reference:

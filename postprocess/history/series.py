@@ -15,6 +15,7 @@ from numpy import ndarray
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Tolerance, tolerance_for
 from plumbline.paths import site_folder
+from postprocess.results.rows import typed_row
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NODE
 from postprocess.verdicts.candidates import lists_in
@@ -118,8 +119,9 @@ def _histories(tables: Iterable[pa.Table], sessions: Sequence[Session], root: Pa
     for table in tables:
         lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
         columns = [lists_in(table[name], kind) for name, kind in lists.items()] if table.num_rows else []
-        for row, *arrays in zip(table.drop_columns(list(lists)).to_pylist(), *columns, strict=True):
-            key = SeriesId.from_row(row), Quantity(row['unit'], row['better'])
+        rows = map(typed_row, table.drop_columns(list(lists)).to_pylist())
+        for row, *arrays in zip(rows, *columns, strict=True):
+            key = row['id'], row['quantity']
             floors[key] = floors.get(key) if row['floor'] is None else row['floor']
             parts.setdefault(key, []).append([array.copy() for array in arrays])  # not the whole table
     if not parts:

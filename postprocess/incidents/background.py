@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from plumbline.identity import CaseId, name_pattern, natural, to_text
 from plumbline.references import Reference
@@ -92,10 +91,17 @@ class Background:
 
     def _failed_first(self, drafts: Sequence[Draft]) -> dict[int, int]:
         """Return index of a draft -> index of the first session that shows its failure."""
-        wanted = [row for i, draft in enumerate(drafts) if draft.failed for row in _failed_cases(i, draft)]
+        wanted = [
+            (i, case, node)
+            for i, draft in enumerate(drafts)
+            if draft.failed
+            for case in sorted(draft.cases)[:_SERIES]
+            for node in draft.where.nodes[:_SERIES] or ('',)
+        ]
         if len(self.sessions) < 2 or not wanted:
             return {}
-        columns = {name: [case[name] for case in wanted] for name in wanted[0]}
+        numbers, cases, nodes = map(list, zip(*wanted, strict=True))
+        columns = {'number': numbers, 'id': cases, 'node': nodes}
         rows = self.store.select(_FIRST_FAILURE, self.sessions, wanted=columns)
         return {row['number']: row['night'] for row in rows}
 
@@ -296,14 +302,6 @@ def again(session: Session, partition: str, names: Sequence[str], nodes: Sequenc
     where = f'{session.site}:{partition}' if partition else session.site
     at = ' -J ' + shlex.quote('nodelist=' + ','.join(nodes)) if nodes else ''
     return f'ci/nightly --no-provision{mode} -- --system={where} -n {chosen}{at}'
-
-
-def _failed_cases(number: int, draft: Draft) -> Iterator[dict[str, Any]]:
-    """Yield the cases of an incident on each of its nodes, with its `number`."""
-    for case in sorted(draft.cases)[:_SERIES]:
-        names = {'partition': case.partition, 'environ': case.environ, 'check': case.check}
-        known = names | {'number': number, 'params': to_text(case.params)}
-        yield from (known | {'node': node} for node in draft.where.nodes[:_SERIES] or ('',))
 
 
 def _source(reference: Reference | None) -> str:

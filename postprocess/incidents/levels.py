@@ -94,11 +94,12 @@ def _by_incident(
     if not rows or not sessions:
         return {}
     wanted: dict[str, list[Any]] = {
-        'incident': [key for key, *_ in rows], 'series': [str(of) for _, of, *_ in rows],
+        'id': [of for _, of, *_ in rows],
+        'incident': [key for key, *_ in rows],
+        'series': [str(of) for _, of, *_ in rows],
         'expected': [float(value.expected) if value and value.expected else None for _, _, value, _ in rows],
-    }  # fmt: skip
-    columns = [of.to_row() | nodes for _, of, _, nodes in rows]
-    wanted |= {name: [row[name] for row in columns] for name in columns[0]}
+    }
+    wanted |= {name: [nodes[name] for *_, nodes in rows] for name in rows[0][-1]}
     points: dict[str, list[tuple[int, float]]] = {}
     for row in store.select(sql, sessions, wanted=wanted):
         points.setdefault(row['incident'], []).append((row['night'], row['level']))

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from plumbline.identity import CaseId, from_text, to_text
-from postprocess.results.rows import decoded
+from plumbline.identity import CaseId
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NODE
 from postprocess.text import one_line
@@ -32,8 +31,7 @@ _SETTINGS = (
 #: Patterns of all facts that are compared.
 FACTS = SOFTWARE + _SETTINGS
 Facts = Mapping[str, tuple[str, ...]]  # fact -> the values that it had, sorted
-_CASE = ('partition', 'environ', 'check', 'params', 'night')
-_COLUMNS = ', '.join(f'"{name}"' for name in _CASE)
+_COLUMNS = '"partition", environ, "check", params, night'
 
 
 class Difference(NamedTuple):
@@ -85,23 +83,22 @@ class Provenance:
         wanted = list(wanted)
         places = sorted({n for _, n in wanted})  # only these few of all sessions are read
         at = {n: place for place, n in enumerate(places)}
-        keys = sorted({(case.partition, case.environ, case.check, to_text(case.params), at[n]) for case, n in wanted})
+        keys = sorted({(case, at[n]) for case, n in wanted})
         if not keys:
             return cls({})
+        cases, nights = map(list, zip(*keys, strict=True))
         rows = store.select(
             f'SELECT DISTINCT {_COLUMNS}, {NODE} AS node, provenance FROM cases JOIN wanted USING ({_COLUMNS})',
             [sessions[n] for n in places],
-            wanted=dict(zip(_CASE, map(list, zip(*keys, strict=True)), strict=True)),
+            wanted={'id': cases, 'night': nights},
         )
         values: dict[tuple[CaseId, int], dict[str, dict[str, set[str]]]] = {}
-        for partition, environ, check, params, place, node, provenance in map(dict.values, rows):
-            key = CaseId(partition, environ, check, from_text(params)), places[place]
-            for fact, value in decoded(provenance).items():
-                if not matches(fact, FACTS):
-                    continue
-                for name in (node, ALL):
+        for row in rows:
+            key = row['id'], places[row['night']]
+            for fact, value in compared_in(row['provenance']):
+                for name in (row['node'], ALL):
                     facts = values.setdefault(key, {}).setdefault(name, {})
-                    facts.setdefault(fact, set()).add(one_line(str(value)) or '')
+                    facts.setdefault(fact, set()).add(value)
         return cls(
             {
                 key: {node: {fact: tuple(sorted(of)) for fact, of in facts.items()} for node, facts in nodes.items()}
@@ -136,6 +133,13 @@ class Provenance:
 def around(last: int, first: int, sessions: int) -> tuple[range, range]:
     """Return the indices of the sessions up to `last` before a change and from `first` after it, of so many."""
     return range(max(last + 1 - AROUND, 0), last + 1), range(first, min(first + AROUND, sessions))
+
+
+def compared_in(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the facts of a case that are compared, and the value of each on one line."""
+    for fact, value in provenance.items():
+        if matches(fact, FACTS):
+            yield fact, one_line(str(value)) or ''
 
 
 @lru_cache(2**12)

@@ -24,7 +24,7 @@ from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.rules import place, read_rules
 from postprocess.readers.run_reports import read_report
 from postprocess.results import judged, old_layout
-from postprocess.results.files import in_table, read_session, read_table
+from postprocess.results.files import in_table, problems_in, read_session, read_table
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import JUDGED, OF_CASES
 from postprocess.text import count
@@ -195,8 +195,9 @@ def repair(store: Store) -> Iterator[str]:
                         f'{path}: has changed since session {uuid} was stored from it, as its sha256 says, and is not '
                         'ingested; restore it, or, if you know why it changed, `plumbline ingest` it'
                     )
-                own = {key: row[key] for key in ('expected', 'problems', 'problem_facts') if key in row}
-                report = replace(report, session=replace(report.session, **own))
+                if 'problems' in row:
+                    own = replace(report.session, expected=row['expected'], problems=problems_in(row))
+                    report = replace(report, session=own)
             store.add(report)
             known.add(report.session.session)
             yield f'{path}: session {uuid} is ingested again: {count(len(report.samples), "sample")}'

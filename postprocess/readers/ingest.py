@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from plumbline.errors import InputError
-from plumbline.identity import Pairs, SeriesId
+from plumbline.identity import Pairs
 from plumbline.problems import Problem
+from plumbline.record import Summary
 from plumbline.units import factor
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
@@ -90,9 +90,8 @@ def ingest(
 def _with_problems(report: RunReport, expected: int | None, problems: Sequence[Problem]) -> RunReport:
     """Return a report with what its driver knows: how many cases were expected, and what went wrong outside them."""
     told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
-    facts = json.dumps([vars(each) for each in told if each.kind != 'session'])
-    said = [*map(str, told), *report.session.problems]
-    return replace(report, session=replace(report.session, expected=expected, problems=said, problem_facts=facts))
+    told += report.session.problems
+    return replace(report, session=replace(report.session, expected=expected, problems=told))
 
 
 def _stored(report: RunReport, expected: int | None) -> str:
@@ -104,7 +103,7 @@ def _stored(report: RunReport, expected: int | None) -> str:
     others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
     ran = count(session.ran, 'case') + of + (f' ({", ".join(others)})' if others else '')
     samples = count(len(report.samples), 'sample')
-    return '; '.join([f'{ran}, {samples}', *clock_problems(session.started, session.ended)])
+    return '; '.join([f'{ran}, {samples}', *map(str, clock_problems(session.started, session.ended))])
 
 
 def _is_of_file(session: Session) -> bool:
@@ -145,7 +144,7 @@ def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[st
     earlier = [session for session in of_site if session.is_of_another_suite][-_SESSIONS:]
     if not earlier:
         return report, []
-    units = {SeriesId.from_row(row): row['unit'] for row in store.select(_SQL, earlier)}
+    units = {row['id']: row['unit'] for row in store.select(_SQL, earlier)}
     cases = {case.case_id: case for case in report.cases}
     by: dict[tuple[int, str, Pairs], float] = {}
     sentences: dict[str, None] = {}
@@ -153,12 +152,13 @@ def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[st
     for row in report.metrics:
         case = cases[row.case_id]
         before = units.get(case.id.series(row.metric, row.dims))
-        times = factor(row.unit, before) if before is not None and before != row.unit else None
+        times = factor(row.quantity.unit, before) if before is not None and before != row.quantity.unit else None
         if before is not None and times is not None:
             by[row.case_id, row.metric, row.dims] = times
-            sentences[f'{case.check} {row.metric} is in {row.unit}, converted to {before} as before'] = None
-            mean, std, low, high = (of if of is None else of * times for of in (row.mean, row.std, row.min, row.max))
-            row = row._replace(unit=before, mean=mean, std=std, min=low, max=high)
+            sentences[f'{case.check} {row.metric} is in {row.quantity.unit}, converted to {before} as before'] = None
+            was = row.summary
+            parts = (of if of is None else of * times for of in (was.mean, was.std, was.min, was.max))
+            row = row._replace(quantity=replace(row.quantity, unit=before), summary=Summary(was.n, *parts))
         metrics.append(row)
     samples = [each._replace(value=each.value * by.get(each[:3], 1.0)) for each in report.samples]
     return replace(report, metrics=metrics, samples=samples), [*sentences]

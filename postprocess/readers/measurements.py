@@ -17,16 +17,17 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from plumbline.causes import Cause
 from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.measurement import Measurement
+from plumbline.record import Sample
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, clock_problems
-from postprocess.results.rows import CaseRow, RunReport, Session
+from postprocess.results.rows import CaseRow, MetricRow, RunReport, Session
 from postprocess.results.store import Store
 
 Reader = Callable[[Path], Iterator[Measurement | str]]  # a text: a sentence on a part that cannot be read
@@ -155,7 +156,7 @@ def _report(
         params, dims_of_case = rules.split(check, stated)
         text = to_text(params)
         failed = next((each.failed for each in of_case if each.failed), '')
-        rows: list[tuple[dict[str, Any], dict[int, float], str]] = []
+        rows: list[tuple[MetricRow, list[Sample]]] = []
         series: dict[tuple[str, Pairs], list[Measurement]] = defaultdict(list)
         for measurement in of_case:
             series[measurement.metric, pairs(dict(measurement.dims))].append(measurement)
@@ -163,19 +164,19 @@ def _report(
             first = of_series[0]
             if len({(each.unit, each.better) for each in of_series}) > 1:
                 raise InputError(f'{path}: {check} {text}: {metric} has several units or directions')
-            columns, factor, is_known = rules.metric(check, metric, first.unit, better=first.better)
+            row, factor, is_known = rules.metric(check, metric, first.unit, better=first.better)
             if not is_known and first.judged:
-                gathered.undecided.add((check, columns['metric'], columns['unit']))
-            columns['dims'] = pairs(dict(columns['dims']) | dict(dims) | dict(dims_of_case))
-            columns['judged'] = columns['judged'] and first.judged
+                gathered.undecided.add((check, row.metric, row.quantity.unit))
+            all_dims = pairs(dict(row.dims) | dict(dims) | dict(dims_of_case))
+            row = row._replace(dims=all_dims, judged=row.judged and first.judged)
             if twice := [each for each, number in Counter(each.trial for each in of_series).items() if number > 1]:
                 raise InputError(f'{path}: {check} {text}: trial {twice[0]} of {metric} {to_text(dims)} is there twice')
-            faults = {each.trial: _fault(each, each.value * factor, columns) for each in of_series}
+            faults = {each.trial: _fault(each, each.value * factor, row) for each in of_series}
             numbers = {each.trial: each.value * factor for each in of_series if not math.isnan(each.value)}
-            numbers = {trial: value for trial, value in numbers.items() if not faults[trial]}
+            samples = [(trial, node, value) for trial, value in numbers.items() if not faults[trial]]
             fault = next(filter(None, faults.values()), '')
             failed = failed or fault
-            rows.append((columns, numbers, '' if numbers else fault or 'it has no value'))
+            rows.append((row if samples else row._replace(missing=fault or 'it has no value'), samples))
         case = CaseRow(
             number, partition, environ, check, params, name=' %'.join([check, *text.split(',')]),
             result='fail' if failed else 'pass', fail_phase='sanity' if failed else None,
@@ -183,18 +184,15 @@ def _report(
             completed=max(each.time or written for each in of_case), provenance={'format': name},
         )  # fmt: skip
         gathered.add_case(case, [Cause('said', failed)] if failed else [])
-        for columns, numbers, missing in rows:
-            samples = [(trial, node, value) for trial, value in numbers.items()]
-            gathered.add_series(case, columns | {'missing': missing or None}, samples)
+        for row, samples in rows:
+            gathered.add_series(case, row, samples)
     return gathered
 
 
-def _fault(of: Measurement, value: float, columns: Mapping[str, Any]) -> str:
+def _fault(of: Measurement, value: float, row: MetricRow) -> str:
     """Return why a number is no measurement, and where it stands; empty if it is one."""
-    if math.isnan(value):
-        fault = f'{columns["metric"]} has no value' if columns['judged'] else ''
-    else:
-        fault = values.fault(value, columns)
-    dims = to_text(columns['dims']).strip('-')
+    no_value = f'{row.metric} has no value' if row.judged else ''
+    fault = no_value if math.isnan(value) else values.fault(value, row)
+    dims = to_text(row.dims).strip('-')
     place = ', '.join(filter(None, (of.where, f'trial {of.trial}' * (of.trial > 1), dims)))
     return fault and fault + f' ({place})' * bool(place)

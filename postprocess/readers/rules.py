@@ -18,11 +18,12 @@ from typing import Any
 
 from plumbline.errors import InputError, SiteError
 from plumbline.files import read_yaml
-from plumbline.identity import Pairs, pairs
+from plumbline.identity import Pairs, Quantity, pairs
 from plumbline.paths import SCHEMAS, site_folders
 from plumbline.units import UNITS, dimension, factor, plain
 from plumbline.yaml_faults import Fault, explain, follow, for_rules, items, messages
 from postprocess.readers import values
+from postprocess.results.rows import MetricRow
 
 NAME = 'suite.yaml'
 _PATTERNS = ('check', 'metric', 'unit')
@@ -46,27 +47,28 @@ class Rules:
 
     def metric(
         self, check: str, name: str, unit: str, lower: float | None = None, upper: float | None = None, better: str = ''
-    ) -> tuple[dict[str, Any], float, bool]:
-        """Return the columns of a metric, the factor of its values, and True if its direction is known.
+    ) -> tuple[MetricRow, float, bool]:
+        """Return a metric without a number, the factor of its values, and True if its direction is known.
 
         `better`: the direction that the file states; a rule overrides it.
         """
         unit = plain(unit)
         known = better or values.direction(unit, lower, upper)
-        columns = {'metric': name, 'dims': (), 'unit': unit, 'judged': True, 'better': known or 'higher'}
-        columns |= {'floor': values.FLOOR_OF_TIMES} if unit in UNITS and dimension(unit) == 'time' else {}
         rule = self.of(check, name, unit)
-        columns |= {key: rule[key] for key in ('better', 'floor', 'usual_spread', 'judged') if key in rule}
+        wanted = rule.get('convert_to', unit)
+        row = MetricRow(name, (), Quantity(wanted, rule.get('better', known or 'higher')))
+        if unit in UNITS and dimension(unit) == 'time':
+            row = row._replace(floor=values.FLOOR_OF_TIMES)
+        row = row._replace(**{key: rule[key] for key in ('floor', 'usual_spread', 'judged') if key in rule})
         if 'name' in rule and (match := re.fullmatch(rule['name'], name)):
             groups = match.groupdict('')
-            columns |= {'metric': groups.pop('metric'), 'dims': pairs(groups)}
-        columns['unit'] = wanted = rule.get('convert_to', unit)
+            row = row._replace(metric=groups.pop('metric'), dims=pairs(groups))
         by = 1.0 if wanted == unit else factor(unit, wanted)
         if by is None:
             raise InputError(
                 f'{check} {name}: convert_to of {NAME}: {unit or "no unit"} is not of the same kind as {wanted}'
             )
-        return columns, by, bool(known) or 'better' in rule or not columns['judged']
+        return row, by, bool(known) or 'better' in rule or not row.judged
 
     def value(
         self, check: str, name: str, unit: str, value: float | None, bounds: Sequence[float | None],
@@ -77,12 +79,12 @@ class Rules:
         `is_within`: see `values.beyond`.
         """
         reference, lower, upper = bounds
-        columns, factor, is_decided = self.metric(check, name, unit, lower, upper)
-        cause = values.beyond(columns['metric'], unit, value, reference, (lower, upper), is_within)
+        row, factor, is_decided = self.metric(check, name, unit, lower, upper)
+        cause = values.beyond(row.metric, unit, value, reference, (lower, upper), is_within)
         value = None if value is None else value * factor
-        fault = '' if value is None else values.fault(value, columns)
-        found = columns | {'missing': fault or None}
-        return values.PerformanceValue(found, None if fault else value, is_decided, cause)
+        fault = '' if value is None else values.fault(value, row)
+        row = row._replace(missing=fault or None)
+        return values.PerformanceValue(row, None if fault else value, is_decided, cause)
 
     def split(self, check: str, params: Pairs) -> tuple[Pairs, Pairs]:
         """Return the params of a case without those that are dims of its metrics, and these dims."""

@@ -17,12 +17,13 @@ from plumbline import clock
 from plumbline.causes import Cause
 from plumbline.errors import InputError, RecordError
 from plumbline.identity import Pairs, pairs
+from plumbline.problems import Problem
 from plumbline.record import OWN_CONFIGURATION, Record, from_dict
 from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.old_reports import as_version_4
 from postprocess.readers.rules import NO_RULES, Rules
-from postprocess.results.rows import CaseRow, RunReport, Session
+from postprocess.results.rows import CaseRow, MetricRow, RunReport, Session
 from postprocess.text import count, names_in, one_line
 
 _NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record if a case ended too early
@@ -166,15 +167,15 @@ def _utc(seconds: float) -> datetime:
         raise _Unexpected(f'{seconds!r:.80} is no time: expected seconds since 1970') from None
 
 
-def clock_problems(started: datetime, ended: datetime) -> list[str]:
-    """Return a sentence for each thing that was wrong with the clock of a session's host."""
+def clock_problems(started: datetime, ended: datetime) -> list[Problem]:
+    """Return a problem for each thing that was wrong with the clock of a session's host."""
     problems = []
     if clock.is_ahead(started):
         problems.append(f'the clock was wrong: the session began on {started:%Y-%m-%d}, which was in the future')
     if ended < started:
         gone_back = (started - ended).total_seconds()
         problems.append(f'the clock went back during the session: it ended {gone_back:.0f} s before it began')
-    return problems
+    return [*map(Problem, problems)]
 
 
 def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -> RunReport:
@@ -195,12 +196,11 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         record = _record(entry, where)
         case = _case(number, run, entry, record, where)
         for metric, facts, series in record.series() if record else ():
-            columns: dict[str, Any] = {
-                'metric': metric, 'dims': series.dims, 'unit': facts.unit, 'better': facts.better,
-                'judged': series.judged, 'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
-                'usual_spread': facts.usual_spread, 'floor': facts.floor,
-            }  # fmt: skip
-            rows.add_series(case, columns, series.samples)
+            row = MetricRow(
+                metric, series.dims, facts.quantity, series.judged, one_line(series.invalid),
+                one_line(series.missing), facts.usual_spread, facts.floor,
+            )  # fmt: skip
+            rows.add_series(case, row, series.samples)
         is_ours = _is_ours(entry)
         is_read = not is_ours or entry.get('fail_phase') == 'performance'
         found = [*_values(entry, where, case.check, rules)] if is_read else []
@@ -232,7 +232,7 @@ def _session(
     narrowed_by = _chosen(info, 'narrowed_by')
     problems, source = clock_problems(started, ended), origin['source']
     if 'plumbline_mode' not in info:  # else ci counts the cases, and puts those that ran again in place of others
-        problems += _lost_cases(runs)
+        problems += map(Problem, _lost_cases(runs))
     if not any(map(_is_ours, entries)) and any(entry.get('perfvalues') for entry in entries):
         source = f'other {source}'
     if any(map(_is_of_own_configuration, entries)):
@@ -346,7 +346,7 @@ def _values(entry: dict[str, Any], where: str, check: str, rules: Rules) -> Iter
         name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
         found = rules.value(check, name, str(measured[4] or ''), value, bounds, is_within)
         if value is None:
-            found.columns['missing'] = f'its value is {measured[0]!r:.40}'
+            found = found._replace(row=found.row._replace(missing=f'its value is {measured[0]!r:.40}'))
         yield found
 
 

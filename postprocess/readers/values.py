@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from plumbline.causes import Cause
 from plumbline.identity import Pairs, pairs
 from plumbline.units import UNITS, better, number_in
-from postprocess.results.rows import CaseRow, RunReport
+from postprocess.results.rows import CaseRow, MetricRow, RunReport
 
 FLOOR_OF_TIMES = 0.05  # times of other suites vary more than rates
 _RATE = re.compile(r'.*/ ?[nmu]?s(?:ec(?:onds?)?)?|.*(?:flops?|iops|ops|teps)', re.IGNORECASE)
@@ -21,11 +21,11 @@ _NAMES_OF_TIMES = re.compile(r'time|latency|seconds|duration|lat(?:_|\b)', re.IG
 class PerformanceValue(NamedTuple):
     """A performance value of a test of another suite, by the rules of that suite.
 
-    `columns`: of its metric. `value`: None if it is no measurement. `is_decided`: bounds, unit or a rule say which
+    `row`: its series. `value`: None if it is no measurement. `is_decided`: bounds, unit or a rule say which
     direction is better. `cause`: that it is beyond its bounds.
     """
 
-    columns: dict[str, Any]
+    row: MetricRow
     value: float | None
     is_decided: bool
     cause: Cause | None
@@ -33,11 +33,11 @@ class PerformanceValue(NamedTuple):
 
 def add_values(report: RunReport, case: CaseRow, found: Iterable[PerformanceValue], dims: Pairs) -> None:
     """Add the values of a case of another suite to a report; `dims`: params of the case that are dims of each value."""
-    for columns, value, is_decided, _ in found:
-        columns['dims'] = pairs(dict(columns['dims']) | dict(dims))
+    for row, value, is_decided, _ in found:
+        row = row._replace(dims=pairs(dict(row.dims) | dict(dims)))
         if not is_decided:
-            report.undecided.add((case.check, columns['metric'], columns['unit']))
-        report.add_series(case, columns, [] if value is None else [(1, ','.join(case.nodes), value)])
+            report.undecided.add((case.check, row.metric, row.quantity.unit))
+        report.add_series(case, row, [] if value is None else [(1, ','.join(case.nodes), value)])
 
 
 def direction(unit: str, lower: float | None, upper: float | None) -> str | None:
@@ -54,17 +54,17 @@ def _by_unit(unit: str) -> str | None:
     return 'higher' if _RATE.fullmatch(unit) else 'lower' if _COST.fullmatch(unit) else None
 
 
-def fault(value: float, row: Mapping[str, Any]) -> str:
-    """Return why a value of a metric (`row`: its columns) is no measurement; empty if it may be one.
+def fault(value: float, row: MetricRow) -> str:
+    """Return why a value of a series is no measurement; empty if it may be one.
 
     Times, rates and other physical quantities are above 0. A count may be 0, and what is better lower not below.
     """
-    unit, lower = row['unit'], row['better'] == 'lower'
-    above_zero = bool(_by_unit(unit)) or (not unit and lower and _NAMES_OF_TIMES.search(row['metric']) is not None)
-    if not row['judged'] or value > 0 or not (above_zero or (lower and value < 0)):
+    unit, lower = row.quantity.unit, row.quantity.better == 'lower'
+    above_zero = bool(_by_unit(unit)) or (not unit and lower and _NAMES_OF_TIMES.search(row.metric) is not None)
+    if not row.judged or value > 0 or not (above_zero or (lower and value < 0)):
         return ''
     wanted = 'a number above 0' if above_zero else 'a number that is not below 0'
-    return f'{row["metric"]}: {value:g} {unit}'.rstrip() + f' is no measurement: expected {wanted}'
+    return f'{row.metric}: {value:g} {unit}'.rstrip() + f' is no measurement: expected {wanted}'
 
 
 def beyond(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from plumbline.errors import SiteError
-from plumbline.identity import Dim, SeriesId
+from plumbline.identity import Dim
 from plumbline.paths import site_folder
 from plumbline.site.sites import load_site
 from plumbline.units import UNITS
@@ -124,7 +124,7 @@ def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, 
         before,
         wanted={'check': [check for check, _ in wanted], 'metric': [metric for _, metric in wanted]},
     )
-    return {SeriesId.from_row(row): (row['low'], row['high']) for row in rows}
+    return {row['id']: (row['low'], row['high']) for row in rows}
 
 
 def _link_classes(site: str, root: Path | None) -> dict[tuple[str, str], str]:

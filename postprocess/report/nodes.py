@@ -26,7 +26,7 @@ _COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts tha
 _CELLS = 250_000  # most values of nodes on a page, the worst nodes first
 # In each session, the value of each node that alone measured a series
 _VALUES = """
-    SELECT id, night, node, median(mean) AS value
+    SELECT number, night, node, median(mean) AS value
     FROM measured JOIN wanted USING ("partition", environ, "check", params, metric, dims)
     WHERE len(nodes) = 1 AND mean > 0 GROUP BY ALL
 """
@@ -49,10 +49,10 @@ def bands(store: Store, sessions: Sequence[Session], series: Sequence[SeriesRow]
 
     Raises InputError if the store cannot be read.
     """
-    rows = [one.series.to_row() | {'id': one.id} for one in series if len(one.jobs) >= FEWEST_NODES]
-    if not rows:
+    on_nodes = [one for one in series if len(one.jobs) >= FEWEST_NODES]
+    if not on_nodes:
         return {}
-    wanted = {key: [row[key] for row in rows] for key in rows[0]}
+    wanted: dict[str, list[Any]] = {'id': [one.series for one in on_nodes], 'number': [one.id for one in on_nodes]}
     columns = store.query(_VALUES, sessions, wanted=wanted).to_pydict()
     own: dict[int, dict[str, ndarray]] = {}
     for id, night, node, value in zip(*columns.values(), strict=True):

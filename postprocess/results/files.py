@@ -12,8 +12,9 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -23,8 +24,9 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import write_whole
-from postprocess.results.rows import TEXTS, Session
-from postprocess.results.tables import JUDGED, SCHEMA, TABLES, table_of
+from plumbline.problems import Problem
+from postprocess.results.rows import Session, columns_of
+from postprocess.results.tables import JUDGED, SCHEMA, TABLES
 
 _CHANGED = 'its bytes are not those that were written'
 _State = tuple[int, int, int]  # inode, time and size of a file
@@ -70,9 +72,8 @@ def write_session(index: Path, session: Session, tables: Mapping[str, pa.Table])
     for table, rows in tables.items():
         contents[in_table(index, table)] = whole = _as_parquet(rows)
         sums[table] = zlib.crc32(whole)
-    row = vars(session)
-    sums['sessions'] = _checksum_of(table_of('sessions', session.session, [row]).to_pylist()[0])
-    contents[index] = _as_parquet(table_of('sessions', session.session, [{**row, 'checksums': json.dumps(sums)}]))
+    sums['sessions'] = _checksum_of(sessions_to_arrow([session]).to_pylist()[0])
+    contents[index] = _as_parquet(sessions_to_arrow([replace(session, checksums=json.dumps(sums))]))
     write_whole({path: partial(_write, whole) for path, whole in contents.items()})
 
 
@@ -80,11 +81,31 @@ def to_arrow(table: str, session: str, rows: Sequence[NamedTuple]) -> pa.Table:
     """Return typed rows as an Arrow table. Raises TypeError, ValueError or OverflowError."""
     schema = TABLES[table]
     columns: dict[str, Sequence[Any]] = {'schema': [SCHEMA] * len(rows), 'session': [session] * len(rows)}
-    if rows:
-        columns |= dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
-        for name, (write, _) in TEXTS[type(rows[0])].items():
-            columns[name] = [*map(write, columns[name])]
+    columns |= columns_of(rows) if rows else {}
     return pa.table([pa.array(columns.get(field.name, ()), field.type) for field in schema], schema=schema)
+
+
+def sessions_to_arrow(sessions: Iterable[Session]) -> pa.Table:
+    """Return sessions as rows of their table. Raises TypeError, ValueError or OverflowError."""
+    rows = []
+    for session in sessions:
+        facts = [vars(problem) for problem in session.problems if problem.kind != 'session']
+        columns = {'problems': [*map(str, session.problems)], 'problem_facts': json.dumps(facts) if facts else None}
+        rows.append(vars(session) | columns)
+    return pa.Table.from_pylist(rows, TABLES['sessions'])
+
+
+def problems_in(row: Mapping[str, Any]) -> list[Problem]:
+    """Return the problems in a row of the table `sessions`: the texts of all, and JSON of those that have facts."""
+    facts = json.loads(row.get('problem_facts') or '[]')
+    known = {fact['text']: Problem(**fact | {'nodes': (*fact['nodes'],)}) for fact in facts}
+    return [known.get(text, Problem(text)) for text in row['problems']]
+
+
+def session_in(row: Mapping[str, Any], site: str) -> Session:
+    """Return the session in a row of the table `sessions`. Raises LookupError, TypeError, ValueError."""
+    columns = {name: value for name, value in row.items() if name != 'problem_facts'}
+    return Session(site, **columns | {'problems': problems_in(row)})
 
 
 def _as_parquet(rows: pa.Table) -> bytes:
@@ -122,7 +143,7 @@ def read_session(index: Path) -> Session:
                 )
             if row['session'] != index.stem or json.loads(row['checksums'])['sessions'] != _checksum_of(row):
                 raise ValueError(_CHANGED)
-            _sessions[index] = state, Session(place_of(index)[0], **row)
+            _sessions[index] = state, session_in(row, place_of(index)[0])
     return _sessions[index][1]
 
 

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from plumbline.causes import sentence
 from plumbline.identity import ID_COLUMNS, from_text
 from plumbline.paths import results_directory
+from postprocess.results.database import quoted
 from postprocess.results.rows import causes_in
-from postprocess.results.store import Session, Store, quoted
+from postprocess.results.store import Session, Store
 from postprocess.results.tables import JUDGED
 from postprocess.text import not_a_formula
 

@@ -3,30 +3,94 @@
 
 ``<results>/store/<table>/site=<site>/month=YYYY-MM/<uuid>.parquet`` is put in place whole. Its metadata holds a
 checksum of what the rows follow from, and facts of the whole session as JSON. Without it, the session is judged again.
+
+A row is made of the fields of a record by their names and types: a new field needs a column in the schema alone.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from types import UnionType
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import write_whole
+from plumbline.identity import Quantity, SeriesId
+from plumbline.record import Summary
 from postprocess.results.files import opened
-from postprocess.results.tables import JUDGED, table_of
+from postprocess.results.tables import JUDGED, SCHEMA
 
 if TYPE_CHECKING:
     from postprocess.results.store import Session, Store
 
 _Row = TypeVar('_Row')
+_FLAT = (SeriesId, Quantity, Summary)
+_Part = tuple[Callable[[Any], dict[str, Any]], Callable[[Mapping[str, Any]], Any]]  # how to write and read a field
 _ROWS_AT_ONCE = 10_000
 _FOLLOWS_FROM, _FACTS, _CHECKSUM = b'follows_from', b'facts', b'crc32'  # keys of the metadata
+
+
+def to_row(record: Any) -> dict[str, Any]:
+    """Return a record as a row; a part of a type in `_FLAT` and an interval are columns of it, other records are in it.
+
+    What the table has no column for is not written.
+    """
+    if isinstance(record, SeriesId):
+        return record.to_row()
+    kind: Any = type(record)
+    plain, parts = _fields(kind)
+    row = {name: getattr(record, name) for name in plain}
+    for name, (write, _) in parts.items():
+        row |= write(getattr(record, name))
+    return row
+
+
+def from_row(kind: Any, row: Mapping[str, Any]) -> Any:
+    """Return the record of type `kind` that `to_row` made a row of. Raises LookupError."""
+    if kind is SeriesId:
+        return SeriesId.from_row(row)
+    plain, parts = _fields(kind)
+    values = {name: row[name] for name in plain}
+    return kind(**values, **{name: read(row) for name, (_, read) in parts.items()})
+
+
+@cache
+def _fields(kind: Any) -> tuple[list[str], dict[str, _Part]]:
+    """Return the fields of a type of records that are as they are in a row, and of the others how to make them so."""
+    hints = get_type_hints(kind)
+    parts = {field.name: _part(field.name, hints[field.name]) for field in fields(kind)}
+    return [name for name in parts if not parts[name]], {name: part for name, part in parts.items() if part}
+
+
+def _part(name: str, hint: Any) -> _Part | None:
+    """Return how to write and read a field of the type `hint`; None for a plain value."""
+    of = get_args(hint)[0] if get_origin(hint) in (tuple, UnionType) else hint
+    if name == 'interval':
+        low, high = 'loss_low', 'loss_high'
+        return (
+            lambda ends: dict(zip((low, high), ends or (None, None), strict=True)),
+            lambda row: None if row[low] is None else (row[low], row[high]),
+        )
+    if get_origin(hint) is tuple and is_dataclass(of):
+        return (
+            lambda values: {name: [*map(to_row, values)]},
+            lambda row: tuple(from_row(of, value) for value in row[name]),
+        )
+    if get_origin(hint) is tuple:
+        return lambda values: {name: values}, lambda row: tuple(row[name])
+    if of in _FLAT:
+        return to_row, lambda row: from_row(of, row)
+    if is_dataclass(of):
+        return lambda value: {name: value and to_row(value)}, lambda row: row[name] and from_row(of, row[name])
+    return None
 
 
 class _Head(NamedTuple):
@@ -74,9 +138,9 @@ def write(
     store: Store, table: str, session: Session, follows_from: str, rows: Iterable[dict[str, Any]], facts: bytes = b'{}'
 ) -> None:
     """Store the rows of a session, in portions that fit into memory. Raises InputError."""
-    remaining = iter(rows)
-    portions = iter(lambda: [*islice(remaining, _ROWS_AT_ONCE)], [])
-    tables = (table_of(table, session.session, portion) for portion in portions)
+    whole = ({'schema': SCHEMA, 'session': session.session, **row} for row in rows)
+    portions = iter(lambda: [*islice(whole, _ROWS_AT_ONCE)], [])
+    tables = (pa.Table.from_pylist(portion, JUDGED[table]) for portion in portions)
     _write(store.path(table, session), tables, _Head(follows_from.encode(), facts))
 
 

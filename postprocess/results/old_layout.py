@@ -10,7 +10,6 @@ import json
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -21,13 +20,12 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import write_whole
-from postprocess.results.files import in_table, place_of, write_session
-from postprocess.results.rows import Session
+from postprocess.results.files import in_table, place_of, session_in, write_session
 from postprocess.results.tables import OF_CASES, TABLES
 from postprocess.text import count
 
 KEPT = 'store-before'  # folder of the results directory
-_KNOWN = {field.name for field in fields(Session)}
+_KNOWN = {*TABLES['sessions'].names}
 
 
 def convert(store: Path) -> Iterator[str]:
@@ -46,7 +44,7 @@ def convert(store: Path) -> Iterator[str]:
             for row in rows[index]
         }
         for uuid, (index, row) in of.items():
-            session = Session(place_of(index)[0], **{name: row[name] for name in row.keys() & _KNOWN})
+            session = session_in({name: row[name] for name in row.keys() & _KNOWN}, place_of(index)[0])
             tables = {table: _of_session(in_table(index, table), table, uuid) for table in OF_CASES}
             write_session(folder / f'{uuid}.parquet', session, tables)
         for path in sums:

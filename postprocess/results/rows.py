@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import repeat
@@ -19,11 +19,14 @@ import msgspec
 import pyarrow as pa
 
 from plumbline.causes import Cause
-from plumbline.identity import CaseId, Pairs, from_text, short_name, to_text
+from plumbline.identity import ID_COLUMNS, CaseId, Pairs, Quantity, SeriesId, from_text, short_name, to_text
 from plumbline.problems import Problem
-from plumbline.record import Purpose, Sample, summarize
+from plumbline.record import NOTHING, Purpose, Sample, Summary, summarize
 from postprocess.results.tables import SCHEMA, Status, status_of
 from postprocess.text import one_line
+
+#: The `case_id` of a series that no case of its session measured.
+NO_CASE = -1
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class Session:
 
     `selection`: what was asked for, each as ``option=value`` with ReFrame's long name of the option, such as
     ``name=Osu``; `narrowed_by`: the options that left out cases of the mode. `source`: where `report` came from:
-    ``report``, ``database``; of another suite ``other report``, ``other database``, ``perflog``. `problem_facts`: JSON
-    of those of `problems` that have facts. `checksums`: see `postprocess.results.files`.
+    ``report``, ``database``; of another suite ``other report``, ``other database``, ``perflog``. `problems`: outside
+    the cases, as `ci` and the reader of its report found them. `checksums`: see `postprocess.results.files`.
     """
 
     site: str
@@ -47,14 +50,13 @@ class Session:
     narrowed_by: list[str]
     runs: int
     ran: int
-    problems: list[str]
+    problems: list[Problem]
     report: str
     report_sha256: str
     source: str
     user: str | None = None
     mode: str | None = None
     expected: int | None = None
-    problem_facts: str | None = None
     checksums: str | None = None
     schema: int = SCHEMA
 
@@ -62,15 +64,6 @@ class Session:
     def month(self) -> str:
         """The month in which the session started, UTC."""
         return f'{self.started:%Y-%m}'
-
-    @property
-    def stored_problems(self) -> list[Problem]:
-        """What went wrong outside the cases, as `ci` and the reader of its report found it."""
-        facts = {
-            fact['text']: Problem(**fact | {'nodes': (*fact['nodes'],)})
-            for fact in json.loads(self.problem_facts or '[]')
-        }
-        return [facts.get(text, Problem(text)) for text in self.problems]
 
     @property
     def short_name(self) -> str:
@@ -158,24 +151,19 @@ class CaseRow(NamedTuple):
 
 
 class MetricRow(NamedTuple):
-    """A series in a run of a case; None: not known, or without a number."""
+    """A series in a run of a case; None: not known. `RunReport.add_series` gives it its case and its numbers."""
 
-    case_id: int
     metric: str
     dims: Pairs
-    unit: str
-    better: str
-    n: int
-    status: Status
+    quantity: Quantity
     judged: bool = True
-    mean: float | None = None
-    std: float | None = None
-    min: float | None = None
-    max: float | None = None
     invalid: str | None = None
     missing: str | None = None
     usual_spread: float | None = None
     floor: float | None = None
+    case_id: int = NO_CASE
+    status: Status = 'missing'
+    summary: Summary = NOTHING
 
 
 class SampleRow(NamedTuple):
@@ -214,13 +202,12 @@ class RunReport:
             plain.append(replace(cause, **texts))
         self.cases.append(case._replace(causes=plain))
 
-    def add_series(self, case: CaseRow, columns: Mapping[str, Any], samples: Sequence[Sample]) -> None:
-        """Add a series of a case with its samples, their statistics and the status; `columns`: all others."""
+    def add_series(self, case: CaseRow, row: MetricRow, samples: Sequence[Sample]) -> None:
+        """Add a series of a case with its samples, their statistics and the status."""
         found = summarize([value for *_, value in samples])
         is_finite = found.mean is not None and math.isfinite(found.mean)
-        status = status_of(case.result, case.fail_phase, bool(columns.get('invalid')), found.n, is_finite)
-        row = MetricRow(case.case_id, status=status, **vars(found), **columns)
-        self.metrics.append(row)
+        status = status_of(case.result, case.fail_phase, bool(row.invalid), found.n, is_finite)
+        self.metrics.append(row._replace(case_id=case.case_id, status=status, summary=found))
         self.samples += [SampleRow(case.case_id, row.metric, row.dims, *sample) for sample in samples]
 
 
@@ -245,8 +232,8 @@ def causes_in(text: str | None) -> Sequence[Cause]:
 
 
 _PAIRS = lru_cache(2**16)(to_text), from_text  # there are few different ones
-#: The fields of each kind of row that are texts in the store and something else in a row: how to write and read them.
-TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], Any]]]] = {
+# The fields of each kind of row that are texts in the store and something else in a row: how to write and read them.
+_TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], Any]]]] = {
     CaseRow: {
         'params': _PAIRS,
         'dims': (json.dumps, decoded),  # in the order declared
@@ -256,7 +243,21 @@ TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], A
     MetricRow: {'dims': _PAIRS},
     SampleRow: {'dims': _PAIRS},
 }
+# The fields of rows that are several columns in the store, and their type.
+_PARTS: dict[str, type[Quantity | Summary]] = {'quantity': Quantity, 'summary': Summary}
 _Row = TypeVar('_Row', bound=NamedTuple)
+
+
+def columns_of(rows: Sequence[NamedTuple]) -> dict[str, Sequence[Any]]:
+    """Return typed rows of one kind as columns of a table of the store."""
+    kind = type(rows[0])
+    columns: dict[str, Sequence[Any]] = dict(zip(kind._fields, zip(*rows, strict=True), strict=True))
+    for name, (write, _) in _TEXTS[kind].items():
+        columns[name] = [*map(write, columns[name])]
+    for name in _PARTS.keys() & columns.keys():
+        parts = columns.pop(name)
+        columns |= {own.name: [getattr(part, own.name) for part in parts] for own in fields(_PARTS[name])}
+    return columns
 
 
 def typed(kind: type[_Row], table: pa.Table) -> list[_Row]:
@@ -264,16 +265,43 @@ def typed(kind: type[_Row], table: pa.Table) -> list[_Row]:
 
     A case older than the column `causes` has what ReFrame said.
     """
-    columns: dict[str, Iterable[Any]] = {
-        name: table[name].to_pylist() if name in table.column_names else repeat(kind._field_defaults[name])
-        for name in kind._fields
-    }
-    for name, (_, read) in TEXTS[kind].items():
-        columns[name] = map(read, columns[name]) if name in table.column_names else columns[name]
-    said = dict(zip(table.column_names, table.columns, strict=True)).get('fail_reason') if kind is CaseRow else None
-    if said is not None:
-        columns['causes'] = [
-            causes or ([Cause('said', why)] if why and phase != 'performance' else ())
-            for causes, phase, why in zip(columns['causes'], columns['fail_phase'], said.to_pylist(), strict=False)
-        ]
-    return [*map(kind._make, zip(*columns.values(), strict=False))]
+    texts = _TEXTS[kind]
+    columns: list[Iterable[Any]] = []
+    for name in kind._fields:
+        if part := _PARTS.get(name):
+            columns.append(map(part, *(table[own.name].to_pylist() for own in fields(part))))
+        elif name in table.column_names:
+            values = table[name].to_pylist()
+            columns.append(map(texts[name][1], values) if name in texts else values)
+        else:
+            columns.append(repeat(kind._field_defaults[name]))
+    rows: list[Any] = [*map(kind._make, zip(*columns, strict=False))]
+    if kind is CaseRow and 'fail_reason' in table.column_names:
+        said = table['fail_reason'].to_pylist()
+        rows = [row._replace(causes=_said(row, why)) for row, why in zip(rows, said, strict=True)]
+    return rows
+
+
+def _said(case: CaseRow, why: str | None) -> Sequence[Cause]:
+    """Return the causes of a case, or `why` it failed in ReFrame's words if it is older than the column of causes."""
+    return case.causes or ([Cause('said', why)] if why and case.fail_phase != 'performance' else ())
+
+
+_OF_CASE = {*ID_COLUMNS[:4]}
+
+
+def typed_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of a query with `id`, of a series or else of a case, and `quantity` in place of their columns.
+
+    Its `provenance` is no longer JSON.
+    """
+    if row.keys() >= _OF_CASE:
+        kind = CaseId if row.get('metric') is None else SeriesId
+        row['id'] = kind.from_row(row)
+        for name in ID_COLUMNS:
+            row.pop(name, None)
+    if row.keys() >= {'unit', 'better'}:
+        row['quantity'] = Quantity(row.pop('unit'), row.pop('better'))
+    if 'provenance' in row:
+        row['provenance'] = decoded(row['provenance'])
+    return row

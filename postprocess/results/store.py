@@ -12,17 +12,14 @@ long as this file exists, no method but `forgotten` returns the session.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import stat
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,17 +33,19 @@ from plumbline.identity import short_name
 from plumbline.paths import is_elsewhere
 from plumbline.site.sites import name_of_this_site
 from postprocess.results import judged
+from postprocess.results.database import instance, quoted
 from postprocess.results.files import (
     listed,
     path_of,
     place_of,
     read_session,
     read_table,
+    sessions_to_arrow,
     to_arrow,
     verify,
     write_session,
 )
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, typed
+from postprocess.results.rows import CaseRow, MetricRow, RunReport, typed, typed_row
 from postprocess.results.rows import Session as Session
 from postprocess.results.tables import JUDGED, OF_CASES, RELATIONS, TABLES
 
@@ -263,7 +262,8 @@ class Store:
         """Return the result of a query in DuckDB's SQL over the tables, which hold only the rows of `sessions`.
 
         Every row also has `site`, `month` and `night`, the index of its session in `sessions`. The numbers that count
-        are in `measured`, see `postprocess.results.tables.RELATIONS`. `more`: further tables, name -> column -> values.
+        are in `measured`, see `postprocess.results.tables.RELATIONS`. `more`: further tables, name -> column -> values;
+        a column `id` with series or cases is the columns of their identity.
         """
         with self._prepared(sql, sessions, more) as whole:
             return self._duckdb.sql(whole).to_arrow_table()
@@ -287,11 +287,11 @@ class Store:
             yield pa.Table.from_batches([batch])
 
     def select(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> list[dict[str, Any]]:
-        """Return the rows of a query, see `query`; for few rows this is a third faster."""
+        """Return the rows of a query, see `query`, as `typed_row` returns them; for few rows this is a third faster."""
         with self._prepared(sql, sessions, more) as whole:
             result = self._duckdb.execute(whole)  # binds the query once, `sql` twice
             names = [column[0] for column in result.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+            return [typed_row(dict(zip(names, row, strict=True))) for row in result.fetchall()]
 
     @contextmanager
     def _prepared(
@@ -304,7 +304,8 @@ class Store:
         try:
             # Not tables of pyarrow: DuckDB would import pandas for them, which takes longer than the query
             places = {'night': list(range(begin, begin + len(sessions)))}
-            for name, columns in (more | {'nights': nights | places}).items():
+            for name, given in (more | {'nights': nights | places}).items():
+                columns = _named(given)
                 selected = ', '.join(f'unnest(?) AS "{column}"' for column in columns)
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
             named = {*_NAMED.findall(sql)}
@@ -324,8 +325,7 @@ class Store:
     def _select(self, table: str, sessions: Sequence[Session]) -> str:
         """Return a query for the rows of `sessions`, whose files are verified: DuckDB itself verifies no checksum."""
         if table == 'sessions':
-            known = [vars(session) for session in sessions]
-            self._duckdb.register('of_sessions', pa.Table.from_pylist(known, TABLES[table]))
+            self._duckdb.register('of_sessions', sessions_to_arrow(sessions))
             return 'FROM of_sessions'
         paths = [self.path(table, session) for session in sessions]
         if table in JUDGED:
@@ -344,7 +344,7 @@ class Store:
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
         """The connection of this store to the database of the process."""
-        return _instance().cursor()
+        return instance().cursor()
 
     def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
         """Return the sessions in the order in which they started; `name`: the beginning of their uuid."""
@@ -361,17 +361,11 @@ class Store:
         return path_of(self.folder, table, session.site, session.month, session.session)
 
 
-@cache
-def _instance() -> duckdb.DuckDBPyConnection:
-    """Return the only DuckDB database of this process, because each one takes 35 ms to start."""
-    import duckdb
-
-    # What does not fit into memory goes to files, by default in the current directory. Not all cores are used: a login
-    # node is shared, and hundreds of threads would also share the memory.
-    threads = min(4, os.cpu_count() or 1)
-    database = duckdb.connect(config={'memory_limit': '1GB', 'temp_directory': _own_folder(), 'threads': threads})
-    database.execute('SET parquet_metadata_cache = true')  # the queries of a command read the same files
-    return database
+def _named(table: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return a further table of a query, with the columns of an identity in place of `id`."""
+    columns = dict(table)
+    ids = [id.to_row() for id in columns.pop('id', ())]
+    return columns | {name: [of[name] for of in ids] for name in (ids[0] if ids else ())}
 
 
 def portions(sessions: Sequence[Session]) -> Iterator[tuple[int, Sequence[Session]]]:
@@ -382,19 +376,3 @@ def portions(sessions: Sequence[Session]) -> Iterator[tuple[int, Sequence[Sessio
         if cases > _CASES_AT_ONCE or end == len(sessions):
             yield begin, sessions[begin:end]
             begin, cases = end, 0
-
-
-def _own_folder() -> str:
-    """Return a folder below /tmp that only this user may enter, because DuckDB's files there may be read by all."""
-    folder = Path(tempfile.gettempdir(), f'plumbline-{os.getuid()}')
-    with suppress(OSError):
-        folder.mkdir(0o700, exist_ok=True)
-        status = folder.lstat()
-        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
-            return str(folder)
-    return tempfile.mkdtemp(prefix='plumbline-')  # another user was first
-
-
-def quoted(text: str) -> str:
-    """Return `text` as a string literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Literal
 
 import pyarrow as pa
 
@@ -26,7 +26,8 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 #: for the first run of a case, 1 for the next. `purpose` of a further run: ``node`` if a node is in doubt, ``look`` if
 #: it shows how much a metric varies before there is a baseline. `params` and `dims` of metrics and samples: texts of
 #: `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`, `provenance`, `health` and `causes` of a case:
-#: JSON. `status` of a metric: see `status_of`. `selection`, `narrowed_by` and `problem_facts`: see `Session`.
+#: JSON. `status` of a metric: see `status_of`. `selection`, `narrowed_by` and `problems`: see `Session`.
+#: `problem_facts`: JSON of those of `problems` that have facts.
 #: `checksums`: JSON, see `postprocess.results.files`.
 TABLES = {
     'samples': _schema(
@@ -134,6 +135,11 @@ def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite
     return 'measured' if reached_its_end(result, fail_phase) and finite else 'failed'
 
 
+def facts_in_sql(names: Iterable[str]) -> str:
+    """Return the SQL of facts of the provenance of a case: a list of texts as `names`, NULL where it lacks one."""
+    return f'json_extract_string(provenance, {[f"$.{name}" for name in names]})'
+
+
 #: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
 NODE = "array_to_string(list_sort(nodes), ',')"
 #: A hash of the names of a case.
@@ -170,11 +176,3 @@ RELATIONS = {
         FROM cases WHERE NOT fixture GROUP BY ALL
     """,
 }
-
-
-def table_of(table: str, session: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return the rows of a session as an Arrow table. Raises TypeError, ValueError or OverflowError."""
-    schema = (TABLES | JUDGED)[table]
-    own = pa.Table.from_pylist(rows, pa.schema(list(schema)[len(COMMON) :]))
-    common = pa.repeat(pa.scalar(SCHEMA, COMMON['schema']), len(rows)), pa.repeat(session, len(rows))
-    return pa.Table.from_arrays([*common, *own.columns], schema=schema)

@@ -14,9 +14,9 @@ from numpy import ndarray
 
 from plumbline.identity import CaseId, Quantity, SeriesId
 from plumbline.record import LOOK
-from postprocess.results.rows import CaseRow, MetricRow, typed
+from postprocess.results.rows import CaseRow, MetricRow, typed, typed_row
 from postprocess.results.store import Session, Store, portions
-from postprocess.results.tables import CASE_HASH, NODE, REACHED_ITS_END
+from postprocess.results.tables import CASE_HASH, NODE, REACHED_ITS_END, facts_in_sql
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.health import LOADS, disturbances
 from postprocess.verdicts.measured import measured, smallest_mode
@@ -56,8 +56,7 @@ _LOOKS = f"""
 """
 _BUSY = f"""
     SELECT night, case_id, "partition", environ, "check", params, {NODE} AS node,
-        [TRY_CAST(fact AS DOUBLE) FOR fact IN
-            json_extract_string(provenance, {[f'$.{name}' for name in LOADS]})] AS loads
+        [TRY_CAST(fact AS DOUBLE) FOR fact IN {facts_in_sql(LOADS)}] AS loads
     FROM cases WHERE NOT fixture AND {{where}}
     ORDER BY night, case_id
 """
@@ -156,19 +155,17 @@ def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate
         return []
     looks: dict[tuple[SeriesId, Quantity], dict[int, ndarray]] = {}
     for row in store.select(_LOOKS, sessions):
-        key = SeriesId.from_row(row), Quantity(row['unit'], row['better'])
-        looks.setdefault(key, {})[row['night']] = numpy.array(row['values'])
+        looks.setdefault((row['id'], row['quantity']), {})[row['night']] = numpy.array(row['values'])
     nodes = table['nodes'].combine_chunks()
     names, codes = _dictionary(nodes.values)
     offsets = nodes.offsets.to_pylist()[1:-1]
     columns = zip(*(lists_in(table[name], kind) for name, kind in _LISTS.items()), strict=True)
-    rows = table.drop_columns(['nodes', *_LISTS]).to_pylist()
+    rows = map(typed_row, table.drop_columns(['nodes', *_LISTS]).to_pylist())
     candidates = []
     for row, arrays, places in zip(rows, columns, numpy.split(codes, offsets), strict=True):
         stated = {name: row[name] for name in ('floor', 'usual_spread')}
-        quantity, mode = Quantity(row['unit'], row['better']), smallest_mode(row['tags'])
+        id, quantity, mode = row['id'], row['quantity'], smallest_mode(row['tags'])
         lists = dict(zip(_LISTS, arrays, strict=True))
-        id = SeriesId.from_row(row)
         of = Candidate(id, quantity, mode, stated, **lists, nodes=names[places], looks=looks.get((id, quantity), {}))
         candidates.append(of.only(numpy.lexsort((of.cases, of.nights))))
     return sorted(candidates, key=lambda of: (of.id, of.quantity))
@@ -213,7 +210,7 @@ def number_of_cases(doubts: Iterable[Doubt]) -> int:
 
 def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
     """Return the doubt about the job of a row of the table `cases`."""
-    return Doubt(row['night'], row['case_id'], CaseId.from_row(row), row['node'], why)
+    return Doubt(row['night'], row['case_id'], row['id'], row['node'], why)
 
 
 def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
@@ -247,14 +244,15 @@ def read_ended(store: Store, sessions: Sequence[Session], wanted: Collection[Ser
             break
         ran: dict[CaseId, int] = {}
         for row in store.select(_DECLARED, some):
-            case = CaseId.from_row(row)
+            id = row['id']  # of a series, or of a case without any
+            case = id.case if isinstance(id, SeriesId) else id
             ran[case] = begin + row['first']
-            if row['metric'] is None or (series := SeriesId.from_row(row)) not in open_of.get(case, ()):
+            if id not in open_of.get(case, ()):
                 continue
-            open_of[case].discard(series)
+            open_of[case].discard(id)
             without = first_of.get(case) if row['without'] is None else begin + row['without']
             if without is not None:
-                ended[series] = sessions[without]
+                ended[id] = sessions[without]
         first_of |= ran
         open_of = {case: series for case, series in open_of.items() if series}
     return ended
@@ -264,15 +262,14 @@ class KeptFacts:
     """The facts of the provenance of each case in each session that are kept with a baseline."""
 
     def __init__(self, store: Store, sessions: Sequence[Session]):
-        paths = [f'$.{name}' for name in FACTS]
         rows = store.select(
-            f'SELECT "partition", environ, "check", params, json_extract_string(provenance, {paths}) AS facts, '
+            f'SELECT "partition", environ, "check", params, {facts_in_sql(FACTS)} AS facts, '
             'list(DISTINCT night) AS nights FROM cases WHERE NOT fixture GROUP BY ALL',
             sessions,
         )
         self._found: dict[CaseId, list[tuple[list[str | None], set[int]]]] = {}
         for row in rows:
-            self._found.setdefault(CaseId.from_row(row), []).append((row['facts'], set(row['nights'])))
+            self._found.setdefault(row['id'], []).append((row['facts'], set(row['nights'])))
 
     def of(self, case: CaseId, nights: set[int]) -> dict[str, list[str]]:
         """Return the values that each fact had in the sessions `nights`, sorted."""

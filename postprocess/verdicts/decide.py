@@ -14,7 +14,8 @@ from plumbline.limits import Limits, Tolerance
 from plumbline.problems import Problem
 from plumbline.record import OF_NODE, Summary
 from plumbline.references import Reference
-from postprocess.verdicts.measured import NO_CASE, Job, Measured
+from postprocess.results.rows import NO_CASE
+from postprocess.verdicts.measured import Job, Measured
 from postprocess.verdicts.verdict import Verdict, VerdictName
 
 

@@ -245,9 +245,9 @@ def _ran_in(
 ) -> set[tuple[int, int, int, int]]:
     """Return (night, case, job, node) of the jobs of some sessions; `known`: cases that count; adds to `names`."""
     return {
-        (job['night'], known[case], job['job'], names.setdefault(node, len(names)))
+        (job['night'], known[job['id']], job['job'], names.setdefault(node, len(names)))
         for job in (store.select(_NODES, sessions) if sessions else ())
-        if (case := CaseId.from_row(job)) in known and job['job'] < MOST_JOBS
+        if job['id'] in known and job['job'] < MOST_JOBS
         for node in job['nodes']
     }
 
@@ -275,10 +275,10 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Facts]) -> n
     place = []
     for row in rows:
         id, quantity = row.measured.id, row.reference.quantity
-        key = (*id.to_row().values(), quantity.unit, quantity.better, id in several)
+        key = id, quantity.unit, quantity.better, id in several
         nodes = ','.join(sorted(row.measured.nodes)) if id in several else ''
         place.append(wanted.setdefault((all_series.setdefault(key, len(all_series)), nodes), len(wanted)))
-    columns = ('partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'by_nodes')
+    columns = 'id', 'unit', 'better', 'by_nodes'
     table = {name: list(values) for name, values in zip(columns, zip(*all_series, strict=True), strict=True)}
     number, nodes_of = (list(values) for values in zip(*wanted, strict=True))
     table_of_jobs = store.query(

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from plumbline.identity import CaseId, to_text
+from plumbline.identity import CaseId
 from plumbline.units import number_in
 from postprocess.results.store import Session, Store
-from postprocess.results.tables import NODE
+from postprocess.results.tables import NODE, facts_in_sql
 
 #: Fact of the provenance of a case -> the value in words.
 HARDWARE = {'cpus': '{} CPUs', 'memory': '{} of memory', 'gpus': '{}'}
 _ALIKE = 0.03  # share of the memory by which kernels differ in what they keep: less than one of 32 modules
-_FACTS = f'json_extract_string(provenance, {[f"$.{fact}" for fact in HARDWARE]})'
+_FACTS = facts_in_sql(HARDWARE)
 _OF_CASES = f'SELECT DISTINCT "partition", environ, "check", params, {_FACTS} AS facts FROM cases WHERE NOT fixture'
 _JOBS = f"""
     SELECT night, case_id, number, {NODE} AS node
@@ -74,7 +74,7 @@ def unlike_jobs(
     """
     of_case: dict[CaseId, list[dict[str, str | None]]] = {}
     for row in store.select(_OF_CASES, sessions):
-        of_case.setdefault(CaseId.from_row(row), []).append(dict(zip(HARDWARE, row['facts'], strict=True)))
+        of_case.setdefault(row['id'], []).append(dict(zip(HARDWARE, row['facts'], strict=True)))
     wanted = [
         (case, had, why)
         for case, each in of_case.items()
@@ -84,10 +84,10 @@ def unlike_jobs(
     if not wanted:
         return
     columns: dict[str, list[Any]] = {
-        'partition': [case.partition for case, _, _ in wanted], 'environ': [case.environ for case, _, _ in wanted],
-        'check': [case.check for case, _, _ in wanted], 'params': [to_text(case.params) for case, _, _ in wanted],
-        'facts': [list(had.values()) for _, had, _ in wanted], 'number': list(range(len(wanted))),
-    }  # fmt: skip
+        'id': [case for case, _, _ in wanted],
+        'facts': [list(had.values()) for _, had, _ in wanted],
+        'number': list(range(len(wanted))),
+    }
     for row in store.select(_JOBS, sessions, wanted=columns):
         case, _, why = wanted[row['number']]
         yield UnlikeJob(row['night'], row['case_id'], case, row['node'], why)

@@ -12,12 +12,10 @@ from plumbline.causes import Cause, Code, sentence
 from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.record import NOTHING, Purpose, Summary
 from plumbline.references import MODES
-from postprocess.results.rows import CaseRow, MetricRow
+from postprocess.results.rows import NO_CASE, CaseRow, MetricRow
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NEEDED_FAILED, Status, reached_its_end
 
-#: The `case_id` of a series that no case of its session measured.
-NO_CASE = -1
 _NOT_RUN = {
     'abort': 'not run to its end: the session was aborted',
     NEEDED_FAILED: 'not run: a fixture or case that it needs failed',
@@ -220,8 +218,7 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
             ]
             id = case_id.series(metric, dims)
             stated = {'floor': facts.floor, 'usual_spread': facts.usual_spread}
-            quantity = Quantity(facts.unit, facts.better)
-            all_series.append(Measured(id, quantity, mode, tuple(jobs), facts.judged, stated))
+            all_series.append(Measured(id, facts.quantity, mode, tuple(jobs), facts.judged, stated))
         if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.causes):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
             all_series.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
@@ -248,7 +245,7 @@ def runs_of(cases: Iterable[CaseRow]) -> Iterable[list[CaseRow]]:
 
 def _job(case: CaseRow, row: MetricRow | None, failed: Cause | None) -> Job:
     """Return the job of a case for a series; `row` is None if the case does not declare the series."""
-    summary = Summary(row.n, row.mean, row.std, row.min, row.max) if row else NOTHING
+    summary = row.summary if row else NOTHING
     status: Status = row.status if row else 'failed'
     why = None if status == 'measured' else _cause(case, row, failed)
     return Job(
@@ -266,7 +263,7 @@ def _cause(case: CaseRow, row: MetricRow | None, failed: Cause | None) -> Cause:
     if failed:
         return failed
     if row and row.status == 'failed':
-        return Cause('invalid', f'a sample is not a finite number (mean {row.mean})')
+        return Cause('invalid', f'a sample is not a finite number (mean {row.summary.mean})')
     if row:
         return Cause('lost-metric', 'the check declares it and reported no number for it')
     nothing = f'ended with result {case.result!r} and declared no such metric'

@@ -23,7 +23,7 @@ def other_hardware(partition: str, had: str, names: Iterable[str]) -> Problem:
 
 def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measured]) -> list[Problem]:
     """Return what went wrong in a session outside its series; `rows`: what it measured."""
-    problems = session.stored_problems
+    problems = [*session.problems]
     is_cut_short = any(problem.kind == 'cut short' for problem in problems)
     if session.expected is not None and session.expected != session.ran and not is_cut_short:
         problems.append(Problem(f'{count(session.expected, "case")} expected, {session.ran} ran'))

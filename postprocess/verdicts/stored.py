@@ -16,8 +16,8 @@ from postprocess.results import judged
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.baseline_files import known_file
 from postprocess.verdicts.compare import judge_session
-from postprocess.verdicts.rows import comparison_of, facts_of, from_row, to_row
-from postprocess.verdicts.verdict import Comparison
+from postprocess.verdicts.rows import comparison_of, facts_of
+from postprocess.verdicts.verdict import Comparison, Verdict
 
 TABLE = 'verdicts'
 #: Parts of our own folders from which verdicts and findings do not follow; the last two are what a wheel adds.
@@ -31,12 +31,12 @@ def verdicts_of(store: Store, session: Session, root: Path | None = None, reruns
     With `reruns`, see `judge_session`, nothing is stored. Raises as that does.
     """
     before = '' if reruns else follows_from(store, session, root)
-    if before and (known := judged.read(store, TABLE, session, before, partial(from_row, session))):
+    if before and (known := judged.read(store, TABLE, session, before, partial(judged.from_row, Verdict))):
         facts, verdicts = known
         return comparison_of(session, verdicts, facts)
     comparison = judge_session(store, session, root, reruns)
     if before and follows_from(store, session, root) == before:  # else another process changed a file meanwhile
-        rows = map(to_row, comparison.verdicts)
+        rows = map(judged.to_row, comparison.verdicts)
         with suppress(InputError):  # where nothing can be written, the session is judged again the next time
             judged.write(store, TABLE, session, before, rows, facts_of(comparison))
     return comparison

@@ -2,6 +2,7 @@
 from dataclasses import replace
 from functools import partial
 
+import pyarrow as pa
 import pytest
 from run_reports import Workplace, all_nights_over
 from simulated_site import Site
@@ -10,15 +11,16 @@ from postprocess.history import findings
 from postprocess.incidents import rows as incident_rows
 from postprocess.results import frames  # noqa: F401 (before a test replaces the Store that it imports)
 from postprocess.results import judged as judged_rows
-from postprocess.results.store import _instance
-from postprocess.results.tables import table_of
+from postprocess.results.database import instance
+from postprocess.results.tables import JUDGED
 from postprocess.verdicts import rows, stored
+from postprocess.verdicts.verdict import Verdict
 
 
 @pytest.fixture(autouse=True, scope='session')
 def one_thread_for_queries():
     """Several processes of tests share the cores: on small stores, a second thread costs 10 % more CPU time."""
-    _instance().execute('SET threads = 1')
+    instance().execute('SET threads = 1')
 
 
 @pytest.fixture
@@ -40,8 +42,8 @@ def what_is_stored_is_what_was_judged(monkeypatch):
 
     def judged(store, session, *given):
         comparison = judge(store, session, *given)
-        table = table_of('verdicts', session.session, [*map(rows.to_row, comparison.verdicts)])
-        verdicts = [rows.from_row(session, row) for row in table.to_pylist()]
+        table = pa.Table.from_pylist([*map(judged_rows.to_row, comparison.verdicts)], JUDGED['verdicts'])
+        verdicts = [judged_rows.from_row(Verdict, row) for row in table.to_pylist()]
         again = rows.comparison_of(session, verdicts, rows.facts_of(comparison))
         assert again.busy_jobs == comparison.busy_jobs
         assert repr(replace(again, busy_jobs=frozenset())) == repr(replace(comparison, busy_jobs=frozenset()))

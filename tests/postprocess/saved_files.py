@@ -37,7 +37,7 @@ def found_in(name, *paths):
             found.days.add(f'{report.session.started:%Y-%m-%d}')
             for row in report.metrics:
                 series = f'{cases[row.case_id]} {row.metric} {to_text(row.dims)}'
-                found.numbers[series] = (row.mean, row.unit, row.better, row.n)
+                found.numbers[series] = (row.summary.mean, row.quantity.unit, row.quantity.better, row.summary.n)
     return found
 
 

@@ -39,15 +39,7 @@ def row(case_id, check, nodes, *jobs):
 def store(nodes=(), further=()):
     """A store whose earlier cases ran where `nodes` say, (session, check, job, nodes); `further`: (session, jobs)."""
     ran = [
-        {
-            'night': night,
-            'partition': 'cpu',
-            'environ': 'system',
-            'check': check,
-            'params': '-',
-            'job': job,
-            'nodes': of,
-        }
+        {'night': night, 'id': CaseId('cpu', 'system', check, ()), 'job': job, 'nodes': of}
         for night, check, job, of in nodes
     ]
     jobs = [{'night': night, 'further': count} for night, count in further]

@@ -2,13 +2,22 @@
 """Which further jobs `plumbline compare` asks for, and what jobs that ran for another reason say."""
 
 import random
+from collections import Counter
+from dataclasses import replace
 
+import numpy
 import pytest
+from pytest import approx
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
-from plumbline.identity import SeriesId
+from plumbline.identity import Quantity, SeriesId
+from plumbline.references import Reference
 from postprocess.results.store import Store
+from postprocess.verdicts.decide import Facts
+from postprocess.verdicts.gather import earlier_sessions
 from postprocess.verdicts.measured import measured_in
+
+TRIAD = SeriesId('cpu', 'system', 'STREAM', (), 'triad')
 
 
 def again_of(content, entries):
@@ -63,8 +72,8 @@ def job(rng, check, partition, node, swept, **fields):
     return case(check, metrics=values, missing=dict.fromkeys(values, 'none'), **of, **failed, **fields)
 
 
-def test_the_first_jobs_that_queries_read_are_those_that_a_verdict_is_of(work):
-    """Also if a case measured a series only when it ran again, on its place of a node sweep or for a node in doubt."""
+def sessions_with_further_jobs(work):
+    """A store of six sessions, whose cases on a node, and places of a node sweep, ran again for each reason."""
     rng = random.Random(1)
     places = [('Sweep', 'cpu', f'n{i}', True) for i in range(6)]
     places += [(check, partition, 'n1', False) for check in ('HPL', 'IOR') for partition in ('cpu', 'gpu')]
@@ -76,11 +85,36 @@ def test_the_first_jobs_that_queries_read_are_those_that_a_verdict_is_of(work):
             content = again_of(content, [job(rng, *place, plumbline_purpose=purpose) for place in again])
         work.ingest(content)
     store = Store(work.results)
-    sessions = store.sessions(SITE)
+    return store, store.sessions(SITE)
+
+
+def test_the_first_jobs_that_queries_read_are_those_that_a_verdict_is_of(work):
+    """Also if a case measured a series only when it ran again, on its place of a node sweep or for a node in doubt."""
+    store, sessions = sessions_with_further_jobs(work)
     rows = store.select('FROM first_jobs', sessions)
-    first = {(row['night'], SeriesId.from_row(row), row['case_id'], row['mean']) for row in rows}
+    first = {(row['night'], row['id'], row['case_id'], row['mean']) for row in rows}
     assert len(first) == len(rows) and any(row['round'] for row in rows)
     assert first == {
         (night, row.id, row.case_id, row.measuring[0].value)
         for night, session in enumerate(sessions) for row in measured_in(store, session) if row.measuring
     }  # fmt: skip
+
+
+def test_the_jobs_of_an_earlier_session_are_those_that_it_was_judged_by(work):
+    """On each node of a node sweep, in order, and without those that ran because a node was in doubt."""
+    store, sessions = sessions_with_further_jobs(work)
+    of_series = Reference(TRIAD, Quantity('GB/s', 'higher'), 100.0, 1.0, 10, 'baseline', 'x', recorded_at='2000-01-01')
+    *before, tonight = (
+        [Facts(row, [(replace(of_series, id=row.id), None)]) for row in measured_in(store, one)] for one in sessions
+    )
+    since = earlier_sessions(store, sessions[-1], tonight).since
+    several = {id for id, number in Counter(row.measured.id for row in tonight).items() if number > 1}
+    found = [
+        [value for row in rows if row.measured.id == of.measured.id
+         and (of.measured.id not in several or row.measured.nodes == of.measured.nodes) for value in row.jobs]
+        for of in tonight for rows in before
+    ]  # fmt: skip
+    assert [values[numpy.isfinite(values)].tolist() for of in since for values in of] == [
+        approx(jobs) for jobs in found
+    ]
+    assert {len(jobs) for jobs in found} > {0, 1, 2} and several

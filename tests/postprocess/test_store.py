@@ -5,6 +5,7 @@ import json
 import math
 import os
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from run_reports import BEGAN, DAY, SITE, case, metric, report
 
 from plumbline.causes import Cause
 from plumbline.errors import InputError
-from postprocess.results import store as store_module
+from postprocess.results.database import _own_folder
 from postprocess.results.files import to_arrow
 from postprocess.results.rows import CaseRow, typed
 from postprocess.results.store import Store
@@ -139,13 +140,13 @@ def test_a_command_to_type_names_results_that_only_this_process_knows(tmp_path, 
 
 
 def test_what_does_not_fit_into_memory_goes_where_no_other_user_may_look(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module.tempfile, 'tempdir', str(tmp_path))
+    monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path))
     before = os.umask(0)
     try:
-        own = Path(store_module._own_folder())
-        assert own.stat().st_mode & 0o777 == 0o700 and store_module._own_folder() == str(own)
+        own = Path(_own_folder())
+        assert own.stat().st_mode & 0o777 == 0o700 and _own_folder() == str(own)
         own.chmod(0o777)  # as another user would make it, who was first
-        other = Path(store_module._own_folder())
+        other = Path(_own_folder())
         assert other != own and other.stat().st_mode & 0o777 == 0o700
     finally:
         os.umask(before)

@@ -52,7 +52,8 @@ OSU = CaseId('cpu', 'system', 'Osu', ())
 
 
 def metric(case_id=1, name='triad', mean=100.0, status='measured', **fields):
-    return MetricRow(case_id, name, (), 'GB/s', 'higher', 1, status, mean=mean, min=mean, max=mean, **fields)
+    summary = Summary(1, mean, None, mean, mean)
+    return MetricRow(name, (), RATE, case_id=case_id, status=status, summary=summary, **fields)
 
 
 def reference(of=TRIAD, mean=100.0, facts=None, **fields):
@@ -112,8 +113,8 @@ def test_a_failed_stack_is_the_cause_of_its_cases():
 @each_row(('fields', 'row', 'code'), [
     ({}, {}, None), ({}, {'status': 'invalid', 'invalid': 'too fast'}, 'invalid'),
     ({}, {'status': 'missing', 'missing': 'no line'}, 'lost-metric'),
-    ({}, {'status': 'missing', 'n': 0}, 'lost-metric'),
-    ({}, {'status': 'failed', 'mean': math.nan}, 'invalid'), ({}, None, 'lost-metric'),
+    ({}, {'status': 'missing', 'summary': NOTHING}, 'lost-metric'),
+    ({}, {'status': 'failed', 'summary': Summary(1, math.nan, None, None, None)}, 'invalid'), ({}, None, 'lost-metric'),
     ({'causes': SAID}, None, 'said'),
     ({'result': 'fail', 'causes': KILLED}, {'status': 'missing', 'missing': 'no line'}, 'crash'),
     ({'result': 'fail', 'causes': KILLED}, {'status': 'failed'}, 'crash'),
@@ -187,12 +188,12 @@ def test_stretches_of_a_curve_overlap_by_half():
     ([case(1, result='fail', causes=SAID, fail_phase='performance')], [series(), series(job('missing'))], []),
 ])  # fmt: skip
 def test_what_went_wrong_outside_the_series(cases, rows, kinds):
-    session = SimpleNamespace(stored_problems=[], expected=2, ran=2, mode='quick')
+    session = SimpleNamespace(problems=[], expected=2, ran=2, mode='quick')
     assert [problem.kind for problem in problems_of(session, cases, rows)] == kinds
 
 
 def test_a_session_that_was_cut_short_is_told_once():
-    cut = SimpleNamespace(stored_problems=[Problem('ended', 'cut short')], expected=3, ran=2, mode='quick')
+    cut = SimpleNamespace(problems=[Problem('ended', 'cut short')], expected=3, ran=2, mode='quick')
     assert [problem.kind for problem in problems_of(cut, [], [series()])] == ['cut short']
 
 

@@ -87,7 +87,7 @@ def test_a_value_is_the_same_in_each_form(work, arrays, tmp_path):
     read = read_report(work.write(report(case() | {'record': written})))
     assert SampleRow(0, 'bandwidth', DIMS, 1, 'n1', value) in read.samples
     (row,) = (row for row in read.metrics if row.dims == DIMS)
-    assert isinstance(row, MetricRow) and (row.mean, row.n, row.status) == (value, 1, 'measured')
+    assert isinstance(row, MetricRow) and (row.summary.mean, row.summary.n, row.status) == (value, 1, 'measured')
     assert {case.id for case in read.cases} == {TRIAD.case}
     store = Store(work.results)
     assert store.add(read)
@@ -103,7 +103,7 @@ def test_a_value_is_the_same_in_each_form(work, arrays, tmp_path):
     assert -math.expm1(-answer.loss[0]) == pytest.approx(LOST, rel=1e-3)
     (verdict,) = (each for each in comparison.verdicts if each.id == TRIAD)
     assert (verdict.value, verdict.expected, verdict.loss) == (value, EXPECTED, -math.expm1(-answer.loss[0]))
-    (stored,) = (each for each in store.select('FROM verdicts', [session]) if SeriesId.from_row(each) == TRIAD)
+    (stored,) = (each for each in store.select('FROM verdicts', [session]) if each['id'] == TRIAD)
     assert (stored['mean'], stored['loss']) == (value, verdict.loss)
     # the ledger: findings of the session, folded
     found = findings_of(store, Ledger(store, session.site, session.session), comparison, work.sites)

@@ -24,13 +24,12 @@ from postprocess.extras.publish.pages import refuse_foreign, write_pages
 from postprocess.history.digest import Digest, add_history, judge
 from postprocess.incidents import ledger
 from postprocess.incidents.known import Known, in_order
-from postprocess.incidents.provenance import FACTS, matches
+from postprocess.incidents.provenance import compared_in
 from postprocess.incidents.words import commands, corrected, since
 from postprocess.report.details import of_report
 from postprocess.report.page import page_of, to_html
-from postprocess.results.rows import decoded
 from postprocess.results.store import Session, Store
-from postprocess.text import count, one_line
+from postprocess.text import count
 from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
 from postprocess.views.series import SeriesRow, series_rows, short
@@ -105,9 +104,8 @@ def _row(judged: Iterable[SeriesRow], numbers: Mapping[SeriesId, int], store: St
     every = [own.get(number) for number in range(max(own, default=-1) + 1)]
     facts: dict[str, set[str]] = {}
     for row in store.select('SELECT DISTINCT provenance FROM cases', [session]):
-        for fact, value in decoded(row['provenance']).items():
-            if matches(fact, FACTS):
-                facts.setdefault(fact, set()).add(one_line(str(value)) or '')
+        for fact, value in compared_in(row['provenance']):
+            facts.setdefault(fact, set()).add(value)
     return {
         'values': [metric and short(metric.value) for metric in every],
         'verdicts': ''.join(_CODES[metric.worst.verdict] if metric else ' ' for metric in every),

@@ -65,10 +65,10 @@ def proposed(reports: Iterable[RunReport]) -> tuple[str, int, int]:
         checks = {case.case_id: case.check for case in report.cases}
         undecided |= report.undecided
         for row in report.metrics:
-            key = (checks[row.case_id], row.metric, row.unit)
-            known[key] = row.better
-            if row.mean is not None:
-                examples[key] = row.mean
+            key = (checks[row.case_id], row.metric, row.quantity.unit)
+            known[key] = row.quantity.better
+            if row.summary.mean is not None:
+                examples[key] = row.summary.mean
     if not known:
         raise InputError('no test of another suite with a performance value was found')
     lines = ['# Known by reference bounds or unit, without a rule:']

@@ -41,7 +41,9 @@ def test_a_number_without_a_direction_is_told_and_a_rule_decides_it(work, tmp_pa
 
     def stored(rule):
         (report,) = read_measurements(path, 'github-action-benchmark', 'box', Rules((rule,)))
-        server, start, *_ = [(row.better, row.judged, row.unit, row.mean) for row in report.metrics]
+        server, start, *_ = [
+            (row.quantity.better, row.judged, row.quantity.unit, row.summary.mean) for row in report.metrics
+        ]
         return server, start, [sample.value for sample in report.samples], len(report.undecided)
 
     start, samples = ('lower', True, 's', 2), [50, 2, 3, 4]

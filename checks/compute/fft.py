@@ -71,10 +71,6 @@ class Fft(OnNodes, Benchmark):
     backend = variable(str, type(None), value=None)
 
     @property
-    def is_experimental(self):
-        return self.model != 'cpu'
-
-    @property
     def device_buffers(self):
         return self.model != 'cpu'
 
@@ -87,6 +83,7 @@ class Fft(OnNodes, Benchmark):
         if self.model:
             self.valid_prog_environs = [f'+{FEATURES[self.model]}']
             self.backend = self.backend or BACKENDS[self.model]
+            self.last_run = self.last_run if self.model == 'cpu' else 'not yet on a GPU'
 
     @run_after('setup')
     def place(self):

@@ -126,9 +126,8 @@ class HPCC(Benchmark):
         share = budget.MEMORY_SHARE if self.size == 'quick' else FULL
         if self.size == 'full':
             wanted = share * self.topology.memory_bytes * self.num_nodes
-        slowed = self.slowed if self.size == 'quick' else 1.0
         dense = budget.dense_rate(self.topology, self.partition.peaks) * self.num_nodes
-        size = self.fit(wanted, 0, lambda matrix: seconds_of(matrix, ranks, dense), share, slowed=slowed)
+        size = self.fit(wanted, 0, lambda matrix: seconds_of(matrix, ranks, dense), share, yields=self.size == 'quick')
         n = matrix_order(size, BLOCK)
         for who, needed in beyond.items():
             if 8 * n**2 < needed:

@@ -50,10 +50,6 @@ class ScaledBenchmark(Benchmark):
         return self.nodes == 1 or (self.size != 'quick' and self.nodes <= topology.nodes_of_partition)
 
     @property
-    def is_experimental(self):
-        return super().is_experimental or self.program.on_gpus
-
-    @property
     def device_buffers(self):
         return None if self.program.on_gpus else False
 
@@ -96,4 +92,4 @@ class ScaledBenchmark(Benchmark):
         self.program = self.implementations[self.implementation]
         self.valid_prog_environs, self.executable = [f'+{self.program.feature}'], self.program.executable
         self.executable_opts, self.output = [*self.program.options], self.program.output
-        self.num_nodes = self.nodes
+        self.num_nodes, self.last_run = self.nodes, 'not yet on a GPU' if self.program.on_gpus else self.last_run

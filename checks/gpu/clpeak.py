@@ -8,8 +8,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
-from checks.core.placement import one_process
+from checks.core.placement import Execution, one_process
 from checks.core.reading.metrics import Metric, Of
 from checks.core.topology import on_this_system
 from plumbline.record import Dim

@@ -13,9 +13,8 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, models_of_this_system
-from checks.core.placement import one_process
+from checks.core.placement import Execution, one_process
 from checks.core.reading.metrics import Metric, Of, OutputRow
 from checks.core.topology import Topology
 from plumbline.machine.vendors import AMD, NVIDIA

@@ -16,9 +16,8 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
-from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, models_of_this_system
-from checks.core.placement import Placement, cpus_of_devices, one_process
+from checks.core.placement import Execution, Placement, cpus_of_devices, one_process
 from checks.core.reading.health import state_of
 from checks.core.reading.metrics import Metric, NotMeasured, Of, OutputRow
 from checks.core.reading.outputs import text_of
@@ -160,8 +159,8 @@ class Gemm(ByModel, Benchmark):
         self.precisions = known(self.precisions, self.topology.gpus[0], self.mpi, without)
         self.devices, self.metrics = range(len(self.topology.gpus)), []
         if self.mpi:
-            self.placement = Placement(len(self.devices), cpus_of_devices(self.topology))
-            self.wrapper = ['gpu_tile_compact.sh']  # of the system's MPI: gives each rank its GPU
+            by_mpi = ('gpu_tile_compact.sh',)  # of the system's MPI: gives each rank its GPU
+            self.placement = Placement(len(self.devices), cpus_of_devices(self.topology), wrapper=by_mpi)
             self.metrics = [of_onemkl(precision) for precision in self.precisions]
             return
         self.placement = one_process(self.topology, range(len(self.topology.gpus)))

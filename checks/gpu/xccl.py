@@ -5,9 +5,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
 from checks.core.nodes import Models, OnNodes, models_for
-from checks.core.placement import Placement, cpus_of_devices
+from checks.core.placement import Execution, Placement, cpus_of_devices
 from checks.core.reading.outputs import text_of
 from checks.core.reading.transport import sent_of
 from checks.core.topology import node_counts
@@ -45,7 +44,11 @@ class XcclTests(OnNodes, Benchmark):
         (gpu,) = models_for(self.topology, MODELS)
         gpus = range(len(self.topology.gpus))  # each rank sees all, and takes that of its local rank
         self.placement = Placement(
-            len(gpus), cpus_of_devices(self.topology), devices=(tuple(gpus),) * len(gpus), gpu=gpu
+            len(gpus),
+            cpus_of_devices(self.topology),
+            devices=(tuple(gpus),) * len(gpus),
+            gpu=gpu,
+            must_carry=self.topology.nics,
         )
         self.ranks = len(gpus) * self.num_nodes
         self.sizes, self.metrics = xccl.sizes_of(self.ranks), []
@@ -54,9 +57,6 @@ class XcclTests(OnNodes, Benchmark):
             self.metrics += xccl.metrics_of(name, self.sizes, self.ranks)
         self.executable = 'all_reduce_perf'
         self.env_vars |= {'NCCL_DEBUG': 'INFO', 'NCCL_DEBUG_SUBSYS': 'INIT,NET,TUNING', 'NCCL_DEBUG_FILE': LOG}
-
-    def nics_asked_for(self):
-        return self.topology.nics
 
     def devices_named(self, run):
         return xccl.devices_of(run.output)
@@ -75,7 +75,8 @@ class XcclTests(OnNodes, Benchmark):
         run.provenance[f'algorithm_{run.name}'] = xccl.algorithm_of(log) or 'the library did not say'
         run.provenance['nccl_version'] = xccl.version_of(log)
         fabric = list(sent_of(run.provenance.get('fabric_sent', '')))
-        direct = self.partition.transport == 'direct'
-        fallbacks = xccl.fallbacks_of(log, self.topology.nics, fabric, direct) if self.sends_by_fabric else []
+        transport, fallbacks = self.partition.transport, []
+        if self.num_nodes > 1 and transport != 'sockets':
+            fallbacks = xccl.fallbacks_of(log, self.topology.nics, fabric, transport == 'direct')
         faults = xccl.faults_of(run.output, run.name, self.sizes, self.ranks)
         return fallbacks + faults + xccl.iteration_faults(run.output)

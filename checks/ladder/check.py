@@ -131,13 +131,6 @@ class NodeLadder(Benchmark):
             Metric('group_bandwidth', 'MB/s', 'higher'), Metric('good_nodes', '1', 'higher', judged=False),
         ]  # fmt: skip
 
-    @run_before('run')
-    def write_plan(self):
-        self.pass_gpu_buffers()
-        Path(self.stagedir, 'ladder.json').write_text(json.dumps(self.ladder()))
-        copy_modules(Path(self.stagedir))
-        self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
-
     def ladder(self):
         """Return the plan of the ladder that ``on_node.py`` reads, of JSON types."""
         size, repeat = self.message_bytes, ['-i', str(self.iterations), '-x', '2']
@@ -155,6 +148,9 @@ class NodeLadder(Benchmark):
 
     def job_spec(self):
         """Start the ladder on the first node as it is: it starts the ranks, each through rank.sh."""
+        Path(self.stagedir, 'ladder.json').write_text(json.dumps(self.ladder()))
+        copy_modules(Path(self.stagedir))
+        self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
         return replace(super().job_spec(), through_rank=False)
 
     def peak_of(self, metric):

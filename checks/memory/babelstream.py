@@ -9,9 +9,8 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
 from checks.core.meters.power_cap import UnderPowerCap
-from checks.core.placement import Placement
+from checks.core.placement import Execution, Placement
 from checks.core.reading.metrics import Metric, mean, series_of
 from checks.core.topology import Topology, on_this_system, topologies
 from checks.memory.babelstream_output import bandwidth, failed_validations, faults_of
@@ -71,8 +70,9 @@ class BabelStreamOnHost(BabelStream):
     valid_prog_environs = ['+babelstream-omp']
     executable = 'omp-stream'
 
-    def whole_node(self, threads: int, proc_bind: str | None = None, places: str | None = None) -> Placement:
-        return Placement(1, (self.topology.all_cpus,), threads=threads, proc_bind=proc_bind, places=places)
+    def whole_node(self, threads: int, proc_bind: str | None = None, places: str | None = None, *wrapper: str):
+        """Return a placement of one process with these threads, started through the words of `wrapper`."""
+        return Placement(1, (self.topology.all_cpus,), threads, proc_bind, places, wrapper=wrapper)
 
     def rate(self, threads: int) -> float:
         return budget.memory_rate(self.topology, self.partition.peaks, threads)
@@ -246,7 +246,7 @@ class BabelStreamMemory(BabelStreamOnHost):
     @run_after('setup')
     def place(self):
         domains = ','.join(map(str, self.topology.memory_kinds[self.kind]))
-        self.wrapper = ['numactl', f'--membind={domains}']
-        self.placement = self.whole_node(len(self.topology.cores), 'spread', 'cores')
-        (elements,) = self.doubles(len(self.topology.cores))
+        cores = len(self.topology.cores)
+        self.placement = self.whole_node(cores, 'spread', 'cores', 'numactl', f'--membind={domains}')
+        (elements,) = self.doubles(cores)
         self.executable_opts = self.stream(elements)

@@ -6,9 +6,8 @@ import re
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_for, models_of_this_system
-from checks.core.placement import Placement, one_process
+from checks.core.placement import Execution, Placement, one_process
 from checks.core.reading.metrics import Metric, Of, mean, series_of
 from checks.memory.babelstream import FEWEST_REPETITIONS, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
@@ -58,9 +57,10 @@ class BabelStreamDevice(BabelStreamOnDevices):
     tags = {'quick', 'nightly', 'acceptance'}
     metrics = [bandwidth(peak='device_memory_bandwidth'), Metric('best', 'GB/s', 'higher')]
 
-    @property
-    def is_experimental(self):
-        return self.model != 'ocl'
+    @run_after('init')
+    def tell_where_it_ran(self):
+        if self.model not in (None, 'ocl'):
+            self.last_run = 'not yet on a GPU'
 
     def supports(self, topology):
         devices = topology.opencl_devices if self.model == 'ocl' else len(topology.gpus)

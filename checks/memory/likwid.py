@@ -15,8 +15,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core import budget
 from checks.core.benchmark import Benchmark
 from checks.core.job.script import ShellText
-from checks.core.job.spec import Execution
-from checks.core.placement import Placement
+from checks.core.placement import Execution, Placement
 from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology, on_this_system, topologies
 from plumbline.record import Dim

@@ -12,8 +12,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
-from checks.core.job.spec import Execution
-from checks.core.placement import Placement, one_rank_on
+from checks.core.placement import Execution, Placement, one_rank_on
 from checks.core.reading.metrics import Metric, Of
 from checks.memory import likwid
 from checks.memory.cache_latency import LATENCY, SAMPLES, chase_faults, chase_options

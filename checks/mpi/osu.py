@@ -12,9 +12,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
 from checks.core.nodes import OnNodes
-from checks.core.placement import APART, Placement, one_rank_on
+from checks.core.placement import APART, Execution, Placement, one_rank_on
 from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import text_of
 from checks.core.topology import Topology, node_counts, on_this_system
@@ -103,7 +102,7 @@ class Osu(Benchmark):
         """Bound bandwidths between nodes by the network devices that the ranks ask for, else by all of a node."""
         if self.num_nodes < 2 or dimension(metric.unit) != 'bandwidth':
             return None
-        through = self.partition.network_peak(self.nics_asked_for())
+        through = self.partition.network_peak(self.placement.carriers or ())
         return 2 * through if through and metric.name.startswith('bidirectional') else through
 
     def sanity_faults(self, run):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare the settings of a node with those that its site expects."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after, run_before
+from reframe.core.builtins import run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.job.assembly import table_of
 from checks.core.placement import Placement
 from checks.core.reading.metrics import Metric
 
@@ -36,10 +38,11 @@ class NodeSettings(Benchmark):
     def supports(self, topology):
         return bool(topology.expects)
 
-    @run_before('run', always_last=True)
-    def assemble_job(self):
-        super().assemble_job()
-        Path(self.stagedir, 'required.tsv').rename(Path(self.stagedir, 'expects.tsv'))  # which refuses no node
+    def job_spec(self):
+        """Give the settings to the program alone, so that a node that differs is not refused."""
+        spec = super().job_spec()
+        Path(self.stagedir, 'expects.tsv').write_text(table_of(spec.expects), encoding='utf-8')
+        return replace(spec, expects=())
 
     @run_after('setup')
     def place(self):

@@ -9,8 +9,7 @@ from typing import Any
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.core.job.spec import Execution
-from checks.core.placement import one_rank_on
+from checks.core.placement import Execution, one_rank_on
 from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
 from checks.storage.storage import FILE_SYSTEM_KINDS, FILE_SYSTEMS, StorageBenchmark, in_job_directory
 from plumbline.record import Dim

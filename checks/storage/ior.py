@@ -6,8 +6,7 @@ from typing import NamedTuple
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.core.job.spec import Execution
-from checks.core.placement import one_rank_on
+from checks.core.placement import Execution, one_rank_on
 from checks.core.topology import features_of_this_system, on_this_system
 from checks.storage.ior_output import Requested, answered_by_a_cache, faults_of, metric_of, spread_of
 from checks.storage.storage import (

@@ -6,8 +6,7 @@ from collections.abc import Collection
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.core.job.spec import Execution
-from checks.core.placement import one_rank_on
+from checks.core.placement import Execution, one_rank_on
 from checks.storage.mdtest_output import OPERATIONS, faults_of, metrics_of
 from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
 from plumbline.record import Dim

@@ -5,7 +5,6 @@ import math
 import shlex
 from dataclasses import replace
 from itertools import chain, zip_longest
-from pathlib import Path
 from typing import NamedTuple
 
 from reframe.core.builtins import run_after, run_before
@@ -89,7 +88,6 @@ class StorageBenchmark(Benchmark):
     trials_by_mode = FEW_TRIALS
     usual_spread = 0.1  # single runs differ by 10 % and more (001, Table 33); other users share servers and network
     mpi = True
-    sends_by_fabric = False  # its bytes go to file servers
     seconds = {'quick': 7, 'nightly': 60, 'full': 1800}  # of `full`, before its size is known
 
     def supports(self, topology):
@@ -110,7 +108,7 @@ class StorageBenchmark(Benchmark):
     def look_at_the_file_system(self):
         self.storage: FileSystem = self.partition.file_systems[self.file_system]
         self.kind = FILE_SYSTEM_KINDS[self.storage.kind]
-        self.placement = self.placement_of_node()
+        self.placement = replace(self.placement_of_node(), must_carry=None)  # its bytes go to file servers
         self.ranks = self.placement.ranks_per_node * self.num_nodes
         self.env_vars['PLUMBLINE_RESULTS'] = str(results_directory().resolve())  # for paths of site.yaml
 
@@ -136,11 +134,6 @@ class StorageBenchmark(Benchmark):
         # The shell expands the path
         self.prerun_cmds = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
         self.postrun_cmds = ['storage_close']
-
-    def ending(self):
-        """Return how the job ended, with the reason of a refusal."""
-        refused = text_of(Path(self.stagedir) / 'refused').strip()
-        return replace(super().ending(), refused=f'refused: {refused}' if refused else '')
 
     def complaints(self, folder):
         """Return the error that the program printed to standard output, before MPI_ABORT fills standard error."""

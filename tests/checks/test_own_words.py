@@ -7,14 +7,9 @@ from pathlib import Path
 
 from scratch import ROOT
 
-BASE = {
-    'benchmark': 'Benchmark', 'bounds': 'Bounded', 'budget': 'Budgeted', 'job/assembly': 'Assembled',
-    'reading/trials': 'Hooks',
-}  # fmt: skip
+BASE = {'benchmark': 'Benchmark', 'bounds': 'Bounded', 'budget': 'Budgeted', 'reading/trials': 'Hooks'}
 # ReFrame's own words, a setting of each run, and steps of the base that single checks extend
-OTHERS = {'env_vars', 'num_nodes', 'trials', 'slowed'} | {
-    'assemble_job', 'choose_budget', 'ending', 'job_spec', 'pass_gpu_buffers',
-}  # fmt: skip
+OTHERS = {'env_vars', 'num_nodes', 'trials', 'assemble_job', 'choose_budget', 'job_spec'}
 TEXT = (ROOT / 'docs/writing-checks.md').read_text(encoding='utf-8').partition("## Our words beside ReFrame's")[2]
 ROWS = [set(re.findall(r'`(?:self\.)?(\w+)', row.split('|')[1])) for row in re.findall(r'^\| `.*', TEXT, re.MULTILINE)]
 

@@ -22,8 +22,8 @@ _LOOKED_AT = 2**20  # characters at the beginning and at the end of an output th
 class Ending:
     """How a job ended: state and exit code of the scheduler.
 
-    `limit`: its time limit in seconds. `errors`: its standard error. `refused`: why it did not run its trials.
-    `remark`: what the scheduler said of it.
+    `limit`: its time limit in seconds. `errors`: its standard error. `refused`: why it did not run its trials, from the
+    file ``refused`` that it then wrote. `remark`: what the scheduler said of it.
     """
 
     state: str = 'COMPLETED'
@@ -45,7 +45,8 @@ class Ending:
             if waits_for := getattr(job, 'waits_for', ''):
                 remark += f", and Slurm's reason was {waits_for}"
         remark = getattr(job, 'lost', remark)
-        return cls(job.state, code, f'job {job.jobid}', job.time_limit, text_of(stage / job.stderr), remark=remark)
+        name, errors, refused = f'job {job.jobid}', text_of(stage / job.stderr), text_of(stage / 'refused').strip()
+        return cls(job.state, code, name, job.time_limit, errors, refused and f'refused: {refused}', remark)
 
     @property
     def well(self) -> bool:

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
-from checks.core.placement import Placement
+from checks.core.placement import Execution
 from checks.core.reading import causes, signatures, transport
 from checks.core.reading.binding import Request, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Run
@@ -50,16 +49,6 @@ class Hooks:
     def derive(self, record: Record) -> None:
         """Add the samples of the metrics that only the check can compute, after all trials are read."""
 
-    def read_meters(self, folder: Path, record: Record, nodes: str) -> None:
-        """Add the energy of the trials below `folder`."""
-
-
-class Planned(NamedTuple):
-    """An execution of each trial: its program, and where its ranks run, if not as those of the others."""
-
-    program: str
-    placement: Placement | None = None
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -68,15 +57,17 @@ class Plan:
     `record`: that of a case which has measured nothing. `runs`: by name. `ranks`: what they must get. `output`: file of
     a run's folder that holds the numbers, or a pattern of its name. `environ`: name of the stack. `nics`: the devices
     of the fabric that must each carry traffic, none: any of them; None: the ranks send nothing between nodes by it.
+    `read_meters`: adds the energy of the trials below a folder to a record.
     """
 
     record: Record
     metrics: Sequence[Metric]
-    runs: Mapping[str, Planned]
+    runs: Mapping[str, Execution]
     ranks: Request
     output: str = 'stdout'
     environ: str = ''
     nics: Sequence[str] | None = None
+    read_meters: Callable[[Path, Record, str], None] | None = None
 
     def who(self, run: str) -> str:
         """Return the program of a run, with the name of the run if they differ."""
@@ -174,7 +165,8 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     wrong += [*changes, *files.transport_faults()]
     compute(record, plan.metrics)
     hooks.derive(record)
-    hooks.read_meters(folder, record, nodes)
+    if plan.read_meters:
+        plan.read_meters(folder, record, nodes)
     wrong += files.lost_computed(fatal)
     record.causes = causes.merged([*errors, *([job] if job else []), *died.values(), *wrong])
     return record

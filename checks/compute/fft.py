@@ -60,7 +60,7 @@ class Fft(OnNodes, Benchmark):
     valid_prog_environs = ['+heffte-fftw']  # until the model is known
     executable = 'speed3d_c2c'
     mpi = True
-    seconds = 60
+    trial_seconds = 60
     usual_spread = 0.05  # a guess: no source has several sessions
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     metrics = [Metric('flops', 'GFlop/s', 'higher', rf'^Performance: +(?P<value>{NUMBER}) GFlops/s$')]

@@ -2,6 +2,7 @@
 """HPCG: conjugate gradients with a multigrid preconditioner on a sparse matrix, bound by memory bandwidth."""
 
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
@@ -37,7 +38,7 @@ class HPCG(ScaledBenchmark):
     descr = 'High-Performance Conjugate Gradients'
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), reference; not yet on a GPU'
     implementations = IMPLEMENTATIONS
-    seconds = {'quick': 25, 'full': 5400}
+    trial_seconds: Any = {'quick': 25, 'full': 5400}
     metered, work_rate = True, 'gflops'
     solver, intensity = 'sparse', 'raw_total_bandwidth'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)

@@ -12,7 +12,7 @@ from checks.compute.scaled import Implementation, ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import one_rank_per_core, one_rank_per_gpu, ranks_with_threads
-from checks.core.reading.outputs import text_of
+from checks.core.reading.causes import said
 from plumbline.errors import SiteError
 from plumbline.units import in_base_unit
 
@@ -93,7 +93,7 @@ class HPL(ScaledBenchmark):
     descr = 'High-Performance Linpack'
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), Netlib; not yet on a GPU'
     implementations = IMPLEMENTATIONS
-    seconds = {'quick': 15, 'full': 43200, 'strong': 43200}
+    trial_seconds = {'quick': 15, 'full': 43200, 'strong': 43200}
     metered, work_rate = True, 'gflops'
     solver, intensity = 'dense', 'high'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
@@ -142,10 +142,7 @@ class HPL(ScaledBenchmark):
         return self.topology.memory_bytes
 
     def sanity_faults(self, run):
-        return faults_of(run.output, self.requested)
-
-    def complaints(self, folder):
-        return errors_of(text_of(folder / 'stderr'))
+        return said(errors_of(run.errors)) + faults_of(run.output, self.requested)
 
 
 @rfm.simple_test

@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from reframe.core.builtins import loggable, variable
 from reframe.core.logging import getlogger
 
@@ -181,24 +182,21 @@ def slowed(beside: float, topology: Topology, check: str) -> float:
 
 
 class Budgeted(rfm.RegressionTestPlugin):
-    """The part of a check that keeps trials within their time: `seconds` of a trial, and `fit`, which limits sizes."""
+    """The part of a check that keeps trials within their time: `trial_seconds`, and `fit`, which limits sizes."""
 
-    #: Longest time in s of all runs of a trial, for which sizes are chosen; None: as `seconds` says.
-    trial_seconds = variable(int, type(None), value=None, loggable=True)
+    #: Longest time in s of all runs of a trial, for which sizes are chosen: a number, or by the parameter `size`.
+    trial_seconds: Any = variable(int, typ.Dict[str, int], type(None), value=10, loggable=True)
     #: Seconds after which a trial is ended; None: ten times `trial_seconds` plus a minute; of long trials, four times
     #: plus 11 minutes.
     trial_time_limit = variable(int, type(None), value=None)
-
-    #: The budget of a trial: a number, or by the parameter `size`.
-    seconds: int | Mapping[str, int] = 10
     below_caches = False  # whether a size is too small for what it should measure
     beside = 0.0  # CPUs of this host that others keep busy, where no scheduler chooses the node
 
     def choose_budget(self):
         """Set the seconds of a trial; append those of all trials to the file that ``PLUMBLINE_BUDGETS`` names."""
         self.estimates: list[float] = []  # estimated seconds of each benchmark that `fit` sized
-        if self.trial_seconds is None:
-            self.trial_seconds = self.seconds if isinstance(self.seconds, int) else self.seconds[self.size]
+        if isinstance(self.trial_seconds, dict):
+            self.trial_seconds = self.trial_seconds[self.size]
         if path := settings.BUDGETS.get():
             with open(path, 'a', encoding='utf-8') as stream:
                 stream.write(f'{self.hashcode} {self.trials * self.trial_seconds} {inspect.getfile(type(self))}\n')

@@ -93,7 +93,7 @@ class DeviceCopies(ByModel, Benchmark):
     last_run = 'not yet on a GPU'
     dims = {'path': Dim('name'), 'transfer': Dim('name')}
     usual_spread = 0.02  # a guess: no source has several sessions
-    seconds = 60
+    trial_seconds = 60
     tags = {'nightly', 'acceptance'}
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)

@@ -135,7 +135,7 @@ class Gemm(ByModel, Benchmark):
     metered = True
     dims = {'precision': Dim('name'), 'device': Dim('name')}
     usual_spread = 0.01  # of A100 0.1 to 0.8 %, of MI100 1.2 to 6 % between GPUs (superbenchmark)
-    seconds = {'sniff': 120, 'burn': 700}
+    trial_seconds = {'sniff': 120, 'burn': 700}
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     size = parameter(DURATIONS, loggable=True)
     #: Some of CORAL, used as far as the GPUs have them; None: all, or double and bf16 for `burn`.

@@ -31,7 +31,7 @@ class XcclTests(OnNodes, Benchmark):
     mpi = True
     dims = {'collective': Dim('name'), 'message_bytes': Dim('size', 'B')}
     usual_spread = 0.02  # a guess: no source has several sessions
-    seconds = 120
+    trial_seconds = 120
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     nodes = parameter(node_counts())
 

@@ -37,6 +37,7 @@ MODULES = (
     'checks/__init__.py', 'checks/ladder/__init__.py', 'checks/ladder/judge.py',
     *(f'plumbline/{name}.py' for name in ('__init__', 'errors', 'settings', 'rounds', 'grouping')),
 )  # fmt: skip
+SECONDS = 840  # of the whole ladder
 EVERY_NIGHT, LARGEST = 16, 2048  # nodes; for more there is no time to tell a node from its partners
 PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
 ENDED = re.compile(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', re.MULTILINE)
@@ -99,7 +100,7 @@ class NodeLadder(Benchmark):
     pair_seconds = variable(int, value=30)  #: time limit of a pair
     tolerance = variable(float, value=0.1)  #: least loss, against comparable pairs, at which something is named
     sustain = variable(float, value=0.7)  #: part of the bandwidth of the group before that a larger group must keep
-    seconds, trial_time_limit = 840, 900
+    trial_seconds, trial_time_limit = SECONDS, 900
     trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
     dims, printed = {'rail': Dim('name')}, ''
 
@@ -122,7 +123,7 @@ class NodeLadder(Benchmark):
     def place(self):
         self.rails, self.within = rails_of(self.topology, self.buffers)
         self.placement, rails = self.rails[0], len(self.rails)
-        self.rounds = min(rounds_within(self.num_nodes, rails, self.seconds), self.most_rounds or sys.maxsize)
+        self.rounds = min(rounds_within(self.num_nodes, rails, SECONDS), self.most_rounds or sys.maxsize)
         self.provenance['ladder'] = f'rails {rails}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
         self.estimates.append(seconds_of(self.num_nodes, self.rounds))
         self.metrics = [
@@ -141,7 +142,7 @@ class NodeLadder(Benchmark):
             'pair': ['osu_bw', '-m', f'{size}:{size}', *repeat, *device, *['D', 'D'] * bool(device)],
             'group': ['osu_allreduce', '-m', f'{16 * size}:{16 * size}', *repeat, *device],
             'rails': [rail.env_vars for rail in self.rails], 'within': self.within and self.within.env_vars,
-            'lists': list(LISTS.values()), 'rounds': self.rounds, 'seconds': self.seconds,
+            'lists': list(LISTS.values()), 'rounds': self.rounds, 'seconds': SECONDS,
             'places': {node: sorted(places) for node, places in locations(self.site.name).items()},
             'limit': self.pair_seconds, 'tolerance': self.tolerance, 'sustain': self.sustain,
         }  # fmt: skip

@@ -117,7 +117,7 @@ class BabelStreamDeviceSizes(BabelStreamOnDevices):
     """
 
     descr = 'BabelStream over array sizes on a device'
-    seconds = 300
+    trial_seconds = 300
     dims = BabelStream.dims | {'elements': Dim('size', '1')}
     tags = {'acceptance'}
 

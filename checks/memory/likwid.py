@@ -167,6 +167,7 @@ class LikwidBench(Likwid):
     """likwid-bench on the cores of one layout."""
 
     trials_by_mode = Benchmark.trials_by_mode | {'quick': 2}
+    trial_seconds = None  # as its kernels take
     layout = parameter(on_this_system(layouts), loggable=True)
 
     def supports(self, topology):
@@ -181,14 +182,14 @@ class LikwidBench(Likwid):
         modes = {'acceptance': True, 'nightly': self.layout in ('node', 'core'), 'quick': self.takes_seconds()}
         self.tags = {mode for mode, has_it in modes.items() if has_it}
 
+    def choose_budget(self):
+        known = [self.seconds_on(topology) for _, topology in topologies() if self.supports(topology)]
+        self.trial_seconds = self.trial_seconds or min(LONGEST, math.ceil(max(known, default=0)))
+        super().choose_budget()
+
     def seconds_on(self, topology: Topology) -> float:
         """Return the mean seconds of a trial on such a node, with sizes that nothing cuts."""
         return self.seconds_of(len(ARRAYS))
-
-    def choose_budget(self):
-        known = [self.seconds_on(topology) for _, topology in topologies() if self.supports(topology)]
-        self.seconds = min(LONGEST, math.ceil(max(known, default=0)))
-        super().choose_budget()
 
     @run_after('setup')
     def place(self):

@@ -199,7 +199,7 @@ class NumaStream(LikwidOnDomains):
     descr = 'STREAM triad in all NUMA domains at once'
     concurrent = True
     loop_seconds = 2
-    seconds = 20  # on all cores of a large node 11 without an array
+    trial_seconds = 20  # on all cores of a large node 11 without an array
     dims = {'domain': Dim('name')}
     figures = {'triad': {'balance': 'domain'}, 'triad_total': {'intensity': 2 / 24}}  # two Flop, three doubles
     # the difference of domains that are alike varies as much as the domains: no source

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import parameter
 
 from checks.core.placement import Execution, one_rank_on
 from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
@@ -61,6 +61,14 @@ def metrics_of(pattern: str) -> list[Metric]:
     ]
 
 
+def faults_of(output: str) -> list[str]:
+    """Return a sentence if fio's JSON has an error; that it is no such JSON its metrics say."""
+    with suppress(NotMeasured):
+        if error := job_of(output).get('error'):
+            return [f'fio ended with error {error}']
+    return []
+
+
 @rfm.simple_test
 class LocalDisk(StorageBenchmark):
     """Writes and reads a file of 512 MiB on a file system that one node uses, in order and at random.
@@ -87,8 +95,7 @@ class LocalDisk(StorageBenchmark):
     def placement_of_node(self):
         return one_rank_on(self.topology.cpu_of_core[:1])
 
-    @run_after('setup')
-    def choose_runs(self):
+    def add_runs(self):
         words = ['--name=disk', f'--size={SIZE}', '--direct=1', '--ioengine=libaio', '--output-format=json']
         for name, options in PATTERNS.items():
             self.runs[name] = Execution(
@@ -99,7 +106,4 @@ class LocalDisk(StorageBenchmark):
         self.estimate(3 * SIZE / SLOW + 2 * SECONDS)
 
     def sanity_faults(self, run):
-        with suppress(NotMeasured):  # which the metrics say
-            if error := job_of(run.output).get('error'):
-                return [f'fio ended with error {error}']
-        return []
+        return super().sanity_faults(run) + faults_of(run.output)

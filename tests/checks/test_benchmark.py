@@ -156,11 +156,11 @@ def test_ranks_of_several_nodes_that_communicate_send_by_the_fabric(placed, node
 
 
 def test_the_network_devices_that_must_carry_traffic_are_those_of_the_placement(case_on):
-    case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='two_nodes')
+    case = case_on('OsuBandwidth', TWO, 'choose_pair choose_budget place', pair='two_nodes')
     assert case.placement.carriers == ('mlx5_0',)
     assert replace(case.placement, must_carry=('mlx5_0', 'mlx5_1')).carriers == ('mlx5_0', 'mlx5_1')
     assert replace(case.placement, must_carry=None).carriers is None
-    case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='same_numa')
+    case = case_on('OsuBandwidth', TWO, 'choose_pair choose_budget place', pair='same_numa')
     assert case.placement.carriers == ()
 
 
@@ -248,8 +248,8 @@ def test_setup_looks_at_the_partition_and_leaves_nothing_of_an_earlier_run(place
         ('OpenSSLSpeed', 'choose_budget choose_runs', {}, 1, 'local', {'PLUMBLINE_CPUS': '0'}, 2 * (60 + 100) + 60),
         ('OpenSSLSpeed', 'choose_budget choose_runs', {'node': GPUS}, 1, 'local',
          {'PLUMBLINE_CPUS': '0', 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}, 2 * (60 + 100) + 60),  # numbered as links are
-        ('OsuLatency', 'count_nodes choose_budget place', {'pair': 'same_numa'}, 2, 'srun',
-         {'PLUMBLINE_LOCATE': '1', 'PLUMBLINE_CPUS': '0:1', 'SLURM_KILL_BAD_EXIT': '1'}, 2 * 120 + 60),
+        ('OsuLatency', 'choose_pair choose_budget place', {'pair': 'same_numa'}, 2, 'srun',
+         {'PLUMBLINE_LOCATE': '1', 'PLUMBLINE_CPUS': '0:1', 'SLURM_KILL_BAD_EXIT': '1'}, 2 * (60 + 50) + 60),
     ],
 )  # fmt: skip
 def test_the_job_of_a_case(placed, check, hooks, fields, ranks, launcher, variables, time_limit):

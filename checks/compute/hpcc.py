@@ -8,15 +8,15 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.compute.hpl import matrix_order, nearly_square, operations
+from checks.compute.hpl import dat_of, lines_of, matrix_order, nearly_square, operations
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
 from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology
 
-# HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
-INPUT = Path(__file__).with_name('hpccinf.template')
+# What follows HPL's parameters in hpcc's input: a separator, and that PTRANS has no further sizes of matrix and block
+OF_PTRANS = '#\n0 # of additional problem sizes\n1200 values of N\n0 # of additional blocking sizes\n40 values of NB\n'
 BLOCK = 192  # NB of HPL
 FULL = 0.8  # part of the memory that `size=full` fills
 # RandomAccess: half of the measured updates/s, in local memory and among all ranks; seconds of everything else
@@ -114,7 +114,7 @@ class HPCC(Benchmark):
         self.placement = one_rank_per_core(self.topology)
         self.n = self.choose_order()
         p, q = nearly_square(self.placement.ranks_per_node * self.num_nodes)
-        text = INPUT.read_text(encoding='utf-8').format(n=self.n, nb=BLOCK, p=p, q=q)
+        text = dat_of(lines_of(self.n, BLOCK, p * q, {}), device=8) + OF_PTRANS
         Path(self.stagedir, 'hpccinf.txt').write_text(text, encoding='utf-8')
         self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(BLOCK), 'hpl_grid': f'{p}x{q}'}
 

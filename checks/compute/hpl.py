@@ -61,9 +61,9 @@ def lines_of(n: int, block_size: int, ranks: int, site: dict[str, object]) -> di
     return {name: ' '.join(str(value).split()) for name, value in (LINES | computed | site).items()}
 
 
-def dat_of(lines: dict[str, str]) -> str:
-    """Return HPL.dat with these lines; results go to standard output."""
-    text = ['HPL.dat', 'written by Plumbline', 'HPL.out', '6 device out']
+def dat_of(lines: dict[str, str], device: int = 6) -> str:
+    """Return HPL.dat with these lines; results go to standard output, or to a file if `device` is 8."""
+    text = ['HPL.dat', 'written by Plumbline', 'HPL.out', f'{device} device out']
     for name in LINES:
         text += [f'{len(lines[name].split())} # of {name}'] if name in COUNTED else []
         text.append(f'{lines[name]} {name}')

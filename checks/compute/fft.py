@@ -9,8 +9,9 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import CPU, ByModel, Models, OnNodes, models_of_this_system
 from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
-from checks.core.topology import node_counts
+from checks.core.topology import Topology, node_counts
 from plumbline.machine.vendors import AMD, NVIDIA
 
 MODELS: Models = {
@@ -69,7 +70,7 @@ class Fft(OnNodes, ByModel, Benchmark):
     def device_buffers(self):
         return self.model != 'cpu'
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         able = super().supports(topology) and (self.model == 'cpu' or cpus_of_devices(topology))
         return bool(able and self.nodes <= topology.nodes_of_partition)
 
@@ -90,5 +91,5 @@ class Fft(OnNodes, ByModel, Benchmark):
         self.grid = size_of(self.ranks, POINTS[self.model])
         self.executable_opts = [self.backend, 'double-long', *map(str, self.grid), f'-n{RUNS}']
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return faults_of(run.output, self.backend, self.grid, self.ranks)

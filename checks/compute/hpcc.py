@@ -12,6 +12,7 @@ from checks.compute.hpl import dat_of, lines_of, matrix_order, nearly_square, op
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology
 
@@ -102,7 +103,7 @@ class HPCC(Benchmark):
     inputs = ['hpccinf.txt']
     metrics = METRICS
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return len(topology.cores) > 1  # hpcc's ping-pong takes two ranks
 
     @run_after('init')
@@ -135,5 +136,5 @@ class HPCC(Benchmark):
                 self.provenance[f'informational_{who}STREAM'] = 'arrays below four times the last-level caches'
         return n
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return faults_of(run.output, self.n)

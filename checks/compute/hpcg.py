@@ -12,6 +12,7 @@ from checks.compute.scaled import Implementation, ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import ranks_with_threads
+from checks.core.reading.causes import Run
 from plumbline.errors import SiteError
 
 # Packages that derive from 3.0 name Intel's file n<nx>-<ranks>p-<threads>t...; no other file has a hyphen.
@@ -81,7 +82,7 @@ class HPCG(ScaledBenchmark):
         """
         return next(n for n in range(len(self.topology.cores), 0, -1) if accepts(n))
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         ranks = self.placement.ranks_per_node * self.num_nodes
         quick = ['HPCG took its quick path instead of the requested run time'] * is_quick(run.output)
         return quick + faults_of(run.output, self.grid, ranks, self.placement.threads)

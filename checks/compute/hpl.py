@@ -12,7 +12,7 @@ from checks.compute.scaled import Implementation, ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import one_rank_per_core, one_rank_per_gpu, ranks_with_threads
-from checks.core.reading.causes import said
+from checks.core.reading.causes import Run, said
 from plumbline.errors import SiteError
 from plumbline.units import in_base_unit
 
@@ -141,7 +141,7 @@ class HPL(ScaledBenchmark):
             )
         return self.topology.memory_bytes
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return said(errors_of(run.errors)) + faults_of(run.output, self.requested)
 
 

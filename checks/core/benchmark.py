@@ -29,7 +29,7 @@ from checks.core.meters.energy import Metering, metering_of
 from checks.core.placement import ONE_RANK, Execution, Placement
 from checks.core.reading import causes
 from checks.core.reading.binding import Request, nodes_of
-from checks.core.reading.causes import Ending
+from checks.core.reading.causes import Ending, Run
 from checks.core.reading.metrics import Metric
 from checks.core.reading.trials import Hooks, Plan, add_metrics, read_trials
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
@@ -112,7 +112,7 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         """Return True if this case makes sense on such a node; otherwise the case is not listed."""
         return True
 
-    def invalid_reason(self, metric, value, run):
+    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
         if metric.unit == '1' and metric.better == 'higher' and value > 1:
             return f'{value:.4g} of the theoretical peak'
         peak = self.peak_of(metric)

@@ -9,8 +9,9 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Execution, one_process
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, Of
-from checks.core.topology import on_this_system
+from checks.core.topology import Topology, on_this_system
 from plumbline.record import Dim
 
 OUTPUT = 'clpeak.xml'
@@ -82,7 +83,7 @@ class ClPeak(Benchmark):
     #: What to measure, of TESTS. Without `half` and `double` for devices that have no such precision.
     tests = variable(typ.List[str], value=[test for test in TESTS if test != 'half'])
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.device is not None and self.device < topology.opencl_devices
 
     @run_after('setup')
@@ -95,10 +96,10 @@ class ClPeak(Benchmark):
         where = ['-d', str(self.device if self.placement.devices is None else 0), '--enable-xml-dump', '-f', OUTPUT]
         self.runs |= {test: Execution([*where, TESTS[test][0]]) for test in self.tests}
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         facts = dict(re.findall(r'(platform name|device name|driver_version)="(.*?)"', run.output))
         run.provenance.update({f'opencl_{key.replace(" name", "")}': value for key, value in facts.items()})
         return faults_of(run.output, self.device if self.placement.devices is None else 0)
 
-    def devices_named(self, run):
+    def devices_named(self, run: Run) -> list[str]:
         return re.findall(r'<device name="(.*?)"', run.output)

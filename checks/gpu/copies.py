@@ -15,6 +15,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel, Models, models_of_this_system
 from checks.core.placement import Execution, one_process
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, Of, OutputRow
 from checks.core.topology import Topology
 from plumbline.machine.vendors import AMD, NVIDIA
@@ -117,5 +118,5 @@ class DeviceCopies(ByModel, Benchmark):
             ]  # fmt: skip
         self.env_vars['HIDE_ENV'] = '1'
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return faults_of(run.output, len(self.copies[run.name]))

@@ -18,9 +18,11 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.nodes import ByModel, Models, models_of_this_system
 from checks.core.placement import Execution, Placement, cpus_of_devices, one_process
+from checks.core.reading.causes import Run
 from checks.core.reading.health import state_of
 from checks.core.reading.metrics import Metric, NotMeasured, Of, OutputRow
 from checks.core.reading.outputs import text_of
+from checks.core.topology import Topology
 from plumbline.machine.vendors import AMD, INTEL, NVIDIA
 from plumbline.record import Dim
 
@@ -141,7 +143,7 @@ class Gemm(ByModel, Benchmark):
     #: Some of CORAL, used as far as the GPUs have them; None: all, or double and bf16 for `burn`.
     precisions = variable(typ.List[str], type(None), value=None)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         able = super().supports(topology) and cpus_of_devices(topology)
         return bool(able and (self.size, self.model) != ('burn', 'sycl'))
 
@@ -173,7 +175,7 @@ class Gemm(ByModel, Benchmark):
             )
             self.metrics += metrics_of(precision, self.devices, self.partition.peaks.get(f'device_flops_{precision}'))
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         if self.mpi:
             return onemkl_faults(run.output)
         if self.size == 'burn':

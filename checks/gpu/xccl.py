@@ -7,9 +7,11 @@ from reframe.core.builtins import parameter, run_after
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import Models, OnNodes, models_for
 from checks.core.placement import Execution, Placement, cpus_of_devices
+from checks.core.reading.causes import Run
+from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import text_of
 from checks.core.reading.transport import sent_of
-from checks.core.topology import node_counts
+from checks.core.topology import Topology, node_counts
 from checks.gpu import xccl_output as xccl
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
@@ -35,7 +37,7 @@ class XcclTests(OnNodes, Benchmark):
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     nodes = parameter(node_counts())
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         gpus = len(topology.gpus) if models_for(topology, MODELS) and cpus_of_devices(topology) else 0
         return self.nodes <= topology.nodes_of_partition and gpus * self.nodes > 1
 
@@ -58,17 +60,17 @@ class XcclTests(OnNodes, Benchmark):
         self.executable = 'all_reduce_perf'
         self.env_vars |= {'NCCL_DEBUG': 'INFO', 'NCCL_DEBUG_SUBSYS': 'INIT,NET,TUNING', 'NCCL_DEBUG_FILE': LOG}
 
-    def devices_named(self, run):
+    def devices_named(self, run: Run) -> list[str]:
         return xccl.devices_of(run.output)
 
-    def peak_of(self, metric):
+    def peak_of(self, metric: Metric) -> float | None:
         """Bound what needs the network by all that a node can send."""
         network = self.partition.network_peak() if self.num_nodes > 1 else None
-        collective = metric.dims['collective']
+        collective = str(metric.dims['collective'])
         bus = xccl.FACTORS[collective](self.ranks) if metric.name == 'bus_bandwidth' else 1
         return network and network * bus * xccl.OF_NETWORK[collective](self.num_nodes, self.ranks // self.num_nodes)
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         log = ''.join([run.output, *map(text_of, sorted(run.folder.glob(LOG.replace('%h.%p', '*'))))])
         ways = ', '.join(f'{way} {number}' for way, number in xccl.transports_of(log).items())
         run.provenance[f'transport_{run.name}'] = ways or 'the library did not say'

@@ -16,11 +16,12 @@ import plumbline
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OSU_MODELS, models_for
 from checks.core.placement import LISTS, Placement, cpus_of_devices, one_rank_on
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, series_of
-from checks.core.topology import on_this_system
+from checks.core.topology import Topology, on_this_system
 from checks.ladder.judge import rounds_within, seconds_of
 from plumbline.causes import Cause
-from plumbline.record import Dim
+from plumbline.record import Dim, Record
 from plumbline.site.locations import locations
 
 # Launcher -> command that starts ranks on some nodes of a job while others run
@@ -46,13 +47,13 @@ LARGEST_GROUP = re.compile(r'^largest ([1-9]\d*) ([\d.]+)$', re.MULTILINE)
 WITHIN = re.compile(r'^loopback (\S+) ([0-9.]+)$', re.MULTILINE)
 
 
-def node_counts_of(topology):
+def node_counts_of(topology: Topology) -> list[int]:
     """Return the numbers of nodes of the ladders of a night and of an acceptance; empty if the launcher starts none."""
     every = min(topology.nodes_of_partition, LARGEST)
     return sorted({min(EVERY_NIGHT, every), every} - {1}) if topology.launcher in STARTS else []
 
 
-def rails_of(topology, buffers):
+def rails_of(topology: Topology, buffers: str) -> tuple[list[Placement], Placement | None]:
     """Return the placement of one rank for each rail, and the placement of two ranks within a node, None without room.
 
     Rails are the network devices, each with a core near it; for device buffers they are the GPUs, which mostly have a
@@ -108,7 +109,7 @@ class NodeLadder(Benchmark):
     def device_buffers(self):
         return self.buffers == 'device'
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         able = self.buffers == 'host' or bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
         return able and self.nodes in node_counts_of(topology)
 
@@ -154,13 +155,13 @@ class NodeLadder(Benchmark):
         self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
         return replace(super().job_spec(), through_rank=False)
 
-    def peak_of(self, metric):
+    def peak_of(self, metric: Metric) -> float | None:
         """Bound pairs by the network devices of a rail. An allreduce sends all bytes at least once from each node."""
         rail = self.partition.network_peak([nic for of_rank in self.rails[0].nics or () for nic in of_rank])
         factor = {'pair_bandwidth': 1, 'group_bandwidth': 2 * (self.num_nodes - 1) / self.num_nodes}
         return rail * factor[metric.name] if rail and metric.name in factor else None
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         self.printed = run.output
         return [] if ENDED.search(run.output) else ['the ladder did not come to its end']
 
@@ -170,7 +171,7 @@ class NodeLadder(Benchmark):
             self.faults[:0] = [Cause('named', text) for _, _, _, text, *_ in named]
             self.result.provenance['named'] = json.dumps(named)  # from which incidents are made
 
-    def derive(self, record):
+    def derive(self, record: Record) -> None:
         """Add the samples that the ladder printed: of each pair, each node and the largest group."""
         for rail, pair, value in PAIR.findall(self.printed):
             if float(value):

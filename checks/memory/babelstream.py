@@ -12,10 +12,11 @@ from checks.core import budget
 from checks.core.benchmark import Benchmark
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import Execution, Placement
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, mean, series_of
 from checks.core.topology import Topology, on_this_system, topologies
 from checks.memory.babelstream_output import bandwidth, failed_validations, faults_of
-from plumbline.record import Dim
+from plumbline.record import Dim, Record
 
 SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
 FEWEST_REPETITIONS = 15  # the best of 15 is close to the best of 100
@@ -60,7 +61,7 @@ class BabelStream(Benchmark):
         allowed = int((self.trial_seconds - START * runs) / once)
         self.repetitions = min(self.repetitions, max(FEWEST_REPETITIONS, allowed))
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return failed_validations(run.errors) + faults_of(run.output, self.elements[run.name], self.repetitions)
 
 
@@ -108,7 +109,7 @@ class BabelStreamHost(BabelStreamOnHost):
     figures = {'bandwidth': {'roof': 'bandwidth'}}
     trial_seconds = None  # as its binding needs
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return differs(self.binding, topology)
 
     @run_after('init')
@@ -164,7 +165,7 @@ class BabelStreamBest(Benchmark):
     def assemble_job(self):
         self.trials = 0
 
-    def derive(self, record):
+    def derive(self, record: Record) -> None:
         cases = [self.getdep(name) for name in self.parts]
         for metric, one_thread in (('single_best', True), ('all_best', False)):
             measured = {
@@ -243,7 +244,7 @@ class BabelStreamMemory(BabelStreamOnHost):
     tags = {'nightly', 'acceptance'}
     metrics = [bandwidth(peak=None)]
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.kind in topology.memory_kinds
 
     @run_after('setup')

@@ -15,7 +15,7 @@ from reframe.core.builtins import parameter, run_after
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OnNodes
 from checks.core.placement import APART, Execution, Placement, one_rank_on
-from checks.core.reading.causes import said
+from checks.core.reading.causes import Run, said
 from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology, node_counts, on_this_system
 from checks.mpi import osu_output as osu
@@ -52,7 +52,7 @@ def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
     return chosen
 
 
-def pairs_of(topology) -> list[str]:
+def pairs_of(topology: Topology) -> list[str]:
     """Return the names of the pairs that a partition has."""
     placed = [name for name in SWITCHES if name in topology.resources and topology.nodes_of_partition > 1]
     return [*pairs(topology), *placed]
@@ -100,14 +100,14 @@ class Osu(Benchmark):
                 self.metrics += osu.metrics_of(program, sizes, run, **({'pair': pair} if pair else {}))
         self.metrics += self.published
 
-    def peak_of(self, metric):
+    def peak_of(self, metric: Metric) -> float | None:
         """Bound bandwidths between nodes by the network devices that the ranks ask for, else by all of a node."""
         if self.num_nodes < 2 or dimension(metric.unit) != 'bandwidth':
             return None
         through = self.partition.network_peak(self.placement.carriers or ())
         return 2 * through if through and metric.name.startswith('bidirectional') else through
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         run.provenance['osu_version'] = osu.version_of(run.output)
         sizes, memory = self.asked[run.name]
         faults = osu.faults_of(run.output, self.runs[run.name].program, sizes, self.num_tasks, self.gpu, memory)
@@ -120,7 +120,7 @@ class OsuPair(Osu):
     pair = parameter(on_this_system(pairs_of), loggable=True)
     quick = False  # whether the pair in a NUMA domain is measured in each mode
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.pair in pairs_of(topology)
 
     @run_after('init')
@@ -179,7 +179,7 @@ class OsuMultiPair(OnNodes, Osu):
     programs = ['osu_multi_lat', 'osu_mbw_mr']
     nodes = parameter(node_counts()[:2])
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.nodes <= topology.nodes_of_partition and len(topology.cores) * self.nodes > 1
 
     def placements(self):
@@ -213,7 +213,7 @@ class OsuCollectives(OnNodes, Osu):
     layout = parameter(on_this_system(one_rank_each), loggable=True)
     nodes = parameter(node_counts())
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         ranks = one_rank_each(topology).get(self.layout)
         return ranks is not None and self.nodes <= topology.nodes_of_partition and ranks.ranks_per_node * self.nodes > 1
 

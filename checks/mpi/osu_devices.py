@@ -98,7 +98,7 @@ class OsuOnDevices(Osu):
             options = ['-m', f'{size}:{size}', '-d', self.gpu, 'H', 'H']
             self.runs[HOST], self.asked[HOST] = self.runs[first]._replace(options=options), ([size], ('H', 'H'))
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         """Say also why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
         lacking = said(device_errors_of(run.errors) + device_errors_of(run.output))
         return lacking + super().sanity_faults(run) or (self.staged(run) if run.name == HOST else [])
@@ -127,7 +127,7 @@ class OsuDevices(OsuOnDevices):
     pairs = parameter(['first', 'all'], type=str, loggable=True)
     trial_seconds = 10  # of a pair
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         managed = self.buffers == 'managed-managed'
         known = not managed or 'cuda' in models_for(topology, OSU_MODELS)
         return able(topology) and known and bool(gpu_pairs(topology, self.link_class, self.pairs))
@@ -181,7 +181,7 @@ class OsuDeviceBandwidth(OsuDevices):
     descr = 'MPI bandwidth between two GPUs'
     programs = ['osu_bw', 'osu_bibw']
 
-    def peak_of(self, metric):
+    def peak_of(self, metric: Metric) -> float | None:
         """Bound copies between devices by the path of their class."""
         if self.buffers != 'device-device' or self.link_peak is None:
             return None
@@ -204,7 +204,7 @@ class OsuDeviceRails(OsuOnDevices):
     buffers = parameter(BETWEEN_NODES, loggable=True)
     rail = parameter(['same', 'cross'], loggable=True)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         crosses = len(topology.gpus) > 1 and len(topology.nics) != 1
         return topology.nodes_of_partition > 1 and able(topology) and (crosses or self.rail == 'same')
 
@@ -233,7 +233,7 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
     dims, usual_spread, memory = Osu.dims, Osu.usual_spread, Osu.memory
     nodes = parameter(node_counts())
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.nodes <= topology.nodes_of_partition and able(topology, ranks=1 if self.nodes > 1 else 2)
 
     def placements(self):

@@ -10,7 +10,9 @@ from reframe.core.builtins import run_after
 from checks.core.benchmark import Benchmark
 from checks.core.job.assembly import table_of
 from checks.core.placement import Placement
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
+from checks.core.topology import Topology
 
 
 @rfm.simple_test
@@ -35,7 +37,7 @@ class NodeSettings(Benchmark):
         ),
     ]  # fmt: skip
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return bool(topology.expects)
 
     def job_spec(self):
@@ -48,5 +50,5 @@ class NodeSettings(Benchmark):
     def place(self):
         self.placement = Placement(1, None)  # a shell and its children, which need no CPU of their own
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return run.output.splitlines()[:-1]

@@ -10,7 +10,9 @@ import reframe as rfm
 from reframe.core.builtins import parameter
 
 from checks.core.placement import Execution, one_rank_on
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
+from checks.core.topology import Topology
 from checks.storage.storage import FILE_SYSTEM_KINDS, FILE_SYSTEMS, StorageBenchmark, in_job_directory
 from plumbline.record import Dim
 
@@ -86,7 +88,7 @@ class LocalDisk(StorageBenchmark):
     file_system = parameter(FILE_SYSTEMS, loggable=True)
     size, nodes = 'nightly', 1
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         if not super().supports(topology):
             return False
         kind = FILE_SYSTEM_KINDS[topology.file_systems[self.file_system].kind]
@@ -105,5 +107,5 @@ class LocalDisk(StorageBenchmark):
         self.need_bytes, self.need_inodes = SIZE, 4
         self.estimate(3 * SIZE / SLOW + 2 * SECONDS)
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return super().sanity_faults(run) + faults_of(run.output)

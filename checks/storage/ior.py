@@ -9,7 +9,9 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.placement import Execution, one_rank_on
-from checks.core.topology import features_of_this_system, on_this_system
+from checks.core.reading.causes import Run
+from checks.core.reading.metrics import Metric
+from checks.core.topology import Topology, features_of_this_system, on_this_system
 from checks.storage.ior_output import answered_by_a_cache, bytes_of_files, faults_of, metric_of, spread_of
 from checks.storage.storage import (
     CLIENT_COUNTS,
@@ -116,14 +118,14 @@ class IORBenchmark(StorageBenchmark):
             if operation == 'write' or direct or self.num_nodes > 1 or not self.kind.own_cache:
                 self.metrics.append(metric_of(pattern.random, dims | {'access': operation}, run=run))
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         faults = faults_of(run.output, self.requested[run.name])
         if not faults:
             spreads = (run.provenance.get(run.name), spread_of(run.output))
             run.provenance[run.name] = '; '.join(filter(None, spreads))
         return super().sanity_faults(run) + faults
 
-    def invalid_reason(self, metric, value, run):
+    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
         cached = answered_by_a_cache(run.folder / 'cached', run.provenance.get('file_system_type'))
         return cached or super().invalid_reason(metric, value, run)
 
@@ -144,7 +146,7 @@ class IOR(IORBenchmark):
     size = parameter(['quick', 'nightly', 'full'], loggable=True)
     nodes = parameter(CLIENT_COUNTS)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return super().supports(topology) and (self.size != 'quick' or self.api == 'POSIX')
 
     @run_after('init')
@@ -184,7 +186,7 @@ class IORRanks(IORBenchmark):
     size, nodes = 'full', 1
     operations = ['write']
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         if self.ranks_per_node not in rank_counts(topology):
             return False
         first = mapped(topology, MAPPINGS[0], self.ranks_per_node)

@@ -7,6 +7,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, variable
 
 from checks.core.placement import Execution, one_rank_on
+from checks.core.reading.causes import Run
+from checks.core.topology import Topology
 from checks.storage.mdtest_output import OPERATIONS, faults_of, metrics_of
 from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
 from plumbline.record import Dim
@@ -55,7 +57,7 @@ class MdtestBenchmark(StorageBenchmark):
         operations = 4 * self.items * self.iterations * len(self.workloads)
         self.estimate(operations / (SLOW * self.ranks))
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         faults = faults_of(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
         return super().sanity_faults(run) + faults
 
@@ -89,7 +91,7 @@ class MdtestRanks(MdtestBenchmark):
     size = 'full'
     workloads = ['easy_shared']
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         of_node, rest = divmod(self.processes, self.nodes)
         return not rest and of_node <= len(topology.cores) and super().supports(topology)
 

@@ -14,7 +14,7 @@ from checks.core.budget import limit_of_trial
 from checks.core.job.node_sweep import swept_nodes
 from checks.core.job.script import ShellText
 from checks.core.placement import Placement, ranks_with_threads
-from checks.core.reading.causes import said
+from checks.core.reading.causes import Run, said
 from checks.core.reading.outputs import text_of
 from checks.core.topology import Topology, node_counts, on_this_system
 from checks.storage.ior_output import complaint_of
@@ -91,7 +91,7 @@ class StorageBenchmark(Benchmark):
     mpi = True
     trial_seconds: Any = {'quick': 7, 'nightly': 60, 'full': 1800}  # before their sizes are known
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         file_system = topology.file_systems.get(self.file_system)
         if file_system is None or (self.nodes > 1 and not FILE_SYSTEM_KINDS[file_system.kind].on_all_nodes):
             return False
@@ -141,6 +141,6 @@ class StorageBenchmark(Benchmark):
         self.prerun_cmds = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
         self.postrun_cmds = ['storage_close']
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         """Return the error that the program printed to standard output, before MPI_ABORT fills standard error."""
         return said(complaint_of(text_of(run.folder / 'stdout')))

@@ -62,7 +62,7 @@ def rails_of(topology: Topology, buffers: str) -> tuple[list[Placement], Placeme
     if buffers == 'host':
         ends = topology.cpu_of_core[:1], topology.cpu_of_core[-1:]
         rails = [
-            replace(one_rank_on((topology.cpu_near_nic(number),)), nics=nic and ((nic,),))
+            replace(one_rank_on((topology.cpu_near_nic(number),)), nics=((nic,),) if nic else None)
             for number, nic in enumerate(topology.nics or (None,))
         ]
         return rails, one_rank_on(ends[0] + ends[1]) if ends[0] != ends[1] else None

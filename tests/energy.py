@@ -3,7 +3,7 @@
 
 from types import SimpleNamespace
 
-from reading import HooksOf, plan_of
+from reading import plan_of
 
 from checks.core.meters.energy import metering_of
 from checks.core.reading.trials import read_trials
@@ -29,8 +29,8 @@ def by_name(record):
 
 
 def record_of(folder, metering):
-    plan = plan_of('HPL', (), metering.metrics, dims=metering.dims)
-    record = read_trials(folder, plan, 'n1', hooks=HooksOf(read_meters=metering.read))
+    plan = plan_of('HPL', (), metering.metrics, dims=metering.dims, read_meters=metering.read)
+    record = read_trials(folder, plan, 'n1')
     causes = [*map(str, record.causes)]
     return by_name(record), causes, record
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the tests of checks need to read outputs without a job."""
 
-from checks.core.placement import Placement
+from checks.core.placement import Execution, Placement
 from checks.core.reading.binding import Request, binding_faults
 from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, NotMeasured
-from checks.core.reading.trials import Hooks, Plan, Planned, add_metrics
+from checks.core.reading.trials import Hooks, Plan, add_metrics
 from plumbline.record import Record, Series
 
 
@@ -47,7 +47,10 @@ def plan_of(
     )  # fmt: skip
     if placement:
         record.placement = {'requested': placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
-    planned = {run: Planned((programs or {}).get(run, check), own) for run, own in (runs or {'run': None}).items()}
+    planned = {
+        run: Execution((), program=(programs or {}).get(run, check), placement=own)
+        for run, own in (runs or {'run': None}).items()
+    }
     ranks = Request(placement or Placement(1, None), num_nodes, host_of, near, archs, looks_required)
     return Plan(add_metrics(record, metrics, usual_spread, floor), metrics, planned, ranks, **more)
 

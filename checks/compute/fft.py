@@ -7,25 +7,23 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.nodes import Models, OnNodes, models_for
+from checks.core.nodes import CPU, ByModel, Models, OnNodes, models_of_this_system
 from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
-from checks.core.topology import features_of_this_system, node_counts, on_this_system
+from checks.core.topology import Topology, node_counts
 from plumbline.machine.vendors import AMD, NVIDIA
 
-GPUS: Models = {'cuda': ('heffte-cuda', 'speed3d_c2c', NVIDIA.arch), 'rocm': ('heffte-rocm', 'speed3d_c2c', AMD.arch)}
-FEATURES = {'cpu': 'heffte-fftw'} | {model: feature for model, (feature, *_) in GPUS.items()}
+MODELS: Models = {
+    'cpu': ('heffte-fftw', 'speed3d_c2c', CPU),
+    'cuda': ('heffte-cuda', 'speed3d_c2c', NVIDIA.arch),
+    'rocm': ('heffte-rocm', 'speed3d_c2c', AMD.arch),
+}
 BACKENDS = {'cpu': 'fftw', 'cuda': 'cufft', 'rocm': 'rocfft'}
 POINTS = {'cpu': 2**19, 'cuda': 2**26, 'rocm': 2**26}  # of each rank, 16 bytes each
 RUNS = 10  # forward and backward
 NUMBER = r'[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?'
 TIMES = rf'^Time per run: {NUMBER} \(s\)\nPerformance: +{NUMBER} GFlops/s$'
-
-
-def models() -> list[str | None]:
-    """Return the implementations that a partition can run and one of its stacks offers, as values of a parameter."""
-    offered = {model for model, feature in FEATURES.items() if feature in features_of_this_system()}
-    return on_this_system(lambda topology: offered.intersection(['cpu', *models_for(topology, GPUS)]))
 
 
 def size_of(ranks: int, points: int) -> tuple[int, int, int]:
@@ -50,43 +48,36 @@ def faults_of(output: str, backend: str, size: tuple[int, int, int], ranks: int)
 
 
 @rfm.simple_test
-class Fft(OnNodes, Benchmark):
+class Fft(OnNodes, ByModel, Benchmark):
     """Forward and backward, complex to complex, double precision. Parses ``Performance:  8.02941 GFlops/s``."""
 
     descr = 'heFFTe in three dimensions'
     last_run = (
         "2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), `cpu` with heFFTe's own transforms; not yet on a GPU"
     )
-    valid_prog_environs = ['+heffte-fftw']  # until the model is known
-    executable = 'speed3d_c2c'
     mpi = True
-    seconds = 60
+    trial_seconds = 60
     usual_spread = 0.05  # a guess: no source has several sessions
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     metrics = [Metric('flops', 'GFlop/s', 'higher', rf'^Performance: +(?P<value>{NUMBER}) GFlops/s$')]
     figures = {'flops': {'scaling': 'weak'}}
-    model = parameter(models(), loggable=True)
+    models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     nodes = parameter(node_counts())
     #: The library, by heFFTe's name; None: the library of the model.
     backend = variable(str, type(None), value=None)
 
     @property
-    def is_experimental(self):
-        return self.model != 'cpu'
-
-    @property
     def device_buffers(self):
         return self.model != 'cpu'
 
-    def supports(self, topology):
-        able = self.model == 'cpu' or (self.model in models_for(topology, GPUS) and cpus_of_devices(topology))
+    def supports(self, topology: Topology) -> bool:
+        able = super().supports(topology) and (self.model == 'cpu' or cpus_of_devices(topology))
         return bool(able and self.nodes <= topology.nodes_of_partition)
 
     @run_after('init')
-    def choose_offer(self):
-        if self.model:
-            self.valid_prog_environs = [f'+{FEATURES[self.model]}']
-            self.backend = self.backend or BACKENDS[self.model]
+    def choose_backend(self):
+        self.backend = self.backend or BACKENDS[self.model or 'cpu']
+        self.last_run = 'not yet on a GPU' if self.model in ('cuda', 'rocm') else self.last_run
 
     @run_after('setup')
     def place(self):
@@ -100,5 +91,5 @@ class Fft(OnNodes, Benchmark):
         self.grid = size_of(self.ranks, POINTS[self.model])
         self.executable_opts = [self.backend, 'double-long', *map(str, self.grid), f'-n{RUNS}']
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return faults_of(run.output, self.backend, self.grid, self.ranks)

@@ -8,16 +8,17 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.compute.hpl import matrix_order, nearly_square, operations
+from checks.compute.hpl import dat_of, lines_of, matrix_order, nearly_square, operations
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology
 from plumbline.record import Better
 
-# HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
-INPUT = Path(__file__).with_name('hpccinf.template')
+# What follows HPL's parameters in hpcc's input: a separator, and that PTRANS has no further sizes of matrix and block
+OF_PTRANS = '#\n0 # of additional problem sizes\n1200 values of N\n0 # of additional blocking sizes\n40 values of NB\n'
 BLOCK = 192  # NB of HPL
 FULL = 0.8  # part of the memory that `size=full` fills
 # RandomAccess: half of the measured updates/s, in local memory and among all ranks; seconds of everything else
@@ -91,7 +92,7 @@ class HPCC(Benchmark):
     descr = 'HPC Challenge'
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
     trials_by_mode = FEW_TRIALS | {'quick': 2}
-    seconds = {'quick': 55, 'full': 7200}
+    trial_seconds = {'quick': 55, 'full': 7200}
     # as those of HPL, LikwidBandwidth and OSU; no source for the others
     usual_spread = {
         'HPL*': 0.01, '*DGEMM*': 0.01, '*STREAM*': 0.015, 'MaxPingPong*': 0.1, '*PingPongLatency*': 0.04,
@@ -105,7 +106,7 @@ class HPCC(Benchmark):
     inputs = ['hpccinf.txt']
     metrics = METRICS
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return len(topology.cores) > 1  # hpcc's ping-pong takes two ranks
 
     @run_after('init')
@@ -117,7 +118,7 @@ class HPCC(Benchmark):
         self.placement = one_rank_per_core(self.topology)
         self.n = self.choose_order()
         p, q = nearly_square(self.placement.ranks_per_node * self.num_nodes)
-        text = INPUT.read_text(encoding='utf-8').format(n=self.n, nb=BLOCK, p=p, q=q)
+        text = dat_of(lines_of(self.n, BLOCK, p * q, {}), device=8) + OF_PTRANS
         Path(self.stagedir, 'hpccinf.txt').write_text(text, encoding='utf-8')
         self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(BLOCK), 'hpl_grid': f'{p}x{q}'}
 
@@ -129,9 +130,8 @@ class HPCC(Benchmark):
         share = budget.MEMORY_SHARE if self.size == 'quick' else FULL
         if self.size == 'full':
             wanted = share * self.topology.memory_bytes * self.num_nodes
-        slowed = self.slowed if self.size == 'quick' else 1.0
         dense = budget.dense_rate(self.topology, self.partition.peaks) * self.num_nodes
-        size = self.fit(wanted, 0, lambda matrix: seconds_of(matrix, ranks, dense), share, slowed=slowed)
+        size = self.fit(wanted, 0, lambda matrix: seconds_of(matrix, ranks, dense), share, yields=self.size == 'quick')
         n = matrix_order(size, BLOCK)
         for who, needed in beyond.items():
             if 8 * n**2 < needed:
@@ -139,5 +139,5 @@ class HPCC(Benchmark):
                 self.provenance[f'informational_{who}STREAM'] = 'arrays below four times the last-level caches'
         return n
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return faults_of(run.output, self.n)

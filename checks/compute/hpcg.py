@@ -2,6 +2,7 @@
 """HPCG: conjugate gradients with a multigrid preconditioner on a sparse matrix, bound by memory bandwidth."""
 
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
@@ -11,6 +12,7 @@ from checks.compute.scaled import Implementation, ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import ranks_with_threads
+from checks.core.reading.causes import Run
 from plumbline.errors import SiteError
 
 # Packages that derive from 3.0 name Intel's file n<nx>-<ranks>p-<threads>t...; no other file has a hyphen.
@@ -37,7 +39,7 @@ class HPCG(ScaledBenchmark):
     descr = 'High-Performance Conjugate Gradients'
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), reference; not yet on a GPU'
     implementations = IMPLEMENTATIONS
-    seconds = {'quick': 25, 'full': 5400}
+    trial_seconds: Any = {'quick': 25, 'full': 5400}
     metered, work_rate = True, 'gflops'
     solver, intensity = 'sparse', 'raw_total_bandwidth'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
@@ -80,7 +82,7 @@ class HPCG(ScaledBenchmark):
         """
         return next(n for n in range(len(self.topology.cores), 0, -1) if accepts(n))
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         ranks = self.placement.ranks_per_node * self.num_nodes
         quick = ['HPCG took its quick path instead of the requested run time'] * is_quick(run.output)
         return quick + faults_of(run.output, self.grid, ranks, self.placement.threads)

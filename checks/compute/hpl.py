@@ -12,7 +12,7 @@ from checks.compute.scaled import Implementation, ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import one_rank_per_core, one_rank_per_gpu, ranks_with_threads
-from checks.core.reading.outputs import text_of
+from checks.core.reading.causes import Run, said
 from plumbline.errors import SiteError
 from plumbline.units import in_base_unit
 
@@ -61,9 +61,9 @@ def lines_of(n: int, block_size: int, ranks: int, site: dict[str, object]) -> di
     return {name: ' '.join(str(value).split()) for name, value in (LINES | computed | site).items()}
 
 
-def dat_of(lines: dict[str, str]) -> str:
-    """Return HPL.dat with these lines; results go to standard output."""
-    text = ['HPL.dat', 'written by Plumbline', 'HPL.out', '6 device out']
+def dat_of(lines: dict[str, str], device: int = 6) -> str:
+    """Return HPL.dat with these lines; results go to standard output, or to a file if `device` is 8."""
+    text = ['HPL.dat', 'written by Plumbline', 'HPL.out', f'{device} device out']
     for name in LINES:
         text += [f'{len(lines[name].split())} # of {name}'] if name in COUNTED else []
         text.append(f'{lines[name]} {name}')
@@ -93,7 +93,7 @@ class HPL(ScaledBenchmark):
     descr = 'High-Performance Linpack'
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), Netlib; not yet on a GPU'
     implementations = IMPLEMENTATIONS
-    seconds = {'quick': 15, 'full': 43200, 'strong': 43200}
+    trial_seconds = {'quick': 15, 'full': 43200, 'strong': 43200}
     metered, work_rate = True, 'gflops'
     solver, intensity = 'dense', 'high'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
@@ -141,11 +141,8 @@ class HPL(ScaledBenchmark):
             )
         return self.topology.memory_bytes
 
-    def sanity_faults(self, run):
-        return faults_of(run.output, self.requested)
-
-    def complaints(self, folder):
-        return errors_of(text_of(folder / 'stderr'))
+    def sanity_faults(self, run: Run) -> list[str]:
+        return said(errors_of(run.errors)) + faults_of(run.output, self.requested)
 
 
 @rfm.simple_test

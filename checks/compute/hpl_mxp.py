@@ -9,7 +9,8 @@ from checks.compute.hpl_mxp_output import METRICS, faults_of
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.nodes import OnNodes
 from checks.core.placement import cpus_of_devices, one_rank_per_gpu
-from checks.core.topology import node_counts
+from checks.core.reading.causes import Run
+from checks.core.topology import Topology, node_counts
 from plumbline.machine.vendors import NVIDIA
 
 BLOCK = 1024
@@ -32,14 +33,14 @@ class HplMxp(OnNodes, Benchmark):
     valid_prog_environs = ['+hpl-mxp-nvidia']
     executable = 'hpl-mxp.sh'
     mpi, device_buffers = True, None
-    seconds = 300
+    trial_seconds = 300
     usual_spread = 0.01  # as of HPL
     trials_by_mode = FEW_TRIALS
     metrics = METRICS
     nodes = parameter(node_counts())
     order_of_gpu = variable(int, value=61440)  #: order of the matrix of one GPU: 61440^2 x 4 bytes = 15 GB
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         able = topology.gpus and NVIDIA.made(topology.gpus[0]) and cpus_of_devices(topology)
         return bool(able and self.nodes <= topology.nodes_of_partition)
 
@@ -54,5 +55,5 @@ class HplMxp(OnNodes, Benchmark):
             '--nporder', 'row', '--gpu-affinity', gpus,
         ]  # fmt: skip
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return faults_of(run.output, self.order, BLOCK, self.grid)

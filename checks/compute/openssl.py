@@ -5,8 +5,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
-from checks.core.placement import one_rank_on
+from checks.core.placement import Execution, one_rank_on
 from checks.core.reading.metrics import Metric
 from plumbline.record import Dim
 

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
-from checks.core.topology import features_of_this_system, node_counts
+from checks.core.reading.causes import Run
+from checks.core.reading.metrics import Metric
+from checks.core.topology import Topology, features_of_this_system, node_counts
 
 MOST_STRONG = 8  # most nodes that solve the problem of one node together
 
@@ -42,16 +44,12 @@ class ScaledBenchmark(Benchmark):
     mpi = True
     floor = 0.03
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         if self.program.on_gpus and not topology.gpus:
             return False
         if self.size == 'strong' and not 1 < self.nodes <= MOST_STRONG:
             return False
         return self.nodes == 1 or (self.size != 'quick' and self.nodes <= topology.nodes_of_partition)
-
-    @property
-    def is_experimental(self):
-        return super().is_experimental or self.program.on_gpus
 
     @property
     def device_buffers(self):
@@ -84,7 +82,7 @@ class ScaledBenchmark(Benchmark):
         peaks = self.partition.peaks | self.partition.published_peaks
         return None if self.program.on_gpus else peaks.get('flops_dp')
 
-    def invalid_reason(self, metric, value, run):
+    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
         """Allow a share above 1 of a peak from a document: cores may run faster, up to `flops_dp` of `peaks`."""
         if metric.name == 'peak_fraction' and 'flops_dp' in self.partition.published_peaks:
             return None
@@ -96,4 +94,4 @@ class ScaledBenchmark(Benchmark):
         self.program = self.implementations[self.implementation]
         self.valid_prog_environs, self.executable = [f'+{self.program.feature}'], self.program.executable
         self.executable_opts, self.output = [*self.program.options], self.program.output
-        self.num_nodes = self.nodes
+        self.num_nodes, self.last_run = self.nodes, 'not yet on a GPU' if self.program.on_gpus else self.last_run

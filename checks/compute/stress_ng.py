@@ -7,8 +7,8 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
-from checks.core.placement import one_rank_on
+from checks.core.placement import Execution, one_rank_on
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
 from plumbline.record import Dim
 
@@ -45,6 +45,6 @@ class KernelServices(Benchmark):
             for name in SERVICES
         ]
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         found = re.search(r'\bsuccessful run completed', run.output)  # the other one is "unsuccessful run completed"
         return [] if found else ['stress-ng does not say "successful run completed"']

@@ -6,29 +6,32 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
 from reframe.core.builtins import loggable, required, run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import SanityError
 from reframe.core.logging import getlogger
 
-from checks.core import own_configuration, source
-from checks.core.bounds import Bounded
-from checks.core.budget import Budgeted, cpus_of_others, informational, longest_trial
-from checks.core.job import again, node_sweep
-from checks.core.job.assembly import Assembled
-from checks.core.job.spec import Execution
+from checks.core import budget, own_configuration, source
+from checks.core.bounds import Bounded, limits_of, with_peaks
+from checks.core.budget import Budgeted
+from checks.core.job import again, assembly, node_sweep
+from checks.core.job import script as jobscript
+from checks.core.job.spec import JobSpec
 from checks.core.meters.energy import Metering, metering_of
-from checks.core.placement import Placement
+from checks.core.placement import ONE_RANK, Execution, Placement
 from checks.core.reading import causes
 from checks.core.reading.binding import Request, nodes_of
-from checks.core.reading.causes import Ending
+from checks.core.reading.causes import Ending, Run
 from checks.core.reading.metrics import Metric
-from checks.core.reading.trials import Hooks, Plan, Planned, add_metrics, read_trials
+from checks.core.reading.trials import Hooks, Plan, add_metrics, read_trials
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline import checkout, evidence
 from plumbline.causes import Cause, sentence
@@ -36,6 +39,7 @@ from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, pairs
 from plumbline.paths import results_directory
 from plumbline.record import EXPERIMENTAL, OWN_CONFIGURATION, Dim, Record
+from plumbline.site.schedulers import ON_LAUNCH_NODES, scheduler
 from plumbline.site.sites import Partition
 from plumbline.stacks.manifest import Installed
 from plumbline.units import UNITS
@@ -44,7 +48,7 @@ from plumbline.units import UNITS
 FEW_TRIALS = {'quick': 3, 'nightly': 3, 'acceptance': 5}
 
 
-class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
+class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     """A check states `valid_prog_environs`, `executable`, its options, `metrics`, `dims` and `placement`.
 
     One job has `trials` trials. A trial executes the program once, or once for each of `runs` (kernels, say), each in a
@@ -55,7 +59,8 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     runs in the first environ of each partition. `prerun_cmds`, `postrun_cmds`: lines around all trials.
     """
 
-    last_run = variable(str, value='not yet', loggable=True)  #: on real hardware: date and machine
+    #: On real hardware: date and machine; a case that begins with ``not yet`` has the tag `experimental`.
+    last_run = variable(str, value='not yet', loggable=True)
     #: quick, nightly or acceptance: sets the number of trials unless `trials` does.
     mode = variable(str, type(None), value=None)
     #: Trials in the job; None: what `trials_by_mode` says of the mode.
@@ -79,6 +84,7 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     #: any.
     metered = variable(bool, value=False)
     work_rate = ''
+    features = variable(typ.List[str], value=[], loggable=True)  #: those of the environ that it needs
 
     #: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
     trials_by_mode: dict[str, int] = {'quick': 3, 'nightly': 10, 'acceptance': 100}
@@ -93,7 +99,6 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     #: Least loss of performance that a limit of this check allows; None: the default of the suite.
     floor: float | None = None
     placement: Placement | None = None
-    wrapper: list[str] = []  # words before the program, such as numactl and its options
     sourcesdir = str(Path(__file__).parent / 'job' / 'parts')
     exclusive_access = True
 
@@ -103,29 +108,11 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
 
     # What a check may override, beside the hooks of its outputs
 
-    @property
-    def is_experimental(self) -> bool:
-        """True if this kind of case had never run on real hardware when it was released."""
-        return self.last_run.startswith('not yet')
-
     def supports(self, topology: Topology) -> bool:
         """Return True if this case makes sense on such a node; otherwise the case is not listed."""
         return True
 
-    @property
-    def sends_by_fabric(self) -> bool:
-        """True if the ranks send from node to node, and not by sockets alone."""
-        return bool(
-            self.mpi and self.num_nodes > 1 and self.current_partition and self.partition.transport != 'sockets'
-        )
-
-    def nics_asked_for(self) -> Sequence[str]:
-        """Return the network devices that must each carry traffic; if empty, any device of the fabric may."""
-        alike = self.placement and not any(of.placement for of in self.runs.values())
-        asked = (self.placement.nics or ()) if alike else ()
-        return list(dict.fromkeys(name for of_rank in asked for name in of_rank))
-
-    def invalid_reason(self, metric, value, run):
+    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
         if metric.unit == '1' and metric.better == 'higher' and value > 1:
             return f'{value:.4g} of the theoretical peak'
         peak = self.peak_of(metric)
@@ -149,7 +136,8 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     @run_after('init', always_last=True)
     def select(self):
         """Choose systems and environs after the check's own hooks, which may set `valid_prog_environs`."""
-        self.tags = self.tags | {Path(self.prefix).name} | ({EXPERIMENTAL} if self.is_experimental else set())
+        experimental = {EXPERIMENTAL} if self.last_run.startswith('not yet') else set()
+        self.tags = self.tags | {Path(self.prefix).name} | experimental
         if self.trials is None:
             self.trials = self.trials_by_mode[self.mode or 'quick']
         self.trials_of_case = self.trials  # a further job may run fewer trials, with the same sizes
@@ -183,9 +171,9 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
             self.provenance['caches'] = self.topology.cache_note
         here = self.partition.entry.get('scheduler') == 'local' and not node_sweep.swept_nodes()
         if here and not self.is_dry_run():
-            self.beside = cpus_of_others()
+            self.beside = budget.cpus_of_others()
         if self.partition.max_time:  # sizes are chosen for a trial that the queue allows
-            self.trial_seconds = math.ceil(min(self.trial_seconds, longest_trial(self.partition.max_time)))
+            self.trial_seconds = math.ceil(min(self.trial_seconds, budget.longest_trial(self.partition.max_time)))
         names = self.site.name, self.partition.name, self.stack.name
         self.installed = Installed(*names) if self.stack.provider == 'spack' else None
         if (places := again.chosen(type(self), self.hashcode)) is not None:
@@ -204,36 +192,85 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
 
     def plan(self) -> Plan:
         """Return what the trials of this case must measure, and where it is read."""
-        is_set_up, metering = bool(self.current_partition), self.metering
-        metrics = [*(informational(self.metrics) if self.below_caches else self.metrics), *metering.metrics]
+        is_set_up, metering, placement = bool(self.current_partition), self.metering, self.placement or ONE_RANK
+        by_fabric = self.mpi and self.num_nodes > 1 and is_set_up and self.partition.transport != 'sockets'
+        metrics = [*(budget.informational(self.metrics) if self.below_caches else self.metrics), *metering.metrics]
         hardware = self.topology.hardware if is_set_up else {}
         code = source.digest(type(self))  # type: ignore[arg-type]  # ReFrame's classes are hashable
         record = Record(
             self.check, self.params, tags=sorted(self.tags), trials=self.trials, dims={**self.dims, **metering.dims},
             provenance={'suite_version': checkout.version(), 'check_code': code} | hardware | self.provenance,
-            figures=self.figures_with_peaks(metrics[: len(self.metrics)]),
+            figures=with_peaks(self.figures, metrics[: len(self.metrics)] if is_set_up else (), self.peak_of),
         )  # fmt: skip
         if self.placement:
             record.placement = {'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
         chosen = self.job is not None and not self.is_local()  # a scheduler chose the nodes
-        runs = self.runs or {'run': Execution(())}
+        runs = self.runs or {'run': Execution(self.executable_opts)}
         return Plan(
             add_metrics(record, metrics, self.usual_spread, self.floor), metrics,
-            {name: Planned(of.program or self.started or self.check, of.placement) for name, of in runs.items()},
+            {name: of._replace(program=of.program or self.started or self.check) for name, of in runs.items()},
             Request(
-                self.placement or Placement(1, None), self.num_nodes,
+                placement, self.num_nodes,
                 getattr(self.job.scheduler, 'host_of', str) if chosen else None,
                 near=self.topology.gpu_numa_ids if is_set_up else (), archs=self.topology.gpus if is_set_up else (),
                 looks_required=not is_set_up or self.partition.looks == 'required',
             ),
             output=self.output, environ=self.current_environ.name if self.current_environ else '',
-            nics=self.nics_asked_for() if self.sends_by_fabric else None,
+            nics=placement.carriers if by_fabric else None, read_meters=metering.read,
+        )  # fmt: skip
+
+    # The job
+
+    @run_before('run', always_last=True)
+    def assemble_job(self):
+        """Write the job script after the check's own hooks."""
+        if self.installed and not self.is_dry_run() and (fault := jobscript.bring_up(self.installed)):
+            raise SanityError(fault)
+        if problems := self.plan().problems():
+            raise SanityError(f'{self.check}: {"; ".join(problems[:3])}')
+        ranks, gpus = self.placement.ranks_per_node, len(self.topology.gpus)
+        self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
+        # no num_cpus_per_task: a job has whole nodes, and its ranks take any of their CPUs
+        # For schedulers; counts CPUs that the system keeps, too
+        self.job.cpus_of_node = max(self.topology.all_cpus) + 1
+        if gpus and self.site.from_reframe:
+            self.num_gpus_per_node = gpus
+            of_gpus = own_configuration.resources_of_gpus(self.current_partition, gpus)
+            self.extra_resources = self.extra_resources | of_gpus
+        launcher = self.job.launcher
+        buffers = self.stack.mpi if self.mpi else None, self.device_buffers, self.placement.gpu
+        variables, options = assembly.gpu_buffers(*buffers, launcher.registered_name)
+        launcher.options += options
+        spec = self.job_spec()
+        self.env_vars |= assembly.variables_of(spec) | variables
+        self.started = spec.program
+        job = assembly.assemble(spec, Path(self.stagedir))
+        self.prerun_cmds, self.executable, self.executable_opts, self.postrun_cmds = job[:4]
+        if not spec.mpi or not spec.through_rank or node_sweep.swept_nodes():
+            self.job.launcher = getlauncher('local')()
+        self.job.launcher.modifier, self.job.launcher.modifier_options = job.modifier, job.modifier_options
+        self.time_limit = f'{job.seconds}s'
+
+    def job_spec(self) -> JobSpec:
+        """Return what the job does; its time limit is that of all trials, at most what the queue allows."""
+        self.limit_trial()
+        metering, most = self.metering, self.partition.max_time or math.inf
+        needed = budget.seconds_of_job(self.trials, self.trial_time_limit) + metering.seconds
+        launcher, by_slurm = self.partition.entry['launcher'], scheduler(self.partition.entry['scheduler']).is_slurm
+        elsewhere = not self.mpi and not self.is_local() and launcher in ON_LAUNCH_NODES
+        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
+        return JobSpec(
+            program=self.executable, runs=self.runs or {'run': Execution(self.executable_opts)}, trials=self.trials,
+            trial_limit=self.trial_time_limit, seconds=int(min(self.time_limit or needed, most)),
+            placement=self.placement or ONE_RANK, nodes=self.num_nodes, stack=self.stack, installed=self.installed,
+            gpus=len(self.topology.gpus), expects=self.topology.expects, mpi=self.mpi,
+            concurrent=self.concurrent, inputs=self.inputs, output=self.output, before=self.prerun_cmds,
+            after=self.postrun_cmds, meters=metering.lines, hurries=not self.time_limit and most < needed,
+            launch=node_sweep.on_each_node(self.num_nodes) if by_slurm and not elsewhere
+            else self.job.launcher.run_command(self.job), elsewhere=elsewhere,
         )  # fmt: skip
 
     # After the run
-
-    def read_meters(self, folder, record, nodes):
-        self.metering.read(folder, record, nodes)
 
     @run_before('sanity')
     def read_trials(self):
@@ -244,9 +281,13 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
             self.provenance |= self.installed.provenance() if self.installed else {}
         except SiteError as error:
             self.faults.append(Cause('site', str(error)))
-        stage, plan, ending = Path(self.stagedir), self.plan(), self.ending()
+        stage, plan = Path(self.stagedir), self.plan()
+        ending = Ending.of(self.job, stage, self.max_pending_time)
         if node_sweep.swept_nodes():
-            self.swept, self.result = node_sweep.read_places(stage, plan, self.limits(), self)
+            limits: dict[str, float] = {}
+            with suppress(SiteError):  # with which the performance phase fails
+                limits = limits_of(self.bounds())
+            self.swept, self.result = node_sweep.read_places(stage, plan, limits, self)
             cause = causes.of_job(ending, [], 0, ','.join(self.job.nodelist or []), plan.environ)
             self.faults += [cause] if cause else []
             self.faults += [Cause('said', each) for each in node_sweep.summary(self.swept, 'faults')]
@@ -278,10 +319,6 @@ class Benchmark(Hooks, Assembled, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         """Assert that there is no fault; the message has the worst faults and the folder of the output."""
         message = sentence(self.faults, self.result.evidence if self.result else '')
         return sn.assert_false(self.faults, message.replace('{', '{{').replace('}', '}}'))
-
-    def ending(self) -> Ending:
-        """Return how the job ended."""
-        return Ending.of(self.job, Path(self.stagedir), self.max_pending_time)
 
     # What leaves with the run report
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -16,12 +16,70 @@ from plumbline.causes import Cause, Code
 from plumbline.errors import SiteError
 from plumbline.identity import SeriesId
 from plumbline.limits import judges, tolerance_for
+from plumbline.record import Record
 from plumbline.references import load_references
+from plumbline.site.sites import Site
 from plumbline.units import UNITS
+
+#: Performance variable -> reference, lower and upper threshold, unit.
+Bounds = dict[str, tuple[float, float | None, float | None, str]]
+
+
+def bounds_of(record: Record, site: Site, partition: str, environ: str) -> Bounds:
+    """Return ReFrame's reference tuples of the series of a record; a reference that only warns has no thresholds.
+
+    Raises SiteError where a unit or direction differs.
+    """
+    references, bounds = load_references(site.name), Bounds()
+    for metric, facts, series in record.series():
+        name = variable_name(metric, series.dims)
+        id = SeriesId(partition, environ, record.check, record.params, metric, series.dims)
+        rows = judges(references, id, tolerance_for(site.tolerance, id, facts.floor, facts.usual_spread))
+        if not rows:
+            continue
+        reference, bound = rows[0]
+        if why := reference.mismatch(facts.quantity):
+            raise SiteError(f'{name}: {why}')
+        threshold = bound.bad / reference.mean - 1 if bound.gates else None
+        lower, upper = (threshold, None) if facts.better == 'higher' else (None, threshold)
+        bounds[name] = (reference.mean, lower, upper, facts.unit)
+    return bounds
+
+
+def limits_of(bounds: Bounds) -> dict[str, float]:
+    """Return the worst value that passes, by performance variable, where there is a threshold."""
+    return {
+        name: reference * (1 + threshold)
+        for name, (reference, lower, upper, _) in bounds.items()
+        if (threshold := upper if lower is None else lower) is not None
+    }
+
+
+def with_peaks(
+    figures: Mapping[str, Mapping[str, object]], metrics: Sequence[Metric], peak_of: Callable[[Metric], float | None]
+) -> dict[str, dict[str, object]]:
+    """Return `figures` with the physical peak, in its unit, of each metric with one peak for all its series."""
+    found, peaks = {name: dict(of) for name, of in figures.items()}, dict[str, set[float | None]]()
+    for metric in metrics:
+        peak = peak_of(metric)
+        peaks.setdefault(metric.name, set()).add(peak and peak / UNITS[metric.unit])
+    for name, (peak, *others) in peaks.items():
+        if peak and not others:
+            found.setdefault(name, {})['peak'] = peak
+    return found
 
 
 class Bounded(rfm.RegressionTestPlugin):
-    """The part of a check that compares what was measured with references and peaks."""
+    """The performance phase of a check: what was measured against references and peaks."""
+
+    def peak_of(self, metric: Metric) -> float | None:
+        """Return the physical peak of a metric in its base unit; None where unknown."""
+        peak = self.partition.peaks.get(metric.peak or '')
+        return None if peak is None else peak * self.num_nodes
+
+    def bounds(self) -> Bounds:
+        """Return ReFrame's reference tuples. Raises SiteError where a unit or direction differs."""
+        return bounds_of(self.plan().record, self.site, self.partition.name, self.current_environ.name)
 
     @run_before('performance')
     def compare_with_references(self):
@@ -38,12 +96,12 @@ class Bounded(rfm.RegressionTestPlugin):
         if invalid:
             raise self.unmet('invalid', '; '.join(invalid))
         try:
-            bounds = self.bounds()
+            found = self.bounds()
         except SiteError as error:
             raise self.unmet('site', str(error)) from None
         if self.swept:  # each place is judged by itself
-            bounds = {worst + name: (reference, None, None, unit) for name, (reference, *_, unit) in bounds.items()}
-        self.reference = {self.current_partition.fullname: bounds}
+            found = {worst + name: (reference, None, None, unit) for name, (reference, *_, unit) in found.items()}
+        self.reference = {self.current_partition.fullname: found}
 
     @run_after('performance', always_last=True)
     def every_variable_has_a_value(self):
@@ -60,62 +118,9 @@ class Bounded(rfm.RegressionTestPlugin):
         self.result.causes.append(Cause(code, what))
         return PerformanceError(what)
 
-    def bounds(self) -> dict[str, tuple[float, float | None, float | None, str]]:
-        """Return ReFrame's reference tuples by performance variable; a reference that only warns has no thresholds.
-
-        Raises SiteError where a unit or direction differs.
-        """
-        references, tuples = load_references(self.site.name), {}
-        for metric, facts, series in self.plan().record.series():
-            name = variable_name(metric, series.dims)
-            id = SeriesId(self.partition.name, self.current_environ.name, self.check, self.params, metric, series.dims)
-            tolerance = tolerance_for(self.site.tolerance, id, facts.floor, facts.usual_spread)
-            rows = judges(references, id, tolerance)
-            if not rows:
-                continue
-            reference, bound = rows[0]
-            if why := reference.mismatch(facts.quantity):
-                raise SiteError(f'{name}: {why}')
-            threshold = bound.bad / reference.mean - 1 if bound.gates else None
-            lower, upper = (threshold, None) if facts.better == 'higher' else (None, threshold)
-            tuples[name] = (reference.mean, lower, upper, facts.unit)
-        return tuples
-
-    def limits(self) -> dict[str, float]:
-        """Return the worst value that passes, by performance variable, where there is a threshold."""
-        try:
-            bounds = self.bounds()
-        except SiteError:
-            return {}  # the performance phase fails with the same error
-        return {
-            name: reference * (1 + threshold)
-            for name, (reference, lower, upper, _) in bounds.items()
-            if (threshold := upper if lower is None else lower) is not None
-        }
-
-    def peak_of(self, metric: Metric) -> float | None:
-        """Return the physical peak of a metric in its base unit; None where unknown."""
-        peak = self.partition.peaks.get(metric.peak or '')
-        return None if peak is None else peak * self.num_nodes
-
-    def figures_with_peaks(self, metrics: Iterable[Metric]) -> dict[str, dict[str, object]]:
-        """Return `figures` with the physical peak, in its unit, of each metric with one peak for all its series."""
-        stated: Mapping[str, Mapping[str, object]] = self.figures
-        figures, peaks = {name: dict(of) for name, of in stated.items()}, dict[str, set[float | None]]()
-        for metric in metrics if self.current_partition else ():  # no partition while ReFrame only describes the check
-            peak = self.peak_of(metric)
-            peaks.setdefault(metric.name, set()).add(peak and peak / UNITS[metric.unit])
-        for name, (peak, *others) in peaks.items():
-            if peak and not others:
-                figures.setdefault(name, {})['peak'] = peak
-        return figures
-
     @loggable
     @property
     def peaks(self) -> dict[str, float]:
         """In a dry run, for `plumbline sites --cases`: the physical peak of each series that has one, in its unit."""
-        by_name: dict[str, float] = {}
-        for metric in self.metrics if self.is_dry_run() and self.job else ():
-            if peak := self.peak_of(metric):
-                by_name |= {variable_name(metric.name, at): peak / UNITS[metric.unit] for at in metric.points()}
-        return by_name
+        peaks = [(of, self.peak_of(of)) for of in self.metrics] if self.is_dry_run() and self.job else []
+        return {variable_name(of.name, at): peak / UNITS[of.unit] for of, peak in peaks if peak for at in of.points()}

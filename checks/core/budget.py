@@ -14,8 +14,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from reframe.core.builtins import loggable, variable
 from reframe.core.logging import getlogger
 
@@ -138,36 +140,92 @@ def in_words(size: float) -> str:
     return f'{size / 2 ** (10 * power):.3g} {("B", "KiB", "MiB", "GiB")[power]}'
 
 
-class Budgeted(rfm.RegressionTestPlugin):
-    """The part of a check that keeps trials within their time: `seconds` of a trial, and `fit`, which limits sizes."""
+class Fit(NamedTuple):
+    """A size in bytes and the seconds of a trial with it. `cut`: what was cut, as text. `small`: it measures caches."""
 
-    #: Longest time in s of all runs of a trial, for which sizes are chosen; None: as `seconds` says.
-    trial_seconds = variable(int, type(None), value=None, loggable=True)
+    size: float
+    seconds: float
+    cut: str = ''
+    small: bool = False
+
+
+def fit(
+    wanted: float, needed: float, seconds_of: Callable[[float], float], seconds: float, memory: float,
+    share: float = MEMORY_SHARE, slowed: float = 1.0,
+) -> Fit:  # fmt: skip
+    """Return `wanted` bytes, or as many as fit into `seconds` and a share of `memory`; see `Benchmark.fit`."""
+    room = min(wanted, share * memory)
+    quiet = size = largest(room, seconds_of, seconds)
+    if slowed * seconds_of(0) < seconds:
+        size = largest(quiet, lambda data: slowed * seconds_of(data), seconds)
+    takes = seconds_of(size) if size == quiet else seconds
+    if size >= wanted:
+        return Fit(size, takes)
+    why = f'{seconds:.0f} s' if size < room else f'{share:.0%} of the memory'
+    cut = f'{in_words(size)} of {in_words(wanted)}, which take at most {why}'
+    if size < quiet:
+        cut += f' on a busy node, {slowed:.1f} times slower; informational'
+    elif size < needed:
+        cut += f'; informational, as data beyond the caches take {in_words(needed)}'
+    return Fit(size, takes, cut, size < quiet or size < needed)
+
+
+def slowed(beside: float, topology: Topology, check: str) -> float:
+    """Return how many times longer a trial takes on a host where others keep `beside` CPUs busy.
+
+    1 where a reference of the check needs the usual size.
+    """
+    times = slowed_by(beside, len(topology.all_cpus))
+    rows = load_references(current_site().name).rows if times > 1 else ()
+    has_reference = any(row.kind != 'elsewhere' and row.id.check in (check, '*') for row in rows)
+    return 1.0 if has_reference else times
+
+
+class Budgeted(rfm.RegressionTestPlugin):
+    """The part of a check that keeps trials within their time: `trial_seconds`, and `fit`, which limits sizes."""
+
+    #: Longest time in s of all runs of a trial, for which sizes are chosen: a number, or by the parameter `size`.
+    trial_seconds: Any = variable(int, typ.Dict[str, int], type(None), value=10, loggable=True)
     #: Seconds after which a trial is ended; None: ten times `trial_seconds` plus a minute; of long trials, four times
     #: plus 11 minutes.
     trial_time_limit = variable(int, type(None), value=None)
-
-    #: The budget of a trial: a number, or by the parameter `size`.
-    seconds: int | Mapping[str, int] = 10
     below_caches = False  # whether a size is too small for what it should measure
     beside = 0.0  # CPUs of this host that others keep busy, where no scheduler chooses the node
-
-    @property
-    def slowed(self) -> float:
-        """How many times longer a trial takes beside what others do here; 1 where a reference needs the usual size."""
-        slowed = slowed_by(self.beside, len(self.topology.all_cpus))
-        rows = load_references(self.site.name).rows if slowed > 1 else ()
-        has_reference = any(row.kind != 'elsewhere' and row.id.check in (self.check, '*') for row in rows)
-        return 1.0 if has_reference else slowed
 
     def choose_budget(self):
         """Set the seconds of a trial; append those of all trials to the file that ``PLUMBLINE_BUDGETS`` names."""
         self.estimates: list[float] = []  # estimated seconds of each benchmark that `fit` sized
-        if self.trial_seconds is None:
-            self.trial_seconds = self.seconds if isinstance(self.seconds, int) else self.seconds[self.size]
+        if isinstance(self.trial_seconds, dict):
+            self.trial_seconds = self.trial_seconds[self.size]
         if path := settings.BUDGETS.get():
             with open(path, 'a', encoding='utf-8') as stream:
                 stream.write(f'{self.hashcode} {self.trials * self.trial_seconds} {inspect.getfile(type(self))}\n')
+
+    def fit(
+        self, wanted: float, needed: float, seconds_of: Callable[[float], float],
+        share: float = MEMORY_SHARE, runs: int = 1, yields: bool = False,
+    ) -> float:  # fmt: skip
+        """Return the bytes of data on all nodes: `wanted`, or as many as fit into the time of a trial.
+
+        `seconds_of`: bytes -> estimated seconds. `share`: the part of memory that may be filled. `runs`: the number of
+        runs of a trial; each calls this method once and gets an equal part of the time. Below `needed` bytes caches are
+        measured, and all metrics become informational. The record says what was cut. `yields`: on a host that others
+        keep busy, the size is cut further, and informational, too. Raises SiteError if the time is too short even
+        without data.
+        """
+        seconds = self.trial_seconds / runs
+        if seconds_of(0) >= seconds:
+            raise SiteError(
+                f'{self.display_name}: a trial may take {seconds:.0f} s here, and takes {seconds_of(0):.0f} s without '
+                'any data: raise trial_seconds, or max_time of the partition'
+            )
+        memory = self.num_nodes * (self.topology.described_memory or math.inf)
+        times = slowed(self.beside, self.topology, self.check) if yields else 1.0
+        found = fit(wanted, needed, seconds_of, seconds, memory, share, times)
+        self.estimates.append(found.seconds)
+        self.below_caches |= found.small
+        self.provenance |= {'size_cut': found.cut} if found.cut else {}
+        return found.size
 
     def limit_trial(self):
         """Lower the seconds of a trial to the estimated ones, and derive the time limit of a trial from them."""
@@ -187,38 +245,3 @@ class Budgeted(rfm.RegressionTestPlugin):
             if f'{current_site().name}:{name}' in self.valid_systems
             and (self.current_partition is None or name == self.current_partition.name)
         }
-
-    def fit(
-        self, wanted: float, needed: float, seconds_of: Callable[[float], float],
-        share: float = MEMORY_SHARE, runs: int = 1, slowed: float = 1.0,
-    ) -> float:  # fmt: skip
-        """Return the bytes of data on all nodes: `wanted`, or as many as fit into the time of a trial.
-
-        `seconds_of`: bytes -> estimated seconds. `share`: the part of memory that may be filled. `runs`: the number of
-        runs of a trial; each calls this method once and gets an equal part of the time. Below `needed` bytes caches are
-        measured, and all metrics become informational. The record says what was cut. `slowed`: how many times longer a
-        trial takes now than on a quiet node; what is cut for it is informational, too. Raises SiteError if the time is
-        too short even without data.
-        """
-        seconds, memory = self.trial_seconds / runs, self.topology.described_memory or math.inf
-        if seconds_of(0) >= seconds:
-            raise SiteError(
-                f'{self.display_name}: a trial may take {seconds:.0f} s here, and takes {seconds_of(0):.0f} s without '
-                'any data: raise trial_seconds, or max_time of the partition'
-            )
-        room = min(wanted, share * memory * self.num_nodes)
-        quiet = size = largest(room, seconds_of, seconds)
-        if slowed * seconds_of(0) < seconds:
-            size = largest(quiet, lambda data: slowed * seconds_of(data), seconds)
-        self.estimates.append(seconds_of(size) if size == quiet else seconds)
-        if size < wanted:
-            why = f'{seconds:.0f} s' if size < room else f'{share:.0%} of the memory'
-            cut = f'{in_words(size)} of {in_words(wanted)}, which take at most {why}'
-            if size < quiet:
-                self.below_caches = True
-                cut += f' on a busy node, {slowed:.1f} times slower; informational'
-            elif size < needed:
-                self.below_caches = True
-                cut += f'; informational, as data beyond the caches take {in_words(needed)}'
-            self.provenance['size_cut'] = cut
-        return size

@@ -10,16 +10,18 @@ from checks.core.topology import Topology, features_of_this_system, on_this_syst
 from plumbline.machine.vendors import AMD, NVIDIA
 
 # Programming model -> (feature of the stack, program, beginning of the architectures that it is for: `Vendor.arch`,
-# ``opencl`` or nothing)
+# ``opencl``, nothing, or `CPU` for every node)
 Models = Mapping[str, tuple[str, str, str]]
+CPU = 'cpu'
 # Builds of OSU Micro-Benchmarks for buffers of GPUs, by the names of its option -d
 OSU_MODELS: Models = {'cuda': ('osu-cuda', '', NVIDIA.arch), 'rocm': ('osu-rocm', '', AMD.arch)}
 
 
 def models_for(topology: Topology, models: Models) -> list[str]:
-    """Return those of `models` that the devices of a node can run; any OpenCL device has the architecture opencl."""
+    """Return those of `models` that a node can run; any OpenCL device has the architecture opencl."""
     archs = {arch for arch in topology.gpus if arch} | ({'opencl'} if topology.opencl_devices else set())
-    return [model for model, (*_, prefix) in models.items() if any(arch.startswith(prefix) for arch in archs)]
+    able = {prefix for *_, prefix in models.values() if any(arch.startswith(prefix) for arch in archs)} | {CPU}
+    return [model for model, (*_, prefix) in models.items() if prefix in able]
 
 
 def models_of_this_system(models: Models) -> list[str | None]:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from plumbline.machine.vendors import VENDORS, vendors_of
 
@@ -68,7 +68,8 @@ class Placement:
     NUMA nodes, by the operating system's numbers, of each rank's memory. `nics`: the network device of each rank, such
     as mlx5_0. `switches`: whether the nodes are at the ``same`` switch or at ``different`` ones. `apart`: the relation
     of two ranks as the kernel reports it, a key of APART. `across`: the lists have an entry for each rank of the job,
-    one per node, instead of for each local rank.
+    one per node, instead of for each local rank. `must_carry`: the network devices that must each carry bytes between
+    nodes, if not `nics`; None: the ranks send each other nothing. `wrapper`: words before the program, such as numactl.
     """
 
     ranks_per_node: int
@@ -83,6 +84,8 @@ class Placement:
     switches: str | None = None
     apart: str | None = None
     across: bool = False
+    must_carry: tuple[str, ...] | None = ()
+    wrapper: tuple[str, ...] = ()
 
     @property
     def env_vars(self) -> dict[str, str]:
@@ -113,9 +116,40 @@ class Placement:
         }
 
     @property
+    def carriers(self) -> tuple[str, ...] | None:
+        """The network devices that must each carry bytes between nodes; none: any may; None: the ranks send nothing."""
+        if self.must_carry is None:
+            return None
+        return self.must_carry or tuple(dict.fromkeys(name for of_rank in self.nics or () for name in of_rank))
+
+    @property
     def unset(self) -> list[str]:
         """Variables of the user that must not reach the benchmark, and of the job that must not reach srun."""
         return [name for name in _BINDING if name not in self.env_vars] + list(_STEP)
+
+
+#: What the launcher gives a process.
+ONE_RANK = Placement(1, None)
+
+
+class Execution(NamedTuple):
+    """One execution of a program in each trial.
+
+    `env_vars`: variables of this one; the others of its trial have what the job has set. `before`: a shell command just
+    before it. `program`: where each execution has a program of its own; empty: that of the check. `placement`: where
+    its ranks run, if not as those of the check.
+    """
+
+    options: Sequence[str]
+    env_vars: Mapping[str, str] = {}
+    before: str = ''
+    program: str = ''
+    placement: Placement | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that it sets: `env_vars`, and the lists of its placement, not its threads."""
+        return {**(self.placement.lists if self.placement else {}), **self.env_vars}
 
 
 def one_rank_per_core(topology: Topology) -> Placement:

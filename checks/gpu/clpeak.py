@@ -8,10 +8,10 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
-from checks.core.placement import one_process
+from checks.core.placement import Execution, one_process
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, Of
-from checks.core.topology import on_this_system
+from checks.core.topology import Topology, on_this_system
 from plumbline.record import Dim
 
 OUTPUT = 'clpeak.xml'
@@ -76,14 +76,14 @@ class ClPeak(Benchmark):
     output = OUTPUT
     tags = {'nightly', 'acceptance'}
     trials_by_mode = Benchmark.trials_by_mode | {'acceptance': 10}
-    seconds = 120
+    trial_seconds = 120
     usual_spread = {'launch': 0.05, 'transfer': 0.02, '*': 0.01}  # a guess: no source has several sessions
     dims = {'vector': Dim('name'), 'type': Dim('name'), 'copy': Dim('name')}
     device = parameter(on_this_system(lambda topology: range(topology.opencl_devices)), loggable=True)
     #: What to measure, of TESTS. Without `half` and `double` for devices that have no such precision.
     tests = variable(typ.List[str], value=[test for test in TESTS if test != 'half'])
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.device is not None and self.device < topology.opencl_devices
 
     @run_after('setup')
@@ -96,10 +96,10 @@ class ClPeak(Benchmark):
         where = ['-d', str(self.device if self.placement.devices is None else 0), '--enable-xml-dump', '-f', OUTPUT]
         self.runs |= {test: Execution([*where, TESTS[test][0]]) for test in self.tests}
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         facts = dict(re.findall(r'(platform name|device name|driver_version)="(.*?)"', run.output))
         run.provenance.update({f'opencl_{key.replace(" name", "")}': value for key, value in facts.items()})
         return faults_of(run.output, self.device if self.placement.devices is None else 0)
 
-    def devices_named(self, run):
+    def devices_named(self, run: Run) -> list[str]:
         return re.findall(r'<device name="(.*?)"', run.output)

@@ -18,6 +18,7 @@ from reframe.core.exceptions import SanityError
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_of_this_system
 from checks.core.placement import one_process
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, Of, by_trial, is_whole, mean, series_of
 from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.gpu import comm_scope_output as scope
@@ -64,6 +65,7 @@ class CommScope(ByModel, Benchmark):
     #: Whether it may run as root: upstream's program then turns the CPUs' turbo off, and leaves it off if killed.
     as_root = variable(typ.Bool, value=False)
     output = 'benchmarks.json'
+    trial_seconds = 2  # of a benchmark
     tags = {'quick', 'nightly', 'acceptance'}
 
     @run_before('run')
@@ -76,7 +78,7 @@ class CommScope(ByModel, Benchmark):
             )
 
     def run_benchmarks(self, metrics: Mapping[str, Metric], derived: Sequence[Metric]):
-        """Set metrics, by the benchmark that each reads, options and time limit.
+        """Set metrics, by the benchmark that each reads, options and time.
 
         Copies reset their devices before each round, which takes about a second.
         """
@@ -84,9 +86,9 @@ class CommScope(ByModel, Benchmark):
         self.metrics = [scope.reading(metric, name) for name, metric in metrics.items()] + [*derived]
         self.names = [*metrics]
         self.executable_opts = scope.options_of(self.names, self.min_time)
-        self.trial_time_limit = 60 + 15 * len(self.names)
+        self.trial_seconds *= len(self.names)
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return scope.faults_of(run.output, self.names)
 
 
@@ -99,7 +101,7 @@ class CommScopeDevice(CommScope):
     dims = {'direction': Dim('name'), 'domain': Dim('name')}
     device = parameter(devices_of_this_system(), loggable=True)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return super().supports(topology) and self.device < len(topology.gpus)
 
     @run_after('setup')
@@ -131,7 +133,7 @@ class CommScopeKernel(CommScopeDevice):
         }
         self.run_benchmarks(metrics, derived)
 
-    def derive(self, record):
+    def derive(self, record: Record) -> None:
         """Take the domain that launches fastest as the best."""
         names = ('launch', 'wait')
         if is_whole(record, [series_of(record, name, domain=numa) for name in names for numa in self.domains]):
@@ -160,7 +162,7 @@ class CommScopeHostDevice(CommScopeDevice):
         of_ways = [replace(metric, expected={'direction': self.directions}) for metric in means]
         self.run_benchmarks(metrics, means + of_ways)
 
-    def derive(self, record):
+    def derive(self, record: Record) -> None:
         """Take the domain with the highest bandwidth of both directions as the best."""
         names = ('latency', 'bandwidth')
 
@@ -189,7 +191,7 @@ class CommScopeDevicePair(CommScope):
     link_class = parameter(on_this_system(lambda topology: topology.link_classes), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return super().supports(topology) and bool(gpu_pairs(topology, self.link_class, self.pairs))
 
     @run_after('init')
@@ -207,5 +209,5 @@ class CommScopeDevicePair(CommScope):
         }
         self.run_benchmarks(metrics, [replace(metric, of=Of(metric.name, fmean)) for metric, _ in COPIES])
 
-    def peak_of(self, metric):
+    def peak_of(self, metric: Metric) -> float | None:
         return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None

@@ -13,9 +13,9 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, models_of_this_system
-from checks.core.placement import one_process
+from checks.core.placement import Execution, one_process
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, Of, OutputRow
 from checks.core.topology import Topology
 from plumbline.machine.vendors import AMD, NVIDIA
@@ -97,7 +97,7 @@ class DeviceCopies(ByModel, Benchmark):
     last_run = 'not yet on a GPU'
     dims = {'path': Dim('name'), 'transfer': Dim('name')}
     usual_spread = 0.02  # a guess: no source has several sessions
-    seconds = 60
+    trial_seconds = 60
     tags = {'nightly', 'acceptance'}
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
@@ -121,5 +121,5 @@ class DeviceCopies(ByModel, Benchmark):
             ]  # fmt: skip
         self.env_vars['HIDE_ENV'] = '1'
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return faults_of(run.output, len(self.copies[run.name]))

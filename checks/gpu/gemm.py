@@ -17,12 +17,13 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
-from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, models_of_this_system
-from checks.core.placement import Placement, cpus_of_devices, one_process
+from checks.core.placement import Execution, Placement, cpus_of_devices, one_process
+from checks.core.reading.causes import Run
 from checks.core.reading.health import state_of
 from checks.core.reading.metrics import Metric, NotMeasured, Of, OutputRow
 from checks.core.reading.outputs import text_of
+from checks.core.topology import Topology
 from plumbline.machine.vendors import AMD, INTEL, NVIDIA
 from plumbline.record import Dim
 
@@ -142,13 +143,13 @@ class Gemm(ByModel, Benchmark):
     metered = True
     dims = {'precision': Dim('name'), 'device': Dim('name')}
     usual_spread = 0.01  # of A100 0.1 to 0.8 %, of MI100 1.2 to 6 % between GPUs (superbenchmark)
-    seconds = {'sniff': 120, 'burn': 700}
+    trial_seconds = {'sniff': 120, 'burn': 700}
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     size = parameter(DURATIONS, loggable=True)
     #: Some of CORAL, used as far as the GPUs have them; None: all, or double and bf16 for `burn`.
     precisions = variable(typ.List[str], type(None), value=None)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         able = super().supports(topology) and cpus_of_devices(topology)
         return bool(able and (self.size, self.model) != ('burn', 'sycl'))
 
@@ -166,8 +167,8 @@ class Gemm(ByModel, Benchmark):
         self.precisions = known(self.precisions, self.topology.gpus[0], self.mpi, without)
         self.devices, self.metrics = range(len(self.topology.gpus)), []
         if self.mpi:
-            self.placement = Placement(len(self.devices), cpus_of_devices(self.topology))
-            self.wrapper = ['gpu_tile_compact.sh']  # of the system's MPI: gives each rank its GPU
+            by_mpi = ('gpu_tile_compact.sh',)  # of the system's MPI: gives each rank its GPU
+            self.placement = Placement(len(self.devices), cpus_of_devices(self.topology), wrapper=by_mpi)
             self.metrics = [of_onemkl(precision) for precision in self.precisions]
             return
         self.placement = one_process(self.topology, range(len(self.topology.gpus)))
@@ -180,7 +181,7 @@ class Gemm(ByModel, Benchmark):
             )
             self.metrics += metrics_of(precision, self.devices, self.partition.peaks.get(f'device_flops_{precision}'))
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         if self.mpi:
             return onemkl_faults(run.output)
         if self.size == 'burn':

@@ -5,12 +5,13 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
 from checks.core.nodes import Models, OnNodes, models_for
-from checks.core.placement import Placement, cpus_of_devices
+from checks.core.placement import Execution, Placement, cpus_of_devices
+from checks.core.reading.causes import Run
+from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import text_of
 from checks.core.reading.transport import sent_of
-from checks.core.topology import node_counts
+from checks.core.topology import Topology, node_counts
 from checks.gpu import xccl_output as xccl
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
@@ -32,11 +33,11 @@ class XcclTests(OnNodes, Benchmark):
     mpi = True
     dims = {'collective': Dim('name'), 'message_bytes': Dim('size', 'B')}
     usual_spread = 0.02  # a guess: no source has several sessions
-    seconds = 120
+    trial_seconds = 120
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     nodes = parameter(node_counts())
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         gpus = len(topology.gpus) if models_for(topology, MODELS) and cpus_of_devices(topology) else 0
         return self.nodes <= topology.nodes_of_partition and gpus * self.nodes > 1
 
@@ -45,7 +46,11 @@ class XcclTests(OnNodes, Benchmark):
         (gpu,) = models_for(self.topology, MODELS)
         gpus = range(len(self.topology.gpus))  # each rank sees all, and takes that of its local rank
         self.placement = Placement(
-            len(gpus), cpus_of_devices(self.topology), devices=(tuple(gpus),) * len(gpus), gpu=gpu
+            len(gpus),
+            cpus_of_devices(self.topology),
+            devices=(tuple(gpus),) * len(gpus),
+            gpu=gpu,
+            must_carry=self.topology.nics,
         )
         self.ranks = len(gpus) * self.num_nodes
         self.sizes, self.metrics = xccl.sizes_of(self.ranks), []
@@ -55,27 +60,25 @@ class XcclTests(OnNodes, Benchmark):
         self.executable = 'all_reduce_perf'
         self.env_vars |= {'NCCL_DEBUG': 'INFO', 'NCCL_DEBUG_SUBSYS': 'INIT,NET,TUNING', 'NCCL_DEBUG_FILE': LOG}
 
-    def nics_asked_for(self):
-        return self.topology.nics
-
-    def devices_named(self, run):
+    def devices_named(self, run: Run) -> list[str]:
         return xccl.devices_of(run.output)
 
-    def peak_of(self, metric):
+    def peak_of(self, metric: Metric) -> float | None:
         """Bound what needs the network by all that a node can send."""
         network = self.partition.network_peak() if self.num_nodes > 1 else None
-        collective = metric.dims['collective']
+        collective = str(metric.dims['collective'])
         bus = xccl.FACTORS[collective](self.ranks) if metric.name == 'bus_bandwidth' else 1
         return network and network * bus * xccl.OF_NETWORK[collective](self.num_nodes, self.ranks // self.num_nodes)
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         log = ''.join([run.output, *map(text_of, sorted(run.folder.glob(LOG.replace('%h.%p', '*'))))])
         ways = ', '.join(f'{way} {number}' for way, number in xccl.transports_of(log).items())
         run.provenance[f'transport_{run.name}'] = ways or 'the library did not say'
         run.provenance[f'algorithm_{run.name}'] = xccl.algorithm_of(log) or 'the library did not say'
         run.provenance['nccl_version'] = xccl.version_of(log)
         fabric = list(sent_of(run.provenance.get('fabric_sent', '')))
-        direct = self.partition.transport == 'direct'
-        fallbacks = xccl.fallbacks_of(log, self.topology.nics, fabric, direct) if self.sends_by_fabric else []
+        transport, fallbacks = self.partition.transport, []
+        if self.num_nodes > 1 and transport != 'sockets':
+            fallbacks = xccl.fallbacks_of(log, self.topology.nics, fabric, transport == 'direct')
         faults = xccl.faults_of(run.output, run.name, self.sizes, self.ranks)
         return fallbacks + faults + xccl.iteration_faults(run.output)

@@ -16,11 +16,12 @@ import plumbline
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OSU_MODELS, models_for
 from checks.core.placement import LISTS, Placement, cpus_of_devices, one_rank_on
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, series_of
-from checks.core.topology import on_this_system
+from checks.core.topology import Topology, on_this_system
 from checks.ladder.judge import rounds_within, seconds_of
 from plumbline.causes import Cause
-from plumbline.record import Dim
+from plumbline.record import Dim, Record
 from plumbline.site.locations import locations
 
 # Launcher -> command that starts ranks on some nodes of a job while others run
@@ -37,6 +38,7 @@ MODULES = (
     'checks/__init__.py', 'checks/ladder/__init__.py', 'checks/ladder/judge.py',
     *(f'plumbline/{name}.py' for name in ('__init__', 'errors', 'settings', 'rounds', 'grouping')),
 )  # fmt: skip
+SECONDS = 840  # of the whole ladder
 EVERY_NIGHT, LARGEST = 16, 2048  # nodes; for more there is no time to tell a node from its partners
 PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
 ENDED = re.compile(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', re.MULTILINE)
@@ -45,13 +47,13 @@ LARGEST_GROUP = re.compile(r'^largest ([1-9]\d*) ([\d.]+)$', re.MULTILINE)
 WITHIN = re.compile(r'^loopback (\S+) ([0-9.]+)$', re.MULTILINE)
 
 
-def node_counts_of(topology):
+def node_counts_of(topology: Topology) -> list[int]:
     """Return the numbers of nodes of the ladders of a night and of an acceptance; empty if the launcher starts none."""
     every = min(topology.nodes_of_partition, LARGEST)
     return sorted({min(EVERY_NIGHT, every), every} - {1}) if topology.launcher in STARTS else []
 
 
-def rails_of(topology, buffers):
+def rails_of(topology: Topology, buffers: str) -> tuple[list[Placement], Placement | None]:
     """Return the placement of one rank for each rail, and the placement of two ranks within a node, None without room.
 
     Rails are the network devices, each with a core near it; for device buffers they are the GPUs, which mostly have a
@@ -60,7 +62,7 @@ def rails_of(topology, buffers):
     if buffers == 'host':
         ends = topology.cpu_of_core[:1], topology.cpu_of_core[-1:]
         rails = [
-            replace(one_rank_on((topology.cpu_near_nic(number),)), nics=nic and ((nic,),))
+            replace(one_rank_on((topology.cpu_near_nic(number),)), nics=((nic,),) if nic else None)
             for number, nic in enumerate(topology.nics or (None,))
         ]
         return rails, one_rank_on(ends[0] + ends[1]) if ends[0] != ends[1] else None
@@ -99,7 +101,7 @@ class NodeLadder(Benchmark):
     pair_seconds = variable(int, value=30)  #: time limit of a pair
     tolerance = variable(float, value=0.1)  #: least loss, against comparable pairs, at which something is named
     sustain = variable(float, value=0.7)  #: part of the bandwidth of the group before that a larger group must keep
-    seconds, trial_time_limit = 840, 900
+    trial_seconds, trial_time_limit = SECONDS, 900
     trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
     dims, printed = {'rail': Dim('name')}, ''
 
@@ -107,7 +109,7 @@ class NodeLadder(Benchmark):
     def device_buffers(self):
         return self.buffers == 'device'
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         able = self.buffers == 'host' or bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
         return able and self.nodes in node_counts_of(topology)
 
@@ -122,7 +124,7 @@ class NodeLadder(Benchmark):
     def place(self):
         self.rails, self.within = rails_of(self.topology, self.buffers)
         self.placement, rails = self.rails[0], len(self.rails)
-        self.rounds = min(rounds_within(self.num_nodes, rails, self.seconds), self.most_rounds or sys.maxsize)
+        self.rounds = min(rounds_within(self.num_nodes, rails, SECONDS), self.most_rounds or sys.maxsize)
         self.provenance['ladder'] = f'rails {rails}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
         self.estimates.append(seconds_of(self.num_nodes, self.rounds))
         self.metrics = [
@@ -130,13 +132,6 @@ class NodeLadder(Benchmark):
             Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': range(rails)}),
             Metric('group_bandwidth', 'MB/s', 'higher'), Metric('good_nodes', '1', 'higher', judged=False),
         ]  # fmt: skip
-
-    @run_before('run')
-    def write_plan(self):
-        self.pass_gpu_buffers()
-        Path(self.stagedir, 'ladder.json').write_text(json.dumps(self.ladder()))
-        copy_modules(Path(self.stagedir))
-        self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
 
     def ladder(self):
         """Return the plan of the ladder that ``on_node.py`` reads, of JSON types."""
@@ -148,22 +143,25 @@ class NodeLadder(Benchmark):
             'pair': ['osu_bw', '-m', f'{size}:{size}', *repeat, *device, *['D', 'D'] * bool(device)],
             'group': ['osu_allreduce', '-m', f'{16 * size}:{16 * size}', *repeat, *device],
             'rails': [rail.env_vars for rail in self.rails], 'within': self.within and self.within.env_vars,
-            'lists': list(LISTS.values()), 'rounds': self.rounds, 'seconds': self.seconds,
+            'lists': list(LISTS.values()), 'rounds': self.rounds, 'seconds': SECONDS,
             'places': {node: sorted(places) for node, places in locations(self.site.name).items()},
             'limit': self.pair_seconds, 'tolerance': self.tolerance, 'sustain': self.sustain,
         }  # fmt: skip
 
     def job_spec(self):
         """Start the ladder on the first node as it is: it starts the ranks, each through rank.sh."""
+        Path(self.stagedir, 'ladder.json').write_text(json.dumps(self.ladder()))
+        copy_modules(Path(self.stagedir))
+        self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
         return replace(super().job_spec(), through_rank=False)
 
-    def peak_of(self, metric):
+    def peak_of(self, metric: Metric) -> float | None:
         """Bound pairs by the network devices of a rail. An allreduce sends all bytes at least once from each node."""
         rail = self.partition.network_peak([nic for of_rank in self.rails[0].nics or () for nic in of_rank])
         factor = {'pair_bandwidth': 1, 'group_bandwidth': 2 * (self.num_nodes - 1) / self.num_nodes}
         return rail * factor[metric.name] if rail and metric.name in factor else None
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         self.printed = run.output
         return [] if ENDED.search(run.output) else ['the ladder did not come to its end']
 
@@ -173,7 +171,7 @@ class NodeLadder(Benchmark):
             self.faults[:0] = [Cause('named', text) for _, _, _, text, *_ in named]
             self.result.provenance['named'] = json.dumps(named)  # from which incidents are made
 
-    def derive(self, record):
+    def derive(self, record: Record) -> None:
         """Add the samples that the ladder printed: of each pair, each node and the largest group."""
         for rail, pair, value in PAIR.findall(self.printed):
             if float(value):

@@ -3,19 +3,20 @@
 
 import itertools
 import math
+from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
 from checks.core.meters.power_cap import UnderPowerCap
-from checks.core.placement import Placement
+from checks.core.placement import Execution, Placement
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, mean, series_of
 from checks.core.topology import Topology, on_this_system, topologies
 from checks.memory.babelstream_output import bandwidth, failed_validations, faults_of
-from plumbline.record import Dim
+from plumbline.record import Dim, Record
 
 SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
 FEWEST_REPETITIONS = 15  # the best of 15 is close to the best of 100
@@ -48,7 +49,7 @@ class BabelStream(Benchmark):
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), OpenMP'
     #: How often the program repeats each kernel: its default, or less often if the time of a trial does not suffice.
     repetitions = variable(int, value=100)
-    seconds = 18
+    trial_seconds: Any = 18
     dims = {'kernel': Dim('name')}
     usual_spread = 0.015  # 0.05 to 3.5 % within 100 runs, median 0.4 % of all cores and 1.3 % of one (003, Table 4)
     elements: dict[str, int]  # of an array, by run
@@ -63,7 +64,7 @@ class BabelStream(Benchmark):
         allowed = int((self.trial_seconds - START * runs) / once)
         self.repetitions = min(self.repetitions, max(FEWEST_REPETITIONS, allowed))
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return failed_validations(run.errors) + faults_of(run.output, self.elements[run.name], self.repetitions)
 
 
@@ -74,8 +75,9 @@ class BabelStreamOnHost(BabelStream):
     valid_prog_environs = ['+babelstream-omp']
     executable = 'omp-stream'
 
-    def whole_node(self, threads: int, proc_bind: str | None = None, places: str | None = None) -> Placement:
-        return Placement(1, (self.topology.all_cpus,), threads=threads, proc_bind=proc_bind, places=places)
+    def whole_node(self, threads: int, proc_bind: str | None = None, places: str | None = None, *wrapper: str):
+        """Return a placement of one process with these threads, started through the words of `wrapper`."""
+        return Placement(1, (self.topology.all_cpus,), threads, proc_bind, places, wrapper=wrapper)
 
     def rate(self, threads: int) -> float:
         return budget.memory_rate(self.topology, self.partition.peaks, threads)
@@ -108,14 +110,16 @@ class BabelStreamHost(BabelStreamOnHost):
     binding = parameter(list(BINDINGS), loggable=True)
     metrics = [bandwidth()]
     figures = {'bandwidth': {'roof': 'bandwidth'}}
+    trial_seconds = None  # as its binding needs
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return differs(self.binding, topology)
 
     @run_after('init')
     def choose_modes(self):
         quick = self.binding == 'cores-spread'
-        self.tags, self.seconds = {'nightly', 'acceptance'} | ({'quick'} if quick else set()), 18 if quick else 90
+        self.tags = {'nightly', 'acceptance'} | ({'quick'} if quick else set())
+        self.trial_seconds = self.trial_seconds or (18 if quick else 90)
 
     @run_after('setup')
     def place(self):
@@ -164,7 +168,7 @@ class BabelStreamBest(Benchmark):
     def assemble_job(self):
         self.trials = 0
 
-    def derive(self, record):
+    def derive(self, record: Record) -> None:
         cases = [self.getdep(name) for name in self.parts]
         for metric, one_thread in (('single_best', True), ('all_best', False)):
             measured = {
@@ -190,7 +194,7 @@ class BabelStreamThreads(BabelStreamOnHost):
     """
 
     descr = 'BabelStream over threads'
-    seconds = 1800
+    trial_seconds = 1800
     dims = BabelStream.dims | {'proc_bind': Dim('name'), 'threads': Dim('count')}
     tags = {'acceptance'}
 
@@ -216,7 +220,7 @@ class BabelStreamSizes(BabelStreamOnHost):
     """
 
     descr = 'BabelStream over array sizes'
-    seconds = 300
+    trial_seconds = 300
     dims = BabelStream.dims | {'elements': Dim('size', '1')}
     tags = {'acceptance'}
 
@@ -244,13 +248,13 @@ class BabelStreamMemory(BabelStreamOnHost):
     tags = {'nightly', 'acceptance'}
     metrics = [bandwidth(peak=None)]
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.kind in topology.memory_kinds
 
     @run_after('setup')
     def place(self):
         domains = ','.join(map(str, self.topology.memory_kinds[self.kind]))
-        self.wrapper = ['numactl', f'--membind={domains}']
-        self.placement = self.whole_node(len(self.topology.cores), 'spread', 'cores')
-        (elements,) = self.doubles(len(self.topology.cores))
+        cores = len(self.topology.cores)
+        self.placement = self.whole_node(cores, 'spread', 'cores', 'numactl', f'--membind={domains}')
+        (elements,) = self.doubles(cores)
         self.executable_opts = self.stream(elements)

@@ -6,14 +6,15 @@ import re
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.core.job.spec import Execution
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_for, models_of_this_system
-from checks.core.placement import Placement, one_process
+from checks.core.placement import Execution, Placement, one_process
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, Of, mean, series_of
+from checks.core.topology import Topology
 from checks.memory.babelstream import FEWEST_REPETITIONS, SWEPT_ELEMENTS, BabelStream
 from checks.memory.babelstream_output import bandwidth
 from plumbline.machine.vendors import AMD, NVIDIA
-from plumbline.record import Dim
+from plumbline.record import Dim, Record
 
 MODELS: Models = {
     'cuda': ('babelstream-cuda', 'cuda-stream', NVIDIA.arch),
@@ -41,7 +42,7 @@ class BabelStreamOnDevices(ByModel, BabelStream):
         seen_as = device if placement.devices is None else 0
         return placement, [*self.stream(self.array_elements, run), '--device', str(seen_as)]
 
-    def devices_named(self, run):
+    def devices_named(self, run: Run) -> list[str]:
         return re.findall(r'^Using \w+ device (.*\S)', run.output, re.MULTILINE)
 
 
@@ -58,11 +59,12 @@ class BabelStreamDevice(BabelStreamOnDevices):
     tags = {'quick', 'nightly', 'acceptance'}
     metrics = [bandwidth(peak='device_memory_bandwidth'), Metric('best', 'GB/s', 'higher')]
 
-    @property
-    def is_experimental(self):
-        return self.model != 'ocl'
+    @run_after('init')
+    def tell_where_it_ran(self):
+        if self.model not in (None, 'ocl'):
+            self.last_run = 'not yet on a GPU'
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         devices = topology.opencl_devices if self.model == 'ocl' else len(topology.gpus)
         return self.model in models_for(topology, MODELS) and self.device < devices
 
@@ -72,7 +74,7 @@ class BabelStreamDevice(BabelStreamOnDevices):
             self.array_elements, self.repetitions = self.array_elements // 4, FEWEST_REPETITIONS
         self.placement, self.executable_opts = self.stream_on(self.device)
 
-    def derive(self, record):
+    def derive(self, record: Record) -> None:
         if measured := [
             series for series in record.metrics['bandwidth'].series if series.samples and not series.invalid
         ]:
@@ -93,7 +95,7 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
     tags = {'nightly', 'acceptance'}
     concurrent = True
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.model in models_for(topology, MODELS) and len(topology.gpus) > 1
 
     @run_after('setup')
@@ -117,11 +119,11 @@ class BabelStreamDeviceSizes(BabelStreamOnDevices):
     """
 
     descr = 'BabelStream over array sizes on a device'
-    seconds = 300
+    trial_seconds = 300
     dims = BabelStream.dims | {'elements': Dim('size', '1')}
     tags = {'acceptance'}
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.model in models_for(topology, MODELS) and bool(topology.gpus)
 
     @run_after('setup')

@@ -7,9 +7,10 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
-from checks.core.job.spec import Execution
-from checks.core.placement import one_rank_on
+from checks.core.placement import Execution, one_rank_on
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
+from checks.core.topology import Topology
 from plumbline.record import Dim
 
 LOCALITY = 2**18  # bytes within which multichase's order is random: 64 pages, so that translations do not count
@@ -55,7 +56,7 @@ class CacheLatency(Benchmark):
     dims = {'level': Dim('name')}
     usual_spread = 0.02  # no source
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return bool(topology.caches)
 
     @run_after('setup')
@@ -71,5 +72,5 @@ class CacheLatency(Benchmark):
         self.estimates = [len(levels) * (1 + SAMPLES / 2)]
         self.metrics = [Metric('latency', 'ns', 'lower', LATENCY, {'level': level}, run=level) for level in self.runs]
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return chase_faults(run.output, self.chains[run.name][0])

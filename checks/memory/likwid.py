@@ -15,8 +15,8 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core import budget
 from checks.core.benchmark import Benchmark
 from checks.core.job.script import ShellText
-from checks.core.job.spec import Execution
-from checks.core.placement import Placement
+from checks.core.placement import Execution, Placement
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology, on_this_system, topologies
 from plumbline.record import Dim
@@ -80,7 +80,7 @@ class Likwid(Benchmark):
     #: Shortest time of the measured loop, in seconds.
     loop_seconds = variable(int, value=1)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         # it chooses cores by a stride in hardware threads, so all must have the same number
         return super().supports(topology) and len(set(map(len, topology.cores))) == 1
 
@@ -168,9 +168,10 @@ class LikwidBench(Likwid):
     """likwid-bench on the cores of one layout."""
 
     trials_by_mode = Benchmark.trials_by_mode | {'quick': 2}
+    trial_seconds = None  # as its kernels take
     layout = parameter(on_this_system(layouts), loggable=True)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return super().supports(topology) and self.layout in layouts(topology)
 
     def takes_seconds(self) -> bool:
@@ -182,14 +183,14 @@ class LikwidBench(Likwid):
         modes = {'acceptance': True, 'nightly': self.layout in ('node', 'core'), 'quick': self.takes_seconds()}
         self.tags = {mode for mode, has_it in modes.items() if has_it}
 
+    def choose_budget(self):
+        known = [self.seconds_on(topology) for _, topology in topologies() if self.supports(topology)]
+        self.trial_seconds = self.trial_seconds or min(LONGEST, math.ceil(max(known, default=0)))
+        super().choose_budget()
+
     def seconds_on(self, topology: Topology) -> float:
         """Return the mean seconds of a trial on such a node, with sizes that nothing cuts."""
         return self.seconds_of(len(ARRAYS))
-
-    def choose_budget(self):
-        known = [self.seconds_on(topology) for _, topology in topologies() if self.supports(topology)]
-        self.seconds = min(LONGEST, math.ceil(max(known, default=0)))
-        super().choose_budget()
 
     @run_after('setup')
     def place(self):
@@ -206,7 +207,7 @@ class LikwidBench(Likwid):
             options += ['-w', f'M{domain}:{bytes_of_group(cpus) / 1000:.0f}kB:{len(cpus)}:1:{stride}']
         return options
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return faults_of(run.output, self.cores_in_use)
 
 
@@ -227,7 +228,7 @@ class LikwidPeakFlops(LikwidBench):
     def figures(self):
         return {'flops': {'roof': 'flops', 'dims': {'precision': 'dp'}}} if self.layout == 'node' else {}
 
-    def seconds_on(self, topology):
+    def seconds_on(self, topology: Topology) -> float:
         return self.seconds_of(2 * len(isas_of(topology)))
 
     @run_after('setup')
@@ -274,12 +275,12 @@ class LikwidBandwidth(LikwidBench):
     def figures(self):
         return {'bandwidth': {'roof': 'bandwidth'}} if (self.layout, self.level) == ('node', 'memory') else {}
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return super().supports(topology) and (
             self.level == 'memory' or topology.cache_bytes(int(self.level[1]), topology.cpu_of_core) > 0
         )
 
-    def seconds_on(self, topology):
+    def seconds_on(self, topology: Topology) -> float:
         if self.level != 'memory' or not topology.caches:
             return super().seconds_on(topology)
         caches = topology.last_level_cache_bytes(topology.cpu_of_core)

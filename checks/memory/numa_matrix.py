@@ -12,8 +12,8 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
-from checks.core.job.spec import Execution
-from checks.core.placement import Placement, one_rank_on
+from checks.core.placement import Execution, Placement, one_rank_on
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, Of
 from checks.memory import likwid
 from checks.memory.cache_latency import LATENCY, SAMPLES, chase_faults, chase_options
@@ -91,16 +91,16 @@ class LikwidOnDomains(NumaDomains, Likwid):
         streams = ','.join(f'{array}:M{memory}' for array in range(arrays))
         return ['-t', kernel + suffix, repetitions(self.loop_seconds), '-w', f'{group}-{streams}']
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         cores, memory = self.places[run.name]
         faults, allocated = faults_of(run.output, self.cpus[cores]), allocated_from(run.output)
         if not allocated or not allocated <= self.domains[memory]:
             faults.append(f'memory was requested in NUMA domain {memory} and allocated from CPUs {sorted(allocated)}')
         return faults
 
-    def invalid_reason(self, metric, value, run):
+    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
         """Assume that one domain's memory delivers at most its share of the node's peak."""
-        peak, domains = self.partition.peaks.get(metric.peak, math.inf) / UNITS[metric.unit], len(self.domains)
+        peak, domains = self.partition.peaks.get(metric.peak or '', math.inf) / UNITS[metric.unit], len(self.domains)
         if value <= peak / domains:
             return None
         return f'{value:.6g} {metric.unit} is above 1/{domains} of the physical peak of {peak:.6g} {metric.unit}'
@@ -185,7 +185,7 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
         ]
         self.metrics += self.by_distance('latency', 'ns', 'lower')
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return chase_faults(run.output, self.memory_mib * 2**20)
 
 
@@ -200,7 +200,7 @@ class NumaStream(LikwidOnDomains):
     descr = 'STREAM triad in all NUMA domains at once'
     concurrent = True
     loop_seconds = 2
-    seconds = 20  # on all cores of a large node 11 without an array
+    trial_seconds = 20  # on all cores of a large node 11 without an array
     dims = {'domain': Dim('name')}
     figures = {'triad': {'balance': 'domain'}, 'triad_total': {'intensity': 2 / 24}}  # two Flop, three doubles
     # the difference of domains that are alike varies as much as the domains: no source

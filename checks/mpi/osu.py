@@ -5,6 +5,7 @@ A metric has a series for each message size. One job runs several programs, on t
 queue.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,10 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.job.spec import Execution
 from checks.core.nodes import OnNodes
-from checks.core.placement import APART, Placement, one_rank_on
+from checks.core.placement import APART, Execution, Placement, one_rank_on
+from checks.core.reading.causes import Run, said
 from checks.core.reading.metrics import Metric
-from checks.core.reading.outputs import text_of
 from checks.core.topology import Topology, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from plumbline.record import Dim
@@ -52,7 +52,7 @@ def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
     return chosen
 
 
-def pairs_of(topology) -> list[str]:
+def pairs_of(topology: Topology) -> list[str]:
     """Return the names of the pairs that a partition has."""
     placed = [name for name in SWITCHES if name in topology.resources and topology.nodes_of_partition > 1]
     return [*pairs(topology), *placed]
@@ -64,7 +64,7 @@ def options_of(name: str, sizes: list[int]) -> list[str]:
 
 
 class Osu(Benchmark):
-    """Each of `programs` is a run of its name. Parses rows such as ``8     0.39``: bytes, then us or MB/s."""
+    """A run for each of `programs` and pair of ranks. Parses rows such as ``8     0.39``: bytes, then us or MB/s."""
 
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), and virtual nodes of Slurm on it'
     valid_prog_environs = ['+osu']
@@ -72,113 +72,95 @@ class Osu(Benchmark):
     tags = {'nightly', 'acceptance'}
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B')}
-    seconds = 60
+    trial_seconds = 60
     # Latency of 1 byte within 100 runs: at most 2.6 % on eleven machines, 13 % on Perlmutter, 21 % on Summit; on the
     # last two one digit counts for that much (003, Tables 4 and 5: +- 0.06, 0.07 us). Half a printed digit is 3 % of
     # the shortest. Bandwidth on a virtual machine: 2 % between sessions (docs/verdicts.md). Collectives: no source.
     usual_spread = {'*bandwidth': 0.015, '*latency': 0.04, '*': 0.05}
+    published: Sequence[Metric] = ()  # of tables, beside those of the programs
     gpu = ''  # the kind of GPU whose memory the ranks use, by the name of OSU's option -d
-    memory_of_ranks: tuple[str, ...] = ()  # of the two ranks, by OSU's letters, where a program lets one choose
+    memory: Sequence[str] = ()  # of the two ranks, by OSU's letters, where a program lets one choose
 
-    @run_after('init')
-    def start_without_runs(self):
-        self.metrics, self.executable = [], self.programs[0]
-        self.asked: dict[str, tuple[str, list[int], tuple[str, ...]]] = {}  # run -> program, sizes, memory_of_ranks
+    def placements(self) -> dict[str, Placement]:
+        """Return where the ranks of each pair run, such as of ``0-1``; the name of ranks that are all is empty."""
+        raise NotImplementedError
 
-    def add(self, program: str, ranks: int, run: str = '', placement: Placement | None = None, **dims: object):
-        """Add a run of `program` and its metrics; `run`: its name, `placement`: its own, `dims`: their further dims."""
-        run, sizes = run or program, osu.sizes_of(program, ranks)
-        memory = ['-d', self.gpu, *self.memory_of_ranks] if self.gpu else []
-        self.asked[run] = program, sizes, self.memory_of_ranks
-        self.runs[run] = Execution([*options_of(program, sizes), *memory], program=program, placement=placement)
-        self.metrics += osu.metrics_of(program, sizes, run, **dims)
+    @run_after('setup')
+    def place(self):
+        self.executable, self.metrics = self.programs[0], []
+        self.asked: dict[str, tuple[list[int], Sequence[str]]] = {}  # run -> sizes of messages, memory of the two ranks
+        device = ['-d', self.gpu, *self.memory] if self.gpu else []
+        for pair, placement in self.placements().items():
+            self.placement, ranks = placement, placement.ranks_per_node * self.num_nodes
+            for program in self.programs:
+                run, sizes = '_'.join([program, *pair.split('-')]).rstrip('_'), osu.sizes_of(program, ranks)
+                options, own = [*options_of(program, sizes), *device], placement if pair else None
+                self.runs[run] = Execution(options, program=program, placement=own)
+                self.asked[run] = sizes, self.memory
+                self.metrics += osu.metrics_of(program, sizes, run, **({'pair': pair} if pair else {}))
+        self.metrics += self.published
 
-    def run_programs(self):
-        """Fill the runs and metrics after the ranks were placed."""
-        for program in self.programs:
-            self.add(program, self.placement.ranks_per_node * self.num_nodes)
-        self.trial_time_limit = 120 * len(self.programs)
-
-    def peak_of(self, metric):
+    def peak_of(self, metric: Metric) -> float | None:
         """Bound bandwidths between nodes by the network devices that the ranks ask for, else by all of a node."""
         if self.num_nodes < 2 or dimension(metric.unit) != 'bandwidth':
             return None
-        through = self.partition.network_peak(self.nics_asked_for())
+        through = self.partition.network_peak(self.placement.carriers or ())
         return 2 * through if through and metric.name.startswith('bidirectional') else through
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         run.provenance['osu_version'] = osu.version_of(run.output)
-        program, sizes, memory = self.asked[run.name]
-        return osu.faults_of(run.output, program, sizes, self.num_tasks, self.gpu, memory)
-
-    def complaints(self, folder):
-        return osu.errors_of(text_of(folder / 'stderr'))
+        sizes, memory = self.asked[run.name]
+        faults = osu.faults_of(run.output, self.runs[run.name].program, sizes, self.num_tasks, self.gpu, memory)
+        return said(osu.errors_of(run.errors)) + faults
 
 
 class OsuPair(Osu):
     """Two ranks: on two cores of a node, or on two nodes."""
 
     pair = parameter(on_this_system(pairs_of), loggable=True)
+    quick = False  # whether the pair in a NUMA domain is measured in each mode
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.pair in pairs_of(topology)
 
     @run_after('init')
-    def count_nodes(self):
+    def choose_pair(self):
         self.num_nodes = 2 if self.pair in ('two_nodes', *SWITCHES) else 1
-        if self.pair in SWITCHES:
-            self.extra_resources: dict[str, dict[str, Any]] = {self.pair: {}}
+        self.extra_resources: dict[str, dict[str, Any]] = {self.pair: {}} if self.pair in SWITCHES else {}
+        self.tags = {'nightly', 'acceptance'} | ({'quick'} if self.quick and self.pair == 'same_numa' else set())
 
-    @run_after('setup')
-    def place(self):
+    def placements(self):
         where = 'two_nodes' if self.num_nodes == 2 else self.pair
         nics = (self.topology.nics[:1],) if self.num_nodes == 2 and self.topology.nics else None
-        self.placement = replace(
-            one_rank_on(pairs(self.topology)[where]),
-            switches=SWITCHES.get(self.pair), apart=self.pair if self.pair in APART else None, nics=nics,
-        )  # fmt: skip
-        self.run_programs()
-
-
-class QuickOnOnePair(rfm.RegressionTestPlugin):
-    @run_after('init')
-    def choose_modes(self):
-        self.tags = {'nightly', 'acceptance'} | ({'quick'} if self.pair == 'same_numa' else set())
-
-
-def published_latency() -> Metric:
-    """Return the "MPI latency" of tables 4 and 5 of 003.
-
-    The tables name no message size. A latency below a microsecond is of a small message; the smallest message that the
-    version of the tables (7.1) prints is 1 byte.
-    """
-    return Metric('mpi_latency', 'us', 'lower', rf'^1 +({osu.NUMBER})(?: +Pass)?$', run='osu_latency')
+        ranks = one_rank_on(pairs(self.topology)[where])
+        apart = self.pair if self.pair in APART else None
+        return {'': replace(ranks, switches=SWITCHES.get(self.pair), apart=apart, nics=nics)}
 
 
 @rfm.simple_test
-class OsuLatency(QuickOnOnePair, OsuPair):
+class OsuLatency(OsuPair):
     """Half the time of a ping-pong, 1 byte to 4 MiB (003, section 3.1).
 
-    `mpi_latency` is that of tables 4 and 5 of 003: "on-socket" is `pair=same_numa`, "on-node" is `different_socket`,
-    on a Xeon Phi `first_last`.
+    `mpi_latency` is the "MPI latency" of tables 4 and 5 of 003: "on-socket" is `pair=same_numa`, "on-node" is
+    `different_socket`, on a Xeon Phi `first_last`. The tables name no message size. A latency below a microsecond is of
+    a small message; the smallest message that the version of the tables (7.1) prints is 1 byte.
     """
 
     descr = 'MPI latency between two ranks'
     programs = ['osu_latency']
-    seconds = 5
-
-    @run_after('setup')
-    def add_published(self):
-        self.metrics.append(published_latency())
+    trial_seconds = 5
+    quick = True
+    published = [Metric('mpi_latency', 'us', 'lower', rf'^1 +({osu.NUMBER})(?: +Pass)?$', run='osu_latency')]
 
 
 @rfm.simple_test
-class OsuBandwidth(QuickOnOnePair, OsuPair):
+class OsuBandwidth(OsuPair):
     """64 messages in flight, 1 byte to 4 MiB, one way and both ways at the same time."""
 
     descr = 'MPI bandwidth between two ranks'
     programs = ['osu_bw', 'osu_bibw']
-    seconds = 12
+    trial_seconds = 12
+    quick = True
 
 
 @rfm.simple_test
@@ -190,26 +172,19 @@ class OsuOneSided(OsuPair):
 
 
 @rfm.simple_test
-class OsuMultiPair(Osu):
+class OsuMultiPair(OnNodes, Osu):
     """One rank per core; each of the first half exchanges with one of the second half, in a node or between two."""
 
     descr = 'MPI latency, bandwidth and message rate of many pairs'
     programs = ['osu_multi_lat', 'osu_mbw_mr']
     nodes = parameter(node_counts()[:2])
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.nodes <= topology.nodes_of_partition and len(topology.cores) * self.nodes > 1
 
-    @run_after('init')
-    def count_nodes(self):
-        self.num_nodes = self.nodes
-
-    @run_after('setup')
-    def place(self):
+    def placements(self):
         cpus = self.topology.cpu_of_core
-        even = len(cpus) // 2 * 2
-        self.placement = one_rank_on(cpus[:even] if self.nodes == 1 else cpus)
-        self.run_programs()
+        return {'': one_rank_on(cpus[: len(cpus) // 2 * 2] if self.nodes == 1 else cpus)}
 
 
 def one_rank_each(topology: Topology) -> dict[str, Placement]:
@@ -238,11 +213,9 @@ class OsuCollectives(OnNodes, Osu):
     layout = parameter(on_this_system(one_rank_each), loggable=True)
     nodes = parameter(node_counts())
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         ranks = one_rank_each(topology).get(self.layout)
         return ranks is not None and self.nodes <= topology.nodes_of_partition and ranks.ranks_per_node * self.nodes > 1
 
-    @run_after('setup')
-    def place(self):
-        self.placement = one_rank_each(self.topology)[self.layout]
-        self.run_programs()
+    def placements(self):
+        return {'': one_rank_each(self.topology)[self.layout]}

@@ -6,6 +6,7 @@ message size, and for each pair: ``pair=0-1`` is from device 0 to device 1. The 
 """
 
 import re
+from collections.abc import Sequence
 from math import inf
 from statistics import fmean
 
@@ -14,10 +15,11 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.nodes import OSU_MODELS, OnNodes, models_for
 from checks.core.placement import Placement, cpus_of_devices
+from checks.core.reading.causes import said
 from checks.core.reading.metrics import Metric, Of
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import Run
-from checks.core.topology import gpu_pairs, node_counts, on_this_system
+from checks.core.topology import Topology, gpu_pairs, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from checks.mpi.osu import Osu
 from plumbline.record import Dim
@@ -62,45 +64,49 @@ def device_errors_of(errors: str) -> list[str]:
     return [f'{cause}: {match[0]}' for cause, match in matches.items() if match]
 
 
+def able(topology: Topology, ranks: int = 1) -> bool:
+    """Return True if each GPU of a node can have a rank and the node has at least `ranks` GPUs."""
+    return bool(models_for(topology, OSU_MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
+
+
 class OsuOnDevices(Osu):
-    """Ranks with a GPU each; a run is a program, or ``<program>_<a>_<b>`` of one pair."""
+    """Ranks with a GPU each. If `compared` says so, a short run of the first pair has buffers of the host."""
 
     last_run = 'not yet on a GPU'
     valid_prog_environs = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
     device_buffers = True
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
-    seconds = 10
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
-    #: (run, message in bytes, direct time) that is compared with the run of host buffers; see `is_staged`.
-    staging: tuple[str, int, float | None]
-
     buffers: str  # kinds of memory of two ranks
+    #: (message in bytes, its direct time) that is compared with buffers of the host; see `is_staged`.
+    compared: tuple[int, float | None] | None = None
+
+    @property
+    def gpu(self) -> str:
+        (gpu,) = models_for(self.topology, OSU_MODELS)
+        return gpu
+
+    @property
+    def memory(self) -> Sequence[str]:
+        return [osu.MEMORY[kind] for kind in self.buffers.split('-')]
 
     @run_after('setup')
-    def know_devices(self):
-        (self.gpu,) = models_for(self.topology, OSU_MODELS)
+    def place(self):
+        super().place()
+        if self.compared:
+            first, size = next(iter(self.runs)), self.compared[0]
+            options = ['-m', f'{size}:{size}', '-d', self.gpu, 'H', 'H']
+            self.runs[HOST], self.asked[HOST] = self.runs[first]._replace(options=options), ([size], ('H', 'H'))
 
-    def run_pair(self, a: int, b: int, placement: Placement):
-        """Add the runs of all programs with these two devices; each run has its own placement."""
-        self.memory_of_ranks = tuple(osu.MEMORY[kind] for kind in self.buffers.split('-'))
-        for program in self.programs:
-            self.add(program, 2, f'{program}_{a}_{b}', placement, pair=f'{a}-{b}')
-        self.placement = placement  # of the last pair
-        self.trial_time_limit = 60 * len(self.runs)
-
-    def compare_with_host(self, size: int, direct: float | None = None):
-        """Add a short run of the first pair with buffers of the host. `direct`: see :func:`is_staged`."""
-        first = next(iter(self.runs))
-        self.staging = first, size, direct
-        options = ['-m', f'{size}:{size}', '-d', self.gpu, 'H', 'H']
-        self.runs[HOST] = self.runs[first]._replace(options=options, program=self.programs[0])
-        self.asked[HOST] = self.programs[0], [size], ('H', 'H')
-        self.trial_time_limit = 60 * len(self.runs)
+    def sanity_faults(self, run: Run) -> list[str]:
+        """Say also why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
+        lacking = said(device_errors_of(run.errors) + device_errors_of(run.output))
+        return lacking + super().sanity_faults(run) or (self.staged(run) if run.name == HOST else [])
 
     def staged(self, run: Run) -> list[str]:
         """Return a sentence if GPU buffers were staged through the host; `run`: the run with host buffers."""
-        run_name, size, direct = self.staging
-        outputs = text_of(run.folder.with_name(run_name) / 'stdout'), run.output
+        first, (size, direct) = next(iter(self.runs)), self.compared
+        outputs = text_of(run.folder.with_name(first) / 'stdout'), run.output
         device, host = (osu.time_of(self.programs[0], output, size) for output in outputs)
         if device is None or host is None:
             return []  # a missing row is reported elsewhere
@@ -109,21 +115,8 @@ class OsuOnDevices(Osu):
         run.provenance['gpu_buffers'] = f'{STAGING[staged]}: {times}'
         family = self.stack.mpi
         needs = (family and FAMILIES[family].needs) or 'state mpi of the environment in site.yaml'
-        where = f'in {run_name} {times}; {family or "this MPI"} needs {needs}'
+        where = f'in {first} {times}; {family or "this MPI"} needs {needs}'
         return [f'MPI stages buffers of GPUs through the host: {where}'] * bool(staged)
-
-    def sanity_faults(self, run):
-        return super().sanity_faults(run) or (self.staged(run) if run.name == HOST else [])
-
-    def complaints(self, folder):
-        """Return why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
-        errors, output = (text_of(folder / name) for name in ('stderr', 'stdout'))
-        return device_errors_of(errors) + osu.errors_of(errors) + device_errors_of(output)
-
-
-def able(topology, ranks: int = 1) -> bool:
-    """Return True if each GPU of a node can have a rank and the node has at least `ranks` GPUs."""
-    return bool(models_for(topology, OSU_MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
 
 
 class OsuDevices(OsuOnDevices):
@@ -132,8 +125,9 @@ class OsuDevices(OsuOnDevices):
     buffers = parameter(WITHIN_A_NODE, loggable=True)
     link_class = parameter(on_this_system(lambda topology: topology.link_classes), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
+    trial_seconds = 10  # of a pair
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         managed = self.buffers == 'managed-managed'
         known = not managed or 'cuda' in models_for(topology, OSU_MODELS)
         return able(topology) and known and bool(gpu_pairs(topology, self.link_class, self.pairs))
@@ -143,15 +137,25 @@ class OsuDevices(OsuOnDevices):
         quick = self.pairs == 'first' and self.buffers == 'device-device'
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if quick else set())
 
-    @run_after('setup')
-    def place(self):
+    @property
+    def link_peak(self) -> float | None:
+        return self.partition.link_classes[self.link_class].peak
+
+    @property
+    def compared(self):
+        if self.buffers != 'device-device':
+            return None
+        return STAGED_WITHIN, 1e6 * STAGED_WITHIN / self.link_peak if self.link_peak else inf
+
+    def placements(self):
         cores, near = cpus_of_devices(self.topology), self.topology.gpu_numa_ids
+        placements = {}
         for a, b in gpu_pairs(self.topology, self.link_class, self.pairs):
             memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
-            self.run_pair(a, b, Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory))
-        if self.buffers == 'device-device':
-            peak = self.partition.link_classes[self.link_class].peak
-            self.compare_with_host(STAGED_WITHIN, 1e6 * STAGED_WITHIN / peak if peak else inf)
+            ranks = Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory)
+            placements[f'{a}-{b}'] = ranks
+        self.trial_seconds *= len(placements)
+        return placements
 
 
 @rfm.simple_test
@@ -164,11 +168,10 @@ class OsuDeviceLatency(OsuDevices):
     descr = 'MPI latency between two GPUs'
     programs = ['osu_latency']
 
-    @run_after('setup')
-    def add_published(self):
-        if self.buffers == 'device-device':
-            of_one_byte = Of('latency', fmean, {'message_bytes': 1})
-            self.metrics.append(Metric('mpi_latency', 'us', 'lower', of=of_one_byte))
+    @property
+    def published(self):
+        mean = Metric('mpi_latency', 'us', 'lower', of=Of('latency', fmean, {'message_bytes': 1}))
+        return [mean] if self.buffers == 'device-device' else []
 
 
 @rfm.simple_test
@@ -178,12 +181,11 @@ class OsuDeviceBandwidth(OsuDevices):
     descr = 'MPI bandwidth between two GPUs'
     programs = ['osu_bw', 'osu_bibw']
 
-    def peak_of(self, metric):
+    def peak_of(self, metric: Metric) -> float | None:
         """Bound copies between devices by the path of their class."""
-        peak = self.partition.link_classes[self.link_class].peak
-        if peak is None or self.buffers != 'device-device':
+        if self.buffers != 'device-device' or self.link_peak is None:
             return None
-        return 2 * peak if metric.name.startswith('bidirectional') else peak
+        return 2 * self.link_peak if metric.name.startswith('bidirectional') else self.link_peak
 
 
 @rfm.simple_test
@@ -196,24 +198,30 @@ class OsuDeviceRails(OsuOnDevices):
 
     descr = 'MPI between GPUs of two nodes, by rail'
     programs = ['osu_latency', 'osu_bw', 'osu_bibw']
-    tags = {'nightly', 'acceptance'}
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    trial_seconds = 30  # of a pair
     num_nodes = 2
     buffers = parameter(BETWEEN_NODES, loggable=True)
     rail = parameter(['same', 'cross'], loggable=True)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         crosses = len(topology.gpus) > 1 and len(topology.nics) != 1
         return topology.nodes_of_partition > 1 and able(topology) and (crosses or self.rail == 'same')
 
-    @run_after('setup')
-    def place(self):
+    @property
+    def compared(self):
+        direct = self.buffers == 'device-device' and self.partition.transport == 'direct'
+        return (STAGED_BETWEEN, None) if direct else None
+
+    def placements(self):
         cores = cpus_of_devices(self.topology)
+        half, placements = 0 if self.rail == 'same' else len(cores) // 2, {}
         for a in range(len(cores)):
-            b = a if self.rail == 'same' else (a + len(cores) // 2) % len(cores)
-            self.run_pair(a, b, Placement(1, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, across=True))
-        if self.buffers == 'device-device' and self.partition.transport == 'direct':
-            self.compare_with_host(STAGED_BETWEEN)
+            b = (a + half) % len(cores)
+            ranks = Placement(1, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, across=True)
+            placements[f'{a}-{b}'] = ranks
+        self.trial_seconds *= len(placements)
+        return placements
 
 
 @rfm.simple_test
@@ -222,18 +230,15 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
 
     descr = 'MPI collectives of GPUs'
     programs = ['osu_bcast', 'osu_reduce', 'osu_allreduce', 'osu_reduce_scatter', 'osu_allgather', 'osu_alltoall']
-    dims = Osu.dims
-    usual_spread = Osu.usual_spread
+    dims, usual_spread, memory = Osu.dims, Osu.usual_spread, Osu.memory
     nodes = parameter(node_counts())
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return self.nodes <= topology.nodes_of_partition and able(topology, ranks=1 if self.nodes > 1 else 2)
 
-    @run_after('setup')
-    def place(self):
+    def placements(self):
         devices = tuple((device,) for device in range(len(self.topology.gpus)))
-        self.placement = Placement(len(devices), cpus_of_devices(self.topology), devices=devices, gpu=self.gpu)
-        self.run_programs()
+        return {'': Placement(len(devices), cpus_of_devices(self.topology), devices=devices, gpu=self.gpu)}
 
 
 @rfm.simple_test

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare the settings of a node with those that its site expects."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after, run_before
+from reframe.core.builtins import run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.job.assembly import table_of
 from checks.core.placement import Placement
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
+from checks.core.topology import Topology
 
 
 @rfm.simple_test
@@ -33,17 +37,18 @@ class NodeSettings(Benchmark):
         ),
     ]  # fmt: skip
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return bool(topology.expects)
 
-    @run_before('run', always_last=True)
-    def assemble_job(self):
-        super().assemble_job()
-        Path(self.stagedir, 'required.tsv').rename(Path(self.stagedir, 'expects.tsv'))  # which refuses no node
+    def job_spec(self):
+        """Give the settings to the program alone, so that a node that differs is not refused."""
+        spec = super().job_spec()
+        Path(self.stagedir, 'expects.tsv').write_text(table_of(spec.expects), encoding='utf-8')
+        return replace(spec, expects=())
 
     @run_after('setup')
     def place(self):
         self.placement = Placement(1, None)  # a shell and its children, which need no CPU of their own
 
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         return run.output.splitlines()[:-1]

@@ -7,11 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import parameter
 
-from checks.core.job.spec import Execution
-from checks.core.placement import one_rank_on
+from checks.core.placement import Execution, one_rank_on
+from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
+from checks.core.topology import Topology
 from checks.storage.storage import FILE_SYSTEM_KINDS, FILE_SYSTEMS, StorageBenchmark, in_job_directory
 from plumbline.record import Dim
 
@@ -62,6 +63,14 @@ def metrics_of(pattern: str) -> list[Metric]:
     ]
 
 
+def faults_of(output: str) -> list[str]:
+    """Return a sentence if fio's JSON has an error; that it is no such JSON its metrics say."""
+    with suppress(NotMeasured):
+        if error := job_of(output).get('error'):
+            return [f'fio ended with error {error}']
+    return []
+
+
 @rfm.simple_test
 class LocalDisk(StorageBenchmark):
     """Writes and reads a file of 512 MiB on a file system that one node uses, in order and at random.
@@ -79,7 +88,7 @@ class LocalDisk(StorageBenchmark):
     file_system = parameter(FILE_SYSTEMS, loggable=True)
     size, nodes = 'nightly', 1
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         if not super().supports(topology):
             return False
         kind = FILE_SYSTEM_KINDS[topology.file_systems[self.file_system].kind]
@@ -88,8 +97,7 @@ class LocalDisk(StorageBenchmark):
     def placement_of_node(self):
         return one_rank_on(self.topology.cpu_of_core[:1])
 
-    @run_after('setup')
-    def choose_runs(self):
+    def add_runs(self):
         words = ['--name=disk', f'--size={SIZE}', '--direct=1', '--ioengine=libaio', '--output-format=json']
         for name, options in PATTERNS.items():
             self.runs[name] = Execution(
@@ -99,8 +107,5 @@ class LocalDisk(StorageBenchmark):
         self.need_bytes, self.need_inodes = SIZE, 4
         self.estimate(3 * SIZE / SLOW + 2 * SECONDS)
 
-    def sanity_faults(self, run):
-        with suppress(NotMeasured):  # which the metrics say
-            if error := job_of(run.output).get('error'):
-                return [f'fio ended with error {error}']
-        return []
+    def sanity_faults(self, run: Run) -> list[str]:
+        return super().sanity_faults(run) + faults_of(run.output)

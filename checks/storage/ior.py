@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """IOR: bandwidth and operations per second of a parallel or local file system."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from itertools import product
+from typing import Any, NamedTuple
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.core.job.spec import Execution
-from checks.core.placement import one_rank_on
-from checks.core.topology import features_of_this_system, on_this_system
-from checks.storage.ior_output import Requested, answered_by_a_cache, faults_of, metric_of, spread_of
+from checks.core.placement import Execution, one_rank_on
+from checks.core.reading.causes import Run
+from checks.core.reading.metrics import Metric
+from checks.core.topology import Topology, features_of_this_system, on_this_system
+from checks.storage.ior_output import answered_by_a_cache, bytes_of_files, faults_of, metric_of, spread_of
 from checks.storage.storage import (
     CLIENT_COUNTS,
     FILE_SYSTEMS,
@@ -60,7 +63,7 @@ SLOW_NODE = 200e6  # bytes/s, for estimates; a short trial is ended at a tenth o
 
 
 class IORBenchmark(StorageBenchmark):
-    """A check has an `api`, fills its runs with `add`, then calls `need`.
+    """A check has an `api`, `operations` and `patterns`.
 
     Parses of IOR's JSON ``"bwMeanMIB": 1549.8897``, MiB/s, and of random access ``"OPsMean": 25651.6267``, 1/s: the
     mean of the repetitions. Writing includes fsync. Each rank reads what a rank of another node wrote; on a single
@@ -73,50 +76,56 @@ class IORBenchmark(StorageBenchmark):
     output = 'summary.json'
     repetitions = variable(int, value=3)
 
-    @run_after('setup')
-    def start_without_runs(self):
-        self.requested: dict[str, Requested] = {}
-        self.metrics = []
+    operations = ['write', 'read']
+
+    def patterns(self) -> Iterable[tuple[str, bool]]:
+        """Yield the name of each pattern, and whether by O_DIRECT."""
+        raise NotImplementedError
 
     def bytes_of_node(self) -> int:
-        """Return the bytes of a node in the full cases: as the site states, else more than its caches hold."""
+        """Return the bytes of a node: in the full cases as the site states, else more than its caches hold."""
         return int(self.storage.size or 2 * self.topology.memory_bytes)
 
-    def add(self, name: str, of_node: int, direct: bool = False, read: bool = True):
+    def add_runs(self):
+        """Add the runs of all patterns; each removes its files before the next one."""
+        self.requested: dict[str, dict[str, Any]] = {}
+        for name, direct in self.patterns():
+            self.add(name, direct)
+        sizes = [bytes_of_files(each) for each in self.requested.values()]
+        self.need_bytes, self.need_inodes = max(sizes), self.ranks + 2
+        moved = sum(size * each['repetitions'] for size, each in zip(sizes, self.requested.values(), strict=True))
+        self.estimate(moved / (self.num_nodes * SLOW_NODE))
+
+    def add(self, name: str, direct: bool):
         """Add the runs ``<name>[_direct]_write`` and ``..._read`` of a pattern; the last one removes the files."""
         pattern, files = PATTERNS[name], f'{name}{"_direct" * direct}'
         dims = {'pattern': name} | ({'io': 'direct'} if direct else {})
-        block, segments = pattern.of_rank(of_node, self.placement.ranks_per_node)
+        block, segments = pattern.of_rank(self.bytes_of_node(), self.placement.ranks_per_node)
         words = [*pattern.options(self.api, block, segments, direct), '-o', in_job_directory(files)]
-        for operation in ('write', 'read') if read else ('write',):
+        for operation in self.operations:
             run = f'{files}_{operation}'
-            options = ['-w', '-e', *['-k'] * read] if operation == 'write' else ['-r']
+            options = ['-w', '-e', *['-k'] * ('read' in self.operations)] if operation == 'write' else ['-r']
             # reading again would be answered by the cache, and IOR removes files after each repetition
             times = self.repetitions if operation == 'write' else 1
-            size = pattern.transfer, block, segments
-            wanted = (*size, self.ranks, self.num_nodes, times, pattern.file_per_process)
-            self.requested[run] = Requested(operation, self.api, *wanted)
+            self.requested[run] = {
+                'operation': operation, 'API': self.api, 'transferSize': pattern.transfer, 'blockSize': block,
+                'segmentCount': segments, 'numTasks': self.ranks, 'nodes': self.num_nodes, 'repetitions': times,
+                'filePerProc': pattern.file_per_process, 'reorderTasks': True,  # each rank reads what another one wrote
+            }  # fmt: skip
             drops = operation == 'read' and not direct and self.num_nodes == 1  # the cache of the node that wrote
             before = f'storage_drop {HERE}/{files}*' if drops else ''
             self.runs[run] = Execution([*words, *options, '-i', str(times)], before=before)
             if operation == 'write' or direct or self.num_nodes > 1 or not self.kind.own_cache:
                 self.metrics.append(metric_of(pattern.random, dims | {'access': operation}, run=run))
 
-    def need(self):
-        """Set the bytes, inodes and time that the runs need; each pattern removes its files before the next one."""
-        self.need_bytes = max(each.bytes_of_file for each in self.requested.values())
-        self.need_inodes = self.ranks + 2
-        moved = sum(each.bytes_of_file * each.repetitions for each in self.requested.values())
-        self.estimate(moved / (self.num_nodes * SLOW_NODE))
-
-    def sanity_faults(self, run):
+    def sanity_faults(self, run: Run) -> list[str]:
         faults = faults_of(run.output, self.requested[run.name])
         if not faults:
             spreads = (run.provenance.get(run.name), spread_of(run.output))
             run.provenance[run.name] = '; '.join(filter(None, spreads))
-        return faults
+        return super().sanity_faults(run) + faults
 
-    def invalid_reason(self, metric, value, run):
+    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
         cached = answered_by_a_cache(run.folder / 'cached', run.provenance.get('file_system_type'))
         return cached or super().invalid_reason(metric, value, run)
 
@@ -137,26 +146,26 @@ class IOR(IORBenchmark):
     size = parameter(['quick', 'nightly', 'full'], loggable=True)
     nodes = parameter(CLIENT_COUNTS)
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         return super().supports(topology) and (self.size != 'quick' or self.api == 'POSIX')
 
     @run_after('init')
     def choose_offer(self):
         self.valid_prog_environs = ['+ior-hdf5' if self.api == 'HDF5' else '+ior']
 
-    @run_after('setup')
-    def choose_runs(self):
-        of_node = BYTES_OF_NODE.get(self.size) or self.bytes_of_node()
+    def bytes_of_node(self):
+        return BYTES_OF_NODE.get(self.size) or super().bytes_of_node()
+
+    def patterns(self):
         for name, pattern in PATTERNS.items():
             if (self.size == 'quick' and name not in QUICK) or (pattern.random and self.api == 'HDF5'):
                 continue
-            self.add(name, of_node)
+            yield name, False
             # only POSIX has O_DIRECT, which takes whole blocks of the device
             if self.api == 'POSIX' and self.size != 'quick' and self.kind.direct and pattern.transfer % 4096 == 0:
-                self.add(name, of_node, direct=True)
+                yield name, True
         same = 'the node that wrote, with O_DIRECT or after its cache dropped the files'
         self.provenance['readers'] = same if self.num_nodes == 1 else 'ranks of another node than the one that wrote'
-        self.need()
 
 
 @rfm.simple_test
@@ -175,8 +184,9 @@ class IORRanks(IORBenchmark):
     mapping = parameter(MAPPINGS, loggable=True)
     ranks_per_node = parameter(on_this_system(rank_counts), loggable=True)
     size, nodes = 'full', 1
+    operations = ['write']
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         if self.ranks_per_node not in rank_counts(topology):
             return False
         first = mapped(topology, MAPPINGS[0], self.ranks_per_node)
@@ -186,10 +196,8 @@ class IORRanks(IORBenchmark):
     def placement_of_node(self):
         return one_rank_on(mapped(self.topology, self.mapping, self.ranks_per_node))
 
-    @run_after('setup')
-    def choose_runs(self):
-        of_node = min(self.bytes_of_node(), BYTES_OF_RANK * self.ranks)
-        for name in ('easy_1m', 'shared_1m'):
-            for direct in (False, True) if self.kind.direct else (False,):
-                self.add(name, of_node, direct, read=False)
-        self.need()
+    def bytes_of_node(self):
+        return min(super().bytes_of_node(), BYTES_OF_RANK * self.ranks)
+
+    def patterns(self):
+        return product(('easy_1m', 'shared_1m'), (False, True) if self.kind.direct else (False,))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from checks.core.reading import saved
 from checks.core.reading.metrics import Metric
@@ -58,49 +58,28 @@ def answered_by_a_cache(cached: Path, file_system: str | None) -> str | None:
     return None
 
 
-class Requested(NamedTuple):
-    """One requested run of IOR."""
-
-    operation: str  # write or read
-    api: str
-    transfer: int  # bytes
-    block: int  # bytes of a rank and segment
-    segments: int
-    ranks: int
-    nodes: int
-    repetitions: int
-    file_per_process: bool
-    reorder: bool = True  # each rank reads what another one wrote
-
-    @property
-    def bytes_of_file(self) -> int:
-        """The bytes of all files of the run."""
-        return self.block * self.segments * self.ranks
+def bytes_of_files(requested: Mapping[str, Any]) -> int:
+    """Return the bytes of all files of a run."""
+    return int(requested['blockSize'] * requested['segmentCount'] * requested['numTasks'])
 
 
-def faults_of(output: str, requested: Requested) -> list[str]:
-    """Return a sentence for each fault in IOR's summary: incomplete, or other than requested."""
-    expected = {
-        'operation': requested.operation, 'API': requested.api, 'transferSize': requested.transfer,
-        'blockSize': requested.block, 'segmentCount': requested.segments, 'numTasks': requested.ranks,
-        'nodes': requested.nodes, 'repetitions': requested.repetitions, 'filePerProc': requested.file_per_process,
-        'reorderTasks': requested.reorder,
-    }  # fmt: skip
+def faults_of(output: str, requested: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each fault in IOR's summary: incomplete, or other than `requested`, by its own names."""
     try:
         report = json.loads(output)
         (test,), (summary,) = report['tests'], report['summary']
-        repetitions = [each for each in _flat(test['Results']) if each['access'] == requested.operation]
-        actual = {key: (summary | {'nodes': test['Parameters']['nodes']})[key] for key in expected}
+        repetitions = [each for each in _flat(test['Results']) if each['access'] == requested['operation']]
+        actual = {key: (summary | {'nodes': test['Parameters']['nodes']})[key] for key in requested}
         moved, *_ = [float(summary[key]) for key in ('xsizeMiB', *SPREAD.values())]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         return [f"IOR's summary is no complete JSON of one test: {type(error).__name__}: {str(error)[:80]}"]
-    differ = [key for key, value in expected.items() if actual[key] != value]
-    faults = [f'{key}: {expected[key]} was requested, IOR did {actual[key]}' for key in differ]
-    size = requested.bytes_of_file / MIB
+    differ = [key for key, value in requested.items() if actual[key] != value]
+    faults = [f'{key}: {requested[key]} was requested, IOR did {actual[key]}' for key in differ]
+    size = bytes_of_files(requested) / MIB
     if abs(moved - size) > 1e-4 + 1e-6 * size:
         faults.append(f'{size:.4f} MiB were to move, {moved:.4f} did')
-    if len(repetitions) != requested.repetitions:
-        faults.append(f'{requested.repetitions} repetitions were requested, {len(repetitions)} are listed')
+    if len(repetitions) != requested['repetitions']:
+        faults.append(f'{requested["repetitions"]} repetitions were requested, {len(repetitions)} are listed')
     return faults
 
 
@@ -136,10 +115,12 @@ def _of_json(text: str) -> Iterator[saved.Result]:
     for summary in report['summary']:
         test, access = tests[summary['TestID']], summary['operation']
         asked = test['Parameters']
-        wanted = Requested(
-            access, asked['api'], asked['transferSize'], asked['blockSize'], asked['segmentCount'], summary['numTasks'],
-            asked['nodes'], asked['repetitions'], bool(asked['filePerProc']), bool(asked['reorderTasks']),
-        )  # fmt: skip
+        wanted = {
+            'operation': access, 'API': asked['api'], 'transferSize': asked['transferSize'],
+            'blockSize': asked['blockSize'], 'segmentCount': asked['segmentCount'], 'numTasks': summary['numTasks'],
+            'nodes': asked['nodes'], 'repetitions': asked['repetitions'], 'filePerProc': bool(asked['filePerProc']),
+            'reorderTasks': bool(asked['reorderTasks']),
+        }  # fmt: skip
         results = [each for each in _flat(test['Results']) if each['access'] == access]
         done += len(results)
         output = json.dumps({'tests': [test | {'Results': results}], 'summary': [summary]}, indent=1)
@@ -147,17 +128,17 @@ def _of_json(text: str) -> Iterator[saved.Result]:
         yield saved.Result(
             'IOR', _params(wanted, random, asked.get('testFileName', '')), [metric_of(random, {'access': access})],
             output, faults_of(output, wanted), dates=[report['Began']],
-            node=''.join(host) if wanted.nodes == 1 else '',
+            node=''.join(host) if wanted['nodes'] == 1 else '',
         )  # fmt: skip
     measured_at_all = [each for test in tests.values() for each in _flat(test['Results']) if each['access'] != 'remove']
     if len(tests) != len(report['tests']) or done != len(measured_at_all):
         raise ValueError(f'expected a summary of each of {len(measured_at_all)} results, found those of {done}')
 
 
-def _params(of: Requested, random: bool, path: str) -> dict[str, object]:
+def _params(of: Mapping[str, Any], random: bool, path: str) -> dict[str, object]:
     return {
-        'api': of.api, 'transfer': of.transfer, 'block': of.block, 'segments': of.segments, 'ranks': of.ranks,
-        'nodes': of.nodes, 'files': 'process' if of.file_per_process else 'shared',
+        'api': of['API'], 'transfer': of['transferSize'], 'block': of['blockSize'], 'segments': of['segmentCount'],
+        'ranks': of['numTasks'], 'nodes': of['nodes'], 'files': 'process' if of['filePerProc'] else 'shared',
         'offsets': 'random' if random else 'sequential', 'path': path,
     }  # fmt: skip
 
@@ -186,14 +167,15 @@ def _of_text(part: saved.Part) -> Iterator[saved.Result]:
         numbers = ('blksiz', 'xsize', 'segcnt', '#Tasks', 'tPN', 'reps')
         if column not in of or not all(of.get(each, '').isdecimal() for each in numbers):
             raise ValueError(f'its summary has other columns: expected {column}, {", ".join(numbers)}')
-        block, transfer, segments, ranks, of_node, repetitions = (int(of[each]) for each in numbers)
+        block, transfer, segments, ranks, of_node, _ = (int(of[each]) for each in numbers)
         nodes = options.get('nodes', '')
-        wanted = Requested(
-            of['Operation'], of.get('API') or options.get('api', ''), transfer, block, segments, ranks,
-            int(nodes) if nodes.isdecimal() else -(-ranks // max(1, of_node)), repetitions, of.get('fPP') == '1',
-        )  # fmt: skip
+        wanted = {
+            'API': of.get('API') or options.get('api', ''), 'transferSize': transfer, 'blockSize': block,
+            'segmentCount': segments, 'numTasks': ranks, 'filePerProc': of.get('fPP') == '1',
+            'nodes': int(nodes) if nodes.isdecimal() else -(-ranks // max(1, of_node)),
+        }  # fmt: skip
         metric = metric_of(random, {'access': of['Operation']}, r'^(\S+)\n')
-        node = ''.join(host) if wanted.nodes == 1 else ''
+        node = ''.join(host) if wanted['nodes'] == 1 else ''
         yield saved.Result(
             'IOR', _params(wanted, random, path), [metric], output, faults,
             part.command('ior'), dates, node, f'{of[column]}\n', complaint_of,

@@ -4,10 +4,11 @@
 from collections.abc import Collection
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, variable
+from reframe.core.builtins import parameter, variable
 
-from checks.core.job.spec import Execution
-from checks.core.placement import one_rank_on
+from checks.core.placement import Execution, one_rank_on
+from checks.core.reading.causes import Run
+from checks.core.topology import Topology
 from checks.storage.mdtest_output import OPERATIONS, faults_of, metrics_of
 from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
 from plumbline.record import Dim
@@ -27,7 +28,7 @@ SLOW = 200  # operations/s of one rank, for estimates; a short trial is ended at
 
 
 class MdtestBenchmark(StorageBenchmark):
-    """A check calls `add` with its kinds.
+    """A check has `workloads`.
 
     Parses the mean of ``File creation  47811.958  37993.605  41276.148  5660.196``: max, min, mean, std of the
     iterations. `operations` are those of all ranks together, `operations_per_process` of one. Each node stats what the
@@ -40,23 +41,25 @@ class MdtestBenchmark(StorageBenchmark):
     dims = {'place': Dim('name'), 'operation': Dim('name')}
     floor = 0.20
     iterations = variable(int, value=3)
+    workloads: Collection[str]
 
-    def add(self, kinds: Collection[str], items_of_rank: int):
+    def add_runs(self):
+        items_of_rank = ITEMS_OF_RANK[self.size]
         self.items = items_of_rank * self.ranks
         stride = self.placement.ranks_per_node if self.num_nodes > 1 else 1
-        self.metrics = []
-        for name in kinds:
+        for name in self.workloads:
             words = f'{WORKLOADS[name]} -n {items_of_rank} -i {self.iterations} -N {stride} -d'
             self.runs[name] = Execution([*words.split(), in_job_directory(name)])
             item = 'Directory' if '-D' in WORKLOADS[name] else 'File'
             self.metrics += metrics_of(name, item, OPERATIONS[item], name)
         self.need_inodes = self.items + 2 * self.ranks + 16
         self.need_bytes = self.need_inodes * 4096  # a block each
-        operations = 4 * self.items * self.iterations * len(kinds)
+        operations = 4 * self.items * self.iterations * len(self.workloads)
         self.estimate(operations / (SLOW * self.ranks))
 
-    def sanity_faults(self, run):
-        return faults_of(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
+    def sanity_faults(self, run: Run) -> list[str]:
+        faults = faults_of(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
+        return super().sanity_faults(run) + faults
 
 
 @rfm.simple_test
@@ -68,9 +71,9 @@ class Mdtest(MdtestBenchmark):
     size = parameter(['quick', 'nightly', 'full'], loggable=True)
     nodes = parameter(CLIENT_COUNTS)
 
-    @run_after('setup')
-    def choose_runs(self):
-        self.add(QUICK if self.size == 'quick' else WORKLOADS, ITEMS_OF_RANK[self.size])
+    @property
+    def workloads(self) -> Collection[str]:
+        return QUICK if self.size == 'quick' else WORKLOADS
 
 
 @rfm.simple_test
@@ -86,14 +89,11 @@ class MdtestRanks(MdtestBenchmark):
     processes = parameter([2, 4, 8, 16], loggable=True)
     nodes = parameter([count for count in CLIENT_COUNTS if count <= 8])
     size = 'full'
+    workloads = ['easy_shared']
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         of_node, rest = divmod(self.processes, self.nodes)
         return not rest and of_node <= len(topology.cores) and super().supports(topology)
 
     def placement_of_node(self):
         return one_rank_on(mapped(self.topology, 'core', self.processes // self.nodes))
-
-    @run_after('setup')
-    def choose_runs(self):
-        self.add(['easy_shared'], ITEMS_OF_RANK['full'])

@@ -5,8 +5,7 @@ import math
 import shlex
 from dataclasses import replace
 from itertools import chain, zip_longest
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reframe.core.builtins import run_after, run_before
 
@@ -15,6 +14,7 @@ from checks.core.budget import limit_of_trial
 from checks.core.job.node_sweep import swept_nodes
 from checks.core.job.script import ShellText
 from checks.core.placement import Placement, ranks_with_threads
+from checks.core.reading.causes import Run, said
 from checks.core.reading.outputs import text_of
 from checks.core.topology import Topology, node_counts, on_this_system
 from checks.storage.ior_output import complaint_of
@@ -81,18 +81,17 @@ def in_job_directory(path: str) -> ShellText:
 class StorageBenchmark(Benchmark):
     """A check with `file_system`, `nodes` and `size`: quick, nightly or full, of which only full uses several nodes.
 
-    It fills `runs` and `metrics` with paths `in_job_directory`, calls `estimate`, and sets `need_bytes` and
-    `need_inodes` to the most that it needs at any time.
+    In `add_runs` it fills `runs` and `metrics`, with paths `in_job_directory`, calls `estimate`, and sets `need_bytes`
+    and `need_inodes` to the most that it needs at any time.
     """
 
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), ext4 and tmpfs'
     trials_by_mode = FEW_TRIALS
     usual_spread = 0.1  # single runs differ by 10 % and more (001, Table 33); other users share servers and network
     mpi = True
-    sends_by_fabric = False  # its bytes go to file servers
-    seconds = {'quick': 7, 'nightly': 60, 'full': 1800}  # of `full`, before its size is known
+    trial_seconds: Any = {'quick': 7, 'nightly': 60, 'full': 1800}  # before their sizes are known
 
-    def supports(self, topology):
+    def supports(self, topology: Topology) -> bool:
         file_system = topology.file_systems.get(self.file_system)
         if file_system is None or (self.nodes > 1 and not FILE_SYSTEM_KINDS[file_system.kind].on_all_nodes):
             return False
@@ -107,27 +106,32 @@ class StorageBenchmark(Benchmark):
         self.num_nodes = self.nodes
 
     @run_after('setup')
-    def look_at_the_file_system(self):
+    def choose_runs(self):
         self.storage: FileSystem = self.partition.file_systems[self.file_system]
         self.kind = FILE_SYSTEM_KINDS[self.storage.kind]
-        self.placement = self.placement_of_node()
+        self.placement = replace(self.placement_of_node(), must_carry=None)  # its bytes go to file servers
         self.ranks = self.placement.ranks_per_node * self.num_nodes
         self.env_vars['PLUMBLINE_RESULTS'] = str(results_directory().resolve())  # for paths of site.yaml
+        self.metrics = []
+        self.add_runs()
+
+    def add_runs(self):
+        """Fill `runs` and `metrics`, and say what they need."""
+        raise NotImplementedError
 
     def placement_of_node(self) -> Placement:
         return ranks_of_node(self.topology)
 
     def estimate(self, seconds: float):
-        """Set the time limit of a trial, and in the full cases its seconds, from those of its work at a low speed."""
-        slow = math.ceil(seconds + START_OF_RUN * len(self.runs))
-        self.trial_seconds = slow if self.size == 'full' else self.trial_seconds
-        self.trial_time_limit = self.trial_time_limit or limit_of_trial(slow)
+        """Set the seconds of a trial from those of its work at a low speed."""
+        self.trial_seconds = math.ceil(seconds + START_OF_RUN * len(self.runs))
 
     @run_before('run')
     def work_in_a_directory_of_its_own(self):
         """Open the directory after the stack was activated, close it after the last trial."""
         site = self.storage
-        seconds = 86400 + self.trials * self.trial_time_limit  # what is there a day after the job, the job left behind
+        limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
+        seconds = 86400 + self.trials * limit  # what is there a day after the job, the job left behind
         numbers = (
             math.ceil(self.need_bytes / 1024), self.need_inodes, site.max_percent_of_free, site.min_percent_left,
             seconds, site.stripe_count or '', int(site.stripe_size or 0) or '',
@@ -137,11 +141,6 @@ class StorageBenchmark(Benchmark):
         self.prerun_cmds = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
         self.postrun_cmds = ['storage_close']
 
-    def ending(self):
-        """Return how the job ended, with the reason of a refusal."""
-        refused = text_of(Path(self.stagedir) / 'refused').strip()
-        return replace(super().ending(), refused=f'refused: {refused}' if refused else '')
-
-    def complaints(self, folder):
+    def sanity_faults(self, run: Run) -> list[str]:
         """Return the error that the program printed to standard output, before MPI_ABORT fills standard error."""
-        return complaint_of(text_of(folder / 'stdout'))
+        return said(complaint_of(text_of(run.folder / 'stdout')))

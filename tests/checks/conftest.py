@@ -41,7 +41,7 @@ def case_on(classes, tmp_path):
 
     def case_on(check, node, hooks='', entry=None, stack=None, **parameters):
         case = classes[check](variant_num=0)
-        case.trial_seconds = None
+        case.trial_seconds = classes[check]._rfm_var_space['trial_seconds'].default_value
         for name, value in parameters.items():
             setattr(case, name, value)
         described = {'peaks': {}, 'published_peaks': {}, 'benchmarks': {}, 'flop_per_cycle': {}} | (entry or {})

@@ -2,7 +2,6 @@
 """The base class of all checks, without a job: selection, peaks, references and what ends a case."""
 
 import os
-import shutil
 import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,8 +13,11 @@ from reading import measured, plan_of
 from reframe.core.exceptions import PerformanceError, SanityError
 from scratch import ROOT
 
+from checks.core.bounds import limits_of
+from checks.core.job.assembly import write_tables
 from checks.core.job.script import prerun
-from checks.core.job.spec import Execution, JobSpec
+from checks.core.job.spec import JobSpec
+from checks.core.placement import Execution
 from checks.core.reading.metrics import Metric
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId
@@ -72,7 +74,7 @@ def test_a_limit_is_a_threshold_of_reframe_where_it_fails_a_case(judged_case):
         'delay': (5.0, None, 1.0, 'us'),
         'abroad': (8.0, None, None, 'GB/s'),
     }
-    assert case.limits() == {'rate': pytest.approx(90.0), 'delay': 10.0}
+    assert limits_of(case.bounds()) == {'rate': pytest.approx(90.0), 'delay': 10.0}
     case.compare_with_references()
     assert {name: case.reference[f'box:cpu:{name}'] for name in case.bounds()} == case.bounds()
     assert {name: value.evaluate() for name, value in case.perf_variables.items()} == {
@@ -91,7 +93,6 @@ def test_a_reference_in_another_unit_and_an_invalid_value_fail_the_performance(j
         case.bounds()
     with pytest.raises(PerformanceError, match='rate: '):
         case.compare_with_references()
-    assert case.limits() == {}
     case = judged_case()
     for metric, _, series in case.result.series():
         series.invalid = 'above the peak' if metric in ('delay', 'new') else None
@@ -146,21 +147,21 @@ def test_the_parameters_of_a_case_are_its_own_and_its_nodes(case_on):
         (2, None, {'_current_partition': None}, False),  # while ReFrame only describes the check
     ],
 )
-def test_ranks_of_several_nodes_that_communicate_send_by_the_fabric(case_on, nodes, transport, fields, sends):
-    partition = {'_current_partition': SimpleNamespace(name='cpu'), 'num_nodes': nodes}
-    case = case_on('HPCC', TWO, entry={'transport': transport}, **partition | fields)
-    assert case.sends_by_fabric is sends
+def test_ranks_of_several_nodes_that_communicate_send_by_the_fabric(placed, nodes, transport, fields, sends):
+    case = placed('HPCC', num_nodes=nodes)
+    case.partition.transport = transport
+    for name, value in fields.items():
+        setattr(case, name, value)
+    assert (case.plan().nics is not None) is sends
 
 
 def test_the_network_devices_that_must_carry_traffic_are_those_of_the_placement(case_on):
-    case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='two_nodes')
-    assert case.nics_asked_for() == ['mlx5_0']
-    case.runs['osu_bw'] = case.runs['osu_bw']._replace(placement=case.placement)  # each its own
-    assert case.nics_asked_for() == []
-    case = case_on('OsuBandwidth', TWO, 'count_nodes choose_budget place', pair='same_numa')
-    assert case.nics_asked_for() == []
-    case.placement = None
-    assert case.nics_asked_for() == []
+    case = case_on('OsuBandwidth', TWO, 'choose_pair choose_budget place', pair='two_nodes')
+    assert case.placement.carriers == ('mlx5_0',)
+    assert replace(case.placement, must_carry=('mlx5_0', 'mlx5_1')).carriers == ('mlx5_0', 'mlx5_1')
+    assert replace(case.placement, must_carry=None).carriers is None
+    case = case_on('OsuBandwidth', TWO, 'choose_pair choose_budget place', pair='same_numa')
+    assert case.placement.carriers == ()
 
 
 @pytest.mark.parametrize(
@@ -247,8 +248,8 @@ def test_setup_looks_at_the_partition_and_leaves_nothing_of_an_earlier_run(place
         ('OpenSSLSpeed', 'choose_budget choose_runs', {}, 1, 'local', {'PLUMBLINE_CPUS': '0'}, 2 * (60 + 100) + 60),
         ('OpenSSLSpeed', 'choose_budget choose_runs', {'node': GPUS}, 1, 'local',
          {'PLUMBLINE_CPUS': '0', 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}, 2 * (60 + 100) + 60),  # numbered as links are
-        ('OsuLatency', 'count_nodes choose_budget place', {'pair': 'same_numa'}, 2, 'srun',
-         {'PLUMBLINE_LOCATE': '1', 'PLUMBLINE_CPUS': '0:1', 'SLURM_KILL_BAD_EXIT': '1'}, 2 * 120 + 60),
+        ('OsuLatency', 'choose_pair choose_budget place', {'pair': 'same_numa'}, 2, 'srun',
+         {'PLUMBLINE_LOCATE': '1', 'PLUMBLINE_CPUS': '0:1', 'SLURM_KILL_BAD_EXIT': '1'}, 2 * (60 + 50) + 60),
     ],
 )  # fmt: skip
 def test_the_job_of_a_case(placed, check, hooks, fields, ranks, launcher, variables, time_limit):
@@ -262,14 +263,14 @@ def test_the_job_of_a_case(placed, check, hooks, fields, ranks, launcher, variab
 
 
 def test_a_stack_is_brought_up_before_a_run_and_not_before_a_dry_one(placed, monkeypatch):
-    monkeypatch.setattr('checks.core.job.assembly.jobscript.bring_up', lambda of: f'{of} has no compiler')
-    case = placed()
-    case.bring_stack_up()  # there is none
-    case.installed = 'the stack'
-    with pytest.raises(SanityError, match='the stack has no compiler'):
-        case.bring_stack_up()
+    monkeypatch.setattr('checks.core.benchmark.jobscript.bring_up', lambda of: f'{of} has no compiler')
+    case = placed('OpenSSLSpeed', 'choose_budget choose_runs', trials=2)
+    case.assemble_job()  # there is none
+    case.installed = SimpleNamespace(activation='load.sh', __str__=lambda: '')
+    with pytest.raises(SanityError, match='has no compiler'):
+        case.assemble_job()
     case.is_dry_run = lambda: True
-    case.bring_stack_up()
+    case.assemble_job()
 
 
 def test_what_a_plan_asks_of_the_ranks(placed):
@@ -293,26 +294,29 @@ def test_what_a_plan_asks_of_the_ranks(placed):
 def test_the_time_limit_of_a_job(placed, limit, most, found, late):
     case = placed('OpenSSLSpeed', 'choose_budget choose_runs', trials=2)
     case.trial_time_limit, case.time_limit, case.partition.max_time = 100, limit, most
-    assert (case.job_spec().late_after, case.time_limit) == (late, found)
+    spec = case.job_spec()
+    assert (spec.seconds if spec.hurries else None, spec.seconds) == (late, found)
 
 
 def test_what_other_nodes_and_the_settings_of_a_node_need(placed, tmp_path):
     expecting = replace(TWO, expects=(('governor', 'performance'), ('gpus', '4')))
-    case = placed('HPCC', node=expecting, num_nodes=2, num_tasks=4, num_tasks_per_node=2)
+    case = placed('HPCC', 'choose_budget', node=expecting, num_nodes=2, num_tasks=4, num_tasks_per_node=2)
     case.job.launcher.run_command = lambda job: f'launch {job.num_tasks} {job.num_tasks_per_node}'
-    case.write_tables('')
+    tmp_path.mkdir(exist_ok=True)
+    write_tables(case.job_spec(), tmp_path)
     assert (tmp_path / 'required.tsv').read_text() == 'governor\tperformance\ngpus\t4\n'
     assert (tmp_path / 'on_all_nodes').read_text() == (
         'srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=none --mpi=none \n'
     )
     case.partition.entry['scheduler'] = 'pbs'
-    case.write_tables('')
+    write_tables(case.job_spec(), tmp_path)
     assert (tmp_path / 'on_all_nodes').read_text() == 'launch 4 2\n'
     assert sorted(path.name for path in tmp_path.iterdir()) == ['on_all_nodes', 'required.tsv']
-    shutil.rmtree(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
     for fields in ({'num_nodes': 2, 'mpi': False}, {'num_nodes': 1}):
-        placed('HPCC', **fields).write_tables('')
-    assert not tmp_path.exists(), 'of one node, or without settings'
+        write_tables(placed('HPCC', 'choose_budget', num_tasks=2, num_tasks_per_node=2, **fields).job_spec(), tmp_path)
+    assert not [*tmp_path.iterdir()], 'of one node, or without settings'
 
 
 @pytest.mark.parametrize(
@@ -328,11 +332,12 @@ def test_a_script_starts_again_on_its_compute_node_where_jobs_begin_on_another(p
     case = placed('OpenSSLSpeed', 'choose_budget choose_runs', trials=2, num_tasks=1, num_tasks_per_node=1, **fields)
     case.job.launcher.run_command = lambda job: f'launch {job.num_tasks} {job.num_tasks_per_node}'
     case.partition.entry['launcher'], case.trial_time_limit = launcher, 100
-    assert case.job_spec().restart == start
+    spec = case.job_spec()
+    assert (f'{spec.launch} bash ./rfm_job.sh' if spec.elsewhere else '') == start
 
 
 def test_the_script_of_a_plain_process_starts_itself_once_by_the_launcher(tmp_path):
-    lines = prerun(JobSpec('x', {'run': Execution(())}, 1, 9, restart='jsrun --nrs 1 bash ./rfm_job.sh'))[1:6]
+    lines = prerun(JobSpec('x', {'run': Execution(())}, 1, 9, launch='jsrun --nrs 1', elsewhere=True))[1:6]
     (tmp_path / 'rfm_job.sh').write_text('\n'.join(['echo begin', *lines, 'echo measured', 'exit 3']))
     (tmp_path / 'jsrun').write_text('#!/bin/bash\necho jsrun; while [ "$1" != bash ]; do shift; done; exec "$@"')
     (tmp_path / 'jsrun').chmod(0o755)

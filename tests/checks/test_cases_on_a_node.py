@@ -47,7 +47,7 @@ def asked(case):
     found = {
         'tags': ' '.join(sorted(case.tags & {'quick', 'nightly', 'acceptance', 'tutorial'})),
         'needs': ' '.join(word[1:].replace('_', '-') for word in case.valid_prog_environs if word[:1] == '+'),
-        'command': ' '.join([*case.wrapper, case.executable, *case.executable_opts]),
+        'command': ' '.join([*case.placement.wrapper, case.executable, *case.executable_opts]),
         'runs': {run: ' '.join(filter(None, [of.program, *of.options])) for run, of in case.runs.items()},
         'run_env': {run: listed(of.variables) for run, of in case.runs.items() if of.variables},
         'before_run': {run: of.before for run, of in case.runs.items() if of.before},

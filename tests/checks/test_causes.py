@@ -11,7 +11,7 @@ from scratch import ROOT
 from test_trials import CURVE, ROWS, folder_of, plan
 
 from checks.core.reading import signatures
-from checks.core.reading.causes import Ending
+from checks.core.reading.causes import Ending, said
 from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import first_words, text_of
 from checks.core.reading.trials import read_trials
@@ -32,7 +32,7 @@ def dead(folder, trial, code, errors='', output=''):
 
 
 def causes(folder, ending=FAILED, **more):
-    told = HooksOf(**{name: more.pop(name) for name in ('complaints', 'sanity_faults') if name in more})
+    told = HooksOf(**{name: more.pop(name) for name in ('sanity_faults',) if name in more})
     record = read_trials(folder, plan(programs={'run': 'xhpl'}, environ='cpu', **more), 'n1', ending, told)
     faults = [*map(str, record.causes)]
     assert faults == [*map(str, record.causes)]
@@ -85,7 +85,7 @@ def test_a_job_that_never_had_a_node_says_so(tmp_path):
 
 def test_what_a_check_finds_in_the_folder_of_a_dead_program_explains_it(tmp_path):
     folder = dead(folder_of(tmp_path, GOOD), 1, 1, 'long\nstory')
-    _, (cause,) = causes(folder, complaints=lambda run: ['HPL says: too few processes'])
+    _, (cause,) = causes(folder, sanity_faults=lambda run: ['no result', *said(['HPL says: too few processes'])])
     assert cause.endswith('on n1: HPL says: too few processes')
 
 

@@ -89,7 +89,7 @@ NUMA_RUNS = 'choose_modes look_at_the_domains choose_budget choose_runs'
         ('NumaStream', 'two', NUMA_RUNS, {'trials_of_case': 2},
          {'triad domain=0': (10, 20), 'triad domain=1': (30, 40)},
          {'triad_total': (40, 60), 'triad_cv': (0.5**0.5, 0.5**0.5 * 2 / 3), 'triad_range': (2, 1)}, ''),
-        ('OsuDeviceLatency', 'gpus', 'choose_modes choose_budget know_devices place add_published',
+        ('OsuDeviceLatency', 'gpus', 'choose_modes choose_budget place',
          {'buffers': 'device-device', 'link_class': 'near', 'pairs': 'all'},
          {'latency message_bytes=1,pair=0-1': (2, 3), 'latency message_bytes=1,pair=2-3': (4, 7)},
          {'mpi_latency': (3, 5)}, ''),
@@ -154,8 +154,8 @@ def test_the_best_of_the_bindings_is_of_one_thread_and_of_all(case_on):
 
 NEAR = {'near': SimpleNamespace(peak=5e10)}
 TO_OTHERS = {'network_peak': lambda nics=(): 2.5e10 * (len(nics) or 2), 'transport': None}  # two devices
-ON_PAIR = 'count_nodes choose_modes choose_budget place'
-ON_DEVICES = 'choose_modes choose_budget know_devices place'
+ON_PAIR = 'choose_pair choose_budget place'
+ON_DEVICES = 'choose_modes choose_budget place'
 BOTH = {'bandwidth', 'bidirectional_bandwidth'}
 
 

@@ -44,7 +44,7 @@ def test_no_json_of_fio_is_no_measurement(output):
     (metric,) = fio.metrics_of('write')
     with pytest.raises(NotMeasured, match='no JSON of fio'):
         value_of(metric, output)
-    assert fio.LocalDisk.sanity_faults(None, run_of(output)) == []
+    assert fio.faults_of(output) == []
 
 
 def test_a_number_that_fio_lacks_and_an_error_of_it_are_named(recorded):
@@ -53,4 +53,4 @@ def test_a_number_that_fio_lacks_and_an_error_of_it_are_named(recorded):
     lost = metric.reading_of(output.replace('bw_bytes', 'bw')).missing
     assert [*lost.values()] == ["fio's JSON has no number bw_bytes"]
     failed = output.replace('"error" : 0', '"error" : 28')
-    assert fio.LocalDisk.sanity_faults(None, run_of(failed)) == ['fio ended with error 28']
+    assert fio.faults_of(failed) == ['fio ended with error 28']

@@ -8,6 +8,7 @@ from rows import each_row
 from scratch import ROOT
 
 from checks.compute import scaled
+from checks.core.bounds import with_peaks
 from checks.core.reading.metrics import Metric
 from plumbline.record import FIGURES
 
@@ -42,10 +43,10 @@ def test_the_peak_of_a_metric_is_that_of_all_its_nodes_in_its_unit(classes):
     metrics = [Metric('bandwidth', 'GB/s', 'higher', peak='memory_bandwidth'), Metric('time', 's', 'lower')]
     case = SimpleNamespace(
         figures={'bandwidth': {'roof': 'bandwidth'}}, num_nodes=4,
-        partition=SimpleNamespace(peaks={'memory_bandwidth': 307.2e9}), current_partition='cpu',
+        partition=SimpleNamespace(peaks={'memory_bandwidth': 307.2e9}),
     )  # fmt: skip
     case.peak_of = lambda metric: check.peak_of(case, metric)
-    stated = check.figures_with_peaks(case, metrics)
+    stated = with_peaks(case.figures, metrics, case.peak_of)
     assert stated == {'bandwidth': {'roof': 'bandwidth', 'peak': 1228.8}}
     assert case.figures == {'bandwidth': {'roof': 'bandwidth'}}, 'those of the class stay as they are'
 

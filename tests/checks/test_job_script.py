@@ -11,11 +11,11 @@ import pytest
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.job import again, node_sweep
+from checks.core.job import again, assembly, node_sweep
 from checks.core.job import script as jobscript
 from checks.core.job.script import ShellText
-from checks.core.job.spec import Execution, JobSpec, MeterLines
-from checks.core.placement import Placement
+from checks.core.job.spec import JobSpec, MeterLines
+from checks.core.placement import Execution, Placement
 from plumbline.site.sites import Environ
 
 PARTS = ROOT / 'checks/core/job/parts'
@@ -31,7 +31,7 @@ def run_job(tmp_path):
             (path := tmp_path / name).write_text(f'#!/bin/bash\n{text}\n')
             path.chmod(0o755)
         first = str(tmp_path / next(iter(programs)))
-        spec = JobSpec(**{'program': first, 'trial_limit': 100, 'unset': Placement(1, ((0,),)).unset} | fields)
+        spec = JobSpec(**{'program': first, 'trial_limit': 100, 'placement': Placement(1, ((0,),))} | fields)
         program, options = jobscript.command(spec)
         lines = [*jobscript.prerun(spec), f'{program} {" ".join(options)}', *jobscript.postrun(spec)]
         script = '\n'.join(["trap 'exit $?' ERR", *lines])  # as ReFrame begins it
@@ -50,7 +50,8 @@ def test_each_trial_has_the_files_of_its_run(run_job, tmp_path):
     show = 'printf "%s|" "$@" "$STACK" "$OMP_PLACES" "$SLURM_CPU_BIND" "$(cat HPL.dat)" "$(cat "a b")"'
     code, files = run_job(
         {'my program': show}, runs={'run': Execution(['-n', '5 x'])}, trials=2, mpi=True, inputs=['HPL.dat', 'a b'],
-        activation=['export STACK=gnu'], before=['echo $STACK > before'], after=['ls -d trial_* > after'],
+        stack=Environ('gnu', 'system', env_vars=(('STACK', 'gnu'),)),
+        before=['echo $STACK > before'], after=['ls -d trial_* > after'],
         meters=MeterLines(['echo > metered'], ['echo > trial_$trial/began'], ['echo > trial_$trial/over']),
     )  # fmt: skip
     assert code == 0 and 'metered' in files and files['before'] == 'gnu\n' and files['after'] == 'trial_1\ntrial_2\n'
@@ -87,7 +88,8 @@ def test_processes_at_the_same_time_have_variables_programs_and_exit_codes_of_th
         'a': Execution([ShellText('$(basename $(pwd))')], {'CPUS': '0 1'}, program=f'{here}/one'),
         'b': Execution(['y'], {'CPUS': '2'}, before=f'echo > {here}/looked', program=f'{here}/two'),
     }
-    code, files = run_job(programs, runs=runs, trials=1, concurrent=True, wrapper=['env', 'WRAPPED=yes'])
+    wrapped = Placement(1, ((0,),), wrapper=('env', 'WRAPPED=yes'))
+    code, files = run_job(programs, runs=runs, trials=1, concurrent=True, placement=wrapped)
     assert (code, files['trial_1/a/exit_code'], files['trial_1/b/exit_code']) == (5, '0\n', '5\n')
     assert [(tmp_path / f'is_{name}').read_text() for name in ('one', 'two')] == ['a 0 1 yes\n', 'y 2 yes\n']
     assert (tmp_path / 'looked').exists()
@@ -97,7 +99,7 @@ def test_a_variable_of_one_run_does_not_reach_the_others(run_job):
     """TF32 of one multiplication would make that in single precision faster than it is."""
     runs = {'single': Execution([]), 'tf32': Execution([], {'TF32': '1', 'CPUS': '2'}), 'half': Execution([])}
     program = {'demo': 'echo "${TF32-unset} $CPUS"'}
-    code, files = run_job(program, runs=runs, trials=2, activation=["export CPUS='0 \"1'"])
+    code, files = run_job(program, runs=runs, trials=2, stack=Environ('gnu', 'system', env_vars=(('CPUS', '0 "1'),)))
     assert code == 0
     for trial in ('trial_1', 'trial_2'):
         found = [files[f'{trial}/{run}/stdout'] for run in runs]
@@ -105,7 +107,7 @@ def test_a_variable_of_one_run_does_not_reach_the_others(run_job):
 
 
 def test_no_trial_begins_for_which_the_job_has_no_time(run_job):
-    code, files = run_job({'demo': 'true'}, runs={'run': Execution([])}, trials=3, late_after=30)
+    code, files = run_job({'demo': 'true'}, runs={'run': Execution([])}, trials=3, seconds=30, hurries=True)
     assert code == 0 and 'trials_run=1\n' in files['provenance.txt']
     assert 'trial_1/ended' in files and 'trial_2/started' not in files
 
@@ -153,7 +155,7 @@ def test_a_stack_is_on_path_or_ends_the_job_with_a_sentence(tmp_path, module, fo
     ],
 )
 def test_mpi_passes_buffers_of_gpus_where_a_check_has_them(family, device_buffers, gpu, variables):
-    assert jobscript.gpu_buffers(family, device_buffers, gpu, 'srun') == (variables, [])
+    assert assembly.gpu_buffers(family, device_buffers, gpu, 'srun') == (variables, [])
 
 
 # Node sweeps, and what runs again

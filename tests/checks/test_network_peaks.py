@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from rows import each_row
 
+from checks.core.placement import ONE_RANK
 from checks.core.reading.metrics import Metric
 from checks.memory.likwid import flop_metrics
 from plumbline.site.sites import Partition
@@ -17,7 +18,7 @@ NODE = Partition('gpu', {'nics': list(NICS)}, peaks={'network_bandwidth': 100e9}
 
 def case_of(check: type, num_nodes: int, partition: Partition = NODE, **other) -> SimpleNamespace:
     """What the methods about peaks need of a case."""
-    case = SimpleNamespace(partition=partition, num_nodes=num_nodes, nics_asked_for=lambda: (), **other)
+    case = SimpleNamespace(partition=partition, num_nodes=num_nodes, placement=ONE_RANK, **other)
     case.peak_of = lambda metric: check.peak_of(case, metric)
     case.invalid_reason = lambda *of: check.invalid_reason(case, *of)
     return case

@@ -15,7 +15,7 @@ from scratch import OUTPUTS
 
 from checks.core.reading.metrics import NotMeasured
 from checks.core.topology import Topology
-from checks.mpi.osu import options_of, pairs, published_latency
+from checks.mpi.osu import OsuLatency, options_of, pairs
 from checks.mpi.osu_devices import device_errors_of, is_staged
 from checks.mpi.osu_output import (
     LARGEST_BUFFER,
@@ -112,7 +112,7 @@ def test_other_versions_and_libraries_have_other_lines_before_their_rows(recorde
 
 @each_row(('name', 'latency'), [('7.4-all-sizes', 0.18), ('7.1', 0.38), ('5.3', 0.13)])
 def test_what_003_publishes_is_the_latency_of_1_byte(recorded, name, latency):
-    metric = published_latency()
+    (metric,) = OsuLatency.published
     assert (metric.name, metric.unit, metric.better) == ('mpi_latency', 'us', 'lower')
     assert value_of(metric, recorded(f'osu_latency-{name}.txt')) == latency  # 5.3 also prints 0.12, of no byte at all
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import run_of
 from scratch import OUTPUTS
 
 from checks.compute import fft, hpcc, hpl_mxp, openssl
@@ -65,9 +64,6 @@ def targets():
         text = (OUTPUTS / f'{file}.txt').read_text(encoding='utf-8', errors='replace')
         return Target(file, text, metrics, lambda text: faults_of(text, *asked))
 
-    def faults_of_fio(text):
-        return fio.LocalDisk.sanity_faults(None, run_of(text))
-
     yield target('hpcc-1.5.0', hpcc.METRICS, hpcc.faults_of, 10176)
     eight = tuple((n, nb, 1, 2) for n in (2304, 4608) for nb in (96, 192) for _ in range(2))
     for file, solved in (
@@ -101,17 +97,20 @@ def targets():
     yield target('hpl-mxp-nvidia', hpl_mxp.HplMxp.metrics, hpl_mxp.faults_of, 258048, hpl_mxp.BLOCK, (4, 2))
     rate = Metric('bandwidth', 'GB/s', 'higher', copies.rates_of, {}, {'transfer': ['d0-g0']})
     yield target('transferbench-host-to-gpu', [rate], copies.faults_of, 1, 1024)
-    write = ior_output.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
-    read = write._replace(operation='read', repetitions=1)
+    write = {
+        'operation': 'write', 'API': 'POSIX', 'transferSize': MIB, 'blockSize': 16 * MIB, 'segmentCount': 1,
+        'numTasks': 2, 'nodes': 1, 'repetitions': 3, 'filePerProc': True, 'reorderTasks': True,
+    }  # fmt: skip
+    read = write | {'operation': 'read', 'repetitions': 1}
     rows = mdtest_output.metrics_of('easy_unique', 'File', mdtest_output.OPERATIONS['File'])
     for version in ('3.3.0', '4.0.0'):
         for asked in (write, read):
             easy = [ior_output.metric_of(False, {})]
-            yield target(f'ior-{version}-json-{asked.operation}', easy, ior_output.faults_of, asked)
+            yield target(f'ior-{version}-json-{asked["operation"]}', easy, ior_output.faults_of, asked)
         yield target(f'mdtest-{version}-files-unique', rows[:1], mdtest_output.faults_of, 2, 1, 400, 3)
     yield target('mdtest-4.1.0-nfs', rows[:1], mdtest_output.faults_of, 128, 1, 16384, 10)
     for pattern in ('write', 'randread'):
-        yield target(f'fio-3.33-{pattern}', fio.metrics_of(pattern), faults_of_fio)
+        yield target(f'fio-3.33-{pattern}', fio.metrics_of(pattern), fio.faults_of)
     for model in ('cuda', 'hip'):
         metrics_of_model = [
             scope.reading(Metric(name, unit, better), benchmark)

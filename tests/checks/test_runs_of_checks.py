@@ -7,10 +7,12 @@ import pytest
 from described_nodes import GPUS, NODES, TWO
 from reading import run_of
 
-from checks.core.placement import Placement, one_rank_on
+from checks.core.placement import Execution, Placement, one_rank_on
+from checks.core.reading.causes import Said
 
 HPCG = (32, 32, 32)
-OSU, TOO_MANY = ({'osu_latency': ('osu_latency', [2**power for power in range(n)], ())} for n in (23, 24))
+OSU, TOO_MANY = ({'osu_latency': ([2**power for power in range(n)], ())} for n in (23, 24))
+LATENCY = {'osu_latency': Execution((), program='osu_latency')}
 NOTHING = 'clpeak measured nothing: no OpenCL device'
 POCL = {'opencl_platform': 'Portable Computing Language'}
 
@@ -24,9 +26,9 @@ POCL = {'opencl_platform': 'Portable Computing Language'}
         ('HPCG', {'grid': HPCG, 'placement': Placement(1, None), 'num_nodes': 2}, 'run', 'hpcg-3.1', [], {}),
         ('HPCG', {'grid': HPCG, 'placement': Placement(1, None, threads=2), 'num_nodes': 2}, 'run', 'hpcg-3.1',
          ['Threads per processes is 1, expected 2'], {}),
-        ('OsuLatency', {'asked': OSU, 'num_tasks': 2}, 'osu_latency', 'osu_latency-7.4-all-sizes', [],
+        ('OsuLatency', {'asked': OSU, 'runs': LATENCY, 'num_tasks': 2}, 'osu_latency', 'osu_latency-7.4-all-sizes', [],
          {'osu_version': '7.4'}),
-        ('OsuLatency', {'asked': TOO_MANY, 'num_tasks': 2}, 'osu_latency', 'osu_latency-7.4-all-sizes',
+        ('OsuLatency', {'asked': TOO_MANY, 'runs': LATENCY, 'num_tasks': 2}, 'osu_latency', 'osu_latency-7.4-all-sizes',
          ['expected a row for each of 1 to 8388608 bytes: 8388608 bytes 0 times'],
          {'osu_version': '7.4'}),
         ('Gemm', {'mpi': False, 'size': 'sniff', 'devices': range(2)}, 'double', 'coralgemm-2025.11-two-devices',
@@ -63,7 +65,7 @@ def test_clpeak_ran_on_the_device_that_it_sees(case_on, recorded, node, device, 
     assert ('opencl_device' in run.provenance, 'opencl_driver_version' in run.provenance) == (bool(named),) * 2
 
 
-ON_DEVICES = 'choose_modes choose_budget know_devices place'
+ON_DEVICES = 'choose_modes choose_budget place'
 
 
 @pytest.mark.parametrize(
@@ -95,17 +97,23 @@ def test_buffers_that_are_staged_through_the_host_are_a_fault(case_on, recorded,
 
 
 def test_why_programs_have_no_device_buffers_is_told(case_on, tmp_path):
-    case = case_on('OsuDeviceLatency', GPUS)
-    (tmp_path / 'stderr').write_text('OSU: Benchmark Does Not Support Accelerator Transfers\n')
-    (tmp_path / 'stdout').write_text('Segmentation fault (signal 11)\n')
-    built, support = case.complaints(tmp_path)
+    def said_by(case, output, errors=''):
+        (tmp_path / 'stdout').write_text(output)
+        run = run_of(output, errors, name=next(iter(case.runs)), folder=tmp_path)
+        return [fault for fault in case.sanity_faults(run) if isinstance(fault, Said)]
+
+    site = {'link_classes': {'near': SimpleNamespace(peak=None)}}
+    pair = {'buffers': 'device-device', 'link_class': 'near', 'pairs': 'first', 'num_tasks': 2}
+    case = case_on('OsuDeviceLatency', GPUS, ON_DEVICES, site, **pair)
+    words = 'Segmentation fault (signal 11)\n', 'OSU: Benchmark Does Not Support Accelerator Transfers\n'
+    built, support = said_by(case, *words)
     assert 'were built without support' in built and 'the MPI library does not' in support
-    (tmp_path / 'stderr').write_text('This test requires exactly two processes\n')
-    (said,) = case_on('OsuLatency', TWO).complaints(tmp_path)
-    assert said == 'OSU says: This test requires exactly two processes'
-    (tmp_path / 'stderr').write_text('Need at least 2 processes for these tests\n')
-    (tmp_path / 'stdout').write_text('ior ERROR: open64() failed\n')
-    assert case_on('IOR', TWO).complaints(tmp_path) == ['ior ERROR: open64() failed']
+    case = case_on('OsuLatency', TWO, 'choose_pair choose_budget place', pair='same_numa', num_tasks=2)
+    (told,) = said_by(case, '', 'This test requires exactly two processes\n')
+    assert told == 'OSU says: This test requires exactly two processes'
+    case = case_on('IOR', TWO)
+    case.runs, case.requested = {'write': None}, {'write': {}}
+    assert said_by(case, 'ior ERROR: open64() failed\n') == ['ior ERROR: open64() failed']
 
 
 def test_the_arrays_of_each_run_of_babelstream_are_its_own(case_on, recorded):

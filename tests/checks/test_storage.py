@@ -16,7 +16,7 @@ from scratch import site_text
 from checks.core.reading.metrics import Metric, NotMeasured
 from checks.core.topology import topology_of
 from checks.storage import mdtest_output
-from checks.storage.ior_output import Requested, complaint_of, faults_of, spread_of
+from checks.storage.ior_output import complaint_of, faults_of, spread_of
 from checks.storage.storage import mapped, rank_counts
 from plumbline.errors import SiteError
 from plumbline.machine import detect
@@ -26,12 +26,23 @@ MIB = 2**20
 #: As Open MPI frames what it says of itself; it is no error of the benchmark
 NOTICE = f'{"-" * 74}\nERROR: no device was found\n  Local host: n1\n{"-" * 74}\n'
 VERSIONS = ('3.3.0', '4.0.0')
-WRITE = Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
+WRITE = {
+    'operation': 'write', 'API': 'POSIX', 'transferSize': MIB, 'blockSize': 16 * MIB, 'segmentCount': 1, 'numTasks': 2,
+    'nodes': 1, 'repetitions': 3, 'filePerProc': True, 'reorderTasks': True,
+}  # fmt: skip
+READ = WRITE | {'operation': 'read', 'repetitions': 1}
 RECORDED = {
     'write': WRITE,
-    'read': WRITE._replace(operation='read', repetitions=1),
-    'random': Requested('read', 'POSIX', 4096, 4 * MIB, 1, 2, 1, 1, True),
-    'hard': Requested('read', 'MPIIO', 47008, 47008, 300, 2, 1, 1, False),
+    'read': READ,
+    'random': READ | {'transferSize': 4096, 'blockSize': 4 * MIB},
+    'hard': READ
+    | {
+        'API': 'MPIIO',
+        'transferSize': 47008,
+        'blockSize': 47008,
+        'segmentCount': 300,
+        'filePerProc': False,
+    },
 }
 
 
@@ -40,26 +51,26 @@ RECORDED = {
 def test_recorded_json_is_what_was_asked(recorded, version, name):
     output = recorded(f'ior-{version}-json-{name}.txt')
     assert faults_of(output, RECORDED[name]) == []
-    assert spread_of(output).startswith(f'{RECORDED[name].repetitions} repetitions: mean ')
+    assert spread_of(output).startswith(f'{RECORDED[name]["repetitions"]} repetitions: mean ')
 
 
 @each_row(('ranks', 'kept'), [
     (2, 'first; 3 repetitions: mean 1549.9, std 70.0, max 1599.8, min 1450.9 MiB/s'), (4, 'first'),
 ])  # fmt: skip
 def test_the_spread_of_a_run_without_faults_is_kept(case_on, recorded, ranks, kept):
-    case = case_on('IOR', TWO, requested={'run': WRITE._replace(ranks=ranks)})
+    case = case_on('IOR', TWO, requested={'run': WRITE | {'numTasks': ranks}})
     run = run_of(recorded('ior-4.0.0-json-write.txt'), provenance={'run': 'first'})
-    assert bool(case.sanity_faults(run)) is (ranks != WRITE.ranks)
+    assert bool(case.sanity_faults(run)) is (ranks != WRITE['numTasks'])
     assert run.provenance == {'run': kept}
 
 
 @each_row('change', [
-    {'operation': 'read'}, {'api': 'MPIIO'}, {'transfer': 4 * MIB}, {'block': MIB}, {'segments': 2}, {'ranks': 4},
-    {'nodes': 2}, {'repetitions': 2}, {'file_per_process': False},
+    {'operation': 'read'}, {'API': 'MPIIO'}, {'transferSize': 4 * MIB}, {'blockSize': MIB}, {'segmentCount': 2},
+    {'numTasks': 4}, {'nodes': 2}, {'repetitions': 2}, {'filePerProc': False},
 ])  # fmt: skip
 @each_row('version', VERSIONS)
 def test_anything_else_than_asked_is_a_fault(recorded, version, change):
-    assert faults_of(recorded(f'ior-{version}-json-write.txt'), WRITE._replace(**change))
+    assert faults_of(recorded(f'ior-{version}-json-write.txt'), WRITE | change)
 
 
 def test_fewer_bytes_than_asked_are_a_fault(recorded):
@@ -101,7 +112,7 @@ def test_any_true_summary_is_sound_and_its_mean_is_read(values, nested):
             'bwMinMIB': min(values), 'bwMeanMIB': mean, 'bwStdMIB': 0.0, 'MeanTime': mean_time, 'xsizeMiB': 32.0,
         }],
     })  # fmt: skip
-    assert faults_of(text, WRITE._replace(repetitions=len(values))) == []
+    assert faults_of(text, WRITE | {'repetitions': len(values)}) == []
     assert value_of(Metric('write', 'MiB/s', 'higher', r'"bwMeanMIB": (\S+?),'), text) == mean
 
 
@@ -145,7 +156,7 @@ def test_mdtest_that_did_something_else_or_did_not_finish_is_a_fault(recorded):
 
 def chosen(case_on, **fields):
     """IOR on a file system whose cache cannot be emptied."""
-    hooks = 'choose_mode choose_budget look_at_the_file_system start_without_runs choose_offer choose_runs'
+    hooks = 'choose_mode choose_offer choose_budget choose_runs'
     fields = {'file_system': 'tmp', 'api': 'POSIX', 'size': 'full', 'nodes': 1} | fields
     return case_on('IOR', TWO, hooks, {'file_systems': {'tmp': FileSystem('/tmp', 'zfs')}}, **fields)
 
@@ -157,7 +168,7 @@ def test_a_cache_that_cannot_be_emptied_answers_no_metric(case_on):
 
 def test_what_a_run_is_asked_for_is_what_its_output_is_compared_with(case_on):
     asked = chosen(case_on, size='nightly').requested['easy_1m_write']
-    assert asked == WRITE._replace(block=32 * MIB, ranks=8)  # of 256 MiB
+    assert asked == WRITE | {'blockSize': 32 * MIB, 'numTasks': 8}  # of 256 MiB
     assert 'random_4k_read' not in chosen(case_on, api='HDF5').runs
 
 

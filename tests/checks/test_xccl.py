@@ -155,7 +155,7 @@ def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(record
     run = run_of(recorded('rccl-tests-all_reduce-8-ranks.txt'), name='all_reduce', folder=tmp_path)
     _, ranks, sizes, _ = RUNS['rccl-tests-all_reduce-8-ranks']
     case = SimpleNamespace(
-        sends_by_fabric=True, ranks=ranks, sizes=sizes, topology=SimpleNamespace(nics=('mlx5_0',)),
+        num_nodes=2, ranks=ranks, sizes=sizes, topology=SimpleNamespace(nics=('mlx5_0',)),
         partition=SimpleNamespace(transport='direct'),
     )  # fmt: skip
     (fault,) = XcclTests.sanity_faults(case, run)
@@ -164,7 +164,9 @@ def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(record
         'transport_all_reduce': 'NET/IBext/GDRDMA 5, P2P/CUMEM 3', 'nccl_version': '2.16.5+cuda11.8',
         'algorithm_all_reduce': 'the library did not say',
     }  # fmt: skip
-    case.sends_by_fabric = False
+    case.num_nodes = 1
+    assert XcclTests.sanity_faults(case, run) == []
+    case.num_nodes, case.partition.transport = 2, 'sockets'
     assert XcclTests.sanity_faults(case, run) == []
 
 

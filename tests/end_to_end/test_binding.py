@@ -11,8 +11,7 @@ CHECK = r'''import reframe as rfm
 
 from checks.core.benchmark import Benchmark
 from checks.core.reading.metrics import Metric
-from checks.core.job.spec import Execution
-from checks.core.placement import Placement
+from checks.core.placement import Execution, Placement
 
 
 @rfm.simple_test

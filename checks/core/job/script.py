@@ -7,11 +7,10 @@ import functools
 import shlex
 from pathlib import Path
 
-from checks.core.job.spec import Execution, JobSpec
-from checks.core.placement import UNBOUND
+from checks.core.job.spec import JobSpec
+from checks.core.placement import UNBOUND, Execution
 from checks.core.reading.outputs import CLOCKS
 from plumbline.errors import SiteError
-from plumbline.site.mpi import FAMILIES
 from plumbline.site.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
 from plumbline.stacks.manifest import Installed
@@ -28,22 +27,6 @@ class ShellText(str):
     """An option of a program that is not quoted, so that the job's shell expands it."""
 
 
-def gpu_buffers(
-    family: str | None, device_buffers: bool | None, gpu: str | None, launcher: str
-) -> tuple[dict[str, str], list[str]]:
-    """Return variables and launcher options with which MPI passes GPU buffers without a copy through the host.
-
-    `family`: of the MPI library. `device_buffers`: whether the ranks have such buffers, else it is switched off; None:
-    that is the program's affair.
-    """
-    if not family or device_buffers is None:
-        return {}, []
-    aware = FAMILIES[family]
-    if not device_buffers:
-        return dict(aware.off), []
-    return dict(aware.env_vars.get(gpu or '', {})), list(aware.options.get(launcher, []))
-
-
 def prerun(spec: JobSpec) -> list[str]:
     """Return the lines of the job script before the line that starts the program.
 
@@ -52,11 +35,11 @@ def prerun(spec: JobSpec) -> list[str]:
     """
     unbound = ' '.join(f'{name}={value}' for name, value in UNBOUND.items())
     variables = ' '.join(spec.variables)
-    late = f'(. ./time_left.sh $trial {spec.trials} {spec.late_after} $SECONDS) >> provenance.txt || break'
+    late = f'(. ./time_left.sh $trial {spec.trials} {spec.seconds} $SECONDS) >> provenance.txt || break'
     return [
-        f'unset {" ".join(spec.unset)}',
-        *_restarted(spec.restart),
-        *spec.activation,
+        f'unset {" ".join(spec.placement.unset)}',
+        *_restarted(spec),
+        *activation(spec.stack, spec.installed),
         *[f'export {unbound}'] * spec.mpi,  # after the modules of the site, which may set them
         f'(. ./provenance.sh {shlex.quote(spec.program)}) > provenance.txt',
         COMPARE_AT_EXIT,
@@ -66,7 +49,7 @@ def prerun(spec: JobSpec) -> list[str]:
         *['declare -A started'] * spec.concurrent,
         *[f'of_job=$(declare -px {variables} 2> /dev/null || true)'] * bool(variables),
         f'for trial in {" ".join(str(i + 1) for i in range(spec.trials))}; do',
-        *[late] * (spec.late_after is not None),
+        *[late] * spec.hurries,
         f'until=$((SECONDS + {spec.trial_limit}))',
         f'mkdir trial_$trial trial_$trial/{next(iter(spec.runs))}',
         *spec.meters.started,
@@ -83,10 +66,11 @@ def prerun(spec: JobSpec) -> list[str]:
     ]
 
 
-def _restarted(start: str) -> list[str]:
-    """Return the lines that restart the script on its compute node by the command `start`; none if it is empty."""
+def _restarted(spec: JobSpec) -> list[str]:
+    """Return the lines that restart the script on its compute node, where the scheduler starts it elsewhere."""
+    start = f'{spec.launch} bash ./rfm_job.sh'
     lines = ['if [ -z "$PLUMBLINE_ON_NODE" ]; then', 'export PLUMBLINE_ON_NODE=1', start, 'exit', 'fi']
-    return lines if start else []
+    return lines if spec.elsewhere else []
 
 
 def end_at_limit() -> tuple[str, list[str]]:
@@ -101,7 +85,7 @@ def command(spec: JobSpec) -> tuple[str, list[str]]:
     """Return the program that the launcher starts, with rank.sh before it, and the rest of its command line."""
     program = [] if any(of.program for of in spec.runs.values()) else [spec.program]
     options = ['"${options[@]}"', '> stdout', '2> stderr', '& started[$run]=$!' if spec.concurrent else '|| code=$?']
-    through = ['bash', '../../rank.sh', *spec.wrapper] if spec.through_rank else []
+    through = ['bash', '../../rank.sh', *spec.placement.wrapper] if spec.through_rank else []
     return shlex.join([*through, *program]), options
 
 

@@ -7,67 +7,60 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from checks.core.placement import Placement
-
-
-class Execution(NamedTuple):
-    """One execution of a program in each trial.
-
-    `env_vars`: variables of this one; the others of its trial have what the job has set. `before`: a shell command just
-    before it. `program`: where each execution has a program of its own; empty: that of the check. `placement`: where
-    its ranks run, if not as those of the check.
-    """
-
-    options: Sequence[str]
-    env_vars: Mapping[str, str] = {}
-    before: str = ''
-    program: str = ''
-    placement: Placement | None = None
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """The variables that it sets: `env_vars`, and the lists of its placement, not its threads."""
-        return {**(self.placement.lists if self.placement else {}), **self.env_vars}
+from checks.core.placement import ONE_RANK, Execution, Placement
+from plumbline.site.sites import Environ
+from plumbline.stacks.manifest import Installed
 
 
 class MeterLines(NamedTuple):
-    """The lines of a job that read its meters: around all trials, and at the marks of each trial."""
+    """The lines of a job that read its meters, around all trials and at the marks of each; `table`: the meters."""
 
     before: Sequence[str] = ()
     started: Sequence[str] = ()
     ended: Sequence[str] = ()
     after: Sequence[str] = ()
+    table: str = ''
+
+
+#: The stack of a job that puts nothing on PATH.
+NO_STACK = Environ('none', 'system')
 
 
 @dataclass(frozen=True)
 class JobSpec:
-    """The trials of a job: what each executes, through what, and for how long.
+    """The trials of a job: what each executes, where its ranks run, through what, and for how long.
 
-    `trial_limit`: seconds after which a trial is ended. `activation`: lines that put the stack on PATH. `unset`:
-    variables that must not reach the program. `mpi`: a launcher starts it. `through_rank`: each process starts through
-    rank.sh. `wrapper`: words before the program. `concurrent`: all executions of a trial run at the same time.
+    `trial_limit`: seconds after which a trial is ended; `seconds`: those after which the job is. `placement`: of the
+    ranks on each of `nodes`. `stack`, `installed`: what is put on PATH. `gpus`: those of a node. `expects`: settings of
+    a node without which it runs nothing. `mpi`: a launcher starts the program. `through_rank`: each process starts
+    through rank.sh. `concurrent`: all executions of a trial run at the same time.
     `inputs`: files that each gets a copy of. `output`: the file with the numbers, or a pattern of its name. `before`,
-    `after`: lines around all trials. `late_after`: the time limit of the job in s, if not all trials may fit into it.
-    `restart`: the command that starts the script on its compute node, where the scheduler starts it elsewhere.
+    `after`: lines around all trials. `hurries`: not all trials may fit into `seconds`. `launch`: the words that start a
+    process on each node. `elsewhere`: the scheduler starts the script on another node than those of the job.
     """
 
     program: str
     runs: Mapping[str, Execution]
     trials: int
     trial_limit: int
-    activation: Sequence[str] = ()
-    unset: Sequence[str] = ()
+    seconds: int = 0
+    placement: Placement = ONE_RANK
+    nodes: int = 1
+    stack: Environ = NO_STACK
+    installed: Installed | None = None
+    gpus: int = 0
+    expects: Sequence[tuple[str, str]] = ()
     mpi: bool = False
     through_rank: bool = True
-    wrapper: Sequence[str] = ()
     concurrent: bool = False
     inputs: Sequence[str] = ()
     output: str = 'stdout'
     before: Sequence[str] = ()
     after: Sequence[str] = ()
     meters: MeterLines = field(default_factory=MeterLines)
-    late_after: int | None = None
-    restart: str = ''
+    hurries: bool = False
+    launch: str = ''
+    elsewhere: bool = False
 
     @property
     def variables(self) -> list[str]:

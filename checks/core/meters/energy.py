@@ -99,7 +99,7 @@ class Metering:
         after += [
             f'{{ {of.source.command}; }} > energy/{of.name} 2>&1 || true' for of in self.meters if of.source.waits
         ]
-        return MeterLines(before, started, ended, after)
+        return MeterLines(before, started, ended, after, self.table)
 
     @property
     def _rest(self) -> float:

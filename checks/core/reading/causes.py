@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ _LOOKED_AT = 2**20  # characters at the beginning and at the end of an output th
 class Ending:
     """How a job ended: state and exit code of the scheduler.
 
-    `limit`: its time limit in seconds. `errors`: its standard error. `refused`: why it did not run its trials.
-    `remark`: what the scheduler said of it.
+    `limit`: its time limit in seconds. `errors`: its standard error. `refused`: why it did not run its trials, from the
+    file ``refused`` that it then wrote. `remark`: what the scheduler said of it.
     """
 
     state: str = 'COMPLETED'
@@ -45,7 +45,8 @@ class Ending:
             if waits_for := getattr(job, 'waits_for', ''):
                 remark += f", and Slurm's reason was {waits_for}"
         remark = getattr(job, 'lost', remark)
-        return cls(job.state, code, f'job {job.jobid}', job.time_limit, text_of(stage / job.stderr), remark=remark)
+        name, errors, refused = f'job {job.jobid}', text_of(stage / job.stderr), text_of(stage / 'refused').strip()
+        return cls(job.state, code, name, job.time_limit, errors, refused and f'refused: {refused}', remark)
 
     @property
     def well(self) -> bool:
@@ -124,12 +125,19 @@ def what_it_said(errors: str, output: str, environ: str, code: int | None) -> Ca
     return Cause('crash' if name else 'exit-code', '', detail=says)
 
 
-def of_program(
-    run: Run, of_trials: int, nodes: str, environ: str, complaints: Callable[[Path], list[str]]
-) -> Cause | None:
+class Said(str):
+    """A fault that a program reported itself: it tells why the program failed, if it did."""
+
+
+def said(faults: Iterable[str]) -> list[str]:
+    """Return what a program reported of itself, for the faults of its run."""
+    return [*map(Said, faults)]
+
+
+def of_program(run: Run, of_trials: int, nodes: str, environ: str, faults: Sequence[str]) -> Cause | None:
     """Return why the program of a run failed; None if it exited with 0, or did not start or end.
 
-    `complaints`: what the check finds in the folder of the run.
+    `faults`: what the check finds wrong with its output.
     """
     code = run.exit_code
     if not code:
@@ -142,10 +150,10 @@ def of_program(
         detail = f': "{words}"' if words else '; it printed nothing'
         what = f'{usual.means} while {run.who} ran'
         return Cause(usual.code, what, nodes, (run.trial,), of_trials, detail, usual.remedy)
-    if of_check := complaints(run.folder):
-        return Cause('validation', f'{run.who} {how}', nodes, (run.trial,), of_trials, f': {of_check[0]}')
-    said = what_it_said(errors, output, environ, code)
-    return replace(said, what=f'{run.who} {how}', nodes=nodes, trials=(run.trial,), of_trials=of_trials)
+    if own := next((fault for fault in faults if isinstance(fault, Said)), ''):
+        return Cause('validation', f'{run.who} {how}', nodes, (run.trial,), of_trials, f': {own}')
+    told = what_it_said(errors, output, environ, code)
+    return replace(told, what=f'{run.who} {how}', nodes=nodes, trials=(run.trial,), of_trials=of_trials)
 
 
 def of_job(ending: Ending, runs: list[Run], of_trials: int, nodes: str, environ: str) -> Cause | None:
@@ -158,8 +166,8 @@ def of_job(ending: Ending, runs: list[Run], of_trials: int, nodes: str, environ:
     if ending.own_fault:
         ended = f'ended in state {ending.state}, exit code {ending.exitcode}'
         how = how_it_ended(ending.exitcode)[0] if ending.exitcode else ended
-        said = what_it_said(ending.errors, '', environ, ending.exitcode)
-        return replace(said, what=f'{ending.name} {how} {when}', nodes=nodes)
+        told = what_it_said(ending.errors, '', environ, ending.exitcode)
+        return replace(told, what=f'{ending.name} {how} {when}', nodes=nodes)
     usual = signatures.of_state(ending.state, f' of {ending.limit:.0f} s' if ending.limit else '')
     words = first_words(next((text_of(run.folder / 'stderr') for run in runs if run.running), ending.errors))
     detail = f' ({ending.name}, state {ending.state})' + (f': "{words}"' if words else '')

@@ -50,7 +50,7 @@ def _deaths() -> re.Pattern[str]:
 
 def of_death(text: str) -> str:
     """Return the line by which bash reports a killed program, without line numbers; empty without one."""
-    line = next(filter(_deaths().search, text.splitlines()), '')
+    line = next(filter(_deaths().search, text.splitlines()), '') if text else ''  # the table takes a while to load
     return re.sub(r'^\S+: line \d+: +\d+ ', '', line).strip()
 
 

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
-from checks.core.placement import Placement
+from checks.core.placement import Execution
 from checks.core.reading import causes, signatures, transport
 from checks.core.reading.binding import Request, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Run
@@ -32,11 +31,10 @@ class Hooks:
     """What a check says of its outputs; a check overrides what it knows."""
 
     def sanity_faults(self, run: Run) -> list[str]:
-        """Return one sentence for each sign in a run's output or stderr that the program failed."""
-        return []
+        """Return one sentence for each sign in a run's output or stderr that the program failed.
 
-    def complaints(self, folder: Path) -> list[str]:
-        """Return one sentence for each fault that the files of a run show; also called for a run without output."""
+        What the program reported itself is `causes.said`; it counts also where the program failed or wrote no output.
+        """
         return []
 
     def devices_named(self, run: Run) -> list[str]:
@@ -50,16 +48,6 @@ class Hooks:
     def derive(self, record: Record) -> None:
         """Add the samples of the metrics that only the check can compute, after all trials are read."""
 
-    def read_meters(self, folder: Path, record: Record, nodes: str) -> None:
-        """Add the energy of the trials below `folder`."""
-
-
-class Planned(NamedTuple):
-    """An execution of each trial: its program, and where its ranks run, if not as those of the others."""
-
-    program: str
-    placement: Placement | None = None
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -68,15 +56,17 @@ class Plan:
     `record`: that of a case which has measured nothing. `runs`: by name. `ranks`: what they must get. `output`: file of
     a run's folder that holds the numbers, or a pattern of its name. `environ`: name of the stack. `nics`: the devices
     of the fabric that must each carry traffic, none: any of them; None: the ranks send nothing between nodes by it.
+    `read_meters`: adds the energy of the trials below a folder to a record.
     """
 
     record: Record
     metrics: Sequence[Metric]
-    runs: Mapping[str, Planned]
+    runs: Mapping[str, Execution]
     ranks: Request
     output: str = 'stdout'
     environ: str = ''
     nics: Sequence[str] | None = None
+    read_meters: Callable[[Path, Record, str], None] | None = None
 
     def who(self, run: str) -> str:
         """Return the program of a run, with the name of the run if they differ."""
@@ -149,24 +139,24 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     """
     files = _Files(folder, plan, nodes, hooks)
     record, runs = files.record, files.runs
-    died = {
-        run: cause
-        for run in runs
-        if (cause := causes.of_program(run, record.trials, nodes, plan.environ, hooks.complaints))
-    }
+    died: dict[Run, Cause] = {}
+    for run in runs:
+        faults = files.faults_of(files.with_texts(run)) if run.exit_code else []
+        if cause := causes.of_program(run, record.trials, nodes, plan.environ, faults):
+            died[run] = cause
     # a job script may have failed only because the program did
     job = None if died and ending.own_fault else causes.of_job(ending, runs, record.trials, nodes, plan.environ)
     fatal = job or next(iter(died.values()), None)
     wrong: list[Cause] = []  # what is wrong with the outputs
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
-        faults = list(files.read(run, because))
-        if faults and not because:
-            detail = f': {"; ".join(fault for _, fault in faults)}'
+        found = list(files.read(run, because))
+        if found and not because:
+            detail = f': {"; ".join(fault for _, fault in found)}'
             words = first_words(text_of(run.folder / 'stderr'))
             if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
-            wrong.append(Cause(faults[0][0], run.who, nodes, (run.trial,), record.trials, detail))
+            wrong.append(Cause(found[0][0], run.who, nodes, (run.trial,), record.trials, detail))
     with suppress(OSError):  # without the file, the report marks no line of the output
         write_numbers(folder, files.lines)
     wrong += clock_steps(folder, record, nodes)
@@ -174,7 +164,8 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     wrong += [*changes, *files.transport_faults()]
     compute(record, plan.metrics)
     hooks.derive(record)
-    hooks.read_meters(folder, record, nodes)
+    if plan.read_meters:
+        plan.read_meters(folder, record, nodes)
     wrong += files.lost_computed(fatal)
     record.causes = causes.merged([*errors, *([job] if job else []), *died.values(), *wrong])
     return record
@@ -197,13 +188,27 @@ class _Files:
         self.lines: Lines = {}
         self.clocks: dict[str, list[int]] = defaultdict(list)
         self.watched: dict[str, Watched] = {}  # of each rank, the trial with the fewest looks at it
+        self.faults: dict[Path, list[str]] = {}  # of the outputs that the check has seen
+
+    def faults_of(self, run: Run) -> list[str]:
+        """Return what the check finds wrong with a run `with_texts` that started; it is asked once."""
+        if run.folder not in self.faults:
+            self.faults[run.folder] = self.hooks.sanity_faults(run) if run.folder.exists() else []
+        return self.faults[run.folder]
+
+    def with_texts(self, run: Run) -> Run:
+        """Return a run with what it printed: its output, if that is one file, and its standard error."""
+        written = [*run.folder.glob(self.plan.output)]
+        output = text_of(written[0]) if len(written) == 1 else ''
+        return replace(run, output=output, errors=text_of(run.folder / 'stderr'))
 
     def read(self, run: Run, because: Cause | None) -> Iterator[tuple[Code, str]]:
         """Add what one run of a trial measured to the record; yield each fault with its code.
 
         `because`: why the program or its job failed, the reason of everything missing.
         """
-        yield from (('validation', fault) for fault in self.hooks.complaints(run.folder))
+        run = self.with_texts(run)
+        yield from (('validation', fault) for fault in self.faults_of(run) if isinstance(fault, causes.Said))
         written = sorted(run.folder.glob(self.plan.output))
         if len(written) != 1:
             for metric in self._metrics_of(run):
@@ -212,13 +217,11 @@ class _Files:
             found = f'expected one file {self.plan.output}, found {len(written)}'
             yield 'output', found if run.folder.exists() else 'did not start'
             return
-        output, errors = text_of(written[0]), text_of(run.folder / 'stderr')
-        run = replace(run, output=output, errors=errors)
         if run.running:
             yield 'output', 'expected its exit code in the file exit_code, found none'
-        if run.exit_code == 0 and (line := signatures.of_death(errors)):
+        if run.exit_code == 0 and (line := signatures.of_death(run.errors)):
             yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:LONGEST]}"'
-        ours = [line.removeprefix('plumbline: ') for line in errors.splitlines() if line.startswith('plumbline: ')]
+        ours = [line.removeprefix('plumbline: ') for line in run.errors.splitlines() if line.startswith('plumbline: ')]
         yield from _some('refused', ours)
         yield from _some('binding', self._binding_faults(run))
         yield from self._values(run, written[0], because)
@@ -253,7 +256,8 @@ class _Files:
         cuts = [cut for path in (written, run.folder / 'stderr') if (cut := cut_of(path))]
         yield from _some('output', cuts)
         times = set().union(*(reading.times for _, reading in readings))
-        faults, one_fault = self.hooks.sanity_faults(run), causes.of_output(run.output, times, self.plan.output)
+        faults = [fault for fault in self.faults_of(run) if not isinstance(fault, causes.Said)]
+        one_fault = causes.of_output(run.output, times, self.plan.output)
         yield from _some('output', [one_fault] * bool(one_fault))
         yield from _some('validation', faults) if len(faults) == 1 or not one_fault else []
         lost = []

@@ -12,10 +12,10 @@ echo "binary_sha256=$value"
 { read -r -N 4 magic < "$binary"; } 2> /dev/null
 [ "$magic" = $'\x7fELF' ] && linked=$binary || linked=
 { read -r -d '' -a preloads < /etc/ld.so.preload; } 2> /dev/null
-preloads="${LD_PRELOAD// /:}:$(IFS=:; echo "${preloads[*]}")"
-[ "$preloads" = : ] || linked=${linked:-$BASH}
+printf -v listed '%s:' "${LD_PRELOAD// /:}" "${preloads[@]}"
+[ "$listed" = : ] || linked=${linked:-$BASH}
 [ -z "$linked" ] || ldd "$linked" 2> /dev/null | while read -r name _ path _; do
-    [[ $preloads != : && ":$preloads:" = *":$name:"* ]] && echo "preloaded_${name##*/}=$name" # as the loader says
+    [[ $listed != : && ":$listed:" = *":$name:"* ]] && echo "preloaded_${name##*/}=$name" # as the loader says
     case $name in
         libmpi*.so* | lib*blas*.so* | libmkl*.so* | libsci*.so* | libessl*.so* | libnvpl*.so*)
             [ -e "$path" ] && echo "library_${name%%.so*}=$(readlink -f "$path")" ;;
@@ -51,7 +51,7 @@ own=$cpus
 { read -r value < /sys/devices/system/cpu/online; } 2> /dev/null && cpus_in "$value"
 [ "$own" = "$cpus" ] && echo "cpus=$own" || echo "cpus=$own of $cpus" # of the node; a container or a shared node
 while read -r name value _; do
-    [ "$name" != MemTotal: ] || echo "memory=$(((value + 524288) / 1048576)) GiB"
+    [ "$name" != MemTotal: ] || { echo "memory=$(((value + 524288) / 1048576)) GiB" && break; }
 done 2> /dev/null < /proc/meminfo
 { read -r value < /proc/loadavg; } 2> /dev/null || value='not shown'
 echo "load_average=$value"

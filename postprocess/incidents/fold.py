@@ -61,7 +61,7 @@ class Night:
 class Folded:
     """The incidents after some sessions: those that last, by id, and those that are closed, the first closed first."""
 
-    results: Path
+    results: Path = Path()
     lasting: Mapping[str, Known] = field(default_factory=dict)
     closed: tuple[Known, ...] = ()
 

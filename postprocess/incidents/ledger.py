@@ -77,7 +77,7 @@ class Ledger:
     def whole(self) -> Ledger:
         """Return the same, with all nights."""
         if self._start.nights:
-            self._start = _Checkpoint([], [], '', Folded(self.results))
+            self._start = _Checkpoint([], [], '', Folded())
             self._read(self._files)
         return self
 
@@ -102,7 +102,7 @@ class Ledger:
             nights = [(session.session, state) for session, state in files]
             if (kept.nights, kept.notes, kept.code) == (nights, self._noted_before(files[-1][0]), code()):
                 return kept
-        return _Checkpoint([], [], '', Folded(self.results))
+        return _Checkpoint([], [], '', Folded())
 
     def keep(self, newest: Session) -> None:
         """Keep the incidents before the newest session, for the next command; this is done once a night."""
@@ -182,7 +182,7 @@ class Unreadable(Ledger):
     def __init__(self, store: Store, site: str):
         self.store, self.site, self.results = store, site, store.folder.parent
         self.sessions, self.notes, self.nights, self._files = store.sessions(site), [], [], []
-        self._start = _Checkpoint([], [], '', Folded(self.results))
+        self._start = _Checkpoint([], [], '', Folded())
 
 
 def note_judged(results: Path, session: Session) -> None:

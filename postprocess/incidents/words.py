@@ -64,14 +64,14 @@ def lead(known: Sequence[Known], day: str) -> str:
     return f'{sentence}; besides {", ".join(beside)}' + (f' and {count(more, "other incident")}' if more else '')
 
 
-def commands(known: Known, day: str) -> list[str]:
-    """Return the commands to run next; no measurements if everything is healthy."""
+def commands(known: Known, day: str, results: Path) -> list[str]:
+    """Return the commands to run next, for the ledger of `results`; no measurements if everything is healthy."""
     state = known.state(day)
     measure = () if state in ('healing', 'closed') else known.incident.next_steps
     steps = [*measure, f'plumbline incidents show {known.id}']
     if state in (*FAILING, 'suspected'):
         steps.append(f'plumbline incidents acknowledge {known.id} --why REASON --until DAY')
-    return [with_options(command, known.results, known.incident.where.site) for command in steps]
+    return [with_options(command, results, known.incident.where.site) for command in steps]
 
 
 @lru_cache

@@ -26,7 +26,7 @@ from postprocess.incidents.notes import Note
 from postprocess.incidents.old_ledger import take_over
 from postprocess.incidents.part import Part
 from postprocess.incidents.rows import TABLE, facts_from_json, from_row
-from postprocess.results import judged
+from postprocess.results import fingerprint, judged
 from postprocess.results.files import listed
 from postprocess.results.store import Session, Store
 from postprocess.text import count
@@ -59,7 +59,7 @@ class Ledger:
         take_over(store, site)
         self.sessions = store.sessions(site)
         self.notes = notes.read(self.results, site)
-        self._files = [(one, state) for one in self.sessions if (state := _state_of(store.path(TABLE, one)))]
+        self._files = [(one, state) for one in self.sessions if (state := fingerprint.state(store.path(TABLE, one)))]
         self._must_be_whole()
         self._start = self._checkpoint()
         self._read(self._files[len(self._start.nights) :])
@@ -206,14 +206,6 @@ def _judged(results: Path, site: str) -> list[str]:
 def _list_of(results: Path, site: str) -> Path:
     """Return the path of the file that names the judged sessions of a site."""
     return results / 'judged' / f'{site}.txt'
-
-
-def _state_of(path: Path) -> str:
-    """Return what changes when a file is replaced; empty if it is not there."""
-    with suppress(OSError):
-        stat = path.stat()
-        return f'{stat.st_ino} {stat.st_size} {stat.st_mtime_ns}'
-    return ''
 
 
 def read_ledger(results: Path, site: str, day: str = '') -> list[Known]:

@@ -160,7 +160,7 @@ def judge(
     outcome = Digest(verdicts_of(store, session, root, reruns), results, faults=faults)
     keep = writable and not reruns and (newest or (late and session.started <= last.started))
     try:
-        book = ledger.Ledger(store, session.site, session.session)
+        book = ledger.Ledger(store, session.site, session)
     except InputError as error:  # say it, and what the session itself shows
         faults.append(f'the incidents were not followed: {error}')
         book, keep = ledger.Unreadable(store, session.site), False
@@ -177,9 +177,7 @@ def judge(
     if keep and newest:
         book.keep(session)
     elif keep:
-        book = ledger.Ledger(store, session.site)  # of which later sessions may tell more now
-    if not newest:
-        book.whole()
+        book = ledger.Ledger(store, session.site, session)  # of which later sessions may tell more now
     book.put(found)
     known = book.known(session).known
     if newest:

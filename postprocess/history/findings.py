@@ -91,7 +91,7 @@ def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path 
     """
     for session in sessions:
         if table == TABLE:
-            ledger = Ledger(store, session.site, session.session)
+            ledger = Ledger(store, session.site, session)
             if not ledger.facts_of(session):
                 newest = session.session == ledger.sessions[-1].session
                 findings_of(store, ledger, verdicts_of(store, session, root), root, newest)

@@ -89,6 +89,11 @@ class Known:
         return max(part.likeness(tonight) for part in self.parts)
 
     @property
+    def corrected(self) -> list[str]:
+        """A sentence for each correction by a person, the oldest first."""
+        return [sentence for _, sentence in self.corrections]
+
+    @property
     def first(self) -> str:
         """The session that found the incident."""
         return next(iter(self.seen))

@@ -45,11 +45,6 @@ def since(known: Known, day: str) -> str:
     return '; '.join(parts)
 
 
-def corrected(known: Known) -> list[str]:
-    """Return a sentence for each correction by a person, the oldest first."""
-    return [sentence for _, sentence in known.corrections]
-
-
 def lead(known: Sequence[Known], day: str) -> str:
     """Return the failing incidents in one sentence, the costliest first; empty if fewer than two are failing."""
     failing = [incident for incident in known if incident.state(day) in FAILING]

@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from plumbline.files import write_text
 from plumbline.identity import natural, to_text
 from postprocess.history.digest import Digest, add_history
-from postprocess.incidents.words import commands, corrected, lead, since, with_options
+from postprocess.incidents.words import commands, lead, since, with_options
 from postprocess.report.by_check import Check, OverviewRow, checks_of, overview
 from postprocess.report.cards import Card, cards
 from postprocess.report.charts import told
@@ -71,7 +71,7 @@ def template(name: str, own: Path = _TEMPLATES) -> jinja2.Template:
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
-        'corrected': corrected, 'rows': _rows, 'same_nodes': same_nodes, 'decimals': decimals, 'absent': absent,
+        'rows': _rows, 'same_nodes': same_nodes, 'decimals': decimals, 'absent': absent,
         'lead': lead, 'uplot': uplot, 'OF_PEAK': OF_PEAK, 'FIRST': _FIRST, 'CARDS': _CARDS, 'FEW': _FEW, 'ROWS': _ROWS,
     }  # fmt: skip
     return environment.get_template(name)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from postprocess.incidents import FAILING
-from postprocess.incidents.words import commands, corrected, since, with_options
+from postprocess.incidents.words import commands, since, with_options
 from postprocess.text import WIDTH, count, named, quantity, wrapped
 from postprocess.views.series import SERIES, in_percent, interval
 from postprocess.views.table import Column, TableRow, View, in_markdown
@@ -79,7 +79,7 @@ def to_row(known: Known, day: str, results: Path) -> TableRow:
         'worse': known.worse(),
         'closed': known.closed,
         'before': list(known.before),
-        'corrected': corrected(known),
+        'corrected': known.corrected,
         'holds': sorted(known.ids - {known.id}),
     }
 
@@ -177,7 +177,7 @@ def _others(known: Known) -> list[str]:
 
 def text(known: Known, day: str, results: Path) -> list[str]:
     """Return the lines on one incident: what, since when, what changed, evidence, and what to do next."""
-    told = [*_others(known), *_beginning(known, day), *same_nodes(known), *corrected(known)]
+    told = [*_others(known), *_beginning(known, day), *same_nodes(known), *known.corrected]
     told += [*known.incident.evidence, *outputs(known, results)]
     return [*_wrap(f'{known.id} {known.incident.title}'), *_indented(told), *_next_steps(known, day, results)]
 
@@ -209,7 +209,7 @@ def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
         yield f'- **{one.state(day)}** `{one.id}` {in_markdown(f"{one.incident.title}; {since(one, day)}")}'
         if one.incident.changed:
             yield f'  - changed then: {in_markdown("; ".join(one.incident.changed))}'
-        yield from (f'  - {in_markdown(sentence)}' for sentence in (*same_nodes(one), *corrected(one), *_others(one)))
+        yield from (f'  - {in_markdown(sentence)}' for sentence in (*same_nodes(one), *one.corrected, *_others(one)))
 
 
 def _on(names: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ from postprocess.history.digest import Digest, add_history, judge
 from postprocess.incidents import FAILING, ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import FACTS, matches
-from postprocess.incidents.words import commands, corrected, since
+from postprocess.incidents.words import commands, since
 from postprocess.report.details import of_report
 from postprocess.report.page import page_of, template, to_html, uplot
 from postprocess.results.rows import decoded
@@ -165,7 +165,7 @@ def _incident(known: Known, digest: Digest, numbers: Mapping[SeriesId, int]) -> 
     of, day = known.incident, digest.day
     return {
         'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
-        'day': of.day, 'since': since(known, day), 'corrected': corrected(known),
+        'day': of.day, 'since': since(known, day), 'corrected': known.corrected,
         'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
         'evidence': list(of.evidence[:5]), 'next': commands(known, day, digest.results)[0],
         'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],

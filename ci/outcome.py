@@ -128,7 +128,7 @@ def outcome_of(results: Path, uuid: str, junit: Path, markdown: Path | None = No
         step = standing(store, session.site, outcome=whole).next
     return Outcome(
         session.site, session.mode, whole.exit_code, compared.counts, [*map(str, compared.problems), *whole.faults],
-        summary(compared, whole), [dict(to_row(incident, whole.day)) for incident in whole.known], compared.hints, step,
+        summary(compared, whole), [dict(to_row(one, whole.day, results)) for one in whole.known], compared.hints, step,
     )  # fmt: skip
 
 

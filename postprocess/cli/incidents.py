@@ -51,7 +51,7 @@ def list_them(site: SiteName = None, day: OnDay = None, format: Format = 'table'
     if not known:
         Store(results).find('latest', site)  # raises InputError if folder or site is wrong
     day_of_state = on or last_day(known)
-    show(views.listing(in_order(known, day_of_state), day_of_state), format)
+    show(views.listing(in_order(known, day_of_state), day_of_state, results), format)
     raise typer.Exit(int(any(incident.state(day_of_state) in FAILING for incident in known)))
 
 
@@ -67,8 +67,9 @@ def show_one(
 
     on = f'{day:%Y-%m-%d}' if day else ''
     name, known = ledger.find(results, id, site, on)
-    shown = printed_of(known) if format == 'table' else None
-    show(views.details(known, on or last_day(ledger.read_ledger(results, name)), shown), format)
+    shown = printed_of(known, results) if format == 'table' else None
+    day_of_state = on or last_day(ledger.read_ledger(results, name))
+    show(views.details(known, day_of_state, results, shown), format)
 
 
 @incidents.command()

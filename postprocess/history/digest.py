@@ -36,7 +36,7 @@ _UNJUDGED = {'no_reference', 'informational'}
 
 @dataclass
 class Digest:
-    """The outcome of a session.
+    """The outcome of a session of the store in `results`.
 
     `known`: the open incidents of the ledger and those that the session closed, the most urgent first. `absent`: nodes
     that were measured in recent sessions, but not in this one, though others were. `to_drain`: node -> why it might be
@@ -48,6 +48,7 @@ class Digest:
     """
 
     comparison: Comparison
+    results: Path = field(default=Path(), compare=False)
     known: list[Known] = field(default_factory=list)
     absent: Sequence[str] = ()
     to_drain: dict[str, str] = field(default_factory=dict)
@@ -161,10 +162,10 @@ def judge(
             remember(results, session.site, root)  # before it is judged: verdicts follow from these rows, too
         except (InputError, SiteError) as error:
             faults.append(f'the rows of the baseline were not kept: {error}')
-    outcome = Digest(verdicts_of(store, session, root, reruns), faults=faults)
+    outcome = Digest(verdicts_of(store, session, root, reruns), results, faults=faults)
     keep = writable and not reruns and (newest or (late and session.started <= last.started))
     try:
-        book = ledger.Ledger(store, session.site, session.session)
+        book = ledger.Ledger(store, session.site, session)
     except InputError as error:  # say it, and what the session itself shows
         faults.append(f'the incidents were not followed: {error}')
         book, keep = ledger.Unreadable(store, session.site), False
@@ -181,9 +182,7 @@ def judge(
     if keep and newest:
         book.keep(session)
     elif keep:
-        book = ledger.Ledger(store, session.site)  # of which later sessions may tell more now
-    if not newest:
-        book.whole()
+        book = ledger.Ledger(store, session.site, session)  # of which later sessions may tell more now
     book.put(found)
     known = book.known(session).known
     if newest:

@@ -88,7 +88,7 @@ def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path 
     """
     for session in sessions:
         if table == TABLE:
-            ledger = Ledger(store, session.site, session.session)
+            ledger = Ledger(store, session.site, session)
             if not ledger.facts_of(session):
                 newest = session.session == ledger.sessions[-1].session
                 findings_of(store, ledger, verdicts_of(store, session, root), root, newest)
@@ -163,8 +163,8 @@ def _enter(store: Store, ledger: Ledger, late: Night, root: Path | None) -> Nigh
     """
     own = late.session.session
     others = [night for night in ledger.whole().nights if night.session.session != own]
-    before = fold(others, Folded(ledger.results)).known
-    state = fold([*(night for night in others if night.key < late.key), late], Folded(ledger.results))
+    before = fold(others, Folded()).known
+    state = fold([*(night for night in others if night.key < late.key), late], Folded())
     asked: list[tuple[Night, dict[str, Look]]] = []  # a session, and its looks at incidents of the late one
     for night in others:
         if night.key > late.key:

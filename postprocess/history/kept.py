@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Keep where a site stands as long as no file changes from which it follows: ``<results>/judged/<site>.json``.
 
-As in git, a changed file is recognized by name, inode, size and times. This module does not import numpy or Arrow,
-because their import takes longer than `plumbline status` may take.
+This module does not import numpy or Arrow, because their import takes longer than `plumbline status` may take.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,15 +15,13 @@ from typing import NamedTuple
 
 import msgspec
 
-import plumbline
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import results_directory, site_folders
 from plumbline.stacks.linkage import look_again, missing, summary
 from plumbline.stacks.manifest import Installed
+from postprocess.results import fingerprint
 
-#: The folders of our own code, of which a change may change the answer.
-_CODE = Path(plumbline.__file__).parent, Path(__file__).resolve().parents[1]
 _FOLLOWING = 'verdicts', 'findings'  # tables that follow from the others, as the answer does
 
 
@@ -97,10 +92,15 @@ def state(results: Path, site: str, root: Path | None) -> State:
     sites = sorted(path.name for path in stored.glob('sessions/site=*'))  # if there are several, commands name the site
     texts = [str(path) for path in (results.absolute(), results_directory(), *folders, *sites)]
     tables = [path for path in stored.glob(f'*/site={site}') if path.parent.name not in _FOLLOWING]
-    below = *_CODE, *tables, *(folder / site for folder in folders)
-    single = results / 'proposals' / f'{site}.csv', results / 'incidents' / f'{site}.jsonl'
-    files = [*(file for folder in below for file in _files(folder)), *(file for path in single for file in _file(path))]
-    return State(_checksum([*texts, *files]), _checksum(_files(stored / 'findings' / f'site={site}')))
+    below = *fingerprint.CODE, *tables, *(folder / site for folder in folders)
+    single = f'{results}/proposals/{site}.csv', f'{results}/incidents/{site}.jsonl'
+    files = [*(file for folder in below for file in fingerprint.below(folder)), *single]
+    return State(_checksum(files, texts), _checksum(fingerprint.below(stored / 'findings' / f'site={site}')))
+
+
+def _checksum(files: Iterable[str], texts: Iterable[str] = ()) -> str:
+    """Return a checksum of texts and of the state of files."""
+    return fingerprint.checksum([*texts, *(f'{file} {fingerprint.state(file)}' for file in files)])
 
 
 def standings(results: Path, site: str | None, root: Path | None) -> list[Standing]:
@@ -120,11 +120,6 @@ def keep(results: Path, standing: Standing, state: State) -> None:
         write_text(_path(results, standing.site), msgspec.json.encode(_Kept(state, standing)).decode())
 
 
-def _checksum(texts: Iterable[str]) -> str:
-    """Return a checksum of several texts."""
-    return hashlib.sha256('\0'.join(texts).encode(errors='surrogateescape')).hexdigest()
-
-
 def _read(results: Path, site: str) -> _Kept | None:
     """Return what is kept of a site; None without a readable file."""
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -134,18 +129,3 @@ def _read(results: Path, site: str) -> _Kept | None:
 
 def _path(results: Path, site: str) -> Path:
     return results / 'judged' / f'{site}.json'
-
-
-def _files(folder: Path) -> Iterator[str]:
-    """Yield the state of each file below `folder`, except the bytecode that Python keeps there."""
-    for path, below, names in os.walk(folder, followlinks=True):  # months may lie on another file system
-        below[:] = sorted(name for name in below if name != '__pycache__')
-        for name in sorted(names):
-            yield from _file(f'{path}/{name}')
-
-
-def _file(path: str | Path) -> Iterator[str]:
-    """Yield the name, inode, size and times of a file, which differ after a change; nothing if it is absent."""
-    with suppress(OSError):  # a file without permission to stat cannot be read either
-        stat = os.stat(path)
-        yield f'{path} {stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}'

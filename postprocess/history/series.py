@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,21 +17,20 @@ from plumbline.limits import Tolerance, tolerance_for
 from plumbline.paths import site_folder
 from postprocess.results.rows import typed_row
 from postprocess.results.store import Session, Store
-from postprocess.results.tables import NODE
 from postprocess.verdicts.candidates import lists_in
 from postprocess.verdicts.compare import site_policy
 
 _SESSIONS = 90  # fewest sessions of a course, as on the page of all sessions
 _LEVELS = 10  # spans of a course; each side that is compared may add one
-_LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
+_LISTS = {'sessions': numpy.int32, 'values': numpy.float64}
 # One row for each series: its names, the floor in its last session, and lists. Histories use logarithms, so only values
 # above zero count.
 _HISTORIES = """
     WITH found AS (
         SELECT "case", any_value(metric) AS metric, any_value(dims) AS dims, any_value(unit) AS unit,
             any_value(better) AS better, arg_max("floor", night) AS "floor", list(night::INT) AS sessions,
-            list(mean) AS "values"{nodes}
-        FROM first_jobs{numbers} WHERE judged AND mean > 0 GROUP BY "case", hash(metric, dims, unit, better)
+            list(mean) AS "values"
+        FROM first_jobs WHERE judged AND mean > 0 GROUP BY "case", hash(metric, dims, unit, better)
     )
     SELECT * EXCLUDE "case" FROM case_names JOIN found USING ("case")
 """
@@ -39,10 +38,9 @@ _HISTORIES = """
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The values of a series: in ``sessions[i]``, the median over its cases or, with `nodes`, that on ``nodes[i]``.
+    """The values of a series: in ``sessions[i]``, the median over its cases.
 
-    `sessions`: indices in the sessions that were asked for. `nodes`: indices in the list that is returned with the
-    histories.
+    `sessions`: indices in the sessions that were asked for.
     """
 
     series: SeriesId
@@ -50,7 +48,6 @@ class History:
     tolerance: Tolerance
     sessions: ndarray
     values: ndarray
-    nodes: ndarray = field(default_factory=lambda: numpy.empty(0, numpy.int32))
 
     @property
     def performance(self) -> ndarray:
@@ -60,22 +57,8 @@ class History:
 
 def by_session(store: Store, sessions: Sequence[Session], root: Path | None = None) -> list[History]:
     """Return the history of each series, in the order of the sessions; a value is the median over all nodes."""
-    tables = store.query_portions(_HISTORIES.format(nodes='', numbers=''), sessions)
+    tables = store.query_portions(_HISTORIES, sessions)
     return [_medians(history) for history in _histories(tables, sessions, root)]
-
-
-def by_node(store: Store, sessions: Sequence[Session], root: Path | None = None) -> tuple[list[History], list[str]]:
-    """Return the history of each series with the values of every node, and the names of the nodes."""
-    rows = store.select(
-        f'SELECT DISTINCT {NODE} AS node FROM cases WHERE NOT fixture AND len(nodes) > 0 ORDER BY node', sessions
-    )
-    names = [row['node'] for row in rows]
-    tables = store.query_portions(
-        _HISTORIES.format(nodes=', list(number::INT) AS nodes', numbers=' JOIN numbers USING (node)'),
-        sessions,
-        numbers={'node': names, 'number': list(range(len(names)))},
-    )
-    return _histories(tables, sessions, root), names
 
 
 @dataclass(frozen=True)
@@ -117,18 +100,16 @@ def _histories(tables: Iterable[pa.Table], sessions: Sequence[Session], root: Pa
     floors: dict[tuple[SeriesId, Quantity], float | None] = {}
     parts: dict[tuple[SeriesId, Quantity], list[list[ndarray]]] = {}
     for table in tables:
-        lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
-        columns = [lists_in(table[name], kind) for name, kind in lists.items()] if table.num_rows else []
-        rows = map(typed_row, table.drop_columns(list(lists)).to_pylist())
+        columns = [lists_in(table[name], kind) for name, kind in _LISTS.items()] if table.num_rows else []
+        rows = map(typed_row, table.drop_columns(list(_LISTS)).to_pylist())
         for row, *arrays in zip(rows, *columns, strict=True):
             key = row['id'], row['quantity']
             floors[key] = floors.get(key) if row['floor'] is None else row['floor']
             parts.setdefault(key, []).append([array.copy() for array in arrays])  # not the whole table
     if not parts:
         return []
-    described = (
-        site_folder(sessions[-1].site, root) / 'site.yaml'
-    ).exists()  # sites that are not described have the default tolerances
+    # sites that are not described have the default tolerances
+    described = (site_folder(sessions[-1].site, root) / 'site.yaml').exists()
     policy = site_policy(sessions[-1], root) if described else {}
     histories = []
     for (series, quantity), of_tables in sorted(parts.items(), key=lambda one: one[0]):

@@ -81,7 +81,7 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
     if digest.faults:
         return digest.faults[0]
     if is_open := digest.of_state(*FAILING):
-        command = with_options(f'plumbline incidents show {is_open[0].id}', is_open[0].results, site)
+        command = with_options(f'plumbline incidents show {is_open[0].id}', digest.results, site)
         first = is_open[0].incident
         said = f', first {first.cause}' if first.sort == 'session' else ''
         if first.is_of_a_change:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple
 
 from postprocess.incidents.incident import Incident, in_names, pooled_of, together
@@ -61,7 +60,6 @@ class Night:
 class Folded:
     """The incidents after some sessions: those that last, by id, and those that are closed, the first closed first."""
 
-    results: Path
     lasting: Mapping[str, Known] = field(default_factory=dict)
     closed: tuple[Known, ...] = ()
 
@@ -132,7 +130,7 @@ def _assigned(state: Folded, night: Night) -> tuple[dict[str, Known], dict[str, 
                 id = night.facts.ids.get(id_of(incident, night.session.session, set()), '')
                 id = id if id and id not in taken else id_of(incident, night.session.session, taken)
                 over = [one.id for one in reversed(state.closed) if one.likeness(incident)]
-                lasting[id] = Known(id, (Part(id, incident),), before=tuple(over), results=state.results)
+                lasting[id] = Known(id, (Part(id, incident),), before=tuple(over))
             shown.setdefault(id, []).append(incident)
     return lasting, shown
 
@@ -155,7 +153,7 @@ def _sorted_out(state: Folded, known: Sequence[Known]) -> Folded:
     """Return the state with the incidents `known` in place of those that lasted, and of closed ones that returned."""
     over = sorted((one for one in known if one.closed), key=lambda one: one.closed)
     lasting = {one.id: one for one in known if not one.closed}
-    return Folded(state.results, lasting, (*(one for one in state.closed if one.id not in lasting), *over))
+    return Folded(lasting, (*(one for one in state.closed if one.id not in lasting), *over))
 
 
 def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> bool:
@@ -251,7 +249,7 @@ def _merged(note: Note, known: Sequence[Known]) -> Known:
     before = dict.fromkeys(id for incident in known for id in incident.before)
     done = dict.fromkeys(correction for incident in known for correction in incident.corrections)
     parts = tuple(part for incident in known for part in incident.parts)
-    whole = Known(first.id, parts, before=tuple(before), results=first.results, corrections=tuple(done))
+    whole = Known(first.id, parts, before=tuple(before), corrections=tuple(done))
     reasons = [incident.acknowledged.note for incident in known if incident.acknowledged]
     if len(reasons) == len(known):  # else someone acknowledged only a part of it
         why = '; '.join(dict.fromkeys(one.why for one in reasons))

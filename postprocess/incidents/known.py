@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from plumbline.identity import SeriesId, natural
@@ -32,7 +31,7 @@ class Acknowledged(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """An incident in the ledger of `results`.
+    """An incident in the ledger.
 
     `before`: ids of similar incidents that were closed before it was found, the latest first. The other fields follow
     from notes by persons. `parts`: several if incidents were merged. `ended`: the day on which a person closed it.
@@ -43,7 +42,6 @@ class Known:
     parts: tuple[Part, ...]
     acknowledged: Acknowledged | None = None
     before: tuple[str, ...] = ()
-    results: Path = field(default=Path(), compare=False)
     ended: str = ''
     corrections: tuple[tuple[Note, str], ...] = ()
 
@@ -87,6 +85,11 @@ class Known:
     def likeness(self, tonight: Incident) -> float:
         """Return how similar the incident is to `tonight`, an incident of a session; 0 if they are different."""
         return max(part.likeness(tonight) for part in self.parts)
+
+    @property
+    def corrected(self) -> list[str]:
+        """A sentence for each correction by a person, the oldest first."""
+        return [sentence for _, sentence in self.corrections]
 
     @property
     def first(self) -> str:

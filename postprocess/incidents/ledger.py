@@ -26,7 +26,7 @@ from postprocess.incidents.notes import Note
 from postprocess.incidents.old_ledger import take_over
 from postprocess.incidents.part import Part
 from postprocess.incidents.rows import TABLE, facts_from_json, from_row
-from postprocess.results import judged
+from postprocess.results import fingerprint, judged
 from postprocess.results.files import listed
 from postprocess.results.store import Session, Store
 from postprocess.text import count
@@ -46,29 +46,33 @@ class _Checkpoint(NamedTuple):
     state: Folded
 
 
+_BEGINNING = _Checkpoint([], [], '', Folded())
+
+
 class Ledger:
     """The judged sessions of a site and the notes on its incidents, which follow from both.
 
-    `nights`: the last of them, all after `whole`. Raises InputError for a damaged or missing file.
+    `nights`: the last of them, among these the session `judging` and all later ones; all after `whole`. Raises
+    InputError for a damaged or missing file.
     """
 
-    def __init__(self, store: Store, site: str, judging: str = ''):
+    def __init__(self, store: Store, site: str, judging: Session | None = None):
         """Read them; what was stored of the session `judging` may be damaged, because it is judged again."""
         self.store, self.site, self.judging = store, site, judging
         self.results = store.folder.parent
         take_over(store, site)
         self.sessions = store.sessions(site)
         self.notes = notes.read(self.results, site)
-        self._files = [(one, state) for one in self.sessions if (state := _state_of(store.path(TABLE, one)))]
+        self._files = [(one, state) for one in self.sessions if (state := fingerprint.state(store.path(TABLE, one)))]
         self._must_be_whole()
         self._start = self._checkpoint()
         self._read(self._files[len(self._start.nights) :])
 
     def _must_be_whole(self) -> None:
         """Raise InputError if what a judged session showed is not there any more."""
-        there = {session.session for session, _ in self._files} | {self.judging}
+        there = {session.session for session, _ in self._files}
         listed = {words[0] for words in map(str.split, _judged(self.results, self.site)) if len(words) == 1}
-        if lost := [session for session in self.sessions if session.session in listed - there]:
+        if lost := [one for one in self.sessions if one.session in listed - there and one != self.judging]:
             path, first = self.store.path(TABLE, lost[0]), lost[0].short_name
             which = f'{path}: what session {first} showed is missing'
             more = f', and that of {count(len(lost) - 1, "other session")}' if lost[1:] else ''
@@ -77,7 +81,7 @@ class Ledger:
     def whole(self) -> Ledger:
         """Return the same, with all nights."""
         if self._start.nights:
-            self._start = _Checkpoint([], [], '', Folded(self.results))
+            self._start = _BEGINNING
             self._read(self._files)
         return self
 
@@ -88,21 +92,25 @@ class Ledger:
             try:
                 facts, incidents = judged.read_any(self.store, TABLE, session, partial(from_row, session))
             except InputError:
-                if session.session != self.judging:
+                if session != self.judging:
                     raise
             else:
                 self.nights.append(Night(session, incidents, facts_from_json(facts)))
 
     def _checkpoint(self) -> _Checkpoint:
-        """Return what was kept, if the nights and notes from which it follows are as they were; else the beginning."""
+        """Return what was kept, if it is of before the judged session, and its nights and notes are as they were.
+
+        Else the beginning.
+        """
         with suppress(OSError, zlib.error, msgspec.DecodeError, ValueError, IndexError):
             text = zlib.decompress(self._path.read_bytes())
             kept = msgspec.msgpack.decode(text, type=_Checkpoint, dec_hook=lambda type, value: type(value))
             files = self._files[: len(kept.nights)]
-            nights = [(session.session, state) for session, state in files]
-            if (kept.nights, kept.notes, kept.code) == (nights, self._noted_before(files[-1][0]), code()):
+            nights, last = [(session.session, state) for session, state in files], files[-1][0]
+            is_before = self.judging is None or last.key < self.judging.key
+            if is_before and (kept.nights, kept.notes, kept.code) == (nights, self._noted_before(last), code()):
                 return kept
-        return _Checkpoint([], [], '', Folded(self.results))
+        return _BEGINNING
 
     def keep(self, newest: Session) -> None:
         """Keep the incidents before the newest session, for the next command; this is done once a night."""
@@ -134,7 +142,7 @@ class Ledger:
 
         `last`: after the nights up to this session. `day`: after what was judged and noted up to that day.
         """
-        if day or (last and self._is_early(last)):
+        if day:
             self.whole()
         nights = [
             night
@@ -145,21 +153,12 @@ class Ledger:
 
     def before(self, session: Session, noted_later: bool = True) -> Folded:
         """Return the incidents before a session; without `noted_later`, as the notes up to it tell them."""
-        if self._is_early(session):
-            self.whole()
         by_persons = self.notes if noted_later else self._noted_before(session)
         return self._after([night for night in self.nights if night.key < session.key], by_persons)
 
     def facts_of(self, session: Session) -> NightFacts | None:
         """Return the facts of a session; None if it was never judged."""
-        if self._is_early(session):
-            self.whole()
         return next((night.facts for night in self.nights if night.session.session == session.session), None)
-
-    def _is_early(self, session: Session) -> bool:
-        """Return True if the checkpoint is not before a session."""
-        early = self._files[: len(self._start.nights)]
-        return bool(early) and session.key <= early[-1][0].key
 
     @property
     def dated(self) -> list[tuple[Part, str]]:
@@ -182,7 +181,7 @@ class Unreadable(Ledger):
     def __init__(self, store: Store, site: str):
         self.store, self.site, self.results = store, site, store.folder.parent
         self.sessions, self.notes, self.nights, self._files = store.sessions(site), [], [], []
-        self._start = _Checkpoint([], [], '', Folded(self.results))
+        self._start = _BEGINNING
 
 
 def note_judged(results: Path, session: Session) -> None:
@@ -206,14 +205,6 @@ def _judged(results: Path, site: str) -> list[str]:
 def _list_of(results: Path, site: str) -> Path:
     """Return the path of the file that names the judged sessions of a site."""
     return results / 'judged' / f'{site}.txt'
-
-
-def _state_of(path: Path) -> str:
-    """Return what changes when a file is replaced; empty if it is not there."""
-    with suppress(OSError):
-        stat = path.stat()
-        return f'{stat.st_ino} {stat.st_size} {stat.st_mtime_ns}'
-    return ''
 
 
 def read_ledger(results: Path, site: str, day: str = '') -> list[Known]:

@@ -72,7 +72,7 @@ def _others(mine: Sequence[str], theirs: Sequence[str]) -> str:
 
 
 class Provenance:
-    """The facts of some cases in some sessions, by node; a node is named as in ``series.by_node``, or `ALL`."""
+    """The facts of some cases in some sessions, by node; a node is named as by `NODE`, or `ALL`."""
 
     def __init__(self, found: Mapping[tuple[CaseId, int], Mapping[str, Facts]]):
         self._found = found

@@ -45,11 +45,6 @@ def since(known: Known, day: str) -> str:
     return '; '.join(parts)
 
 
-def corrected(known: Known) -> list[str]:
-    """Return a sentence for each correction by a person, the oldest first."""
-    return [sentence for _, sentence in known.corrections]
-
-
 def lead(known: Sequence[Known], day: str) -> str:
     """Return the failing incidents in one sentence, the costliest first; empty if fewer than two are failing."""
     failing = [incident for incident in known if incident.state(day) in FAILING]
@@ -64,14 +59,14 @@ def lead(known: Sequence[Known], day: str) -> str:
     return f'{sentence}; besides {", ".join(beside)}' + (f' and {count(more, "other incident")}' if more else '')
 
 
-def commands(known: Known, day: str) -> list[str]:
-    """Return the commands to run next; no measurements if everything is healthy."""
+def commands(known: Known, day: str, results: Path) -> list[str]:
+    """Return the commands to run next, for the ledger of `results`; no measurements if everything is healthy."""
     state = known.state(day)
     measure = () if state in ('healing', 'closed') else known.incident.next_steps
     steps = [*measure, f'plumbline incidents show {known.id}']
     if state in (*FAILING, 'suspected'):
         steps.append(f'plumbline incidents acknowledge {known.id} --why REASON --until DAY')
-    return [with_options(command, known.results, known.incident.where.site) for command in steps]
+    return [with_options(command, results, known.incident.where.site) for command in steps]
 
 
 @lru_cache

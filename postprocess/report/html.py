@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from plumbline.identity import to_text
-from postprocess.incidents.words import commands, corrected, lead, since
+from postprocess.incidents.words import commands, lead, since
 from postprocess.report.charts import told
 from postprocess.report.details import packed
 from postprocess.text import count, decimals, fixed, number, percent, quantity
@@ -58,7 +58,7 @@ def template(name: str, own: Path = _TEMPLATES) -> jinja2.Template:
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
-        'corrected': corrected, 'rows': _rows, 'same_nodes': same_nodes, 'decimals': decimals, 'absent': absent,
+        'rows': _rows, 'same_nodes': same_nodes, 'decimals': decimals, 'absent': absent,
         'lead': lead, 'uplot': uplot, 'OF_PEAK': OF_PEAK, 'FIRST': _FIRST, 'CARDS': _CARDS, 'FEW': _FEW, 'ROWS': ROWS,
     }  # fmt: skip
     return environment.get_template(name)

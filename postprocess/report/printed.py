@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError
@@ -69,12 +70,12 @@ def printed(ids: Mapping[SeriesId, int], cases: Cases, digest: Digest, store: St
     return by_case
 
 
-def printed_of(known: Known) -> Excerpt | None:
-    """Return the lines of the first archive of an incident; None without an archive."""
+def printed_of(known: Known, results: Path) -> Excerpt | None:
+    """Return the lines of the first archive of an incident, which is in `results`; None without an archive."""
     incident = known.incident
     if not incident.archives:
         return None
-    store, last = Store(known.results), [uuid for uuid, seen in known.seen.items() if seen.bad][-1:]
+    store, last = Store(results), [uuid for uuid, seen in known.seen.items() if seen.bad][-1:]
     with suppress(InputError):  # without the store, show the first trial
         for session in (stored for stored in store.sessions(incident.where.site) if stored.session in last):
             for case in store.cases(session):
@@ -85,7 +86,7 @@ def printed_of(known: Known) -> Excerpt | None:
                     lower = {id for id, value in incident.values.items() if value.better == 'lower'}
                     lines = [_lines_of(id, -1 if id in lower else 1, False, case, samples) for id in own]
                     return _shown(store, case, lines)
-    return excerpt(known.results, incident.archives[0], [Shown(id.name) for id in incident.series[:MOST_LINES]])
+    return excerpt(results, incident.archives[0], [Shown(id.name) for id in incident.series[:MOST_LINES]])
 
 
 def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:

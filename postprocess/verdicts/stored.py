@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 
-import plumbline
 from plumbline.errors import InputError
 from plumbline.paths import site_folders
 from postprocess.results import judged
+from postprocess.results.fingerprint import CODE, below, checksum, contents
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.baseline_files import known_file
 from postprocess.verdicts.compare import judge_session
@@ -22,7 +21,7 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 TABLE = 'verdicts'
 #: Parts of our own folders from which verdicts and findings do not follow; the last two are what a wheel adds.
 _NOT_OF_VERDICTS = ('cli', 'extras', 'report', 'views', '_checkout', '_library')
-_CODE = ('.csv', '.py', '.yaml')
+_OF_CODE = ('.csv', '.py', '.yaml')
 
 
 def verdicts_of(store: Store, session: Session, root: Path | None = None, reruns: Sequence[Path] = ()) -> Comparison:
@@ -46,39 +45,21 @@ def follows_from(store: Store, session: Session, root: Path | None = None, *othe
     """Return a checksum of what is judged of a session and by what: reports, files of the site, code, and `others`."""
     site = session.site
     folders = [folder / site for folder in dict.fromkeys((*site_folders(root), *site_folders()))]
-    files = [file for folder in folders for file in _files(folder)]
+    files = [file for folder in folders for file in below(folder)]
     texts = [
         code(), store.command('compare', site, root),  # whose options are those of the commands in hints
-        *map(str, folders), *_contents([*files, known_file(store.folder.parent, site)]), *store.reports_up_to(session),
+        *map(str, folders), *contents([*files, known_file(store.folder.parent, site)]), *store.reports_up_to(session),
     ]  # fmt: skip
-    return _checksum([*texts, *others])
+    return checksum([*texts, *others])
 
 
 @cache
 def code() -> str:
     """Return a checksum of our own code that verdicts and findings follow from."""
-    folders = Path(plumbline.__file__).parent, Path(__file__).resolve().parents[1]
-    return _checksum(
+    return checksum(
         text
-        for folder in folders
-        for file in _files(folder)
-        if file.suffix in _CODE and file.relative_to(folder).parts[0] not in _NOT_OF_VERDICTS
-        for text in (str(file.relative_to(folder)), *_contents([file]))
+        for folder in CODE
+        for file in map(Path, below(folder))
+        if file.suffix in _OF_CODE and file.relative_to(folder).parts[0] not in _NOT_OF_VERDICTS
+        for text in (str(file.relative_to(folder)), *contents([file]))
     )
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return all files below a folder, sorted."""
-    return sorted(path for path in folder.rglob('*') if path.is_file())
-
-
-def _contents(files: Iterable[Path]) -> Iterator[str]:
-    """Yield the name and a checksum of the content of each file; nothing of one that cannot be read."""
-    for file in files:
-        with suppress(OSError):
-            yield f'{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}'
-
-
-def _checksum(texts: Iterable[str]) -> str:
-    """Return a checksum of several texts."""
-    return hashlib.sha256('\0'.join(texts).encode(errors='surrogateescape')).hexdigest()

@@ -10,12 +10,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from postprocess.incidents import FAILING
-from postprocess.incidents.words import commands, corrected, since, with_options
+from postprocess.incidents.words import commands, since, with_options
 from postprocess.text import WIDTH, count, named, quantity, wrapped
 from postprocess.views.series import SERIES, in_percent, interval
 from postprocess.views.table import Column, TableRow, View, in_markdown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from postprocess.incidents.incident import Value
     from postprocess.incidents.known import Known
     from postprocess.results.excerpts import Excerpt
@@ -47,8 +49,8 @@ _VALUES = (
 )
 
 
-def to_row(known: Known, day: str) -> TableRow:
-    """Return an incident as plain values by the keys of `_COLUMNS`; losses are in %."""
+def to_row(known: Known, day: str, results: Path) -> TableRow:
+    """Return an incident of the ledger of `results` as values by the keys of `_COLUMNS`; losses are in %."""
     incident, noted = known.incident, known.acknowledged and known.acknowledged.note
     where, (low, high) = incident.where, incident.interval or (None, None)
     return {
@@ -70,26 +72,26 @@ def to_row(known: Known, day: str) -> TableRow:
         'healthy_for': known.healthy_for,
         'session': incident.since,
         'changed': list(incident.changed),
-        'evidence': [*incident.evidence, *outputs(known)],
-        'next_steps': commands(known, day),
+        'evidence': [*incident.evidence, *outputs(known, results)],
+        'next_steps': commands(known, day, results),
         'cause': incident.cause,
         **{f'acknowledged_{name}': getattr(noted, name) if noted else '' for name in ('why', 'until', 'by')},
         'worse': known.worse(),
         'closed': known.closed,
         'before': list(known.before),
-        'corrected': corrected(known),
+        'corrected': known.corrected,
         'holds': sorted(known.ids - {known.id}),
     }
 
 
-def listing(known: Sequence[Known], day: str) -> View:
+def listing(known: Sequence[Known], day: str, results: Path) -> View:
     """Return all incidents of a ledger, the most urgent first."""
-    rows = [to_row(incident, day) for incident in known]
+    rows = [to_row(incident, day, results) for incident in known]
     is_open = sum(row['state'] in FAILING for row in rows)
     return View(_COLUMNS, rows, after=f'{count(len(rows), "incident")}, {is_open} open')
 
 
-def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
+def details(known: Known, day: str, results: Path, shown: Excerpt | None = None) -> View:
     """Return one incident in full: its metrics as rows, and what each session shows of it.
 
     `shown`: what its program printed.
@@ -103,18 +105,18 @@ def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
     return View(
         _VALUES,
         [of.to_row() | _numbers(known.incident.values.get(of)) for of in known.incident.series],
-        before='\n'.join([*text(known, day), *(printed(shown) if shown else ())]),
+        before='\n'.join([*text(known, day, results), *(printed(shown) if shown else ())]),
         after='\n'.join(sessions),
         name='series',
         document={
-            **to_row(known, day),
+            **to_row(known, day, results),
             'corrections': [asdict(note) | {'says': sentence} for note, sentence in known.corrections],
             'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()},
         },
     )
 
 
-def first_lines(known: Sequence[Known], day: str, most: int) -> list[str]:
+def first_lines(known: Sequence[Known], day: str, most: int, results: Path) -> list[str]:
     """Return at most `most` lines of at most 80 characters that describe the incidents of a session.
 
     The first incidents are described in full as far as they fit: what, since when, what changed, evidence, the next
@@ -125,7 +127,7 @@ def first_lines(known: Sequence[Known], day: str, most: int) -> list[str]:
     forms = []
     for incident in named:
         titled = _titled(incident, day)
-        dated, command = [*titled, *_indented(_beginning(incident, day))], _next_steps(incident, day, 1)
+        dated, command = [*titled, *_indented(_beginning(incident, day))], _next_steps(incident, day, results, 1)
         whole = [[*dated, *_indented(incident.incident.evidence[:pieces]), *command] for pieces in (1, 2)]
         forms.append((_brief(incident, day), titled, dated, *whole))
     chosen = [form[0] for form in forms]
@@ -138,9 +140,7 @@ def first_lines(known: Sequence[Known], day: str, most: int) -> list[str]:
     lines = [line for own in chosen for line in own]
     if len(known) > len(named):
         rest = count(len(known) - len(named), 'other incident')
-        lines.append(
-            f'and {rest}: {with_options("plumbline incidents", known[0].results, known[0].incident.where.site)}'
-        )
+        lines.append(f'and {rest}: {with_options("plumbline incidents", results, known[0].incident.where.site)}')
     return lines
 
 
@@ -164,9 +164,9 @@ def _beginning(known: Known, day: str) -> list[str]:
     return [since(known, day), *([f'changed then: {"; ".join(changed)}'] if changed else [])]
 
 
-def _next_steps(known: Known, day: str, most: int | None = None) -> list[str]:
+def _next_steps(known: Known, day: str, results: Path, most: int | None = None) -> list[str]:
     """Return the lines with the commands that an incident asks for."""
-    return [line for command in commands(known, day)[:most] for line in _command(f'$ {command}')]
+    return [line for command in commands(known, day, results)[:most] for line in _command(f'$ {command}')]
 
 
 def _others(known: Known) -> list[str]:
@@ -175,11 +175,11 @@ def _others(known: Known) -> list[str]:
     return [f'on {named(nodes)}'] if nodes else []
 
 
-def text(known: Known, day: str) -> list[str]:
+def text(known: Known, day: str, results: Path) -> list[str]:
     """Return the lines on one incident: what, since when, what changed, evidence, and what to do next."""
-    told = [*_others(known), *_beginning(known, day), *same_nodes(known), *corrected(known)]
-    told += [*known.incident.evidence, *outputs(known)]
-    return [*_wrap(f'{known.id} {known.incident.title}'), *_indented(told), *_next_steps(known, day)]
+    told = [*_others(known), *_beginning(known, day), *same_nodes(known), *known.corrected]
+    told += [*known.incident.evidence, *outputs(known, results)]
+    return [*_wrap(f'{known.id} {known.incident.title}'), *_indented(told), *_next_steps(known, day, results)]
 
 
 def same_nodes(known: Known) -> list[str]:
@@ -188,9 +188,9 @@ def same_nodes(known: Known) -> list[str]:
     return [f'{", ".join(first)} and {last} have the same nodes: no measurement tells which it is'] if first else []
 
 
-def outputs(known: Known) -> list[str]:
+def outputs(known: Known, results: Path) -> list[str]:
     """Return a line for each archive with the output of the benchmark."""
-    return [f'output of the benchmark: {known.results / path}' for path in known.incident.archives]
+    return [f'output of the benchmark: {results / path}' for path in known.incident.archives]
 
 
 def printed(shown: Excerpt) -> Iterator[str]:
@@ -209,7 +209,7 @@ def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
         yield f'- **{one.state(day)}** `{one.id}` {in_markdown(f"{one.incident.title}; {since(one, day)}")}'
         if one.incident.changed:
             yield f'  - changed then: {in_markdown("; ".join(one.incident.changed))}'
-        yield from (f'  - {in_markdown(sentence)}' for sentence in (*same_nodes(one), *corrected(one), *_others(one)))
+        yield from (f'  - {in_markdown(sentence)}' for sentence in (*same_nodes(one), *one.corrected, *_others(one)))
 
 
 def _on(names: Sequence[str]) -> str:

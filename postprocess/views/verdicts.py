@@ -152,7 +152,7 @@ def comparison(found: Comparison, digest: Digest | None = None, course: Course |
     return View(
         COMPARED,
         [{'incident': incident(row.id, row.nodes), **to_row(row), **_beside(row, course)} for row in found.verdicts],
-        before='\n'.join(views.first_lines(incidents, digest.day, 60)) if digest else '',
+        before='\n'.join(views.first_lines(incidents, digest.day, 60, digest.results)) if digest else '',
         after=(f'{_COURSE}\n\n' if course else '') + summary(found, digest, alone=False),
         markdown=_findings(found, digest),
         name='verdicts',
@@ -161,7 +161,7 @@ def comparison(found: Comparison, digest: Digest | None = None, course: Course |
             'started': f'{found.session.started:%Y-%m-%dT%H:%M:%SZ}', 'mode': found.session.mode,
             'against': found.against and found.against.session, 'scope': found.scope,
             'exit_code': (digest or found).exit_code,
-            'incidents': [views.to_row(incident, digest.day) for incident in incidents] if digest else [],
+            'incidents': [views.to_row(one, digest.day, digest.results) for one in incidents] if digest else [],
             'counts': found.counts, 'problems': [*map(str, found.problems)], 'hints': found.hints,
             'retire': found.retire and f'plumbline {found.retire}',
             'common': [
@@ -227,7 +227,8 @@ def summary(found: Comparison, digest: Digest | None = None, alone: bool = True,
     head = [verdict, wrapped(origin(found))]
     if known and digest:
         used = sum(part.count('\n') + 1 for part in (*head, *lines_after))
-        head += ['', *views.first_lines(known, digest.day, max(SUMMARY_LINES - 1 - verdict_last - used, 5))]
+        room = max(SUMMARY_LINES - 1 - verdict_last - used, 5)
+        head += ['', *views.first_lines(known, digest.day, room, digest.results)]
     parts = [*head[1:], *lines_after, '', verdict] if verdict_last or not alone else [*head, *lines_after]
     return '\n'.join(parts) + '\n'
 

@@ -440,3 +440,12 @@ def test_what_is_kept_of_the_ledger_is_what_follows_from_all_nights(pair):
     for place in range(0, len(whole), len(whole) // 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         assert Ledger(Store(site.work.results), SITE).known() == kept.known()
+
+
+def test_commands_name_the_results_where_they_are_now(pair):
+    """Not where they were when the ledger of the nights before was kept."""
+    site, first, _ = pair
+    site.run(two_slow)
+    site.judged(1)
+    moved = site.work.results = site.work.results.rename(site.work.results.with_name('moved'))
+    assert all(str(moved) in step for step in site.work.shown(first)['next_steps'] if step.startswith('plumbline'))

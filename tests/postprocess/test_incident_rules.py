@@ -5,7 +5,6 @@ import json
 import math
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace as stub
 
 import numpy
@@ -698,7 +697,7 @@ def night(number, *incidents, **facts):
 
 
 def folded(*events):
-    return fold.fold(events, fold.Folded(Path())).known
+    return fold.fold(events, fold.Folded()).known
 
 
 def note(what, *ids, number=1, **fields):

@@ -15,6 +15,7 @@ from run_reports import SITE, nights, reference
 from ci.outcome import verdict_so_far
 from plumbline.paths import ROOT
 from postprocess.history import kept
+from postprocess.results import fingerprint
 
 
 def night(work, number, value=100.0, **fields):
@@ -115,7 +116,7 @@ def test_ages_are_told_as_of_now(red, monkeypatch):
 
 
 def test_the_state_is_another_after_each_change_of_what_the_answer_follows_from(red, monkeypatch, tmp_path):
-    monkeypatch.setattr(kept, '_CODE', (tmp_path / 'code',))
+    monkeypatch.setattr(fingerprint, 'CODE', (tmp_path / 'code',))
     rule = tmp_path / 'code/rule.py'
     rule.parent.mkdir()
     rule.write_text('x = 1\n')

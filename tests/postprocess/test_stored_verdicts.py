@@ -117,7 +117,7 @@ def test_other_code_makes_them_anew_and_a_later_session_does_not(red, judgings, 
 def test_the_code_is_all_that_judges(monkeypatch, tmp_path):
     """And not, for example, how a page looks."""
     names = set()
-    monkeypatch.setattr(stored, '_contents', lambda files: names.update(files) or [])
+    monkeypatch.setattr(stored, 'contents', lambda files: names.update(files) or [])
     stored.code.__wrapped__()
     found = {str(path.relative_to(ROOT)) for path in names}
     assert {'plumbline/limits.py', 'plumbline/references.py', 'postprocess/statistics/method.py'} <= found

@@ -27,6 +27,7 @@ from postprocess.views.table import Column, View, to_markdown
 CASE = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
 TRIAD, COPY = CASE.series('triad', ()), CASE.series('copy', ())
 RATE = Quantity('GB/s', 'higher')
+RESULTS = Path('results')
 
 
 def stub(**fields):
@@ -114,21 +115,21 @@ def known_incident(id='abc', bad=('n1',), healthy=(), **fields):
     where = of.pop('where', Scope('demo', 'cpu', nodes=('n1',)))
     incident = Incident('NODE', where, 'loss', ('STREAM',), of.pop('series'), ('n1', 'n2'), **of)
     seen = {'s1': Seen('2026-11-22T01:00:00', ('n1',), (), 0.1), 's2': Seen('2026-11-23T01:00:00', bad, healthy, None)}
-    return Known(id, (Part(id, incident, seen),), results=Path('results'))
+    return Known(id, (Part(id, incident, seen),))
 
 
 def test_incidents_share_the_lines_that_there_are():
     many = [known_incident(f'id{i}') for i in range(4)]
     day = '2026-11-23'
     for most in (3, 4, 5, 9, 16, 40):
-        lines = incidents.first_lines(many, day, most)
+        lines = incidents.first_lines(many, day, most, RESULTS)
         assert len(lines) <= most
         named = 4 if most >= 4 else most - 1
         assert [line.split()[0] for line in lines if line.startswith('id')] == [f'id{i}' for i in range(named)]
         assert lines[-1].startswith('and 2 other incidents: plumbline incidents') is (most == 3)
-    full = incidents.first_lines(many[:1], day, 40)
+    full = incidents.first_lines(many[:1], day, 40, RESULTS)
     assert '  measured 90' in full and '  others 100' in full and '  third' not in full
-    healed = incidents.first_lines([known_incident('abc', (), ('n1', 'n2'))], day, 40)
+    healed = incidents.first_lines([known_incident('abc', (), ('n1', 'n2'))], day, 40, RESULTS)
     assert healed[0].startswith('abc healing: NODE n1: 10.0 % less') and 'measured 90' not in ' '.join(healed)
     said = list(incidents.markdown(many[:1], day))
     assert said[0].startswith('- **open** `id0` NODE n1: 10.0 % less (8.0 to 12.0 %) in STREAM size=big triad')
@@ -138,7 +139,7 @@ def test_incidents_share_the_lines_that_there_are():
 def test_a_long_command_can_be_copied_from_its_lines():
     command = ' '.join(['word'] * 40)
     one = known_incident(next_steps=(command,))
-    shown = incidents.details(one, '2026-11-23').before
+    shown = incidents.details(one, '2026-11-23', RESULTS).before
     assert command in ' '.join(shown.replace(' \\\n', ' ').split()) and ' \\\n' in shown
 
 
@@ -151,7 +152,8 @@ def test_the_first_ten_warnings_that_belong_to_no_incident_are_told():
             scope='two sessions', word='FAILED', headline='1 regressed', exit_code=1,
             session=stub(site='demo', session='s1', started=datetime(2026, 11, 23), mode='quick', narrowed_by=()),
         )  # fmt: skip
-        text = verdicts.summary(comparison, stub(known=known, day='2026-11-23', word='OK', headline='2 ok'))
+        digest = stub(known=known, results=RESULTS, day='2026-11-23', word='OK', headline='2 ok')
+        text = verdicts.summary(comparison, digest)
         return [line.split()[-2:] for line in text.splitlines() if 'busy' in line or 'more' in line]
 
     assert told(rows)[9:] == [['busy', '9'], ['2', 'more']] and len(told(rows[:10])) == 10

@@ -106,13 +106,13 @@ def test_a_value_is_the_same_in_each_form(work, arrays, tmp_path):
     (stored,) = (each for each in store.select('FROM verdicts', [session]) if each['id'] == TRIAD)
     assert (stored['mean'], stored['loss']) == (value, verdict.loss)
     # the ledger: findings of the session, folded
-    found = findings_of(store, Ledger(store, session.site, session.session), comparison, work.sites)
+    found = findings_of(store, Ledger(store, session.site, session), comparison, work.sites)
     (incident,) = found.incidents
     assert incident.values[TRIAD].value == value and incident.values[TRIAD].loss == verdict.loss
-    (known,) = fold([found], Folded(work.results)).known
+    (known,) = fold([found], Folded()).known
     assert known.incident.values[TRIAD] == incident.values[TRIAD]
     # rows of views, and the page
-    (of_incident,) = details(known, session.day).rows
+    (of_incident,) = details(known, session.day, work.results).rows
     assert (of_incident['value'], of_incident['loss']) == (value, pytest.approx(100 * verdict.loss))
     (of_series,) = (each for each in series_rows(comparison) if each.series == TRIAD)
     assert (of_series.value, to_row(verdict)['value']) == (value, value)

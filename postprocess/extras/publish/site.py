@@ -25,7 +25,7 @@ from postprocess.history.digest import Digest, add_history, judge
 from postprocess.incidents import ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import compared_in
-from postprocess.incidents.words import commands, corrected, since
+from postprocess.incidents.words import commands, since
 from postprocess.report.details import of_report
 from postprocess.report.page import page_of, to_html
 from postprocess.results.store import Session, Store
@@ -80,7 +80,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
             if digest and session == last:
                 every = (*ledger.read_ledger(store.folder.parent, site), *digest.known)
                 known = {incident.id: incident for incident in every}
-                content['incidents'] = _incidents(content['incidents'], known, digest.day, numbers)
+                content['incidents'] = _incidents(content['incidents'], known, digest, numbers)
             added += session.session not in runs
         content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
         content['months'] = sorted({*content['months'], month})
@@ -125,7 +125,7 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
 
 
 def _incidents(
-    before: Mapping[str, Content], known: Mapping[str, Known], day: str, numbers: Mapping[SeriesId, int]
+    before: Mapping[str, Content], known: Mapping[str, Known], digest: Digest, numbers: Mapping[SeriesId, int]
 ) -> dict[str, Content]:
     """Return id -> entry of each incident, the most urgent first; the address of an incident never changes.
 
@@ -137,17 +137,17 @@ def _incidents(
         for id, incident in before.items()
         if id not in known
     }
-    return {incident.id: _incident(incident, day, numbers) for incident in in_order(known.values(), day)} | gone
+    return {one.id: _incident(one, digest, numbers) for one in in_order(known.values(), digest.day)} | gone
 
 
-def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Content:
+def _incident(known: Known, digest: Digest, numbers: Mapping[SeriesId, int]) -> Content:
     """Return the entry of an incident."""
-    of = known.incident
+    of, day = known.incident, digest.day
     return {
         'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
-        'day': of.day, 'since': since(known, day), 'corrected': corrected(known),
+        'day': of.day, 'since': since(known, day), 'corrected': known.corrected,
         'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
-        'evidence': list(of.evidence[:5]), 'next': commands(known, day)[0],
+        'evidence': list(of.evidence[:5]), 'next': commands(known, day, digest.results)[0],
         'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
         'series': [numbers[series] for series in of.series if series in numbers][:_METRICS],
     }  # fmt: skip

@@ -111,7 +111,7 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
         places = locations(session.site, root)
     except (InputError, SiteError) as error:
         fault = f'the nodes were not compared: {error}'
-    night = JudgedSession(store, comparison, sessions[:-1], places)
+    night = JudgedSession(store, comparison, sessions[:-1], places, before.slow)
     drafts = [*failures(night), *losses(night)]
     add_problems(drafts, comparison.problems, night)
     drafts = joined(drafts, before.parts, night)

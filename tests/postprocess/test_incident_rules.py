@@ -762,7 +762,7 @@ def test_the_loss_of_a_case_that_jobs_on_one_node_alone_showed_is_over_when_that
 
 def test_only_a_node_that_no_session_since_showed_healthy_is_known_to_be_slow():
     first = night(1, incident(loss=0.1))
-    state = fold.fold([first], fold.Folded(Path()))
+    state = fold.fold([first], fold.Folded())
     (part,) = state.parts
     assert state.slow == {'n1': 0.1}
     well = night(2, looks={part.key: fold.Look(healthy=('n1',))})

@@ -89,8 +89,8 @@ def store(
 def verdict_so_far(results: Path, uuid: str) -> str:
     """Return the verdict in one line on a session of which further jobs are to run; it makes no incident yet."""
     from postprocess.history.digest import Digest
+    from postprocess.history.verdicts import verdicts_of
     from postprocess.results.store import Store
-    from postprocess.verdicts.stored import verdicts_of
     from postprocess.views.verdicts import verdict_of
 
     store = Store(results)

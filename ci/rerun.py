@@ -118,10 +118,10 @@ def _looks(cases: Sequence[Entry]) -> dict[Case, int]:
 @isolated
 def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
     """Return the further jobs that should run before the answer on a session is final."""
+    from postprocess.history.verdicts import verdicts_of
     from postprocess.incidents.ledger import read_ledger
     from postprocess.incidents.recheck import rechecks
     from postprocess.results.store import Store
-    from postprocess.verdicts.stored import verdicts_of
 
     store = Store(results)
     session = store.find(uuid)

@@ -47,8 +47,9 @@ class Tolerance:
         return self.usual_spread**2
 
 
-#: What a value beyond its limit causes: a failure, or a warning where the reference is of another machine.
-Gate = Literal['gated', 'elsewhere']
+#: What a value beyond its limit causes: a failure; a warning, where the reference is of another machine; or neither,
+#: where something stands in for a reference.
+Gate = Literal['gated', 'elsewhere', '']
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,11 @@ class Limits:
 
     `loss`: the loss of performance at `bad`, between 0 and 1; a time that is twice as long is a loss of a half. `why`:
     what set the limit: the prediction interval, the floor or the cap. `gate`: ``gated``, or ``elsewhere`` where the
-    reference is of another machine, so that a value beyond the limit only warns. `sd`: standard deviation of the
-    logarithm of one further value about the reference, with `df` degrees of freedom. `detectable`: the loss that one
-    session with reruns finds four times of five, at a site with a thousand series. `sd_of_jobs`: standard deviation of
-    the logarithm of the mean of `MOST_JOBS` jobs of one session, on which `detectable` rests.
+    reference is of another machine, so that a value beyond the limit only warns; empty where something stands in for a
+    reference. `sd`: standard deviation of the logarithm of one further value about the reference, with `df` degrees of
+    freedom. `detectable`: the loss that one session with reruns finds four times of five, at a site with a thousand
+    series. `sd_of_jobs`: standard deviation of the logarithm of the mean of `MOST_JOBS` jobs of one session, on which
+    `detectable` rests.
     """
 
     bad: float

@@ -145,8 +145,8 @@ class Loss:
 
     `of`: ``series`` (4, in 4 cases), ``steady`` (the one that varies least), ``unrelated`` (12), ``case``, ``first
     case``, ``environ``, ``most`` (three quarters of the site, up to `worst`), ``all``, ``node``, ``other node``,
-    ``series on a node``. The loss is there from night `start` until `stop`, on the first `on` of every `every` nights;
-    with `drift` it grows by `size` each night.
+    ``third node``, ``series on a node``. The loss is there from night `start` until `stop`, on the first `on` of every
+    `every` nights; with `drift` it grows by `size` each night.
     """
 
     of: str
@@ -244,8 +244,9 @@ class Site:
             several = {'series': 4, 'unrelated': 12, 'series on a node': 1}[loss.of]
             where = node if loss.of == 'series on a node' else -1
             return [Cause('series', frozenset({place * (m // several) + 1}), where) for place in range(several)]
-        if loss.of in ('node', 'other node'):
-            return [Cause('node', node=(node + 5 * (loss.of == 'other node')) % self.world.nodes)]
+        apart = {'node': 0, 'other node': 5, 'third node': 11}
+        if loss.of in apart:
+            return [Cause('node', node=(node + apart[loss.of]) % self.world.nodes)]
         if loss.of in ('most', 'all'):
             return [Cause('site', frozenset(range(3 * m // 4 if loss.of == 'most' else m)))]
         of = {'case': layout.case == 3, 'first case': layout.case == 0, 'environ': layout.environ == 1}[loss.of]

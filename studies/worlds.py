@@ -401,6 +401,10 @@ STORIES = {
         'a node -10 % for four nights, repaired': {'losses': (Loss('node', 0.1, stop=4),)},
         'a node of 64 -10 % for four nights, repaired': {'nodes': 64, 'losses': (Loss('node', 0.1, stop=4),)},
         'two nodes -10 and -6 %': {'losses': (Loss('node', 0.1), Loss('other node', 0.06))},
+        'three nodes of 24 -7 %': {
+            'nodes': 24,
+            'losses': tuple(Loss(of, 0.07) for of in ('node', 'other node', 'third node')),
+        },
         'a node of 32 -10 % in cases on 2 to 4 nodes': {**_SPREAD, 'losses': (Loss('node', 0.1),)},
         'a node of 32 -30 % in cases on 2 to 4 nodes': {**_SPREAD, 'losses': (Loss('node', 0.3),)},
     }.items()

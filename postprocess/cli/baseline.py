@@ -86,7 +86,7 @@ def accept(site: SiteName = None, results: Results = DEFAULT, references: Refere
     from postprocess.results.store import Store
     from postprocess.verdicts import proposals
     from postprocess.verdicts.advice import in_doubt, more_sessions
-    from postprocess.verdicts.compare import site_policy
+    from postprocess.verdicts.policy import site_policy
 
     accepted = proposals.accept(results, site, references)
     of = accepted.path.parent.name

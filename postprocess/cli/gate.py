@@ -93,11 +93,11 @@ def _stored(store: Store, report: Path, name: str, problems: tuple[Problem, ...]
 
 def _ran_again(store: Store, session: Session, report: Path, references: Path | None, number: int) -> bool:
     """Run the tests in doubt once more; return True if there were any."""
+    from postprocess.history.verdicts import verdicts_of
     from postprocess.incidents.background import name_of
     from postprocess.readers import reruns
     from postprocess.readers.cmdline import without_names
     from postprocess.text import count
-    from postprocess.verdicts.stored import verdicts_of
 
     cases = {case.case_id: case for case in store.cases(session)}
     wanted = verdicts_of(store, session, references).again

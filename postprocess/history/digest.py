@@ -17,6 +17,7 @@ from postprocess.history.drain import to_drain, write_drain
 from postprocess.history.findings import findings_of
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
+from postprocess.history.verdicts import verdicts_of
 from postprocess.history.weather import below
 from postprocess.incidents import FAILING, State, ledger
 from postprocess.incidents.known import Known, in_order
@@ -26,12 +27,10 @@ from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
 from postprocess.verdicts.advice import few_judged
 from postprocess.verdicts.proposals import remember
-from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
 
 _NEW_FOR = 3 * SHORTEST  # sessions after a step during which its first detection still counts as new
 _LINES = 5  # most lines on new changes
-_UNJUDGED = {'no_reference', 'informational'}
 
 
 @dataclass
@@ -92,7 +91,7 @@ class Digest:
             *([not_judged] if self.comparison.nothing_to_compare_with or not counts else []),
             *(
                 ['few metrics have a reference']
-                if few_judged(self.comparison.series) and set(counts) - _UNJUDGED
+                if few_judged(self.comparison.series) and not self.comparison.nothing_to_compare_with
                 else []
             ),
             *([f'{count(suspected, "incident")} suspected'] if suspected else []),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
 from plumbline.site.locations import locations
+from postprocess.history.verdicts import are_stored, ledger_of, verdicts_of
 from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
 from postprocess.incidents.draft import JudgedSession
@@ -22,7 +23,7 @@ from postprocess.incidents.fold import Folded, Look, Night, NightFacts, after, f
 from postprocess.incidents.healing import is_recorded, seen_again
 from postprocess.incidents.incident import Incident, in_names
 from postprocess.incidents.known import Known
-from postprocess.incidents.ledger import Ledger, accused_by, note_judged
+from postprocess.incidents.ledger import Ledger, note_judged
 from postprocess.incidents.losses import losses
 from postprocess.incidents.part import Part
 from postprocess.incidents.problems import add_problems
@@ -31,8 +32,7 @@ from postprocess.results import judged
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.verdicts import stored
-from postprocess.verdicts.stand_in import FEWEST_NODES, with_stand_ins
-from postprocess.verdicts.stored import verdicts_of
+from postprocess.verdicts.stand_in import FEWEST_NODES
 from postprocess.verdicts.verdict import Comparison
 
 _LATELY = 3  # sessions before: a node that most of them measured is missed
@@ -86,27 +86,32 @@ def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path 
 
     Of verdicts, those that are not as they would be today. Raises InputError, SiteError.
     """
+
+    @cache
+    def ledger_of_site() -> Ledger:
+        return ledger_of(store, sessions[0].site)
+
     for session in sessions:
         if table == TABLE:
             ledger = Ledger(store, session.site, session)
             if not ledger.facts_of(session):
                 newest = session.session == ledger.sessions[-1].session
                 findings_of(store, ledger, verdicts_of(store, session, root), root, newest)
-        elif not judged.is_stored(store, table, session, stored.follows_from(store, session, root)):
-            verdicts_of(store, session, root)
+        elif not are_stored(store, session, root, ledger_of_site):
+            verdicts_of(store, session, root, ledger=ledger_of_site)
 
 
 def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | None) -> Night:
     """Look for what a session shows."""
-    session, fault, before = comparison.session, '', ledger.before(comparison.session)
+    comparison = comparison.with_stand_ins
+    session, fault, before = comparison.session, comparison.fault, ledger.before(comparison.session)
     sessions, cases = store.history(session), store.cases(session)
     places: dict[str, set[str]] = {}
     try:
         places = locations(session.site, root)
-        comparison = with_stand_ins(store, comparison, sessions[:-1], partial(accused_by, before.known), root)
     except (InputError, SiteError) as error:
         fault = f'the nodes were not compared: {error}'
-    night = JudgedSession(store, comparison, sessions[:-1], places)
+    night = JudgedSession(store, comparison, sessions[:-1], places, before.slow)
     drafts = [*failures(night), *losses(night)]
     add_problems(drafts, comparison.problems, night)
     drafts = joined(drafts, before.parts, night)

@@ -28,7 +28,8 @@ from postprocess.statistics.coverage import covered, due, most_found
 from postprocess.statistics.distributions import inliers
 from postprocess.statistics.method import METHOD
 from postprocess.text import count
-from postprocess.verdicts.compare import site_policy, with_spread
+from postprocess.verdicts.compare import with_spread
+from postprocess.verdicts.policy import site_policy
 
 DAYS = 90  # days of the history that is read
 LONGEST = 28  # most days between two looks at a case

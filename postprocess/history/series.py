@@ -18,7 +18,7 @@ from plumbline.paths import site_folder
 from postprocess.results.rows import typed_row
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.candidates import lists_in
-from postprocess.verdicts.compare import site_policy
+from postprocess.verdicts.policy import site_policy
 
 _SESSIONS = 90  # fewest sessions of a course, as on the page of all sessions
 _LEVELS = 10  # spans of a course; each side that is compared may add one

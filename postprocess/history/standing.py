@@ -23,7 +23,7 @@ from postprocess.text import count
 from postprocess.verdicts.advice import narrowing, sessions_of
 from postprocess.verdicts.baseline_files import read_baseline
 from postprocess.verdicts.candidates import read_doubts
-from postprocess.verdicts.compare import site_policy
+from postprocess.verdicts.policy import site_policy
 
 
 def standing(store: Store, name: str, root: Path | None = None, outcome: Digest | None = None) -> Standing:

@@ -19,12 +19,16 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 
 @dataclass
 class JudgedSession:
-    """One judged session: its cases, the nodes it used, and its verdicts; `before`: the earlier sessions."""
+    """One judged session: its cases, the nodes it used, and its verdicts; `before`: the earlier sessions.
+
+    `slow`: node -> its loss, of the nodes that the ledger knows to be slow and that no session since showed healthy.
+    """
 
     store: Store
     comparison: Comparison
     before: Sequence[Session]
     places: Mapping[str, set[str]]  # node -> its places, such as ``switch s3``
+    slow: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.session = self.comparison.session

@@ -34,8 +34,8 @@ class Known:
     """An incident in the ledger.
 
     `before`: ids of similar incidents that were closed before it was found, the latest first. The other fields follow
-    from notes by persons. `parts`: several if incidents were merged. `ended`: the day on which a person closed it.
-    `corrections`: what was noted, in words.
+    from notes by persons. `parts`: several if incidents were merged. `ended`: the day on which a person closed it, or
+    on which the node was named that explains it. `corrections`: what was noted, in words.
     """
 
     id: str

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -50,7 +50,8 @@ def losses(night: JudgedSession) -> Iterator[Draft]:
     healthy = [row for row in night.comparison.verdicts if row.verdict in ('ok', 'improved') and id(row) not in unlike]
     software = _Software(night, {row.id.case for row in bad})
     cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, [*bad, *doubtful]))
-    guilty = [guilty_nodes(row, cases[row.id], slow[row.id]) for row in bad]
+    known = {**night.slow, **{one.where: one.loss for one in night.comparison.common if one.kind == 'node'}}
+    guilty = [guilty_nodes(row, cases[row.id], slow[row.id], known) for row in bad]
     scopes = [_loss_keys(row, night, software, *where_slow) for row, where_slow in zip(bad, guilty, strict=True)]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     groups = explain(scopes, well, {'software': _FEW})
@@ -222,27 +223,35 @@ class _Software:
         ]
 
 
-def guilty_nodes(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
+def guilty_nodes(
+    row: Verdict, cases: int, slow_cases: int, known: Mapping[str, float] | None = None
+) -> tuple[tuple[str, ...], bool]:
     """Return the nodes that all slow jobs of a series share, and True if jobs on other nodes were fast.
 
     No nodes if jobs on different nodes are slow. `cases`, `slow_cases`: in how many cases (in a sweep, one for each
-    node) the series was measured, and in how many it is slow.
+    node) the series was measured, and in how many it is slow. `known`: node that is slow by itself -> its loss, which
+    explains that jobs there are slow, unless the series lost significantly more.
     """
     if cases > 1:
         return (row.nodes, True) if row.nodes and 2 * slow_cases <= cases else ((), False)
-    loss, expected = row.loss, row.expected
-    known = [job for job in row.jobs if job.status == 'measured' and job.value > 0]
-    if len(known) < 2 or loss is None or not expected:
-        return row.nodes, False
+    known, loss, expected = known or {}, row.loss, row.expected
+    own = known.get(row.nodes[0]) if len(row.nodes) == 1 else None
+    explained = own is not None and (row.interval or (0.0,))[0] <= WORSE * own
+    measured = [job for job in row.jobs if job.status == 'measured' and job.value > 0]
+    if len(measured) < 2 or loss is None or not expected:
+        return row.nodes, explained
     slow: list[set[str]] = []
     fast: list[set[str]] = []
-    for job in known:
+    for job in measured:
         lost = 1 - (job.value / expected) ** row.quantity.sign
-        (slow if lost > loss / 2 else fast).append(set(job.nodes))
+        if lost <= loss / 2:
+            fast.append(set(job.nodes))
+        elif job.nodes == row.nodes or not known.keys() & job.nodes:
+            slow.append(set(job.nodes))
     if not slow:
-        return row.nodes, False
+        return row.nodes, explained
     common = set.intersection(*slow) - set().union(*fast)
-    return tuple(sorted(common)), bool(common and fast)
+    return tuple(sorted(common)), bool(common and (fast or explained))
 
 
 def _link_class(series: SeriesId) -> str:

@@ -12,7 +12,7 @@ from postprocess.incidents.healing import seen_again
 from postprocess.incidents.known import Known
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Store
-from postprocess.verdicts.compare import site_policy
+from postprocess.verdicts.policy import site_policy
 from postprocess.verdicts.verdict import Again, Comparison
 
 MOST = 4  # jobs in a session: the costliest incidents first
@@ -24,7 +24,7 @@ def rechecks(store: Store, known: Sequence[Known], comparison: Comparison, root:
     Without it, an incident would stay open after a repair until its cases happen to run there. None where the site
     allows no further jobs. Raises InputError, SiteError.
     """
-    session = comparison.session
+    session, comparison = comparison.session, comparison.with_stand_ins
     costliest = sorted(known, key=lambda one: -one.incident.severity)
     states = (*FAILING, 'healing')
     lasting = [one for one in costliest if one.incident.sort == 'loss' and one.state(session.day) in states]

@@ -103,7 +103,7 @@ def _metric(one: SeriesRow, samples: Samples) -> dict[str, Any]:
         facts['Change'] = '; '.join(parts)
         level = '' if row.limit is None else f'{number(row.limit)}, '
         notices = '' if bound.detectable is None else f', notices a loss of {100 * bound.detectable:.1f} %'
-        facts['Limit'] = f'{level}{bound.why}; {bound.gate.replace("_", " ")}{notices}'
+        facts['Limit'] = f'{level}{bound.why}; {(bound.gate or row.standing).replace("_", " ")}{notices}'
     jobs = [
         [job.verdict, job.case_id, {node: _digits(value for _, value in of) for node, of in by_node.items()}]
         for job in one.jobs[:_JOBS] if job.case_id is not None

@@ -34,7 +34,7 @@ _OF_VERDICTS = """
     case_id, "partition", environ, "check", params, metric, dims, unit, better, verdict, code, cause, mean, verdicts.n,
     std, reference.mean AS expected, reference.kind AS kind, reference.source AS source, limits.bad AS "limit",
     limits.gate AS gate, loss, loss_low, loss_high, "window", p, q, array_to_string(nodes, ',') AS nodes,
-    to_json(jobs)::VARCHAR AS jobs
+    stand_in, to_json(jobs)::VARCHAR AS jobs
 """
 _OF_FINDINGS = """
     kind, sort, "partition", environ, array_to_string(scope_nodes, ',') AS scope_nodes, device, link_class, place,

@@ -88,7 +88,7 @@ JUDGED = {
     'verdicts': _schema(
         **_SERIES, **_QUANTITY, verdict=pa.string(), cause=pa.string(), code=pa.string(), **_SUMMARY,
         reference=_REFERENCE, limits=_LIMITS, **_LOSS, window=pa.int32(), p=pa.float64(), q=pa.float64(),
-        case_id=pa.int32(), nodes=_WORDS, jobs=pa.list_(_JOB),
+        case_id=pa.int32(), nodes=_WORDS, stand_in=pa.string(), jobs=pa.list_(_JOB),
     ),
     'findings': _schema(
         kind=pa.string(), sort=pa.string(), partition=pa.string(), environ=pa.string(), scope_nodes=_WORDS,

@@ -284,7 +284,7 @@ class _Controlled:
         of = numpy.bincount(place, minlength=len(self.nodes))
         for far in _FAR:
             slow = numpy.bincount(place, level < -far, len(self.nodes))
-            tonight = self.mean_of(self.counts & (self.night == self.table.last), self.level < -far)
+            tonight = self.mean_of(self.night == self.table.last, self.level < -far)
             shown = numpy.flatnonzero((slow > 0) & (tonight > 0) & (2 * tonight * of >= slow))
             if len(shown):
                 share = self.table.far_below(far, self.nodes, seen)

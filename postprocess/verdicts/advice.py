@@ -129,7 +129,7 @@ def changed_checks(series: Sequence[Verdict], cases: Sequence[CaseRow], command:
     """Return a sentence if the code of checks has changed since their baseline was recorded."""
     codes: dict[int | None, str | None] = {case.case_id: case.provenance.get('check_code') for case in cases}
     changed = set()
-    for row in {row.case_id: row for row in series if row.reference}.values():
+    for row in {row.case_id: row for row in series if row.is_referenced}.values():
         recorded = row.reference.facts.get('check_code') if row.reference else None
         measured_by = codes.get(row.case_id)
         if recorded and measured_by and measured_by not in recorded.split(' | '):

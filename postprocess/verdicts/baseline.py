@@ -36,7 +36,6 @@ from postprocess.verdicts.candidates import (
     read_unlike,
     read_unmeasured,
 )  # fmt: skip
-from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.hardware import HARDWARE
 from postprocess.verdicts.objections import (
     LASTING,
@@ -48,6 +47,7 @@ from postprocess.verdicts.objections import (
     two_levels,
     worse,
 )  # fmt: skip
+from postprocess.verdicts.policy import site_policy
 
 NEWEST = 400  #: sessions that a proposal uses if none were named
 _NOTHING = 'holds nothing that can be recorded'

@@ -27,6 +27,7 @@ from postprocess.verdicts import compare
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.health import busy_beside
 from postprocess.verdicts.measured import Measured, mean_of, measured
+from postprocess.verdicts.policy import site_policy
 from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.verdict import Comparison, worst_first
 
@@ -62,7 +63,7 @@ def compare_windows(
     sites = sorted({session.site for session in (*before, *after)})
     if len(sites) > 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a comparison is of one')
-    policy, own = compare.site_policy(after[-1], root), load_references(sites[0], root)
+    policy, own = site_policy(after[-1], root), load_references(sites[0], root)
     old, new = ([_Read.of(store, session) for session in side] for side in (before, after))
     # jobs of one day share the conditions of the day
     longest = max(max(each.started for each in side) - min(each.started for each in side) for side in (before, after))

@@ -4,40 +4,44 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from plumbline.causes import Cause, sentence
-from plumbline.errors import InputError
+from plumbline.errors import InputError, SiteError
 from plumbline.identity import SeriesId
 from plumbline.limits import Limits, Tolerance, judges, limits, spread_of, tolerance_for
-from plumbline.paths import site_file, site_folder
 from plumbline.problems import Problem
 from plumbline.references import KINDS_OF_FILE, MODES, Reference, References, load_references
-from plumbline.site.file import read_site_file
 from postprocess.readers.run_reports import read_report
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts import baseline_files, hardware
 from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
-from postprocess.verdicts.candidates import number_of_cases, read_doubts
+from postprocess.verdicts.candidates import Accused, number_of_cases, read_doubts
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.elsewhere import Elsewhere, beside
 from postprocess.verdicts.measured import Measured, failure_of, measured
+from postprocess.verdicts.policy import site_policy
 from postprocess.verdicts.problems import other_hardware, problems_of
+from postprocess.verdicts.stand_in import with_stand_ins
 from postprocess.verdicts.together import judge_together
-from postprocess.verdicts.verdict import Comparison, worst_first
+from postprocess.verdicts.verdict import Common, Comparison, worst_first
 
 
-def judge_session(store: Store, session: Session, root: Path | None = None, reruns: Sequence[Path] = ()) -> Comparison:
+def judge_session(
+    store: Store, session: Session, root: Path | None = None, reruns: Sequence[Path] = (),
+    accused: Callable[[], Accused] = dict,
+) -> Comparison:  # fmt: skip
     """Judge `session` by the references of its site below `root`.
 
-    `reruns`: run reports of the same cases, run again; a report that is given twice counts once. Raises SiteError if a
-    file of the site is wrong, InputError if the store or a report cannot be read or a report is of another site.
+    `reruns`: run reports of the same cases, run again; a report that is given twice counts once. `accused`: returns
+    what was wrong in the sessions that may stand in for a baseline, see `stand_in.first_sessions`. Raises SiteError if
+    a file of the site is wrong, InputError if the store or a report cannot be read or a report is of another site.
     """
     cases = store.cases(session)
     rows = measured(cases, store.metrics(session))
@@ -53,6 +57,12 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     ]
     share = policy.get('further_jobs')
     facts, common, again, left_out = judge_together(store, session, facts, candidates, cases, share)
+    in_common: list[Common] = []
+    fault = ''
+    try:
+        facts, in_common = with_stand_ins(store, session, facts, cases, policy, accused, root)
+    except (InputError, SiteError) as error:
+        fault = f'the nodes were not compared: {error}'
     facts += not_measured(lookup, rows, cases, session, policy, recorded_together(store, session, lookup, rows))
     verdicts = [decide(of) for of in facts]
     problems = [*of_hardware, *problems_of(session, cases, rows)]
@@ -62,6 +72,7 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     comparison = Comparison(
         session, None, worst_first(verdicts), problems, common=common, again=tuple(again), left_out=left_out,
         busy=number_of_cases(busy.values()), busy_jobs=frozenset(case_id for _, case_id in busy),
+        common_by_stand_in=in_common, fault=fault,
     )  # fmt: skip
     n, retire = retiring(verdicts, cases, lookup.exact.values())
     sentences = hints(comparison.series, cases, command, comparison.busy)
@@ -178,22 +189,6 @@ def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) 
             for row in rows
         ]  # fmt: skip
     return rows
-
-
-def site_policy(session: Session, root: Path | None = None) -> dict[str, Any]:
-    """Return the tolerances in the ``site.yaml`` of the session's site below `root`, else in the suite's own file.
-
-    A site where only another suite measured, or nothing did, needs no such file. Raises InputError, SiteError.
-    """
-    site = session.site
-    path = site_folder(site, root) / 'site.yaml'
-    if not path.exists() and (session.is_of_another_suite or not session.ran):
-        return {}
-    if not path.exists():
-        raise InputError(f'site {site} is not described: expected {path}')
-    if not site_file(site, '', root).is_dir():
-        raise InputError(f'{root}: expected a folder {site} with the references of that site, found none')
-    return read_site_file(path).get('tolerance', {})
 
 
 def recorded_together(store: Store, session: Session, lookup: References, rows: list[Measured]) -> set[SeriesId]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from plumbline.causes import Code
 from plumbline.limits import Limits, Tolerance
@@ -16,7 +16,7 @@ from plumbline.record import OF_NODE, Summary
 from plumbline.references import Reference
 from postprocess.results.rows import NO_CASE
 from postprocess.verdicts.measured import Job, Measured
-from postprocess.verdicts.verdict import Verdict, VerdictName
+from postprocess.verdicts.verdict import BAD, Shown, Verdict, VerdictName
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Loss:
     None, those of the series and of its first reference hold.
     """
 
-    shows: Literal['', 'ok', 'improved', 'warning', 'regressed'] = ''
+    shows: Shown = ''
     cause: str = ''
     reference: Reference | None = None
     limits: Limits | None = None
@@ -47,7 +47,7 @@ class Facts:
     a job that came to its end without a valid number, though others have one. `hardware`: the problem that its jobs had
     other than its baseline. `own_test`: why the test of another suite failed against references of its own. `common`:
     the loss that it shares with other series. `tolerance`, `spread`: what its limits follow from, and the row that
-    states how much it varies, where its reference does not.
+    states how much it varies, where its reference does not. `stand_in`: its loss against what stands in for a baseline.
     """
 
     measured: Measured
@@ -60,11 +60,18 @@ class Facts:
     common: str = ''
     tolerance: Tolerance = field(default_factory=Tolerance)
     spread: Reference | None = None
+    stand_in: Loss = Loss()
 
     @cached_property
     def mismatch(self) -> str:
         """Why a number of this unit and direction cannot be compared with its references; empty where it can."""
         return next(filter(None, (reference.mismatch(self.measured.quantity) for reference, _ in self.rules)), '')
+
+    @property
+    def by_stand_in(self) -> Shown:
+        """What the comparison with a stand-in shows; beside references, only a loss counts."""
+        shows = self.stand_in.shows
+        return shows if shows == 'regressed' or not self.rules else ''
 
     @property
     def referenced(self) -> list[tuple[Reference, Limits]]:
@@ -150,6 +157,8 @@ RULINGS = (
            lambda it: it.lost and it.lost.status == 'invalid', job=_lost),
     Ruling('missing', 'another of its jobs came to its end without a number',
            lambda it: it.lost, job=_lost),
+    Ruling('warning', 'it is worse than what stands in for a baseline',
+           lambda it: it.by_stand_in in ('regressed', 'warning'), lambda it: it.stand_in.cause),
     Ruling('warning', 'it is in doubt, not confirmed by further jobs, or worse than a number of another machine',
            lambda it: it.loss.shows == 'warning', _loss),
     Ruling('improved', 'it is better than its reference by more than chance',
@@ -158,7 +167,7 @@ RULINGS = (
            lambda it: it.common, lambda it: it.common),
     Ruling('ok', 'it has a reference: no loss that is more than chance',
            lambda it: it.rules),
-    Ruling('no_reference', 'there is nothing to compare it with',
+    Ruling('no_reference', 'it has no reference, and is not worse than what stands in for one',
            lambda it: it.measured.judged),
     Ruling('informational', 'it is shown only: no reference names it',
            lambda it: True),
@@ -168,12 +177,13 @@ RULINGS = (
 def decide(facts: Facts) -> Verdict:
     """Return the verdict of a series."""
     ruling = next(ruling for ruling in RULINGS if ruling.holds(facts))
-    row, loss = facts.measured, facts.loss
+    row, stand_in = facts.measured, '' if ruling.verdict in BAD else facts.by_stand_in
+    loss = facts.stand_in if stand_in else facts.loss
     reference, bound = facts.rules[0] if facts.rules else (None, None)
     job = ruling.job(facts)
     return Verdict(
         ruling.verdict, row.id, row.quantity, loss.measured or row.summary, loss.reference or reference,
         loss.limits or bound, job.cause if job else ruling.cause(facts), job.nodes if job else row.nodes,
         loss.p, loss.q, facts.session, None if row.case_id == NO_CASE else row.case_id, loss.loss, loss.interval,
-        loss.window, row.jobs, job.code if job else ruling.code,
+        loss.window, row.jobs, job.code if job else ruling.code, stand_in,
     )  # fmt: skip

@@ -26,6 +26,7 @@ class _SessionFacts:
     undecided: int
     busy: int
     busy_jobs: frozenset[int]
+    common_by_stand_in: list[Common]
 
 
 def facts_of(comparison: Comparison) -> bytes:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy
 from numpy import ndarray
@@ -21,17 +22,17 @@ from numpy import ndarray
 from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.limits import limits, tolerance_for
 from plumbline.references import Reference
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.statistics.distributions import spread_around_median
 from postprocess.statistics.method import METHOD
 from postprocess.text import count
 from postprocess.verdicts.baseline import stand_ins
 from postprocess.verdicts.candidates import Accused
-from postprocess.verdicts.compare import site_policy
-from postprocess.verdicts.decide import Facts, decide
-from postprocess.verdicts.measured import Measured, measured
+from postprocess.verdicts.decide import Facts, Loss
+from postprocess.verdicts.measured import Measured
 from postprocess.verdicts.together import judge_together
-from postprocess.verdicts.verdict import BAD, Comparison, Verdict, worst_first
+from postprocess.verdicts.verdict import Common
 
 FIRST = 20  # first sessions of a site, of the mode of tonight, that stand in for a baseline
 FEWEST_SESSIONS = 4  # fewest of them for a series
@@ -42,59 +43,74 @@ PARTS = ('device', 'domain', 'layout')
 PAIR, LINK_CLASS = 'pair', 'link_class'
 
 _NEVER = '9999-12-31'  # a level of tonight says nothing of sessions before
-_Key = tuple[SeriesId, int | None]  # a series of a case, by the `case_id` of its first job
+
+
+def first_sessions(store: Store, session: Session) -> list[Session]:
+    """Return the sessions before `session` that may stand in for a baseline."""
+    return [one for one in store.history(session)[:-1] if one.mode == session.mode][:FIRST]
 
 
 def with_stand_ins(
-    store: Store, comparison: Comparison, earlier: Sequence[Session],
-    accused_in: Callable[[Sequence[Session]], Accused], root: Path | None = None,
-) -> Comparison:  # fmt: skip
-    """Return the comparison of a session with the verdicts that stand-ins give to what has no baseline.
+    store: Store, session: Session, facts: Sequence[Facts], cases: list[CaseRow], policy: dict[str, Any],
+    accused_in_first: Callable[[], Accused], root: Path | None = None,
+) -> tuple[list[Facts], list[Common]]:  # fmt: skip
+    """Return the facts with their losses against what stands in for a baseline, and the losses in common.
 
-    `earlier`: the sessions before. `accused_in`: returns what was wrong in some of them, which does not stand in for
-    anything. Raises InputError, SiteError.
+    `policy`: the tolerances of the site. `accused_in_first`: returns what was wrong in the `first_sessions`, which does
+    not stand in for anything. Raises InputError, SiteError.
     """
-    session, cases = comparison.session, store.cases(comparison.session)
-    judged: dict[_Key, Verdict] = {(row.id, row.case_id): row for row in comparison.verdicts}
-    rows = [
-        row
-        for row in measured(cases, store.metrics(session))
-        if row.judged and row.status == 'measured' and row.value > 0
+    judged = [
+        (place, of)
+        for place, of in enumerate(facts)
+        if of.measured.judged and of.measured.status == 'measured' and of.measured.value > 0
     ]
     nodes: dict[SeriesId, set[tuple[str, ...]]] = {}
-    for row in rows:
-        nodes.setdefault(row.id, set()).add(tuple(sorted(row.nodes)))
-    alone = [
-        row for row in rows if len(nodes[row.id]) >= FEWEST_NODES and not _is_recorded(judged[row.id, row.case_id])
-    ]
-    first = [one for one in earlier if one.mode == session.mode][:FIRST]
-    accused = accused_in(first)
+    for _, of in judged:
+        nodes.setdefault(of.measured.id, set()).add(tuple(sorted(of.measured.nodes)))
+    alone = [of.measured for _, of in judged if len(nodes[of.measured.id]) >= FEWEST_NODES and not _is_recorded(of)]
+    first = first_sessions(store, session) if alone else []
+    accused = accused_in_first() if len(first) >= FEWEST_SESSIONS else {}
     references = [*_of_sessions(store, alone, first, accused, root)]
     known = {row.id for row, _ in references}
     references += _of_nodes([row for row in alone if row.id not in known])
     known = {row.id for row, _ in references}
-    references += _of_parts([row for row in rows if row.id not in known])
-    if not references:
-        return comparison
-    policy = site_policy(session, root)
+    references += _of_parts([of.measured for _, of in judged if of.measured.id not in known])
+    found, common = _compared(store, session, references, cases, policy, accused)
+    with_losses = list(facts)
+    for place, of in judged:
+        if loss := found.get((of.measured.id, of.measured.case_id)):
+            with_losses[place] = replace(of, stand_in=_with_own_gate(loss, of))
+    return with_losses, common
+
+
+def _with_own_gate(loss: Loss, of: Facts) -> Loss:
+    """Return a loss with limits beyond which no value fails, unless the series has a reference of its own."""
+    own = of.rules[0][1] if of.rules else None
+    gate, detectable = (own.gate, own.detectable) if own else ('', None)
+    return replace(loss, limits=loss.limits and replace(loss.limits, gate=gate, detectable=detectable))
+
+
+def _compared(
+    store: Store, session: Session, references: Sequence[tuple[Measured, Reference]], cases: list[CaseRow],
+    policy: dict[str, Any], accused: Accused,
+) -> tuple[dict[tuple[SeriesId, int], Loss], list[Common]]:  # fmt: skip
+    """Return (series, case) -> its loss against its reference, and the losses in common."""
     facts: list[Facts] = []
     for row, reference in references:
         tolerance = tolerance_for(policy, row.id, **row.stated)
         facts.append(Facts(row, [(reference, limits(reference, tolerance))], session.session, tolerance=tolerance))
     facts, common, _, _ = judge_together(store, session, facts, [*enumerate(facts)], cases, 0.0, accused)
-    found: dict[_Key, Verdict] = {}
-    for one in map(decide, facts):
-        key = one.id, one.case_id
-        before = found.get(key, judged[key])
-        if before.verdict not in BAD and (one.verdict == 'regressed' or before.reference is None):
-            found[key] = one
-    verdicts = [found.get((row.id, row.case_id), row) for row in comparison.verdicts]
-    return replace(comparison, verdicts=worst_first(verdicts), common=[*comparison.common, *common])
+    return {(of.measured.id, of.measured.case_id): _with_common(of) for of in facts}, common
 
 
-def _is_recorded(verdict: Verdict) -> bool:
+def _with_common(of: Facts) -> Loss:
+    """Return the loss of a series; one that may share the loss of a group is in doubt."""
+    return replace(of.loss, shows='warning', cause=of.common) if of.common and of.loss.shows == 'ok' else of.loss
+
+
+def _is_recorded(of: Facts) -> bool:
     """Return True if a series has a baseline of enough sessions to tell the level of each node."""
-    reference = verdict.reference
+    reference = of.loss.reference or (of.rules[0][0] if of.rules else None)
     return reference is not None and reference.kind == 'baseline' and (reference.n or 0) >= FEWEST_SESSIONS
 
 
@@ -102,7 +118,7 @@ def _of_sessions(
     store: Store, rows: Sequence[Measured], sessions: Sequence[Session], accused: Accused, root: Path | None
 ) -> Iterator[tuple[Measured, Reference]]:
     """Yield the rows that enough of some sessions measured, each with the baseline that these sessions would give."""
-    if not rows or len(sessions) < FEWEST_SESSIONS:
+    if len(sessions) < FEWEST_SESSIONS:
         return
     known = stand_ins(store, sessions, {row.id for row in rows}, accused, root)
     references = {

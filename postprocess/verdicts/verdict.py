@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
 
 from plumbline.causes import Code
 from plumbline.identity import Quantity, SeriesId
-from plumbline.limits import Gate, Limits
+from plumbline.limits import Limits
 from plumbline.problems import Problem
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
@@ -23,10 +23,12 @@ VerdictName = Literal[
 ]
 #: From worst to best.
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
+#: What a comparison with a reference shows; empty where there was none.
+Shown = Literal['', 'ok', 'improved', 'warning', 'regressed']
 BAD: frozenset[VerdictName] = frozenset(('regressed', 'missing', 'failed', 'invalid'))
 #: What a loss in a series would cause: a failure; a warning, because the reference is of another machine; or nothing,
 #: because the series has no reference, is no longer measured, or is informational.
-Standing = Literal[Gate, 'no_reference', 'vanished', 'informational']
+Standing = Literal['gated', 'elsewhere', 'no_reference', 'vanished', 'informational']
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 _LEAST_FIRST: tuple[Standing, ...] = ('vanished', 'no_reference', 'elsewhere', 'gated', 'informational')
 _COMPARED: frozenset[VerdictName] = frozenset(('regressed', 'warning', 'improved', 'ok'))
@@ -40,7 +42,8 @@ class Verdict:
     measured the series. `session`: where its numbers come from. `loss`: share of the performance that was lost against
     the reference over the last `window` sessions, below 0 for a gain; `interval`: its 95 % interval. `p`: the chance
     that a healthy series looks so bad, corrected for the number of windows. `q`: `p` adjusted for the number of series;
-    0 for a loss above the cap. `code`: of the cause, where the series has no number that counts.
+    0 for a loss above the cap. `code`: of the cause, where the series has no number that counts. `stand_in`: what the
+    comparison with a stand-in for a baseline shows, where it counts; then it is that `reference` and that loss.
     """
 
     verdict: VerdictName
@@ -60,6 +63,7 @@ class Verdict:
     window: int = 1
     jobs: tuple[Job, ...] = ()
     code: Code | None = None
+    stand_in: Shown = ''
 
     @property
     def value(self) -> float | None:
@@ -105,12 +109,12 @@ class Verdict:
             return 'vanished'
         if self.verdict == 'informational':
             return self.verdict
-        return self.limits.gate if self.limits else 'no_reference'
+        return (self.limits.gate if self.limits else '') or 'no_reference'
 
     @property
     def is_referenced(self) -> bool:
         """True if there is a reference of this machine, so that a loss can fail."""
-        return self.reference is not None and self.standing != 'elsewhere'
+        return self.reference is not None and self.standing not in ('elsewhere', 'no_reference')
 
     @property
     def detectable(self) -> float:
@@ -180,7 +184,8 @@ class Comparison:
     further jobs was too small. `hints`: what to do next. `retire`: the command that retires the baseline of series that
     no job measured, without ``plumbline`` and its options. `undecided`: number of series for which a comparison of
     sessions cannot tell whether they lost performance. `busy`: how many cases ran on nodes that had other work or were
-    throttled, with the `case_id` of their `busy_jobs`.
+    throttled, with the `case_id` of their `busy_jobs`. `common_by_stand_in`: losses that series share against what
+    stands in for a baseline; `fault`: why nothing does.
     """
 
     session: Session
@@ -196,6 +201,14 @@ class Comparison:
     undecided: int = 0
     busy: int = 0
     busy_jobs: frozenset[int] = frozenset()
+    common_by_stand_in: list[Common] = field(default_factory=list)
+    fault: str = ''
+
+    @cached_property
+    def with_stand_ins(self) -> Comparison:
+        """The same, as if what stands in for a baseline were one: incidents tell a first doubt from a loss."""
+        rows = [replace(row, verdict=row.stand_in) if row.stand_in else row for row in self.verdicts]
+        return replace(self, verdicts=worst_first(rows), common=[*self.common, *self.common_by_stand_in])
 
     @cached_property
     def series(self) -> list[Verdict]:
@@ -266,7 +279,7 @@ class Comparison:
         """True if no series has a reference of this machine, and none is wrong by itself."""
         unlike = [row for row in self.series if row.verdict != 'informational']
         return bool(unlike) and all(
-            row.verdict == 'no_reference' or (row.standing == 'elsewhere' and row.verdict not in BAD) for row in unlike
+            row.standing in ('no_reference', 'elsewhere') and row.verdict not in BAD for row in unlike
         )
 
 

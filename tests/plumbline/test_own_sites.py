@@ -11,7 +11,7 @@ import pytest
 from scratch import ROOT
 
 from plumbline.errors import InputError
-from postprocess.verdicts.compare import site_policy
+from postprocess.verdicts.policy import site_policy
 from postprocess.verdicts.proposals import accept
 
 CODE = """

@@ -7,13 +7,13 @@ import pytest
 from run_reports import Workplace, all_nights_over
 from simulated_site import Site
 
-from postprocess.history import findings
+from postprocess.history import findings, verdicts
 from postprocess.incidents import rows as incident_rows
 from postprocess.results import frames  # noqa: F401 (before a test replaces the Store that it imports)
 from postprocess.results import judged as judged_rows
 from postprocess.results.database import instance
 from postprocess.results.tables import JUDGED
-from postprocess.verdicts import rows, stored
+from postprocess.verdicts import rows
 from postprocess.verdicts.verdict import Verdict
 
 
@@ -38,7 +38,7 @@ def later():
 @pytest.fixture(autouse=True)
 def what_is_stored_is_what_was_judged(monkeypatch):
     """Whatever a test lets be judged: its rows say the same, field by field, NaN equal to NaN."""
-    judge, write = stored.judge_session, findings._write
+    judge, write = verdicts.judge_session, findings._write
 
     def judged(store, session, *given):
         comparison = judge(store, session, *given)
@@ -64,16 +64,16 @@ def what_is_stored_is_what_was_judged(monkeypatch):
             }
             assert repr(replace(read, values={})) == repr(replace(incident, values={}))
 
-    monkeypatch.setattr(stored, 'judge_session', judged)
+    monkeypatch.setattr(verdicts, 'judge_session', judged)
     monkeypatch.setattr(findings, '_write', written)
 
 
 @pytest.fixture
 def judgings(monkeypatch):
     """The sessions that were judged, one after the other."""
-    done, judge = [], stored.judge_session
+    done, judge = [], verdicts.judge_session
     monkeypatch.setattr(
-        stored,
+        verdicts,
         'judge_session',
         lambda store, session, *more: done.append(session.session) or judge(store, session, *more),
     )

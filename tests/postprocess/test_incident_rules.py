@@ -159,9 +159,10 @@ def test_a_node_that_no_case_reached_gets_a_job_unless_the_site_allows_none(shar
     lasting = in_ledger(incident(loss=0.2), 'B')
     shown = stub(session=stub(day='2026-11-02', site='site'), verdicts=[verdict('ok', nodes=('n2',))])
     of_session = stub(cases=lambda session: [case(nodes=('n2',))])
-    assert [again.on for again in recheck.rechecks(of_session, [lasting], shown, tmp_path)] == asked
     there = stub(session=shown.session, verdicts=[verdict('ok', **NONE_LOST)])
-    assert recheck.rechecks(of_session, [lasting], there, tmp_path) == [], 'it was looked at'
+    for one, on in ((shown, asked), (there, [])):  # there it was looked at
+        of_references = stub(session=one.session, with_stand_ins=one)
+        assert [again.on for again in recheck.rechecks(of_session, [lasting], of_references, tmp_path)] == on
 
 
 def test_a_loss_of_no_node_is_over_where_half_of_its_series_are_well():
@@ -744,6 +745,30 @@ def test_one_metric_that_gets_much_worse_opens_an_acknowledged_incident():
     assert one.state('2026-11-02') == 'open' and '30.0 % in one metric' in one.worse(), 'the mean is as before'
 
 
+@each_row(('first', 'second', 'is_over'), [
+    (('n1',), None, True), (('n1',), ('n1',), True), (('n2',), ('n1',), False), (('n2',), None, False),
+    (('n1', 'n2'), None, False),
+])  # fmt: skip
+def test_the_loss_of_a_case_that_jobs_on_one_node_alone_showed_is_over_when_that_node_is_named(first, second, is_over):
+    def of_case(nodes):
+        return incident(kind='CASE', where=Scope('site', 'cpu', 'system'), series=(COPY,), nodes=nodes, loss=0.1)
+
+    earlier = [night(number, of_case(nodes)) for number, nodes in enumerate((first, second), 1) if nodes]
+    case_, node = folded(*earlier, night(3, incident(loss=0.1)))
+    assert (case_.incident.kind, node.incident.where.nodes) == ('CASE', ('n1',))
+    assert case_.closed == ('2026-11-03' if is_over else '') and node.before == ((case_.id,) if is_over else ())
+    assert not folded(*earlier)[0].closed
+
+
+def test_only_a_node_that_no_session_since_showed_healthy_is_known_to_be_slow():
+    first = night(1, incident(loss=0.1))
+    state = fold.fold([first], fold.Folded())
+    (part,) = state.parts
+    assert state.slow == {'n1': 0.1}
+    well = night(2, looks={part.key: fold.Look(healthy=('n1',))})
+    assert fold.fold([well], state).slow == {}
+
+
 def test_a_look_of_a_session_tells_of_incidents_before_it():
     id = folded(night(1, incident()))[0].id
     well, bad = fold.Look((), ('n1',)), fold.Look(('n1',), ())
@@ -854,6 +879,20 @@ def test_guilty_are_the_nodes_that_all_slow_jobs_share_and_no_fast_one_has(jobs,
     assert losses.guilty_nodes(row, 1, 1) == (nodes, elsewhere)
     assert losses.guilty_nodes(replace(row, loss=None), 1, 1) == (('n1',), False)
     assert losses.guilty_nodes(replace(row, reference=None), 1, 1) == (('n1',), False)
+
+
+@each_row(('jobs', 'low', 'known', 'nodes', 'elsewhere'), [
+    # a loss of 20 % in a first job on n1
+    ([job(80.0, 'n1')], 0.15, {'n1': 0.2}, ('n1',), True), ([job(80.0, 'n1')], 0.15, {'n2': 0.2}, ('n1',), False),
+    ([job(80.0, 'n1')], 0.15, {'n1': 0.08}, ('n1',), False),  # surely lost more than the node
+    ([job(80.0, 'n1'), job(80.0, 'n1')], 0.15, {'n1': 0.2}, ('n1',), True),
+    ([job(80.0, 'n1'), job(80.0, 'n2')], 0.15, {'n1': 0.2}, (), False),  # the case lost elsewhere, too
+    ([job(80.0, 'n1'), job(80.0, 'n2')], 0.15, {'n2': 0.2}, ('n1',), False),  # n2 explains its job
+])  # fmt: skip
+def test_a_node_that_is_known_to_be_slow_explains_a_loss_of_its_size(jobs, low, known, nodes, elsewhere):
+    reference = stub(mean=100.0, quantity=Quantity('GB/s', 'higher'))
+    row = verdict(loss=0.2, interval=(low, 0.25), jobs=tuple(jobs), reference=reference)
+    assert losses.guilty_nodes(row, 1, 1, known) == (nodes, elsewhere)
 
 
 def test_of_a_series_of_many_nodes_a_node_is_guilty_where_at_most_half_are_slow():

@@ -227,7 +227,7 @@ def causes(rows, common=()):
     """The drafts of a night of these verdicts, of which several nodes took part."""
     night = SimpleNamespace(
         comparison=SimpleNamespace(common=common, verdicts=rows), session=SimpleNamespace(site=SITE), store=None,
-        before=[], cases=[], several=lambda partition: True, places_of=lambda nodes: set(),
+        before=[], cases=[], several=lambda partition: True, places_of=lambda nodes: set(), slow={},
     )  # fmt: skip
     return list(losses(night))
 

@@ -12,8 +12,10 @@ from lxml import html
 from rows import each_row
 from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
+import postprocess
 from plumbline.identity import SeriesId, from_text
 from postprocess.history.drain import drain, write_drain
+from postprocess.history.verdicts import verdicts_of
 from postprocess.incidents import ledger
 from postprocess.results.store import Store
 from postprocess.verdicts.stand_in import part_of
@@ -84,6 +86,36 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
     (known,) = ledger.read_ledger(work.results, SITE)
     kept = [(entry.day, session, entry.bad) for session, entry in known.seen.items()]
     assert kept == [('2026-11-28', '0007', ('n3',)), ('2026-11-29', '0008', ('n3',))]
+
+
+def test_what_is_worse_than_a_stand_in_is_a_warning_in_the_table_of_verdicts(work, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+    for first, nights in ((0, 6), (6, 1), (7, 1), (8, 1)):
+        sessions(work, nights=nights, first=first, slow=lambda name, night: 0.9 if name == 'n3' and night > 5 else 1)
+        work.run('compare')
+    frame = postprocess.open_results(work.results).verdicts()
+    slow = frame[frame['verdict'] == 'warning']
+    assert [*zip(slow['session'], slow['nodes'], strict=True)] == [(f'000{night}', 'n3') for night in (6, 7, 8)]
+    assert {*slow['stand_in']} == {'regressed'} and {*slow['kind']} == {'session'} and {*slow['gate']} == {''}
+    assert slow['loss'].tolist() == pytest.approx([0.1] * 3, abs=0.01)
+    others = frame.drop(slow.index)
+    assert {*others['verdict']} == {'no_reference'} and {*others['stand_in']} == {'ok'}
+    told = json.loads(work.run('compare', '--coverage', '--format', 'json').stdout)
+    assert told['counts'] == {'no_reference': 1}, 'nothing is guarded by it'
+
+
+def test_a_later_accusation_makes_the_verdicts_anew_that_rested_on_it(work, judgings):
+    sessions(work, nights=6, slow=lambda name, night: 0.9 if name == 'n3' and night == 5 else 1)
+    sessions(work, nights=1, first=6)
+    store = Store(work.results)
+
+    def judge(session):
+        return verdicts_of(store, store.find(session), work.sites)
+
+    judge('0006'), judge('0006')
+    work.run('compare 0005')
+    judge('0006'), judge('0006')
+    assert judgings == ['0006', '0005', '0006']
 
 
 def test_a_loss_of_all_nodes_is_of_the_system_and_of_no_node(work):

@@ -15,12 +15,12 @@ from run_reports import BEGAN, DAY, SITE, case, metric, nights, reference, repor
 from scratch import ROOT
 
 from postprocess.history.digest import judge
+from postprocess.history.verdicts import verdicts_of
 from postprocess.readers.ingest import ingest
 from postprocess.results import judged
 from postprocess.results.store import Store
 from postprocess.results.tables import JUDGED
 from postprocess.verdicts import stored
-from postprocess.verdicts.stored import verdicts_of
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_only_one_function_judges_a_session():
         for path in folder.rglob('*.py')
         for _ in re.findall(r'(?<!def )\bjudge_session\(', path.read_text())
     ]
-    assert calls == ['stored.py']
+    assert calls == ['verdicts.py']
 
 
 def test_what_was_judged_is_read_as_it_was(red, judgings):

@@ -18,6 +18,7 @@ from plumbline.identity import SeriesId
 from plumbline.record import from_dict
 from postprocess.history.digest import Digest, add_history
 from postprocess.history.findings import findings_of
+from postprocess.history.verdicts import verdicts_of
 from postprocess.incidents.fold import Folded, fold
 from postprocess.incidents.ledger import Ledger
 from postprocess.readers.run_reports import read_report
@@ -27,7 +28,6 @@ from postprocess.results.store import Store
 from postprocess.statistics import night
 from postprocess.verdicts import gather
 from postprocess.verdicts.measured import measured_in
-from postprocess.verdicts.stored import verdicts_of
 from postprocess.views.incidents import details
 from postprocess.views.series import series_rows
 from postprocess.views.verdicts import to_row

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from plumbline.errors import InputError
 from postprocess.history.digest import Digest, add_history
+from postprocess.history.verdicts import verdicts_of
 from postprocess.report import plots
 from postprocess.report.by_check import checks_of
 from postprocess.report.charts import FEW, told
@@ -21,7 +22,6 @@ from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, wrapped
 from postprocess.verdicts.selection import selected
-from postprocess.verdicts.stored import verdicts_of
 from postprocess.views.series import series_rows
 
 _FOLDER = Path(__file__).resolve().parent

@@ -22,6 +22,7 @@ from postprocess.extras.publish import data
 from postprocess.extras.publish.data import Content
 from postprocess.extras.publish.pages import refuse_foreign, write_pages
 from postprocess.history.digest import Digest, add_history, judge
+from postprocess.history.verdicts import verdicts_of
 from postprocess.incidents import ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import compared_in
@@ -30,7 +31,6 @@ from postprocess.report.details import of_report
 from postprocess.report.page import page_of, to_html
 from postprocess.results.store import Session, Store
 from postprocess.text import count
-from postprocess.verdicts.stored import verdicts_of
 from postprocess.verdicts.verdict import Comparison
 from postprocess.views.series import SeriesRow, series_rows, short
 from postprocess.views.verdicts import verdict_of

@@ -26,7 +26,7 @@ from plumbline.files import write_whole
 from plumbline.identity import Quantity, SeriesId
 from plumbline.record import Summary
 from postprocess.results.files import opened
-from postprocess.results.tables import JUDGED, SCHEMA
+from postprocess.results.tables import JUDGED, LATER, SCHEMA
 
 if TYPE_CHECKING:
     from postprocess.results.store import Session, Store
@@ -148,8 +148,8 @@ def replace_facts(store: Store, table: str, session: Session, facts: bytes) -> N
     """Replace the facts of a session, and keep its rows. Raises InputError for a damaged file."""
     path = store.path(table, session)
     with opened(path) as file:
-        _verify_columns(file, table)
-        rows, head = file.read(JUDGED[table].names, use_threads=False), _head(file)
+        head = _head(file)
+        rows = pa.Table.from_pylist(_content(file, table, dict)[1], JUDGED[table])
     _write(path, [rows], head._replace(facts=facts))
 
 
@@ -180,12 +180,13 @@ def _content(file: pq.ParquetFile, table: str, convert: Callable[[dict[str, Any]
     """Return facts and converted rows of a file. Raises ValueError."""
     _verify_columns(file, table)
     groups = (file.read_row_group(n, use_threads=False) for n in range(file.num_row_groups))
-    return _head(file).facts, [convert(row) for group in groups for row in group.to_pylist()]
+    return _head(file).facts, [convert(LATER | row) for group in groups for row in group.to_pylist()]
 
 
 def _verify_columns(file: pq.ParquetFile, table: str) -> None:
-    """Raise ValueError if a file lacks a column of today; others, of earlier versions, are not read."""
+    """Raise ValueError if a file lacks a column of today but those of `LATER`; others are not read."""
     there = {field.name: field.type for field in file.schema_arrow}
+    there = {field.name: field.type for field in JUDGED[table] if field.name in LATER} | there
     if any(there.get(field.name) != field.type for field in JUDGED[table]):
         raise ValueError('its columns are those of another version')
 

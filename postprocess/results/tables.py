@@ -99,6 +99,9 @@ JUDGED = {
     ),
 }  # fmt: skip
 
+#: Columns that files of an earlier version may lack -> what their rows have.
+LATER = {'brief': ''}
+
 #: Whether the numbers of a series count, see `status_of`.
 Status = Literal['measured', 'invalid', 'missing', 'failed']
 #: ReFrame's result of a case if its fixture failed.

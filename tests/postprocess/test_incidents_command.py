@@ -104,6 +104,16 @@ def test_what_a_night_before_showed_is_not_lost_in_silence(young, damage):
     assert young.work.run('store check').exit_code == 0
 
 
+def test_findings_of_a_version_without_the_first_part_of_a_cause_are_read(young):
+    young.run(slow_node(0.5))
+    young.judged(1)
+    (path,) = young.work.results.glob('store/findings/*/*/*.parquet')
+    before = young.work.run('incidents --format json').stdout
+    pq.write_table(pq.read_table(path).drop_columns(['brief']), path)
+    assert young.work.run('incidents --format json').stdout == before
+    assert young.work.run('store check').exit_code == 0
+
+
 def test_what_could_not_be_kept_is_a_fault(young):
     """Tonight's incident is told, though the next night will not know it."""
     young.run(slow_node(0.5))

@@ -118,6 +118,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
     given = parser.parse_args(words)
+    if given.prometheus:
+        notify.writer_for_prometheus()  # else it would be missed only after the night
     if given.minutes is not None and not 0 < given.minutes < math.inf:
         parser.error(f'argument --minutes: expected more than 0, found {given.minutes:g}')
     if given.nodes and given.minutes is None:

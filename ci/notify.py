@@ -7,6 +7,7 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -63,14 +64,19 @@ def notify(addresses: list[str], summary: Path | None, since: float, outcome: Ou
             print(f'plumbline: {settings.NOTIFY.name}: number {number} of {len(addresses)} {why}', file=sys.stderr)
 
 
-def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
-    """Write the outcome in Prometheus' text format; the file is complete or absent, as node_exporter needs.
-
-    Raises InputError if nothing that is installed writes this format.
-    """
+def writer_for_prometheus() -> Callable[..., str]:
+    """Return the function that writes Prometheus' text format. Raises InputError if none is installed."""
     writers = [*entry_points(group='plumbline.outcomes', name='prometheus')]
     if not writers:
         raise InputError('--prometheus: no entry point prometheus of the group plumbline.outcomes is installed')
-    text = writers[0].load()(outcome.site, outcome.mode, outcome.counts, len(outcome.problems), outcome.incidents, code)
+    writer: Callable[..., str] = writers[0].load()
+    return writer
+
+
+def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
+    """Write the outcome in Prometheus' text format; the file is complete or absent, as node_exporter needs."""
+    text = writer_for_prometheus()(
+        outcome.site, outcome.mode, outcome.counts, len(outcome.problems), outcome.incidents, code
+    )
     write_text(path, text)
     path.chmod(0o644)  # node_exporter is another user

@@ -28,9 +28,9 @@ _HEAD = """\
 # Commands
 
 Made from the code by `python studies/cli_reference.py`; `--help` of each command says the same. Input errors are one
-line on standard error with file, line and what was expected, and exit code 2; a command that names none ends with 0
-else. `plumbline --install-completion` makes the shell complete commands and options of `plumbline`; `plumbline
---show-completion` prints what it would add.
+line on standard error with file, line and what was expected, and exit code 2; a command for which no code is named
+ends with 0 otherwise. `plumbline --install-completion` makes the shell complete commands and options of `plumbline`;
+`plumbline --show-completion` prints what it would add.
 
 ```text
 plumbline: results/store: holds no session whose uuid begins with 'nosuch'

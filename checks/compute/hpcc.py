@@ -83,8 +83,8 @@ class HPCC(Benchmark):
     """All performance figures of HPC Challenge 1.5 with one rank a core.
 
     `size=quick` takes the smallest matrix whose STREAM arrays exceed the last-level caches four times (hpcc gives each
-    rank three arrays of N^2 / (3 ranks) doubles); `size=full` fills 80 % of the memory; both within `seconds`. On a
-    busy machine without references, `quick` takes a smaller one, and all its metrics are informational.
+    rank three arrays of N^2 / (3 ranks) doubles); `size=full` fills 80 % of the memory; both within the time of a
+    trial. On a busy machine without references, `quick` takes a smaller one, and its metrics are informational.
 
     Parses the lines of its summary, such as ``StarSTREAM_Triad=31.5825``.
     """

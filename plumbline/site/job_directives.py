@@ -32,11 +32,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Directives:
-    """How a scheduler is asked: `options` -> the name that `meaning` knows each by; it sets what they ask for."""
+    """How a scheduler is asked: `options` -> the name that `meaning` knows each by; it sets what they ask for.
+
+    `glued`: True if a value may follow a letter in the same word.
+    """
 
     prefix: str
     options: Mapping[str, str]
     meaning: Callable[[Stated, Asked], None]
+    glued: bool = True
 
 
 def read_directives(lines: Sequence[str], scheduler: str) -> Asked:
@@ -48,7 +52,7 @@ def read_directives(lines: Sequence[str], scheduler: str) -> Asked:
             asked.gpus, asked.lines['gpus'] = gpus, number
         words = shlex.split(text)
         while words:
-            option, value = _parts_of(words.pop(0), of.options)
+            option, value = _parts_of(words.pop(0), of)
             if option in of.options:
                 if not value and words and not words[0].startswith('-'):
                     value = words.pop(0)
@@ -66,12 +70,12 @@ def directives_of(lines: Sequence[str], prefix: str) -> Iterator[tuple[int, str]
             return
 
 
-def _parts_of(word: str, options: Mapping[str, str]) -> tuple[str, str]:
+def _parts_of(word: str, of: Directives) -> tuple[str, str]:
     """Return an option and its value in the same word, as in ``--time=1:0:0`` or ``-pgpu``."""
     if word.startswith('--'):
         option, _, value = word.partition('=')
         return option, value
-    return (word, '') if word in options else (word[:2], word[2:])
+    return (word[:2], word[2:]) if of.glued and word not in of.options else (word, '')
 
 
 def gpus_asked_for(option: str) -> bool:
@@ -174,5 +178,6 @@ DIRECTIVES = {
         '#BSUB',
         {'-nnodes': 'nodes', '-W': 'time', '-x': 'exclusive', '-P': 'account', '-G': 'account', '-q': 'queue'},
         _lsf,
+        glued=False,
     ),
 }

@@ -69,8 +69,10 @@ def missing_words(text: str, partition: Partition) -> list[str]:
 def _beyond_limits(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[ScriptFault]:
     """Yield what exceeds the partition, or is not asked for. `used`: CPU of a rank -> the line that binds it."""
     line, processor, queue = asked.lines, partition.processor, partition.entry.get('queue', {})
-    if asked.seconds is None:
-        yield line.get('time', 1), 'time limit', 'none is stated: the default of the queue would end the job'
+    if asked.seconds is None and 'time' in line:
+        yield line['time'], 'time limit', 'expected one in days, hours, minutes and seconds'
+    elif asked.seconds is None:
+        yield 1, 'time limit', 'none is stated: the default of the queue would end the job'
     elif partition.max_time and asked.seconds > partition.max_time:
         allowed = f'max_time of {partition.name} allows {partition.max_time} s'
         yield line['time'], 'time limit', f'{asked.seconds} s, and {allowed}'

@@ -113,6 +113,7 @@ def recheck(id: Id, site: SiteName = None, results: Results = DEFAULT) -> None:
     import subprocess
 
     from plumbline.paths import ROOT
+    from plumbline.signals import ignore
     from postprocess.incidents import ledger
     from postprocess.incidents.words import with_options
 
@@ -121,9 +122,15 @@ def recheck(id: Id, site: SiteName = None, results: Results = DEFAULT) -> None:
     if known.closed or not steps:
         why = f'was closed on {known.closed}' if known.closed else 'names no checks that ci/nightly could run again'
         raise InputError(f'incident {known.id} {why}; plumbline incidents show {known.id} tells more')
-    command = with_options(steps[0], results, name)
-    typer.echo(f'plumbline: {command}')
-    raise typer.Exit(subprocess.run(shlex.split(command), cwd=ROOT, check=False).returncode)
+    ignore()  # ci/nightly handles the signals that end both
+    codes = []
+    for step in steps:  # several where incidents were merged
+        command = with_options(step, results, name)
+        typer.echo(f'plumbline: {command}')
+        codes.append(subprocess.run(shlex.split(command), cwd=ROOT, check=False).returncode)
+        if codes[-1] not in (0, 1):
+            break
+    raise typer.Exit(max(codes))
 
 
 @incidents.command()

@@ -47,7 +47,7 @@ jsrun --nrs 2 --rs_per_host 1 --tasks_per_rs 2 --cpu_per_rs ALL_CPUS bash ../../
 #: Site, its script, what is right, the mistake, line, option, words of the reason.
 MISTAKES = [
     ('frontier', SLURM, '1:30:0', '1-0', 5, 'time limit', '86400 s'),
-    ('frontier', SLURM, '1:30:0', 'soon', 5, 'time limit', 'none is stated'),
+    ('frontier', SLURM, '1:30:0', 'soon', 5, 'time limit', 'expected one in days, hours'),
     ('frontier', SLURM, '2,127', '2,128', 11, 'PLUMBLINE_CPUS', 'CPU 128, and a node has 128'),
     ('frontier', SLURM, '#SBATCH --time=1:30:0\n', '', 1, 'time limit', 'none is stated'),
     ('frontier', SLURM, '--no-requeue', '--cpus-per-task=57', 7, 'cpus', '114 of a node, and the job gets 112'),

@@ -157,6 +157,7 @@ runpy.run_path(sys.argv[0], run_name='imported')
 #: Scripts of pages that need more than `ci/nightly` installs, and why that may be.
 NEED_MORE = {
     'studies/architecture.py': 'reads the imports of the code with grimp, of import-linter: for who changes the code',
+    'studies/nights.py': 'plays nights with helpers of the tests, which need pytest: for who measures the suite',
     'tests/data/recipes.py': 'runs Spack: for who changes its pin',
 }
 

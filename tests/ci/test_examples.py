@@ -32,7 +32,7 @@ def commands() -> dict[str, list[str]]:
 
 
 @each_row('name', ['crontab', 'scrontab'])
-def test_schedules(name):
+def test_each_line_of_a_schedule_is_five_fields_and_a_command(name):
     """Five fields and a command, or a variable; Slurm's own lines only in its own file."""
     for line in (EXAMPLES / name).read_text().splitlines():
         if not line.startswith('#SCRON') and (not line or line.startswith('#')):
@@ -44,7 +44,7 @@ def test_schedules(name):
             assert '%' not in line, 'cron makes a line feed of it'
 
 
-def test_commands_are_accepted():
+def test_commands_in_the_examples_are_accepted_by_their_programs():
     """With their own options; --help stops them before they do anything."""
     lines = [line for found in commands().values() for line in found]
     assert len(lines) >= 4
@@ -55,7 +55,7 @@ def test_commands_are_accepted():
         assert answer.returncode == 0, (line, answer.stderr)
 
 
-def test_systemd_units(program, tmp_path):
+def test_systemd_accepts_the_units(program, tmp_path):
     analyze = program('systemd-analyze')
     for name in UNITS:
         text = (EXAMPLES / name).read_text()

@@ -108,7 +108,7 @@ def test_replay_of_a_vendors_program_on_a_gpu(replay):
     assert 'Ns 5100;' in case['record']['provenance']['hpl_dat']
 
 
-def test_the_real_program(clone):
+def test_a_real_hpl_passes_with_its_rate(clone):
     """Small: a 2000th of the memory."""
     environment = {'PLUMBLINE_SITE': 'localhost', 'PLUMBLINE_SOFTWARE': str(software_directory())}
     listed = clone.reframe('-l', '-t', 'quick', checks='checks/compute/hpl.py', **environment).stdout

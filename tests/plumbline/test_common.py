@@ -37,7 +37,7 @@ from plumbline.signals import Signalled, ending_signals
         ('name=', (('name', ''),), 'name='),
     ],
 )
-def test_pairs_as_text(text, found, again):
+def test_pairs_become_text_and_again_pairs(text, found, again):
     assert from_text(text) == found and to_text(found) == again
 
 

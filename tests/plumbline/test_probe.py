@@ -379,7 +379,7 @@ def test_the_topology_of_slurm_fills_the_locations_and_never_replaces_them(
         ('gpu:a100_1g.5gb:7,gpu:a100:1', (('a100_1g.5gb', 7), ('a100', 1))), ('shard:gpu:2', ()),
     ],
 )  # fmt: skip
-def test_gres(gres, gpus):
+def test_gpus_are_counted_by_type_from_the_gres_of_slurm(gres, gpus):
     (nodes,) = schedulers.of_slurm(f'p|1|1|1|1|1|{gres}|infinite')
     assert nodes.gpus == gpus
 

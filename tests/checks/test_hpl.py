@@ -104,6 +104,11 @@ def test_what_went_wrong_is_one_sentence(recorded, name, asked, fault):
         assert said[0] == 'HPL says: Need at least 2 processes for these tests' and len(said) == 2
 
 
+def test_another_matrix_than_the_one_asked_for_is_a_fault(recorded):
+    faults = faults_of(recorded('hpl-2.3.txt'), ((3600, 100, 1, 1),))
+    assert any('N=3600' in fault and 'N=2000' in fault for fault in faults)
+
+
 @each_row(
     ('old', 'new', 'fault'),
     [

@@ -106,6 +106,9 @@ def test_why_programs_have_no_device_buffers_is_told(case_on, tmp_path):
     (tmp_path / 'stderr').write_text('Need at least 2 processes for these tests\n')
     (tmp_path / 'stdout').write_text('ior ERROR: open64() failed\n')
     assert case_on('IOR', TWO).complaints(tmp_path) == ['ior ERROR: open64() failed']
+    (tmp_path / 'stderr').write_text('>>> Need at least 2 processes for these tests <<<\n')
+    (said,) = case_on('HPL', TWO).complaints(tmp_path)
+    assert 'Need at least 2 processes' in said
 
 
 def test_the_arrays_of_each_run_of_babelstream_are_its_own(case_on, recorded):

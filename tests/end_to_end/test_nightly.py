@@ -168,20 +168,6 @@ def test_usage_errors_are_one_sentence_and_exit_code_2(demo, arguments, words):
         assert word in answer.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason='mounting a file system that cannot be written takes root')
-def test_results_that_cannot_be_written(demo):
-    demo.results.mkdir()
-    if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'ro,size=1m', 'none', demo.results], check=False).returncode:
-        pytest.skip('tmpfs cannot be mounted here')
-    try:
-        answer = demo.nightly()
-    finally:
-        subprocess.run(['umount', demo.results], check=True)
-    assert answer.returncode == 2
-    why = 'the results directory cannot be written: Read-only file system'
-    assert answer.stderr == f'plumbline: {demo.results}: {why}\n'
-
-
 def start(clone, *options):
     """As a shell does in the background: with interrupts ignored."""
     return subprocess.Popen(

@@ -212,21 +212,11 @@ def test_replayed_bandwidths_of_a_pair(node):
 
 
 @needs_two_cpus
-@pytest.mark.parametrize(
-    ('fault', 'smi', 'words'),
-    [
-        ('', 'echo "0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100"',
-         ['local rank 1: GPU 1 was requested; nvidia-smi lists: 0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100']),
-        ('', SMI.replace('bbbb', 'aaaa'), ['GPU 0 of rank n0.0 is GPU-aaaa, GPU 1 of rank n0.1 is GPU-aaaa']),
-        ('sed -i "s/^gpu 1/gpu 0/" binding.n0.1', SMI, ['rank n0.1 was requested to see GPUs [1] and got [0]']),
-    ],
-)  # fmt: skip
-def test_replay_of_a_bad_run_fails_with_its_cause(node, fault, smi, words):
-    node.programs(fault, smi)
+def test_a_rank_that_got_another_gpu_fails_the_case(node):
+    node.programs('sed -i "s/^gpu 1/gpu 0/" binding.n0.1', SMI)
     case = run(node, 'OsuDeviceLatency.*device-device.*first', check=CHECK)
     assert case['result'] == 'fail'
-    for word in words:
-        assert word in case['fail_reason'], case['fail_reason']
+    assert 'rank n0.1 was requested to see GPUs [1] and got [0]' in case['fail_reason']
 
 
 # Under a real Slurm

@@ -159,14 +159,6 @@ def test_replayed_collectives_of_all_cores_of_two_nodes(nodes):
     assert case['record']['params'] == 'layout=core,num_nodes=2'
 
 
-@needs_two_cpus
-def test_replayed_pairs_between_two_nodes(nodes):
-    nodes.programs('pairs=2')  # others fail: see the tests of the outputs
-    case = run(nodes, 'OsuMultiPair.*nodes=2')
-    assert case['result'] == 'pass', case['fail_reason']
-    assert set(case['record']['placement']['actual']) == {'n0.0', 'n0.1', 'n1.0', 'n1.1'}
-
-
 def test_replay_of_a_bad_run_fails_with_its_cause(nodes):
     nodes.programs('filter="grep -v \\"^1024 \\""')
     case = run(nodes, 'OsuLatency.*two_nodes')

@@ -110,7 +110,7 @@ def test_threads_and_memory_elsewhere_are_seen(case_on, recorded):
     ]
     unplaced = re.sub(r'^Allocate:.*\n', '', text, flags=re.MULTILINE)
     (fault,) = case.sanity_faults(run_of(unplaced, name='triad_0'))
-    assert fault == 'memory was requested in NUMA domain 0 and allocated from CPUs []'
+    assert 'NUMA domain 0' in fault and '[]' in fault
 
 
 def in_a_job(folder, run: str, options: list[str]) -> str:

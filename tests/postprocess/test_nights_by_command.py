@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sites as they are, night after night through `ingest`, `record`, `compare` and `incidents`, with their further jobs.
 
-Small worlds, of one seed each; `studies/worlds.py` measures the same with intervals.
+Small worlds, of one seed each; `studies/nights.py` and `studies/worlds.py` measure the same with intervals.
 """
 
 import pytest
 from run_reports import Workplace
-from simulated_nights import Nights
 
+from studies.nights import Nights
 from studies.simulated import Loss, World
 
 SMALL = {'m': 80, 'n': 10, 'factor': 1.3}

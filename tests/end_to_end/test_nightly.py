@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from scratch import wait_for
 
 IMPORT = 'import reframe as rfm\n', 'import reframe as rfm\nfrom plumbline.record import Dim\n'
 DEVICES = r"""    dims = {'device': Dim('name')}
@@ -175,13 +176,6 @@ def start(clone, *options):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip
-
-
-def wait_for(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, 'nothing happened'
-        time.sleep(0.1)
 
 
 def alive(pid: int) -> bool:

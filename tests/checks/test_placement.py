@@ -152,7 +152,7 @@ def test_each_node_has_gpus_of_its_own():
         ('same', ('', ''), 'one that Slurm does not name'),
     ],
 )
-def test_the_switches_of_two_nodes(asked, switches, why):
+def test_nodes_behind_other_switches_than_asked_for_are_named(asked, switches, why):
     got = {f'n{i}.0': of_cpus(0, switch=switch) for i, switch in enumerate(switches)}
     faults = faults_of_ranks(Placement(1, ((0,),), switches=asked), got, 2)
     assert (why in faults[0]) if why else faults == []

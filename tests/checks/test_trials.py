@@ -48,7 +48,7 @@ def test_a_number_in_a_line_that_was_cut_is_refused():
         value_of(Metric('x', 'Flop/cycle', 'higher', r'^flops: (\S+)', per=(r'^cycles: (\S+)',)), 'flops: 1\ncycles: 5')
 
 
-def test_scale_and_divisors():
+def test_a_value_is_scaled_and_divided_and_a_divisor_of_zero_measures_nothing():
     per_core = Metric('x', 'Flop/cycle', 'higher', r'^flops: (\S+)', per=(r'^cycles: (\S+)', r'^(\d+) cores'), scale=2)
     assert value_of(per_core, 'flops: 100\ncycles: 5\n4 cores\n') == 10
     for without_cycles in ('flops: 100\ncycles: 0\n4 cores\n', 'flops: 100\n4 cores\n'):

@@ -141,7 +141,7 @@ def test_replayed_latency_binds_each_run_to_a_core_of_its_domain(node):
     ('NumaLatency', 'multichase', 'latency pair=0-0'),
     ('CacheLatency', 'multichase', 'latency level=L1'),
 ])  # fmt: skip
-def test_real_on_this_machine(clone, program, name, binary, metric):
+def test_real_programs_of_this_machine_measure_their_first_pair(clone, program, name, binary, metric):
     program(binary)
     module = 'cache_latency' if name == 'CacheLatency' else 'numa_matrix'
     case = run(

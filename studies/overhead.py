@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the suite costs, measured side by side with plain ReFrame and with runs by hand; prints, asserts nothing.
 
-    python studies/overhead.py list    listing all checks against plain ReFrame listing one trivial check, and as many
-                                       trivial ones with as many variants: what ReFrame itself takes for them
-    python studies/overhead.py case    what a session adds to each case, against `executable = 'true'` with the settings
-                                       of ReFrame and with ours; in seconds, and in seconds of CPU time
     python studies/overhead.py hpcc    HPL, DGEMM and STREAM triad of HPC Challenge by the suite and by hand
     python studies/overhead.py stream  BabelStream by the suite and by hand
-    python studies/overhead.py hpl     HPL of the quick size by the suite and by hand
     python studies/overhead.py osu     MPI latency between two cores by the suite and by hand
     python studies/overhead.py looks   CPU time of the looks at a program of 1 to 1024 threads in a minute
 
@@ -27,11 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
@@ -42,99 +34,9 @@ from scratch import ScratchClone  # noqa: E402
 from checks.core.reading.binding import granted  # noqa: E402
 from plumbline.machine.detect import detect_machine  # noqa: E402
 
-PLAIN = """
-
-@rfm.simple_test
-class NAME(rfm.RunOnlyRegressionTest):
-    valid_systems = ['*']
-    valid_prog_environs = ['*']
-    executable = 'true'
-    number = parameter(range(NUMBER))
-
-    @sanity_function
-    def ran(self):
-        return True
-"""
-
-
-def plain_checks(variants: Mapping[str, int]) -> str:
-    """Return the text of a file of trivial checks. `variants`: name of a check -> number of its variants."""
-    return 'import reframe as rfm\n' + ''.join(
-        PLAIN.replace('NAME', name).replace('NUMBER', str(number)) for name, number in variants.items()
-    )
-
 
 def show(name: str, values: list[float], unit: str = 's'):
     print(f'{name:<42} median {median(values):8.3f} {unit}   {" ".join(f"{value:.3f}" for value in sorted(values))}')
-
-
-class Spent(NamedTuple):
-    """The cost of a command: seconds, and seconds of CPU time with its children."""
-
-    seconds: float
-    cpu: float
-
-
-def spent(*command: object, environment: Mapping[str, str], cwd: Path) -> Spent:
-    began = time.perf_counter()
-    process = subprocess.Popen([*map(str, command)], env=environment, cwd=cwd, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if process.returncode or status:
-        sys.exit(f'{command[0]} failed')
-    return Spent(time.perf_counter() - began, usage.ru_utime + usage.ru_stime)
-
-
-def compare_last(ways: Mapping[str, Sequence[object]], rounds: int, of: int, environment: Mapping[str, str], cwd: Path):
-    """Show the time and CPU time of each command, divided by `of`, and the ratios of the last command to the others."""
-    took = [
-        {name: spent(*command, environment=environment, cwd=cwd) for name, command in ways.items()}
-        for _ in range(rounds)
-    ]
-    for what in ('seconds', 'cpu'):
-        values_of = {name: [getattr(once[name], what) / of for once in took] for name in ways}
-        for name, values in values_of.items():
-            show(f'{name}, {"CPU time" if what == "cpu" else "time"}', values)
-        *others, last = map(median, values_of.values())
-        print('ratios of medians', *(f'{last / one:.2f}' for one in others))
-
-
-def listing(rounds: int):
-    suite = ('reframe', '-C', ROOT / 'reframe_settings/settings.py', '-c', ROOT / 'checks', '-R', '-l')
-    # Set-up compiles the suite: here the first listing does
-    environment = {name: value for name, value in os.environ.items() if name != 'PYTHONDONTWRITEBYTECODE'}
-    every = subprocess.run(  # checks that have no case on this system are made, too
-        [*map(str, suite), '--skip-system-check', '--skip-prgenv-check'], check=True, capture_output=True, text=True,
-        env=environment,
-    ).stdout  # fmt: skip
-    # A check may be listed several times, as a dependency
-    listed = re.findall(r'^(?:- | +\^)(\w+).* /(\w+)$', every, re.MULTILINE)
-    variants = Counter(name for name, _ in set(listed))
-    with tempfile.TemporaryDirectory() as folder:
-        single, all_of_them = Path(folder, 'one.py'), Path(folder, 'all.py')
-        single.write_text(plain_checks({'Plain': 1}))
-        all_of_them.write_text(plain_checks(variants))
-        ways = {
-            'plain ReFrame, one': ('reframe', '-c', single, '-l'),
-            f'plain ReFrame, {len(variants)} of {variants.total()} variants': ('reframe', '-c', all_of_them, '-l'),
-            'all checks of the suite': suite,
-        }
-        compare_last(ways, rounds, 1, environment, Path(folder))
-
-
-def added_per_case(rounds: int, cases: int = 20):
-    with tempfile.TemporaryDirectory() as folder:
-        clone = ScratchClone(Path(folder))
-        demo = clone.root / 'checks/demo.py'
-        demo.write_text(demo.read_text().replace("['small']", f'range({cases})'))
-        plain = clone.root / 'checks/plain.py'
-        plain.write_text(plain_checks({'Plain': cases}))
-        with_settings = ('reframe', '-C', clone.root / 'reframe_settings/settings.py', '-r')
-        ways = {
-            'plain ReFrame': ('reframe', '--prefix', clone.results / 'plain', '-r', '-c', plain),
-            'plain ReFrame with our settings': (*with_settings, '-c', plain),
-            'the suite': (*with_settings, '-c', demo, '-S', 'trials=1'),
-        }
-        compare_last(ways, rounds, cases, clone.environment(), clone.root)
 
 
 # Name -> case, feature, program, file of its numbers, launcher, name of a number -> pattern
@@ -144,7 +46,6 @@ BY_HAND = {
             'HPL': r'^HPL_Tflops=(\S+)', 'DGEMM': r'^StarDGEMM_Gflops=(\S+)', 'triad': r'^StarSTREAM_Triad=(\S+)',
         },
     ),
-    'hpl': ('HPL.*quick', 'hpl', 'xhpl', 'stdout', 'mpirun', {'HPL': r'^W[RC]\S+(?:\s+\S+){5}\s+(\S+)'}),
     'osu': (
         'OsuLatency.*same_numa', 'osu', 'osu_latency', 'stdout', 'mpirun',
         {f'{size} bytes': rf'^{size} +(\S+)' for size in (1, 8, 1024, 65536, 2**22)},
@@ -231,7 +132,7 @@ int main(int count, char **words) {
 """
 
 
-def looks(_: int):
+def looks():
     """Print the cost of looks at programs that all sleep for a minute; sleeping threads cost as much as busy ones."""
     with tempfile.TemporaryDirectory() as name:
         compiler = ['gcc', '-pthread', '-x', 'c', '-', '-o', f'{name}/sleeper']
@@ -249,14 +150,12 @@ def looks(_: int):
             print(f'{threads:>4} threads: {number} looks, {rank.watched.own * 1e3:.1f} ms, {cost:.4%} of one core')
 
 
-WHAT = {'list': listing, 'case': added_per_case, 'looks': looks}
-
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('what', choices=(*WHAT, *BY_HAND))
+    parser.add_argument('what', choices=('looks', *BY_HAND))
     parser.add_argument('--rounds', type=int, default=7)
     arguments, options = parser.parse_known_args()
     if arguments.what in BY_HAND:
         by_hand_and_by_suite(arguments.what, arguments.rounds, options)
     else:
-        WHAT[arguments.what](arguments.rounds)
+        looks()

@@ -165,9 +165,4 @@ class Product:
         red[judged] = answer.red & ~answer.slow.explained  # what a slow node explains is told as the node
         chosen = highest(groups, answer.common, answer.red & ~answer.slow.explained)
         common = [Cause(groups.kinds[index], frozenset(judged[groups.members[index]].tolist())) for index in chosen]
-        slow = [Cause('node', node=node) for node in answer.slow.loss]
-        explained = frozenset().union(*(cause.members for cause in common))
-        alone = [
-            Cause('series', frozenset({place})) for place in numpy.flatnonzero(red).tolist() if place not in explained
-        ]
-        return Night(red, loss, low, high, common, list(answer.slow.loss), (), [*common, *slow, *alone])
+        return Night(red, loss, low, high, common, list(answer.slow.loss))

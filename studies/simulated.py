@@ -94,7 +94,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause of losses. `members`: its series. `node`: its node, -1 if it has none. `id`: of its incident, if any.
+    """One cause of losses. `members`: its series. `node`: its node, -1 if it has none.
 
     Kinds: ``series``, ``case``, ``environ``, ``partition``, ``site``, ``node``; one series of one node is both.
     """
@@ -102,13 +102,6 @@ class Cause:
     kind: str
     members: frozenset[int] = frozenset()
     node: int = -1
-    id: str = ''
-
-    def is_of(self, planted: Cause) -> bool:
-        """Return True if this cause matches the `planted` one: same kind and node, three quarters of the series."""
-        both, either = self.members & planted.members, self.members | planted.members
-        alike = self.kind == 'node' or 4 * len(both) >= 3 * len(either)
-        return self.kind == planted.kind and self.node == planted.node and alike
 
 
 #: A function that runs a further job of a case tonight, on a given node or on any nodes except those to avoid, and
@@ -120,8 +113,7 @@ Run = Callable[..., tuple[ndarray, ndarray]]
 class Night:
     """What a rule says after a night, which is red if a series in `red`, a group or a node is. Arrays of M series.
 
-    `loss`, `low`, `high`: the loss as a logarithm with its 95 % interval, NaN if the rule tells none. `suspected`:
-    nodes that are shown and do not make the night red. `incidents`: the incidents that are open after this night.
+    `loss`, `low`, `high`: the loss as a logarithm with its 95 % interval, NaN if the rule tells none.
     """
 
     red: ndarray
@@ -130,8 +122,6 @@ class Night:
     high: ndarray
     groups: Sequence[Cause] = ()
     nodes: Sequence[int] = ()
-    suspected: Sequence[int] = ()
-    incidents: Sequence[Cause] = ()
 
     @property
     def is_red(self) -> bool:
@@ -143,21 +133,18 @@ class Night:
 class Loss:
     """A planted loss: what `of` names loses the share `size` of its performance. `cv`: new CV of the series, if given.
 
-    `of`: ``series`` (4, in 4 cases), ``steady`` (the one that varies least), ``unrelated`` (12), ``case``, ``first
-    case``, ``environ``, ``most`` (three quarters of the site, up to `worst`), ``all``, ``node``, ``other node``,
-    ``third node``, ``series on a node``. The loss is there from night `start` until `stop`, on the first `on` of every
-    `every` nights; with `drift` it grows by `size` each night.
+    `of`: ``series`` (4, in 4 cases), ``steady`` (the one that varies least), ``case``, ``first case``, ``environ``,
+    ``all``, ``node``, ``other node``, ``third node``, ``series on a node``. The loss is there from night `start` until
+    `stop`, on the first `on` of every `every` nights.
     """
 
     of: str
     size: float
     cv: float | None = None
-    worst: float = 0.0
     start: int = 0
     stop: int = sys.maxsize
     every: int = 1
     on: int = 1
-    drift: bool = False
 
     def on_night(self, night: int) -> bool:
         """Return True if the loss is there on a night."""
@@ -240,15 +227,15 @@ class Site:
         node = number % self.world.nodes
         if loss.of == 'steady':
             return [Cause('series', frozenset({int(numpy.argmin([of.std() for of in recorded()[0]]))}))]
-        if loss.of in ('series', 'unrelated', 'series on a node'):
-            several = {'series': 4, 'unrelated': 12, 'series on a node': 1}[loss.of]
+        if loss.of in ('series', 'series on a node'):
+            several = 4 if loss.of == 'series' else 1
             where = node if loss.of == 'series on a node' else -1
             return [Cause('series', frozenset({place * (m // several) + 1}), where) for place in range(several)]
         apart = {'node': 0, 'other node': 5, 'third node': 11}
         if loss.of in apart:
             return [Cause('node', node=(node + apart[loss.of]) % self.world.nodes)]
-        if loss.of in ('most', 'all'):
-            return [Cause('site', frozenset(range(3 * m // 4 if loss.of == 'most' else m)))]
+        if loss.of == 'all':
+            return [Cause('site', frozenset(range(m)))]
         of = {'case': layout.case == 3, 'first case': layout.case == 0, 'environ': layout.environ == 1}[loss.of]
         return [Cause(loss.of, frozenset(numpy.flatnonzero(of).tolist()))]
 
@@ -265,10 +252,8 @@ class Site:
                 continue
             for cause in causes:
                 members = sorted(cause.members) or range(self.world.m)
-                sizes = numpy.linspace(loss.size, loss.worst or loss.size, len(members))
-                sizes = sizes * (night - loss.start + 1) if loss.drift else sizes
                 there = (cause.node == -1) | (nodes[members] == cause.node).any(axis=1)
-                total[members] += numpy.log1p(-sizes) * there
+                total[members] += math.log1p(-loss.size) * there
         return total
 
     def takes_place(self, night: int) -> bool:

@@ -23,19 +23,18 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from studies.product import Product  # noqa: E402
-from studies.simulated import MADE, SEED, Cause, Loss, Night, Site, World  # noqa: E402
+from studies.simulated import MADE, SEED, Loss, Night, Site, World  # noqa: E402
 
 # Nights
 
 
 @dataclass(frozen=True)
 class Tonight:
-    """A simulated night: what the rule said, how many further jobs it ran, whether an incident is new."""
+    """A simulated night: what the rule said, and how many further jobs it ran."""
 
     number: int
     said: Night
     jobs: int
-    new: bool
 
 
 @dataclass
@@ -69,7 +68,6 @@ def play(world: World, name: str, number: int) -> Played:
             ], axis=1)  # fmt: skip
     rule.record(*(numpy.stack(part, axis=-1) for part in zip(*columns, strict=True)))
     played.noticed = rule.noticed
-    known: set[object] = set()
     for night in range(world.nights):
         if not site.takes_place(night):
             continue
@@ -82,18 +80,9 @@ def play(world: World, name: str, number: int) -> Played:
             return site.job(case, node, avoid)
 
         answer = rule.night(first.copy(), nodes.copy(), run)
-        new = [incident for incident in answer.incidents if not known & _keys(incident)]
-        known |= set().union(*map(_keys, answer.incidents))
         if night >= world.skipped:
-            played.nights.append(Tonight(night, answer, jobs, bool(new)))
+            played.nights.append(Tonight(night, answer, jobs))
     return played
-
-
-def _keys(cause: Cause) -> set[object]:
-    """Return the keys by which a cause is known: its id, else its node, else its series."""
-    if cause.id:
-        return {cause.id}
-    return {('node', cause.node)} if cause.kind == 'node' else set(cause.members)
 
 
 # Tables
@@ -125,13 +114,11 @@ def _jobs(sites: Sequence[Played]) -> str:
 
 def healthy(sites: Sequence[Played]) -> list[str]:
     """Return the cells of the table of sites without losses in the nights that count."""
-    nights = [night for site in sites for night in site.nights]
-    shown = [len({*night.said.nodes, *night.said.suspected}) for night in nights]
     return [
         _share([site.nights[0].said.is_red for site in sites]),
         _share([night.said.is_red for site in sites for night in site.nights[1:]]),
-        _share([night.new for night in nights]), f'{numpy.mean(shown):.3g}', _jobs(sites),
-    ]  # fmt: skip
+        _jobs(sites),
+    ]
 
 
 def first_nights(sites: Sequence[Played]) -> list[str]:
@@ -179,52 +166,29 @@ def slowed(sites: Sequence[Played]) -> list[str]:
 
 
 def nodes(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of a node that loses: how often it is named or shown, other nodes are, and what else is red."""
-    named, shown, wrong, others, besides, bad = [], [], 0, 0, [], []
+    """Return the cells of a node that loses: how often it is named, others are, and what else is red."""
+    named, wrong, besides, bad = [], 0, [], []
     for site in sites:
         node = site.site.lost[0][0].node
         named.append(site.night_of(lambda said, node=node: node in said.nodes))
-        shown.append(site.night_of(lambda said, node=node: node in {*said.nodes, *said.suspected}))
         for night in site.nights:
             wrong += len(set(night.said.nodes) - {node})
-            others += len(set(night.said.suspected) - {node})
             besides.append(bool(night.said.red.any() or night.said.groups))
             if site.site.planted(night.number):
                 bad.append(node in night.said.nodes)
     return [
-        _by(named, 1), _by(named, 3), _by(shown, 1), _share(bad), f'{wrong} and {others} of {len(besides)}',
-        _share(besides), _jobs(sites),
+        _by(named, 1), _by(named, 3), _share(bad), f'{wrong} of {len(besides)}', _share(besides), _jobs(sites),
     ]  # fmt: skip
 
 
-def causes(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of the first night of planted causes: incidents, causes told as planted, red series."""
-    counts, told, exact, lost, false, all_healthy = [], [], [], [], 0, 0
-    for site in sites:
-        answer, planted = site.nights[0].said, site.site.planted(site.nights[0].number)
-        counts.append(len(answer.incidents))
-        hits = [any(incident.is_of(cause) for incident in answer.incidents) for cause in planted]
-        told += hits
-        exact.append(all(hits) and len(answer.incidents) == len(planted))
-        members = set().union(*(cause.members for cause in planted))
-        in_groups = set().union(*(group.members for group in answer.groups))
-        lost += [bool(answer.red[place]) or place in in_groups for place in members]
-        false += int(answer.red.sum() - answer.red[sorted(members)].sum())
-        all_healthy += len(answer.red) - len(members)
-    return [f'{numpy.mean(counts):.2f}', _share(told), _share(exact), _share(lost), f'{false} of {all_healthy}']
-
-
 def courses(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of losses that come and go or grow: incidents, red series on bad nights, red good nights."""
-    ids, red, late, told, good, first = [], [], [], [], [], []
+    """Return the cells of losses that come: red series on bad nights, red good nights."""
+    red, late, told, good, first = [], [], [], [], []
     for site in sites:
         members = sorted(set().union(*(cause.members for causes in site.site.lost for cause in causes)))
         bad = [night for night in site.nights if site.site.planted(night.number)]
         red.append(numpy.concatenate([night.said.red[members] for night in bad]))
         late.append(numpy.concatenate([night.said.red[members] for night in bad[-max(len(bad) // 4, 1) :]]))
-        ids.append(
-            len(set().union(*(_keys(cause) for night in site.nights for cause in night.said.incidents if cause.id)))
-        )
         good += [night.said.is_red for night in site.nights if not site.site.planted(night.number)]
         for night in bad:
             true = -site.site.change(night.number, numpy.zeros((site.site.world.m, 1)))[members]
@@ -232,7 +196,7 @@ def courses(sites: Sequence[Played]) -> list[str]:
         first += [site.night_of(lambda said, place=place: bool(said.red[place])) for place in members]
     bias = f'{100 * numpy.median(told):+.1f}' if told else '-'
     return [
-        f'{numpy.mean(ids):.2f}', _share(numpy.concatenate(red)), _share(numpy.concatenate(late)), bias, _share(good),
+        _share(numpy.concatenate(red)), _share(numpy.concatenate(late)), bias, _share(good),
         f'{numpy.median(first):g}',
     ]  # fmt: skip
 
@@ -340,42 +304,17 @@ LOSSES = dict([
 ])  # fmt: skip
 OF_20 = {'size': 10, 'environ': (2,), 'cv': 0.02, 'factor': 1.0, 'nights': 3, 'losses': (Loss('environ', 0.02),)}
 TOGETHER = {
-    **{f'noise {noise}, n = {n}': World(noise, n=n, **OF_20)  # type: ignore[arg-type]
-       for noise, n in (('normal', 10), ('normal', 20), ('gamma', 10), ('common', 10), ('AR(1)', 10))},
-    '16 nodes, effects 1 sd': World(nodes=16, effects=1.0, **OF_20),  # type: ignore[arg-type]
+    'noise normal, n = 10': World(**OF_20),  # type: ignore[arg-type]
 }  # fmt: skip
-SLOW, FLAPPING = Loss('node', 0.05), Loss('node', 0.05, every=5, on=2)
 NODES = {
-    f'{count} nodes, effects {sd:g} sd, noise {noise}': World(noise, nodes=count, effects=sd, losses=(SLOW,), nights=7)
-    for noise, count, sd in (
-        ('normal', 16, 0.0), ('normal', 16, 1.0), ('normal', 64, 0.0), ('normal', 64, 1.0), ('normal', 1024, 1.0),
-        ('common', 16, 1.0), ('gamma', 16, 1.5),
-    )
-} | {
-    '16 nodes, effects and offsets 1 sd': World(nodes=16, effects=1.0, offsets=1.0, losses=(SLOW,), nights=7),
-    '16 nodes, effects 1 sd, n = 1': World(nodes=16, effects=1.0, n=1, losses=(SLOW,), nights=7),
-    '16 nodes, effects 1 sd, two nights in five': World(nodes=16, effects=1.0, losses=(FLAPPING,), nights=25),
-}  # fmt: skip
-CAUSES = {
-    name: World(losses=(loss,), nights=1, factor=1.0, **more)  # type: ignore[arg-type]
-    for name, loss, more in (
-        ('12 unrelated series, -5 %', Loss('unrelated', 0.05), {}),
-        ('20 of one environ, -5 %', Loss('environ', 0.05), {'size': 10, 'environ': (2,)}),
-        ('8 of one case, -5 %', Loss('case', 0.05), {}),
-        ('a node of 16, -5 %', Loss('node', 0.05), {'nodes': 16}),
-        ('300 of 400, -5 to -20 %', Loss('most', 0.05, worst=0.2), {}),
-        ('nothing', Loss('case', 0.0), {}),
-    )
+    f'{count} nodes, effects 1 sd': World(nodes=count, effects=1.0, losses=(Loss('node', 0.05),), nights=7)
+    for count in (16, 64, 1024)
 }
 COURSES = {
-    'case, -10 %, two nights in five': World(losses=(Loss('case', 0.1, 0.01, every=5, on=2),), nights=45),
-    'case, -10 %, five nights, then repaired': World(losses=(Loss('case', 0.1, 0.01, stop=5),), nights=12),
     'n = 1, case, -10 % from the tenth night on': World(n=1, losses=(Loss('case', 0.1, 0.01, start=9),), nights=18),
     'n = 1, four series, -10 % from the tenth night on': World(
         n=1, losses=(Loss('series', 0.1, 0.01, start=9),), nights=18
     ),
-    'four series, 0.2 % more a night, CV 1 %': World(losses=(Loss('series', 0.002, 0.01, drift=True),), nights=40),
-    'four series, 0.2 % more a night, CV 3 %': World(losses=(Loss('series', 0.002, 0.03, drift=True),), nights=40),
 }
 _SITE = {'m': 160, 'environ': (5,), 'factor': 1.5, 'nodes': 16, 'effects': 1.0}
 _SPREAD = {**_SITE, 'm': 240, 'nodes': 32, 'span': (2, 4)}
@@ -421,30 +360,25 @@ SLOWED = (
 )
 TABLES = (
     Table('An undescribed machine, healthy', first_nights, (
-        'half notice %', 'first night red %', 'later nights red %', 'nights with a new incident %',
-        'nodes shown a night', 'further jobs, % of the cases'), UNDESCRIBED),
+        'half notice %', 'first night red %', 'later nights red %', 'further jobs, % of the cases'), UNDESCRIBED),
     Table('An undescribed machine that lost', slowed, ('same night %', 'within 2 %', 'further jobs %'), {
         f'{name}: {loss}': replace(world, losses=(what,), nights=3)
         for name, world in UNDESCRIBED.items() for loss, what in SLOWED}),
     Table('Healthy nights', healthy, (
-        'first night red %', 'later nights red %', 'nights with a new incident %', 'nodes shown a night',
-        'further jobs, % of the cases'), HEALTHY),
+        'first night red %', 'later nights red %', 'further jobs, % of the cases'), HEALTHY),
     Table('Losses of single series, four a site', losses, (
         'same night %', 'within 3 %', 'within (nights) %', 'interval covers %', 'median bias %',
         'further jobs %'), LOSSES),
     Table('-2 % of an environ of 20 series of CV 2 %', together,
           ('same night %', 'within 3 %', 'further jobs %'), TOGETHER),
     Table('One node loses 5 %', nodes, (
-        'named same night %', 'within 3 %', 'shown same night %', 'named on bad nights %',
-        'others named and shown, of site-nights', 'series red besides, nights %', 'further jobs %'), NODES),
-    Table('Causes of one night', causes, (
-        'incidents', 'causes told as planted %', 'nights told exactly %', 'lost series red %',
-        'healthy series red'), CAUSES),
+        'named same night %', 'within 3 %', 'named on bad nights %', 'others named, of site-nights',
+        'series red besides, nights %', 'further jobs %'), NODES),
     Table('Nights of sites of 20 to 30 cases', stories, (
         'nodes named same night %', 'within 3 %', 'others named, of site-nights', 'told as of the site %',
         'red nights without a loss %', 'further jobs %'), STORIES),
-    Table('Losses that come and go, or grow', courses, (
-        'incidents', 'series red on bad nights %', 'on the last quarter of them %', 'median bias of told %',
+    Table('Losses that come later', courses, (
+        'series red on bad nights %', 'on the last quarter of them %', 'median bias of told %',
         'red nights without a loss %', 'first red on night (median)'), COURSES),
 )  # fmt: skip
 

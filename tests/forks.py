@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs of ours, and what they start, in forks of one process that has loaded their libraries.
 
-That saves half a second of each start: of the program, of the ReFrame that it runs and of each step of a night. The
-parts of the product are not loaded there: each fork takes those of its clone. What a test is to signal, or to find by
-the environment of its process, must be a process of its own.
+That saves CPU time at each start: of the program, of the ReFrame that it runs and of each step of a night. A fork takes
+0.24 s for `plumbline sites`, 0.27 s for ReFrame with a case, 2.1 s for a quick night; plain processes take 0.56, 0.57
+and 3.5 s. Some 350 tests of end_to_end start at least one each: together more than 100 s.
+
+The parts of the product are not loaded there: each fork takes those of its clone. What a test is to signal, or to find
+by the environment of its process, must be a process of its own.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -106,6 +108,14 @@ def plain(record: dict) -> dict:
     }  # fmt: skip
     missing = {name: metric['missing'] for name, metric in metrics.items() if metric['missing']}
     return record | {'params': to_text(found.params), 'metrics': metrics, 'missing': missing}
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, 'nothing happened'
+        time.sleep(0.1)
 
 
 @functools.cache

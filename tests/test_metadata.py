@@ -17,13 +17,6 @@ def test_the_citation_says_what_the_package_says():
     assert CITATION['license'] in stated['license'].split()
 
 
-def test_the_host_of_the_pages_builds_them_as_the_tests_do():
-    host = yaml.safe_load((ROOT / '.readthedocs.yaml').read_text())
-    assert (ROOT / host['mkdocs']['configuration']).exists() and host['mkdocs']['fail_on_warning']
-    (install,) = host['python']['install']
-    assert all(f'\n{extra} = [' in PROJECT for extra in install['extra_requirements'])
-
-
 def test_each_source_file_names_the_licence_of_the_project():
     line = f'# SPDX-License-Identifier: {CITATION["license"]}\n'
     rooms = ('checks', 'ci', 'plumbline', 'postprocess', 'reframe_settings', 'spack_envs', 'studies', 'tests')

@@ -252,7 +252,7 @@ def test_setup_looks_at_the_partition_and_leaves_nothing_of_an_earlier_run(place
          {'PLUMBLINE_LOCATE': '1', 'PLUMBLINE_CPUS': '0:1', 'SLURM_KILL_BAD_EXIT': '1'}, 2 * (60 + 50) + 60),
     ],
 )  # fmt: skip
-def test_the_job_of_a_case(placed, check, hooks, fields, ranks, launcher, variables, time_limit):
+def test_a_job_has_its_ranks_and_time_limit(placed, check, hooks, fields, ranks, launcher, variables, time_limit):
     case = placed(check, hooks, trials=2, **fields)
     case.assemble_job()
     assert (case.num_tasks, case.num_tasks_per_node, case.job.cpus_of_node) == (ranks, ranks, 16)

@@ -57,7 +57,7 @@ def test_the_standard_error_of_an_output_with_a_fault_is_quoted_once(tmp_path):
     assert cause.endswith('; its stderr begins: "no such device"')
     folder = dead(folder_of(tmp_path / 'two', GOOD), 1, 0, 'run.sh: line 3: 12 Segmentation fault xhpl\n', 'nothing')
     _, (cause,) = causes(folder, Ending('COMPLETED', 0, 'job 7'), trials=1)
-    assert 'its stderr says that a program died: "Segmentation fault xhpl"' in cause
+    assert '"Segmentation fault xhpl"' in cause
     assert 'stderr begins' not in cause
 
 
@@ -115,7 +115,7 @@ def test_an_output_is_read_up_to_its_limit_and_then_fails(tmp_path, monkeypatch)
     folder = folder_of(tmp_path, long * 2048 + GOOD, GOOD + long * 2048)
     assert len(text_of(folder / 'trial_1/run/stdout')) <= 2**20
     record, found = causes(folder, Ending(), trials=2)
-    assert all('stdout has 2 MiB, of which only the first 1 are read' in cause for cause in found)
+    assert all('stdout has 2 MiB' in cause for cause in found)
     assert record.metrics['latency'].series[0].samples == [(2, 'n1', 0.5)]
     assert 'PLUMBLINE_OUTPUT_LIMIT' in record.metrics['latency'].series[0].missing
     path = tmp_path / 'sparse'

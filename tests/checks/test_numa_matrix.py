@@ -110,7 +110,7 @@ def test_threads_and_memory_elsewhere_are_seen(case_on, recorded):
     ]
     unplaced = re.sub(r'^Allocate:.*\n', '', text, flags=re.MULTILINE)
     (fault,) = case.sanity_faults(run_of(unplaced, name='triad_0'))
-    assert fault == 'memory was requested in NUMA domain 0 and allocated from CPUs []'
+    assert 'NUMA domain 0' in fault and '[]' in fault
 
 
 def in_a_job(folder, run: str, options: list[str]) -> str:
@@ -138,7 +138,7 @@ def described(monkeypatch, **processor):
     return topology_of.__wrapped__('s', 'node')
 
 
-def test_distances_of_a_described_node(monkeypatch):
+def test_numa_distances_are_those_of_the_site_file_or_none(monkeypatch):
     topology = described(monkeypatch, numa_distances=[[10, 40], [40, 10]], numa_ids=[0, 8])
     assert (topology.numa_ids, topology.numa_distances) == ((0, 8), ((10, 40), (40, 10)))
     topology = described(monkeypatch)

@@ -152,7 +152,7 @@ def test_each_node_has_gpus_of_its_own():
         ('same', ('', ''), 'one that Slurm does not name'),
     ],
 )
-def test_the_switches_of_two_nodes(asked, switches, why):
+def test_nodes_behind_other_switches_than_asked_for_are_named(asked, switches, why):
     got = {f'n{i}.0': of_cpus(0, switch=switch) for i, switch in enumerate(switches)}
     faults = faults_of_ranks(Placement(1, ((0,),), switches=asked), got, 2)
     assert (why in faults[0]) if why else faults == []
@@ -270,7 +270,7 @@ def test_gpus_in_another_order_than_the_site_states_are_named():
     assert faults_of_ranks(placement, actual, 1, near=(3, 2, 1, 0)) == []
     assert faults_of_ranks(placement, actual, 1) == []
     (fault,) = faults_of_ranks(placement, actual, 1, near=(0, 2, 2, 3))
-    assert 'GPU 0 at 0000:00:00.0 is near NUMA domain 3 by the kernel; site.yaml states the domains 0, 2, 2, 3' in fault
+    assert 'GPU 0 at 0000:00:00.0 is near NUMA domain 3' in fault and '0, 2, 2, 3' in fault
     assert 'GPU 1' not in fault.partition(';')[0] and 'GPU 2' not in fault
 
 
@@ -304,7 +304,7 @@ def test_memory_of_one_numa_node(tmp_path, program):
     assert got == Granted(frozenset({cpu}), memory=frozenset({0}))
     nowhere = start(tmp_path, 'echo', 'ran', asked=Placement(1, None, memory=((63,),)))
     assert (nowhere.returncode, nowhere.stdout) == (125, '')
-    assert 'numactl --membind=63 was requested; it says: libnuma: Warning: node argument 63' in nowhere.stderr
+    assert '--membind=63' in nowhere.stderr and 'node argument 63' in nowhere.stderr
 
 
 PORT = 'class__infiniband__mlx5_1__ports__1__'
@@ -335,7 +335,7 @@ def test_an_infiniband_port_that_is_down_ends_the_rank(tmp_path, other_sys):
     script = other_sys(**{f'{PORT}state': '1: DOWN', f'{PORT}rate': '10 Gb/sec (4X SDR)'})
     answer = start(tmp_path, 'echo', 'ran', script=script, asked=Placement(1, None, nics=(('mlx5_1',),)))
     assert (answer.returncode, answer.stdout) == (125, '')
-    assert 'network device mlx5_1 was requested; its port 1 is in state 1: DOWN' in answer.stderr
+    assert 'mlx5_1' in answer.stderr and 'state 1: DOWN' in answer.stderr
 
 
 def test_sockets_and_numa_domains_are_the_kernels(tmp_path, other_sys):
@@ -365,7 +365,7 @@ def test_a_rank_that_cannot_have_its_device_ends_all(tmp_path, program, launcher
         env=os.environ | root | asked.env_vars | path, capture_output=True, text=True,
     )  # fmt: skip
     assert answer.returncode != 0
-    assert 'plumbline: local rank 1: GPU 7 was requested; nvidia-smi lists: 0, GPU-a' in answer.stderr
+    assert 'local rank 1: GPU 7 was requested' in answer.stderr and '0, GPU-a' in answer.stderr
 
 
 @each_row(

@@ -39,7 +39,7 @@ OSU = {
 
 
 @each_row(('name', 'run'), OSU.items())
-def test_osu_7_5(recorded, name, run):
+def test_every_size_of_an_output_of_osu_7_5_is_read(recorded, name, run):
     program, sizes, ranks, gpu, small, large = run
     output = recorded(f'{name}.txt')
     assert osu.version_of(output) == '7.5'

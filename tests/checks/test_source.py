@@ -29,7 +29,7 @@ def write(folder, code):
 @each_row('old, new, same', [
     ('Words', 'Better words', True), ('    size', '    # why\n\n    size', True), ('= 1', '= 2', False),
 ])  # fmt: skip
-def test_only_code_counts(tmp_path, old, new, same):
+def test_only_code_changes_the_digest_of_a_check(tmp_path, old, new, same):
     before, after = (source.code_of(write(tmp_path, code)) for code in (CODE, CODE.replace(old, new)))
     assert (before == after) is same
 

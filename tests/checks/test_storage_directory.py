@@ -126,7 +126,7 @@ def test_a_directory_that_vanished_is_no_trouble(place):
     assert opened(place, 'rm -r $storage_dir; storage_close').returncode == 0
 
 
-def test_refusals_say_why(place):
+def test_a_place_that_is_no_storage_directory_is_refused_with_the_reason(place):
     space = os.statvfs(place)
     free = space.f_bavail * space.f_frsize // 1024
     assert 'guard: ' in (said := refused(place, kib=free // 10)) and 'more than 5 % of what is free' in said

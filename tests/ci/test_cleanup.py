@@ -35,7 +35,7 @@ def files(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob('*') if path.is_file())
 
 
-def test_what_is_kept(tmp_path, monkeypatch):
+def test_old_logs_go_and_reports_stay(tmp_path, monkeypatch):
     """Old logs go, run reports stay, a clock that went back removes nothing."""
     monkeypatch.setattr(cleanup, 'LAST', 1)
     old, new, future = (stamp(number) for number in range(3))

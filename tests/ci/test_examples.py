@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import apprise
 import pytest
@@ -30,7 +29,7 @@ def commands() -> dict[str, list[str]]:
 
 
 @each_row('name', ['crontab', 'scrontab'])
-def test_schedules(name):
+def test_each_line_of_a_schedule_is_five_fields_and_a_command(name):
     """Five fields and a command, or a variable; Slurm's own lines only in its own file."""
     for line in (EXAMPLES / name).read_text().splitlines():
         if not line.startswith('#SCRON') and (not line or line.startswith('#')):
@@ -42,7 +41,7 @@ def test_schedules(name):
             assert '%' not in line, 'cron makes a line feed of it'
 
 
-def test_commands_are_accepted():
+def test_commands_in_the_examples_are_accepted_by_their_programs():
     """With their own options; --help stops them before they do anything."""
     lines = [line for found in commands().values() for line in found]
     assert len(lines) >= 4
@@ -53,26 +52,14 @@ def test_commands_are_accepted():
         assert answer.returncode == 0, (line, answer.stderr)
 
 
-def test_systemd_units(program, tmp_path):
+def test_systemd_accepts_the_units(program, tmp_path):
     analyze = program('systemd-analyze')
     for name in UNITS:
         text = (EXAMPLES / name).read_text()
         (tmp_path / name).write_text(re.sub('ExecStart=[^ ]+', f'ExecStart={shutil.which("true")}', text))
-
-    def verify():
-        paths = [tmp_path / name for name in UNITS]
-        return subprocess.run([analyze, 'verify', *paths], capture_output=True, text=True, check=False)
-
-    good = verify()
-    assert good.returncode == 0 and str(tmp_path) not in good.stderr, good.stderr
-    (tmp_path / UNITS[1]).write_text((EXAMPLES / UNITS[1]).read_text().replace('OnCalendar=*-*-*', 'OnCalendar=every'))
-    bad = verify()
-    assert 'every' in bad.stderr, 'the verification sees nothing'
-
-
-def follows(schema: str, path: Path) -> bool:
-    command = [sys.executable, '-m', 'check_jsonschema', '--builtin-schema', schema, str(path)]
-    return subprocess.run(command, check=False).returncode == 0
+    paths = [tmp_path / name for name in UNITS]
+    answer = subprocess.run([analyze, 'verify', *paths], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0 and str(tmp_path) not in answer.stderr, answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -87,17 +74,8 @@ def follows(schema: str, path: Path) -> bool:
     ],
 )
 def test_pipelines_follow_their_schema(schema, path):
-    assert follows(schema, ROOT / path)
-
-
-def test_a_pipeline_that_does_not_follow_its_schema_is_seen(tmp_path):
-    for schema, name, right, wrong in (
-        ('vendor.gitlab-ci', 'gitlab.yml', 'script:', 'scripts: 1\n    skript:'),
-        ('vendor.github-workflows', 'github.yml', 'runs-on:', 'runs:'),
-    ):
-        broken = tmp_path / 'broken.yml'
-        broken.write_text((ROOT / 'ci/pipelines' / name).read_text().replace(right, wrong))
-        assert not follows(schema, broken)
+    command = [sys.executable, '-m', 'check_jsonschema', '--builtin-schema', schema, str(ROOT / path)]
+    assert subprocess.run(command, check=False).returncode == 0
 
 
 EVERYTHING = """\

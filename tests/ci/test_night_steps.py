@@ -336,7 +336,7 @@ DESCRIBED = [
         (['-n', 'HPL'], False, ['s: site.yaml describes no processor of p: no case exists there'], ['requires']),
     ],
 )  # fmt: skip
-def test_why_nothing_ran(words, described, named, absent, world, capsys):
+def test_a_night_without_a_case_says_what_is_missing(words, described, named, absent, world, capsys):
     (world.reframe.folder / 'checks').write_text(f'a banner\n{json.dumps(DESCRIBED)}'.replace('[{', '[\n{', 1))
     world.describe(PROCESSOR if described else '')
     world.reframe.lists(warning='WARNING: skipping test file c.py: no module')

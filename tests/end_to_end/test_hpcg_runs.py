@@ -91,18 +91,9 @@ def test_settings_of_the_site_and_the_part_of_its_peak(hpcg):
     assert case['record']['placement']['actual'].popitem()[1] == '0,1'
 
 
-@pytest.mark.parametrize(
-    ('output', 'file', 'more', 'words'),
-    [
-        ('hpcg-3.1-invalid.txt', V31, '', ['its result is INVALID', 'test of departure from symmetry is FAILED']),
-        ('hpcg-3.1.txt', V31, f'cp {V31} HPCG-Benchmark_3.1_2026-11-21_12-00-02.txt', ['found 2']),
-    ],
-)
-def test_a_bad_run_fails_with_its_cause(hpcg, output, file, more, words):
-    hpcg.replay(output, file, more=more)
-    reason = hpcg.run()['fail_reason']
-    for word in words:
-        assert word in reason
+def test_two_files_of_a_trial_are_a_fault(hpcg):
+    hpcg.replay('hpcg-3.1.txt', V31, more=f'cp {V31} HPCG-Benchmark_3.1_2026-11-21_12-00-02.txt')
+    assert 'found 2' in hpcg.run()['fail_reason']
 
 
 def test_a_file_of_an_earlier_trial_is_not_read_again(hpcg):

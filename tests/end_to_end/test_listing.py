@@ -84,18 +84,6 @@ def test_a_dry_run_is_no_session(clone):
     assert asked.returncode == 2 and 'a dry run measures nothing' in asked.stderr
 
 
-def test_an_unknown_site_is_an_error_with_the_known_ones(clone):
-    answer = clone.reframe('-l', PLUMBLINE_SITE='nosuch')
-    assert answer.returncode == 1
-    assert re.search('PLUMBLINE_SITE=nosuch: expected one of .*demo, .*eagle', answer.stdout + answer.stderr)
-
-
-def test_an_unknown_system_is_an_error(clone):
-    answer = clone.reframe('-l', '--system=nosuch', PLUMBLINE_SITE='')
-    assert answer.returncode == 1
-    assert "could not find a configuration entry for the requested system: 'nosuch'" in answer.stdout
-
-
 def test_a_host_that_nobody_described_is_localhost_and_a_broken_site_is_left_out_and_named(clone):
     """Other sites are loaded where one is asked for."""
     broken = clone.root / 'site_configs/broken/site.yaml'

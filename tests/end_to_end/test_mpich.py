@@ -47,7 +47,7 @@ def real(request, clone, program):
         ('OsuCollectives', 'barrier'),
     ],
 )
-def test_real_programs(real, case, metric):
+def test_programs_built_with_mpich_pass(real, case, metric):
     found = run(real, case, check=CHECK)
     assert found['result'] == 'pass', found['fail_reason']
     assert values(found)[metric] > 0

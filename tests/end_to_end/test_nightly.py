@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from scratch import wait_for
 
 IMPORT = 'import reframe as rfm\n', 'import reframe as rfm\nfrom plumbline.record import Dim\n'
 DEVICES = r"""    dims = {'device': Dim('name')}
@@ -168,20 +169,6 @@ def test_usage_errors_are_one_sentence_and_exit_code_2(demo, arguments, words):
         assert word in answer.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason='mounting a file system that cannot be written takes root')
-def test_results_that_cannot_be_written(demo):
-    demo.results.mkdir()
-    if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'ro,size=1m', 'none', demo.results], check=False).returncode:
-        pytest.skip('tmpfs cannot be mounted here')
-    try:
-        answer = demo.nightly()
-    finally:
-        subprocess.run(['umount', demo.results], check=True)
-    assert answer.returncode == 2
-    why = 'the results directory cannot be written: Read-only file system'
-    assert answer.stderr == f'plumbline: {demo.results}: {why}\n'
-
-
 def start(clone, *options):
     """As a shell does in the background: with interrupts ignored."""
     return subprocess.Popen(
@@ -189,13 +176,6 @@ def start(clone, *options):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip
-
-
-def wait_for(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, 'nothing happened'
-        time.sleep(0.1)
 
 
 def alive(pid: int) -> bool:

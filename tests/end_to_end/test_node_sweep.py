@@ -12,9 +12,9 @@ from collections import Counter
 from itertools import combinations
 
 import pytest
-from scratch import ROOT, cases_in
+from scratch import ROOT, cases_in, wait_for
 from storage_stand_in import DISK, NODE, install
-from test_slurm_faults import Night, wait_for
+from test_slurm_faults import Night
 
 from plumbline.stacks.manifest import Installed
 
@@ -321,7 +321,7 @@ def test_a_ladder_names_the_slow_node_and_grows_a_group_of_the_others(fleet):
     assert fleet.queue() == ''
 
 
-def test_the_disk_of_each_node(fleet, tmp_path):
+def test_each_node_of_a_sweep_measures_and_empties_its_own_folder(fleet, tmp_path):
     """All nodes share one disk; each makes and removes its own directory on it."""
     only(fleet, 5, 6)
     disk = tmp_path / 'disk'

@@ -5,7 +5,6 @@ import os
 from statistics import fmean, stdev
 
 import pytest
-from lxml import html
 from scratch import OUTPUTS
 
 CHECK = 'checks/memory/numa_matrix.py'
@@ -92,22 +91,6 @@ def test_replayed_bandwidth_of_every_pair_and_class(node):
     assert provenance['bandwidth_same_group'] == '0-1 1-0 2-3 3-2'
 
 
-@pytest.mark.parametrize(
-    ('fault', 'words'),
-    [
-        ('[ $cores$memory = 12 ] && exit 0', ['likwid-bench (bandwidth_1_2) in trial 1 of 1', 'left an empty stdout']),
-        ('[ $cores$memory = 12 ] && allocated=2',
-         ['(bandwidth_1_2)', 'memory was requested in NUMA domain 2 and allocated from CPUs [2]']),
-    ],
-)  # fmt: skip
-def test_replayed_pair_that_is_missing_or_elsewhere_fails_the_case(node, fault, words):
-    node.programs(fault)
-    case = run(node, 'NumaBandwidth', trials=1)
-    assert case['result'] == 'fail'
-    for word in words:
-        assert word in case['fail_reason']
-
-
 def test_replayed_triad_of_all_domains_runs_at_the_same_time(node, tmp_path):
     """No stand-in ends before all four have started: in turn, the first would wait for ever."""
     node.programs(
@@ -126,22 +109,15 @@ def test_replayed_triad_of_all_domains_runs_at_the_same_time(node, tmp_path):
     assert found['triad_range'].pop() == pytest.approx(90 / 84 - 1)
 
 
-@pytest.mark.parametrize(
-    ('fault', 'words'),
-    [
-        ('[ $cores = 2 ] && kill -SEGV $$', ['(triad_2) was killed by SIGSEGV (exit code 139)']),
-        ('[ $cores = 2 ] && exit 3; sleep 1; touch ../all_ended.$cores', ['exit code 3']),
-    ],
-)
-def test_replayed_triad_of_one_domain_that_fails_is_named(node, fault, words):
-    node.programs(fault, recorded='likwid-bench-stream-stream-placed.txt')
+def test_replayed_triad_of_one_domain_that_fails_is_named_when_the_others_have_ended(node):
+    node.programs(
+        '[ $cores = 2 ] && exit 3; sleep 1; touch ../all_ended.$cores',
+        recorded='likwid-bench-stream-stream-placed.txt',
+    )
     case = run(node, 'NumaStream', trials=1)
-    assert case['result'] == 'fail'
-    for word in words:
-        assert word in case['fail_reason']
+    assert case['result'] == 'fail' and 'exit code 3' in case['fail_reason']
     assert {'triad domain=2', 'triad_total', 'triad_cv', 'triad_range'} >= set(case['record']['missing'])
-    if 'sleep' in fault:  # the others were waited for
-        assert len(list(node.results.glob('stage/demo/node/system/NumaStream*/trial_1/all_ended.*'))) == 3
+    assert len(list(node.results.glob('stage/demo/node/system/NumaStream*/trial_1/all_ended.*'))) == 3
 
 
 @pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason='binds to CPU 0 and 1')
@@ -159,27 +135,13 @@ def test_replayed_latency_binds_each_run_to_a_core_of_its_domain(node):
     assert 'was requested to run on CPUs [1] and got [0]' in case['fail_reason']
 
 
-def test_replayed_matrix_is_a_heat_map_of_the_report(node):
-    node.programs()
-    case = run(node, 'NumaBandwidth', '--session-extras=plumbline_mode=nightly')
-    assert case['result'] == 'pass', case['fail_reason']
-    (report,) = node.results.glob('reports/*[0-9].json')
-    for words in (('ingest', report), ('report',)):
-        answer = node.plumbline(*words)
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-    (table,) = html.fromstring((node.results / 'report.html').read_text()).find_class('heat')
-    assert table.find('caption').text_content() == 'bandwidth, GB/s, from row to column'
-    cells = [[cell.text_content() for cell in row.iter('td')] for row in table.find('tbody')]
-    assert cells[1] == ['51.00', '101.00', '21.00', '21.00']
-
-
 @pytest.mark.parametrize(('name', 'binary', 'metric'), [
     ('NumaBandwidth', 'likwid-bench', 'bandwidth pair=0-0'),
     ('NumaStream', 'likwid-bench', 'triad domain=0'),
     ('NumaLatency', 'multichase', 'latency pair=0-0'),
     ('CacheLatency', 'multichase', 'latency level=L1'),
 ])  # fmt: skip
-def test_real_on_this_machine(clone, program, name, binary, metric):
+def test_real_programs_of_this_machine_measure_their_first_pair(clone, program, name, binary, metric):
     program(binary)
     module = 'cache_latency' if name == 'CacheLatency' else 'numa_matrix'
     case = run(

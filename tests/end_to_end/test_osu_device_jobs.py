@@ -119,10 +119,8 @@ FRONTIER = tuple(core + 1 for core in MI250X)  # the first of each eight is kept
 @pytest.mark.parametrize(
     ('site', 'gpu', 'firsts', 'classes'),
     [
-        ('frontier', 'rocm', FRONTIER, 'ABCD'), ('rzvernal', 'rocm', MI250X, 'ABCD'), ('tioga', 'rocm', MI250X, 'ABCD'),
+        ('frontier', 'rocm', FRONTIER, 'ABCD'), ('tioga', 'rocm', MI250X, 'ABCD'),
         ('summit', 'cuda', (0, 28, 56, 88, 116, 144), 'AB'), ('polaris', 'cuda', (24, 16, 8, 0), 'A'),
-        ('sierra', 'cuda', (0, 44, 88, 132), 'AB'), ('lassen', 'cuda', (0, 44, 88, 132), 'AB'),
-        ('perlmutter', 'cuda', (48, 32, 16, 0), 'A'),
     ],
 )  # fmt: skip
 def test_sites_of_the_study_have_a_case_for_each_class_of_table_5(clone, site, gpu, firsts, classes):
@@ -203,30 +201,11 @@ def test_replayed_latency_of_both_directions_of_a_pair(node):
 
 
 @needs_two_cpus
-def test_replayed_bandwidths_of_a_pair(node):
-    """The recorded osu_bw reaches 12.9 GB/s on the way, osu_bibw 13.6 in both directions."""
-    node.programs('[[ "$*" =~ " -d cuda "(D D|H H) ]] || exit 9')
-    case = run(node, 'OsuDeviceBandwidth.*device-device.*first', check=CHECK)
-    assert case['result'] == 'pass', case['fail_reason']
-    assert len(values(case)) == 2 * 23 and ('bidirectional_bandwidth message_bytes=4194304,pair=0-1' in values(case))
-
-
-@needs_two_cpus
-@pytest.mark.parametrize(
-    ('fault', 'smi', 'words'),
-    [
-        ('', 'echo "0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100"',
-         ['local rank 1: GPU 1 was requested; nvidia-smi lists: 0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100']),
-        ('', SMI.replace('bbbb', 'aaaa'), ['GPU 0 of rank n0.0 is GPU-aaaa, GPU 1 of rank n0.1 is GPU-aaaa']),
-        ('sed -i "s/^gpu 1/gpu 0/" binding.n0.1', SMI, ['rank n0.1 was requested to see GPUs [1] and got [0]']),
-    ],
-)  # fmt: skip
-def test_replay_of_a_bad_run_fails_with_its_cause(node, fault, smi, words):
-    node.programs(fault, smi)
+def test_a_rank_that_got_another_gpu_fails_the_case(node):
+    node.programs('sed -i "s/^gpu 1/gpu 0/" binding.n0.1', SMI)
     case = run(node, 'OsuDeviceLatency.*device-device.*first', check=CHECK)
     assert case['result'] == 'fail'
-    for word in words:
-        assert word in case['fail_reason'], case['fail_reason']
+    assert 'rank n0.1 was requested to see GPUs [1] and got [0]' in case['fail_reason']
 
 
 # Under a real Slurm

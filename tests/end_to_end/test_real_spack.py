@@ -89,7 +89,7 @@ def test_a_second_provision_starts_no_spack_process(machine):
 
 
 @pytest.mark.parametrize('path', MANIFESTS, ids=lambda path: f'{path.parent.parent.name}/{path.parent.name}')
-def test_it_concretizes(machine, spack_root, tmp_path, monkeypatch, path):
+def test_each_manifest_concretizes_with_a_real_spack(machine, spack_root, tmp_path, monkeypatch, path):
     """Spack concretizes for processors of its host's family only: sites of others are tried with that of the host.
 
     Spack 1.2 loads the modules of a compiler while it concretizes, which are on the machine alone.

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from scratch import wait_for
 
 # Each case does what its name says, once: a second run of it is a good one
 FAULTS = r'''import reframe as rfm
@@ -142,13 +143,6 @@ class Night:
                 if not case['fixture']:
                     found.setdefault(case['fault'], []).append(case)
         return found
-
-
-def wait_for(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, 'nothing happened'
-        time.sleep(0.1)
 
 
 @pytest.fixture

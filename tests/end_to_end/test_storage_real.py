@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 import pytest
-from storage_stand_in import DISK, FULL, cases, describe, mounted, why
+from storage_stand_in import DISK, cases, describe
 
 from plumbline.paths import software_directory
 
@@ -124,28 +124,3 @@ def test_mdtest_by_numbers_of_processes(storage):
         at = f'operation={operation},place=easy_shared'
         assert samples[f'operations_per_process {at}'] == samples[f'operations {at}'] / 2
     assert os.listdir(storage.disk) == []
-
-
-@pytest.mark.parametrize(
-    ('before', 'words'),
-    [
-        ('[ "$OMPI_COMM_WORLD_RANK" = 1 ] && kill -SEGV $$', ['exit code 139']),
-        ('rm -rf FOLDER/plumbline-*', ['ERROR: ', 'No such file or directory']),
-    ],
-    ids=['crash', 'vanished'],
-)
-def test_nothing_is_left_of_a_job_that_failed(storage, before, words):
-    storage.prepare(before)
-    reason = why(storage)
-    for word in words:
-        assert word in reason
-    assert os.listdir(storage.disk) == []
-
-
-def test_a_disk_that_others_fill_meanwhile_fails_the_case(storage):
-    storage.prepare(
-        f'[ "$OMPI_COMM_WORLD_RANK" = 0 ] && {FULL}', 'disk: {path: FOLDER, kind: tmpfs, max_percent_of_free: 50}'
-    )
-    with mounted(storage.disk, '-t', 'tmpfs', '-o', 'size=200m', 'none'):
-        assert 'No space left on device' in why(storage)
-        assert os.listdir(storage.disk) == ['others']

@@ -33,7 +33,7 @@ def nodes(clone, tmp_path, slurm):
     return clone
 
 
-def test_cases_of_two_nodes(nodes):
+def test_ior_and_mdtest_run_on_two_nodes_of_slurm(nodes):
     nodes.prepare()
     found = cases(nodes, '-n', '(POSIX|MdtestRanks).*%nodes=2', '-S', 'time_limit=30m', **nodes.slurm)
     assert set(found) == {

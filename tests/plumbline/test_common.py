@@ -37,7 +37,7 @@ from plumbline.signals import Signalled, ending_signals
         ('name=', (('name', ''),), 'name='),
     ],
 )
-def test_pairs_as_text(text, found, again):
+def test_pairs_become_text_and_again_pairs(text, found, again):
     assert from_text(text) == found and to_text(found) == again
 
 
@@ -47,7 +47,7 @@ def test_a_text_without_a_name_and_a_value_is_refused(text, wrong):
         from_text(text)
 
 
-def test_the_texts_of_an_id():
+def test_an_id_has_a_text_for_case_series_and_metric():
     case = CaseId('cpu', 'gnu', 'Osu', pairs({'pair': 'near', 'nodes': 2}))
     series = case.series('latency', pairs({'message_bytes': 8}))
     assert (str(case), str(series)) == (

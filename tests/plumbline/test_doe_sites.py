@@ -63,7 +63,7 @@ def test_the_stack_offers_exactly_what_its_specs_bring(name):
 
 
 @each_row('name', NODES)
-def test_the_node(name):
+def test_the_topology_of_a_site_has_its_cores_sockets_domains_and_gpus(name):
     cores, threads, sockets, numa_domains, devices, arch = NODES[name]
     topology = topology_of(name, the_partition(name).name)
     assert len(topology.cores) == cores

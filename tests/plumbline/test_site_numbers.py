@@ -103,5 +103,5 @@ def test_the_account_and_qos_that_a_job_must_state(user, rows, partition, option
         assert schedulers.must_state('cpu') == (('-A own',), '')
 
 
-def test_numbers_of_flux():
+def test_flux_takes_numbers_of_cores_and_gpus():
     assert [schedulers.ids_in(text) for text in ('0-3,7', '5', '')] == [[0, 1, 2, 3, 7], [5], []]

@@ -53,7 +53,7 @@ def test_four_pairs_by_hand():
     ((0.03, 0.03, 0.03), (), 'ok'),  # lost for certain, and less than matters
     ((0.10, 0.11, 0.09, 0.10), (0, 1, 2, 3), 'regressed'),  # what takes CPUs from both states in turn makes no loss
 ])  # fmt: skip
-def test_what_is_decided(losses, busy, expected):
+def test_a_loss_is_decided_by_its_size_and_the_quiet_pairs(losses, busy, expected):
     assert word(losses, busy=busy) == [expected]
 
 

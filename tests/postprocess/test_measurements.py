@@ -27,7 +27,7 @@ EXPECTED_OF_TABLE = [
 
 
 @pytest.mark.parametrize('kind', ['csv', 'jsonl', 'parquet'])
-def test_a_table(work, tmp_path, kind):
+def test_a_table_in_each_format_becomes_the_same_sessions(work, tmp_path, kind):
     (tmp_path / 'a.csv').write_text(TABLE)
     path = tmp_path / f'a.{kind}'
     if kind != 'csv':

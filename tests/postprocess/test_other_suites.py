@@ -357,7 +357,7 @@ def test_the_tag_of_another_mode_leaves_cases_out():
     assert read_cmdline('reframe -r -t quick', 'nightly').narrowed_by == ('--tag',)
 
 
-def test_mode_and_system():
+def test_mode_and_system_are_read_from_the_command_line():
     selection = read_cmdline('/opt/bin/reframe --mode nightly --system=mn5:gpp -r')
     assert (selection.mode, selection.site) == ('nightly', 'mn5') and 'system=mn5:gpp' in selection.selection
     assert read_cmdline('reframe --mode=quick -r', 'acceptance').mode == 'acceptance', 'that of the session counts'
@@ -368,5 +368,5 @@ def test_an_unreadable_command_line_is_no_whole_mode():
 
 
 @each_row('line, dry', [('reframe -r', False), ('reframe --dry-run', True), ("/opt/reframe -n 'a b' --dry", True)])
-def test_a_dry_run(line, dry):
+def test_a_dry_run_is_known_by_its_option(line, dry):
     assert read_cmdline(line).is_dry_run is dry

@@ -146,7 +146,7 @@ def test_a_case_that_never_ran_and_one_not_looked_at_for_long_come_first(planned
     assert 'IOR' in {look.place.name for look in found.chosen[: found.rotation]}
 
 
-def test_the_command(planned):
+def test_a_plan_tells_cases_reasons_and_the_command_that_runs_it(planned):
     answer = planned.run('plan', '--minutes', '2', '--why')
     assert answer.exit_code == 0, answer.output
     assert 'cluster: 4 of 6 cases' in answer.stdout and 'rail down 1.00 (bandwidth)' in answer.stdout

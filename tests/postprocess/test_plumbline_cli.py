@@ -13,7 +13,6 @@ from run_reports import SITE, case, metric, report
 from scratch import ROOT
 from typer.main import get_command
 
-from ci import nightly
 from plumbline import __version__
 from postprocess.cli import app
 from postprocess.cli.app import BY_EXTRAS
@@ -166,12 +165,6 @@ def test_an_option_whose_extra_was_removed_is_refused(monkeypatch, option, words
     assert result.exit_code == 2 and 'its folder of postprocess/extras is not there' in result.stderr
 
 
-def test_a_site_is_written_into_no_folder_that_is_not_there(tmp_path):
-    result = run_command(['probe', '--output', str(tmp_path / 'nonexistent/x')])
-    assert result.exit_code == 2 and f'there is no folder {tmp_path / "nonexistent"}' in result.stderr
-    assert not [*tmp_path.iterdir()]
-
-
 @each_row(
     'words',
     [['demo', ''], ['init', ''], ['status', '--results', ''], ['record', 'accept', '--references', '']],
@@ -213,41 +206,6 @@ def test_the_last_line_is_the_verdict(site, command, begins):
 def test_the_list_of_sites_has_80_columns_where_no_terminal_says_how_wide_it_is(work):
     lines = work.run('sites').stdout.splitlines()
     assert max(map(len, lines)) <= 80 and any('a made-up' in line for line in lines)
-
-
-def test_sites_of_several_folders_are_joined_by_colons(work):
-    answer = subprocess.run(
-        [sys.executable, '-m', 'plumbline', '--sites', 'a;b', 'sites'], cwd=ROOT, env=dict(os.environ),
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert answer.returncode == 2
-    assert answer.stderr.strip().endswith('a;b: expected a folder of site folders; several are joined by colons')
-
-
-@each_row(
-    'words, selection',
-    [
-        (['-nHPCC', '--mode', 'quick'], ['-n', 'HPCC']),
-        (['--name=Osu', '-x', 'a', '--tag', 'quick'], ['-n', 'Osu', '-x', 'a', '-t', 'quick']),
-        (['-S', 'trials=3', '--', '--cpu-only'], ['-S', 'trials=3', '--cpu-only']),
-    ],
-)
-def test_the_selection_of_reframe_needs_no_separator(words, selection):
-    assert nightly.parse(words).selection == selection
-
-
-@each_row(
-    'words, said',
-    [
-        (['--moed'], 'did you mean --mode'),
-        (['--mode', 'quik'], 'did you mean quick?'),
-        (['--gpu-only'], "ReFrame's own options stand after --"),
-    ],
-)
-def test_an_unknown_option_is_answered_with_what_it_was_meant_to_be(words, said, capsys):
-    with pytest.raises(SystemExit) as ended:
-        nightly.parse(words)
-    assert ended.value.code == 2 and said in capsys.readouterr().err
 
 
 @each_row('name', [path.name for path in (ROOT / 'ci').iterdir() if os.access(path, os.X_OK) and path.is_file()])

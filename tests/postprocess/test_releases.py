@@ -185,5 +185,5 @@ def test_the_ledger_keeps_what_people_wrote_there(written):
 
 
 @pytest.mark.parametrize('command', ['compare', 'trend', 'fleet', 'report', 'store check', 'export --to csv'])
-def test_commands_read_it(written, command):
+def test_commands_read_a_store_of_an_earlier_release(written, command):
     assert written.run(command).exit_code in (0, 1)

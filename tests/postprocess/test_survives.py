@@ -185,7 +185,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize(('prepare', 'code', 'says'), CONDITIONS, ids=[prepare.__name__ for prepare, *_ in CONDITIONS])
-def test_every_command(work, prepare, code, says):
+def test_every_command_ends_with_its_code_on_a_store_in_each_condition(work, prepare, code, says):
     prepare(work)
     before = contents(work.results / 'store')
     results = {command: run(work, command) for command in COMMANDS}

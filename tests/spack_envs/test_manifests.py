@@ -115,7 +115,7 @@ def test_the_stack_of_each_kind_has_its_benchmarks():
         ('hpl-more@2.3', 'hpl', False),
     ],
 )
-def test_what_backs_what(spec, feature, does):
+def test_a_spec_backs_a_feature_only_with_its_variant(spec, feature, does):
     assert backs(spec, feature) is does
 
 

@@ -202,7 +202,7 @@ LOG = 'job_completion_time|name|environ|'
         (LOG + 'jobid=jobid|v: bw_value', '{}|A|gnu|jobid=3|v: 7.5', {'bw': 7.5}),
     ],
 )
-def test_columns_of_a_log(work, header, text, found):
+def test_values_are_found_in_logs_of_other_columns(work, header, text, found):
     path = work.reports / 'box' / 'cpu' / 'A.log'
     path.parent.mkdir(parents=True)
     path.write_text(f'{header}\n{text.format("2026-11-03T02:00:00+01:00")}\n')

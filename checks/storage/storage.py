@@ -123,15 +123,16 @@ class StorageBenchmark(Benchmark):
         return ranks_of_node(self.topology)
 
     def estimate(self, seconds: float):
-        """Set the seconds of a trial from those of its work at a low speed."""
-        self.trial_seconds = math.ceil(seconds + START_OF_RUN * len(self.runs))
+        """Set the time limit of a trial, and in the full cases its seconds, from those of its work at a low speed."""
+        slow = math.ceil(seconds + START_OF_RUN * len(self.runs))
+        self.trial_seconds = slow if self.size == 'full' else self.trial_seconds
+        self.trial_time_limit = self.trial_time_limit or limit_of_trial(slow)
 
     @run_before('run')
     def work_in_a_directory_of_its_own(self):
         """Open the directory after the stack was activated, close it after the last trial."""
         site = self.storage
-        limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
-        seconds = 86400 + self.trials * limit  # what is there a day after the job, the job left behind
+        seconds = 86400 + self.trials * self.trial_time_limit  # what is there a day after the job, the job left behind
         numbers = (
             math.ceil(self.need_bytes / 1024), self.need_inodes, site.max_percent_of_free, site.min_percent_left,
             seconds, site.stripe_count or '', int(site.stripe_size or 0) or '',

@@ -183,7 +183,7 @@ def test_no_scheduler_would_reject_a_job_by_its_documented_rules(dry_run, site):
 
 def test_no_job_of_the_longest_mode_exceeds_its_queue(clone):
     path = clone.results / 'reports' / 'acceptance.json'
-    named = '--name=OsuOneSided|BabelStreamAllDevices|OsuDeviceLatency'
+    named = '--name=OsuOneSided|BabelStreamAllDevices|Mdtest'
     run(clone, 'frontier', '--dry-run', '--mode=acceptance', named, f'--report-file={path}')
     partition, seen = load_site('frontier').partitions['gpu'], set()
     for case, script in cases_of(json.loads(path.read_text())):

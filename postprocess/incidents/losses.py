@@ -146,15 +146,12 @@ def _in_common(night: JudgedSession, bad: Sequence[Verdict]) -> Iterator[tuple[C
     A regressed series of a job or curve belongs to the loss in common that covers most of the job or curve.
     """
     chosen: dict[Common, dict[int, Verdict]] = {}
-    for common in night.comparison.common:  # earlier ones have precedence
-        shared = {id(row): row for row in rows_that_share(common, night)}
-        # a wider loss replaces the parts of curves that it contains
-        parts = [other for other, own in chosen.items() if other.kind == 'curve' and own.keys() <= shared.keys()]
-        others = {place for other, own in chosen.items() if other not in parts for place in own}
-        if 2 * len(shared.keys() & others) < len(shared):
-            own = {place: row for place, row in shared.items() if place not in others}
-            chosen = {other: own for other, own in chosen.items() if other not in parts} | {common: own}
-    held = {place for own in chosen.values() for place in own}
+    held: set[int] = set()
+    for common in night.comparison.common:  # thinned by `highest`: wider ones come first, and have precedence
+        own = {id(row): row for row in rows_that_share(common, night) if id(row) not in held}
+        if own:
+            chosen[common] = own
+            held |= own.keys()
     jobs = Counter(row.case_id for row in bad if id(row) not in held)
     for common, own in chosen.items():
         there = Counter(row.case_id for row in own.values())

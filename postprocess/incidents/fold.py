@@ -124,26 +124,28 @@ def _joined(known: Sequence[Known], night: Night) -> list[Known]:
 
     They end tonight, and the incident of the node names them as those before it.
     """
-    session = night.session
-    of_node = {
-        one.incident.where.nodes: one
-        for one in known
-        if one.incident.kind == 'NODE' and one.incident.sort == 'loss' and session.session in one.seen
-        and len(one.incident.where.nodes) == 1 and one.seen[session.session].bad
+    session = night.session.session
+    of_losses = [one for one in known if one.incident.sort == 'loss']
+    slow = {
+        one.incident.where.nodes: one.id
+        for one in of_losses
+        if one.incident.kind == 'NODE' and len(one.incident.where.nodes) == 1
+        and session in one.seen and one.seen[session].bad
     }  # fmt: skip
-    over = {
-        one.id: one.parts[0].shown_on
-        for one in known
-        if one.incident.kind == 'CASE' and one.incident.sort == 'loss' and len(one.parts) == 1
-        and one.parts[0].shown_on in of_node
-    }  # fmt: skip
-    before: dict[str, tuple[str, ...]] = {}
-    for id, nodes in over.items():
-        before[of_node[nodes].id] = (*before.get(of_node[nodes].id, ()), id)
+    explained = {  # incident of a case -> incident of its node
+        one.id: slow[one.parts[0].shown_on]
+        for one in of_losses
+        if one.incident.kind == 'CASE' and len(one.parts) == 1 and one.parts[0].shown_on in slow
+    }
+    if not explained:
+        return list(known)
     return [
-        replace(one, ended=session.day if one.id in over else one.ended, before=(*before.get(one.id, ()), *one.before))
+        replace(
+            one, ended=night.session.day if one.id in explained else one.ended,
+            before=(*(id for id, node in explained.items() if node == one.id), *one.before),
+        )
         for one in known
-    ]
+    ]  # fmt: skip
 
 
 def told_as(state: Folded, night: Night) -> dict[str, str]:

@@ -905,12 +905,12 @@ def test_a_loss_in_common_is_of_its_series_but_those_that_lost_much_more():
     """On n3, which is slow by itself, also of those that lost more."""
     rows = [verdict(loss=0.1, interval=(0.05, 0.15)), verdict(loss=0.6, interval=(0.5, 0.7)), verdict(),
             verdict(loss=0.3), verdict(loss=0.2, interval=(0.15, 0.25), nodes=('n3',))]  # fmt: skip
-    slow = stub(kind='node', where='n3', loss=0.1, holds=lambda row: True)
-    for kind, holds, commons, shared in (
-        ('check', lambda row: True, [], [0, 3, 4]), ('check', lambda row: True, [slow], [0, 3]),
-        ('node', lambda row: True, [slow], [0, 1, 3, 4]), ('check', lambda row: row.loss == 0.3, [], [3]),
+    slow = {'n3': 0.1}
+    for kind, holds, known, shared in (
+        ('check', lambda row: True, {}, [0, 3, 4]), ('check', lambda row: True, slow, [0, 3]),
+        ('node', lambda row: True, slow, [0, 1, 3, 4]), ('check', lambda row: row.loss == 0.3, {}, [3]),
     ):  # fmt: skip
-        night = stub(comparison=stub(verdicts=rows, common=commons))
+        night = stub(comparison=stub(verdicts=rows), slow=known)
         found = losses.rows_that_share(stub(kind=kind, loss=0.1, holds=holds), night)
         assert found == [rows[place] for place in shared]
 

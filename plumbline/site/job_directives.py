@@ -129,9 +129,9 @@ def _pbs(stated: Stated, asked: Asked) -> None:
     asked.confined = True
     asked.words = {name: value for _, name, value in stated if name != 'resource'}
     first: dict[str, tuple[int, str]] = {}  # of a resource that is stated again, PBS ignores the second
-    for number, option, resource in stated:
-        name, _, value = resource.partition('=')
-        if option == 'resource':
+    for number, resources in ((number, value) for number, option, value in stated if option == 'resource'):
+        for resource in resources.split(','):
+            name, _, value = resource.partition('=')
             first.setdefault(name, (number, value))
     if 'select' in first:
         number, (count, *pairs) = first['select'][0], first['select'][1].split(':')
@@ -152,7 +152,8 @@ def _lsf(stated: Stated, asked: Asked) -> None:
     asked.lines |= {name: number for number, name, _ in stated}
     asked.nodes = _number(options.get('nodes', ''), 1)
     asked.exclusive = bool({'exclusive', 'nodes'} & {*options})  # CSM gives whole nodes
-    asked.seconds = _seconds(f'{options["time"]}:0' if ':' in options.get('time', '') else options.get('time', ''))
+    time = options.get('time', '').partition('/')[0]  # behind it, the host whose speed it is of
+    asked.seconds = _seconds(f'{time}:0' if ':' in time else time)
     asked.words = {word: options[word] for word in ('account', 'queue') if word in options}
 
 

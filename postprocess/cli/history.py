@@ -84,7 +84,7 @@ def fleet(
     add_history(digest, store, references, days)
     found = digest.comparison
     cases = {case.case_id: case for case in store.cases(found.session)}
-    rows = node_rows(series_rows(found), cases, digest, store, references)
+    rows = node_rows(series_rows(found), cases, digest, references)
     show(listing(rows if nodes else [row for row in rows if row['incidents']], len(rows), digest), format)
     end_with(int(any(row['incidents'] for row in rows)), digest.faults)
 

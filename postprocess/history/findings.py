@@ -64,7 +64,7 @@ def findings_of(
     known = None if anew else judged.read(store, TABLE, session, state, partial(from_row, session))
     if known:
         return Night(session, known[1], facts_from_json(known[0]))
-    found = _find(store, ledger, comparison, root)
+    found = _find(store, ledger, comparison.with_stand_ins, before, root)
     told = ledger.facts_of(session)
     late = not newest and (told is None or told.runs != session.runs)
     if keep and (newest or late):
@@ -89,7 +89,7 @@ def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path 
 
     @cache
     def ledger_of_site() -> Ledger:
-        return ledger_of(store, sessions[0].site)
+        return ledger_of(store, sessions[0].site, sessions[0])  # as it was known then
 
     for session in sessions:
         if table == TABLE:
@@ -101,10 +101,9 @@ def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path 
             verdicts_of(store, session, root, ledger=ledger_of_site)
 
 
-def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | None) -> Night:
-    """Look for what a session shows."""
-    comparison = comparison.with_stand_ins
-    session, fault, before = comparison.session, comparison.fault, ledger.before(comparison.session)
+def _find(store: Store, ledger: Ledger, comparison: Comparison, before: Folded, root: Path | None) -> Night:
+    """Look for what a session shows, with what stands in for baselines; `before`: the incidents before it."""
+    session, fault = comparison.session, comparison.fault
     sessions, cases = store.history(session), store.cases(session)
     places: dict[str, set[str]] = {}
     try:
@@ -124,11 +123,11 @@ def _find(store: Store, ledger: Ledger, comparison: Comparison, root: Path | Non
     incidents = Background(night).add(drafts, partial(_begun, ledger.dated))
     incidents.sort(key=lambda one: (-one.severity, one.where.partition, one.checks))
     # an incident that was split or merged after this session had its form of today and another one
-    parts = {part.key: part for state in (before, ledger.before(session, noted_later=False)) for part in state.parts}
+    then = ledger.before(session, noted_later=False)
+    parts = {part.key: part for state in (before, then) for part in state.parts}
     looks, was = _looks(parts.values(), comparison, cases, incidents), ledger.facts_of(session) or NightFacts()
     found = Night(session, incidents, NightFacts(session.runs, looks, was.ids, _absent(store, sessions, cases), fault))
-    ids = told_as(ledger.before(session, noted_later=False), found)
-    return replace(found, facts=replace(found.facts, ids=ids))
+    return replace(found, facts=replace(found.facts, ids=told_as(then, found)))
 
 
 def _absent(store: Store, sessions: Sequence[Session], cases: Sequence[CaseRow]) -> tuple[str, ...]:
@@ -175,7 +174,7 @@ def _enter(store: Store, ledger: Ledger, late: Night, root: Path | None) -> Nigh
         if night.key > late.key:
             unseen = [part for part in state.parts if own in part.seen and part.key not in night.facts.looks]
             if unseen:
-                comparison = verdicts_of(store, night.session, root)
+                comparison = verdicts_of(store, night.session, root).with_stand_ins
                 looks = _looks(unseen, comparison, store.cases(night.session), night.incidents)
                 asked.append((night, looks))
                 night = replace(night, facts=replace(night.facts, looks=night.facts.looks | looks))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from plumbline.limits import DEFAULT_FLOOR
 from postprocess.results.store import Session, Store
+from postprocess.statistics.method import METHOD
 
 _NIGHTS = 7  # whose mean is told
 _CASES = 8  # fewest cases whose median is that of the site, as in `postprocess.statistics.night`
@@ -21,7 +22,9 @@ SELECT night, median(loss) AS loss, median(floor) AS floor FROM (
 
 
 def below(store: Store, sessions: Sequence[Session]) -> str:
-    """Return a sentence if a site is below its baseline by half of the floor or more in the mean of a week, or ''.
+    """Return a sentence if a site is below its baseline by half of the floor in the mean of a week, or ''.
+
+    From the floor on, it is an incident.
 
     Raises InputError if the store cannot be read.
     """
@@ -32,7 +35,7 @@ def below(store: Store, sessions: Sequence[Session]) -> str:
     means = [math.fsum(losses[end - _NIGHTS : end]) / _NIGHTS for end in range(_NIGHTS, len(losses) + 1)]
     least = -math.log1p(-(nights[-1]['floor'] or DEFAULT_FLOOR)) / 2
     lasting = next((back for back, mean in enumerate(reversed(means)) if mean < least), len(means))
-    if not lasting:
+    if not lasting or means[-1] >= 2 * METHOD.near * least:
         return ''
     since = sessions[nights[len(nights) - lasting - _NIGHTS + 1]['night']].day
     return (

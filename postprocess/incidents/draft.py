@@ -21,7 +21,7 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 class JudgedSession:
     """One judged session: its cases, the nodes it used, and its verdicts; `before`: the earlier sessions.
 
-    `slow`: node -> its loss, of the nodes that the ledger knows to be slow and that no session since showed healthy.
+    `slow`: node -> its loss, of the nodes that are slow by themselves, tonight or, as far as the ledger knows, before.
     """
 
     store: Store
@@ -32,6 +32,7 @@ class JudgedSession:
 
     def __post_init__(self) -> None:
         self.session = self.comparison.session
+        self.slow = {**self.slow, **{one.where: one.loss for one in self.comparison.common if one.kind == 'node'}}
         self.cases = self.store.cases(self.session)
         self.stacks = broken_stacks(self.cases)
         self.nodes: dict[str, set[str]] = defaultdict(set)  # partition -> its nodes that the session used

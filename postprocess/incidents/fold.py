@@ -79,7 +79,7 @@ class Folded:
         return {
             node: part.incident.loss or 0.0
             for part in self.parts
-            if part.incident.kind == 'NODE' and part.incident.sort == 'loss'
+            if part.incident.kind == 'NODE' and part.incident.sort == 'loss' and not part.suspected
             for node, course in part.courses.items()
             if node and not course.healthy
         }
@@ -116,34 +116,7 @@ def after(state: Folded, night: Night) -> Folded:
     for one in lasting.values():
         parts = tuple(_part_after(part, shown.get(part.id, ()), night) for part in one.parts)
         known.append(one if parts == one.parts else replace(one, parts=parts))
-    return _sorted_out(state, _joined(known, night))
-
-
-def _joined(known: Sequence[Known], night: Night) -> list[Known]:
-    """Return the incidents without those of a case that only jobs on one node showed, and tonight shows that node slow.
-
-    They end tonight, and the incident of the node names them as those before it.
-    """
-    session = night.session
-    of_node = {
-        one.incident.where.nodes: one
-        for one in known
-        if one.incident.kind == 'NODE' and one.incident.sort == 'loss' and session.session in one.seen
-        and len(one.incident.where.nodes) == 1 and one.seen[session.session].bad
-    }  # fmt: skip
-    over = {
-        one.id: one.parts[0].shown_on
-        for one in known
-        if one.incident.kind == 'CASE' and one.incident.sort == 'loss' and len(one.parts) == 1
-        and one.parts[0].shown_on in of_node
-    }  # fmt: skip
-    before: dict[str, tuple[str, ...]] = {}
-    for id, nodes in over.items():
-        before[of_node[nodes].id] = (*before.get(of_node[nodes].id, ()), id)
-    return [
-        replace(one, ended=session.day if one.id in over else one.ended, before=(*before.get(one.id, ()), *one.before))
-        for one in known
-    ]
+    return _sorted_out(state, known)
 
 
 def told_as(state: Folded, night: Night) -> dict[str, str]:
@@ -220,9 +193,8 @@ def _part_after(part: Part, tonight: Sequence[Incident], night: Night) -> Part:
     bad = set(now.where.nodes) or {''}
     healthy = set(look.healthy) - bad if part.seen else set()
     entry = Seen(night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst)
-    on = in_names({*part.shown_on, *now.nodes})
     now = _continued(part, now) if part.seen else now
-    part = replace(part, incident=now, seen=part.seen | {night.session.session: entry}, shown_on=on)
+    part = replace(part, incident=now, seen=part.seen | {night.session.session: entry})
     if part.returned and (shown := [entry for entry in part.bad if entry.loss is not None]):
         loss, interval = pooled_of(shown)  # the loss while the incident is present
         return replace(part, incident=replace(now, loss=loss, interval=interval))

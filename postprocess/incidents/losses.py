@@ -50,8 +50,7 @@ def losses(night: JudgedSession) -> Iterator[Draft]:
     healthy = [row for row in night.comparison.verdicts if row.verdict in ('ok', 'improved') and id(row) not in unlike]
     software = _Software(night, {row.id.case for row in bad})
     cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, [*bad, *doubtful]))
-    known = {**night.slow, **{one.where: one.loss for one in night.comparison.common if one.kind == 'node'}}
-    guilty = [guilty_nodes(row, cases[row.id], slow[row.id], known) for row in bad]
+    guilty = [guilty_nodes(row, cases[row.id], slow[row.id], night.slow) for row in bad]
     scopes = [_loss_keys(row, night, software, *where_slow) for row, where_slow in zip(bad, guilty, strict=True)]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     groups = explain(scopes, well, {'software': _FEW})
@@ -146,15 +145,12 @@ def _in_common(night: JudgedSession, bad: Sequence[Verdict]) -> Iterator[tuple[C
     A regressed series of a job or curve belongs to the loss in common that covers most of the job or curve.
     """
     chosen: dict[Common, dict[int, Verdict]] = {}
-    for common in night.comparison.common:  # earlier ones have precedence
-        shared = {id(row): row for row in rows_that_share(common, night)}
-        # a wider loss replaces the parts of curves that it contains
-        parts = [other for other, own in chosen.items() if other.kind == 'curve' and own.keys() <= shared.keys()]
-        others = {place for other, own in chosen.items() if other not in parts for place in own}
-        if 2 * len(shared.keys() & others) < len(shared):
-            own = {place: row for place, row in shared.items() if place not in others}
-            chosen = {other: own for other, own in chosen.items() if other not in parts} | {common: own}
-    held = {place for own in chosen.values() for place in own}
+    held: set[int] = set()
+    for common in night.comparison.common:  # thinned by `highest`: wider ones come first, and have precedence
+        own = {id(row): row for row in rows_that_share(common, night) if id(row) not in held}
+        if own:
+            chosen[common] = own
+            held |= own.keys()
     jobs = Counter(row.case_id for row in bad if id(row) not in held)
     for common, own in chosen.items():
         there = Counter(row.case_id for row in own.values())
@@ -174,12 +170,11 @@ def rows_that_share(common: Common, night: JudgedSession) -> list[Verdict]:
     Series that lost significantly more are left out: than `MORE` times the loss or, on nodes that are slow by
     themselves, than the loss. On a slow node they have the same cause.
     """
-    slow = {one.where for one in night.comparison.common if one.kind == 'node'}
 
     def most(row: Verdict) -> float:
         if common.kind == 'node':
             return math.inf
-        return common.loss if row.nodes and slow.issuperset(row.nodes) else MORE * common.loss
+        return common.loss if row.nodes and night.slow.keys() >= {*row.nodes} else MORE * common.loss
 
     rows = (row for row in night.comparison.verdicts if row.loss is not None and common.holds(row))
     return [row for row in rows if (row.interval or (0.0,))[0] <= most(row)]

@@ -77,9 +77,9 @@ class Part:
     """A cause over sessions: an incident of the ledger has one part, or several that a person merged.
 
     `incident`: as the last bad session shows it. `seen`: by session, in the order of their time; one at least is bad.
-    `shown_on`: the nodes where sessions saw it. `accepted`: True if a person recorded its level as the expected one, so
-    that one healthy session closes it. `dated`: True if a person said when it began. `only`, `without`: it has the
-    series that all selections of `only` and none of `without` match.
+    `accepted`: True if a person recorded its level as the expected one, so that one healthy session closes it. `dated`:
+    True if a person said when it began. `only`, `without`: it has the series that all selections of `only` and none of
+    `without` match.
     """
 
     id: str
@@ -89,7 +89,6 @@ class Part:
     dated: bool = False
     only: tuple[Selection, ...] = ()
     without: tuple[Selection, ...] = ()
-    shown_on: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

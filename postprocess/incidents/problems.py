@@ -50,7 +50,7 @@ def _of_hardware(problem: Problem, night: JudgedSession) -> Draft:
     rows = [
         row
         for row in night.comparison.verdicts
-        if is_of_hardware(row) and row.id.partition == problem.partition and nodes.issuperset(row.nodes)
+        if is_of_hardware(row) and row.id.partition == problem.partition and row.cause == str(problem)
     ]
     of_all = len(nodes) > 1 and nodes >= night.nodes[problem.partition]
     where = Scope(night.session.site, problem.partition, nodes=() if of_all else problem.nodes)

@@ -97,7 +97,7 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
     series = [one for one in every if one.worst.verdict != 'informational']
     cases = {case.case_id: case for case in store.cases(session)}
     ran_on = {(case.partition, node) for case in cases.values() for node in case.nodes}
-    nodes = node_rows(every, cases, digest, store, root)
+    nodes = node_rows(every, cases, digest, root)
     usable = (row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'})
     tables = (
         _table('verdicts', METRICS, series_table(series, digest)),

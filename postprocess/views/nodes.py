@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from plumbline.errors import InputError
 from plumbline.identity import natural
 from plumbline.site.locations import locations
-from postprocess.history.beside import Beside, beside
 from postprocess.incidents import FAILING
 from postprocess.results.rows import CaseRow
-from postprocess.results.store import Store
 from postprocess.text import count, percent
+from postprocess.verdicts.stand_in import FEWEST_NODES
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.series import SeriesRow
 from postprocess.views.table import Column, TableRow, View
@@ -36,7 +36,6 @@ NODES = (
     Column('before', 'before', priority=3),
     Column('places', 'place', width=14),
 )
-_NOT_COMPARED = Beside(None, None, None)
 
 
 def places_of(site: str, root: Path | None = None) -> dict[str, list[str]]:
@@ -47,13 +46,12 @@ def places_of(site: str, root: Path | None = None) -> dict[str, list[str]]:
 
 
 def node_rows(
-    series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], digest: Digest, store: Store, root: Path | None = None
+    series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], digest: Digest, root: Path | None = None
 ) -> list[TableRow]:
     """Return the nodes on which the judged ones of `series` were measured, the worst first, by the keys of `NODES`.
 
     `before`: the earlier days on which a node stood out; `drain`: why it might be drained; `worst`: the series that is
     furthest behind, `worst_id` its number. Besides, the numbers of all its `series`, and of those that `fell_short`.
-    Raises InputError if the store cannot be read.
     """
     session = digest.comparison.session
     metrics: dict[str, set[int]] = {}
@@ -69,19 +67,40 @@ def node_rows(
         for name in known.incident.own_nodes:
             incidents.setdefault(name, []).append(known.id)
     drain, places = digest.to_drain, places_of(session.site, root)
-    ids, compared = {one.series: one.id for one in series}, beside(store, session)
+    compared = _beside(series)
     rows: list[TableRow] = []
     for name, measured in metrics.items():
-        of = compared.get(name, _NOT_COMPARED)
+        beside = compared.get(name, [])
+        furthest, worst = min(beside, key=lambda one: one[0], default=(None, None))
         fell_short = sorted(bad.get(name, ()))
         rows.append({
             'name': name, 'incidents': incidents.get(name, []), 'drain': drain.get(name, ''),
-            'bad': len(fell_short), 'metrics': len(measured), 'typical': of.typical, 'furthest': of.furthest,
-            'worst': of.series.what if of.series else '', 'worst_id': ids.get(of.series) if of.series else None,
+            'bad': len(fell_short), 'metrics': len(measured),
+            'typical': median(change for change, _ in beside) if beside else None, 'furthest': furthest,
+            'worst': worst.series.what if worst else '', 'worst_id': worst.id if worst else None,
             'before': digest.before.get(name, []), 'places': ', '.join(places.get(name, ())),
             'series': sorted(measured), 'fell_short': fell_short,
         })  # fmt: skip
     return sorted(rows, key=lambda row: (not row['incidents'], row['furthest'] or 0.0, natural(row['name'])))
+
+
+def _beside(series: Sequence[SeriesRow]) -> dict[str, list[tuple[float, SeriesRow]]]:
+    """Return node -> how far each metric is from the median of the nodes that measured it alone, in %.
+
+    Only metrics that enough nodes measured, and that are judged.
+    """
+    compared: dict[str, list[tuple[float, SeriesRow]]] = {}
+    for one in series:
+        values: dict[str, list[float]] = {}
+        for job in (job for row in one.jobs for job in row.jobs if one.worst.verdict != 'informational'):
+            if job.status == 'measured' and len(job.nodes) == 1 and job.value > 0:
+                values.setdefault(job.nodes[0], []).append(job.value)
+        if len(values) >= FEWEST_NODES:
+            levels = {name: median(own) for name, own in values.items()}
+            usual = median(levels.values())
+            for name, level in levels.items():
+                compared.setdefault(name, []).append((100 * one.quantity.sign * (level / usual - 1), one))
+    return compared
 
 
 def listing(rows: Sequence[TableRow], nodes: int, digest: Digest) -> View:

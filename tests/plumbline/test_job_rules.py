@@ -93,6 +93,16 @@ def test_a_mistake_is_named_with_its_line_and_option(site, script, right, mistak
     assert any((n, name) == (line, option) and words in why for n, name, why in found), found
 
 
+@each_row(('site', 'script', 'stated', 'other'), [
+    ('polaris', PBS, '#PBS -l walltime=0:31:0\n', '#PBS -l walltime=1860,filesystems=home\n'),
+    ('summit', LSF, '-W 31', '-W 0:31/hostA'), ('summit', LSF, '#BSUB -W 31\n', '#BSUB -W 31\n#BSUB -We 10\n'),
+])  # fmt: skip
+def test_a_time_that_is_stated_in_another_way_is_read(site, script, stated, other):
+    (partition,) = load_site(site).partitions.values()
+    assert stated in script
+    assert list(faults_of_script(script.replace(stated, other), partition)) == []
+
+
 def test_cores_that_slurm_keeps_and_nobody_names():
     (partition,) = load_site('frontier').partitions.values()
     entry = partition.entry | {'processor': partition.processor | {'reserved_cores': []}}

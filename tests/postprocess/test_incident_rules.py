@@ -745,21 +745,6 @@ def test_one_metric_that_gets_much_worse_opens_an_acknowledged_incident():
     assert one.state('2026-11-02') == 'open' and '30.0 % in one metric' in one.worse(), 'the mean is as before'
 
 
-@each_row(('first', 'second', 'is_over'), [
-    (('n1',), None, True), (('n1',), ('n1',), True), (('n2',), ('n1',), False), (('n2',), None, False),
-    (('n1', 'n2'), None, False),
-])  # fmt: skip
-def test_the_loss_of_a_case_that_jobs_on_one_node_alone_showed_is_over_when_that_node_is_named(first, second, is_over):
-    def of_case(nodes):
-        return incident(kind='CASE', where=Scope('site', 'cpu', 'system'), series=(COPY,), nodes=nodes, loss=0.1)
-
-    earlier = [night(number, of_case(nodes)) for number, nodes in enumerate((first, second), 1) if nodes]
-    case_, node = folded(*earlier, night(3, incident(loss=0.1)))
-    assert (case_.incident.kind, node.incident.where.nodes) == ('CASE', ('n1',))
-    assert case_.closed == ('2026-11-03' if is_over else '') and node.before == ((case_.id,) if is_over else ())
-    assert not folded(*earlier)[0].closed
-
-
 def test_only_a_node_that_no_session_since_showed_healthy_is_known_to_be_slow():
     first = night(1, incident(loss=0.1))
     state = fold.fold([first], fold.Folded())
@@ -767,6 +752,7 @@ def test_only_a_node_that_no_session_since_showed_healthy_is_known_to_be_slow():
     assert state.slow == {'n1': 0.1}
     well = night(2, looks={part.key: fold.Look(healthy=('n1',))})
     assert fold.fold([well], state).slow == {}
+    assert fold.fold([night(1, incident(loss=0.1, certain=False))], fold.Folded()).slow == {}, 'suspected'
 
 
 def test_a_look_of_a_session_tells_of_incidents_before_it():
@@ -905,12 +891,12 @@ def test_a_loss_in_common_is_of_its_series_but_those_that_lost_much_more():
     """On n3, which is slow by itself, also of those that lost more."""
     rows = [verdict(loss=0.1, interval=(0.05, 0.15)), verdict(loss=0.6, interval=(0.5, 0.7)), verdict(),
             verdict(loss=0.3), verdict(loss=0.2, interval=(0.15, 0.25), nodes=('n3',))]  # fmt: skip
-    slow = stub(kind='node', where='n3', loss=0.1, holds=lambda row: True)
-    for kind, holds, commons, shared in (
-        ('check', lambda row: True, [], [0, 3, 4]), ('check', lambda row: True, [slow], [0, 3]),
-        ('node', lambda row: True, [slow], [0, 1, 3, 4]), ('check', lambda row: row.loss == 0.3, [], [3]),
+    slow = {'n3': 0.1}
+    for kind, holds, known, shared in (
+        ('check', lambda row: True, {}, [0, 3, 4]), ('check', lambda row: True, slow, [0, 3]),
+        ('node', lambda row: True, slow, [0, 1, 3, 4]), ('check', lambda row: row.loss == 0.3, {}, [3]),
     ):  # fmt: skip
-        night = stub(comparison=stub(verdicts=rows, common=commons))
+        night = stub(comparison=stub(verdicts=rows), slow=known)
         found = losses.rows_that_share(stub(kind=kind, loss=0.1, holds=holds), night)
         assert found == [rows[place] for place in shared]
 

@@ -160,7 +160,7 @@ def test_places_of_the_nodes_that_a_session_used():
     both = {'rack r1', 'switch s1'}
     places = {'n1': both, 'n2': both | {'row 1'}, 'n3': {'rack r1'}, 'g1': {'row 1'}}
     store = SimpleNamespace(cases=lambda session: cases)
-    found = JudgedSession(store, SimpleNamespace(session='s'), [], places)
+    found = JudgedSession(store, SimpleNamespace(session='s', common=[]), [], places)
     assert found.several('cpu') and not found.several('gpu') and not found.several('')
     # of n1 and n2 alone both are in the rack and at the switch; of all nodes the rack has n3, too
     assert found.same_nodes('rack r1', 'cpu') == ('switch s1',) and found.same_nodes('row 1', 'cpu') == ()

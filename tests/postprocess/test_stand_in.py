@@ -118,6 +118,23 @@ def test_a_later_accusation_makes_the_verdicts_anew_that_rested_on_it(work, judg
     assert judgings == ['0006', '0005', '0006']
 
 
+@pytest.mark.parametrize(('left', 'state', 'bad', 'healthy'), [
+    (1.0, 'closed', ['0006'], ['0007']), (0.9, 'open', ['0006', '0007', '0008'], []),
+])  # fmt: skip
+def test_later_sessions_tell_of_a_slow_node_that_a_late_session_shows(work, left, state, bad, healthy):
+    def slow(name, night):
+        return {6: 0.9, 7: left, 8: left}.get(night, 1) if name == 'n3' else 1
+
+    sessions(work, nights=6)
+    for night in (7, 8, 6):
+        sessions(work, nights=1, first=night, slow=slow)
+        work.run(f'compare 000{night}')
+    (known,) = ledger.read_ledger(work.results, SITE)
+    assert known.state('2026-11-29') == state
+    assert [session for session, entry in known.seen.items() if 'n3' in entry.bad] == bad
+    assert [session for session, entry in known.seen.items() if 'n3' in entry.healthy] == healthy
+
+
 def test_a_loss_of_all_nodes_is_of_the_system_and_of_no_node(work):
     sessions(work, slow=lambda name, night: 0.93 if night == 7 else 1)
     assert incidents(work)[0] == [('SYSTEM', 'cpu/system')]

@@ -15,8 +15,8 @@ from run_reports import BEGAN, DAY, SITE, Workplace, case, metric, reference, re
 
 from postprocess.demo import plant
 from postprocess.extras.publish import data, pages
+from postprocess.history import verdicts
 from postprocess.report import page
-from postprocess.verdicts import stored
 
 NIGHTS = 34
 TITLE = "document.querySelector('dialog[open] h2')?.textContent"
@@ -128,7 +128,7 @@ def test_what_was_judged_is_read_and_a_page_has_no_output_of_programs(work, monk
     def never(*_, **__):
         raise AssertionError('judged again, or an archive was read')
 
-    monkeypatch.setattr(stored, 'judge_session', never)
+    monkeypatch.setattr(verdicts, 'judge_session', never)
     monkeypatch.setattr(page, 'printed', never)
     published(work)
 

@@ -449,8 +449,8 @@ def test_what_has_no_number_is_grouped_by_check_unless_no_case_measured_it():
 
 def test_what_had_other_hardware_is_of_the_problem_of_its_nodes():
     half = Problem('n1 had half', 'hardware', 'cpu', nodes=('n1',))
-    rows = [verdict('invalid', nodes=(node,), code=code) for node, code in (
-        ('n1', 'settings'), ('n2', 'settings'), ('n1', 'invalid'),
+    rows = [verdict('invalid', nodes=('n1',), code=code, cause=cause) for code, cause in (
+        ('settings', 'n1 had half'), ('settings', 'n1 had other memory'), ('invalid', 'n1 had half'),
     )]  # fmt: skip
     drafts = []
     problems.add_problems(drafts, [half], a_night(*rows))

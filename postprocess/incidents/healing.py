@@ -93,8 +93,7 @@ def _performance(row: Verdict, node: str) -> list[float]:
     values = [job.value for job in row.jobs if job.purpose == OF_NODE and node in job.nodes]
     if not row.expected or not row.limits or not all(value > 0 for value in values):
         return []
-    sign = 1 if row.quantity.better == 'higher' else -1
-    return [sign * math.log(value / row.expected) for value in values]
+    return [row.quantity.sign * math.log(value / row.expected) for value in values]
 
 
 def _half(loss: float) -> float:

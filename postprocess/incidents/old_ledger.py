@@ -21,7 +21,7 @@ from postprocess.incidents import notes
 from postprocess.incidents.fold import Look, NightFacts, id_of
 from postprocess.incidents.incident import Incident, Scope, Value, together
 from postprocess.incidents.notes import Began, Note, Selection, What
-from postprocess.incidents.rows import TABLE, facts_to_json, frozen, to_row
+from postprocess.incidents.rows import TABLE, facts_to_json, to_row
 from postprocess.results import judged
 from postprocess.results.store import Session, Store
 
@@ -77,14 +77,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _incident(values: Mapping[str, Any]) -> Incident:
     """Return an incident of the ledger. Raises KeyError, TypeError, ValueError."""
-    own = {name: frozen(value) for name, value in values.items() if name in Incident.__dataclass_fields__}
+    own = {name: _frozen(value) for name, value in values.items() if name in Incident.__dataclass_fields__}
     rows = {SeriesId.from_row(row): row for row in values['series']}
     numbers = {
-        of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
+        of: Value(**{name: _frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
         for of, row in rows.items()
         if 'unit' in row  # rows without a unit were not judged
     }
-    where = Scope(**{name: frozen(value) for name, value in values['where'].items()})
+    where = Scope(**{name: _frozen(value) for name, value in values['where'].items()})
     return Incident(**own | {'where': where, 'series': tuple(rows), 'values': numbers})
 
 
@@ -92,7 +92,7 @@ def _of_session(incident: Incident, seen: Mapping[str, Any]) -> Incident:
     """Return an incident as one session showed it."""
     nodes = tuple(node for node in seen['bad'] if node) if incident.where.nodes else ()
     where = replace(incident.where, nodes=nodes)
-    return replace(incident, where=where, loss=seen['loss'], interval=frozen(seen['interval']))
+    return replace(incident, where=where, loss=seen['loss'], interval=_frozen(seen['interval']))
 
 
 def _put_together(values: Mapping[str, Any], files: dict[str, dict[str, Any]]) -> None:
@@ -131,3 +131,8 @@ def _notes(
             yield note('split', [id], one, made=one['made'], part=Selection(**part['only'][-1]))
     if acknowledged:
         yield note('acknowledged', [id], acknowledged, until=acknowledged['until'])
+
+
+def _frozen(value: Any) -> Any:
+    """Convert a list of JSON to a tuple."""
+    return tuple(value) if isinstance(value, list) else value

@@ -40,8 +40,3 @@ def from_row(session: Session, row: Mapping[str, Any]) -> Incident:
     values = {SeriesId.from_row(of): judged.from_row(Value, of) for of in row['series'] if of['unit'] is not None}
     scope = {**row, 'site': session.site, 'nodes': row['scope_nodes']}
     return judged.from_row(Incident, {**row, 'where': scope, 'values': values})
-
-
-def frozen(value: Any) -> Any:
-    """Convert a list of JSON or Arrow to a tuple."""
-    return tuple(value) if isinstance(value, list) else value

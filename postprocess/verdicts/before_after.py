@@ -245,9 +245,8 @@ def _compare(
     verdicts = [decide(of) for of in facts]
     judged = [*(old if in_turn else ()), *strict]
     problems = [problem for read in judged for problem in problems_of(read.session, read.cases, read.rows)]
-    undecided = sum(verdict.verdict == 'warning' for verdict in verdicts)
     unique = list({str(problem): problem for problem in problems}.values())
-    return Comparison(newest, old[-1].session, worst_first(verdicts), unique, scope, undecided=undecided)
+    return Comparison(newest, old[-1].session, worst_first(verdicts), unique, scope)
 
 
 def _sides(reads: Iterable[_Read]) -> dict[SeriesId, _Side]:

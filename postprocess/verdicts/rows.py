@@ -23,7 +23,6 @@ class _SessionFacts:
     left_out: str
     hints: list[str]
     retire: str
-    undecided: int
     busy: int
     busy_jobs: frozenset[int]
     common_by_stand_in: list[Common]

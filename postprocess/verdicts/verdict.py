@@ -182,9 +182,8 @@ class Comparison:
     `scope`: what is compared, if it is more than one session on a side. `common`: losses that series share. `again`:
     jobs that should run before the answer is final. `left_out`: a sentence on the doubts for which the budget of
     further jobs was too small. `hints`: what to do next. `retire`: the command that retires the baseline of series that
-    no job measured, without ``plumbline`` and its options. `undecided`: number of series for which a comparison of
-    sessions cannot tell whether they lost performance. `busy`: how many cases ran on nodes that had other work or were
-    throttled, with the `case_id` of their `busy_jobs`. `common_by_stand_in`: losses that series share against what
+    no job measured, without ``plumbline`` and its options. `busy`: how many cases ran on nodes that had other work or
+    were throttled, with the `case_id` of their `busy_jobs`. `common_by_stand_in`: losses that series share against what
     stands in for a baseline; `fault`: why nothing does.
     """
 
@@ -198,7 +197,6 @@ class Comparison:
     left_out: str = ''
     hints: list[str] = field(default_factory=list)
     retire: str = ''
-    undecided: int = 0
     busy: int = 0
     busy_jobs: frozenset[int] = frozenset()
     common_by_stand_in: list[Common] = field(default_factory=list)
@@ -258,6 +256,11 @@ class Comparison:
         if levels := sum(bool(row.reference and row.reference.has_two_levels) for row in self.guarded):
             text += f' {levels} of them {"has" if levels == 1 else "have"} two levels and the worse one as reference.'
         return f'{text} {self.left_out}'.rstrip()
+
+    @property
+    def undecided(self) -> int:
+        """The number of series for which a comparison of sessions cannot tell whether they lost performance."""
+        return self.counts.get('warning', 0) if self.against else 0
 
     @property
     def exit_code(self) -> int:

@@ -2,7 +2,7 @@
 """Judge all series of a session together: which series lost performance, and which cases should run again.
 
 First jobs raise doubts and further jobs decide: a number that raised a doubt never counts as evidence for the loss.
-docs/verdicts.md derives the steps, `METHOD` holds the constants, and `studies/worlds.py` measures how often the answer
+docs/method.md derives the steps, `METHOD` holds the constants, and `studies/worlds.py` measures how often the answer
 is wrong. All values here are arrays over M series, in logarithms of performance.
 """
 

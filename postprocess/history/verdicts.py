@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from plumbline.errors import InputError
@@ -23,7 +23,7 @@ TABLE = 'verdicts'
 
 
 class _Accused:
-    """What the incidents before a session accuse in the first sessions of its site; `asked`: whether it was needed."""
+    """What the incidents before a session accuse in the first sessions of its site; `asked`: whether judging asked."""
 
     def __init__(self, store: Store, session: Session, ledger: Callable[[], Ledger] | None):
         self.store, self.session, self.asked = store, session, False
@@ -32,13 +32,17 @@ class _Accused:
     def __call__(self) -> Accused:
         """Return session -> node or case -> incident."""
         self.asked = True
+        return self._found
+
+    @cached_property
+    def _found(self) -> Accused:
         first = first_sessions(self.store, self.session)
         return accused_by(self._ledger().before(self.session).known, first)
 
     @property
     def names(self) -> str:
         """The sessions with what is accused in each as text, without the words on incidents."""
-        return str(sorted((session, sorted(names)) for session, names in self().items()))
+        return str(sorted((session, sorted(names)) for session, names in self._found.items()))
 
 
 def verdicts_of(
@@ -55,7 +59,7 @@ def verdicts_of(
         if known := judged.read(store, TABLE, session, state, partial(judged.from_row, Verdict)):
             facts, verdicts = known
             return comparison_of(session, verdicts, facts)
-    before, accused.asked = '' if reruns else follows_from(store, session, root), False
+    before = '' if reruns else follows_from(store, session, root)
     comparison = judge_session(store, session, root, reruns, accused)
     # else another process changed a file meanwhile, or the nodes may be compared the next time
     if before and not comparison.fault and follows_from(store, session, root) == before:

@@ -15,6 +15,7 @@ from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, rep
 import postprocess
 from plumbline.identity import SeriesId, from_text
 from postprocess.history.drain import drain, write_drain
+from postprocess.history.findings import judge_all
 from postprocess.history.verdicts import verdicts_of
 from postprocess.incidents import ledger
 from postprocess.results.store import Store
@@ -234,6 +235,19 @@ def a_node(*parts, name='n1'):
         case('STREAM', f'device={i}', {'triad': metric([value] * 2)}, nodes=(name,), unique_name=f'{name}_{i}')
         for i, value in enumerate(parts)
     ]
+
+
+def test_verdicts_of_past_sessions_follow_from_the_incidents_that_were_known_then(work, judgings):
+    """So they are not judged again whenever another session is asked for."""
+    for night in range(11):
+        sessions(work, nights=1, first=night, slow=lambda name, night: 0.9 if name == 'n3' and night in (5, 6) else 1)
+        assert work.run('compare').exit_code in (0, 1)
+    judgings.clear()
+    store = Store(work.results)
+    for _ in range(2):
+        judge_all(store, 'verdicts', store.sessions(SITE), work.sites)
+        assert judgings == []
+    assert work.run('compare', '0008').exit_code == 0 and judgings == []
 
 
 def test_one_slow_device_of_a_node_is_found_on_the_first_day(work):

@@ -32,6 +32,17 @@ def ending_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def ignored() -> Iterator[None]:
+    """Ignore the signals while a program runs that handles them itself."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def ignore() -> None:
     """Ignore the signals from now on: another process handles them, or this one is already ending."""
     for number in ENDING:

@@ -113,7 +113,7 @@ def recheck(id: Id, site: SiteName = None, results: Results = DEFAULT) -> None:
     import subprocess
 
     from plumbline.paths import ROOT
-    from plumbline.signals import ignore
+    from plumbline.signals import ignored
     from postprocess.incidents import ledger
     from postprocess.incidents.words import with_options
 
@@ -122,15 +122,16 @@ def recheck(id: Id, site: SiteName = None, results: Results = DEFAULT) -> None:
     if known.closed or not steps:
         why = f'was closed on {known.closed}' if known.closed else 'names no checks that ci/nightly could run again'
         raise InputError(f'incident {known.id} {why}; plumbline incidents show {known.id} tells more')
-    ignore()  # ci/nightly handles the signals that end both
-    codes = []
+    code = 0
     for step in steps:  # several where incidents were merged
         command = with_options(step, results, name)
         typer.echo(f'plumbline: {command}')
-        codes.append(subprocess.run(shlex.split(command), cwd=ROOT, check=False).returncode)
-        if codes[-1] not in (0, 1):
+        with ignored():
+            ended = subprocess.run(shlex.split(command), cwd=ROOT, check=False).returncode
+        code = max(code, ended if ended >= 0 else 128 - ended)  # by a signal, as in shells
+        if code > 1:
             break
-    raise typer.Exit(max(codes))
+    raise typer.Exit(code)
 
 
 @incidents.command()

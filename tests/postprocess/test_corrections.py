@@ -384,6 +384,8 @@ def test_the_checks_of_an_incident_run_again_by_its_own_command(pair, monkeypatc
     ((command, *options),) = ran
     assert command == 'ci/nightly' and str(site.work.results) in options
     assert '-n' in options[options.index('--') :] and any('STREAM' in word for word in options)
+    monkeypatch.setattr('subprocess.run', lambda words, **_: SimpleNamespace(returncode=-9))
+    correct(site, 'recheck', first, code=137)
     correct(site, 'close', first, '--why', 'repaired')
     assert f'incident {first} was closed on 2026-11-' in correct(site, 'recheck', first, code=2) and len(ran) == 1
 

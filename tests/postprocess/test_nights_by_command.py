@@ -46,13 +46,6 @@ def test_a_loss_of_the_whole_site_is_one_incident_every_night_and_accuses_no_nod
         assert one['kind'] == 'SYSTEM' and one['loss'] == pytest.approx(5, abs=0.5)
 
 
-def test_a_node_that_was_repaired_is_one_incident_green_the_next_night_and_closed_within_a_week(play):
-    nights, _ = play(m=160, nodes=8, effects=1.0, losses=(Loss('node', 0.1, stop=4),)).play(10)
-    assert [document['exit_code'] for document in nights] == [1] * 4 + [0] * 6
-    of_node = [one for document in nights for one in document['incidents'] if one['where'] == 'n0']
-    assert len({one['id'] for one in of_node}) == 1 and not told(nights[9], 'open', 'healing')
-
-
 def test_a_node_that_was_slow_in_cases_on_several_nodes_is_green_the_night_after_its_repair(play):
     world = {'m': 240, 'nodes': 32, 'span': (2, 4), 'effects': 1.0, 'losses': (Loss('node', 0.1, stop=3),)}
     nights, _ = play(**world).play(7)

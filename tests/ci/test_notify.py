@@ -77,13 +77,14 @@ def test_addresses_leave_the_environment(monkeypatch, tmp_path, capfd):
 def test_the_file_for_prometheus_is_whole_and_others_may_read_it(tmp_path, monkeypatch):
     path = tmp_path / 'plumbline.prom'
     to_text = SimpleNamespace(load=lambda: lambda *words: repr(words))
-    monkeypatch.setattr(notify, 'entry_points', lambda **group: [to_text])
+    installed = [to_text]
+    monkeypatch.setattr(notify, 'entry_points', lambda **group: installed)
     outcome = of_incidents()
     notify.write_prometheus(path, outcome, 1)
     assert path.read_text() == repr(('demo', 'nightly', outcome.counts, 1, outcome.incidents, 1))
     assert [one.name for one in tmp_path.iterdir()] == ['plumbline.prom']
     assert path.stat().st_mode & 0o777 == 0o644, 'node_exporter is another user'
-    monkeypatch.setattr(notify, 'entry_points', lambda **group: [])
+    installed.clear()
     with pytest.raises(InputError, match=r'--prometheus: .* plumbline\.outcomes'):
         notify.write_prometheus(path, outcome, 1)
 

@@ -378,16 +378,17 @@ def test_what_a_person_closed_stays_closed_and_comes_back_as_another(pair):
 
 def test_the_checks_of_an_incident_run_again_by_its_own_command(pair, monkeypatch):
     site, first, _ = pair
-    ran = []
-    monkeypatch.setattr('subprocess.run', lambda words, **_: ran.append(words) or SimpleNamespace(returncode=7))
+    ran, codes = [], [7, -9]  # the second is killed
+    monkeypatch.setattr(
+        'subprocess.run', lambda words, **_: ran.append(words) or SimpleNamespace(returncode=codes.pop(0))
+    )
     correct(site, 'recheck', first, code=7)
     ((command, *options),) = ran
     assert command == 'ci/nightly' and str(site.work.results) in options
     assert '-n' in options[options.index('--') :] and any('STREAM' in word for word in options)
-    monkeypatch.setattr('subprocess.run', lambda words, **_: SimpleNamespace(returncode=-9))
     correct(site, 'recheck', first, code=137)
     correct(site, 'close', first, '--why', 'repaired')
-    assert f'incident {first} was closed on 2026-11-' in correct(site, 'recheck', first, code=2) and len(ran) == 1
+    assert f'incident {first} was closed on 2026-11-' in correct(site, 'recheck', first, code=2) and len(ran) == 2
 
 
 def test_a_strict_comparison_is_red_until_what_heals_is_closed(site):

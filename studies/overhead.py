@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the suite costs, measured side by side with plain ReFrame and with runs by hand; prints, asserts nothing.
 
+    python studies/overhead.py case    what a session adds to each case, against `executable = 'true'` with the settings
+                                       of ReFrame and with ours; in seconds, and in seconds of CPU time
     python studies/overhead.py hpcc    HPL, DGEMM and STREAM triad of HPC Challenge by the suite and by hand
     python studies/overhead.py stream  BabelStream by the suite and by hand
     python studies/overhead.py osu     MPI latency between two cores by the suite and by hand
@@ -22,8 +24,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
@@ -34,9 +38,71 @@ from scratch import ScratchClone  # noqa: E402
 from checks.core.reading.binding import granted  # noqa: E402
 from plumbline.machine.detect import detect_machine  # noqa: E402
 
+PLAIN = """\
+import reframe as rfm
+
+
+@rfm.simple_test
+class Plain(rfm.RunOnlyRegressionTest):
+    valid_systems = ['*']
+    valid_prog_environs = ['*']
+    executable = 'true'
+    number = parameter(range(NUMBER))
+
+    @sanity_function
+    def ran(self):
+        return True
+"""
+
 
 def show(name: str, values: list[float], unit: str = 's'):
     print(f'{name:<42} median {median(values):8.3f} {unit}   {" ".join(f"{value:.3f}" for value in sorted(values))}')
+
+
+class Spent(NamedTuple):
+    """The cost of a command: seconds, and seconds of CPU time with its children."""
+
+    seconds: float
+    cpu: float
+
+
+def spent(*command: object, environment: Mapping[str, str], cwd: Path) -> Spent:
+    began = time.perf_counter()
+    process = subprocess.Popen([*map(str, command)], env=environment, cwd=cwd, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if process.returncode or status:
+        sys.exit(f'{command[0]} failed')
+    return Spent(time.perf_counter() - began, usage.ru_utime + usage.ru_stime)
+
+
+def compare_last(ways: Mapping[str, Sequence[object]], rounds: int, of: int, environment: Mapping[str, str], cwd: Path):
+    """Show the time and CPU time of each command, divided by `of`, and the ratios of the last command to the others."""
+    took = [
+        {name: spent(*command, environment=environment, cwd=cwd) for name, command in ways.items()}
+        for _ in range(rounds)
+    ]
+    for what in ('seconds', 'cpu'):
+        values_of = {name: [getattr(once[name], what) / of for once in took] for name in ways}
+        for name, values in values_of.items():
+            show(f'{name}, {"CPU time" if what == "cpu" else "time"}', values)
+        *others, last = map(median, values_of.values())
+        print('ratios of medians', *(f'{last / one:.2f}' for one in others))
+
+
+def added_per_case(rounds: int, cases: int = 20):
+    with tempfile.TemporaryDirectory() as folder:
+        clone = ScratchClone(Path(folder))
+        demo = clone.root / 'checks/demo.py'
+        demo.write_text(demo.read_text().replace("['small']", f'range({cases})'))
+        plain = clone.root / 'checks/plain.py'
+        plain.write_text(PLAIN.replace('NUMBER', str(cases)))
+        with_settings = ('reframe', '-C', clone.root / 'reframe_settings/settings.py', '-r')
+        ways = {
+            'plain ReFrame': ('reframe', '--prefix', clone.results / 'plain', '-r', '-c', plain),
+            'plain ReFrame with our settings': (*with_settings, '-c', plain),
+            'the suite': (*with_settings, '-c', demo, '-S', 'trials=1'),
+        }
+        compare_last(ways, rounds, cases, clone.environment(), clone.root)
 
 
 # Name -> case, feature, program, file of its numbers, launcher, name of a number -> pattern
@@ -152,10 +218,12 @@ def looks():
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('what', choices=('looks', *BY_HAND))
+    parser.add_argument('what', choices=('case', 'looks', *BY_HAND))
     parser.add_argument('--rounds', type=int, default=7)
     arguments, options = parser.parse_known_args()
     if arguments.what in BY_HAND:
         by_hand_and_by_suite(arguments.what, arguments.rounds, options)
+    elif arguments.what == 'case':
+        added_per_case(arguments.rounds)
     else:
         looks()

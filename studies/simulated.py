@@ -135,7 +135,7 @@ class Loss:
 
     `of`: ``series`` (4, in 4 cases), ``steady`` (the one that varies least), ``case``, ``first case``, ``environ``,
     ``all``, ``node``, ``other node``, ``third node``, ``series on a node``. The loss is there from night `start` until
-    `stop`, on the first `on` of every `every` nights.
+    `stop`, on the first `on` of every `every` nights; with `drift` it grows by `size` each night.
     """
 
     of: str
@@ -145,6 +145,7 @@ class Loss:
     stop: int = sys.maxsize
     every: int = 1
     on: int = 1
+    drift: bool = False
 
     def on_night(self, night: int) -> bool:
         """Return True if the loss is there on a night."""
@@ -253,7 +254,8 @@ class Site:
             for cause in causes:
                 members = sorted(cause.members) or range(self.world.m)
                 there = (cause.node == -1) | (nodes[members] == cause.node).any(axis=1)
-                total[members] += math.log1p(-loss.size) * there
+                size = loss.size * (night - loss.start + 1) if loss.drift else loss.size
+                total[members] += math.log1p(-size) * there
         return total
 
     def takes_place(self, night: int) -> bool:

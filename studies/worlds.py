@@ -182,7 +182,7 @@ def nodes(sites: Sequence[Played]) -> list[str]:
 
 
 def courses(sites: Sequence[Played]) -> list[str]:
-    """Return the cells of losses that come: red series on bad nights, red good nights."""
+    """Return the cells of losses that come later, come and go or grow: red series on bad nights, red good nights."""
     red, late, told, good, first = [], [], [], [], []
     for site in sites:
         members = sorted(set().union(*(cause.members for causes in site.site.lost for cause in causes)))
@@ -309,8 +309,17 @@ TOGETHER = {
 NODES = {
     f'{count} nodes, effects 1 sd': World(nodes=count, effects=1.0, losses=(Loss('node', 0.05),), nights=7)
     for count in (16, 64, 1024)
+} | {
+    '16 nodes, effects 1 sd, n = 1': World(nodes=16, effects=1.0, n=1, losses=(Loss('node', 0.05),), nights=7),
+    '16 nodes, effects 1 sd, two nights in five': World(
+        nodes=16, effects=1.0, losses=(Loss('node', 0.05, every=5, on=2),), nights=25
+    ),
 }
 COURSES = {
+    'case, -10 %, two nights in five': World(losses=(Loss('case', 0.1, 0.01, every=5, on=2),), nights=45),
+    'case, -10 %, five nights, then repaired': World(losses=(Loss('case', 0.1, 0.01, stop=5),), nights=12),
+    'four series, 0.2 % more a night, CV 1 %': World(losses=(Loss('series', 0.002, 0.01, drift=True),), nights=40),
+    'four series, 0.2 % more a night, CV 3 %': World(losses=(Loss('series', 0.002, 0.03, drift=True),), nights=40),
     'n = 1, case, -10 % from the tenth night on': World(n=1, losses=(Loss('case', 0.1, 0.01, start=9),), nights=18),
     'n = 1, four series, -10 % from the tenth night on': World(
         n=1, losses=(Loss('series', 0.1, 0.01, start=9),), nights=18
@@ -377,7 +386,7 @@ TABLES = (
     Table('Nights of sites of 20 to 30 cases', stories, (
         'nodes named same night %', 'within 3 %', 'others named, of site-nights', 'told as of the site %',
         'red nights without a loss %', 'further jobs %'), STORIES),
-    Table('Losses that come later', courses, (
+    Table('Losses that come later, come and go, or grow', courses, (
         'series red on bad nights %', 'on the last quarter of them %', 'median bias of told %',
         'red nights without a loss %', 'first red on night (median)'), COURSES),
 )  # fmt: skip

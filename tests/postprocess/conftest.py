@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import shutil
 from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 import pytest
-from run_reports import Workplace, all_nights_over
+from run_reports import BEGAN, DAY, Workplace, all_nights_over, case, metric, report
+from scratch import ROOT
 from simulated_site import Site
 
+import postprocess
 from postprocess.history import findings, verdicts
 from postprocess.incidents import rows as incident_rows
 from postprocess.results import frames  # noqa: F401 (before a test replaces the Store that it imports)
@@ -27,6 +30,16 @@ def one_thread_for_queries():
 def work(tmp_path) -> Workplace:
     """Results, sites and the command line on them, of one test alone."""
     return Workplace(tmp_path)
+
+
+@pytest.fixture
+def results(work):
+    """Three sessions of a released version, and one of another site with the uuid of the first, as DataFrames."""
+    shutil.copytree(ROOT / 'tests/data/releases/1.0/store', work.results / 'store')
+    work.ingest(
+        report(case(metrics={'triad': metric([7.0, 9.0])}, site='other'), uuid='00000000', began=BEGAN - 9 * DAY)
+    )
+    return postprocess.open_results(work.results)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from nbclient import NotebookClient
 from rows import each_row
-from run_reports import BEGAN, DAY, SITE, Workplace, case, metric, report
+from run_reports import SITE, Workplace, case, metric, report
 from scratch import ROOT
 
 import postprocess
@@ -23,16 +23,6 @@ from postprocess.results.frames import with_dims
 from postprocess.results.store import Store
 
 RELEASED = ROOT / 'tests/data/releases/1.0'
-
-
-@pytest.fixture
-def results(work):
-    """Three sessions of a released version, and one of another site with the uuid of the first."""
-    shutil.copytree(RELEASED / 'store', work.results / 'store')
-    work.ingest(
-        report(case(metrics={'triad': metric([7.0, 9.0])}, site='other'), uuid='00000000', began=BEGAN - 9 * DAY)
-    )
-    return postprocess.open_results(work.results)
 
 
 def test_sessions_and_cases_of_all_sites_or_one(results):

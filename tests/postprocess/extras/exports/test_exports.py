@@ -12,22 +12,11 @@ import pytest
 import yaml
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
-from run_reports import BEGAN, DAY, SITE, case, metric, report
+from run_reports import BEGAN, SITE, case, metric, report
 from scratch import ROOT
 
-import postprocess
 from postprocess.extras.exports import series, textfile
 from postprocess.results.store import Store
-
-
-@pytest.fixture
-def results(work):
-    """Three sessions of a released version, and one of another site with the uuid of the first."""
-    shutil.copytree(ROOT / 'tests/data/releases/1.0/store', work.results / 'store')
-    work.ingest(
-        report(case(metrics={'triad': metric([7.0, 9.0])}, site='other'), uuid='00000000', began=BEGAN - 9 * DAY)
-    )
-    return postprocess.open_results(work.results)
 
 
 def export(work, *words):

@@ -65,7 +65,7 @@ def _healthy_needed(bad: int, of: int) -> int:
     (1 - (b + 1) / (N + 2)) ** h < 0.04, with Laplace's estimate of the frequency from b bad of N sessions. That is
     3 after one bad session, 2 after five bad sessions in a row, 6 after two bad sessions of five.
     """
-    chance = 1 - Fraction(bad + 1, of + 2)  # exact, so that a tenth squared is not below a hundredth
+    chance = 1 - Fraction(bad + 1, of + 2)  # exact, so that a fifth squared is not below a twenty-fifth
     healthy = max(int(math.log(_NOT_OVER) / math.log(chance)) - 1, 1)
     while chance**healthy >= _NOT_OVER:
         healthy += 1

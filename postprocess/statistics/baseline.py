@@ -200,10 +200,9 @@ def _with_own_spread(baseline: Baseline, first: ndarray) -> Baseline:
 def _with_accepted_sessions(fitted: Baseline, baseline: Baseline, first: ndarray) -> Baseline:
     """Return the baseline extended by later sessions that are at its level, up to 30 sessions in total.
 
-    `fitted`: without what these sessions said of the spread.
-
-    They are older than all windows, or than `_RECENT` sessions where the baseline is short. Their mean is within
-    `_SAME_LEVEL` standard errors of that of the baseline: the level must not follow a drift.
+    These sessions are older than all windows, or than `_RECENT` sessions where the baseline is short. Their mean is
+    within `_SAME_LEVEL` standard errors of that of the baseline: the level must not follow a drift. `fitted`: the
+    baseline without what these sessions said of the spread.
     """
     there = numpy.isfinite(first)
     behind = numpy.where(baseline.n < METHOD.short, _RECENT, METHOD.nights)[:, None]

@@ -23,9 +23,7 @@ def joined(drafts: Sequence[Draft], known: Sequence[Part], night: JudgedSession)
 
     A node that is `known` to be slow by itself keeps its own draft.
     """
-    of_nodes = [
-        draft for draft in drafts if draft.kind == 'NODE' and _is_of_a_node(draft) and not _is_known(draft, known)
-    ]
+    of_nodes = [draft for draft in drafts if draft.slow_node and not _is_known(draft, known)]
     together: list[Draft] = []
     for part in {draft.where.partition: None for draft in of_nodes}:
         own = [draft for draft in of_nodes if draft.where.partition == part]
@@ -33,11 +31,6 @@ def joined(drafts: Sequence[Draft], known: Sequence[Part], night: JudgedSession)
     taken = {node for draft in together for node in draft.nodes}
     others = [draft for draft in drafts if not (draft in of_nodes and draft.nodes <= taken)]
     return [*others, *together]
-
-
-def _is_of_a_node(one: Draft) -> bool:
-    """Return True if a draft is a loss of one whole node."""
-    return one.sort == 'loss' and len(one.where.nodes) == 1 and not (one.where.device or one.where.place)
 
 
 def _is_known(one: Draft, known: Sequence[Part]) -> bool:

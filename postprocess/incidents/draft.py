@@ -81,6 +81,12 @@ class Draft:
     certain: bool = True
     named: bool = False
 
+    @property
+    def slow_node(self) -> str:
+        """The node of which the whole draft is a loss; empty if it is of a part of a node, of several, or a failure."""
+        of_one = self.kind == 'NODE' and self.sort == 'loss' and not (self.where.device or self.where.place)
+        return only(set(self.where.nodes)) if of_one else ''
+
     def finish(self) -> Incident:
         """Return the incident, without the facts that only its history shows."""
         checks = {id.check for id in self.series} | {id.check for id in self.cases}

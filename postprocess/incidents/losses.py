@@ -31,8 +31,28 @@ _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a 
 _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
 
 
-def losses(night: JudgedSession) -> Iterator[Draft]:
-    """Yield a draft for each cause of regressed series, and of losses that several series have in common.
+def losses(night: JudgedSession) -> list[Draft]:
+    """Return a draft for each cause of regressed series, and of losses that several series have in common.
+
+    What else lost on a slow node has the same cause: the node is one draft, whose loss is that of the first one.
+    """
+    drafts: list[Draft] = []
+    of_node: dict[str, Draft] = {}
+    for draft in _causes(night):
+        if first := of_node.get(draft.slow_node):
+            first.rows += draft.rows
+            first.cases |= draft.cases
+            first.series |= draft.series
+            first.certain |= draft.certain
+            continue
+        drafts.append(draft)
+        if draft.slow_node:
+            of_node[draft.slow_node] = draft
+    return drafts
+
+
+def _causes(night: JudgedSession) -> Iterator[Draft]:
+    """Yield a draft for each cause of losses, a node maybe more than once.
 
     Losses in common come first, then scopes most of whose series regressed; any other series is assigned to its case.
     Two losses of equal size need not have one cause.

@@ -322,6 +322,16 @@ def test_a_loss_in_common_has_the_scope_of_its_kind(kind, of, where):
         assert (draft.kind, draft.where) == (found, Scope(SITE, 'cpu', **where)) and draft.loss == 0.05
 
 
+def test_what_else_lost_on_a_slow_node_is_of_its_draft():
+    """Also less than half as much, which is no part of the loss in common."""
+    hpl, osu = (SeriesId('cpu', 'system', check, (), 'rate') for check in ('Hpl', 'Osu'))
+    rows = [replace(judged(of, True, 7), loss=loss, interval=(loss - 0.01, loss + 0.01), case_id=case)
+            for case, (of, loss) in enumerate(((hpl, 0.15), (osu, 0.03)))]  # fmt: skip
+    others = [judged(of, False, number) for of in (hpl, osu) for number in range(8, 12)]
+    (draft,) = causes([*rows, *others], [Common('node', 'n7', (hpl, osu), 0.15, (0.13, 0.17), 1e-9)])
+    assert (draft.where.nodes, draft.series, draft.loss) == (('n7',), {hpl, osu}, 0.15)
+
+
 def test_checks_of_one_family_that_lost_are_one_cause():
     families = [f'{family}{kind}' for family in ('Numa', 'Gpu', 'Osu', 'Hpl') for kind in ('Read', 'Write', 'Copy')]
     series = [SeriesId('cpu', 'system', check, (), f'm{i}') for check in families for i in range(4)]

@@ -281,4 +281,4 @@ def _most_frequent(causes: Iterable[tuple[tuple[str, ...], Cause]]) -> Cause:
     for key, cause in causes:
         alike[key].append(cause)
     first = max(alike.values(), key=len)[0]
-    return first if len(alike) == 1 else replace(first, remedy=f'and {len(alike) - 1} other causes')
+    return first if len(alike) == 1 else replace(first, detail=f'{first.detail}; and {len(alike) - 1} other causes')

@@ -210,7 +210,7 @@ def add_history(digest: Digest, store: Store, root: Path | None = None, days: in
         digest.histories = by_session(store, digest.sessions, root)
         digest.trend = trend(store, digest.sessions, root, digest.histories)
         digest.new = _new(store, digest.trend, digest.histories, root)
-        digest.weather = below(store, digest.sessions)
+        digest.weather = below(digest.comparison, digest.histories, digest.sessions)
     except (InputError, SiteError) as error:
         digest.faults.append(f'the history was not examined: {error}')
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy
 from numpy import ndarray
 
-from postprocess.statistics.distributions import MAD_OF_NORMAL, deviate, fit_prior, inliers, scatter
+from postprocess.statistics.distributions import MAD_OF_NORMAL, deviate, fit_prior, inliers
 from postprocess.statistics.method import METHOD
 
 _ENOUGH_SERIES = 20  # fewest series for an estimate over a site
@@ -140,9 +140,7 @@ def expect(baseline: Baseline, first: ndarray) -> Expected:
     z = baseline.deviations(baseline.sessions)
     known = (baseline.n >= METHOD.short)[:, None] & numpy.isfinite(z)
     rho = _alike(baseline, z, known)
-    expected = Expected(baseline, phi, max(rho, phi), g, numpy.sort(-z[known]), _usually_slow(baseline, z, known))
-    scale = _scale_of_tonight(expected, first[:, -1])
-    return replace(expected, baseline=replace(baseline, variance=baseline.variance * scale**2))
+    return Expected(baseline, phi, max(rho, phi), g, numpy.sort(-z[known]), _usually_slow(baseline, z, known))
 
 
 def error_of_mean(phi: float, n: ndarray) -> ndarray:
@@ -255,13 +253,6 @@ def _before(flags: ndarray, there: ndarray) -> ndarray:
     places = numpy.where(there, numpy.arange(flags.shape[1]), -1)
     last = numpy.maximum.accumulate(numpy.column_stack([numpy.full(len(flags), -1), places[:, :-1]]), axis=1)
     return numpy.take_along_axis(flags, numpy.maximum(last, 0), axis=1) & (last >= 0)
-
-
-def _scale_of_tonight(expected: Expected, tonight: ndarray) -> float:
-    """Return the factor, at least 1, by which tonight's first jobs scatter more over the series than usual."""
-    if len(tonight) < _ENOUGH_SERIES:
-        return 1.0
-    return scatter(-expected.deviate(expected.baseline.mean - tonight, 1.0))
 
 
 def _likeness_of_sessions(baseline: Baseline, first: ndarray) -> float:

@@ -32,6 +32,7 @@ from postprocess.statistics.baseline import Baseline  # noqa: E402
 from postprocess.statistics.changepoints import changes  # noqa: E402
 from postprocess.statistics.further import FURTHER, Budget  # noqa: E402
 from postprocess.statistics.levels import Values, estimate  # noqa: E402
+from postprocess.statistics.method import METHOD  # noqa: E402
 from postprocess.statistics.night import judge  # noqa: E402
 from postprocess.statistics.pool import Pool  # noqa: E402
 from studies.public_histories import MARGIN, SEED, History, noise, precision_recall, read  # noqa: E402
@@ -86,17 +87,21 @@ def plumbline(baselines: Series, jobs: ndarray) -> tuple[ndarray, ndarray]:
 
     `jobs`: as in `night.judge`.
 
-    Series whose baseline has two levels are never reported, as `plumbline record` withholds them.
+    Series whose baseline has two levels are never reported, as `plumbline record` withholds them. As while a baseline
+    is recorded, a share of the values, drawn by lot, have a second job: the next value.
     """
     levels = estimate([Values(numpy.exp(logs), numpy.arange(BASE)) for logs in baselines])
     sessions = numpy.stack(list(baselines))
+    twice = numpy.random.default_rng(SEED).random(sessions.shape) < METHOD.budget[1]
+    second = numpy.where(twice, numpy.roll(sessions, -1, axis=1), math.nan)
+    second[:, -1] = math.nan
     ones = numpy.ones(len(sessions))
     baseline = Baseline(
         mean=numpy.array([logs[level.used].mean() for logs, level in zip(baselines, levels, strict=True)]),
         variance=numpy.array([level.variance for level in levels]), df=numpy.array([level.df for level in levels]),
         n=numpy.array([float(level.used.sum()) for level in levels]), prior=ones * DEFAULT_SPREAD**2,
         assumed=ones < 1, floor=-numpy.log1p(-DEFAULT_FLOOR) * ones, cap=-numpy.log1p(-DEFAULT_CAP) * ones, weight=ones,
-        sessions=sessions, second=numpy.full(sessions.shape, numpy.nan),
+        sessions=sessions, second=second,
     )  # fmt: skip
     cases = numpy.arange(len(sessions))  # each series is a case of its own, on one node
     pool = Pool(cases, len(cases), numpy.zeros((0, 4), int), cases, cases)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy
 from numpy import ndarray
 
-from postprocess.statistics.distributions import MAD_OF_NORMAL, deviate, fit_prior, inliers, scatter
+from postprocess.statistics.distributions import MAD_OF_NORMAL, deviate, fit_prior, inliers
 from postprocess.statistics.method import METHOD
 
 _ENOUGH_SERIES = 20  # fewest series for an estimate over a site
@@ -25,6 +25,7 @@ _STEADY = 1.3  # times the spread that neighbouring sessions show: the most that
 _FEWEST = 4  # fewest sessions whose median absolute deviation says something of a series' own spread
 _CLIP = 6.0  # standard deviations from the mean at which a later session is cut, before it changes the level
 _NEAR = 3.5  # standard deviations from the mean within which a later session is at the level
+_NEXT = 3  # sessions after a night whose first jobs are the level beside which its further jobs count
 _RECENT = 5  # last sessions that are no level of a short baseline yet: a loss that lasts is found within them
 
 
@@ -128,8 +129,9 @@ class Expected:
         return float(self.tail[-1]) if len(self.tail) >= _ENOUGH_VALUES else 0.0
 
 
-def expect(baseline: Baseline, first: ndarray) -> Expected:
-    """Return what to expect of each series; `first`: M x W first jobs of sessions after the baseline, tonight last."""
+def expect(baseline: Baseline, jobs: ndarray) -> Expected:
+    """Return what to expect of each series; `jobs`: M x W x J, of sessions after the baseline, tonight last."""
+    first = jobs[..., 0]
     fitted = _with_fitted_spread(baseline, first)
     baseline = _with_accepted_sessions(fitted, _with_own_spread(fitted, first), first)
     phi = _likeness_of_sessions(baseline, first)
@@ -139,10 +141,8 @@ def expect(baseline: Baseline, first: ndarray) -> Expected:
     baseline = replace(baseline, variance=numpy.where(baseline.assumed, 1, 1 / shown) * baseline.variance)
     z = baseline.deviations(baseline.sessions)
     known = (baseline.n >= METHOD.short)[:, None] & numpy.isfinite(z)
-    rho = _alike(baseline, z, known)
-    expected = Expected(baseline, phi, max(rho, phi), g, numpy.sort(-z[known]), _usually_slow(baseline, z, known))
-    scale = _scale_of_tonight(expected, first[:, -1])
-    return replace(expected, baseline=replace(baseline, variance=baseline.variance * scale**2))
+    rho = _alike(baseline, z, known, jobs)
+    return Expected(baseline, phi, max(rho, phi), g, numpy.sort(-z[known]), _usually_slow(baseline, z, known))
 
 
 def error_of_mean(phi: float, n: ndarray) -> ndarray:
@@ -257,13 +257,6 @@ def _before(flags: ndarray, there: ndarray) -> ndarray:
     return numpy.take_along_axis(flags, numpy.maximum(last, 0), axis=1) & (last >= 0)
 
 
-def _scale_of_tonight(expected: Expected, tonight: ndarray) -> float:
-    """Return the factor, at least 1, by which tonight's first jobs scatter more over the series than usual."""
-    if len(tonight) < _ENOUGH_SERIES:
-        return 1.0
-    return scatter(-expected.deviate(expected.baseline.mean - tonight, 1.0))
-
-
 def _likeness_of_sessions(baseline: Baseline, first: ndarray) -> float:
     """Return phi, the correlation of neighbouring sessions, from the lag-1 products of each series.
 
@@ -299,19 +292,37 @@ def _lag_ratio(n: int, phi: float) -> float:
     return numpy.trace(centred, 1) / numpy.trace(centred)
 
 
-def _alike(baseline: Baseline, z: ndarray, known: ndarray) -> float:
-    """Return rho, the correlation of the jobs of a night, from the pairs of jobs of the baselines' sessions.
+def _alike(baseline: Baseline, z: ndarray, known: ndarray, jobs: ndarray) -> float:
+    """Return rho, the correlation of the jobs of a night, from the nights in which cases ran again.
 
-    `z`: deviations of the first jobs, M x N; `known`: True where they count. rho is the regression slope of the second
-    job on the first. Whether a case ran twice depends on the first job alone, so it does not bias the slope. Some pairs
-    were chosen at random while the baseline was recorded.
+    `z`: deviations of the first jobs of the baselines, M x N; `known`: True where they count. `jobs`: as in `expect`.
+    rho is the regression slope of the further jobs on the first one. Whether a case ran again depends on its first jobs
+    alone, so it does not bias the slope. Some pairs were chosen at random while the baseline was recorded.
     """
     assumed, weight = METHOD.alike
-    other = baseline.deviations(baseline.second)
-    pairs = known & numpy.isfinite(other)
-    firsts, seconds = (numpy.clip(deviations[pairs], -METHOD.cut[0], METHOD.cut[0]) for deviations in (z, other))
-    rho = ((firsts * seconds).sum() + assumed * weight) / ((firsts**2).sum() + weight)
-    return float(min(max(rho, 0.0), 0.9))
+    most, products, squares = METHOD.cut[0], assumed * weight, weight
+    recorded = numpy.where(known, z, math.nan), baseline.deviations(baseline.second, most)
+    for firsts, others in (recorded, _ran_again(baseline, jobs)):
+        pairs = numpy.isfinite(firsts) & numpy.isfinite(others)
+        own = numpy.clip(firsts[pairs], -most, most)
+        products += float((own * others[pairs]).sum())
+        squares += float((own**2).sum())
+    return min(max(products / squares, 0.0), 0.9)
+
+
+def _ran_again(baseline: Baseline, jobs: ndarray) -> tuple[ndarray, ndarray]:
+    """Return deviations of first jobs of the last nights, and those of the mean further job of the same night: M x W.
+
+    The latter beside the first jobs of the next sessions, tonight included: what lasts is a loss, and no likeness of
+    the jobs of one night. NaN where a case did not run again, where the baseline is short, and where the first job is
+    so low that it was a fault, which may be repaired by now.
+    """
+    most = METHOD.cut[0]
+    z = baseline.deviations(jobs[:, -METHOD.nights :], most)
+    z[baseline.n < METHOD.short] = math.nan
+    first, later = z[..., 0], numpy.pad(z[:, 1:, 0], ((0, 0), (0, _NEXT)), constant_values=math.nan)
+    level = _mean_or_nan(numpy.lib.stride_tricks.sliding_window_view(later, _NEXT, axis=1))[:, : first.shape[1] - 1]
+    return numpy.where(first > -most, first, math.nan)[:, :-1], _mean_or_nan(z[:, :-1, 1:]) - level
 
 
 def _usually_slow(baseline: Baseline, z: ndarray, known: ndarray) -> float:
@@ -331,6 +342,12 @@ def _usually_slow(baseline: Baseline, z: ndarray, known: ndarray) -> float:
 def _mean_of(values: ndarray) -> ndarray:
     """Return the mean of the numbers in each row; 0 for a row without any."""
     return numpy.nansum(values, axis=1) / numpy.maximum(numpy.isfinite(values).sum(axis=1), 1)
+
+
+def _mean_or_nan(values: ndarray) -> ndarray:
+    """Return the mean of the numbers along the last axis; NaN without any."""
+    count = numpy.isfinite(values).sum(axis=-1)
+    return numpy.where(count > 0, numpy.nansum(values, axis=-1) / numpy.maximum(count, 1), math.nan)
 
 
 def packed(values: ndarray) -> ndarray:

@@ -79,7 +79,7 @@ def judge(
     further jobs, those of tonight that ran already included; None: none may run.
     """
     groups = groups or Groups()
-    expected = expect(baseline, jobs[..., 0])
+    expected = expect(baseline, jobs)
     jobs, pool = beyond_usual(expected, jobs, pool)
     slow = judge_nodes(expected, jobs[:, -METHOD.nights :], _since(pool, jobs.shape[1] - METHOD.nights))
     tonight = numpy.where(slow.explained[:, None], math.nan, jobs[:, -1])

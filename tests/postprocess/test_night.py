@@ -525,6 +525,6 @@ def test_what_a_node_lost_in_the_baseline_is_no_loss_of_it_but_one_against_a_pub
     of = Pool(each, m, numpy.array(ran), each, each, recorded=numpy.array(recorded))
     jobs = numpy.full((m, 1, 2), math.nan)
     jobs[:, 0, 0] = -0.06 * (each % 4 == 0)
-    found, _ = beyond_usual(expect(baseline(m, n, sessions=sessions), jobs[..., 0]), jobs, of)
+    found, _ = beyond_usual(expect(baseline(m, n, sessions=sessions), jobs), jobs, of)
     assert found[:12, 0, 0] == pytest.approx(0, abs=0.005)
     assert found[12, 0, 0] == -0.06, 'the published number is that of a good node'

@@ -23,7 +23,16 @@ def test_jobs_of_one_night_are_as_alike_as_their_pairs_show():
     """Pairs (1, 0.5) and (-2, 1): the products -1.5 and the squares 5, beside 0.3 worth 20 pairs: (6 - 1.5) / 25."""
     of = baseline(1, sessions=numpy.array([[0.1, -0.2, 0.3]]), second=numpy.array([[0.05, 0.1, NAN]]))
     z = of.deviations(of.sessions)
-    assert _alike(of, z, numpy.isfinite(z)) == approx(4.5 / 25)
+    jobs = numpy.full((1, 4, 3), NAN)
+    jobs[0, :, 0] = -0.2, 0.1, NAN, 0.0  # tonight last
+    assert _alike(of, z, numpy.isfinite(z), jobs) == approx(4.5 / 25)
+    jobs[0, 0, 1:] = -0.05, -0.15  # -1 beside the level (1 + 0) / 2 of the next sessions: the pair (-2, -1.5)
+    assert _alike(of, z, numpy.isfinite(z), jobs) == approx((4.5 + 3) / (25 + 4))
+    jobs[0, 1:] = -0.2  # the loss lasts: level -2, pairs (-2, 1) and twice (-2, 0)
+    assert _alike(of, z, numpy.isfinite(z), jobs) == approx((4.5 - 2) / (25 + 3 * 4))
+    jobs[0, 0] = -0.31  # a fault
+    jobs[0, 1:, 1:] = NAN
+    assert _alike(of, z, numpy.isfinite(z), jobs) == approx(4.5 / 25)
     assert _mean_of(numpy.array([[1.0, NAN, 2.0], [NAN, NAN, NAN]])) == approx([1.5, 0.0])
 
 

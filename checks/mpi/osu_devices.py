@@ -90,6 +90,19 @@ class OsuOnDevices(Osu):
     def memory(self) -> Sequence[str]:
         return [osu.MEMORY[kind] for kind in self.buffers.split('-')]
 
+    def of_pairs(self, pairs: Sequence[tuple[int, int]], across: bool = False) -> dict[str, Placement]:
+        """Return the placement of each pair of devices, such as of ``0-1``; `trial_seconds` becomes that of all."""
+        cores, near = cpus_of_devices(self.topology), self.topology.gpu_numa_ids
+        placements = {}
+        for a, b in pairs:
+            memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
+            placements[f'{a}-{b}'] = Placement(
+                1 if across else 2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory,
+                across=across,
+            )  # fmt: skip
+        self.trial_seconds *= len(placements)
+        return placements
+
     @run_after('setup')
     def place(self):
         super().place()
@@ -148,14 +161,7 @@ class OsuDevices(OsuOnDevices):
         return STAGED_WITHIN, 1e6 * STAGED_WITHIN / self.link_peak if self.link_peak else inf
 
     def placements(self):
-        cores, near = cpus_of_devices(self.topology), self.topology.gpu_numa_ids
-        placements = {}
-        for a, b in gpu_pairs(self.topology, self.link_class, self.pairs):
-            memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
-            ranks = Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory)
-            placements[f'{a}-{b}'] = ranks
-        self.trial_seconds *= len(placements)
-        return placements
+        return self.of_pairs(gpu_pairs(self.topology, self.link_class, self.pairs))
 
 
 @rfm.simple_test
@@ -214,14 +220,9 @@ class OsuDeviceRails(OsuOnDevices):
         return (STAGED_BETWEEN, None) if direct else None
 
     def placements(self):
-        cores = cpus_of_devices(self.topology)
-        half, placements = 0 if self.rail == 'same' else len(cores) // 2, {}
-        for a in range(len(cores)):
-            b = (a + half) % len(cores)
-            ranks = Placement(1, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, across=True)
-            placements[f'{a}-{b}'] = ranks
-        self.trial_seconds *= len(placements)
-        return placements
+        number = len(self.topology.gpus)
+        half = 0 if self.rail == 'same' else number // 2
+        return self.of_pairs([(a, (a + half) % number) for a in range(number)], across=True)
 
 
 @rfm.simple_test

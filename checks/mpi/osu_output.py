@@ -20,23 +20,26 @@ from plumbline.machine.vendors import VENDORS
 from plumbline.measurement import Measurement
 
 NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
-_LATENCY = r'(?:Avg )?Latency ?\(us\)'
-_BANDWIDTH = r'Bandwidth \(MB/s\)'  # 10^6 bytes
 MIB = 2**20
 # Most bytes that a rank sends in a collective: twice this for 128 ranks fits into 16 GiB. Above 512 MiB OSU omits
 # sizes.
 LARGEST_BUFFER = 64 * MIB
 SMALL = 8  # the largest message in bytes whose latency or rate is judged
 MEMORY = {'host': 'H', 'device': 'D', 'managed': 'MD'}  # of a rank, by OSU's letters
-_FLUSH = ('-w', 'allocate', '-s', 'flush')
-_FLUSHED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
+
+
+_HEADERS = {'us': r'(?:Avg )?Latency ?\(us\)', 'MB/s': r'Bandwidth \(MB/s\)'}  # 10^6 bytes
+_ONE_SIDED = {
+    'options': ('-w', 'allocate', '-s', 'flush'),
+    'says': ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush'),
+}
 
 
 class Program(NamedTuple):
     title: str  # in the banner, in upper or lower case
     metrics: tuple[str, ...]  # of the columns after the size
-    unit: str
-    header: str  # of these columns
+    unit: str = 'us'
+    columns: str = ''  # the header of these columns, if it is not that of the unit
     largest: int = 4 * MIB  # message in bytes; 0 where the program has none
     smallest: int = 1
     options: tuple[str, ...] = ()
@@ -45,24 +48,19 @@ class Program(NamedTuple):
 
 
 def _collective(title: str, name: str, **more) -> Program:
-    return Program(f'{title} Latency Test', (name,), 'us', _LATENCY, largest=MIB, **more)
+    return Program(f'{title} Latency Test', (name,), largest=MIB, **more)
 
 
 # Reductions add numbers of 4 bytes up to version 7.0 and from 7.5 on; the versions between add numbers of 1 byte.
-# fmt: off
 PROGRAMS = {
-    'osu_latency': Program('MPI Latency Test', ('latency',), 'us', _LATENCY),
-    'osu_bw': Program('MPI Bandwidth Test', ('bandwidth',), 'MB/s', _BANDWIDTH),
-    'osu_bibw': Program('MPI Bi-Directional Bandwidth Test', ('bidirectional_bandwidth',), 'MB/s', _BANDWIDTH),
-    'osu_put_latency': Program('MPI_Put Latency Test', ('put_latency',), 'us', _LATENCY, options=_FLUSH, says=_FLUSHED),
-    'osu_get_latency': Program('MPI_Get Latency Test', ('get_latency',), 'us', _LATENCY, options=_FLUSH, says=_FLUSHED),
-    'osu_put_bw': Program(
-        'MPI_Put Bandwidth Test', ('put_bandwidth',), 'MB/s', _BANDWIDTH, options=_FLUSH, says=_FLUSHED,
-    ),
-    'osu_get_bw': Program(
-        'MPI_Get Bandwidth Test', ('get_bandwidth',), 'MB/s', _BANDWIDTH, options=_FLUSH, says=_FLUSHED,
-    ),
-    'osu_multi_lat': Program('MPI Multi Latency Test', ('multi_latency',), 'us', _LATENCY),
+    'osu_latency': Program('MPI Latency Test', ('latency',)),
+    'osu_bw': Program('MPI Bandwidth Test', ('bandwidth',), 'MB/s'),
+    'osu_bibw': Program('MPI Bi-Directional Bandwidth Test', ('bidirectional_bandwidth',), 'MB/s'),
+    'osu_put_latency': Program('MPI_Put Latency Test', ('put_latency',), **_ONE_SIDED),
+    'osu_get_latency': Program('MPI_Get Latency Test', ('get_latency',), **_ONE_SIDED),
+    'osu_put_bw': Program('MPI_Put Bandwidth Test', ('put_bandwidth',), 'MB/s', **_ONE_SIDED),
+    'osu_get_bw': Program('MPI_Get Bandwidth Test', ('get_bandwidth',), 'MB/s', **_ONE_SIDED),
+    'osu_multi_lat': Program('MPI Multi Latency Test', ('multi_latency',)),
     'osu_mbw_mr': Program(
         'MPI Multiple Bandwidth / Message Rate Test', ('multi_bandwidth', 'message_rate'), 'MB/s',
         r'MB/s +Messages/s', says=('# [ pairs: {pairs} ] [ window size: 64 ]',),
@@ -73,9 +71,8 @@ PROGRAMS = {
     'osu_alltoall': _collective('MPI All-to-All Personalized Exchange', 'alltoall', buffers=True),
     'osu_allgather': _collective('MPI Allgather', 'allgather', buffers=True),
     'osu_bcast': _collective('MPI Broadcast', 'bcast'),
-    'osu_barrier': Program('MPI Barrier Latency Test', ('barrier',), 'us', _LATENCY, largest=0),
-}
-# fmt: on
+    'osu_barrier': Program('MPI Barrier Latency Test', ('barrier',), largest=0),
+}  # fmt: skip
 
 
 def program_of(name: str) -> Program:
@@ -140,7 +137,7 @@ def faults_of(
     missing = ['datatype', 'line of buffers']  # which most versions do not print
     if not sizes and version_of(output) == '7.1':
         missing.append('header')
-    column = f'# {"Size +" if sizes else ""}{program.header}(?: +Validation)?'
+    column = f'# {"Size +" if sizes else ""}{program.columns or _HEADERS[program.unit]}(?: +Validation)?'
     faults = []
     for what, kind, right in (
         ('banner', '# OSU ', rf'# OSU {title_of(name, gpu)} v[0-9.]+'),

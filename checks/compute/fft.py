@@ -23,6 +23,7 @@ BACKENDS = {'cpu': 'fftw', 'cuda': 'cufft', 'rocm': 'rocfft'}
 POINTS = {'cpu': 2**19, 'cuda': 2**26, 'rocm': 2**26}  # of each rank, 16 bytes each
 RUNS = 10  # forward and backward
 NUMBER = r'[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?'
+RATE = rf'^Performance: +(?P<value>{NUMBER}) GFlops/s$'
 TIMES = rf'^Time per run: {NUMBER} \(s\)\nPerformance: +{NUMBER} GFlops/s$'
 
 
@@ -59,16 +60,11 @@ class Fft(OnNodes, ByModel, Benchmark):
     trial_seconds = 60
     usual_spread = 0.05  # a guess: no source has several sessions
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
-    metrics = [Metric('flops', 'GFlop/s', 'higher', rf'^Performance: +(?P<value>{NUMBER}) GFlops/s$')]
-    figures = {'flops': {'scaling': 'weak'}}
+    metrics = [Metric('flops', 'GFlop/s', 'higher', RATE, figures={'scaling': 'weak'})]
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     nodes = parameter(node_counts())
     #: The library, by heFFTe's name; None: the library of the model.
     backend = variable(str, type(None), value=None)
-
-    @property
-    def device_buffers(self):
-        return self.model != 'cpu'
 
     def supports(self, topology: Topology) -> bool:
         able = super().supports(topology) and (self.model == 'cpu' or cpus_of_devices(topology))
@@ -85,7 +81,9 @@ class Fft(OnNodes, ByModel, Benchmark):
         self.placement = (
             one_rank_per_core(self.topology)
             if self.model == 'cpu'
-            else Placement(len(devices), cpus_of_devices(self.topology), devices=devices, gpu=self.model)
+            else Placement(
+                len(devices), cpus_of_devices(self.topology), devices=devices, gpu=self.model, gpu_buffers=True
+            )
         )
         self.ranks = self.placement.ranks_per_node * self.num_nodes
         self.grid = size_of(self.ranks, POINTS[self.model])

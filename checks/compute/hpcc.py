@@ -103,7 +103,6 @@ class HPCC(Benchmark):
     executable = 'hpcc'
     mpi = True
     output = 'hpccoutf.txt'
-    inputs = ['hpccinf.txt']
     metrics = METRICS
 
     def supports(self, topology: Topology) -> bool:

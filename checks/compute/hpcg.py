@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """HPCG: conjugate gradients with a multigrid preconditioner on a sparse matrix, bound by memory bandwidth."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,13 @@ class HPCG(ScaledBenchmark):
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), reference; not yet on a GPU'
     implementations = IMPLEMENTATIONS
     trial_seconds: Any = {'quick': 25, 'full': 5400}
-    metered, work_rate = True, 'gflops'
+    metered = 'gflops'
     solver, intensity = 'sparse', 'raw_total_bandwidth'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     #: Least part of a node's memory that `size=full` fills.
     memory_fraction = variable(float, value=0.25)
     #: Seconds for which HPCG repeats its solution, without checks and set-up; None: the seconds of the size.
     run_seconds = variable(int, type(None), value=None)
-    inputs = ['hpcg.dat']
 
     @run_after('setup')
     def write_input(self):
@@ -56,7 +56,8 @@ class HPCG(ScaledBenchmark):
         ranks = settings.get('ranks_per_node') or usual
         if not accepts(all_ranks := ranks * self.nodes):
             raise SiteError(f'HPCG refuses {all_ranks} ranks: the sides of their grid differ more than eightfold')
-        self.placement = ranks_with_threads(self.topology, ranks, settings.get('threads_per_rank'))
+        placed = ranks_with_threads(self.topology, ranks, settings.get('threads_per_rank'))
+        self.placement = replace(placed, gpu_buffers=None if self.program.on_gpus else False)
         if self.program.on_gpus and 'grid' not in settings:
             raise self.topology.undescribed(
                 f'site.yaml: benchmarks.{self.program.feature}.grid: expected one that fits the GPU of a rank'
@@ -72,7 +73,8 @@ class HPCG(ScaledBenchmark):
         lines = ('HPCG benchmark input file', 'of Plumbline', ' '.join(map(str, self.grid)), str(seconds))
         Path(self.stagedir, 'hpcg.dat').write_text('\n'.join(lines) + '\n', encoding='utf-8')
         self.provenance |= {'hpcg_grid': 'x'.join(map(str, self.grid)), 'hpcg_seconds': str(seconds)}
-        self.metrics = metrics_of(self.nodes, self.peak)
+        self.metrics = self.bound_rate(metrics_of(self.nodes, self.peak))
+        self.output = self.program.output
 
     def most_ranks(self) -> int:
         """Return the number of ranks: one per core, or the next lower number that HPCG accepts, such as 75 on 76 cores.

@@ -32,7 +32,7 @@ class HplMxp(OnNodes, Benchmark):
     last_run = 'not yet on a GPU'
     valid_prog_environs = ['+hpl-mxp-nvidia']
     executable = 'hpl-mxp.sh'
-    mpi, device_buffers = True, None
+    mpi = True
     trial_seconds = 300
     usual_spread = 0.01  # as of HPL
     trials_by_mode = FEW_TRIALS

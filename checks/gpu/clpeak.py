@@ -99,7 +99,5 @@ class ClPeak(Benchmark):
     def sanity_faults(self, run: Run) -> list[str]:
         facts = dict(re.findall(r'(platform name|device name|driver_version)="(.*?)"', run.output))
         run.provenance.update({f'opencl_{key.replace(" name", "")}': value for key, value in facts.items()})
+        run.devices.extend(re.findall(r'<device name="(.*?)"', run.output))
         return faults_of(run.output, self.device if self.placement.devices is None else 0)
-
-    def devices_named(self, run: Run) -> list[str]:
-        return re.findall(r'<device name="(.*?)"', run.output)

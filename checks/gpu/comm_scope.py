@@ -200,14 +200,12 @@ class CommScopeDevicePair(CommScope):
 
     @run_after('setup')
     def choose_benchmarks(self):
+        peak = self.partition.link_classes[self.link_class].peak
         metrics = {
             scope.name_of(self.model, 'd2d', numa_ids(self.topology, a)[0], a, size, b): replace(
-                metric, dims={'pair': f'{a}-{b}'}
+                metric, dims={'pair': f'{a}-{b}'}, peak=peak if metric.unit == 'GB/s' else None
             )
             for a, b in gpu_pairs(self.topology, self.link_class, self.pairs)
             for metric, size in COPIES
         }
         self.run_benchmarks(metrics, [replace(metric, of=Of(metric.name, fmean)) for metric, _ in COPIES])
-
-    def peak_of(self, metric: Metric) -> float | None:
-        return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None

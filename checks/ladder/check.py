@@ -67,8 +67,9 @@ def rails_of(topology: Topology, buffers: str) -> tuple[list[Placement], Placeme
         ]
         return rails, one_rank_on(ends[0] + ends[1]) if ends[0] != ends[1] else None
     (gpu,), cores = models_for(topology, OSU_MODELS), cpus_of_devices(topology)
-    rails = [Placement(1, (its,), devices=((device,),), gpu=gpu) for device, its in enumerate(cores)]
-    return rails, Placement(2, cores[:2], devices=((0,), (1,)), gpu=gpu) if cores[1:] else None
+    rails = [Placement(1, (its,), devices=((device,),), gpu=gpu, gpu_buffers=True) for device, its in enumerate(cores)]
+    within = Placement(2, cores[:2], devices=((0,), (1,)), gpu=gpu, gpu_buffers=True)
+    return rails, within if cores[1:] else None
 
 
 def copy_modules(stage: Path):
@@ -105,10 +106,6 @@ class NodeLadder(Benchmark):
     trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
     dims, printed = {'rail': Dim('name')}, ''
 
-    @property
-    def device_buffers(self):
-        return self.buffers == 'device'
-
     def supports(self, topology: Topology) -> bool:
         able = self.buffers == 'host' or bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
         return able and self.nodes in node_counts_of(topology)
@@ -127,10 +124,14 @@ class NodeLadder(Benchmark):
         self.rounds = min(rounds_within(self.num_nodes, rails, SECONDS), self.most_rounds or sys.maxsize)
         self.provenance['ladder'] = f'rails {rails}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
         self.estimates.append(seconds_of(self.num_nodes, self.rounds))
+        # An allreduce sends all bytes at least once from each node
+        rail = self.partition.network_peak(self.placement.carriers or ())
+        of_group = rail and rail * 2 * (self.num_nodes - 1) / self.num_nodes
         self.metrics = [
             *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(self.within),
-            Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': range(rails)}),
-            Metric('group_bandwidth', 'MB/s', 'higher'), Metric('good_nodes', '1', 'higher', judged=False),
+            Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': range(rails)}, peak=rail),
+            Metric('group_bandwidth', 'MB/s', 'higher', peak=of_group),
+            Metric('good_nodes', '1', 'higher', judged=False),
         ]  # fmt: skip
 
     def ladder(self):
@@ -150,16 +151,11 @@ class NodeLadder(Benchmark):
 
     def job_spec(self):
         """Start the ladder on the first node as it is: it starts the ranks, each through rank.sh."""
+        self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
+        spec = replace(super().job_spec(), through_rank=False)
         Path(self.stagedir, 'ladder.json').write_text(json.dumps(self.ladder()))
         copy_modules(Path(self.stagedir))
-        self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
-        return replace(super().job_spec(), through_rank=False)
-
-    def peak_of(self, metric: Metric) -> float | None:
-        """Bound pairs by the network devices of a rail. An allreduce sends all bytes at least once from each node."""
-        rail = self.partition.network_peak([nic for of_rank in self.rails[0].nics or () for nic in of_rank])
-        factor = {'pair_bandwidth': 1, 'group_bandwidth': 2 * (self.num_nodes - 1) / self.num_nodes}
-        return rail * factor[metric.name] if rail and metric.name in factor else None
+        return spec
 
     def sanity_faults(self, run: Run) -> list[str]:
         self.printed = run.output
@@ -183,8 +179,3 @@ class NodeLadder(Benchmark):
         for number, bandwidth in LARGEST_GROUP.findall(self.printed):
             series_of(record, 'group_bandwidth').samples = [(1, nodes, float(bandwidth))]
             series_of(record, 'good_nodes').samples = [(1, nodes, int(number) / self.num_nodes)]
-        for metric in self.metrics:
-            for series in record.metrics[metric.name].series:
-                for _, where, value in series.samples:
-                    if why := self.invalid_reason(metric, value, None):
-                        series.invalid = series.invalid or f'{where}: {why}'

@@ -142,11 +142,15 @@ def layouts(topology: Topology) -> dict[str, Layout]:
     return distinct
 
 
-def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Metric]:
-    """Return the metrics of one run: GFlop/s of all its cores, Flop of a core in a nominal cycle, part of the peak."""
+def flop_metrics(run: str, dims: dict[str, str], peak: float | None, whole: bool = False) -> list[Metric]:
+    """Return the metrics of one run: GFlop/s of all its cores, Flop of a core in a nominal cycle, part of the peak.
+
+    `whole`: the cores are those of a node, whose roof the rate is.
+    """
+    figures = {'roof': 'flops', 'dims': {'precision': 'dp'}} if whole else {}
     metrics = [
         Metric('flops', 'GFlop/s', 'higher', FLOP_RATE, dims, scale=1e-3, run=run,
-               peak='flops_dp' if dims.get('precision') == 'dp' else None),
+               peak='flops_dp' if dims.get('precision') == 'dp' else None, figures=figures),
         Metric('flop_per_cycle', 'Flop/cycle', 'higher', FLOPS, dims, per=OF_ONE_CORE_AND_CYCLE, run=run),
     ]  # fmt: skip
     if peak:
@@ -154,12 +158,15 @@ def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Met
     return metrics
 
 
-def bandwidth_metrics(kernel: str, peak: str | None) -> list[Metric]:
-    """Return the metrics of the run `kernel`: GB/s of all its cores, and bytes of one core in a nominal cycle."""
-    dims = {'kernel': kernel}
+def bandwidth_metrics(kernel: str, peak: str | None, whole: bool = False) -> list[Metric]:
+    """Return the metrics of the run `kernel`: GB/s of all its cores, and bytes of one core in a nominal cycle.
+
+    `whole`: it is the bandwidth of the memory of a node, whose roof it is.
+    """
+    dims, figures = {'kernel': kernel}, {'roof': 'bandwidth'} if whole else {}
     per = OF_ONE_CORE_AND_CYCLE
     return [
-        Metric('bandwidth', 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=kernel, peak=peak),
+        Metric('bandwidth', 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=kernel, peak=peak, figures=figures),
         Metric('bytes_per_cycle', 'B/cycle', 'higher', BYTES, dims, per=per, run=kernel),
     ]
 
@@ -224,10 +231,6 @@ class LikwidPeakFlops(LikwidBench):
     dims = {'isa': Dim('name'), 'precision': Dim('name')}
     usual_spread = 0.01  # the clock of the cores; EP between executions: 0.2 % (002, section IV-E)
 
-    @property
-    def figures(self):
-        return {'flops': {'roof': 'flops', 'dims': {'precision': 'dp'}}} if self.layout == 'node' else {}
-
     def seconds_on(self, topology: Topology) -> float:
         return self.seconds_of(2 * len(isas_of(topology)))
 
@@ -240,7 +243,7 @@ class LikwidPeakFlops(LikwidBench):
                 self.runs[run] = Execution(
                     self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
                 )
-                self.metrics += flop_metrics(run, dims, self.theoretical_peak(run))
+                self.metrics += flop_metrics(run, dims, self.theoretical_peak(run), self.layout == 'node')
 
     def theoretical_peak(self, run: str) -> float | None:
         """Return the Flop/s of all cores in use, V x N x 2 at their highest clock; None where the site lacks either.
@@ -271,10 +274,6 @@ class LikwidBandwidth(LikwidBench):
     dims = {'kernel': Dim('name')}
     level = parameter(['L1', 'L2', 'L3', 'memory'], loggable=True)
 
-    @property
-    def figures(self):
-        return {'bandwidth': {'roof': 'bandwidth'}} if (self.layout, self.level) == ('node', 'memory') else {}
-
     def supports(self, topology: Topology) -> bool:
         return super().supports(topology) and (
             self.level == 'memory' or topology.cache_bytes(int(self.level[1]), topology.cpu_of_core) > 0
@@ -298,7 +297,7 @@ class LikwidBandwidth(LikwidBench):
         widest = isas_of(self.topology)[-1]
         for kernel, arrays in ARRAYS.items():
             self.runs[kernel] = Execution(self.options(kernel, widest, functools.partial(self.size, arrays)))
-            self.metrics += bandwidth_metrics(kernel, peak)
+            self.metrics += bandwidth_metrics(kernel, peak, (self.layout, self.level) == ('node', 'memory'))
 
     def size(self, arrays: int, cpus: tuple[int, ...]) -> float:
         """Return the bytes of all arrays of a work group on `cpus` with which it works in this level."""

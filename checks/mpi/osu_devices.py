@@ -74,7 +74,7 @@ class OsuOnDevices(Osu):
 
     last_run = 'not yet on a GPU'
     valid_prog_environs = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
-    device_buffers = True
+    by_mpi = True  # which gets the buffers
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
     buffers: str  # kinds of memory of two ranks
@@ -98,7 +98,7 @@ class OsuOnDevices(Osu):
             memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
             placements[f'{a}-{b}'] = Placement(
                 1 if across else 2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory,
-                across=across,
+                across=across, gpu_buffers=True,
             )  # fmt: skip
         self.trial_seconds *= len(placements)
         return placements
@@ -154,6 +154,9 @@ class OsuDevices(OsuOnDevices):
     def link_peak(self) -> float | None:
         return self.partition.link_classes[self.link_class].peak
 
+    def path_peak(self):
+        return self.link_peak if self.buffers == 'device-device' else None
+
     @property
     def compared(self):
         if self.buffers != 'device-device':
@@ -186,12 +189,6 @@ class OsuDeviceBandwidth(OsuDevices):
 
     descr = 'MPI bandwidth between two GPUs'
     programs = ['osu_bw', 'osu_bibw']
-
-    def peak_of(self, metric: Metric) -> float | None:
-        """Bound copies between devices by the path of their class."""
-        if self.buffers != 'device-device' or self.link_peak is None:
-            return None
-        return 2 * self.link_peak if metric.name.startswith('bidirectional') else self.link_peak
 
 
 @rfm.simple_test
@@ -239,7 +236,8 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
 
     def placements(self):
         devices = tuple((device,) for device in range(len(self.topology.gpus)))
-        return {'': Placement(len(devices), cpus_of_devices(self.topology), devices=devices, gpu=self.gpu)}
+        near = cpus_of_devices(self.topology)
+        return {'': Placement(len(near), near, devices=devices, gpu=self.gpu, gpu_buffers=self.by_mpi)}
 
 
 @rfm.simple_test
@@ -248,5 +246,5 @@ class OsuXcclCollectives(OsuDeviceCollectives):
 
     descr = 'OSU collectives by NCCL or RCCL'
     valid_prog_environs = ['+osu-xccl']
-    device_buffers = False
+    by_mpi = False
     programs = [program.replace('osu_', 'osu_xccl_') for program in OsuDeviceCollectives.programs]

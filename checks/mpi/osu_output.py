@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from checks.core.reading.metrics import Metric
 from checks.core.reading.saved import Part, Result, results_of
@@ -29,7 +29,7 @@ MEMORY = {'host': 'H', 'device': 'D', 'managed': 'MD'}  # of a rank, by OSU's le
 
 
 _HEADERS = {'us': r'(?:Avg )?Latency ?\(us\)', 'MB/s': r'Bandwidth \(MB/s\)'}  # 10^6 bytes
-_ONE_SIDED = {
+_ONE_SIDED: dict[str, Any] = {
     'options': ('-w', 'allocate', '-s', 'flush'),
     'says': ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush'),
 }
@@ -97,10 +97,11 @@ def sizes_of(name: str, ranks: int = 2, first: int = 1, last: int = 0) -> list[i
     return [2**power for power in powers if 2**power >= max(program.smallest, first)]
 
 
-def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> list[Metric]:
+def metrics_of(name: str, sizes: list[int], run: str = '', peak: float | None = None, **dims: object) -> list[Metric]:
     """Return a metric for each column of a program, with a series for each message size; ``barrier`` has no sizes.
 
-    `run`: name of the run, if it differs from the program's. `dims`: further dims of that run.
+    `run`: name of the run, if it differs from the program's. `peak`: B/s of the path, one way. `dims`: further dims of
+    that run.
     """
     program, metrics = program_of(name), []
     for column, what in enumerate(program.metrics):
@@ -113,6 +114,7 @@ def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> li
         metrics.append(Metric(
             what, unit, 'lower' if unit == 'us' else 'higher', rows if sizes else rf'^ +({NUMBER})$', dims,
             {'message_bytes': sizes} if sizes else {}, run=run or name,
+            peak=peak and (2 if what.startswith('bidirectional') else 1) * peak if unit == 'MB/s' else None,
             judged=(lambda at, judged=judged: at['message_bytes'] in judged) if sizes else True,
         ))  # fmt: skip
     return metrics

@@ -55,11 +55,11 @@ def asked(case):
         'space': f'{case.need_bytes} B, {case.need_inodes} files' if hasattr(case, 'need_bytes') else '',
         'nodes': case.num_nodes, 'ranks': case.placement.ranks_per_node, 'env': env, 'job_env': listed(job_env),
         'placed': ' '.join(filter(None, [case.placement.switches, case.placement.apart])),
-        'mpi': case.mpi, 'device_buffers': case.device_buffers,
+        'mpi': case.mpi, 'device_buffers': case.placement.gpu_buffers,
         'trials': ' '.join(map(str, trials)), 'seconds': case.trial_seconds, 'limit': case.trial_time_limit,
         'estimates': [round(seconds, 2) for seconds in case.estimates],
         'provenance': case.provenance, 'output': case.output if case.output != 'stdout' else '',
-        'figures': dict(case.figures),
+        'figures': {metric.name: dict(metric.figures) for metric in case.metrics if metric.figures},
         'metrics': [in_words(metric) for metric in case.metrics],
     }  # fmt: skip
     text = yaml.safe_dump(found, width=10**6)
@@ -75,7 +75,8 @@ def stated_case(case_on, monkeypatch, stated):
     node = NODES[stated['node']]
     monkeypatch.setattr('checks.memory.likwid.topologies', lambda: [('machine:node', node)])
     entry = stated.get('site', {})
-    links = {name: SimpleNamespace(**link) for name, link in entry.get('link_classes', {}).items()}
+    links = {name: SimpleNamespace(peak=None) for name in node.link_classes}
+    links |= {name: SimpleNamespace(**link) for name, link in entry.get('link_classes', {}).items()}
     systems = {name: FileSystem(**system) for name, system in entry.get('file_systems', {}).items()}
     entry, parameters = entry | {'link_classes': links, 'file_systems': systems}, stated.get('with', {})
     return case_on(stated['case'], node, stated['hooks'], entry, stated.get('stack'), **parameters)

@@ -15,6 +15,7 @@ from rows import each_row
 from scratch import ROOT
 
 from checks.core.placement import Placement, one_rank_on
+from checks.core.reading.metrics import mark_impossible
 from checks.core.topology import topology_of
 from checks.ladder import check, on_node
 from checks.ladder.judge import rounds_within
@@ -151,7 +152,7 @@ def test_rounds_and_seconds_of_a_ladder_over_hosts(case_on, fields, ladder, seco
 
 def test_rails_and_metrics_of_a_ladder_over_hosts(case_on):
     case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', nodes=16, buffers='host')
-    assert (case.valid_prog_environs, case.device_buffers) == (['+osu'], False)
+    assert (case.valid_prog_environs, case.placement.gpu_buffers) == (['+osu'], False)
     # mlx5_0 is near the second domain, mlx5_1 near the first; within a node, its first and its last core
     assert case.rails == [Placement(1, ((4,),), nics=(('mlx5_0',),)), Placement(1, ((0,),), nics=(('mlx5_1',),))]
     assert case.within == one_rank_on((0, 7)) and case.placement is case.rails[0]
@@ -189,7 +190,7 @@ def test_the_plan_of_a_ladder_over_gpus(case_on, monkeypatch):
 
 
 def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
-    site = {'network_peak': lambda nics: 3.9e9}
+    site = {'network_peak': lambda nics=(): 3.9e9}
     case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', site, nodes=16, buffers='host', most_nodes=3)
     assert all(case.sanity_faults(SimpleNamespace(output=PRINTED[:length])) for length in range(len(PRINTED)))
     assert case.sanity_faults(SimpleNamespace(output=PRINTED)) == []
@@ -200,6 +201,7 @@ def test_what_a_ladder_names_comes_first_and_what_cannot_be_is_invalid(case_on):
     (named,) = json.loads(case.result.provenance['named'])
     assert named == ['loopback', 'node n2', ['n2'], 'node n2: no result within the node']
     case.derive(case.result)
+    mark_impossible(case.result, case.metrics, 'n1,n2,n3')
     found = {(name, *series.dims): (series.samples, series.invalid) for name, _, series in case.result.series()}
     assert found['pair_bandwidth', ('rail', '0')] == (
         [(1, 'n1,n3', 4000.0)], 'n1,n3: 4000 MB/s is above the physical peak of 3900',

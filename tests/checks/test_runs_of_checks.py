@@ -60,7 +60,7 @@ def test_a_run_has_the_faults_of_its_output(
 def test_clpeak_ran_on_the_device_that_it_sees(case_on, recorded, node, device, output, faults, named):
     case = case_on('ClPeak', NODES[node], 'choose_budget choose_tests', device=device)
     run = run_of(recorded(f'clpeak-1.1.2-{output}.txt'), provenance={})
-    assert case.sanity_faults(run) == faults and len(case.devices_named(run)) == named
+    assert case.sanity_faults(run) == faults and len(run.devices) == named
     assert run.provenance.items() >= POCL.items()
     assert ('opencl_device' in run.provenance, 'opencl_driver_version' in run.provenance) == (bool(named),) * 2
 
@@ -126,8 +126,11 @@ def test_the_arrays_of_each_run_of_babelstream_are_its_own(case_on, recorded):
     assert case.sanity_faults(run_of(output, name='second')) == []
     case.repetitions = 11
     assert case.sanity_faults(run_of(output, name='second'))
-    named = case_on('BabelStreamDevice', GPUS).devices_named(run_of('Using CUDA device NVIDIA A100\nUsing x\n'))
-    assert named == ['NVIDIA A100']
+    case, run = (
+        case_on('BabelStreamDevice', GPUS, elements={'run': 1}),
+        run_of('Using CUDA device NVIDIA A100\nUsing x\n'),
+    )
+    assert case.sanity_faults(run) and run.devices == ['NVIDIA A100']
 
 
 def test_ranks_of_mdtest_and_of_ior_are_those_of_all_nodes(case_on, recorded):

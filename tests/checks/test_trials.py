@@ -178,14 +178,14 @@ def test_trials_for_which_the_queue_had_no_time_are_no_fault_and_are_told(tmp_pa
 
 
 def test_what_a_check_says_of_a_run_and_of_a_value_reaches_the_record(tmp_path):
-    told = HooksOf(
-        sanity_faults=lambda run: [f'{run.name} is wrong'],
-        invalid_reason=lambda metric, value, run: 'too fast' if value < 0.55 else None,
-    )
-    record = read_trials(folder_of(tmp_path, '\n'.join(ROWS)), plan(), 'n1', hooks=told)
+    def told(run):
+        run.invalid.append('a cache answered')
+        return [f'{run.name} is wrong']
+
+    record = read_trials(folder_of(tmp_path, '\n'.join(ROWS)), plan(), 'n1', hooks=HooksOf(sanity_faults=told))
     faults = [*map(str, record.causes)]
     assert faults == [*map(str, record.causes)] == ['Demo in trial 1 of 1 on n1: run is wrong']
-    assert [one.invalid for one in record.metrics['latency'].series] == ['trial 1: too fast', None, None]
+    assert [one.invalid for one in record.metrics['latency'].series] == ['trial 1: a cache answered'] * 3
 
 
 def test_a_trial_that_did_not_start_leaves_every_series_missing(tmp_path):

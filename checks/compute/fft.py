@@ -67,8 +67,7 @@ class Fft(OnNodes, ByModel, Benchmark):
     backend = variable(str, type(None), value=None)
 
     def supports(self, topology: Topology) -> bool:
-        able = super().supports(topology) and (self.model == 'cpu' or cpus_of_devices(topology))
-        return bool(able and self.nodes <= topology.nodes_of_partition)
+        return super().supports(topology) and bool(self.model == 'cpu' or cpus_of_devices(topology))
 
     @run_after('init')
     def choose_backend(self):

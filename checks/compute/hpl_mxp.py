@@ -42,7 +42,7 @@ class HplMxp(OnNodes, Benchmark):
 
     def supports(self, topology: Topology) -> bool:
         able = topology.gpus and NVIDIA.made(topology.gpus[0]) and cpus_of_devices(topology)
-        return bool(able and self.nodes <= topology.nodes_of_partition)
+        return super().supports(topology) and bool(able)
 
     @run_after('setup')
     def place(self):

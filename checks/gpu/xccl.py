@@ -38,7 +38,7 @@ class XcclTests(OnNodes, Benchmark):
 
     def supports(self, topology: Topology) -> bool:
         gpus = len(topology.gpus) if models_for(topology, MODELS) and cpus_of_devices(topology) else 0
-        return self.nodes <= topology.nodes_of_partition and gpus * self.nodes > 1
+        return super().supports(topology) and gpus * self.nodes > 1
 
     @run_after('setup')
     def place(self):

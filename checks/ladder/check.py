@@ -39,6 +39,8 @@ MODULES = (
     *(f'plumbline/{name}.py' for name in ('__init__', 'errors', 'settings', 'rounds', 'grouping')),
 )  # fmt: skip
 SECONDS = 840  # of the whole ladder
+PAIR_SECONDS = 30  # time limit of a pair
+PAIR_BYTES = 2**20  # of a message of a pair, 64 in flight; of the allreduce 16 times as many
 EVERY_NIGHT, LARGEST = 16, 2048  # nodes; for more there is no time to tell a node from its partners
 PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
 ENDED = re.compile(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', re.MULTILINE)
@@ -96,12 +98,7 @@ class NodeLadder(Benchmark):
     nodes = parameter(on_this_system(node_counts_of), loggable=True)
     buffers = parameter(['host', 'device'], loggable=True)
     most_nodes = variable(int, type(None), value=None)  #: most nodes; None: as `nodes` says
-    most_rounds = variable(int, type(None), value=None)  #: of pairs; None: all, or as many as the time allows
-    message_bytes = variable(int, value=2**20)  #: of pairs, 64 in flight; of the allreduce 16 times as many
-    iterations = variable(int, value=20)
-    pair_seconds = variable(int, value=30)  #: time limit of a pair
     tolerance = variable(float, value=0.1)  #: least loss, against comparable pairs, at which something is named
-    sustain = variable(float, value=0.7)  #: part of the bandwidth of the group before that a larger group must keep
     trial_seconds, trial_time_limit = SECONDS, 900
     trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
     dims, printed = {'rail': Dim('name')}, ''
@@ -121,7 +118,7 @@ class NodeLadder(Benchmark):
     def place(self):
         self.rails, self.within = rails_of(self.topology, self.buffers)
         self.placement, rails = self.rails[0], len(self.rails)
-        self.rounds = min(rounds_within(self.num_nodes, rails, SECONDS), self.most_rounds or sys.maxsize)
+        self.rounds = rounds_within(self.num_nodes, rails, SECONDS)
         self.provenance['ladder'] = f'rails {rails}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
         self.estimates.append(seconds_of(self.num_nodes, self.rounds))
         # An allreduce sends all bytes at least once from each node
@@ -136,7 +133,7 @@ class NodeLadder(Benchmark):
 
     def ladder(self):
         """Return the plan of the ladder that ``on_node.py`` reads, of JSON types."""
-        size, repeat = self.message_bytes, ['-i', str(self.iterations), '-x', '2']
+        size, repeat = PAIR_BYTES, ['-i', '20', '-x', '2']
         device = ['-d', self.placement.gpu] if self.placement.gpu else []
         return {
             'start': shlex.split(' '.join([STARTS[self.topology.launcher], *self.job.launcher.options])),
@@ -146,7 +143,7 @@ class NodeLadder(Benchmark):
             'rails': [rail.env_vars for rail in self.rails], 'within': self.within and self.within.env_vars,
             'lists': list(LISTS.values()), 'rounds': self.rounds, 'seconds': SECONDS,
             'places': {node: sorted(places) for node, places in locations(self.site.name).items()},
-            'limit': self.pair_seconds, 'tolerance': self.tolerance, 'sustain': self.sustain,
+            'limit': PAIR_SECONDS, 'tolerance': self.tolerance,
         }  # fmt: skip
 
     def job_spec(self):

@@ -177,7 +177,7 @@ class OsuMultiPair(OnNodes, Osu):
     nodes = parameter(node_counts()[:2])
 
     def supports(self, topology: Topology) -> bool:
-        return self.nodes <= topology.nodes_of_partition and len(topology.cores) * self.nodes > 1
+        return super().supports(topology) and len(topology.cores) * self.nodes > 1
 
     def placements(self):
         cpus = self.topology.cpu_of_core
@@ -212,7 +212,7 @@ class OsuCollectives(OnNodes, Osu):
 
     def supports(self, topology: Topology) -> bool:
         ranks = one_rank_each(topology).get(self.layout)
-        return ranks is not None and self.nodes <= topology.nodes_of_partition and ranks.ranks_per_node * self.nodes > 1
+        return super().supports(topology) and ranks is not None and ranks.ranks_per_node * self.nodes > 1
 
     def placements(self):
         return {'': one_rank_each(self.topology)[self.layout]}

@@ -232,7 +232,7 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
     nodes = parameter(node_counts())
 
     def supports(self, topology: Topology) -> bool:
-        return self.nodes <= topology.nodes_of_partition and able(topology, ranks=1 if self.nodes > 1 else 2)
+        return super().supports(topology) and able(topology, ranks=1 if self.nodes > 1 else 2)
 
     def placements(self):
         devices = tuple((device,) for device in range(len(self.topology.gpus)))

@@ -70,21 +70,29 @@ def able(topology: Topology, ranks: int = 1) -> bool:
 
 
 class OsuOnDevices(Osu):
-    """Ranks with a GPU each. If `compared` says so, a short run of the first pair has buffers of the host."""
+    """Ranks with a GPU each, whose buffers are in its memory."""
 
     last_run = 'not yet on a GPU'
     valid_prog_environs = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
-    by_mpi = True  # which gets the buffers
-    dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
-    usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
-    buffers: str  # kinds of memory of two ranks
-    #: (message in bytes, its direct time) that is compared with buffers of the host; see `is_staged`.
-    compared: tuple[int, float | None] | None = None
 
     @property
     def gpu(self) -> str:
         (gpu,) = models_for(self.topology, OSU_MODELS)
         return gpu
+
+    def sanity_faults(self, run: Run) -> list[str]:
+        """Say also why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
+        return said(device_errors_of(run.errors) + device_errors_of(run.output)) + super().sanity_faults(run)
+
+
+class OsuOfPairs(OsuOnDevices):
+    """Pairs of devices. If `compared` says so, a short run of the first pair has buffers of the host."""
+
+    dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
+    usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
+    buffers: str  # kinds of memory of two ranks
+    #: (message in bytes, its direct time) that is compared with buffers of the host; see `is_staged`.
+    compared: tuple[int, float | None] | None = None
 
     @property
     def memory(self) -> Sequence[str]:
@@ -112,12 +120,9 @@ class OsuOnDevices(Osu):
             self.runs[HOST], self.asked[HOST] = self.runs[first]._replace(options=options), ([size], ('H', 'H'))
 
     def sanity_faults(self, run: Run) -> list[str]:
-        """Say also why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
-        lacking = said(device_errors_of(run.errors) + device_errors_of(run.output))
-        return lacking + super().sanity_faults(run) or (self.staged(run) if run.name == HOST else [])
-
-    def staged(self, run: Run) -> list[str]:
-        """Return a sentence if GPU buffers were staged through the host; `run`: the run with host buffers."""
+        """Return a sentence, too, if GPU buffers were staged through the host."""
+        if (faults := super().sanity_faults(run)) or run.name != HOST:
+            return faults
         first, (size, direct) = next(iter(self.runs)), self.compared
         outputs = text_of(run.folder.with_name(first) / 'stdout'), run.output
         device, host = (osu.time_of(self.programs[0], output, size) for output in outputs)
@@ -132,7 +137,7 @@ class OsuOnDevices(Osu):
         return [f'MPI stages buffers of GPUs through the host: {where}'] * bool(staged)
 
 
-class OsuDevices(OsuOnDevices):
+class OsuDevices(OsuOfPairs):
     """Two GPUs of a node. In `host-device`, the memory of the host is near the cores of the first device."""
 
     buffers = parameter(WITHIN_A_NODE, loggable=True)
@@ -150,18 +155,15 @@ class OsuDevices(OsuOnDevices):
         quick = self.pairs == 'first' and self.buffers == 'device-device'
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if quick else set())
 
-    @property
-    def link_peak(self) -> float | None:
-        return self.partition.link_classes[self.link_class].peak
-
     def path_peak(self):
-        return self.link_peak if self.buffers == 'device-device' else None
+        return self.partition.link_classes[self.link_class].peak if self.buffers == 'device-device' else None
 
     @property
     def compared(self):
         if self.buffers != 'device-device':
             return None
-        return STAGED_WITHIN, 1e6 * STAGED_WITHIN / self.link_peak if self.link_peak else inf
+        peak = self.path_peak()
+        return STAGED_WITHIN, 1e6 * STAGED_WITHIN / peak if peak else inf
 
     def placements(self):
         return self.of_pairs(gpu_pairs(self.topology, self.link_class, self.pairs))
@@ -192,7 +194,7 @@ class OsuDeviceBandwidth(OsuDevices):
 
 
 @rfm.simple_test
-class OsuDeviceRails(OsuOnDevices):
+class OsuDeviceRails(OsuOfPairs):
     """Each GPU of a node with one of another node: of the same number (a rail: on most machines behind the same NIC),
     or of the other half of the node (across rails).
 
@@ -228,7 +230,7 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
 
     descr = 'MPI collectives of GPUs'
     programs = ['osu_bcast', 'osu_reduce', 'osu_allreduce', 'osu_reduce_scatter', 'osu_allgather', 'osu_alltoall']
-    dims, usual_spread, memory = Osu.dims, Osu.usual_spread, Osu.memory
+    by_mpi = True  # which gets the buffers
     nodes = parameter(node_counts())
 
     def supports(self, topology: Topology) -> bool:

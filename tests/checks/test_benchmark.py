@@ -226,6 +226,28 @@ def placed(case_on, tmp_path, monkeypatch):
     return placed
 
 
+def test_each_execution_gets_the_files_that_the_check_has_written(placed, tmp_path):
+    case = placed('HPCC', 'choose_modes choose_budget write_input', size='quick')
+    for name in ('rank.sh', '.rfm_mark'):  # of the base, and of ReFrame
+        (tmp_path / name).touch()
+    (tmp_path / 'trial_1').mkdir()
+    assert case.job_spec().inputs == ['hpccinf.txt']
+
+
+@pytest.mark.parametrize(
+    ('check', 'hooks', 'fields', 'concurrent'),
+    [
+        ('NumaStream', 'choose_modes look_at_the_domains choose_budget choose_runs', {'trials_of_case': 2}, True),
+        ('NumaBandwidth', 'choose_modes look_at_the_domains choose_budget choose_runs', {'trials_of_case': 2}, False),
+        ('BabelStreamAllDevices', 'choose_budget start_on_each', {'model': 'cuda', 'node': GPUS}, True),
+    ],
+)  # fmt: skip
+def test_processes_of_all_parts_of_a_node_run_at_the_same_time(placed, check, hooks, fields, concurrent):
+    case = placed(check, hooks, trials=2, num_tasks=1, num_tasks_per_node=1, **fields)
+    case.job.launcher.run_command = lambda job: 'launch'
+    assert case.job_spec().concurrent is concurrent
+
+
 def test_setup_looks_at_the_partition_and_leaves_nothing_of_an_earlier_run(placed, tmp_path):
     case = placed(trial_seconds=100)
     (tmp_path / 'folder/x').mkdir(parents=True)

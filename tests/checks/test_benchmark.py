@@ -226,6 +226,14 @@ def placed(case_on, tmp_path, monkeypatch):
     return placed
 
 
+def test_peaks_of_the_partition_are_numbers_in_the_plan_of_a_case(placed):
+    case = placed('HPCC', num_nodes=2)
+    case.partition.peaks = {'flops_dp': 1e12}
+    plan = case.plan()
+    assert {metric.name: metric.peak for metric in plan.metrics}['HPL_Tflops'] == 2e12
+    assert plan.record.figures['HPL_Tflops'] == {'peak': 2.0} and 'StarSTREAM_Triad' not in plan.record.figures
+
+
 def test_each_execution_gets_the_files_that_the_check_has_written(placed, tmp_path):
     case = placed('HPCC', 'choose_modes choose_budget write_input', size='quick')
     for name in ('rank.sh', '.rfm_mark'):  # of the base, and of ReFrame

@@ -178,11 +178,12 @@ class CommScopeDevicePair(CommScope):
     @run_after('setup')
     def choose_benchmarks(self):
         peak = self.partition.link_classes[self.link_class].peak
+        kinds = [(replace(metric, peak=peak if metric.unit == 'GB/s' else None), size) for metric, size in COPIES]
         metrics = {
             scope.name_of(self.model, 'd2d', numa_ids(self.topology, a)[0], a, size, b): replace(
-                metric, dims={'pair': f'{a}-{b}'}, peak=peak if metric.unit == 'GB/s' else None
+                metric, dims={'pair': f'{a}-{b}'}
             )
             for a, b in gpu_pairs(self.topology, self.link_class, self.pairs)
-            for metric, size in COPIES
+            for metric, size in kinds
         }
-        self.run_benchmarks(metrics, [replace(metric, of=Of(metric.name, fmean)) for metric, _ in COPIES])
+        self.run_benchmarks(metrics, [replace(metric, of=Of(metric.name, fmean)) for metric, _ in kinds])

@@ -56,7 +56,7 @@ class Fft(OnNodes, ByModel, Benchmark):
     mpi = True
     trial_seconds = 60
     usual_spread = 0.05  # a guess: no source has several sessions
-    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    trials = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     metrics = [Metric('flops', 'GFlop/s', 'higher', RATE, figures={'scaling': 'weak'})]
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     nodes = parameter(node_counts())

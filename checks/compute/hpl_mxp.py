@@ -35,7 +35,7 @@ class HplMxp(OnNodes, Benchmark):
     mpi = True
     trial_seconds = 300
     usual_spread = 0.01  # as of HPL
-    trials_by_mode = FEW_TRIALS
+    trials = FEW_TRIALS
     metrics = METRICS
     nodes = parameter(node_counts())
     order_of_gpu = variable(int, value=61440)  #: order of the matrix of one GPU: 61440^2 x 4 bytes = 15 GB

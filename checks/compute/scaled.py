@@ -35,7 +35,7 @@ def offered_here(implementations: Mapping[str, Implementation]) -> list[str]:
 class ScaledBenchmark(Benchmark):
     """A check with several `implementations`, of which the parameter `implementation` chooses `self.program`."""
 
-    trials_by_mode = FEW_TRIALS
+    trials = FEW_TRIALS
     # HPL of 20 runs: 0.05 % (001, Table 59); between sessions the clock of the slowest core counts
     usual_spread = Spread(0.01, floor=0.03)
     implementations: Mapping[str, Implementation]

@@ -43,7 +43,9 @@ from plumbline.site.schedulers import ON_LAUNCH_NODES, scheduler
 from plumbline.site.sites import Partition
 from plumbline.stacks.manifest import Installed
 
-#: `trials_by_mode` of a check whose one execution takes minutes.
+#: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
+USUAL_TRIALS = {'quick': 3, 'nightly': 10, 'acceptance': 100}
+#: The trials of a check whose one execution takes minutes.
 FEW_TRIALS = {'quick': 3, 'nightly': 3, 'acceptance': 5}
 
 
@@ -60,10 +62,10 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
 
     #: On real hardware: date and machine; a case that begins with ``not yet`` has the tag `experimental`.
     last_run = variable(str, value='not yet', loggable=True)
-    #: quick, nightly or acceptance: sets the number of trials unless `trials` does.
+    #: quick, nightly or acceptance: the mode whose number of trials counts.
     mode = variable(str, type(None), value=None)
-    #: Trials in the job; None: what `trials_by_mode` says of the mode.
-    trials = variable(int, type(None), value=None, loggable=True)
+    #: Trials in the job: a number, or by mode.
+    trials: Any = variable(int, typ.Dict[str, int], value=USUAL_TRIALS, loggable=True)
     #: Whether the launcher starts the program; otherwise it runs as one plain process on the job's first node.
     mpi = variable(bool, value=False)
     #: Variables of the job. Set after init: if the class has a value, ReFrame searches the call stack twice for each
@@ -78,8 +80,6 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     metered = variable(typ.Bool, str, value=False)
     features = variable(typ.List[str], value=[], loggable=True)  #: those of the environ that it needs
 
-    #: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
-    trials_by_mode: dict[str, int] = {'quick': 3, 'nightly': 10, 'acceptance': 100}
     metrics: list[Metric] = []
     #: The dims of the metrics: name -> kind and unit.
     dims: Mapping[str, Dim] = {}
@@ -118,8 +118,8 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         """Choose systems and environs after the check's own hooks, which may set `valid_prog_environs`."""
         experimental = {EXPERIMENTAL} if self.last_run.startswith('not yet') else set()
         self.tags = self.tags | {Path(self.prefix).name} | experimental
-        if self.trials is None:
-            self.trials = self.trials_by_mode[self.mode or 'quick']
+        if isinstance(self.trials, dict):
+            self.trials = self.trials[self.mode or 'quick']
         self.trials_of_case = self.trials  # a further job may run fewer trials, with the same sizes
         self.choose_budget()
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]

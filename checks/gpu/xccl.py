@@ -33,7 +33,7 @@ class XcclTests(OnNodes, Benchmark):
     dims = {'collective': Dim('name'), 'message_bytes': Dim('size', 'B')}
     usual_spread = 0.02  # a guess: no source has several sessions
     trial_seconds = 120
-    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    trials = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     nodes = parameter(node_counts())
 
     def supports(self, topology: Topology) -> bool:

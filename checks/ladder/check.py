@@ -100,7 +100,7 @@ class NodeLadder(Benchmark):
     most_nodes = variable(int, type(None), value=None)  #: most nodes; None: as `nodes` says
     tolerance = variable(float, value=0.1)  #: least loss, against comparable pairs, at which something is named
     trial_seconds, trial_time_limit = SECONDS, 900
-    trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
+    trials = 1
     dims, printed = {'rail': Dim('name')}, ''
 
     def supports(self, topology: Topology) -> bool:

@@ -12,7 +12,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core import budget
-from checks.core.benchmark import Benchmark
+from checks.core.benchmark import USUAL_TRIALS, Benchmark
 from checks.core.job.script import ShellText
 from checks.core.placement import Execution, Placement
 from checks.core.reading.causes import Run
@@ -166,7 +166,7 @@ def bandwidth_metrics(kernel: str, peak: str | None, whole: bool = False) -> lis
 class LikwidBench(Likwid):
     """likwid-bench on the cores of one layout."""
 
-    trials_by_mode = Benchmark.trials_by_mode | {'quick': 2}
+    trials = USUAL_TRIALS | {'quick': 2}
     trial_seconds = LONGEST
     layout = parameter(on_this_system(layouts), loggable=True)
 

@@ -105,7 +105,6 @@ class LikwidOnDomains(NumaDomains, Likwid):
 class Matrix(rfm.RegressionTestPlugin):
     """A run for each pair of domains, a series for each pair and each class of distance."""
 
-    trials_by_mode = FEW_TRIALS
     dims = {'pair': Dim('pair'), 'distance': Dim('name')}
 
     def add_pairs(self, quantity: str):
@@ -137,6 +136,7 @@ class NumaBandwidth(Matrix, LikwidOnDomains):
     """
 
     descr = 'Bandwidth between NUMA domains'
+    trials = FEW_TRIALS
 
     @run_after('setup')
     def choose_runs(self):
@@ -158,6 +158,7 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
     """
 
     descr = 'Latency between NUMA domains'
+    trials = FEW_TRIALS
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), one NUMA domain'
     usual_spread = 0.02  # no source
     valid_prog_environs = ['+multichase']

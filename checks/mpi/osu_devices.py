@@ -203,7 +203,7 @@ class OsuDeviceRails(OsuOfPairs):
 
     descr = 'MPI between GPUs of two nodes, by rail'
     programs = ['osu_latency', 'osu_bw', 'osu_bibw']
-    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    trials = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     trial_seconds = 30  # of a pair
     num_nodes = 2
     buffers = parameter(BETWEEN_NODES, loggable=True)

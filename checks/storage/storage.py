@@ -87,7 +87,7 @@ class StorageBenchmark(Benchmark):
     """
 
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), ext4 and tmpfs'
-    trials_by_mode = FEW_TRIALS
+    trials = FEW_TRIALS
     mpi = True
     trial_seconds: Any = {'quick': 7, 'nightly': 60, 'full': 1800}  # before their sizes are known
 

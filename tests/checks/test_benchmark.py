@@ -164,11 +164,14 @@ def test_the_network_devices_that_must_carry_traffic_are_those_of_the_placement(
     assert case.placement.carriers == ()
 
 
+BY_MODE = {'quick': 2, 'nightly': 3, 'acceptance': 5}
+
+
 @pytest.mark.parametrize(
     ('fields', 'trials', 'seconds', 'tags'),
     [
-        ({'mode': None, 'trials': None}, 2, 55, {'compute', *MODES}),
-        ({'mode': 'acceptance', 'trials': None, 'trial_seconds': 9}, 5, 9, {'compute', *MODES}),
+        ({'mode': None, 'trials': BY_MODE}, 2, 55, {'compute', *MODES}),
+        ({'mode': 'acceptance', 'trials': BY_MODE, 'trial_seconds': 9}, 5, 9, {'compute', *MODES}),
         ({'mode': 'nightly', 'trials': 7, 'last_run': 'not yet on a GPU'}, 7, 55, {'compute', 'experimental', *MODES}),
     ],
 )  # fmt: skip

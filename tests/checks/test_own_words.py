@@ -15,7 +15,7 @@ from checks.core.budget import Budgeted
 from checks.core.reading.trials import Hooks
 
 # ReFrame's own words, settings of each run, and steps of the base that single checks extend
-OTHERS = {'env_vars', 'num_nodes', 'trials', 'trial_time_limit'} | {'assemble_job', 'choose_budget', 'job_spec'}
+OTHERS = {'env_vars', 'num_nodes', 'trial_time_limit'} | {'assemble_job', 'choose_budget', 'job_spec'}
 CORE = ROOT / 'checks/core'
 TEXT = (ROOT / 'docs/writing-checks.md').read_text(encoding='utf-8').partition("## Our words beside ReFrame's")[2]
 ROWS = [set(re.findall(r'`(?:self\.)?(\w+)', row.split('|')[1])) for row in re.findall(r'^\| `.*', TEXT, re.MULTILINE)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, variable
+from reframe.core.builtins import parameter, run_after
 
 from checks.compute.hpl_output import Configuration, errors_of, faults_of, metrics_of
 from checks.compute.scaled import Implementation, ScaledBenchmark, offered_here
@@ -86,9 +86,9 @@ def configurations(lines: dict[str, str], ranks: int) -> tuple[Configuration, ..
 class HPL(ScaledBenchmark):
     """Sustained Flop/s of LU factorization and solve in double precision (000, section 4.1; 001, tables 106 to 110).
 
-    Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=full` fills
-    `memory_fraction` of the memory, within half a day; `size=strong` solves the system of one node on up to eight. Of
-    several configurations, the best and the mean are metrics, too.
+    Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=full` fills 0.8 of the
+    memory, or the part that the site states, within half a day; `size=strong` solves the system of one node on up to
+    eight. Of several configurations, the best and the mean are metrics, too.
     """
 
     descr = 'High-Performance Linpack'
@@ -99,7 +99,6 @@ class HPL(ScaledBenchmark):
     solver, intensity = 'dense', 'high'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     size = parameter(['quick', 'full', 'strong'], loggable=True)
-    memory_fraction = variable(float, type(None), value=None)  #: part that the matrix fills; None: the site's, else 0.8
 
     @run_after('setup')
     def write_input(self):
@@ -119,7 +118,7 @@ class HPL(ScaledBenchmark):
         self.metrics = self.bound_rate(metrics_of(self.requested, self.nodes, self.peak))
 
     def bytes_of_matrix(self) -> float:
-        fraction = self.memory_fraction or self.settings.get('memory_fraction', 0.8)
+        fraction = self.settings.get('memory_fraction', 0.8)
         available = fraction * self.memory_of_node() * self.nodes_that_it_fills
         quick = 8 * QUICK_ORDER_OF_ONE_CORE**2 * len(self.topology.cores) ** (2 / 3)
         wanted = min(quick, available) if self.size == 'quick' else available

@@ -72,7 +72,7 @@ class HPCG(ScaledBenchmark):
         lines = ('HPCG benchmark input file', 'of Plumbline', ' '.join(map(str, self.grid)), str(seconds))
         Path(self.stagedir, 'hpcg.dat').write_text('\n'.join(lines) + '\n', encoding='utf-8')
         self.provenance |= {'hpcg_grid': 'x'.join(map(str, self.grid)), 'hpcg_seconds': str(seconds)}
-        self.metrics = self.bound_rate(metrics_of(self.nodes, self.peak))
+        self.metrics = self.with_figures(metrics_of(self.nodes, self.peak))
         self.output = self.program.output
 
     def most_ranks(self) -> int:

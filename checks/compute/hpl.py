@@ -115,7 +115,7 @@ class HPL(ScaledBenchmark):
         Path(self.stagedir, 'HPL.dat').write_text(dat_of(lines), encoding='utf-8')
         self.provenance['hpl_dat'] = '; '.join(f'{name} {value}' for name, value in lines.items())
         self.estimates = [sum(self.seconds_of(8 * n**2) for n, *_ in self.requested)]
-        self.metrics = self.bound_rate(metrics_of(self.requested, self.nodes, self.peak))
+        self.metrics = self.with_figures(metrics_of(self.requested, self.nodes, self.peak))
 
     def bytes_of_matrix(self) -> float:
         fraction = self.settings.get('memory_fraction', 0.8)

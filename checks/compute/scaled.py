@@ -53,18 +53,6 @@ class ScaledBenchmark(Benchmark):
         return self.nodes == 1 or (self.size != 'quick' and self.nodes <= topology.nodes_of_partition)
 
     @property
-    def figures(self) -> dict[str, Any]:
-        """What follows from the rate `gflops`."""
-        rate: dict[str, Any] = {'solver': self.solver}
-        if self.nodes == 1 and not self.program.on_gpus:  # the peaks of processors do not bound GPUs
-            rate['intensity'] = self.intensity
-        if self.size != 'quick':
-            rate['scaling'] = 'weak'
-        if self.size == 'strong':
-            rate |= {'scaling': 'strong', 'one_node': {'size': 'full'}}
-        return rate
-
-    @property
     def settings(self) -> dict[str, Any]:
         """The settings that the site states for this benchmark."""
         return self.partition.benchmarks.get(self.program.feature, {})
@@ -79,13 +67,20 @@ class ScaledBenchmark(Benchmark):
         peaks = self.partition.peaks | self.partition.published_peaks
         return None if self.program.on_gpus else peaks.get('flops_dp')
 
-    def bound_rate(self, metrics: list[Metric]) -> list[Metric]:
-        """Return the metrics with the figures of the rate.
+    def with_figures(self, metrics: list[Metric]) -> list[Metric]:
+        """Return the metrics with what follows from the rate `gflops`.
 
         A share of a peak from a document may be above 1: cores may run faster, up to `flops_dp` of `peaks`.
         """
+        rate: dict[str, Any] = {'solver': self.solver}
+        if self.nodes == 1 and not self.program.on_gpus:  # the peaks of processors do not bound GPUs
+            rate['intensity'] = self.intensity
+        if self.size != 'quick':
+            rate['scaling'] = 'weak'
+        if self.size == 'strong':
+            rate |= {'scaling': 'strong', 'one_node': {'size': 'full'}}
         of_document = math.inf if 'flops_dp' in self.partition.published_peaks else None
-        more: dict[str, dict[str, Any]] = {'gflops': {'figures': self.figures}, 'peak_fraction': {'peak': of_document}}
+        more: dict[str, dict[str, Any]] = {'gflops': {'figures': rate}, 'peak_fraction': {'peak': of_document}}
         return [replace(metric, **more.get(metric.name, {})) for metric in metrics]
 
     @run_after('init')

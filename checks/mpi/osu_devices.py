@@ -64,9 +64,9 @@ def device_errors_of(errors: str) -> list[str]:
     return [f'{cause}: {match[0]}' for cause, match in matches.items() if match]
 
 
-def able(topology: Topology, ranks: int = 1) -> bool:
-    """Return True if each GPU of a node can have a rank and the node has at least `ranks` GPUs."""
-    return bool(models_for(topology, OSU_MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
+def able(topology: Topology) -> bool:
+    """Return True if a node has GPUs and each can have a rank."""
+    return bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
 
 
 class OsuOnDevices(Osu):
@@ -160,10 +160,9 @@ class OsuDevices(OsuOfPairs):
 
     @property
     def compared(self):
-        if self.buffers != 'device-device':
-            return None
         peak = self.path_peak()
-        return STAGED_WITHIN, 1e6 * STAGED_WITHIN / peak if peak else inf
+        direct = 1e6 * STAGED_WITHIN / peak if peak else inf
+        return (STAGED_WITHIN, direct) if self.buffers == 'device-device' else None
 
     def placements(self):
         return self.of_pairs(gpu_pairs(self.topology, self.link_class, self.pairs))
@@ -234,7 +233,7 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
     nodes = parameter(node_counts())
 
     def supports(self, topology: Topology) -> bool:
-        return super().supports(topology) and able(topology, ranks=1 if self.nodes > 1 else 2)
+        return super().supports(topology) and able(topology) and len(topology.gpus) * self.nodes > 1
 
     def placements(self):
         devices = tuple((device,) for device in range(len(self.topology.gpus)))

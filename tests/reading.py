@@ -37,7 +37,7 @@ def measured(record: Record, **samples: list[tuple[int, str, float]]) -> Record:
 
 def plan_of(
     check: str, params=(), metrics=(), placement=None, *, trials=1, dims=None, figures=None, tags=(), provenance=None,
-    floor=None, usual_spread=None, runs=None, programs=None, num_nodes=1, host_of=None, near=(), archs=(),
+    usual_spread=None, runs=None, programs=None, num_nodes=1, host_of=None, near=(), archs=(),
     looks_required=True, **more,
 ) -> Plan:  # fmt: skip
     """Return the plan of a case without a check: what its record says, its runs, and what its ranks must get."""
@@ -52,7 +52,7 @@ def plan_of(
         for run, own in (runs or {'run': None}).items()
     }
     ranks = Request(placement or Placement(1, None), num_nodes, host_of, near, archs, looks_required)
-    return Plan(add_metrics(record, metrics, usual_spread, floor), metrics, planned, ranks, **more)
+    return Plan(add_metrics(record, metrics, usual_spread), metrics, planned, ranks, **more)
 
 
 class HooksOf(Hooks):

@@ -91,7 +91,7 @@ class HPCC(Benchmark):
 
     descr = 'HPC Challenge'
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
-    trials_by_mode = FEW_TRIALS | {'quick': 2}
+    trials = FEW_TRIALS | {'quick': 2}
     trial_seconds = {'quick': 55, 'full': 7200}
     # as those of HPL, LikwidBandwidth and OSU; no source for the others
     usual_spread = {
@@ -103,7 +103,6 @@ class HPCC(Benchmark):
     executable = 'hpcc'
     mpi = True
     output = 'hpccoutf.txt'
-    inputs = ['hpccinf.txt']
     metrics = METRICS
 
     def supports(self, topology: Topology) -> bool:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """HPCG: conjugate gradients with a multigrid preconditioner on a sparse matrix, bound by memory bandwidth."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ IMPLEMENTATIONS = {
     'nvidia': Implementation('hpcg-nvidia', 'hpcg.sh', ['--dat', 'hpcg.dat'], on_gpus=True, output='HPCG-Benchmark*'),
 }
 RUN_SECONDS = {'quick': 10, 'full': 1800}
+PART_OF_MEMORY = 0.25  # that `size=full` fills, as HPCG's rules require, and `size=quick` at most
 # Before the time that counts it solves three times, 50 iterations of 358 Flop each (its output for 65 536 points), and
 # sets up. Two busy cores of Zen 4 did 1.4 GFlop/s; 192 cores of two sockets with 920 GB/s do about 100.
 START, FLOP_PER_POINT, FLOP_OF_CORE = 3.0, 54e3, 0.5e9
@@ -40,14 +42,11 @@ class HPCG(ScaledBenchmark):
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), reference; not yet on a GPU'
     implementations = IMPLEMENTATIONS
     trial_seconds: Any = {'quick': 25, 'full': 5400}
-    metered, work_rate = True, 'gflops'
+    metered = 'gflops'
     solver, intensity = 'sparse', 'raw_total_bandwidth'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
-    #: Least part of a node's memory that `size=full` fills.
-    memory_fraction = variable(float, value=0.25)
     #: Seconds for which HPCG repeats its solution, without checks and set-up; None: the seconds of the size.
     run_seconds = variable(int, type(None), value=None)
-    inputs = ['hpcg.dat']
 
     @run_after('setup')
     def write_input(self):
@@ -56,7 +55,8 @@ class HPCG(ScaledBenchmark):
         ranks = settings.get('ranks_per_node') or usual
         if not accepts(all_ranks := ranks * self.nodes):
             raise SiteError(f'HPCG refuses {all_ranks} ranks: the sides of their grid differ more than eightfold')
-        self.placement = ranks_with_threads(self.topology, ranks, settings.get('threads_per_rank'))
+        placed = ranks_with_threads(self.topology, ranks, settings.get('threads_per_rank'))
+        self.placement = replace(placed, gpu_buffers=None if self.program.on_gpus else False)
         if self.program.on_gpus and 'grid' not in settings:
             raise self.topology.undescribed(
                 f'site.yaml: benchmarks.{self.program.feature}.grid: expected one that fits the GPU of a rank'
@@ -65,14 +65,15 @@ class HPCG(ScaledBenchmark):
         seconds = self.run_seconds or (settings.get('run_seconds', usual) if self.size == 'full' else usual)
         self.trial_seconds += seconds - usual
         beyond = budget.BEYOND_CACHES * self.topology.last_level_cache_bytes(self.topology.cpu_of_core) * self.nodes
-        full = self.size == 'full' and self.memory_fraction * self.topology.memory_bytes * self.nodes
+        full = self.size == 'full' and PART_OF_MEMORY * self.topology.memory_bytes * self.nodes
         pace = FLOP_PER_POINT / BYTES_PER_POINT / (FLOP_OF_CORE * len(self.topology.cores) * self.nodes)
-        data = self.fit(full or beyond, beyond, lambda size: seconds + START + pace * size, self.memory_fraction)
+        data = self.fit(full or beyond, beyond, lambda size: seconds + START + pace * size, PART_OF_MEMORY)
         self.grid = tuple(settings.get('grid') or local_grid(data / all_ranks / BYTES_PER_POINT))
         lines = ('HPCG benchmark input file', 'of Plumbline', ' '.join(map(str, self.grid)), str(seconds))
         Path(self.stagedir, 'hpcg.dat').write_text('\n'.join(lines) + '\n', encoding='utf-8')
         self.provenance |= {'hpcg_grid': 'x'.join(map(str, self.grid)), 'hpcg_seconds': str(seconds)}
-        self.metrics = metrics_of(self.nodes, self.peak)
+        self.metrics = self.with_figures(metrics_of(self.nodes, self.peak))
+        self.output = self.program.output
 
     def most_ranks(self) -> int:
         """Return the number of ranks: one per core, or the next lower number that HPCG accepts, such as 75 on 76 cores.

@@ -2,10 +2,11 @@
 """HPL: GFlop/s of a dense linear system, on 1, 2, 4, ... nodes."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, variable
+from reframe.core.builtins import parameter, run_after
 
 from checks.compute.hpl_output import Configuration, errors_of, faults_of, metrics_of
 from checks.compute.scaled import Implementation, ScaledBenchmark, offered_here
@@ -85,27 +86,26 @@ def configurations(lines: dict[str, str], ranks: int) -> tuple[Configuration, ..
 class HPL(ScaledBenchmark):
     """Sustained Flop/s of LU factorization and solve in double precision (000, section 4.1; 001, tables 106 to 110).
 
-    Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=full` fills
-    `memory_fraction` of the memory, within half a day; `size=strong` solves the system of one node on up to eight. Of
-    several configurations, the best and the mean are metrics, too.
+    Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=full` fills 0.8 of the
+    memory, or the part that the site states, within half a day; `size=strong` solves the system of one node on up to
+    eight. Of several configurations, the best and the mean are metrics, too.
     """
 
     descr = 'High-Performance Linpack'
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), Netlib; not yet on a GPU'
     implementations = IMPLEMENTATIONS
     trial_seconds = {'quick': 15, 'full': 43200, 'strong': 43200}
-    metered, work_rate = True, 'gflops'
+    metered = 'gflops'
     solver, intensity = 'dense', 'high'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     size = parameter(['quick', 'full', 'strong'], loggable=True)
-    memory_fraction = variable(float, type(None), value=None)  #: part that the matrix fills; None: the site's, else 0.8
-    inputs = ['HPL.dat']
 
     @run_after('setup')
     def write_input(self):
         self.placement = (one_rank_per_gpu if self.program.on_gpus else one_rank_per_core)(self.topology)
         if ranks := self.settings.get('ranks_per_node'):
-            self.placement = ranks_with_threads(self.topology, ranks, self.settings.get('threads_per_rank'))
+            placed = ranks_with_threads(self.topology, ranks, self.settings.get('threads_per_rank'))
+            self.placement = replace(placed, gpu_buffers=self.placement.gpu_buffers)
         ranks = self.placement.ranks_per_node * self.num_nodes
         block_size = self.settings.get('block_size', self.program.block_size)
         n = matrix_order(self.bytes_of_matrix(), block_size)
@@ -115,10 +115,10 @@ class HPL(ScaledBenchmark):
         Path(self.stagedir, 'HPL.dat').write_text(dat_of(lines), encoding='utf-8')
         self.provenance['hpl_dat'] = '; '.join(f'{name} {value}' for name, value in lines.items())
         self.estimates = [sum(self.seconds_of(8 * n**2) for n, *_ in self.requested)]
-        self.metrics = metrics_of(self.requested, self.nodes, self.peak)
+        self.metrics = self.with_figures(metrics_of(self.requested, self.nodes, self.peak))
 
     def bytes_of_matrix(self) -> float:
-        fraction = self.memory_fraction or self.settings.get('memory_fraction', 0.8)
+        fraction = self.settings.get('memory_fraction', 0.8)
         available = fraction * self.memory_of_node() * self.nodes_that_it_fills
         quick = 8 * QUICK_ORDER_OF_ONE_CORE**2 * len(self.topology.cores) ** (2 / 3)
         wanted = min(quick, available) if self.size == 'quick' else available

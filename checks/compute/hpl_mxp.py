@@ -32,17 +32,17 @@ class HplMxp(OnNodes, Benchmark):
     last_run = 'not yet on a GPU'
     valid_prog_environs = ['+hpl-mxp-nvidia']
     executable = 'hpl-mxp.sh'
-    mpi, device_buffers = True, None
+    mpi = True
     trial_seconds = 300
     usual_spread = 0.01  # as of HPL
-    trials_by_mode = FEW_TRIALS
+    trials = FEW_TRIALS
     metrics = METRICS
     nodes = parameter(node_counts())
     order_of_gpu = variable(int, value=61440)  #: order of the matrix of one GPU: 61440^2 x 4 bytes = 15 GB
 
     def supports(self, topology: Topology) -> bool:
         able = topology.gpus and NVIDIA.made(topology.gpus[0]) and cpus_of_devices(topology)
-        return bool(able and self.nodes <= topology.nodes_of_partition)
+        return super().supports(topology) and bool(able)
 
     @run_after('setup')
     def place(self):

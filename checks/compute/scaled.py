@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The base of HPL and HPCG: a table of implementations, a quick and a full size, 1, 2, 4, ... nodes."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
-from checks.core.reading.causes import Run
-from checks.core.reading.metrics import Metric
+from checks.core.reading.metrics import Metric, Spread
 from checks.core.topology import Topology, features_of_this_system, node_counts
 
 MOST_STRONG = 8  # most nodes that solve the problem of one node together
@@ -34,15 +35,15 @@ def offered_here(implementations: Mapping[str, Implementation]) -> list[str]:
 class ScaledBenchmark(Benchmark):
     """A check with several `implementations`, of which the parameter `implementation` chooses `self.program`."""
 
-    trials_by_mode = FEW_TRIALS
-    usual_spread = 0.01  # HPL of 20 runs: 0.05 % (001, Table 59); between sessions the clock of the slowest core counts
+    trials = FEW_TRIALS
+    # HPL of 20 runs: 0.05 % (001, Table 59); between sessions the clock of the slowest core counts
+    usual_spread = Spread(0.01, floor=0.03)
     implementations: Mapping[str, Implementation]
     solver: str  # dense or sparse
     intensity: str  # high, or the metric of the bytes that the program moves
     size = parameter(['quick', 'full'], loggable=True)
     nodes = parameter(node_counts())
     mpi = True
-    floor = 0.03
 
     def supports(self, topology: Topology) -> bool:
         if self.program.on_gpus and not topology.gpus:
@@ -50,22 +51,6 @@ class ScaledBenchmark(Benchmark):
         if self.size == 'strong' and not 1 < self.nodes <= MOST_STRONG:
             return False
         return self.nodes == 1 or (self.size != 'quick' and self.nodes <= topology.nodes_of_partition)
-
-    @property
-    def device_buffers(self):
-        return None if self.program.on_gpus else False
-
-    @property
-    def figures(self):
-        """The figures derived from the rate `gflops`."""
-        rate: dict[str, Any] = {'solver': self.solver}
-        if self.nodes == 1 and not self.program.on_gpus:  # the peaks of processors do not bound GPUs
-            rate['intensity'] = self.intensity
-        if self.size != 'quick':
-            rate['scaling'] = 'weak'
-        if self.size == 'strong':
-            rate |= {'scaling': 'strong', 'one_node': {'size': 'full'}}
-        return {'gflops': rate}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -82,16 +67,26 @@ class ScaledBenchmark(Benchmark):
         peaks = self.partition.peaks | self.partition.published_peaks
         return None if self.program.on_gpus else peaks.get('flops_dp')
 
-    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
-        """Allow a share above 1 of a peak from a document: cores may run faster, up to `flops_dp` of `peaks`."""
-        if metric.name == 'peak_fraction' and 'flops_dp' in self.partition.published_peaks:
-            return None
-        return super().invalid_reason(metric, value, run)
+    def with_figures(self, metrics: list[Metric]) -> list[Metric]:
+        """Return the metrics with what follows from the rate `gflops`.
+
+        A share of a peak from a document may be above 1: cores may run faster, up to `flops_dp` of `peaks`.
+        """
+        rate: dict[str, Any] = {'solver': self.solver}
+        if self.nodes == 1 and not self.program.on_gpus:  # the peaks of processors do not bound GPUs
+            rate['intensity'] = self.intensity
+        if self.size != 'quick':
+            rate['scaling'] = 'weak'
+        if self.size == 'strong':
+            rate |= {'scaling': 'strong', 'one_node': {'size': 'full'}}
+        of_document = math.inf if 'flops_dp' in self.partition.published_peaks else None
+        more: dict[str, dict[str, Any]] = {'gflops': {'figures': rate}, 'peak_fraction': {'peak': of_document}}
+        return [replace(metric, **more.get(metric.name, {})) for metric in metrics]
 
     @run_after('init')
     def choose(self):
         self.tags = {'quick', 'nightly', 'acceptance'} if self.size == 'quick' else {'acceptance'}
         self.program = self.implementations[self.implementation]
         self.valid_prog_environs, self.executable = [f'+{self.program.feature}'], self.program.executable
-        self.executable_opts, self.output = [*self.program.options], self.program.output
+        self.executable_opts = [*self.program.options]
         self.num_nodes, self.last_run = self.nodes, 'not yet on a GPU' if self.program.on_gpus else self.last_run

@@ -20,7 +20,7 @@ from reframe.core.exceptions import SanityError
 from reframe.core.logging import getlogger
 
 from checks.core import budget, own_configuration, source
-from checks.core.bounds import Bounded, limits_of, with_peaks
+from checks.core.bounds import Bounded, bounded, limits_of
 from checks.core.budget import Budgeted
 from checks.core.job import again, assembly, node_sweep
 from checks.core.job import script as jobscript
@@ -29,8 +29,8 @@ from checks.core.meters.energy import Metering, metering_of
 from checks.core.placement import ONE_RANK, Execution, Placement
 from checks.core.reading import causes
 from checks.core.reading.binding import Request, nodes_of
-from checks.core.reading.causes import Ending, Run
-from checks.core.reading.metrics import Metric
+from checks.core.reading.causes import Ending
+from checks.core.reading.metrics import Metric, Spread
 from checks.core.reading.trials import Hooks, Plan, add_metrics, read_trials
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline import checkout, evidence
@@ -42,9 +42,10 @@ from plumbline.record import EXPERIMENTAL, OWN_CONFIGURATION, Dim, Record
 from plumbline.site.schedulers import ON_LAUNCH_NODES, scheduler
 from plumbline.site.sites import Partition
 from plumbline.stacks.manifest import Installed
-from plumbline.units import UNITS
 
-#: `trials_by_mode` of a check whose one execution takes minutes.
+#: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
+USUAL_TRIALS = {'quick': 3, 'nightly': 10, 'acceptance': 100}
+#: The trials of a check whose one execution takes minutes.
 FEW_TRIALS = {'quick': 3, 'nightly': 3, 'acceptance': 5}
 
 
@@ -61,10 +62,10 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
 
     #: On real hardware: date and machine; a case that begins with ``not yet`` has the tag `experimental`.
     last_run = variable(str, value='not yet', loggable=True)
-    #: quick, nightly or acceptance: sets the number of trials unless `trials` does.
+    #: quick, nightly or acceptance: the mode whose number of trials counts.
     mode = variable(str, type(None), value=None)
-    #: Trials in the job; None: what `trials_by_mode` says of the mode.
-    trials = variable(int, type(None), value=None, loggable=True)
+    #: Trials in the job: a number, or by mode.
+    trials: Any = variable(int, typ.Dict[str, int], value=USUAL_TRIALS, loggable=True)
     #: Whether the launcher starts the program; otherwise it runs as one plain process on the job's first node.
     mpi = variable(bool, value=False)
     #: Variables of the job. Set after init: if the class has a value, ReFrame searches the call stack twice for each
@@ -72,32 +73,19 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     env_vars = required
     # ReFrame plans a variable of this name for 5.0
     num_nodes = 1 if hasattr(rfm.RunOnlyRegressionTest, 'num_nodes') else variable(int, value=1, loggable=True)
-    #: Whether the ranks hand GPU buffers to MPI; None: that depends on the build of the program.
-    device_buffers: bool | None = False
     #: The file in a run's folder that holds the numbers, or a shell pattern of its name.
     output = variable(str, value='stdout')
-    #: Files of the stage directory that each run gets a copy of.
-    inputs = variable(typ.List[str], value=[])
-    #: Whether all runs of a trial run at the same time, instead of one after the other.
-    concurrent = variable(bool, value=False)
-    #: Whether to measure energy where the partition states meters; and the name of the metric of work per second, if
-    #: any.
-    metered = variable(bool, value=False)
-    work_rate = ''
+    #: Whether to measure energy where the partition states meters; or the name of the metric of work per second, which
+    #: then gives the efficiency, too.
+    metered = variable(typ.Bool, str, value=False)
     features = variable(typ.List[str], value=[], loggable=True)  #: those of the environ that it needs
 
-    #: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
-    trials_by_mode: dict[str, int] = {'quick': 3, 'nightly': 10, 'acceptance': 100}
     metrics: list[Metric] = []
     #: The dims of the metrics: name -> kind and unit.
     dims: Mapping[str, Dim] = {}
-    figures: Mapping[str, Mapping[str, object]] = {}  #: figures derived from a metric, see plumbline.record.FIGURES
-    #: Usual coefficient of variation of the metrics from session to session, each the mean of its trials; a number, or
-    #: pattern of metric names -> number, of which the first that matches holds. It stands in for the measured spread
-    #: while a site has few sessions, and should be right within a factor of 2 or 3. The default is a cautious guess.
-    usual_spread: float | Mapping[str, float] = 0.03
-    #: Least loss of performance that a limit of this check allows; None: the default of the suite.
-    floor: float | None = None
+    #: See `Spread`. It stands in for the measured spread while a site has few sessions, and should be right within a
+    #: factor of 2 or 3. The default is a cautious guess.
+    usual_spread: Spread | float | Mapping[str, float] = 0.03
     placement: Placement | None = None
     sourcesdir = str(Path(__file__).parent / 'job' / 'parts')
     exclusive_access = True
@@ -111,14 +99,6 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
     def supports(self, topology: Topology) -> bool:
         """Return True if this case makes sense on such a node; otherwise the case is not listed."""
         return True
-
-    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
-        if metric.unit == '1' and metric.better == 'higher' and value > 1:
-            return f'{value:.4g} of the theoretical peak'
-        peak = self.peak_of(metric)
-        if peak is None or value * UNITS[metric.unit] <= peak:
-            return None
-        return f'{value:.6g} {metric.unit} is above the physical peak of {peak / UNITS[metric.unit]:.6g}'
 
     # Before the run
 
@@ -138,8 +118,8 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         """Choose systems and environs after the check's own hooks, which may set `valid_prog_environs`."""
         experimental = {EXPERIMENTAL} if self.last_run.startswith('not yet') else set()
         self.tags = self.tags | {Path(self.prefix).name} | experimental
-        if self.trials is None:
-            self.trials = self.trials_by_mode[self.mode or 'quick']
+        if isinstance(self.trials, dict):
+            self.trials = self.trials[self.mode or 'quick']
         self.trials_of_case = self.trials  # a further job may run fewer trials, with the same sizes
         self.choose_budget()
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]
@@ -149,8 +129,10 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
             self.valid_systems = []
         self.features = [word.removeprefix('+') for word in self.valid_prog_environs if word != '*']
         self.valid_prog_environs = environs_with(self.features)
-        if (places := again.chosen(type(self), self.hashcode)) is not None:
-            parts = [place.rpartition('+') for place in places]
+        generation = [base.__name__ for base in type(self).__mro__].count(self.check) - 1
+        self.again = again.chosen(self.hashcode, generation)
+        if self.again is not None:
+            parts = [place.rpartition('+') for place in self.again]
             self.valid_systems = [name for name in self.valid_systems if name in {partition for partition, *_ in parts}]
             self.valid_prog_environs = [environ for *_, environ in parts]
 
@@ -176,10 +158,11 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
             self.trial_seconds = math.ceil(min(self.trial_seconds, budget.longest_trial(self.partition.max_time)))
         names = self.site.name, self.partition.name, self.stack.name
         self.installed = Installed(*names) if self.stack.provider == 'spack' else None
-        if (places := again.chosen(type(self), self.hashcode)) is not None:
+        if self.again is not None:
             place = f'{self.current_partition.fullname}+{self.stack.name}'
-            self.skip_if(place not in places, 'of this check, only cases with other partitions or environs run again')
-            self.job.options += places[place]  # such as the nodes on which ci/nightly runs it again
+            why = 'of this check, only cases with other partitions or environs run again'
+            self.skip_if(place not in self.again, why)
+            self.job.options += self.again[place]  # such as the nodes on which ci/nightly runs it again
             self.trials = again.trials_left(self.hashcode, place) or self.trials
 
     @property
@@ -187,7 +170,7 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         """The meters of the partition, if the check measures energy."""
         if not self.metered:
             return Metering()
-        rates = [metric for metric in self.metrics if metric.name == self.work_rate]
+        rates = [metric for metric in self.metrics if metric.name == self.metered]
         return metering_of(getattr(self, 'partition', None), self.trial_seconds, self.num_nodes, rates)
 
     def plan(self) -> Plan:
@@ -195,19 +178,20 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
         is_set_up, metering, placement = bool(self.current_partition), self.metering, self.placement or ONE_RANK
         by_fabric = self.mpi and self.num_nodes > 1 and is_set_up and self.partition.transport != 'sockets'
         metrics = [*(budget.informational(self.metrics) if self.below_caches else self.metrics), *metering.metrics]
+        if is_set_up:
+            metrics = [bounded(metric, self.partition.peaks, self.num_nodes) for metric in metrics]
         hardware = self.topology.hardware if is_set_up else {}
         code = source.digest(type(self))  # type: ignore[arg-type]  # ReFrame's classes are hashable
         record = Record(
             self.check, self.params, tags=sorted(self.tags), trials=self.trials, dims={**self.dims, **metering.dims},
             provenance={'suite_version': checkout.version(), 'check_code': code} | hardware | self.provenance,
-            figures=with_peaks(self.figures, metrics[: len(self.metrics)] if is_set_up else (), self.peak_of),
         )  # fmt: skip
         if self.placement:
             record.placement = {'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
         chosen = self.job is not None and not self.is_local()  # a scheduler chose the nodes
         runs = self.runs or {'run': Execution(self.executable_opts)}
         return Plan(
-            add_metrics(record, metrics, self.usual_spread, self.floor), metrics,
+            add_metrics(record, metrics, self.usual_spread), metrics,
             {name: of._replace(program=of.program or self.started or self.check) for name, of in runs.items()},
             Request(
                 placement, self.num_nodes,
@@ -238,8 +222,8 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
             of_gpus = own_configuration.resources_of_gpus(self.current_partition, gpus)
             self.extra_resources = self.extra_resources | of_gpus
         launcher = self.job.launcher
-        buffers = self.stack.mpi if self.mpi else None, self.device_buffers, self.placement.gpu
-        variables, options = assembly.gpu_buffers(*buffers, launcher.registered_name)
+        family = self.stack.mpi if self.mpi else None
+        variables, options = assembly.gpu_buffers(family, self.placement or ONE_RANK, launcher.registered_name)
         launcher.options += options
         spec = self.job_spec()
         self.env_vars |= assembly.variables_of(spec) | variables
@@ -264,11 +248,16 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
             trial_limit=self.trial_time_limit, seconds=int(min(self.time_limit or needed, most)),
             placement=self.placement or ONE_RANK, nodes=self.num_nodes, stack=self.stack, installed=self.installed,
             gpus=len(self.topology.gpus), expects=self.topology.expects, mpi=self.mpi,
-            concurrent=self.concurrent, inputs=self.inputs, output=self.output, before=self.prerun_cmds,
+            inputs=self.inputs(), output=self.output, before=self.prerun_cmds,
             after=self.postrun_cmds, meters=metering.lines, hurries=not self.time_limit and most < needed,
             launch=node_sweep.on_each_node(self.num_nodes) if by_slurm and not elsewhere
             else self.job.launcher.run_command(self.job), elsewhere=elsewhere,
         )  # fmt: skip
+
+    def inputs(self) -> list[str]:
+        """Return the files that the check itself has written to its stage directory; each run gets a copy of them."""
+        ours = {'.rfm_mark', *os.listdir(self.sourcesdir)}
+        return sorted(path.name for path in Path(self.stagedir).iterdir() if path.is_file() and path.name not in ours)
 
     # After the run
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -55,27 +56,15 @@ def limits_of(bounds: Bounds) -> dict[str, float]:
     }
 
 
-def with_peaks(
-    figures: Mapping[str, Mapping[str, object]], metrics: Sequence[Metric], peak_of: Callable[[Metric], float | None]
-) -> dict[str, dict[str, object]]:
-    """Return `figures` with the physical peak, in its unit, of each metric with one peak for all its series."""
-    found, peaks = {name: dict(of) for name, of in figures.items()}, dict[str, set[float | None]]()
-    for metric in metrics:
-        peak = peak_of(metric)
-        peaks.setdefault(metric.name, set()).add(peak and peak / UNITS[metric.unit])
-    for name, (peak, *others) in peaks.items():
-        if peak and not others:
-            found.setdefault(name, {})['peak'] = peak
-    return found
+def bounded(metric: Metric, peaks: Mapping[str, float], nodes: int) -> Metric:
+    """Return a metric with the number that no value may exceed, where `peaks` of a node has its entry."""
+    if not isinstance(metric.peak, str):
+        return metric
+    return replace(metric, peak=peaks[metric.peak] * nodes if metric.peak in peaks else None)
 
 
 class Bounded(rfm.RegressionTestPlugin):
     """The performance phase of a check: what was measured against references and peaks."""
-
-    def peak_of(self, metric: Metric) -> float | None:
-        """Return the physical peak of a metric in its base unit; None where unknown."""
-        peak = self.partition.peaks.get(metric.peak or '')
-        return None if peak is None else peak * self.num_nodes
 
     def bounds(self) -> Bounds:
         """Return ReFrame's reference tuples. Raises SiteError where a unit or direction differs."""
@@ -122,5 +111,10 @@ class Bounded(rfm.RegressionTestPlugin):
     @property
     def peaks(self) -> dict[str, float]:
         """In a dry run, for `plumbline sites --cases`: the physical peak of each series that has one, in its unit."""
-        peaks = [(of, self.peak_of(of)) for of in self.metrics] if self.is_dry_run() and self.job else []
-        return {variable_name(of.name, at): peak / UNITS[of.unit] for of, peak in peaks if peak for at in of.points()}
+        if not (self.is_dry_run() and self.job):
+            return {}
+        metrics = [bounded(metric, self.partition.peaks, self.num_nodes) for metric in self.metrics]
+        return {
+            variable_name(of.name, at): of.peak / UNITS[of.unit]
+            for of in metrics if isinstance(of.peak, int | float) for at in of.points()
+        }  # fmt: skip

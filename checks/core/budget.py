@@ -237,11 +237,9 @@ class Budgeted(rfm.RegressionTestPlugin):
     @loggable
     @property
     def time_limits(self) -> dict[str, str]:
-        """How the time limit is computed, by partition: the chosen one, or all if none is chosen, as for --describe."""
+        """How the time limit is computed, by the partition of the case."""
+        if not hasattr(self, 'partition'):
+            return {}
         limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
-        return {
-            name: time_in_words(self.trials, self.trial_seconds, limit, partition.max_time)
-            for name, partition in current_site().partitions.items()
-            if f'{current_site().name}:{name}' in self.valid_systems
-            and (self.current_partition is None or name == self.current_partition.name)
-        }
+        words = time_in_words(self.trials, self.trial_seconds, limit, self.partition.max_time)
+        return {self.partition.name: words}

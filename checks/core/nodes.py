@@ -38,6 +38,9 @@ def devices_of_this_system() -> list[int | None]:
 class OnNodes(rfm.RegressionTestPlugin):
     """A check with the parameter `nodes`: cases on up to 16 nodes run every night, larger ones at an acceptance."""
 
+    def supports(self, topology: Topology) -> bool:
+        return self.nodes <= topology.nodes_of_partition and super().supports(topology)
+
     @run_after('init')
     def count_nodes(self):
         self.num_nodes = self.nodes
@@ -50,7 +53,7 @@ class ByModel(rfm.RegressionTestPlugin):
     models: Models
 
     def supports(self, topology: Topology) -> bool:
-        return self.model in models_for(topology, self.models)
+        return self.model in models_for(topology, self.models) and super().supports(topology)
 
     @run_after('init')
     def choose_model(self):

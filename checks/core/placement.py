@@ -70,6 +70,7 @@ class Placement:
     of two ranks as the kernel reports it, a key of APART. `across`: the lists have an entry for each rank of the job,
     one per node, instead of for each local rank. `must_carry`: the network devices that must each carry bytes between
     nodes, if not `nics`; None: the ranks send each other nothing. `wrapper`: words before the program, such as numactl.
+    `gpu_buffers`: whether the ranks hand GPU buffers to MPI; None: that depends on the build of the program.
     """
 
     ranks_per_node: int
@@ -86,6 +87,7 @@ class Placement:
     across: bool = False
     must_carry: tuple[str, ...] | None = ()
     wrapper: tuple[str, ...] = ()
+    gpu_buffers: bool | None = False
 
     @property
     def env_vars(self) -> dict[str, str]:
@@ -213,4 +215,5 @@ def cpus_of_devices(topology: Topology) -> Lists:
 
 def one_rank_per_gpu(topology: Topology) -> Placement:
     """Return a placement with a rank on the cores near each GPU, for programs that give local rank i the GPU i."""
-    return replace(ranks_with_threads(topology, len(topology.gpus)), cpus=cpus_of_devices(topology))
+    ranks = ranks_with_threads(topology, len(topology.gpus))
+    return replace(ranks, cpus=cpus_of_devices(topology), gpu_buffers=None)

@@ -7,7 +7,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.core.benchmark import Benchmark
+from checks.core.benchmark import USUAL_TRIALS, Benchmark
 from checks.core.placement import Execution, one_process
 from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, Of
@@ -75,7 +75,7 @@ class ClPeak(Benchmark):
     executable = 'clpeak'
     output = OUTPUT
     tags = {'nightly', 'acceptance'}
-    trials_by_mode = Benchmark.trials_by_mode | {'acceptance': 10}
+    trials = USUAL_TRIALS | {'acceptance': 10}
     trial_seconds = 120
     usual_spread = {'launch': 0.05, 'transfer': 0.02, '*': 0.01}  # a guess: no source has several sessions
     dims = {'vector': Dim('name'), 'type': Dim('name'), 'copy': Dim('name')}
@@ -99,7 +99,5 @@ class ClPeak(Benchmark):
     def sanity_faults(self, run: Run) -> list[str]:
         facts = dict(re.findall(r'(platform name|device name|driver_version)="(.*?)"', run.output))
         run.provenance.update({f'opencl_{key.replace(" name", "")}': value for key, value in facts.items()})
+        run.devices.extend(re.findall(r'<device name="(.*?)"', run.output))
         return faults_of(run.output, self.device if self.placement.devices is None else 0)
-
-    def devices_named(self, run: Run) -> list[str]:
-        return re.findall(r'<device name="(.*?)"', run.output)

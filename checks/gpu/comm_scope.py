@@ -19,11 +19,11 @@ from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel, Models, devices_of_this_system, models_of_this_system
 from checks.core.placement import one_process
 from checks.core.reading.causes import Run
-from checks.core.reading.metrics import Metric, Of, by_trial, is_whole, mean, series_of
+from checks.core.reading.metrics import Metric, Of
 from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.gpu import comm_scope_output as scope
 from plumbline.machine.vendors import AMD, NVIDIA
-from plumbline.record import Dim, Record, Series
+from plumbline.record import Dim
 
 MODELS: Models = {
     'cuda': ('comm-scope-cuda', 'comm_scope', NVIDIA.arch),
@@ -95,7 +95,7 @@ class CommScope(ByModel, Benchmark):
 class CommScopeDevice(CommScope):
     """A check of one device that runs from each socket: ``domain=0``.
 
-    Series without a domain are of the nearest domain: the one that the site states, else the one that measures best.
+    Series without a domain are of the nearest domain or, if the site does not state it, of the first socket's.
     """
 
     dims = {'direction': Dim('name'), 'domain': Dim('name')}
@@ -107,12 +107,12 @@ class CommScopeDevice(CommScope):
     @run_after('setup')
     def choose_domains(self):
         self.domains = numa_ids(self.topology, self.device)
+        known = self.topology.gpu_numa_ids or len(self.domains) == 1
+        self.provenance['nearest_numa_domain'] = str(self.domains[0]) if known else 'not stated by the site'
 
-    def take_from_nearest(self, record: Record, best: int, metrics: Sequence[str], **dims: str):
-        numa = self.domains[0] if self.topology.gpu_numa_ids else best
-        record.provenance['nearest_numa_domain'] = str(numa)
-        for name in metrics:
-            series_of(record, name, **dims).samples = series_of(record, name, domain=numa, **dims).samples
+    def at_nearest(self, metric: Metric, **dims: str) -> Metric:
+        """Return a metric at these dims that is measured from the nearest domain."""
+        return replace(metric, dims=dims, of=Of(metric.name, fmean, {**dims, 'domain': self.domains[0]}))
 
 
 @rfm.simple_test
@@ -123,22 +123,15 @@ class CommScopeKernel(CommScopeDevice):
 
     @run_after('setup')
     def choose_benchmarks(self):
-        derived = [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')]
+        kinds = [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')]
         metrics = {
             scope.name_of(self.model, metric.name, numa, self.device): replace(
                 metric, dims={'domain': numa}, judged=False
             )
             for numa in self.domains
-            for metric in derived
+            for metric in kinds
         }
-        self.run_benchmarks(metrics, derived)
-
-    def derive(self, record: Record) -> None:
-        """Take the domain that launches fastest as the best."""
-        names = ('launch', 'wait')
-        if is_whole(record, [series_of(record, name, domain=numa) for name in names for numa in self.domains]):
-            launches = {numa: mean(series_of(record, 'launch', domain=numa)) for numa in self.domains}
-            self.take_from_nearest(record, min(launches, key=launches.__getitem__), names)
+        self.run_benchmarks(metrics, [self.at_nearest(metric) for metric in kinds])
 
 
 @rfm.simple_test
@@ -146,36 +139,20 @@ class CommScopeHostDevice(CommScopeDevice):
     """Copies between pinned memory of the host and a device; `latency` and `bandwidth` are (H→D + D→H)/2 of Table 6."""
 
     descr = 'Copies between host and device'
-    directions = ('h2d', 'd2h')
 
     @run_after('setup')
     def choose_benchmarks(self):
+        ways, kinds = ('h2d', 'd2h'), [metric for metric, _ in COPIES]
         metrics = {
             scope.name_of(self.model, way, numa, self.device, size): replace(
                 metric, dims={'direction': way, 'domain': numa}, judged=False
             )
-            for way in self.directions
+            for way in ways
             for numa in self.domains
             for metric, size in COPIES
         }
-        means = [metric for metric, _ in COPIES]
-        of_ways = [replace(metric, expected={'direction': self.directions}) for metric in means]
-        self.run_benchmarks(metrics, means + of_ways)
-
-    def derive(self, record: Record) -> None:
-        """Take the domain with the highest bandwidth of both directions as the best."""
-        names = ('latency', 'bandwidth')
-
-        def of(name: str, **where: int) -> list[Series]:
-            return [series_of(record, name, direction=way, **where) for way in self.directions]
-
-        if not is_whole(record, [one for name in names for numa in self.domains for one in of(name, domain=numa)]):
-            return
-        bandwidths = {numa: sum(map(mean, of('bandwidth', domain=numa))) for numa in self.domains}
-        for way in self.directions:
-            self.take_from_nearest(record, max(bandwidths, key=bandwidths.__getitem__), names, direction=way)
-        for name in names:
-            series_of(record, name).samples = by_trial(of(name), fmean)
+        of_ways = [self.at_nearest(metric, direction=way) for way in ways for metric in kinds]
+        self.run_benchmarks(metrics, [self.at_nearest(metric) for metric in kinds] + of_ways)
 
 
 @rfm.simple_test
@@ -200,14 +177,13 @@ class CommScopeDevicePair(CommScope):
 
     @run_after('setup')
     def choose_benchmarks(self):
+        peak = self.partition.link_classes[self.link_class].peak
+        kinds = [(replace(metric, peak=peak if metric.unit == 'GB/s' else None), size) for metric, size in COPIES]
         metrics = {
             scope.name_of(self.model, 'd2d', numa_ids(self.topology, a)[0], a, size, b): replace(
                 metric, dims={'pair': f'{a}-{b}'}
             )
             for a, b in gpu_pairs(self.topology, self.link_class, self.pairs)
-            for metric, size in COPIES
+            for metric, size in kinds
         }
-        self.run_benchmarks(metrics, [replace(metric, of=Of(metric.name, fmean)) for metric, _ in COPIES])
-
-    def peak_of(self, metric: Metric) -> float | None:
-        return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None
+        self.run_benchmarks(metrics, [replace(metric, of=Of(metric.name, fmean)) for metric, _ in kinds])

@@ -99,7 +99,7 @@ class DeviceCopies(ByModel, Benchmark):
     usual_spread = 0.02  # a guess: no source has several sessions
     trial_seconds = 60
     tags = {'nightly', 'acceptance'}
-    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    trials = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     #: Memory of the host for h2d and d2h, of KINDS; empty: pinned, and all where host and GPUs address one memory.
     kinds = variable(typ.List[str], value=[])

@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from statistics import median
+from typing import Any
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
@@ -144,6 +145,7 @@ class Gemm(ByModel, Benchmark):
     dims = {'precision': Dim('name'), 'device': Dim('name')}
     usual_spread = 0.01  # of A100 0.1 to 0.8 %, of MI100 1.2 to 6 % between GPUs (superbenchmark)
     trial_seconds = {'sniff': 120, 'burn': 700}
+    trials: Any = FEW_TRIALS  # of a burn one
     models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     size = parameter(DURATIONS, loggable=True)
     #: Some of CORAL, used as far as the GPUs have them; None: all, or double and bf16 for `burn`.
@@ -157,7 +159,7 @@ class Gemm(ByModel, Benchmark):
     def choose_program(self):
         sniff = self.size == 'sniff'
         self.tags = {'nightly', 'acceptance'} if sniff else {'acceptance'}
-        self.trials_by_mode = FEW_TRIALS if sniff else dict.fromkeys(FEW_TRIALS, 1)
+        self.trials = 1 if not sniff and isinstance(self.trials, dict) else self.trials
         self.precisions = self.precisions or (list(CORAL) if sniff else ['double', 'bf16'])
         self.mpi = self.model == 'sycl'
 

@@ -8,7 +8,6 @@ from checks.core.benchmark import Benchmark
 from checks.core.nodes import Models, OnNodes, models_for
 from checks.core.placement import Execution, Placement, cpus_of_devices
 from checks.core.reading.causes import Run
-from checks.core.reading.metrics import Metric
 from checks.core.reading.outputs import text_of
 from checks.core.reading.transport import sent_of
 from checks.core.topology import Topology, node_counts
@@ -34,12 +33,12 @@ class XcclTests(OnNodes, Benchmark):
     dims = {'collective': Dim('name'), 'message_bytes': Dim('size', 'B')}
     usual_spread = 0.02  # a guess: no source has several sessions
     trial_seconds = 120
-    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    trials = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     nodes = parameter(node_counts())
 
     def supports(self, topology: Topology) -> bool:
         gpus = len(topology.gpus) if models_for(topology, MODELS) and cpus_of_devices(topology) else 0
-        return self.nodes <= topology.nodes_of_partition and gpus * self.nodes > 1
+        return super().supports(topology) and gpus * self.nodes > 1
 
     @run_after('setup')
     def place(self):
@@ -56,19 +55,11 @@ class XcclTests(OnNodes, Benchmark):
         self.sizes, self.metrics = xccl.sizes_of(self.ranks), []
         for name in xccl.OF_NETWORK:
             self.runs[name] = Execution(xccl.options_of(self.sizes), program=f'{name}_perf')
-            self.metrics += xccl.metrics_of(name, self.sizes, self.ranks)
+            network = self.partition.network_peak() if self.num_nodes > 1 else None
+            peak = network and network * xccl.OF_NETWORK[name](self.num_nodes, len(gpus))
+            self.metrics += xccl.metrics_of(name, self.sizes, self.ranks, peak)
         self.executable = 'all_reduce_perf'
         self.env_vars |= {'NCCL_DEBUG': 'INFO', 'NCCL_DEBUG_SUBSYS': 'INIT,NET,TUNING', 'NCCL_DEBUG_FILE': LOG}
-
-    def devices_named(self, run: Run) -> list[str]:
-        return xccl.devices_of(run.output)
-
-    def peak_of(self, metric: Metric) -> float | None:
-        """Bound what needs the network by all that a node can send."""
-        network = self.partition.network_peak() if self.num_nodes > 1 else None
-        collective = str(metric.dims['collective'])
-        bus = xccl.FACTORS[collective](self.ranks) if metric.name == 'bus_bandwidth' else 1
-        return network and network * bus * xccl.OF_NETWORK[collective](self.num_nodes, self.ranks // self.num_nodes)
 
     def sanity_faults(self, run: Run) -> list[str]:
         log = ''.join([run.output, *map(text_of, sorted(run.folder.glob(LOG.replace('%h.%p', '*'))))])
@@ -76,6 +67,7 @@ class XcclTests(OnNodes, Benchmark):
         run.provenance[f'transport_{run.name}'] = ways or 'the library did not say'
         run.provenance[f'algorithm_{run.name}'] = xccl.algorithm_of(log) or 'the library did not say'
         run.provenance['nccl_version'] = xccl.version_of(log)
+        run.devices.extend(xccl.devices_of(run.output))
         fabric = list(sent_of(run.provenance.get('fabric_sent', '')))
         transport, fallbacks = self.partition.transport, []
         if self.num_nodes > 1 and transport != 'sockets':

@@ -39,6 +39,8 @@ MODULES = (
     *(f'plumbline/{name}.py' for name in ('__init__', 'errors', 'settings', 'rounds', 'grouping')),
 )  # fmt: skip
 SECONDS = 840  # of the whole ladder
+PAIR_SECONDS = 30  # time limit of a pair
+PAIR_BYTES = 2**20  # of a message of a pair, 64 in flight; of the allreduce 16 times as many
 EVERY_NIGHT, LARGEST = 16, 2048  # nodes; for more there is no time to tell a node from its partners
 PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
 ENDED = re.compile(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', re.MULTILINE)
@@ -67,8 +69,9 @@ def rails_of(topology: Topology, buffers: str) -> tuple[list[Placement], Placeme
         ]
         return rails, one_rank_on(ends[0] + ends[1]) if ends[0] != ends[1] else None
     (gpu,), cores = models_for(topology, OSU_MODELS), cpus_of_devices(topology)
-    rails = [Placement(1, (its,), devices=((device,),), gpu=gpu) for device, its in enumerate(cores)]
-    return rails, Placement(2, cores[:2], devices=((0,), (1,)), gpu=gpu) if cores[1:] else None
+    rails = [Placement(1, (its,), devices=((device,),), gpu=gpu, gpu_buffers=True) for device, its in enumerate(cores)]
+    within = Placement(2, cores[:2], devices=((0,), (1,)), gpu=gpu, gpu_buffers=True)
+    return rails, within if cores[1:] else None
 
 
 def copy_modules(stage: Path):
@@ -95,19 +98,10 @@ class NodeLadder(Benchmark):
     nodes = parameter(on_this_system(node_counts_of), loggable=True)
     buffers = parameter(['host', 'device'], loggable=True)
     most_nodes = variable(int, type(None), value=None)  #: most nodes; None: as `nodes` says
-    most_rounds = variable(int, type(None), value=None)  #: of pairs; None: all, or as many as the time allows
-    message_bytes = variable(int, value=2**20)  #: of pairs, 64 in flight; of the allreduce 16 times as many
-    iterations = variable(int, value=20)
-    pair_seconds = variable(int, value=30)  #: time limit of a pair
     tolerance = variable(float, value=0.1)  #: least loss, against comparable pairs, at which something is named
-    sustain = variable(float, value=0.7)  #: part of the bandwidth of the group before that a larger group must keep
     trial_seconds, trial_time_limit = SECONDS, 900
-    trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
+    trials = 1
     dims, printed = {'rail': Dim('name')}, ''
-
-    @property
-    def device_buffers(self):
-        return self.buffers == 'device'
 
     def supports(self, topology: Topology) -> bool:
         able = self.buffers == 'host' or bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
@@ -124,18 +118,22 @@ class NodeLadder(Benchmark):
     def place(self):
         self.rails, self.within = rails_of(self.topology, self.buffers)
         self.placement, rails = self.rails[0], len(self.rails)
-        self.rounds = min(rounds_within(self.num_nodes, rails, SECONDS), self.most_rounds or sys.maxsize)
+        self.rounds = rounds_within(self.num_nodes, rails, SECONDS)
         self.provenance['ladder'] = f'rails {rails}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
         self.estimates.append(seconds_of(self.num_nodes, self.rounds))
+        # An allreduce sends all bytes at least once from each node
+        rail = self.partition.network_peak(self.placement.carriers or ())
+        of_group = rail and rail * 2 * (self.num_nodes - 1) / self.num_nodes
         self.metrics = [
             *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(self.within),
-            Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': range(rails)}),
-            Metric('group_bandwidth', 'MB/s', 'higher'), Metric('good_nodes', '1', 'higher', judged=False),
+            Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': range(rails)}, peak=rail),
+            Metric('group_bandwidth', 'MB/s', 'higher', peak=of_group),
+            Metric('good_nodes', '1', 'higher', judged=False),
         ]  # fmt: skip
 
     def ladder(self):
         """Return the plan of the ladder that ``on_node.py`` reads, of JSON types."""
-        size, repeat = self.message_bytes, ['-i', str(self.iterations), '-x', '2']
+        size, repeat = PAIR_BYTES, ['-i', '20', '-x', '2']
         device = ['-d', self.placement.gpu] if self.placement.gpu else []
         return {
             'start': shlex.split(' '.join([STARTS[self.topology.launcher], *self.job.launcher.options])),
@@ -145,21 +143,16 @@ class NodeLadder(Benchmark):
             'rails': [rail.env_vars for rail in self.rails], 'within': self.within and self.within.env_vars,
             'lists': list(LISTS.values()), 'rounds': self.rounds, 'seconds': SECONDS,
             'places': {node: sorted(places) for node, places in locations(self.site.name).items()},
-            'limit': self.pair_seconds, 'tolerance': self.tolerance, 'sustain': self.sustain,
+            'limit': PAIR_SECONDS, 'tolerance': self.tolerance,
         }  # fmt: skip
 
     def job_spec(self):
         """Start the ladder on the first node as it is: it starts the ranks, each through rank.sh."""
+        self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
+        spec = replace(super().job_spec(), through_rank=False)
         Path(self.stagedir, 'ladder.json').write_text(json.dumps(self.ladder()))
         copy_modules(Path(self.stagedir))
-        self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
-        return replace(super().job_spec(), through_rank=False)
-
-    def peak_of(self, metric: Metric) -> float | None:
-        """Bound pairs by the network devices of a rail. An allreduce sends all bytes at least once from each node."""
-        rail = self.partition.network_peak([nic for of_rank in self.rails[0].nics or () for nic in of_rank])
-        factor = {'pair_bandwidth': 1, 'group_bandwidth': 2 * (self.num_nodes - 1) / self.num_nodes}
-        return rail * factor[metric.name] if rail and metric.name in factor else None
+        return spec
 
     def sanity_faults(self, run: Run) -> list[str]:
         self.printed = run.output
@@ -183,8 +176,3 @@ class NodeLadder(Benchmark):
         for number, bandwidth in LARGEST_GROUP.findall(self.printed):
             series_of(record, 'group_bandwidth').samples = [(1, nodes, float(bandwidth))]
             series_of(record, 'good_nodes').samples = [(1, nodes, int(number) / self.num_nodes)]
-        for metric in self.metrics:
-            for series in record.metrics[metric.name].series:
-                for _, where, value in series.samples:
-                    if why := self.invalid_reason(metric, value, None):
-                        series.invalid = series.invalid or f'{where}: {why}'

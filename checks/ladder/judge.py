@@ -22,6 +22,7 @@ Pair = tuple[str, ...]
 Places = Mapping[str, Iterable[str]]  # node -> its places, such as ``switch s3``
 
 MEETINGS = 4  # least meetings of each node on each rail: fewer cannot tell a node from its partners
+SUSTAIN = 0.7  # part of the bandwidth of the group before that a larger group must keep
 AGAIN = 2  # further meetings of a suspect, since a burst of another job may slow one meeting
 _NOISE = 3  # standard deviations of healthy pairs that a slow one must be below
 _FEW = 12  # least number of meetings whose median is the level of their kind
@@ -55,14 +56,12 @@ class Machine(Protocol):
 class Rules(NamedTuple):
     """How long a ladder may take, and what it names: losses of more than `tolerance` against comparable pairs.
 
-    `rounds`: of pairs, at most. `seconds`: of all. `sustain`: part of the bandwidth of the group before that a larger
-    group must keep.
+    `rounds`: of pairs, at most. `seconds`: of all.
     """
 
     rounds: int
     seconds: float
     tolerance: float = 0.1
-    sustain: float = 0.7
 
 
 class Meeting(NamedTuple):
@@ -280,11 +279,11 @@ def in_order(nodes: Sequence[str], meetings: Sequence[Meeting], places: Places) 
 
 
 def grow(
-    nodes: Sequence[str], together: Callable[[Sequence[str]], float], sustain: float, late: Callable[[], bool]
+    nodes: Sequence[str], together: Callable[[Sequence[str]], float], late: Callable[[], bool]
 ) -> tuple[list[str], float, list[Named]]:
     """Return the largest group grown from the first two nodes, its bandwidth, and the refused nodes.
 
-    A group doubles as long as it keeps `sustain` times the bandwidth of the group before. Otherwise the added half is
+    A group doubles as long as it keeps `SUSTAIN` times the bandwidth of the group before. Otherwise the added half is
     bisected down to the single nodes that reduce it. When `late` returns True, growth stops.
     """
     refused: list[Named] = []
@@ -298,9 +297,9 @@ def grow(
             parts, rest = [rest[: len(group)]], rest[len(group) :]
         part = parts.pop(0)
         for _ in range(1 + (len(part) == 1)):  # a single node is refused only after two slow runs
-            if (value := together([*group, *part])) and value >= sustain * level:
+            if (value := together([*group, *part])) and value >= SUSTAIN * level:
                 break
-        if value and value >= sustain * level:
+        if value and value >= SUSTAIN * level:
             group, level = [*group, *part], value
         elif len(part) > 1:
             parts = [part[: len(part) // 2], part[len(part) // 2 :], *parts]
@@ -357,7 +356,7 @@ def climb(
         tell('group', len(group), f'{value:.2f}', ','.join(group))
         return value
 
-    group, bandwidth, refused = grow(good, together, rules.sustain, lambda: machine.seconds() > rules.seconds)
+    group, bandwidth, refused = grow(good, together, lambda: machine.seconds() > rules.seconds)
     for suspect in (named := named + refused):
         tell('named', json.dumps(suspect))
     tell('largest', len(group), f'{bandwidth:.2f}')

@@ -3,6 +3,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import reframe as rfm
@@ -71,7 +72,7 @@ class BabelStream(Benchmark):
 class BabelStreamOnHost(BabelStream):
     """One process that may use the whole node; OpenMP places its threads."""
 
-    metered, work_rate = True, 'bandwidth'
+    metered = 'bandwidth'
     valid_prog_environs = ['+babelstream-omp']
     executable = 'omp-stream'
 
@@ -108,8 +109,7 @@ class BabelStreamHost(BabelStreamOnHost):
 
     descr = 'BabelStream, OpenMP'
     binding = parameter(list(BINDINGS), loggable=True)
-    metrics = [bandwidth()]
-    figures = {'bandwidth': {'roof': 'bandwidth'}}
+    metrics = [replace(bandwidth(), figures={'roof': 'bandwidth'})]
     trial_seconds = None  # as its binding needs
 
     def supports(self, topology: Topology) -> bool:

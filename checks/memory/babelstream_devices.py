@@ -2,6 +2,7 @@
 """BabelStream in the memory of GPUs: one device, and all of a node at the same time."""
 
 import re
+from dataclasses import replace
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
@@ -42,8 +43,9 @@ class BabelStreamOnDevices(ByModel, BabelStream):
         seen_as = device if placement.devices is None else 0
         return placement, [*self.stream(self.array_elements, run), '--device', str(seen_as)]
 
-    def devices_named(self, run: Run) -> list[str]:
-        return re.findall(r'^Using \w+ device (.*\S)', run.output, re.MULTILINE)
+    def sanity_faults(self, run: Run) -> list[str]:
+        run.devices.extend(re.findall(r'^Using \w+ device (.*\S)', run.output, re.MULTILINE))
+        return super().sanity_faults(run)
 
 
 @rfm.simple_test
@@ -93,7 +95,6 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
     descr = 'BabelStream on all devices at once'
     dims = BabelStream.dims | {'device': Dim('name')}
     tags = {'nightly', 'acceptance'}
-    concurrent = True
 
     def supports(self, topology: Topology) -> bool:
         return self.model in models_for(topology, MODELS) and len(topology.gpus) > 1
@@ -109,6 +110,9 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
             self.placement, options = self.stream_on(device, run)
             self.runs[run] = Execution(options, placement=self.placement if self.placement.devices else None)
             self.metrics.append(bandwidth(run, 'device_memory_bandwidth', device=device))
+
+    def job_spec(self):
+        return replace(super().job_spec(), concurrent=True)
 
 
 @rfm.simple_test

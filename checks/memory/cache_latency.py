@@ -49,7 +49,7 @@ class CacheLatency(Benchmark):
 
     descr = 'Latency of the caches of one core'
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
-    trials_by_mode = FEW_TRIALS
+    trials = FEW_TRIALS
     tags = {'nightly', 'acceptance'}
     valid_prog_environs = ['+multichase']
     executable = 'multichase'

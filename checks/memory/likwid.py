@@ -5,7 +5,6 @@ They correspond to the FPU and MEM micro-kernels of the MareNostrum 5 paper (000
 """
 
 import functools
-import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -13,12 +12,12 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core import budget
-from checks.core.benchmark import Benchmark
+from checks.core.benchmark import USUAL_TRIALS, Benchmark
 from checks.core.job.script import ShellText
 from checks.core.placement import Execution, Placement
 from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
-from checks.core.topology import Topology, on_this_system, topologies
+from checks.core.topology import Topology, on_this_system
 from plumbline.record import Dim
 
 LONGEST = 50  # seconds of a trial; sizes are cut to keep it
@@ -92,25 +91,18 @@ class Likwid(Benchmark):
         """
         return runs * (START + LOOP * self.loop_seconds * (slowdown + 2 / self.trials_of_case))
 
-    def seconds_beyond_caches(self, kernels: Sequence[str], size: float, topology: Topology) -> float:
-        """Return the seconds of runs on arrays in memory; `size`: bytes of the arrays of the kernel with the most."""
-        cores, rates = len(topology.cores), [budget.memory_rate(topology, {}, threads) for threads in (1, None)]
-        touched = sum(ARRAYS[kernel] for kernel in kernels) / max(ARRAYS[kernel] for kernel in kernels)
-        return self.seconds_of(len(kernels), cores * rates[0] / rates[1]) + touched * size / budget.FIRST_TOUCH
-
     def beyond_caches(self, kernels: Sequence[str], *groups: tuple[int, ...], runs: int = 1) -> float:
         """Return the size of an array in units of the last-level caches: 4, or less if the time of a trial requires it.
 
         `kernels` run one after the other, each on all `groups` of cores; a trial repeats this `runs` times.
         """
-        caches = budget.BEYOND_CACHES * sum(map(self.topology.last_level_cache_bytes, groups))
-        largest = max(ARRAYS[kernel] for kernel in kernels)
-        wanted = largest * caches
-
-        def seconds_of(size: float) -> float:
-            return self.seconds_beyond_caches(kernels, size, self.topology)
-
-        return budget.BEYOND_CACHES * self.fit(wanted, wanted, seconds_of, runs=runs) / wanted
+        arrays = [ARRAYS[kernel] for kernel in kernels]
+        wanted = max(arrays) * budget.BEYOND_CACHES * sum(map(self.topology.last_level_cache_bytes, groups))
+        one, every = (budget.memory_rate(self.topology, {}, threads) for threads in (1, None))
+        loops = self.seconds_of(len(kernels), len(self.topology.cores) * one / every)
+        touched = sum(arrays) / max(arrays) / budget.FIRST_TOUCH
+        size = self.fit(wanted, wanted, lambda size: loops + touched * size, runs=runs)
+        return budget.BEYOND_CACHES * size / wanted
 
 
 Layout = dict[int, tuple[int, ...]]  # NUMA domain -> its cores in use, so that each domain can keep its data local
@@ -142,11 +134,15 @@ def layouts(topology: Topology) -> dict[str, Layout]:
     return distinct
 
 
-def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Metric]:
-    """Return the metrics of one run: GFlop/s of all its cores, Flop of a core in a nominal cycle, part of the peak."""
+def flop_metrics(run: str, dims: dict[str, str], peak: float | None, whole: bool = False) -> list[Metric]:
+    """Return the metrics of one run: GFlop/s of all its cores, Flop of a core in a nominal cycle, part of the peak.
+
+    `whole`: the cores are those of a node, whose roof the rate is.
+    """
+    figures = {'roof': 'flops', 'dims': {'precision': 'dp'}} if whole else {}
     metrics = [
         Metric('flops', 'GFlop/s', 'higher', FLOP_RATE, dims, scale=1e-3, run=run,
-               peak='flops_dp' if dims.get('precision') == 'dp' else None),
+               peak='flops_dp' if dims.get('precision') == 'dp' else None, figures=figures),
         Metric('flop_per_cycle', 'Flop/cycle', 'higher', FLOPS, dims, per=OF_ONE_CORE_AND_CYCLE, run=run),
     ]  # fmt: skip
     if peak:
@@ -154,12 +150,15 @@ def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Met
     return metrics
 
 
-def bandwidth_metrics(kernel: str, peak: str | None) -> list[Metric]:
-    """Return the metrics of the run `kernel`: GB/s of all its cores, and bytes of one core in a nominal cycle."""
-    dims = {'kernel': kernel}
+def bandwidth_metrics(kernel: str, peak: str | None, whole: bool = False) -> list[Metric]:
+    """Return the metrics of the run `kernel`: GB/s of all its cores, and bytes of one core in a nominal cycle.
+
+    `whole`: it is the bandwidth of the memory of a node, whose roof it is.
+    """
+    dims, figures = {'kernel': kernel}, {'roof': 'bandwidth'} if whole else {}
     per = OF_ONE_CORE_AND_CYCLE
     return [
-        Metric('bandwidth', 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=kernel, peak=peak),
+        Metric('bandwidth', 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=kernel, peak=peak, figures=figures),
         Metric('bytes_per_cycle', 'B/cycle', 'higher', BYTES, dims, per=per, run=kernel),
     ]
 
@@ -167,8 +166,8 @@ def bandwidth_metrics(kernel: str, peak: str | None) -> list[Metric]:
 class LikwidBench(Likwid):
     """likwid-bench on the cores of one layout."""
 
-    trials_by_mode = Benchmark.trials_by_mode | {'quick': 2}
-    trial_seconds = None  # as its kernels take
+    trials = USUAL_TRIALS | {'quick': 2}
+    trial_seconds = LONGEST
     layout = parameter(on_this_system(layouts), loggable=True)
 
     def supports(self, topology: Topology) -> bool:
@@ -182,15 +181,6 @@ class LikwidBench(Likwid):
     def choose_modes(self):
         modes = {'acceptance': True, 'nightly': self.layout in ('node', 'core'), 'quick': self.takes_seconds()}
         self.tags = {mode for mode, has_it in modes.items() if has_it}
-
-    def choose_budget(self):
-        known = [self.seconds_on(topology) for _, topology in topologies() if self.supports(topology)]
-        self.trial_seconds = self.trial_seconds or min(LONGEST, math.ceil(max(known, default=0)))
-        super().choose_budget()
-
-    def seconds_on(self, topology: Topology) -> float:
-        """Return the mean seconds of a trial on such a node, with sizes that nothing cuts."""
-        return self.seconds_of(len(ARRAYS))
 
     @run_after('setup')
     def place(self):
@@ -224,13 +214,6 @@ class LikwidPeakFlops(LikwidBench):
     dims = {'isa': Dim('name'), 'precision': Dim('name')}
     usual_spread = 0.01  # the clock of the cores; EP between executions: 0.2 % (002, section IV-E)
 
-    @property
-    def figures(self):
-        return {'flops': {'roof': 'flops', 'dims': {'precision': 'dp'}}} if self.layout == 'node' else {}
-
-    def seconds_on(self, topology: Topology) -> float:
-        return self.seconds_of(2 * len(isas_of(topology)))
-
     @run_after('setup')
     def choose_kernels(self):
         self.metrics = []
@@ -240,7 +223,8 @@ class LikwidPeakFlops(LikwidBench):
                 self.runs[run] = Execution(
                     self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
                 )
-                self.metrics += flop_metrics(run, dims, self.theoretical_peak(run))
+                self.metrics += flop_metrics(run, dims, self.theoretical_peak(run), self.layout == 'node')
+        self.estimates = [self.seconds_of(len(self.runs))]
 
     def theoretical_peak(self, run: str) -> float | None:
         """Return the Flop/s of all cores in use, V x N x 2 at their highest clock; None where the site lacks either.
@@ -271,21 +255,10 @@ class LikwidBandwidth(LikwidBench):
     dims = {'kernel': Dim('name')}
     level = parameter(['L1', 'L2', 'L3', 'memory'], loggable=True)
 
-    @property
-    def figures(self):
-        return {'bandwidth': {'roof': 'bandwidth'}} if (self.layout, self.level) == ('node', 'memory') else {}
-
     def supports(self, topology: Topology) -> bool:
         return super().supports(topology) and (
             self.level == 'memory' or topology.cache_bytes(int(self.level[1]), topology.cpu_of_core) > 0
         )
-
-    def seconds_on(self, topology: Topology) -> float:
-        if self.level != 'memory' or not topology.caches:
-            return super().seconds_on(topology)
-        caches = topology.last_level_cache_bytes(topology.cpu_of_core)
-        size = budget.BEYOND_CACHES * max(ARRAYS.values()) * caches
-        return self.seconds_beyond_caches([*ARRAYS], size, topology)
 
     def takes_seconds(self):
         return super().takes_seconds() and self.level == 'memory'
@@ -293,12 +266,15 @@ class LikwidBandwidth(LikwidBench):
     @run_after('setup')
     def choose_kernels(self):
         self.metrics, groups = [], [*self.by_domain.values()]
-        self.beyond = self.beyond_caches([*ARRAYS], *groups) if self.level == 'memory' else 0
+        if self.level == 'memory':
+            self.beyond = self.beyond_caches([*ARRAYS], *groups)
+        else:
+            self.estimates = [self.seconds_of(len(ARRAYS))]
         peak = 'memory_bandwidth' if self.level == 'memory' else None
         widest = isas_of(self.topology)[-1]
         for kernel, arrays in ARRAYS.items():
             self.runs[kernel] = Execution(self.options(kernel, widest, functools.partial(self.size, arrays)))
-            self.metrics += bandwidth_metrics(kernel, peak)
+            self.metrics += bandwidth_metrics(kernel, peak, (self.layout, self.level) == ('node', 'memory'))
 
     def size(self, arrays: int, cpus: tuple[int, ...]) -> float:
         """Return the bytes of all arrays of a work group on `cpus` with which it works in this level."""

@@ -6,6 +6,7 @@ As figure 1 and table II of the Superdome Flex paper (002), which used Intel's M
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean, stdev
 
 import reframe as rfm
@@ -19,7 +20,6 @@ from checks.memory import likwid
 from checks.memory.cache_latency import LATENCY, SAMPLES, chase_faults, chase_options
 from checks.memory.likwid import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
 from plumbline.record import Better, Dim
-from plumbline.units import UNITS
 
 CHAIN_RATE = 0.5e9  # bytes/s at which multichase makes its chain
 Pair = tuple[int, int]  # the domain of the cores, the domain of the memory
@@ -82,7 +82,10 @@ class LikwidOnDomains(NumaDomains, Likwid):
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), one NUMA domain'
 
     def rate(self, metric: str, run: str, **dims: object) -> Metric:
-        return Metric(metric, 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=run, peak='memory_bandwidth')
+        """Return the metric of a run; the memory of a domain delivers at most its share of the node's peak."""
+        whole = self.partition.peaks.get('memory_bandwidth')
+        peak = whole and whole / len(self.domains)
+        return Metric(metric, 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=run, peak=peak)
 
     def options(self, kernel: str, cores: int, memory: int) -> list[str]:
         arrays, cpus, (_, suffix, _) = ARRAYS[kernel], self.cpus[cores], ISAS[isas_of(self.topology)[-1]]
@@ -98,18 +101,10 @@ class LikwidOnDomains(NumaDomains, Likwid):
             faults.append(f'memory was requested in NUMA domain {memory} and allocated from CPUs {sorted(allocated)}')
         return faults
 
-    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
-        """Assume that one domain's memory delivers at most its share of the node's peak."""
-        peak, domains = self.partition.peaks.get(metric.peak or '', math.inf) / UNITS[metric.unit], len(self.domains)
-        if value <= peak / domains:
-            return None
-        return f'{value:.6g} {metric.unit} is above 1/{domains} of the physical peak of {peak:.6g} {metric.unit}'
-
 
 class Matrix(rfm.RegressionTestPlugin):
     """A run for each pair of domains, a series for each pair and each class of distance."""
 
-    trials_by_mode = FEW_TRIALS
     dims = {'pair': Dim('pair'), 'distance': Dim('name')}
 
     def add_pairs(self, quantity: str):
@@ -141,6 +136,7 @@ class NumaBandwidth(Matrix, LikwidOnDomains):
     """
 
     descr = 'Bandwidth between NUMA domains'
+    trials = FEW_TRIALS
 
     @run_after('setup')
     def choose_runs(self):
@@ -162,6 +158,7 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
     """
 
     descr = 'Latency between NUMA domains'
+    trials = FEW_TRIALS
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), one NUMA domain'
     usual_spread = 0.02  # no source
     valid_prog_environs = ['+multichase']
@@ -198,11 +195,9 @@ class NumaStream(LikwidOnDomains):
     """
 
     descr = 'STREAM triad in all NUMA domains at once'
-    concurrent = True
     loop_seconds = 2
     trial_seconds = 20  # on all cores of a large node 11 without an array
     dims = {'domain': Dim('name')}
-    figures = {'triad': {'balance': 'domain'}, 'triad_total': {'intensity': 2 / 24}}  # two Flop, three doubles
     # the difference of domains that are alike varies as much as the domains: no source
     usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': likwid.USUAL_SPREAD}
 
@@ -211,8 +206,13 @@ class NumaStream(LikwidOnDomains):
         self.places = {f'triad_{i}': (i, i) for i in range(len(self.domains))}
         self.beyond = self.beyond_caches(['stream'], *self.cpus)
         self.runs |= {run: Execution(self.options('stream', *place)) for run, place in self.places.items()}
-        self.metrics = [self.rate('triad', run, domain=domain) for run, (domain, _) in self.places.items()]
-        self.metrics.append(Metric('triad_total', 'GB/s', 'higher', of=Of('triad', sum)))
+        triads = [self.rate('triad', run, domain=domain) for run, (domain, _) in self.places.items()]
+        self.metrics = [replace(triad, figures={'balance': 'domain'}) for triad in triads]
+        intensity = {'intensity': 2 / 24}  # two Flop, three doubles
+        self.metrics.append(Metric('triad_total', 'GB/s', 'higher', of=Of('triad', sum), figures=intensity))
         for name, spread in (('triad_cv', coefficient_of_variation), ('triad_range', normalized_range)):
             of_times = Of('triad', lambda rates, spread=spread: spread([1 / rate for rate in rates]))
             self.metrics += [Metric(name, '1', 'lower', of=of_times)] * (len(self.domains) > 1)
+
+    def job_spec(self):
+        return replace(super().job_spec(), concurrent=True)

@@ -20,7 +20,6 @@ from checks.core.reading.metrics import Metric
 from checks.core.topology import Topology, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from plumbline.record import Dim
-from plumbline.units import dimension
 
 # Pairs that the scheduler must place, by the name of the resource that requests them -> switches of their nodes
 SWITCHES = {'same_switch': 'same', 'different_switch': 'different'}
@@ -97,15 +96,13 @@ class Osu(Benchmark):
                 options, own = [*options_of(program, sizes), *device], placement if pair else None
                 self.runs[run] = Execution(options, program=program, placement=own)
                 self.asked[run] = sizes, self.memory
-                self.metrics += osu.metrics_of(program, sizes, run, **({'pair': pair} if pair else {}))
+                dims = {'pair': pair} if pair else {}
+                self.metrics += osu.metrics_of(program, sizes, run, self.path_peak(), **dims)
         self.metrics += self.published
 
-    def peak_of(self, metric: Metric) -> float | None:
-        """Bound bandwidths between nodes by the network devices that the ranks ask for, else by all of a node."""
-        if self.num_nodes < 2 or dimension(metric.unit) != 'bandwidth':
-            return None
-        through = self.partition.network_peak(self.placement.carriers or ())
-        return 2 * through if through and metric.name.startswith('bidirectional') else through
+    def path_peak(self) -> float | None:
+        """Return the B/s of the path of the ranks one way: of the network devices that they ask for, else of a node."""
+        return self.partition.network_peak(self.placement.carriers or ()) if self.num_nodes > 1 else None
 
     def sanity_faults(self, run: Run) -> list[str]:
         run.provenance['osu_version'] = osu.version_of(run.output)
@@ -180,7 +177,7 @@ class OsuMultiPair(OnNodes, Osu):
     nodes = parameter(node_counts()[:2])
 
     def supports(self, topology: Topology) -> bool:
-        return self.nodes <= topology.nodes_of_partition and len(topology.cores) * self.nodes > 1
+        return super().supports(topology) and len(topology.cores) * self.nodes > 1
 
     def placements(self):
         cpus = self.topology.cpu_of_core
@@ -215,7 +212,7 @@ class OsuCollectives(OnNodes, Osu):
 
     def supports(self, topology: Topology) -> bool:
         ranks = one_rank_each(topology).get(self.layout)
-        return ranks is not None and self.nodes <= topology.nodes_of_partition and ranks.ranks_per_node * self.nodes > 1
+        return super().supports(topology) and ranks is not None and ranks.ranks_per_node * self.nodes > 1
 
     def placements(self):
         return {'': one_rank_each(self.topology)[self.layout]}

@@ -64,17 +64,30 @@ def device_errors_of(errors: str) -> list[str]:
     return [f'{cause}: {match[0]}' for cause, match in matches.items() if match]
 
 
-def able(topology: Topology, ranks: int = 1) -> bool:
-    """Return True if each GPU of a node can have a rank and the node has at least `ranks` GPUs."""
-    return bool(models_for(topology, OSU_MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
+def able(topology: Topology) -> bool:
+    """Return True if a node has GPUs and each can have a rank."""
+    return bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
 
 
 class OsuOnDevices(Osu):
-    """Ranks with a GPU each. If `compared` says so, a short run of the first pair has buffers of the host."""
+    """Ranks with a GPU each, whose buffers are in its memory."""
 
     last_run = 'not yet on a GPU'
     valid_prog_environs = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
-    device_buffers = True
+
+    @property
+    def gpu(self) -> str:
+        (gpu,) = models_for(self.topology, OSU_MODELS)
+        return gpu
+
+    def sanity_faults(self, run: Run) -> list[str]:
+        """Say also why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
+        return said(device_errors_of(run.errors) + device_errors_of(run.output)) + super().sanity_faults(run)
+
+
+class OsuOfPairs(OsuOnDevices):
+    """Pairs of devices. If `compared` says so, a short run of the first pair has buffers of the host."""
+
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
     buffers: str  # kinds of memory of two ranks
@@ -82,13 +95,21 @@ class OsuOnDevices(Osu):
     compared: tuple[int, float | None] | None = None
 
     @property
-    def gpu(self) -> str:
-        (gpu,) = models_for(self.topology, OSU_MODELS)
-        return gpu
-
-    @property
     def memory(self) -> Sequence[str]:
         return [osu.MEMORY[kind] for kind in self.buffers.split('-')]
+
+    def of_pairs(self, pairs: Sequence[tuple[int, int]], across: bool = False) -> dict[str, Placement]:
+        """Return the placement of each pair of devices, such as of ``0-1``; `trial_seconds` becomes that of all."""
+        cores, near = cpus_of_devices(self.topology), self.topology.gpu_numa_ids
+        placements = {}
+        for a, b in pairs:
+            memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
+            placements[f'{a}-{b}'] = Placement(
+                1 if across else 2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory,
+                across=across, gpu_buffers=True,
+            )  # fmt: skip
+        self.trial_seconds *= len(placements)
+        return placements
 
     @run_after('setup')
     def place(self):
@@ -99,12 +120,9 @@ class OsuOnDevices(Osu):
             self.runs[HOST], self.asked[HOST] = self.runs[first]._replace(options=options), ([size], ('H', 'H'))
 
     def sanity_faults(self, run: Run) -> list[str]:
-        """Say also why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
-        lacking = said(device_errors_of(run.errors) + device_errors_of(run.output))
-        return lacking + super().sanity_faults(run) or (self.staged(run) if run.name == HOST else [])
-
-    def staged(self, run: Run) -> list[str]:
-        """Return a sentence if GPU buffers were staged through the host; `run`: the run with host buffers."""
+        """Return a sentence, too, if GPU buffers were staged through the host."""
+        if (faults := super().sanity_faults(run)) or run.name != HOST:
+            return faults
         first, (size, direct) = next(iter(self.runs)), self.compared
         outputs = text_of(run.folder.with_name(first) / 'stdout'), run.output
         device, host = (osu.time_of(self.programs[0], output, size) for output in outputs)
@@ -119,7 +137,7 @@ class OsuOnDevices(Osu):
         return [f'MPI stages buffers of GPUs through the host: {where}'] * bool(staged)
 
 
-class OsuDevices(OsuOnDevices):
+class OsuDevices(OsuOfPairs):
     """Two GPUs of a node. In `host-device`, the memory of the host is near the cores of the first device."""
 
     buffers = parameter(WITHIN_A_NODE, loggable=True)
@@ -137,25 +155,17 @@ class OsuDevices(OsuOnDevices):
         quick = self.pairs == 'first' and self.buffers == 'device-device'
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if quick else set())
 
-    @property
-    def link_peak(self) -> float | None:
-        return self.partition.link_classes[self.link_class].peak
+    def path_peak(self):
+        return self.partition.link_classes[self.link_class].peak if self.buffers == 'device-device' else None
 
     @property
     def compared(self):
-        if self.buffers != 'device-device':
-            return None
-        return STAGED_WITHIN, 1e6 * STAGED_WITHIN / self.link_peak if self.link_peak else inf
+        peak = self.path_peak()
+        direct = 1e6 * STAGED_WITHIN / peak if peak else inf
+        return (STAGED_WITHIN, direct) if self.buffers == 'device-device' else None
 
     def placements(self):
-        cores, near = cpus_of_devices(self.topology), self.topology.gpu_numa_ids
-        placements = {}
-        for a, b in gpu_pairs(self.topology, self.link_class, self.pairs):
-            memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
-            ranks = Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory)
-            placements[f'{a}-{b}'] = ranks
-        self.trial_seconds *= len(placements)
-        return placements
+        return self.of_pairs(gpu_pairs(self.topology, self.link_class, self.pairs))
 
 
 @rfm.simple_test
@@ -181,15 +191,9 @@ class OsuDeviceBandwidth(OsuDevices):
     descr = 'MPI bandwidth between two GPUs'
     programs = ['osu_bw', 'osu_bibw']
 
-    def peak_of(self, metric: Metric) -> float | None:
-        """Bound copies between devices by the path of their class."""
-        if self.buffers != 'device-device' or self.link_peak is None:
-            return None
-        return 2 * self.link_peak if metric.name.startswith('bidirectional') else self.link_peak
-
 
 @rfm.simple_test
-class OsuDeviceRails(OsuOnDevices):
+class OsuDeviceRails(OsuOfPairs):
     """Each GPU of a node with one of another node: of the same number (a rail: on most machines behind the same NIC),
     or of the other half of the node (across rails).
 
@@ -198,7 +202,7 @@ class OsuDeviceRails(OsuOnDevices):
 
     descr = 'MPI between GPUs of two nodes, by rail'
     programs = ['osu_latency', 'osu_bw', 'osu_bibw']
-    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    trials = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     trial_seconds = 30  # of a pair
     num_nodes = 2
     buffers = parameter(BETWEEN_NODES, loggable=True)
@@ -214,14 +218,9 @@ class OsuDeviceRails(OsuOnDevices):
         return (STAGED_BETWEEN, None) if direct else None
 
     def placements(self):
-        cores = cpus_of_devices(self.topology)
-        half, placements = 0 if self.rail == 'same' else len(cores) // 2, {}
-        for a in range(len(cores)):
-            b = (a + half) % len(cores)
-            ranks = Placement(1, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, across=True)
-            placements[f'{a}-{b}'] = ranks
-        self.trial_seconds *= len(placements)
-        return placements
+        number = len(self.topology.gpus)
+        half = 0 if self.rail == 'same' else number // 2
+        return self.of_pairs([(a, (a + half) % number) for a in range(number)], across=True)
 
 
 @rfm.simple_test
@@ -230,15 +229,16 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
 
     descr = 'MPI collectives of GPUs'
     programs = ['osu_bcast', 'osu_reduce', 'osu_allreduce', 'osu_reduce_scatter', 'osu_allgather', 'osu_alltoall']
-    dims, usual_spread, memory = Osu.dims, Osu.usual_spread, Osu.memory
+    by_mpi = True  # which gets the buffers
     nodes = parameter(node_counts())
 
     def supports(self, topology: Topology) -> bool:
-        return self.nodes <= topology.nodes_of_partition and able(topology, ranks=1 if self.nodes > 1 else 2)
+        return super().supports(topology) and able(topology) and len(topology.gpus) * self.nodes > 1
 
     def placements(self):
         devices = tuple((device,) for device in range(len(self.topology.gpus)))
-        return {'': Placement(len(devices), cpus_of_devices(self.topology), devices=devices, gpu=self.gpu)}
+        near = cpus_of_devices(self.topology)
+        return {'': Placement(len(near), near, devices=devices, gpu=self.gpu, gpu_buffers=self.by_mpi)}
 
 
 @rfm.simple_test
@@ -247,5 +247,5 @@ class OsuXcclCollectives(OsuDeviceCollectives):
 
     descr = 'OSU collectives by NCCL or RCCL'
     valid_prog_environs = ['+osu-xccl']
-    device_buffers = False
+    by_mpi = False
     programs = [program.replace('osu_', 'osu_xccl_') for program in OsuDeviceCollectives.programs]

@@ -29,7 +29,7 @@ class NodeSettings(Benchmark):
     executable = 'bash'
     executable_opts = ['../../settings.sh', 'compare', '../../expects.tsv']
     tags = {'quick', 'nightly', 'acceptance'}
-    trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
+    trials = 1
     metrics = [
         Metric(
             'as_expected', '1', 'higher', r'^as expected: (\d+) of', per=(r'^as expected: \d+ of (\d+)$',),

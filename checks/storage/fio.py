@@ -11,9 +11,9 @@ from reframe.core.builtins import parameter
 
 from checks.core.placement import Execution, one_rank_on
 from checks.core.reading.causes import Run
-from checks.core.reading.metrics import Metric, NotMeasured, OutputRow
+from checks.core.reading.metrics import Metric, NotMeasured, OutputRow, Spread
 from checks.core.topology import Topology
-from checks.storage.storage import FILE_SYSTEM_KINDS, FILE_SYSTEMS, StorageBenchmark, in_job_directory
+from checks.storage.storage import FILE_SYSTEM_KINDS, FILE_SYSTEMS, SPREAD, StorageBenchmark, in_job_directory
 from plumbline.record import Dim
 
 MIB = 2**20
@@ -84,7 +84,7 @@ class LocalDisk(StorageBenchmark):
     executable = 'fio'
     mpi = False
     dims = {'pattern': Dim('name')}
-    floor = 0.15
+    usual_spread = Spread(SPREAD, floor=0.15)
     file_system = parameter(FILE_SYSTEMS, loggable=True)
     size, nodes = 'nightly', 1
 

@@ -10,7 +10,7 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.placement import Execution, one_rank_on
 from checks.core.reading.causes import Run
-from checks.core.reading.metrics import Metric
+from checks.core.reading.metrics import Spread
 from checks.core.topology import Topology, features_of_this_system, on_this_system
 from checks.storage.ior_output import answered_by_a_cache, bytes_of_files, faults_of, metric_of, spread_of
 from checks.storage.storage import (
@@ -18,6 +18,7 @@ from checks.storage.storage import (
     FILE_SYSTEMS,
     HERE,
     MAPPINGS,
+    SPREAD,
     StorageBenchmark,
     in_job_directory,
     mapped,
@@ -72,7 +73,7 @@ class IORBenchmark(StorageBenchmark):
 
     executable = 'ior'
     dims = {'pattern': Dim('name'), 'access': Dim('name'), 'io': Dim('name')}
-    floor = 0.15
+    usual_spread = Spread(SPREAD, floor=0.15)
     output = 'summary.json'
     repetitions = variable(int, value=3)
 
@@ -123,11 +124,8 @@ class IORBenchmark(StorageBenchmark):
         if not faults:
             spreads = (run.provenance.get(run.name), spread_of(run.output))
             run.provenance[run.name] = '; '.join(filter(None, spreads))
+        run.invalid.extend(answered_by_a_cache(run.folder / 'cached', run.provenance.get('file_system_type')))
         return super().sanity_faults(run) + faults
-
-    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
-        cached = answered_by_a_cache(run.folder / 'cached', run.provenance.get('file_system_type'))
-        return cached or super().invalid_reason(metric, value, run)
 
 
 QUICK = ('easy_1m', 'hard_47008')

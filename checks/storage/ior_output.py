@@ -38,24 +38,23 @@ def metric_of(random: bool, dims: Mapping[str, str], rows: str = '', run: str = 
     return Metric(name, unit, 'higher', rows or rf'"{key}": (\S+?),', dims, run=run)
 
 
-def answered_by_a_cache(cached: Path, file_system: str | None) -> str | None:
-    """Return why a cache may have answered a read; None if none has.
+def answered_by_a_cache(cached: Path, file_system: str | None) -> list[str]:
+    """Return a sentence if a cache may have answered a read.
 
     `cached`: the file that ``storage_drop`` wrote, with the bytes in the cache and the bytes of the files.
     """
     if not cached.exists() or file_system == 'tmpfs':  # tmpfs is the cache
-        return None
+        return []
     if file_system in ('zfs', 'gpfs'):
-        return 'this file system has a cache of its own, which cannot be emptied'
+        return ['this file system has a cache of its own, which cannot be emptied']
     kept, _, whole = cached.read_text().partition(' ')
     if kept == 'unknown':
-        return (
+        return [
             'cannot tell whether a cache answered: this node has neither fincore (util-linux; of Debian: '
             'util-linux-extra) nor a python3 that can count cached pages'
-        )
-    if int(kept) > KEPT * int(whole):
-        return f'{int(kept)} of {int(whole)} bytes were in the cache of the node that read them'
-    return None
+        ]
+    was_kept = int(kept) > KEPT * int(whole)
+    return [f'{int(kept)} of {int(whole)} bytes were in the cache of the node that read them'] * was_kept
 
 
 def bytes_of_files(requested: Mapping[str, Any]) -> int:

@@ -8,9 +8,10 @@ from reframe.core.builtins import parameter, variable
 
 from checks.core.placement import Execution, one_rank_on
 from checks.core.reading.causes import Run
+from checks.core.reading.metrics import Spread
 from checks.core.topology import Topology
 from checks.storage.mdtest_output import OPERATIONS, faults_of, metrics_of
-from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
+from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, SPREAD, StorageBenchmark, in_job_directory, mapped
 from plumbline.record import Dim
 
 # Options of each workload
@@ -39,7 +40,7 @@ class MdtestBenchmark(StorageBenchmark):
     valid_prog_environs = ['+mdtest']
     executable = 'mdtest'
     dims = {'place': Dim('name'), 'operation': Dim('name')}
-    floor = 0.20
+    usual_spread = Spread(SPREAD, floor=0.20)
     iterations = variable(int, value=3)
     workloads: Collection[str]
 

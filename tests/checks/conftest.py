@@ -44,7 +44,10 @@ def case_on(classes, tmp_path):
         case.trial_seconds = classes[check]._rfm_var_space['trial_seconds'].default_value
         for name, value in parameters.items():
             setattr(case, name, value)
-        described = {'peaks': {}, 'published_peaks': {}, 'benchmarks': {}, 'flop_per_cycle': {}} | (entry or {})
+        described = {
+            'peaks': {}, 'published_peaks': {}, 'benchmarks': {}, 'flop_per_cycle': {},
+            'network_peak': lambda nics=(): None,
+        } | (entry or {})  # fmt: skip
         case.partition = SimpleNamespace(**described)
         case.stack = SimpleNamespace(**{'provider': 'spack', 'mpi': None} | (stack or {}))
         case.topology, case._stagedir = node, str(tmp_path)

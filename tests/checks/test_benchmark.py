@@ -164,11 +164,14 @@ def test_the_network_devices_that_must_carry_traffic_are_those_of_the_placement(
     assert case.placement.carriers == ()
 
 
+BY_MODE = {'quick': 2, 'nightly': 3, 'acceptance': 5}
+
+
 @pytest.mark.parametrize(
     ('fields', 'trials', 'seconds', 'tags'),
     [
-        ({'mode': None, 'trials': None}, 2, 55, {'compute', *MODES}),
-        ({'mode': 'acceptance', 'trials': None, 'trial_seconds': 9}, 5, 9, {'compute', *MODES}),
+        ({'mode': None, 'trials': BY_MODE}, 2, 55, {'compute', *MODES}),
+        ({'mode': 'acceptance', 'trials': BY_MODE, 'trial_seconds': 9}, 5, 9, {'compute', *MODES}),
         ({'mode': 'nightly', 'trials': 7, 'last_run': 'not yet on a GPU'}, 7, 55, {'compute', 'experimental', *MODES}),
     ],
 )  # fmt: skip
@@ -224,6 +227,36 @@ def placed(case_on, tmp_path, monkeypatch):
         return case
 
     return placed
+
+
+def test_peaks_of_the_partition_are_numbers_in_the_plan_of_a_case(placed):
+    case = placed('HPCC', num_nodes=2)
+    case.partition.peaks = {'flops_dp': 1e12}
+    plan = case.plan()
+    assert {metric.name: metric.peak for metric in plan.metrics}['HPL_Tflops'] == 2e12
+    assert plan.record.figures['HPL_Tflops'] == {'peak': 2.0} and 'StarSTREAM_Triad' not in plan.record.figures
+
+
+def test_each_execution_gets_the_files_that_the_check_has_written(placed, tmp_path):
+    case = placed('HPCC', 'choose_modes choose_budget write_input', size='quick')
+    for name in ('rank.sh', '.rfm_mark'):  # of the base, and of ReFrame
+        (tmp_path / name).touch()
+    (tmp_path / 'trial_1').mkdir()
+    assert case.job_spec().inputs == ['hpccinf.txt']
+
+
+@pytest.mark.parametrize(
+    ('check', 'hooks', 'fields', 'concurrent'),
+    [
+        ('NumaStream', 'choose_modes look_at_the_domains choose_budget choose_runs', {'trials_of_case': 2}, True),
+        ('NumaBandwidth', 'choose_modes look_at_the_domains choose_budget choose_runs', {'trials_of_case': 2}, False),
+        ('BabelStreamAllDevices', 'choose_budget start_on_each', {'model': 'cuda', 'node': GPUS}, True),
+    ],
+)  # fmt: skip
+def test_processes_of_all_parts_of_a_node_run_at_the_same_time(placed, check, hooks, fields, concurrent):
+    case = placed(check, hooks, trials=2, num_tasks=1, num_tasks_per_node=1, **fields)
+    case.job.launcher.run_command = lambda job: 'launch'
+    assert case.job_spec().concurrent is concurrent
 
 
 def test_setup_looks_at_the_partition_and_leaves_nothing_of_an_earlier_run(placed, tmp_path):

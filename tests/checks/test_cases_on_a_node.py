@@ -12,6 +12,7 @@ from scratch import ROOT
 
 from plumbline.site.sites import FileSystem
 
+MODES = ('quick', 'nightly', 'acceptance')
 # What a case asks for where the table says nothing
 DEFAULTS = {
     'runs': {}, 'run_env': {}, 'before_run': {}, 'nodes': 1, 'ranks': 1, 'env': 'OMP_NUM_THREADS=1', 'job_env': '',
@@ -41,7 +42,8 @@ def in_words(metric):
 
 def asked(case):
     """What a case asks for, as texts; nothing is left out where it is not the default of ReFrame."""
-    trials = [case.trials_by_mode[mode] for mode in ('quick', 'nightly', 'acceptance')]
+    by_mode = case.trials if isinstance(case.trials, dict) else dict.fromkeys(MODES, case.trials)
+    trials = [by_mode[mode] for mode in MODES]
     env = listed(case.placement.env_vars)
     job_env = {name: value for name, value in case.env_vars.items() if name != 'PLUMBLINE_RESULTS'}
     found = {
@@ -55,11 +57,11 @@ def asked(case):
         'space': f'{case.need_bytes} B, {case.need_inodes} files' if hasattr(case, 'need_bytes') else '',
         'nodes': case.num_nodes, 'ranks': case.placement.ranks_per_node, 'env': env, 'job_env': listed(job_env),
         'placed': ' '.join(filter(None, [case.placement.switches, case.placement.apart])),
-        'mpi': case.mpi, 'device_buffers': case.device_buffers,
+        'mpi': case.mpi, 'device_buffers': case.placement.gpu_buffers,
         'trials': ' '.join(map(str, trials)), 'seconds': case.trial_seconds, 'limit': case.trial_time_limit,
         'estimates': [round(seconds, 2) for seconds in case.estimates],
         'provenance': case.provenance, 'output': case.output if case.output != 'stdout' else '',
-        'figures': dict(case.figures),
+        'figures': {metric.name: dict(metric.figures) for metric in case.metrics if metric.figures},
         'metrics': [in_words(metric) for metric in case.metrics],
     }  # fmt: skip
     text = yaml.safe_dump(found, width=10**6)
@@ -70,14 +72,15 @@ CASES = yaml.safe_load((ROOT / 'tests/data/cases-on-a-node.yaml').read_text(enco
 
 
 @pytest.fixture
-def stated_case(case_on, monkeypatch, stated):
+def stated_case(case_on, classes, stated):
     """The case of an entry of the table."""
     node = NODES[stated['node']]
-    monkeypatch.setattr('checks.memory.likwid.topologies', lambda: [('machine:node', node)])
     entry = stated.get('site', {})
-    links = {name: SimpleNamespace(**link) for name, link in entry.get('link_classes', {}).items()}
+    links = {name: SimpleNamespace(peak=None) for name in node.link_classes}
+    links |= {name: SimpleNamespace(**link) for name, link in entry.get('link_classes', {}).items()}
     systems = {name: FileSystem(**system) for name, system in entry.get('file_systems', {}).items()}
-    entry, parameters = entry | {'link_classes': links, 'file_systems': systems}, stated.get('with', {})
+    parameters = {'trials': classes[stated['case']]._rfm_var_space['trials'].default_value} | stated.get('with', {})
+    entry = entry | {'link_classes': links, 'file_systems': systems}
     return case_on(stated['case'], node, stated['hooks'], entry, stated.get('stack'), **parameters)
 
 

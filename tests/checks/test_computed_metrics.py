@@ -2,13 +2,15 @@
 """The metrics that checks compute from measured ones, and what they take for impossible; worked out by hand."""
 
 from dataclasses import replace
+from math import inf
 from types import SimpleNamespace
 
 import pytest
 from described_nodes import GPUS, NODES, TWO
 from reading import plan_of
 
-from checks.core.reading.metrics import Metric, compute
+from checks.core.bounds import bounded
+from checks.core.reading.metrics import Metric, compute, mark_impossible, series_of
 from plumbline.identity import to_text
 
 KERNELS = {'copy': (10, 20), 'mul': (30, 30), 'add': (1, 2), 'triad': (50, 4), 'dot': (2, 2)}
@@ -51,24 +53,21 @@ NUMA_RUNS = 'choose_modes look_at_the_domains choose_budget choose_runs'
          TRIADS | {'bandwidth device=2,kernel=triad': (5,)}, {}, ''),  # a device without a value in a trial
         ('ClPeak', 'gpus', 'choose_budget choose_tests', {'device': 0, 'tests': ['bandwidth']}, VECTORS,
          {'bandwidth': (9, 5)}, ''),
-        # near domain 1 by the site; without it, the domain that launches faster
+        # near domain 1 by the site; without it, that of the first socket
         ('CommScopeKernel', 'gpus', DOMAINS, {'model': 'cuda', 'device': 2}, SCOPE,
          {'launch': (4, 4), 'wait': (6, 7)}, '1'),
         ('CommScopeKernel', UNKNOWN, DOMAINS, {'model': 'cuda', 'device': 2}, SCOPE,
-         {'launch': (2, 3), 'wait': (8, 9)}, '0'),
+         {'launch': (2, 3), 'wait': (8, 9)}, 'not stated by the site'),
         ('CommScopeKernel', 'gpus', DOMAINS, {'model': 'cuda', 'device': 2},
-         SCOPE | {'wait domain=0': (8,)}, {}, ''),
-        # domain 0 has 20 + 26 GB/s, domain 1 has 30 + 19
+         SCOPE | {'wait domain=1': (8,)}, {'launch': (4, 4)}, '1'),
         ('CommScopeHostDevice', 'gpus', DOMAINS, {'model': 'cuda', 'device': 0},
          TO_DEVICE, {'latency direction=h2d': (1, 2), 'latency direction=d2h': (5, 6), 'latency': (3, 4),
                      'bandwidth direction=h2d': (20, 20), 'bandwidth direction=d2h': (26, 26), 'bandwidth': (23, 23)},
          '0'),
-        ('CommScopeHostDevice', UNKNOWN, DOMAINS, {'model': 'cuda', 'device': 0},
-         TO_DEVICE, {'latency direction=h2d': (3, 4), 'latency direction=d2h': (7, 8), 'latency': (5, 6),
-                     'bandwidth direction=h2d': (30, 30), 'bandwidth direction=d2h': (18, 20), 'bandwidth': (24, 25)},
-         '1'),
         ('CommScopeHostDevice', 'gpus', DOMAINS, {'model': 'cuda', 'device': 0},
-         TO_DEVICE | {'latency direction=h2d,domain=1': (3,)}, {}, ''),
+         TO_DEVICE | {'latency direction=h2d,domain=0': (1,)},
+         {'latency direction=d2h': (5, 6), 'bandwidth direction=h2d': (20, 20), 'bandwidth direction=d2h': (26, 26),
+          'bandwidth': (23, 23)}, '0'),
         ('CommScopeDevicePair', 'gpus', f'{PLACE} choose_benchmarks',
          {'model': 'cuda', 'link_class': 'near', 'pairs': 'all'}, PAIRS | {'latency pair=2-3': (3,)},
          {'bandwidth': (20, 30)}, ''),
@@ -112,7 +111,7 @@ def test_a_computed_metric_of_each_trial(case_on, check, node, hooks, parameters
     }
     assert all([trial for trial, *_ in samples] == [1, 2] for samples in found.values())
     best = {'best': 'mul'} if check == 'BabelStreamDevice' else {}
-    assert record.provenance == ({'nearest_numa_domain': near} if near else best)
+    assert record.provenance == best and case.provenance.get('nearest_numa_domain', '') == near
 
 
 def test_the_best_kernel_is_one_that_was_measured_and_is_valid(case_on):
@@ -179,29 +178,49 @@ BOTH = {'bandwidth', 'bidirectional_bandwidth'}
 )  # fmt: skip
 def test_the_peak_that_no_value_of_a_metric_may_exceed(case_on, check, hooks, parameters, site, peaks):
     case = case_on(check, GPUS, hooks, site, **parameters)
-    assert {metric.name: case.peak_of(metric) for metric in case.metrics if metric.read} == peaks
+    metrics = [bounded(metric, case.partition.peaks, case.num_nodes) for metric in case.metrics]
+    assert {metric.name: metric.peak for metric in metrics} == peaks
 
 
-FRACTION, TRIAD = Metric('peak_fraction', '1', 'higher'), Metric('triad', 'GB/s', 'higher', peak='memory_bandwidth')
-GFLOPS = Metric('gflops', 'GFlop/s', 'higher', peak='flops_dp')
-PUBLISHED = {'published_peaks': {'flops_dp': 1e12}}
+FRACTION, GFLOPS = Metric('peak_fraction', '1', 'higher'), Metric('gflops', 'GFlop/s', 'higher', peak='flops_dp')
 
 
 @pytest.mark.parametrize(
-    ('check', 'metric', 'site', 'value', 'reason'),
+    ('metric', 'value', 'reason'),
     [
-        ('HPL', FRACTION, {}, 1.0, None),
-        ('HPL', FRACTION, {}, 1.25, '1.25 of the theoretical peak'),
-        ('HPL', FRACTION, PUBLISHED, 1.25, None),
-        ('HPL', GFLOPS, {}, 2000, None),
-        ('HPL', GFLOPS, PUBLISHED, 2001, '2001 GFlop/s is above the physical peak of 2000'),
-        ('HPL', Metric('triad_cv', '1', 'lower'), {}, 1.25, None),
-        ('NumaStream', TRIAD, {}, 150, None),
-        ('NumaStream', TRIAD, {}, 151, '151 GB/s is above 1/2 of the physical peak of 300 GB/s'),
-        ('NumaStream', Metric('triad', 'GB/s', 'higher', peak='not stated'), {}, 1e9, None),
+        (FRACTION, 1.0, None),
+        (FRACTION, 1.25, '1.25 of the theoretical peak'),
+        (replace(FRACTION, peak=inf), 1.25, None),
+        (GFLOPS, 2000, None),
+        (GFLOPS, 2001, '2001 GFlop/s is above the physical peak of 2000'),
+        (Metric('triad_cv', '1', 'lower'), 1.25, None),
+        (Metric('triad', 'GB/s', 'higher', peak='not stated'), 1e9, None),
     ],
 )
-def test_a_value_that_cannot_be_true_is_invalid(case_on, check, metric, site, value, reason):
-    case = case_on(check, TWO, '', {'peaks': {'flops_dp': 2e12, 'memory_bandwidth': 3e11}} | site)
-    case.domains = TWO.numa_domains
-    assert case.invalid_reason(metric, value, None) == reason
+def test_a_value_that_cannot_be_true_is_invalid(metric, value, reason):
+    assert bounded(metric, {'flops_dp': 2e12}, 1).invalid_reason(value) == reason
+
+
+@pytest.mark.parametrize(('published', 'peak'), [({}, None), ({'flops_dp': 1e12}, inf)])
+def test_a_share_of_a_published_peak_may_be_above_1(case_on, published, peak):
+    """Cores may run faster than a document says."""
+    site = {'peaks': {'flops_dp': 2e12}, 'published_peaks': published}
+    case = case_on('HPL', TWO, 'choose choose_budget write_input', site, size='quick', nodes=1, implementation='netlib')
+    assert {metric.name: metric.peak for metric in case.metrics}['peak_fraction'] == peak
+
+
+def test_a_domain_of_two_has_half_of_the_peak_of_its_node(case_on):
+    case = case_on('NumaStream', TWO, NUMA_RUNS, {'peaks': {'memory_bandwidth': 3e11}}, trials_of_case=2)
+    assert {metric.name: metric.peak for metric in case.metrics} == {
+        'triad': 1.5e11, 'triad_total': None, 'triad_cv': None, 'triad_range': None,
+    }  # fmt: skip
+
+
+def test_a_computed_value_that_cannot_be_true_is_invalid(case_on):
+    case = case_on('ClPeak', GPUS, 'choose_budget choose_tests', device=0, tests=['bandwidth'])
+    metrics = [bounded(metric, {'device_memory_bandwidth': 8e9}, 1) for metric in case.metrics]
+    record = plan_of('ClPeak', (), metrics, dims=case.dims, trials=2).empty_record()
+    best = series_of(record, 'bandwidth')
+    best.samples = [(1, 'n1', 5.0), (2, 'n1', 9.0)]
+    mark_impossible(record, metrics, 'n1')
+    assert best.invalid == 'trial 2: 9 GB/s is above the physical peak of 8'

@@ -2,22 +2,22 @@
 """What each check states that follows from its metrics, and from those of others."""
 
 import ast
-from types import SimpleNamespace
+from dataclasses import replace
 
 from rows import each_row
 from scratch import ROOT
 
 from checks.compute import scaled
-from checks.core.bounds import with_peaks
-from checks.core.reading.metrics import Metric
+from checks.core.bounds import bounded
+from checks.core.reading.metrics import Metric, figures_of
 from plumbline.record import FIGURES
 
 
 def test_each_check_states_what_follows_in_words_that_are_known(classes):
     """Those of single cases are in cases-on-a-node.yaml."""
-    stated = {name: of.figures for name, of in classes.items() if isinstance(of.figures, dict)}
-    assert stated['HPLPowerCap'] == {'efficiency': {'capped': 'cap'}}
-    assert all(words.keys() <= FIGURES.keys() for figures in stated.values() for words in figures.values())
+    stated = [metric.figures for check in classes.values() for metric in check.metrics]
+    assert {'scaling': 'weak'} in stated
+    assert all(figures.keys() <= FIGURES.keys() for figures in stated)
 
 
 # Fewer seconds and watts are better, and more of all that is done in a second, in a cycle and with a joule
@@ -39,16 +39,14 @@ def test_every_metric_that_a_check_names_has_the_direction_of_its_unit():
 
 
 def test_the_peak_of_a_metric_is_that_of_all_its_nodes_in_its_unit(classes):
-    check = classes['BabelStreamHost']
-    metrics = [Metric('bandwidth', 'GB/s', 'higher', peak='memory_bandwidth'), Metric('time', 's', 'lower')]
-    case = SimpleNamespace(
-        figures={'bandwidth': {'roof': 'bandwidth'}}, num_nodes=4,
-        partition=SimpleNamespace(peaks={'memory_bandwidth': 307.2e9}),
-    )  # fmt: skip
-    case.peak_of = lambda metric: check.peak_of(case, metric)
-    stated = with_peaks(case.figures, metrics, case.peak_of)
-    assert stated == {'bandwidth': {'roof': 'bandwidth', 'peak': 1228.8}}
-    assert case.figures == {'bandwidth': {'roof': 'bandwidth'}}, 'those of the class stay as they are'
+    (bandwidth,) = classes['BabelStreamHost'].metrics
+    metrics = [
+        bounded(metric, {'memory_bandwidth': 307.2e9}, 4) for metric in (bandwidth, Metric('time', 's', 'lower'))
+    ]
+    assert figures_of(metrics) == {'bandwidth': {'roof': 'bandwidth', 'peak': 1228.8}}
+    assert bandwidth.figures == {'roof': 'bandwidth'}, 'those of the class stay as they are'
+    other = replace(metrics[0], peak=None)
+    assert figures_of([*metrics, other]) == {'bandwidth': {'roof': 'bandwidth'}}, 'its series have several peaks'
 
 
 @each_row(

@@ -146,7 +146,7 @@ def test_a_stack_is_on_path_or_ends_the_job_with_a_sentence(tmp_path, module, fo
 
 
 @each_row(
-    ('family', 'device_buffers', 'gpu', 'variables'),
+    ('family', 'buffers', 'gpu', 'variables'),
     [
         (None, True, 'cuda', {}),
         ('cray-mpich', None, 'cuda', {}),
@@ -154,8 +154,9 @@ def test_a_stack_is_on_path_or_ends_the_job_with_a_sentence(tmp_path, module, fo
         ('cray-mpich', False, None, {'MPICH_GPU_SUPPORT_ENABLED': '0'}),
     ],
 )
-def test_mpi_passes_buffers_of_gpus_where_a_check_has_them(family, device_buffers, gpu, variables):
-    assert assembly.gpu_buffers(family, device_buffers, gpu, 'srun') == (variables, [])
+def test_mpi_passes_buffers_of_gpus_where_a_check_has_them(family, buffers, gpu, variables):
+    placement = Placement(1, None, gpu=gpu, gpu_buffers=buffers)
+    assert assembly.gpu_buffers(family, placement, 'srun') == (variables, [])
 
 
 # Node sweeps, and what runs again
@@ -198,22 +199,15 @@ def test_the_places_and_rounds_of_a_sweep(swept, tmp_path):
 
 
 def test_only_the_chosen_cases_run_again(monkeypatch, tmp_path):
-    class Osu:
-        pass
-
-    class Generated(Osu):
-        pass
-
-    Generated.__name__ = 'Osu'  # as ReFrame names a test that it makes of another one
-    assert again.chosen(Osu, 'abc') is None
+    assert again.chosen('abc', 0) is None
     for generated, expected in ((0, ({'p+e': ['-w n1']},) * 2), (1, (None, {'p+e': ['-w n1']}))):
         path = tmp_path / f'cases{generated}.json'
         content = {'generated': generated, 'cases': {'abc': {'p+e': ['-w n1']}}, 'trials': {'abc': {'p+e': 3}}}
         path.write_text(json.dumps(content))
         monkeypatch.setenv('PLUMBLINE_CASES', str(path))
-        assert (again.chosen(Osu, 'abc'), again.chosen(Generated, 'abc')) == expected
+        assert (again.chosen('abc', 0), again.chosen('abc', 1)) == expected
         assert (again.trials_left('abc', 'p+e'), again.trials_left('abc', 'q+e')) == (3, None)
-    assert again.chosen(Generated, 'other') == {} and again.trials_left('other', 'p+e') is None
+    assert again.chosen('other', 1) == {} and again.trials_left('other', 'p+e') is None
 
 
 def test_a_sweep_says_the_first_two_faults_of_each_place():

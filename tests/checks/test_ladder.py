@@ -214,7 +214,7 @@ def test_a_real_group_grew_to_all_nodes_of_the_job(recorded):
         assert list(group) == nodes
         return value
 
-    group, bandwidth, refused = judge.grow(found[-1][1].split(','), together, 0.7, lambda: False)
+    group, bandwidth, refused = judge.grow(found[-1][1].split(','), together, lambda: False)
     assert (len(group), bandwidth, refused) == (16, 94.93, []) and not list(measured)
 
 
@@ -313,7 +313,7 @@ def test_how_a_group_grows(slow, late, measured, group, level, refused):
         asked.append(''.join(sorted(nodes)))
         return min((slow[node] for node in nodes if node in slow), default=100.0)
 
-    found = judge.grow('123456789', together, 0.7, lambda: next(looks) >= late)
+    found = judge.grow('123456789', together, lambda: next(looks) >= late)
     assert (asked, ''.join(sorted(found[0])), found[1]) == (measured, group, level)
     assert [one.where for one in found[2]] == [f'node {node}' for node in refused]
     assert all(word in one.text for one in found[2] for word in (*refused[one.nodes[0]], '100 MB/s'))

@@ -5,10 +5,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from described_nodes import GPUS, NODES
 from rows import each_row
 
-from checks.core.placement import ONE_RANK
-from checks.core.reading.metrics import Metric
 from checks.memory.likwid import flop_metrics
 from plumbline.site.sites import Partition
 
@@ -16,17 +15,19 @@ NICS = ('cxi0', 'cxi1', 'cxi2', 'cxi3')
 NODE = Partition('gpu', {'nics': list(NICS)}, peaks={'network_bandwidth': 100e9})
 
 
-def case_of(check: type, num_nodes: int, partition: Partition = NODE, **other) -> SimpleNamespace:
-    """What the methods about peaks need of a case."""
-    case = SimpleNamespace(partition=partition, num_nodes=num_nodes, placement=ONE_RANK, **other)
-    case.peak_of = lambda metric: check.peak_of(case, metric)
-    case.invalid_reason = lambda *of: check.invalid_reason(case, *of)
-    return case
+SITE = {'network_peak': NODE.network_peak, 'transport': None}
 
 
-@each_row('name, unit, peak', [('multi_bandwidth', 'MB/s', 100e9), ('message_rate', 'ops/s', None)])
-def test_osu_between_two_nodes(classes, name, unit, peak):
-    assert case_of(classes['OsuMultiPair'], 2).peak_of(Metric(name, unit, 'higher')) == peak
+@each_row('name, peak', [('multi_bandwidth', 100e9), ('message_rate', None)])
+def test_osu_between_two_nodes(case_on, name, peak):
+    case = case_on('OsuMultiPair', NODES['large'], 'count_nodes choose_budget place', SITE, nodes=2)
+    assert {metric.name: metric.peak for metric in case.metrics}[name] == peak
+
+
+def rates_on(case_on, nodes):
+    """The peaks of NCCL's rates on nodes of four GPUs."""
+    case = case_on('XcclTests', GPUS, 'count_nodes choose_budget place', SITE, nodes=nodes)
+    return {(metric.dims['collective'], metric.name): metric for metric in case.metrics}
 
 
 @each_row(
@@ -34,19 +35,17 @@ def test_osu_between_two_nodes(classes, name, unit, peak):
     [('all_reduce', 100, 187.5), ('all_gather', 400 / 3, 125), ('reduce_scatter', 400 / 3, 125),
      ('alltoall', 100 / 3, 31.25), ('sendrecv', 100, 100)],
 )  # fmt: skip
-def test_collectives_of_four_gpus_on_each_of_four_nodes(classes, collective, algorithm, bus):
-    case = case_of(classes['XcclTests'], 4, ranks=16)
+def test_collectives_of_four_gpus_on_each_of_four_nodes(case_on, collective, algorithm, bus):
+    rates = rates_on(case_on, 4)
     for name, expected in (('algorithm_bandwidth', algorithm), ('bus_bandwidth', bus)):
-        found = case.peak_of(Metric(name, 'GB/s', 'higher', dims={'collective': collective}))
-        assert found == pytest.approx(expected * 1e9)
+        assert rates[collective, name].peak == pytest.approx(expected * 1e9)
 
 
-def test_an_allreduce_that_was_measured_is_possible_and_one_above_all_devices_is_not(classes):
+def test_an_allreduce_that_was_measured_is_possible_and_one_above_all_devices_is_not(case_on):
     """github.com/eth-cscs/cscs-reframe-tests expects 150 GB/s of four GH200 on each of two nodes, with 4 x 25 GB/s."""
-    case = case_of(classes['XcclTests'], 2, ranks=8)
-    metric = Metric('bus_bandwidth', 'GB/s', 'higher', dims={'collective': 'all_reduce'})
-    assert case.invalid_reason(metric, 150.0, None) is None
-    assert case.invalid_reason(metric, 176.0, None) == '176 GB/s is above the physical peak of 175'
+    metric = rates_on(case_on, 2)['all_reduce', 'bus_bandwidth']
+    assert metric.invalid_reason(150.0) is None
+    assert metric.invalid_reason(176.0) == '176 GB/s is above the physical peak of 175'
 
 
 def test_flops_of_double_precision_are_bounded_and_shares_of_a_published_peak_are_not(classes):

@@ -74,7 +74,8 @@ def test_no_row_and_no_line_that_counts_can_be_lost(program):
         assert outcome(rest, program) == (asked if optional else None), line
         twice = ''.join(lines[: i + 1] + lines[i:])
         banner_that_some_versions_print_twice = program == 'osu_mbw_mr' and i == 0
-        assert outcome(twice, program) is None or not line.strip() or banner_that_some_versions_print_twice
+        unread = not line.strip() or below or banner_that_some_versions_print_twice
+        assert outcome(twice, program) is None or unread
 
 
 @each_row('program', PROGRAMS)
@@ -134,8 +135,8 @@ def test_more_columns_are_refused(recorded):
 
 def test_sizes_that_osu_left_out_for_want_of_memory(recorded):
     output = recorded('osu_allgather-7.4-limited.txt')
-    faults = faults_of(output, 'osu_allgather', sizes_of('osu_allgather'))
-    assert any('1048576 bytes 0 times' in fault for fault in faults)
+    with pytest.raises(NotMeasured, match='not in the output'):
+        values_of(output, 'osu_allgather')
     assert any('max message size to: 524288' in said for said in errors_of(output))
 
 

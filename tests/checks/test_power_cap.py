@@ -11,6 +11,7 @@ import pytest
 from described_nodes import NODES
 from scratch import ROOT
 
+from checks.core.reading.metrics import Metric
 from checks.core.topology import caps_of
 from plumbline.record import Dim
 
@@ -133,10 +134,12 @@ def test_the_usual_cap_is_measured_too():
 
 
 def test_a_case_sets_its_cap_before_the_trials_and_restores_the_usual_one(case_on):
-    stated = {'power_cap': {'normal': '0.35 kW', 'command': '/opt/site cap'}}
+    stated = {'power_cap': {'normal': '0.35 kW', 'command': '/opt/site cap'}, 'energy': {}}
     case = case_on('HPLPowerCap', NODES['two'], 'leave_it_to_acceptance', stated, cap=200)
     case.prerun_cmds, case.postrun_cmds = ['module list'], ['date']
+    case.metrics = [Metric('gflops', 'GFlop/s', 'higher', 'x', figures={'solver': 'dense'})]
     case.set_and_restore_the_cap()
+    assert case.metrics[0].figures == {} and case.metering.figures == {'capped': 'cap'}
     first, at_exit, then = case.prerun_cmds
     assert (first, then) == ('module list', "bash ./cap.sh set 200 350 '/opt/site cap'")
     assert at_exit.startswith('started_in=$PWD; trap ') and at_exit.count("' EXIT") == 1

@@ -178,14 +178,31 @@ def test_trials_for_which_the_queue_had_no_time_are_no_fault_and_are_told(tmp_pa
 
 
 def test_what_a_check_says_of_a_run_and_of_a_value_reaches_the_record(tmp_path):
-    told = HooksOf(
-        sanity_faults=lambda run: [f'{run.name} is wrong'],
-        invalid_reason=lambda metric, value, run: 'too fast' if value < 0.55 else None,
-    )
-    record = read_trials(folder_of(tmp_path, '\n'.join(ROWS)), plan(), 'n1', hooks=told)
+    def told(run):
+        run.invalid.append('a cache answered')
+        return [f'{run.name} is wrong']
+
+    record = read_trials(folder_of(tmp_path, '\n'.join(ROWS)), plan(), 'n1', hooks=HooksOf(sanity_faults=told))
     faults = [*map(str, record.causes)]
     assert faults == [*map(str, record.causes)] == ['Demo in trial 1 of 1 on n1: run is wrong']
-    assert [one.invalid for one in record.metrics['latency'].series] == ['trial 1: too fast', None, None]
+    assert [one.invalid for one in record.metrics['latency'].series] == ['trial 1: a cache answered'] * 3
+
+
+def test_a_device_that_a_program_names_is_compared_with_those_that_it_was_given(tmp_path):
+    def told(run):
+        run.devices.append('NVIDIA H100')
+        return []
+
+    folder = folder_of(tmp_path, '\n'.join(ROWS))
+    (folder / 'trial_1/run/binding.n1.0').write_text('0\ngpu_is 0 0000:c1:00.0 3 NVIDIA A100\n')
+    (cause,) = read_trials(folder, plan(), 'n1', hooks=HooksOf(sanity_faults=told)).causes
+    assert cause.code == 'binding' and 'it ran on NVIDIA H100; it was given NVIDIA A100' in str(cause)
+
+
+def test_a_computed_value_that_cannot_be_true_is_invalid_in_the_record(tmp_path):
+    share = Metric('share', '1', 'higher', of=Of('latency', lambda values: 2 * max(values)))
+    record = read_trials(folder_of(tmp_path, '\n'.join(ROWS)), plan(metrics=[CURVE, share]), 'n1')
+    assert series_of(record, 'share').invalid == 'trial 1: 1.4 of the theoretical peak'
 
 
 def test_a_trial_that_did_not_start_leaves_every_series_missing(tmp_path):

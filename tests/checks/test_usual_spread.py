@@ -9,7 +9,6 @@ from rows import each_row
 from scratch import ROOT
 
 from checks.core.reading.metrics import Metric
-from checks.core.reading.trials import usual_spread_of
 from plumbline.paths import SUITE_SITES
 from plumbline.references import load_references
 
@@ -23,7 +22,9 @@ def test_no_usual_spread_is_below_that_of_runs_of_one_session(classes):
             measured.setdefault((row.id.check, row.id.metric), []).append(row.std / row.mean)
     assert len(measured) >= 10
     for (check, metric), spreads in measured.items():
-        assert median(spreads) <= usual_spread_of(metric, classes[check].usual_spread), (check, metric)
+        kind = Metric(metric, 'GB/s', 'higher', 'x')
+        record = plan_of(check, (), [kind], usual_spread=classes[check].usual_spread).empty_record()
+        assert median(spreads) <= record.metrics[metric].usual_spread, (check, metric)
 
 
 PAGE = (ROOT / 'docs/tolerances.md').read_text(encoding='utf-8')
@@ -44,5 +45,5 @@ DEFAULTS = {name: int(floor) / 100 for name, floor in re.findall(r'^\| ([^|]+) \
 def test_the_default_floors_are_those_of_the_page(line, check, unit, classes):
     assert len(DEFAULTS) == 5
     metric = Metric('any', unit, 'lower' if line.startswith('times') else 'higher', 'x')
-    plan = plan_of(check, (), [metric], floor=classes[check].floor)
+    plan = plan_of(check, (), [metric], usual_spread=classes[check].usual_spread)
     assert plan.empty_record().metrics['any'].floor == DEFAULTS[line]

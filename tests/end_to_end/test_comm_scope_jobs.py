@@ -49,7 +49,7 @@ def values(case) -> dict[str, float]:
 
 
 @needs_two_cpus
-def test_stand_in_kernels_from_the_nearest_socket(node):
+def test_stand_in_kernels_from_each_socket(node):
     node.stand_in()
     case = run(node, 'CommScopeKernel.*device=2')
     assert case['record']['params'] == 'device=2,model=cuda'
@@ -57,7 +57,7 @@ def test_stand_in_kernels_from_the_nearest_socket(node):
         {'launch domain=0': 2, 'wait domain=0': 1, 'launch domain=1': 3, 'wait domain=1': 2, 'launch': 2, 'wait': 1}
     )
     assert {metric['unit'] for metric in case['record']['metrics'].values()} == {'us'}
-    assert case['record']['provenance']['nearest_numa_domain'] == '0'
+    assert case['record']['provenance']['nearest_numa_domain'] == 'not stated by the site'
     assert case['record']['placement']['actual'].popitem()[1].startswith('0,1; GPU 0 GPU-0000; GPU 1')
 
 

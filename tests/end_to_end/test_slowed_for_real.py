@@ -28,7 +28,8 @@ while read -r _ < "$0"; do
     wait
 done"""
 CHECK = (
-    ('cpu = variable(int, value=0)', f'cpu = variable(int, value={CORE})\n    usual_spread = 0.05\n    floor = 0.5'),
+    ('import Metric\n', 'import Metric, Spread\n'),
+    ('cpu = variable(int, value=0)', f'cpu = variable(int, value={CORE})\n    usual_spread = Spread(0.05, floor=0.5)'),
     ("'rate', 'GB/s', 'higher', r'^rate: (\\S+)$', peak='memory_bandwidth'",
      "'rate', 'MB/s', 'higher', r'^sha256 +([\\d.]+)k$', scale=1e-3"),
     ("        Metric('delay', 'us', 'lower', r'^delay: (\\S+)$'),\n", ''),

@@ -18,17 +18,16 @@ from typing import Any
 from plumbline import settings
 
 
-def chosen(check: type, hashcode: str) -> dict[str, list[str]] | None:
+def chosen(hashcode: str, generation: int) -> dict[str, list[str]] | None:
     """Return the scheduler options of each case of a check that may run, by its place; None where all may run.
 
-    ReFrame generates tests only from selected tests, so these must stay selected.
+    `generation`: how often ReFrame has generated the check from another one; it generates tests only from selected
+    tests, so these must stay selected.
     """
     path = settings.CASES.get()
     if not path:
         return None
     content = _content(path)
-    names = [base.__name__ for base in check.__mro__]
-    generation = names.count(names[0]) - 1  # a test that ReFrame generates has the name of its base
     return content['cases'].get(hashcode, {}) if generation >= content['generated'] else None
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from checks.core.job import node_sweep
 from checks.core.job import script as jobscript
 from checks.core.job.spec import JobSpec
+from checks.core.placement import Placement
 from plumbline.machine.vendors import numbering
 from plumbline.site.mpi import FAMILIES
 
@@ -36,20 +37,17 @@ def variables_of(spec: JobSpec) -> dict[str, str]:
     return variables
 
 
-def gpu_buffers(
-    family: str | None, device_buffers: bool | None, gpu: str | None, launcher: str
-) -> tuple[dict[str, str], list[str]]:
+def gpu_buffers(family: str | None, placement: Placement, launcher: str) -> tuple[dict[str, str], list[str]]:
     """Return variables and launcher options with which MPI passes GPU buffers without a copy through the host.
 
-    `family`: of the MPI library. `device_buffers`: whether the ranks have such buffers, else it is switched off; None:
-    that is the program's affair.
+    Of ranks without such buffers it is switched off. `family`: of the MPI library.
     """
-    if not family or device_buffers is None:
+    if not family or placement.gpu_buffers is None:
         return {}, []
     aware = FAMILIES[family]
-    if not device_buffers:
+    if not placement.gpu_buffers:
         return dict(aware.off), []
-    return dict(aware.env_vars.get(gpu or '', {})), list(aware.options.get(launcher, []))
+    return dict(aware.env_vars.get(placement.gpu or '', {})), list(aware.options.get(launcher, []))
 
 
 def table_of(settings: Sequence[tuple[str, str]]) -> str:

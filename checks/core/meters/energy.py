@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
@@ -56,12 +56,16 @@ class Meter:
 
 @dataclass(frozen=True)
 class Metering:
-    """The meters of a case. `rates`: metrics that give work per energy. `left_out`: why meters are left out."""
+    """The meters of a case. `rates`: metrics that give work per energy. `left_out`: why meters are left out.
+
+    `figures`: what follows from that efficiency.
+    """
 
     meters: Sequence[Meter] = ()
     nodes: int = 1
     rates: Sequence[Metric] = ()
     left_out: str = ''
+    figures: Mapping[str, object] = field(default_factory=dict)
 
     # In the job
 
@@ -124,7 +128,9 @@ class Metering:
                 declared.append(Metric('idle_power', 'W', 'lower', dims=at, expected={'when': _RESTS}, judged=False))
             for rate in self.rates:
                 unit, dims = rate.unit.replace('/s', '/J'), {**rate.dims, **at}
-                declared.append(Metric('efficiency', unit, 'higher', dims=dims, expected=rate.expected, judged=False))
+                declared.append(Metric(
+                    'efficiency', unit, 'higher', dims=dims, expected=rate.expected, judged=False, figures=self.figures,
+                ))  # fmt: skip
         return declared
 
     def read(self, folder: Path, record: Record, nodes: str) -> None:

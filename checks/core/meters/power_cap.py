@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
 from checks.core.job import script as jobscript
+from checks.core.meters.energy import Metering
 from checks.core.topology import Topology, on_this_system
 from plumbline.record import Dim
 from plumbline.units import in_base_unit
@@ -17,7 +19,6 @@ from plumbline.units import in_base_unit
 class UnderPowerCap(rfm.RegressionTestPlugin):
     """Run the next base class once for each cap of `power_cap` in site.yaml (002, section IV-I)."""
 
-    figures = {'efficiency': {'capped': 'cap'}}
     cap = parameter(on_this_system(lambda topology: topology.power_caps), loggable=True)  #: W of a node
 
     def supports(self, topology: Topology) -> bool:
@@ -27,8 +28,13 @@ class UnderPowerCap(rfm.RegressionTestPlugin):
     def leave_it_to_acceptance(self):
         self.tags, self.dims = {'acceptance'}, {**self.dims, 'cap': Dim('count', 'W')}
 
+    @property
+    def metering(self) -> Metering:
+        return replace(super().metering, figures={'capped': 'cap'})
+
     @run_before('run')
     def set_and_restore_the_cap(self):
+        self.metrics = [replace(metric, figures={}) for metric in self.metrics]  # which hold without a cap
         stated = self.partition.power_cap
         words = [f'{self.cap}', f'{in_base_unit(stated["normal"]):.0f}', stated['command']]
         at_exit = (

@@ -66,8 +66,11 @@ WELL = Ending()
 class Run:
     """One execution of the program in a trial, in a folder of its own.
 
-    `output`, `errors`: what it printed, once that is read. `provenance`: that of the case. A check adds what it learns
-    from an output, such as a version. `who`: its program, such as ``likwid-bench (triad)``.
+    `output`, `errors`: what it printed, once that is read. `who`: its program, such as ``likwid-bench (triad)``.
+
+    A check adds what it learns from an output: to `provenance` of the case, such as a version; to `devices` the GPUs on
+    which the program says that it ran, each as ``name`` or ``name at PCI address``; to `invalid` why its numbers cannot
+    be trusted.
     """
 
     name: str
@@ -77,6 +80,8 @@ class Run:
     folder: Path = Path()
     provenance: dict[str, str] = field(default_factory=dict, compare=False)
     who: str = ''
+    devices: list[str] = field(default_factory=list, compare=False)
+    invalid: list[str] = field(default_factory=list, compare=False)
 
     @property
     def exit_code(self) -> int | None:

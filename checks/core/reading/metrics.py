@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from itertools import product
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -45,6 +46,23 @@ class Of(NamedTuple):
         return all(has.get(dim, '') in map(str, values) for dim, values in wanted.items())
 
 
+class Spread(NamedTuple):
+    """How much the metrics of a check vary, each the mean of its trials.
+
+    `usual`: coefficient of variation from session to session; a number, or pattern of metric names -> number, of which
+    the first that matches holds. `floor`: the least loss that counts; None: the default of the suite.
+    """
+
+    usual: float | Mapping[str, float] | None
+    floor: float | None = None
+
+    def of(self, metric: str) -> float | None:
+        """Return the usual coefficient of variation of a metric."""
+        if not isinstance(self.usual, Mapping):
+            return self.usual
+        return next((spread for pattern, spread in self.usual.items() if fnmatchcase(metric, pattern)), None)
+
+
 class NotMeasured(ValueError):
     """Report that an output has no usable number for a metric, and why."""
 
@@ -61,9 +79,11 @@ class Metric:
     `dims`: the dims that all rows of this run share. `expected`: dim -> the values that must appear, each exactly once;
     of several dims, each combination.
     The value is the number times `scale`, divided by the number that each pattern of `per` finds once in the output.
-    `run`: name of the run that prints it. `peak`: entry of the partition's peaks that no value may exceed.
+    `run`: name of the run that prints it. `peak`: what no value may exceed: an entry of the partition's peaks, of a
+    node, or a number in B/s or Flop/s; a part of a whole may not exceed 1 unless it says so.
     `judged`: whether a series needs a reference, or a function of its dims; others are informational.
-    `draw`: how to draw it where the kinds of its dims do not say so, see :class:`plumbline.record.Record`.
+    `draw`: how to draw it where the kinds of its dims do not say so; `figures`: what follows from it over several
+    cases, see :class:`plumbline.record.Record`.
     """
 
     name: str
@@ -75,9 +95,10 @@ class Metric:
     per: tuple[str, ...] = ()
     scale: float = 1.0
     run: str = 'run'
-    peak: str | None = None
+    peak: str | float | None = None
     judged: bool | Callable[[Mapping[str, str]], bool] = True
     draw: Mapping[str, Any] | None = None
+    figures: Mapping[str, object] = field(default_factory=dict)
     of: Of | None = None
 
     def __post_init__(self) -> None:
@@ -97,6 +118,14 @@ class Metric:
     def is_judged(self, dims: Pairs) -> bool:
         """Return True if the series at `dims` needs a reference."""
         return self.judged(dict(dims)) if callable(self.judged) else self.judged
+
+    def invalid_reason(self, value: float) -> str | None:
+        """Return why a value cannot be true; None if it can. `peak` is a number here, or not known."""
+        if self.peak is None and self.unit == '1' and self.better == 'higher' and value > 1:
+            return f'{value:.4g} of the theoretical peak'
+        if self.peak is None or isinstance(self.peak, str) or value * units.UNITS[self.unit] <= self.peak:
+            return None
+        return f'{value:.6g} {self.unit} is above the physical peak of {self.peak / units.UNITS[self.unit]:.6g}'
 
     def reading_of(self, output: str) -> Reading:
         """Return the value of each expected point, or why it has none, and a fault for each unexpected row."""
@@ -183,6 +212,19 @@ def series_of(record: Record, metric: str, **dims: object) -> Series:
     raise KeyError(f'{metric} {to_text(wanted)}')
 
 
+def figures_of(metrics: Sequence[Metric]) -> dict[str, dict[str, object]]:
+    """Return what follows from each metric, and its peak, in its unit, if all its series have the same."""
+    found = {metric.name: dict(metric.figures) for metric in metrics if metric.figures}
+    peaks: dict[str, set[float | None]] = defaultdict(set)
+    for metric in metrics:
+        peak = None if isinstance(metric.peak, str) else metric.peak
+        peaks[metric.name].add(peak / units.UNITS[metric.unit] if peak and math.isfinite(peak) else None)
+    for name, (peak, *others) in peaks.items():
+        if peak and not others:
+            found.setdefault(name, {})['peak'] = peak
+    return found
+
+
 def by_trial(inputs: Sequence[Series], function: Callable[[list[float]], float]) -> list[Sample]:
     """Return `function` of the values of all `inputs`, for each trial that they all have measured."""
     measured = [{trial: value for trial, _, value in source.samples} for source in inputs]
@@ -205,6 +247,17 @@ def compute(record: Record, metrics: Sequence[Metric]) -> None:
             inputs = [series_of(record, of.metric, **dict(point)) for point in points]
             if inputs and is_whole(record, inputs):
                 series_of(record, metric.name, **metric.dims).samples = by_trial(inputs, of.function)
+
+
+def mark_impossible(record: Record, metrics: Sequence[Metric], nodes: str) -> None:
+    """Call the computed series invalid that have a value that cannot be true; `nodes`: those of the job."""
+    for metric in metrics:
+        for point in metric.points() if metric.computed else ():
+            series = series_of(record, metric.name, **dict(point))
+            for trial, where, value in series.samples:
+                if why := metric.invalid_reason(value):
+                    at = f'trial {trial}' if where == nodes else where
+                    series.invalid = series.invalid or f'{at}: {why}'
 
 
 def mean(series: Series) -> float:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from checks.core.placement import Execution
@@ -16,7 +15,7 @@ from checks.core.reading import causes, signatures, transport
 from checks.core.reading.binding import Request, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Run
 from checks.core.reading.health import add_health, clock_steps, facts_in
-from checks.core.reading.metrics import Metric, compute, variable_name
+from checks.core.reading.metrics import Metric, Spread, compute, figures_of, mark_impossible, variable_name
 from checks.core.reading.outputs import LONGEST, cut_of, first_words, some, text_of
 from checks.core.reading.watched import Watched
 from plumbline.causes import Cause, Code
@@ -34,16 +33,9 @@ class Hooks:
         """Return one sentence for each sign in a run's output or stderr that the program failed.
 
         What the program reported itself is `causes.said`; it counts also where the program failed or wrote no output.
+        What else the check learns it adds to the run.
         """
         return []
-
-    def devices_named(self, run: Run) -> list[str]:
-        """Return the GPUs on which a program says that it ran, each as ``name`` or ``name at PCI address``."""
-        return []
-
-    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
-        """Return why a measured value cannot be true or trusted; None if it can."""
-        return None
 
     def derive(self, record: Record) -> None:
         """Add the samples of the metrics that only the check can compute, after all trials are read."""
@@ -105,30 +97,25 @@ class Plan:
 
 
 def add_metrics(
-    record: Record, metrics: Sequence[Metric], usual_spread: float | Mapping[str, float] | None, floor: float | None
+    record: Record, metrics: Sequence[Metric], usual_spread: Spread | float | Mapping[str, float] | None
 ) -> Record:
     """Return the record with the series that a check must measure, and the tolerance that it states for them."""
+    stated = usual_spread if isinstance(usual_spread, Spread) else Spread(usual_spread)
     for metric in metrics:
         if metric.name not in record.metrics:
             of_unit = 0.05 if metric.unit in _TIMES else 0.02
             record.metrics[metric.name] = MetricRecord(
-                metric.unit, metric.better, usual_spread=usual_spread_of(metric.name, usual_spread),
-                floor=of_unit if floor is None else floor,
+                metric.unit, metric.better, usual_spread=stated.of(metric.name),
+                floor=of_unit if stated.floor is None else stated.floor,
             )  # fmt: skip
         record.metrics[metric.name].series += [Series(at, judged=metric.is_judged(at)) for at in metric.points()]
         if metric.draw:
             record.draw[metric.name] = dict(metric.draw)
+    record.figures |= figures_of(metrics)
     return record
 
 
 NO_HOOKS = Hooks()
-
-
-def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> float | None:
-    """Return the usual spread that a check states for a metric: one number, or that of the first matching pattern."""
-    if not isinstance(stated, Mapping):
-        return stated
-    return next((spread for pattern, spread in stated.items() if fnmatchcase(metric, pattern)), None)
 
 
 def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL, hooks: Hooks = NO_HOOKS) -> Record:
@@ -164,6 +151,7 @@ def read_trials(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL
     wrong += [*changes, *files.transport_faults()]
     compute(record, plan.metrics)
     hooks.derive(record)
+    mark_impossible(record, plan.metrics, nodes)
     if plan.read_meters:
         plan.read_meters(folder, record, nodes)
     wrong += files.lost_computed(fatal)
@@ -245,7 +233,7 @@ class _Files:
             self.clocks[rank.rpartition('.')[0]] += got.watched.clocks
         ranks = replace(self.plan.ranks, placement=own or self.plan.ranks.placement)
         faults = binding_faults(ranks, actual, self.nodes.split(',') if self.nodes else [])
-        return faults + unlike(self.hooks.devices_named(run), actual, ranks.archs)
+        return faults + unlike(run.devices, actual, ranks.archs)
 
     def _values(self, run: Run, written: Path, because: Cause | None) -> Iterator[tuple[Code, str]]:
         """Add the samples of an output to the record; yield what is wrong with it."""
@@ -266,7 +254,7 @@ class _Files:
             for point, value in reading.values.items():
                 target = self.series[metric.name, point]
                 target.samples.append((run.trial, self.nodes, value))
-                if reason := self.hooks.invalid_reason(metric, value, run):
+                if reason := next(iter(run.invalid), metric.invalid_reason(value)):
                     target.invalid = target.invalid or f'trial {run.trial}: {reason}'
             for point, reason in reading.missing.items():
                 reason = cuts[0] if cuts else one_fault or reason

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ci.isolated import CrashError, let_go
+from ci.isolated import CrashError
 from ci.process import end_processes
 from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
@@ -155,13 +155,9 @@ def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
     keep_others_from_writing()
     with ending_signals():
         try:
-            try:
-                return _exit_code_of(work, folder)
-            finally:
-                let_go()
+            return _exit_code_of(work, folder)
         except Signalled as told:
             ignore()
-            let_go(kill=True)
             print(f'plumbline: {told}', file=sys.stderr)
             return told.exit_code
 

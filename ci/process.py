@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from ci.isolated import let_go
 from ci.progress import Progress, Seconds
 from plumbline import settings
 from plumbline.files import open_own
@@ -69,8 +68,7 @@ class Process:
         self._early: tuple[str, int] | None = None  # why, and by which signal, it is to end before it began
 
     def wait(self) -> Ended:
-        """Run the command to its end, without the steps' process beside it."""
-        let_go()
+        """Run the command to its end."""
         ended, offset = self._ended, _clock_offset()
         before = {number: signal.signal(number, self._told) for number in ENDING}
         with open_own(self.log, 'a') as log:

@@ -19,10 +19,10 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'docs/cli.md'
-#: The programs of ci/ for those who measure, without that of those who release.
+#: The programs of ci/ for those who measure.
 DRIVERS = [
     path.name for path in sorted((ROOT / 'ci').iterdir())
-    if not path.suffix and path.name != 'release' and path.is_file() and ' -m ci.' in path.read_text(encoding='utf-8')
+    if not path.suffix and path.is_file() and ' -m ci.' in path.read_text(encoding='utf-8')
 ]  # fmt: skip
 _HEAD = """\
 # Commands

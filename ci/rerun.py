@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run cases again: for trials that did not fit into their job, on a machine without a baseline, for series in doubt.
+"""Run cases again: that failed, for trials that did not fit into their job, without a baseline, for series in doubt.
 
 One bad value is no evidence against a node.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,21 +19,21 @@ from ci.cases import (
     Entry,
     case_of,
     cases_in,
+    failed,
     left_out,
     name_of,
     nodes_of,
     on_their_nodes,
     trials_not_run,
 )
-from ci.isolated import isolated
 from ci.progress import BESIDES
 from ci.session import PlannedSession
 from ci.slurm_nodes import free_nodes, slurm_partitions
-from plumbline.errors import InputError
+from ci.so_far import in_doubt
 from plumbline.record import LOOK, OF_NODE
 from plumbline.references import load_references
 from plumbline.site.sites import UNDESCRIBED, Site
-from postprocess.text import count
+from postprocess.text import count, one_line
 
 if TYPE_CHECKING:
     from postprocess.verdicts.verdict import Again
@@ -44,6 +43,19 @@ STEPS = 8
 LOOKING = 90.0  # seconds of further jobs while a site has no baseline
 LOOKS = 8  # further jobs of a case, at most
 SHORTEST = 1800.0  # seconds that reruns may always take; if longer, then no longer than the session itself
+
+
+def retry(session: PlannedSession, content: Content, cases: Sequence[Case], deadline: float) -> None:
+    """Run cases again that failed before they measured, or that a killed ReFrame did not run."""
+    known = {case_of(case) for case in cases_in(content)}
+    lost = {case_of(case): case for case in failed(content)}
+    wanted = [*lost, *(case for case in cases if case not in known)]
+    if wanted:
+        print(f'plumbline: runs {count(len(wanted), "failed case")} once more', flush=True)
+        session.run_again(content, dict.fromkeys(wanted, ()), deadline, '-retry')
+    for case in {*lost} - {case_of(case) for case in failed(content)}:
+        why = (one_line(lost[case]['fail_reason']) or lost[case]['result'])[:200]
+        print(f'plumbline: {lost[case]["display_name"]} passed when it ran again; before: {why}', flush=True)
 
 
 def complete(session: PlannedSession, content: Content, site: Site, deadline: float) -> list[str]:
@@ -113,22 +125,6 @@ def _looks(cases: Sequence[Entry]) -> dict[Case, int]:
         planned[case] += 1
         seconds_left -= seconds[case]
     return {case: times for case, times in planned.items() if times}
-
-
-@isolated
-def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
-    """Return the further jobs that should run before the answer on a session is final."""
-    from postprocess.history.verdicts import verdicts_of
-    from postprocess.incidents.ledger import read_ledger
-    from postprocess.incidents.recheck import rechecks
-    from postprocess.results.store import Store
-
-    store = Store(results)
-    session = store.find(uuid)
-    comparison = verdicts_of(store, session)
-    with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
-        return (*rechecks(store, read_ledger(results, session.site), comparison), *comparison.again)
-    return comparison.again
 
 
 def rerun(session: PlannedSession, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:

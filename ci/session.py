@@ -297,6 +297,10 @@ class PlannedSession:
         cases[:] = added + [case for case in cases if identity(case) not in names]
         return content
 
+    def write(self, content: Content) -> None:
+        """Write the run report of the session."""
+        write_text(self.report, json.dumps(content))
+
     def content_in_part(self) -> Content:
         """Return the run report of what a person ended: narrowed on purpose to the cases that came to their end.
 
@@ -342,7 +346,7 @@ class PlannedSession:
         if not self.part(part).exists():
             return False
         add_runs(content, json.loads(self.part(part).read_text(encoding='utf-8')), wanted, purpose)
-        write_text(self.report, json.dumps(content))
+        self.write(content)
         return True
 
 

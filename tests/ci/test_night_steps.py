@@ -17,6 +17,7 @@ from rows import each_row
 from stand_ins import SITE, ReFrame, no_files_of_checks
 from test_session import names
 
+from ci import measuring, planned
 from ci import nightly as module
 from ci.nightly import NightlyRun, parse
 from ci.outcome import LookBack, Outcome
@@ -51,7 +52,7 @@ class World:
         for setting, value in variables.items():
             monkeypatch.setenv(setting.name, str(value))
         no_files_of_checks(monkeypatch)
-        for step in ('outcome.store', 'outcome.outcome_of', 'outcome.look_back', 'rerun.in_doubt', 'planned.plan'):
+        for step in ('so_far.store', 'outcome.outcome_of', 'outcome.look_back', 'rerun.in_doubt', 'planned.plan'):
             monkeypatch.setattr(f'ci.{step}', getattr(self, step.partition('.')[2]))
         monkeypatch.setattr(module, 'run_plumbline', self.run_plumbline)
         monkeypatch.setattr(module.notify, 'write_prometheus', lambda path, judged, code: path.write_text(f'{code}'))
@@ -271,7 +272,7 @@ def test_a_killed_night_is_resumed_with_the_cases_that_are_left(world, capsys):
 
 def test_a_killed_night_of_minutes_goes_on_with_what_was_chosen_then(world, capsys):
     session = world.killed(case('b'), narrowed_by=('minutes=7',))
-    module.planned.record(session, {('bb', 's:p+e'): 'b'}, {('bb', 's:p+e'): 'as it was planned'})
+    planned.record(session, {('bb', 's:p+e'): 'b'}, {('bb', 's:p+e'): 'as it was planned'})
     session.remember()
     world.plan_of = {('p', 'e', 'a'): 'another plan'}
     world.night('--minutes=7', '--nodes=3')
@@ -304,7 +305,7 @@ def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, worl
         raise Signalled(number)
 
     world.killed(case('a'))
-    world.monkeypatch.setattr(module, 'complete', told)
+    world.monkeypatch.setattr(measuring, 'complete', told)
     assert world.night() == 128 + number
     assert (PlannedSession.unfinished(world.results).ended_by == signal.SIGINT) is by_a_person
 

@@ -79,7 +79,7 @@ def test_an_interrupt_while_a_step_loads_libraries_is_one_line():
     steps = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from ci import command, outcome
+from ci import command, so_far
 
 def interrupt():
     while not any(b'spawn_main' in path.read_bytes() for path in Path('/proc').glob('[0-9]*/cmdline')
@@ -89,7 +89,7 @@ def interrupt():
     os.killpg(0, signal.SIGINT)
 
 threading.Thread(target=interrupt, daemon=True).start()
-sys.exit(command.exit_code_of(lambda: outcome.store(Path('none'), Path('none'), 0, []), Path))
+sys.exit(command.exit_code_of(lambda: so_far.store(Path('none'), Path('none'), 0, []), Path))
 """
     answer = subprocess.run(
         [sys.executable, '-c', steps], cwd=Path(__file__).parents[2], start_new_session=True, capture_output=True,

@@ -112,7 +112,7 @@ def test_a_gate_writes_the_verdicts_where_github_shows_them_or_says_why_not(work
     assert (work.results / 'report.html').exists()
     assert answer.stdout.splitlines()[-1].endswith('1 no reference') and 'no reference' in summary.read_text()
     answer = gate(tmp_path / 'none/x')
-    assert answer.exit_code == 2 and 'GITHUB_STEP_SUMMARY' in answer.stderr
+    assert answer.exit_code == 2 and 'none/x: No such file' in answer.stderr
     assert gate(summary, '--rerun', '16').exit_code == 2
 
 

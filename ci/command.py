@@ -15,6 +15,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -66,22 +68,13 @@ OF_REFRAME = (
 )  # fmt: skip
 
 
-class _OfReFrame(argparse.Action):
-    """Keep options of ReFrame with their values, in the order of the command line."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
-    ) -> None:
-        namespace.of_reframe = [*namespace.of_reframe, self.option_strings[0], values]
-
-
 class _Parser(argparse.ArgumentParser):
     """A parser that puts options of ReFrame in front of the selection, and suggests a name for an unknown option."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found = super().parse_args(args, namespace)
         if of_reframe := vars(found).pop('of_reframe', None):
-            found.selection = [*of_reframe, *found.selection]
+            found.selection = [*chain.from_iterable(of_reframe), *found.selection]
         if read_cmdline(shlex.join(['reframe', *getattr(found, 'selection', ())])).is_dry_run:
             self.error('a dry run measures nothing; `plumbline sites SITE --cases --jobs` shows what would run')
         return found
@@ -105,6 +98,10 @@ def new_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def _of_reframe(option: str, value: str) -> tuple[str, str]:
+    return option, value
+
+
 def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of all commands that run ReFrame."""
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
@@ -115,7 +112,9 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("ReFrame's own selection, also after --")
     for short, long in OF_REFRAME:
         value = long.removeprefix('--').upper().replace('-', '_')
-        group.add_argument(short, long, action=_OfReFrame, dest='of_reframe', default=[], metavar=value)
+        group.add_argument(
+            short, long, action='append', dest='of_reframe', metavar=value, type=partial(_of_reframe, short)
+        )
     parser.add_argument('selection', nargs='*', metavar='-- REFRAME_OPTION', help="after --: ReFrame's own selection")
 
 

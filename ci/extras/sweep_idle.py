@@ -19,7 +19,7 @@ from pathlib import Path
 from ci import command, outcome, planned
 from ci.cases import cases_in
 from ci.command import positive
-from ci.extras.last_looks import last_looks
+from ci.isolated import isolated
 from ci.node_sweep import NodeSweep, add_options
 from ci.slurm_nodes import ask, free_nodes
 from ci.sweep import STATE, Sweep, is_missing, part_ended
@@ -145,6 +145,19 @@ class IdleSweep(NodeSweep):
         path = self._store(sweep, content) if cases_in(content) else None
         (self.results / STATE).unlink(missing_ok=True)
         return path
+
+
+@isolated
+def last_looks(results: Path, site: str) -> dict[str, datetime]:
+    """Return, by node, the begin in UTC of the last session of a site on it, within the last 60 days."""
+    from postprocess.results.store import Store
+
+    store = Store(results)
+    if site not in store.sites():
+        return {}
+    sessions = store.history(store.find('latest', site), days=60)
+    sql = 'SELECT node, max(night) AS night FROM (SELECT night, unnest(nodes) AS node FROM cases) GROUP BY node'
+    return {row['node']: sessions[row['night']].started for row in store.select(sql, sessions)}
 
 
 if __name__ == '__main__':

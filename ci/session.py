@@ -30,7 +30,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ci.cases import MEASURED, Case, Content, Entry, add_runs, case_of, identity
-from ci.process import COLOUR, Ended, Others, Process, troubles
+from ci.process import COLOUR, Ended, Process, troubles
 from ci.progress import Progress, Seconds, budgets_in
 from ci.slurm_nodes import cancel_jobs_below, waiting_below
 from plumbline import settings
@@ -246,9 +246,8 @@ class PlannedSession:
         command = [*shell, *self.command, *options]
         results = Path(self.results)
         waits = partial(waiting_below, results / STAGE)
-        site = load_site(name_of_this_site())
-        others = Others(results) if runs_here(site) else str
-        progress = Progress(Seconds.read(results), waits=waits, at_once=_most_at_once(site), others=others)
+        at_once = _most_at_once(load_site(name_of_this_site()))
+        progress = Progress(Seconds.read(results), waits=waits, at_once=at_once)
         ended = Process(command, self.log, results, deadline, {**environment, **(variables or {})}, progress).wait()
         self.ended_by = ended.by_signal
         if ended.why and (cancelled := cancel_jobs_below(results / STAGE)):

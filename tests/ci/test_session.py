@@ -242,25 +242,6 @@ def test_only_processes_of_these_results_are_ended(tmp_path):
         other.wait()
 
 
-def test_the_cpu_time_of_what_these_results_started_is_not_that_of_others(tmp_path):
-    """It counts a child that has ended and that nobody waited for."""
-    burn = 'import time\nwhile time.process_time() < 0.3: pass\n'
-    child = f'import os, time\npid = os.fork()\nif not pid: exec({burn!r}); os._exit(0)\n'
-    child += 'while ") Z " not in open(f"/proc/{pid}/stat").read(): time.sleep(0.01)\n'
-    mine = os.environ | {settings.OWNER.name: owner_of(tmp_path)}
-    before, started = of_process.cpu_seconds(tmp_path), []
-    try:
-        for environment, grew, program in ((os.environ, False, burn), (mine, True, child)):
-            words = [sys.executable, '-c', f'{program}\nprint(flush=True); time.sleep(60)']
-            started.append(subprocess.Popen(words, env=environment, stdout=subprocess.PIPE))
-            started[-1].stdout.readline()
-            assert (of_process.cpu_seconds(tmp_path) - before > 0.25) is grew  # the kernel counts ticks of 10 ms
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
-
-
 def test_status_knows_a_session_that_is_not_stored_yet(session):
     results = Path(session.results)
     session.remember()

@@ -135,7 +135,9 @@ def rerun(session: PlannedSession, content: Content, site: Site, deadline: float
     """
     deadline = min(deadline, time.monotonic() + max(time.time() - session.started, SHORTEST))
     for step in range(1, STEPS + 1):
-        wanted = _possible(in_doubt(Path(session.results), content['session_info']['uuid']), session, site)
+        asked = in_doubt(Path(session.results), content['session_info']['uuid'])
+        free = {} if session.distributes else {of.name: set(free_nodes(of)) for of in slurm_partitions(site)}
+        wanted = [again for again in asked if not again.if_free or again.on in free.get(again.partition, ())]
         if not wanted or time.monotonic() >= deadline:
             return
         jobs, cases = sum(again.jobs for again in wanted), len({again.case_id for again in wanted})
@@ -144,21 +146,16 @@ def rerun(session: PlannedSession, content: Content, site: Site, deadline: float
         ran = False
         for number, part in enumerate(_at_once(wanted), 1):
             times, purpose = part[0].jobs, OF_NODE if part[0].on else ''
-            options = _with_options(
-                session, [(first[_key_of(case)], case) for case in part if _key_of(case) in first], site
-            )
+            known = [(first[_key_of(again)], again) for again in part if _key_of(again) in first]
+            if session.distributes:
+                options = on_their_nodes([case for case, _ in known], site)
+            else:
+                options = {case_of(case): _nodes_for(again, case, free.get(again.partition)) for case, again in known}
             name = f'-rerun{step}' + (f'-{number}' if number > 1 else '')
             ran |= session.run_again(content, options, deadline, name, times, purpose=purpose)
         if not ran:
             return
         store()
-
-
-def _possible(wanted: Sequence[Again], session: PlannedSession, site: Site) -> list[Again]:
-    """Return the jobs without those of nodes that must be free for them and are not, or cannot be asked for."""
-    asked = set() if session.distributes else {one.partition for one in wanted if one.if_free}
-    free = {one.name: free_nodes(one) for one in slurm_partitions(site) if one.name in asked}
-    return [one for one in wanted if not one.if_free or one.on in free.get(one.partition, ())]
 
 
 def _at_once(wanted: Sequence[Again]) -> list[list[Again]]:
@@ -176,17 +173,11 @@ def _key_of(again: Again) -> tuple[str, str, str]:
     return again.partition, again.environ, again.name
 
 
-def _with_options(session: PlannedSession, wanted: Sequence[tuple[Entry, Again]], site: Site) -> dict[Case, list[str]]:
-    """Return each case with Slurm's options for its nodes."""
-    if session.distributes:
-        return on_their_nodes([case for case, _ in wanted], site)
-    free = {partition.name: set(free_nodes(partition)) for partition in slurm_partitions(site)}
-    options_of: dict[Case, list[str]] = {}
-    for case, again in wanted:
-        options: list[str] = []
-        if again.on and again.partition in free:
-            options = [f'--nodelist={again.on}']
-        elif again.partition in free and len(free[again.partition] - set(again.not_on)) >= len(nodes_of(case)):
-            options = [f'--exclude={",".join(again.not_on)}'] if again.not_on else []
-        options_of[case_of(case)] = options
-    return options_of
+def _nodes_for(again: Again, case: Entry, free: set[str] | None) -> list[str]:
+    """Return Slurm's options for the nodes of a further job. `free`: of its partition; None: Slurm cannot be asked."""
+    if free is None:
+        return []
+    if again.on:
+        return [f'--nodelist={again.on}']
+    others = again.not_on and len(free - set(again.not_on)) >= len(nodes_of(case))
+    return [f'--exclude={",".join(again.not_on)}'] if others else []

@@ -305,13 +305,17 @@ def test_why_checks_cannot_run_is_told_by_feature_or_mode(listing, reframe):
         {'name': 'Own', 'valid_prog_environs': ['system'], 'tags': ['quick']},
     ]  # fmt: skip
     listing(f'a banner\n{json.dumps(checks, indent=2)}'.replace('[\n  {', '[\n{'))
-    found = lacking(CaseSelection('s', 'quick', WORDS), {'cpu'})
-    assert list(found.values()) == [['OSU'], ['GEMM'], ['GEMM', 'HPL']]
-    assert [lack.feature for lack in found] == ['', 'gemm', 'hpl']
-    assert 'acceptance, nightly' in next(iter(found)).what
+    environs = {'e': SimpleNamespace(features=['cpu'])}
+    site = SimpleNamespace(name='s', environs=environs, not_found={'hpl': 'xhpl not on PATH'})
+    assert list(lacking(CaseSelection('s', 'quick', WORDS), site)) == [
+        'HPL: requires the feature hpl: xhpl not on PATH',
+        'GEMM: requires the feature gemm: no environ of site s has it in site.yaml',
+        'GEMM: requires the feature hpl: xhpl not on PATH',
+        'OSU: requires another mode than quick (its tags: acceptance, nightly)',
+    ]
     assert '--mode' not in (reframe.folder / 'listing').read_text()
     listing('no list')
-    assert lacking(CaseSelection('s', 'quick'), ()) == {}
+    assert list(lacking(CaseSelection('s', 'quick'), site)) == []
 
 
 @each_row('words, distributes', [((), False), (('--distribute',), True), (('--dist=all',), True), (('-n', 'a'), False)])

@@ -82,13 +82,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         '--no-resume', action='store_true', help='do not resume a session that was killed or ended by Ctrl-C'
     )
-    parser.add_argument(
-        '--provision', choices=('before', 'after', 'never'),
-        help='when to install the stacks (default: before, and after on a machine without a site.yaml)',
-    )  # fmt: skip
-    parser.add_argument(
-        '--no-provision', action='store_const', const='never', dest='provision', help='the same as --provision never'
-    )
+    parser.add_argument('--no-provision', action='store_true', help='install neither stacks nor Debian packages')
     parser.add_argument('--strict', action='store_true', help='exit code 1 also while an incident heals')
     parser.add_argument('--keep-days', type=int, default=90, help='of logs and JUnit files (default: %(default)s)')
     parser.add_argument(
@@ -130,9 +124,9 @@ class NightlyRun:
     def run(self, site: Site, results: Path) -> int:
         """Run the night and return its exit code; the caller holds the lock of the results directory."""
         # programs that are installed already give results within minutes; a stack may take Spack an hour
-        when = self.arguments.provision or ('after' if site.name == UNDESCRIBED else 'before')
-        if when != 'never':
-            provision(results, *['--only-packages'] * (when == 'after'))
+        provisions, later = not self.arguments.no_provision, site.name == UNDESCRIBED
+        if provisions:
+            provision(results, *['--only-packages'] * later)
             read_site.cache_clear()
             site = load_site(site.name)
         self.site, self.results, self.summary = site, results, results / cleanup.SUMMARY
@@ -151,7 +145,7 @@ class NightlyRun:
                 session.ended_by = signal.SIGINT
                 session.remember()
             raise
-        if when == 'after' and not measuring.told_to_end:
+        if provisions and later and not measuring.told_to_end:
             provision(results)
         if self.outcome:
             print(f'plumbline: next: {self.outcome.next}')

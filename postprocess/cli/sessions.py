@@ -139,7 +139,6 @@ def report(
             help='The file to write. [default: report.html of the results]', dir_okay=False, callback=in_a_folder
         ),
     ] = None,
-    show_it: Annotated[bool, typer.Option('--open', help='Show it in the browser of this machine.')] = False,
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
@@ -160,9 +159,4 @@ def report(
         typer.echo(line)
     typer.echo(f'{path}')
     say(f'{verdict_of(digest)}\n')
-    if show_it:
-        import webbrowser
-
-        if not webbrowser.open(path.absolute().as_uri()):
-            complain(f'no browser was found to show {path}')
     end_with(digest.exit_code, digest.faults)

@@ -99,7 +99,7 @@ def test_no_python_is_one_sentence_with_the_command(machine, manager, command):
 
 @pytest.mark.parametrize(
     ('words', 'installs'),
-    [((), True), (('--no-provision',), False), (('--provision', 'never'), False), (('--provision=never',), False)],
+    [((), True), (('--no-provision',), False)],
 )
 def test_a_night_that_is_to_install_nothing_installs_no_python(machine, words, installs):
     machine.program('python3', OLD)

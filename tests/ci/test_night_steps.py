@@ -62,9 +62,9 @@ class World:
     def describe(self, processor: str):
         self.site_file.write_text(SITE.replace('[e]}', f'[e], {processor}}}'))
 
-    def night(self, *words: str, provision: str = 'never') -> int:
+    def night(self, *words: str, provisions: bool = False) -> int:
         """Run the command and return its exit code."""
-        options = [f'--results={self.results}', f'--provision={provision}']
+        options = [f'--results={self.results}', *['--no-provision'] * (not provisions)]
         return module.main([*options, *words])
 
     @property
@@ -211,17 +211,15 @@ def test_a_night_tells_how_long_it_should_take_and_learns_what_it_took(world, ca
 
 
 @pytest.mark.parametrize(
-    'site, when, steps',
+    'site, words, steps',
     [
-        ('s', [], ['provision', 'store']), ('s', ['after'], ['provision --only-packages', 'store', 'provision']),
-        ('s', ['never'], ['store']),
+        ('s', [], ['provision', 'store']), ('s', ['--no-provision'], ['store']),
         ('localhost', [], ['provision --only-packages', 'store', 'provision']),  # a verdict within minutes
-        ('localhost', ['before'], ['provision', 'store']),
+        ('localhost', ['--no-provision'], ['store']),
     ],
 )  # fmt: skip
-def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(site, when, steps, world):
+def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(site, words, steps, world):
     world.monkeypatch.setenv(settings.SITE.name, site)
-    words = [f'--provision={one}' for one in when]
     NightlyRun(parse(['--no-retry', *words])).run(module.load_site(site), world.results)
     assert [' '.join(step) for step in world.steps] == steps
 
@@ -234,7 +232,8 @@ def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(s
 def test_no_stack_is_built_and_nothing_runs_again_behind_a_night_that_was_told_to_end(signal, steps, world, capsys):
     world.reframe.reports(case('a'), case('b', 'abort'))
     world.reframe.ends(signal)
-    world.night(provision='after')
+    world.monkeypatch.setenv(settings.SITE.name, 'localhost')
+    world.night(provisions=True)
     assert [' '.join(step) for step in world.steps][1:] == steps
     reruns = [cases for cases, words in world.ran if '-retry' in words]
     assert reruns == ['b'] * len(reruns) and ('provision' in steps) == bool(reruns)

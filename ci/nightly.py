@@ -176,13 +176,16 @@ class NightlyRun:
         summary = self.results / cleanup.SUMMARY
         write_text(summary, judged.summary)
         print(judged.summary, end='', flush=True)
-        looked = self._look_back(uuid, summary)
+        look = outcome.look_back(self.results, uuid)
+        with open_own(summary, 'a') as stream:
+            stream.writelines(look.show())
+        self.needs_attention = look.needs_attention
         if folder:
             shutil.copy(junit, folder / 'verdicts.xml')
-            if looked:
+            if not look.faults:
                 shutil.copy(self.results / 'report.html', folder)
         published = self._publish()
-        code = judged.exit_code or int(not (looked and published))
+        code = judged.exit_code or int(bool(look.faults) or not published)
         if session.ended_by == signal.SIGINT:
             measuring.told_to_end, code = True, INTERRUPTED
             print('plumbline: ended by you before the last further jobs', flush=True)
@@ -191,17 +194,6 @@ class NightlyRun:
         measuring.name_absent_benchmarks()
         print(f'plumbline: report: {self.results / "report.html"}', flush=True)
         return code
-
-    def _look_back(self, uuid: str, summary: Path) -> bool:
-        """Write the page; print, and add to the summary, what the nodes and the history show.
-
-        Return True if nothing of this failed.
-        """
-        look = outcome.look_back(self.results, uuid)
-        with open_own(summary, 'a') as stream:
-            stream.writelines(look.show())
-        self.needs_attention = look.needs_attention
-        return not look.faults
 
     def _publish(self) -> bool:
         """Call `plumbline publish`, if asked to; return False, after printing a sentence, if that failed."""

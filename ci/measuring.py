@@ -105,16 +105,16 @@ class Measuring:
 
     def _begin(self, selection: CaseSelection, named: Mapping[Case, str]) -> tuple[list[Case], set[Case]]:
         """Begin a session, or go on with one that was killed; return its cases, and those of them that have ended."""
-        minutes, chosen = self.arguments.minutes, {}
+        minutes, chosen = self.arguments.minutes, set[Case]()
         if minutes is not None and named:
             chosen = planned.choose(self.results, self.site.name, selection, named, minutes, self.arguments.nodes)
         if chosen:
             selection = replace(selection, narrowed_by=(f'{planned.NARROWED}={minutes:g}',))
         resumed, done = self._resumed(selection)
-        chosen = (planned.recorded(resumed) if resumed else {}) or chosen
+        chosen = (planned.recorded(resumed) if resumed else set()) or chosen
         cases = [case for case in named if not chosen or case in chosen]
         self.session = resumed or PlannedSession.new(self.results, selection, len(cases))
-        planned.record(self.session, named, chosen)
+        planned.record(self.session, chosen)
         return cases, done
 
     def _announce(self, mode: str, listed: int, cases: Sequence[Case], done: set[Case], expected: str) -> None:

@@ -93,7 +93,7 @@ class IdleSweep(NodeSweep):
         cases = self._cases_on(free)
         chosen = planned.choose(self.results, self.site.name, self.selection, cases, self.minutes, 1)
         self.sweep.nodes, self.sweep.cases = free, {case: cases[case] for case in chosen or cases}
-        planned.record(self.sweep, cases, chosen)
+        planned.record(self.sweep, chosen)
         nodes = ', '.join(f'{node} (last seen {seen[node]:%Y-%m-%d %H:%M})' if node in seen else node for node in free)
         print(f'plumbline: {self.place}: {count(len(self.sweep.cases), "case")} on {nodes}', flush=True)
         self._measure(free, list(self.sweep.cases))

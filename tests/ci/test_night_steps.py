@@ -45,7 +45,7 @@ class World:
         self.reframe = ReFrame(folder / 'bin')
         self.reframe.lists('a', 'b')
         self.reframe.reports(case('a'), case('b'))
-        self.code, self.faults, self.is_new, self.hints, self.plan_of, self.fault = 0, [], False, [], {}, ''
+        self.code, self.faults, self.is_new, self.hints, self.plan_of, self.fault = 0, [], False, [], set(), ''
         self.stored, self.steps = [], []
         monkeypatch.setenv('PATH', f'{self.reframe.folder}:/usr/bin:/bin')
         variables = {settings.SITES: self.site_file.parents[1], settings.SITE: 's', settings.BUSY: 0}
@@ -81,9 +81,9 @@ class World:
         self.steps.append(('in doubt',))
         return ()
 
-    def plan(self, results, site, minutes, nodes, places) -> dict:
+    def plan(self, results, site, minutes, nodes, places) -> set:
         assert (minutes, nodes) == (7, 3)
-        return {place: why for place, why in self.plan_of.items() if place in places}
+        return self.plan_of & places.keys()
 
     def outcome_of(self, results, uuid, junit, markdown, strict) -> Outcome:
         assert not strict
@@ -249,12 +249,12 @@ def test_a_night_whose_time_is_used_up_runs_no_failed_case_again(world):
 
 
 def test_a_night_of_minutes_runs_what_is_chosen(world, capsys):
-    world.plan_of = {('p', 'e', 'b'): 'never measured'}
+    world.plan_of = {('p', 'e', 'b')}
     world.night('--minutes=7', '--nodes=3', '--no-retry')
     assert [cases for cases, _ in world.ran] == ['b'] and '1 case of 2 in 7 minutes' in capsys.readouterr().out
     ((content, expected, _),) = world.stored
     assert expected == 1 and json.loads(content['session_info']['plumbline_narrowed_by']) == ['minutes=7']
-    assert 'never measured' in content['session_info']['plumbline_plan']
+    assert json.loads(content['session_info']['plumbline_plan']) == [['bb', 's:p+e']]
 
 
 # A night that was killed
@@ -271,12 +271,12 @@ def test_a_killed_night_is_resumed_with_the_cases_that_are_left(world, capsys):
 
 def test_a_killed_night_of_minutes_goes_on_with_what_was_chosen_then(world, capsys):
     session = world.killed(case('b'), narrowed_by=('minutes=7',))
-    planned.record(session, {('bb', 's:p+e'): 'b'}, {('bb', 's:p+e'): 'as it was planned'})
+    planned.record(session, {('bb', 's:p+e')})
     session.remember()
-    world.plan_of = {('p', 'e', 'a'): 'another plan'}
+    world.plan_of = {('p', 'e', 'a')}
     world.night('--minutes=7', '--nodes=3')
     assert world.ran == [] and 'nightly: 1 case of 2 in 7 minutes' in capsys.readouterr().out
-    assert 'as it was planned' in world.stored[0][0]['session_info']['plumbline_plan']
+    assert json.loads(world.stored[0][0]['session_info']['plumbline_plan']) == [['bb', 's:p+e']]
 
 
 @pytest.mark.parametrize('words, done, stored', [(['--no-resume'], 1, 1), (['--mode=quick'], 1, 1), ([], 0, 0)])

@@ -68,13 +68,13 @@ def test_a_planned_session_is_resumed_with_its_own_cases_and_by_no_whole_night(s
     whole = CaseSelection('s', 'quick', WORDS)
     narrowed = CaseSelection('s', 'quick', WORDS, ('minutes=5',))
     killed = PlannedSession.new(tmp_path, narrowed, 1)
-    chosen = {('hash-a', 's:p+e'): 'finds switch degraded 1.00 (bandwidth)'}
-    planned.record(killed, {('hash-a', 's:p+e'): 'a', ('hash-b', 's:p+e'): 'b'}, chosen)
+    chosen = {('hash-a', 's:p+e')}
+    planned.record(killed, chosen)
     killed.remember()
     found = PlannedSession.unfinished(tmp_path)
     assert found.can_resume(narrowed) and not found.can_resume(whole)
     assert not PlannedSession.new(tmp_path, whole, 2).can_resume(narrowed)
-    assert planned.recorded(found) == chosen and planned.recorded(session) == {}
+    assert planned.recorded(found) == chosen and planned.recorded(session) == set()
     assert json.loads(found.content()['session_info']['plumbline_narrowed_by'])[-1] == 'minutes=5'
 
 

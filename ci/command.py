@@ -18,7 +18,7 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ci.isolated import CrashError
 from ci.process import end_processes
@@ -72,21 +72,16 @@ class _Parser(argparse.ArgumentParser):
     """A parser that puts options of ReFrame in front of the selection, and suggests a name for an unknown option."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found = super().parse_args(args, namespace)
-        if of_reframe := vars(found).pop('of_reframe', None):
-            found.selection = [*chain.from_iterable(of_reframe), *found.selection]
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = [name for name in self._option_string_actions if name.startswith('--')]
+            of_reframe = "; ReFrame's own options stand after --" * ('--name' in known)
+            self.error(f'no such option: {unknown[0]}{did_you_mean(unknown[0], known)}{of_reframe}')
+        if chosen := found.__dict__.pop('of_reframe', None):
+            found.selection = [*chain.from_iterable(chosen), *found.selection]
         if read_cmdline(shlex.join(['reframe', *getattr(found, 'selection', ())])).is_dry_run:
             self.error('a dry run measures nothing; `plumbline sites SITE --cases --jobs` shows what would run')
         return found
-
-    def error(self, message: str) -> NoReturn:
-        option, known = message.partition('unrecognized arguments: ')[2].partition(' ')[0], self._option_string_actions
-        if choices := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
-            message += did_you_mean(choices[1], re.findall(r'[\w-]+', choices[2]))
-        elif option:
-            message += did_you_mean(option, [name for name in known if name.startswith('--')])
-            message += "; ReFrame's own options stand after --" * ('-n' in known)
-        super().error(message)
 
 
 def new_parser(name: str, doc: str | None) -> argparse.ArgumentParser:

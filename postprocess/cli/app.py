@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO, Typ
 import typer
 from typer.core import TyperGroup
 
-from plumbline.errors import InputError, SiteError, expected_one_of
+from plumbline.errors import InputError, SiteError
 from plumbline.files import keep_others_from_writing
 from plumbline.signals import Signalled, ending_signals, ignore
 
@@ -83,16 +83,6 @@ class _Commands(CommandGroup):
         if is_of_ci and name not in self.commands:
             raise InputError(f'{name}: is no command of plumbline but a program of the checkout: ci/{name}')
         return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; for a wrong choice, the error says which names are possible."""
-        try:
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
-            if choice := re.search("'(.*)' is not one of (.*)", error.message):
-                names = re.findall("'(.*?)'", choice[2])
-                error.message = expected_one_of(choice[1], names)
-            raise
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line; print input and file system errors on standard error and end with exit code 2."""

@@ -214,10 +214,11 @@ class NodeSweep:
             wanted = None if part.cases is None else dict.fromkeys(part.cases, ())
             ended = session.run(time.monotonic() + self.time_limit + READING, wanted, PART, variables)
             self.stopped = bool(ended.by_signal)
-            state = ask('squeue', '--noheader', f'--jobs={job}', '--states=all', '--format=%T') or ''
-            if ended.why or state.strip() in ('RUNNING', ''):
+            state = (ask('squeue', '--noheader', f'--jobs={job}', '--states=all', '--format=%T') or '').strip()
+            if ended.why or state in ('RUNNING', ''):
                 return ended.why
-            return f'job {job} ended in state {state.strip()}'
+            part.state = state
+            return f'job {job} ended in state {state}'
         finally:
             ask('scancel', job)
             cancel_jobs_below(stage)

@@ -32,7 +32,7 @@ class Allocation:
     """One allocation of a node sweep.
 
     `cases`: the cases that it runs; None: all of the node sweep. `why`: why it ended before it had run them, else
-    empty. `round`: how often the node sweep had been resumed by then.
+    empty; `state`: that of its job if this is why. `round`: how often the node sweep had been resumed by then.
     """
 
     session: PlannedSession
@@ -40,6 +40,7 @@ class Allocation:
     cases: list[Case] | None = None
     why: str = _KILLED
     round: int = 0
+    state: str = ''
 
 
 @dataclass

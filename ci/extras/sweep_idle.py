@@ -30,12 +30,9 @@ from postprocess.text import count
 
 NARROWED = 'idle'  # in `Selection.narrowed_by` of such a session
 _NICE = 10_000  # so that these jobs have the least priority, unless others ask for less
-# Ends of a job, or reasons why it did not begin, that are no fault of its nodes: Slurm's states, and what salloc of
-# 22.05 says if a node was taken, or drained, since it was seen idle
-_GAVE_WAY = re.compile(
-    r'job \d+ ended in state (PREEMPTED|CANCELLED|REQUEUED)$|'
-    r'salloc: .*(Unable to allocate resources: Connection timed out|Required node not available)'
-)
+_GAVE_WAY = ('PREEMPTED', 'CANCELLED', 'REQUEUED')  # Slurm's states of a job that are no fault of its nodes
+# What salloc of 22.05 says if a node was taken, or drained, since it was seen idle
+_TAKEN = re.compile(r'salloc: .*(Unable to allocate resources: Connection timed out|Required node not available)')
 
 
 def main() -> int:
@@ -97,8 +94,9 @@ class IdleSweep(NodeSweep):
         nodes = ', '.join(f'{node} (last seen {seen[node]:%Y-%m-%d %H:%M})' if node in seen else node for node in free)
         print(f'plumbline: {self.place}: {count(len(self.sweep.cases), "case")} on {nodes}', flush=True)
         self._measure(free, list(self.sweep.cases))
-        why = self.sweep.parts[0].why
-        gave_way = bool(_GAVE_WAY.match(why))
+        (part,) = self.sweep.parts
+        why = part.why
+        gave_way = part.state in _GAVE_WAY or bool(_TAKEN.match(why))
         if why:
             what = 'the nodes were wanted' if gave_way else 'the job of the idle nodes failed'
             print(f'plumbline: {what}: {why}', file=sys.stdout if gave_way else sys.stderr)

@@ -70,7 +70,7 @@ def page() -> str:
 
 def _driver(name: str) -> Section:
     module, stop = module_of(name), InterruptedError
-    patch = mock.patch.object(argparse.ArgumentParser, 'parse_args', autospec=True, side_effect=stop)
+    patch = mock.patch.object(argparse.ArgumentParser, 'parse_known_args', autospec=True, side_effect=stop)
     with patch as parse, contextlib.suppress(stop):
         module.parse([])
     parser = parse.call_args.args[0]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Make ``postprocess/verdicts/elsewhere.csv``: what the published numbers of all sites say of their hardware.
 
-    python -m studies elsewhere
+    python -m postprocess.extras.sharing.carried
 
 A row of a processor or GPU is the median of the machines that have it. A row of any machine is the share of a peak that
 machines reach, the bandwidth of one core, or a latency. A test compares it with the file.
@@ -9,24 +9,17 @@ machines reach, the bandwidth of one core, or a latency. A test compares it with
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from statistics import median, stdev
+from collections.abc import Iterator
 
 from plumbline.identity import ANY, Pairs, Quantity, SeriesId, from_text
 from plumbline.paths import SUITE_SITES
 from plumbline.references import Reference, read_references
 from plumbline.site.sites import Partition, load_site
 from plumbline.units import UNITS
-from postprocess.text import to_csv
-from postprocess.verdicts.elsewhere import CARRIED, COLUMNS, HardwareLevel, NodeHardware
+from postprocess.extras.sharing.levels import Of, of_gpus, of_series, summarize, to_text
+from postprocess.verdicts.elsewhere import CARRIED, NodeHardware
 
-#: Params and dims that number the parts of a node, on each of which a machine should reach the same.
-_PLACES = frozenset(('device', 'pair', 'pairs', 'domain', 'socket', 'core', 'cores', 'rank', 'node'))
-#: Params of the checks that measure GPUs, and the programs that do so under the name of one for processors.
-_OF_GPUS = frozenset(('device', 'model', 'buffers', 'link_class'))
-_ON_GPUS = ('nvidia', 'rocm')
+Value = tuple[Of, str, float, str]
 # The bindings of checks/memory/babelstream.py with a thread on each core or hardware thread
 _ALL_CORES = ('cores', 'cores-spread', 'cores-true', 'threads', 'threads-close', 'threads-true')
 # Series that reach about the same share of a peak: check, params, metric, dims
@@ -47,59 +40,6 @@ _SHARES: dict[str, list[tuple[str, Pairs, str, Pairs]]] = {
         ('BabelStreamAllDevices', from_text('model=*'), 'bandwidth', ANY),
     ],
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Of:
-    """What a number is of: the columns of a level without its statistics."""
-
-    part: str
-    model: str
-    number: int | None
-    check: str
-    params: Pairs
-    metric: str
-    dims: Pairs
-    share_of: str
-    quantity: Quantity
-
-
-Value = tuple[Of, str, float, str]  # what it is of, name of the machine, value, source
-
-
-def of_gpus(id: SeriesId) -> bool:
-    """Return True if a check measures GPUs; those in the memory of GPUs or between them are in every folder."""
-    params = dict(id.params)
-    named = any(word in id.check for word in ('Device', 'Xccl'))
-    return named or not _OF_GPUS.isdisjoint(params) or params.get('implementation') in _ON_GPUS
-
-
-def of_series(id: SeriesId, quantity: Quantity, machine: NodeHardware) -> Of | None:
-    """Return what a series is of on a machine; None if its hardware has no name, or if several nodes measure it.
-
-    A series of one GPU or of a pair of GPUs is of nodes with any number of such GPUs.
-    """
-    params, dims = _without_places(id.params), _without_places(id.dims)
-    on_gpus = of_gpus(id)
-    if 'num_nodes' in dict(id.params):
-        return None
-    if on_gpus and len(machine.gpus) == 1:
-        model, number = machine.gpus[0]
-        one = any(_is_place(name, value) for name, value in (*id.params, *id.dims))
-        return Of('gpu', model, None if one else number, id.check, params, id.metric, dims, '', quantity)
-    if on_gpus or not machine.processor or not machine.sockets:
-        return None
-    return Of('processor', machine.processor, machine.sockets, id.check, params, id.metric, dims, '', quantity)
-
-
-def _without_places(pairs: Pairs) -> Pairs:
-    """Return pairs with a wildcard for each that numbers a part of the node."""
-    return tuple((name, '*' if _is_place(name, value) else value) for name, value in pairs) if pairs != ANY else ANY
-
-
-def _is_place(name: str, value: str) -> bool:
-    """Return True for ``device=3``, but not for ``pair=same_numa``."""
-    return name in _PLACES and (value == '*' or any(map(str.isdigit, value)))
 
 
 def share_of(id: SeriesId, partition: Partition) -> str:
@@ -138,29 +78,8 @@ def values_of(site: str, row: Reference, partition: Partition) -> Iterator[Value
         yield Of('any', '', None, id.check, id.params, id.metric, id.dims, '', quantity), site, row.mean, row.source
 
 
-def summarize(values: Iterable[Value]) -> list[HardwareLevel]:
-    """Return a level for all values of the same thing.
-
-    Several values of one machine count as their median; the spread is that of the logarithms between machines.
-    """
-    machines: dict[Of, dict[str, list[float]]] = {}
-    sources: dict[Of, dict[str, None]] = {}
-    for of, machine, value, source in values:
-        machines.setdefault(of, {}).setdefault(machine, []).append(value)
-        sources.setdefault(of, {}).setdefault(source)
-    levels = []
-    for of, by_machine in machines.items():
-        each = [median(found) for found in by_machine.values()]
-        row = Reference(
-            SeriesId('*', '*', of.check, of.params, of.metric, of.dims), of.quantity, median(each), None, len(each),
-            'elsewhere', '; '.join(sources[of]), spread=stdev(map(math.log, each)) if len(each) > 1 else None,
-        )  # fmt: skip
-        levels.append(HardwareLevel(of.part, of.model, of.number, of.share_of, row))
-    return levels
-
-
 def table() -> str:
-    """Return the text of the file, sorted by hardware and series."""
+    """Return the text of the file."""
     values: list[Value] = []
     for path in sorted(SUITE_SITES.glob('*/published.csv')):
         site = path.parent.name
@@ -168,9 +87,8 @@ def table() -> str:
         for row in read_references(path, 'published'):
             if row.is_limit and row.id.partition in partitions:
                 values += values_of(site, row, partitions[row.id.partition])
-    levels = [level for level in summarize(values) if level.part != 'any' or (level.row.n or 0) >= 3]
-    rows = sorted((level.to_row() for level in levels), key=lambda row: [row[name] for name in COLUMNS[:8]])
-    return to_csv(rows, COLUMNS)
+    levels = summarize(values)
+    return to_text(level for level in levels if level.part != 'any' or (level.row.n or 0) >= 3)
 
 
 if __name__ == '__main__':
